@@ -1,4 +1,4 @@
-"""The echo guard: what recall handed out before it was said again is no news.
+"""The echo guard: text that recall returned before it was repeated is not new.
 
 An echo is seldom a whole sentence ("As noted: we keep …, but …"), so each run of clauses is looked up, longest first.
 """
@@ -12,17 +12,18 @@ from slowwave.text.sentences import split_sentences
 
 CLAUSE = re.compile(r"[^:;,—–()\"“”]+")
 MAX_CLAUSES = 8
-"""Clauses of a sentence that are looked at: with more it is a list."""
+"""Most clauses of a sentence to look up; a sentence with more is a list."""
 
 
 def mask_echoes(text: str, said_at: datetime | None, recalled: Mapping[str, datetime]) -> tuple[str, int]:
-    """Return the text with every echo blanked out by line breaks, all else in its place; and how many there were.
+    """Return the text with every echo replaced by line breaks, at the same length, and the number of echoes.
 
     Args:
         text: a message's text.
-        said_at: when it was said. What was said before the recall is the memory's source, not its echo; without a
-            time nobody can tell, and the text stays as it is.
-        recalled: hash of a sentence -> when it was first handed out (`slowwave.store.journal`).
+        said_at: the time of the message. A message before the recall is the memory's source, not its echo. Without a
+            time
+            the text is returned unchanged.
+        recalled: hash of a sentence -> when recall first returned it (`slowwave.store.journal`).
     """
     if not recalled or said_at is None:
         return text, 0
@@ -37,7 +38,7 @@ def mask_echoes(text: str, said_at: datetime | None, recalled: Mapping[str, date
 
 
 def _iter_clause_runs(sentence: str, offset: int) -> Iterator[tuple[int, int]]:
-    """Yield places in the text of every run of neighbouring clauses, the longest first, so the whole sentence first."""
+    """Yield the places in the text of the whole sentence, then of every run of adjacent clauses, longest first."""
     yield offset, offset + len(sentence)
     clauses = [m.span() for m in CLAUSE.finditer(sentence)][:MAX_CLAUSES]
     for length in range(len(clauses), 0, -1):

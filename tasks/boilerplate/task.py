@@ -1,9 +1,10 @@
-"""Boilerplate over the vault: sessions that changed are hashed, spans counted over all, and what recurs is listed."""
+"""Find boilerplate: hash changed sessions, count spans over all, and list those that recur."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, KeysView, Mapping, Set
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -35,7 +36,7 @@ TEXT_COLUMNS = ["session_id", "message_id", "seq", "text"]
 
 
 def find_boilerplate(job: Job) -> StepReport:
-    """Hash the lines of sessions that are new or changed, and list the spans that recur over the vault."""
+    """Hash the lines of new and changed sessions, and list the spans that recur in the vault."""
     with report_step("boilerplate") as report:
         key = compute_step_key("boilerplate", VERSION)
         sessions = find_pending_sessions(job.store, "boilerplate", key)
@@ -43,9 +44,8 @@ def find_boilerplate(job: Job) -> StepReport:
         with show_progress("boilerplate", sessions.height) as advance:
             for group in split_batches(sessions, 5_000):
                 job.store.merge(LINES, _build_line_rows(job, group, key))
-                mark_done(
-                    job.store, "boilerplate", [(s, k, None) for s, k in group[["session_id", "input_key"]].rows()]
-                )
+                marks = [(session, done, None) for session, done in group[["session_id", "input_key"]].rows()]
+                mark_done(job.store, "boilerplate", marks)
                 advance(group.height)
         report.rows_out = _update_boilerplate(job, key)
     return report
@@ -64,7 +64,7 @@ def _build_line_rows(job: Job, group: pl.DataFrame, key: str) -> pa.Table:
 
 
 def _read_spoken_texts(store: Store, ids: list[str], gone: Collection[str]) -> dict[str, list[tuple[str, str]]]:
-    """Return (origin, text) by session, in order of speech: people's and models' words that were not taken back."""
+    """Return (origin, text) of active messages by people and models, by session, in order."""
     messages = pl.DataFrame(store.read_ids(MESSAGES, ids, [*TEXT_COLUMNS, "origin"], by="session_id"))
     messages = messages.filter(pl.col("origin").is_in(SPOKEN) & ~pl.col("message_id").is_in(sorted(gone))).sort("seq")
     groups = messages.group_by(["session_id"], maintain_order=True)
@@ -72,38 +72,44 @@ def _read_spoken_texts(store: Store, ids: list[str], gone: Collection[str]) -> d
 
 
 def _update_boilerplate(job: Job, key: str) -> int:
-    """Make the table say what the lines say now; rows that stay the same are left alone."""
+    """Update BOILERPLATE from LINES; return the number of rows written."""
     begun = pl.DataFrame(job.store.read(SESSIONS, ["session_id", "started_at"]))
     line_rows = pl.DataFrame(job.store.read(LINES, where=pc.field("step_key") == key)).join(begun, on="session_id")
     lines = line_rows.sort("started_at", "session_id", nulls_last=True).to_dicts()
-    often = find_recurring_spans([row["hashes"] for row in lines])
+    counts = find_recurring_spans([row["hashes"] for row in lines])
+    holders, typed = _find_holders(lines, counts.keys())
     stored = {r["span_id"]: r for r in job.store.read(BOILERPLATE).to_pylist()}
-    holders: dict[int, list[str]] = {number: [] for number in often}
-    typed: set[int] = set()
-    for row in lines:
-        typed |= often.keys() & row["typed"]
-        for number in often.keys() & row["hashes"]:
-            holders[number].append(row["session_id"])
-    texts = {n: stored[format_span_id(n)]["text"] for n in often if format_span_id(n) in stored}
-    texts |= _read_span_texts(job, {n: sids[0] for n, sids in holders.items() if n not in texts})
-    # Kept are as many sessions as held it before it recurred: no claim that was made of it has to go.
+    texts = {n: stored[format_span_id(n)]["text"] for n in counts if format_span_id(n) in stored}
+    texts |= _read_span_texts(job, {n: sessions[0] for n, sessions in holders.items() if n not in texts})
+    # Keep as many sessions as may have a span that is not masked, so that claims made from them stay.
     max_kept = MIN_SESSIONS - 1
     rows = [
         {
             "span_id": format_span_id(number),
             "text": texts[number],
-            "sessions": often[number],
+            "sessions": counts[number],
             "kept": holders[number][:max_kept] if number in typed else [],
             "step_key": key,
         }
-        for number in sorted(often)
+        for number in sorted(counts)
     ]
     job.store.delete_ids(BOILERPLATE, sorted(set(stored) - {row["span_id"] for row in rows}))
     return job.store.merge_changed(BOILERPLATE, pa.Table.from_pylist(rows, schema=BOILERPLATE.schema))
 
 
+def _find_holders(lines: list[dict[str, Any]], spans: KeysView[int]) -> tuple[dict[int, list[str]], set[int]]:
+    """Return the sessions that contain each span, in order of `lines`, and the spans that a person typed."""
+    holders: dict[int, list[str]] = {number: [] for number in spans}
+    typed: set[int] = set()
+    for row in lines:
+        typed |= spans & row["typed"]
+        for number in spans & row["hashes"]:
+            holders[number].append(row["session_id"])
+    return holders, typed
+
+
 def _read_span_texts(job: Job, sessions: Mapping[int, str]) -> dict[int, str]:
-    """Return how each new span reads in the session that is named beside it."""
+    """Return the text of each new span, read from the session given for it."""
     texts: dict[int, str] = {}
     for sid in sorted(set(sessions.values())):
         hashes = {n for n, at in sessions.items() if at == sid}
@@ -113,38 +119,48 @@ def _read_span_texts(job: Job, sessions: Mapping[int, str]) -> dict[int, str]:
 
 
 def add_repeating_sessions(job: Job) -> int:
-    """Count the sessions in which a person typed a masked copy as evidence of the claims made of the first ones.
+    """Add sessions in which a person typed a masked copy as evidence of the claims made from the first copies.
 
-    Returns how many claims gained evidence.
+    Returns the number of claims that gained evidence.
     """
-    spans = {parse_span_id(r["span_id"]): r["kept"] for r in job.store.read(BOILERPLATE).to_pylist() if r["kept"]}
-    holders: dict[int, set[str]] = {number: set() for number in spans}
-    for line in job.store.read(LINES, ["session_id", "typed"]).to_pylist() if spans else ():
-        for number in spans.keys() & line["typed"]:
-            holders[number] |= {line["session_id"]} - set(spans[number])
-    sessions, stand = {sid for sids in spans.values() for sid in sids}, [Status.ACTIVE, Status.DUPLICATE]
-    columns = ["observation_id", "canonical_id", "message_ids", "quote"]
-    claims = job.store.read_ids(OBSERVATIONS, sessions, columns, "session_id", pc.field("status").isin(stand))
-    first = {row["observation_id"]: row["message_ids"][0] for row in claims.to_pylist()}
-    messages = job.store.read_ids(MESSAGES, first.values(), ["message_id", "text"])
-    texts = {row["message_id"]: row["text"] for row in messages.to_pylist()}
-    # their canonical rows gain the other sessions as evidence
-    more: defaultdict[str, set[str]] = defaultdict(set)
-    for row in sorted(claims.to_pylist(), key=lambda claim: first[claim["observation_id"]]):
-        repeats = find_repeating_sessions(row["quote"], texts[first[row["observation_id"]]], holders)
-        more[row["canonical_id"] or row["observation_id"]] |= repeats
-    repeated = [key for key, repeats in more.items() if repeats]
-    stored = job.store.read_ids(OBSERVATIONS, repeated, ["observation_id", "evidence_sessions"])
-    rows = [
-        {**row, "evidence_sessions": sorted({*row["evidence_sessions"], *more[row["observation_id"]]})}
-        for row in stored.to_pylist()
-        if not more[row["observation_id"]] <= {*row["evidence_sessions"]}
-    ]
+    kept = {parse_span_id(r["span_id"]): r["kept"] for r in job.store.read(BOILERPLATE).to_pylist() if r["kept"]}
+    holders = _find_other_holders(job.store, kept)
+    sessions = {session for sessions in kept.values() for session in sessions}
+    repeats = _find_repeats(job.store, sessions, holders)
+    stored = job.store.read_ids(OBSERVATIONS, repeats, ["observation_id", "evidence_sessions"])
+    rows = []
+    for row in stored.to_pylist():
+        evidence = {*row["evidence_sessions"], *repeats[row["observation_id"]]}
+        if evidence != {*row["evidence_sessions"]}:
+            rows.append({**row, "evidence_sessions": sorted(evidence)})
     return job.store.update(OBSERVATIONS, pa.Table.from_pylist(rows, schema=stored.schema))
 
 
+def _find_other_holders(store: Store, kept: Mapping[int, list[str]]) -> dict[int, set[str]]:
+    """Return by span the sessions in which a person typed it, except those that keep it."""
+    holders: dict[int, set[str]] = {number: set() for number in kept}
+    for line in store.read(LINES, ["session_id", "typed"]).to_pylist() if kept else ():
+        for number in kept.keys() & line["typed"]:
+            holders[number] |= {line["session_id"]} - set(kept[number])
+    return holders
+
+
+def _find_repeats(store: Store, sessions: Set[str], holders: Mapping[int, set[str]]) -> dict[str, set[str]]:
+    """Return the canonical claims of some sessions that other sessions repeat, with these sessions."""
+    is_current = pc.field("status").isin([Status.ACTIVE, Status.DUPLICATE])
+    columns = ["observation_id", "canonical_id", "message_ids", "quote"]
+    claims = store.read_ids(OBSERVATIONS, sessions, columns, "session_id", is_current).to_pylist()
+    messages = store.read_ids(MESSAGES, [claim["message_ids"][0] for claim in claims], ["message_id", "text"])
+    texts = {row["message_id"]: row["text"] for row in messages.to_pylist()}
+    repeats: defaultdict[str, set[str]] = defaultdict(set)
+    for claim in sorted(claims, key=lambda claim: claim["message_ids"][0]):
+        found = find_repeating_sessions(claim["quote"], texts[claim["message_ids"][0]], holders)
+        repeats[claim["canonical_id"] or claim["observation_id"]] |= found
+    return {claim: found for claim, found in repeats.items() if found}
+
+
 class Mask:
-    """What is masked before anything is distilled: boilerplate, and echoes of what recall handed out."""
+    """Masks text before it is distilled: boilerplate, and echoes of text that recall returned."""
 
     def __init__(self, job: Job) -> None:
         self.known: set[int] = set()
@@ -156,11 +172,11 @@ class Mask:
         self._store = job.store
         self.recalled = load_recalled_spans(job.store.dir)
         self.echoes = 0
-        """Sentences left out so far because they repeat what recall had handed out."""
+        """Number of sentences masked so far because they repeat text that recall had returned."""
 
     @cached_property
     def by_session(self) -> dict[str, str]:
-        """Session -> hash of the spans masked in it; sessions without any are left out."""
+        """Session -> hash of the spans masked in it; sessions without masked spans are omitted."""
         if not self.known:
             return {}
         touched: dict[str, str] = {}
@@ -170,18 +186,18 @@ class Mask:
         return touched
 
     def find_masked_spans(self, session_id: str) -> set[int]:
-        """Return the spans that are masked in a session: those that recur, but for those that it keeps."""
+        """Return the spans that are masked in a session: those that recur, except those that it keeps."""
         return self.known - self._kept[session_id] if session_id in self._kept else self.known
 
     def mask_text(self, session_id: str, text: str, said_at: datetime | None) -> str:
-        """Return a message's text, of the same length, with what is masked blanked out."""
+        """Return a message's text with masked parts blank, at the same length."""
         spoken = mask_spans(text, self.find_masked_spans(session_id))
         masked, echoes = mask_echoes(spoken, said_at, self.recalled)
         self.echoes += echoes
         return masked
 
     def mask_messages(self, rows: pa.Table) -> pa.Table:
-        """Return rows of MESSAGES (`session_id`, `text` and `ts` at least) with what is masked blanked out."""
+        """Return rows of MESSAGES (`session_id`, `text` and `ts` at least) with masked parts of the text blank."""
         if not (self.known or self.recalled) or not rows.num_rows:
             return rows
         columns = (rows[name].to_pylist() for name in ("session_id", "text", "ts"))
@@ -190,9 +206,9 @@ class Mask:
 
 
 def restore_verbatim_quotes(claims: pa.Table, shown: pa.Table, stored: pa.Table) -> pa.Table:
-    """Return claims made from masked messages with their quotes as the stored messages have them.
+    """Return claims made from masked messages with their quotes as in the stored messages.
 
-    A claim's quote is from the first of its messages.
+    A claim's quote is from its first message.
     """
     texts = dict(zip(stored["message_id"].to_pylist(), stored["text"].to_pylist(), strict=True))
     blank = dict(zip(shown["message_id"].to_pylist(), shown["text"].to_pylist(), strict=True))
@@ -205,7 +221,7 @@ def restore_verbatim_quotes(claims: pa.Table, shown: pa.Table, stored: pa.Table)
 
 
 def find_masked_claims(claims: pa.Table, shown: pa.Table, stored: pa.Table) -> set[str]:
-    """Return ids of the claims whose quotes the stored messages have, and the masked ones no longer."""
+    """Return ids of claims whose quote is in the stored message but not in the masked one."""
     texts, blank = (dict(zip(t["message_id"].to_pylist(), t["text"].to_pylist(), strict=True)) for t in (stored, shown))
     return {
         row["observation_id"]

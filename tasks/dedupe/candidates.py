@@ -1,7 +1,8 @@
-"""Pairs worth scoring: vector neighbours and shared rare words of one group, never all against all.
+"""Find pairs worth scoring: vector neighbours and shared rare words of one group, never all against all.
 
-A pair is (row, row) with the smaller first. Cost: words near-linear (blocks are capped); vectors exact up to
-`EXACT_ROWS` rows of a group, above by cells of about √n rows around sampled centres (an inverted file), n·√n in all.
+A pair is (row, row) with the smaller first. Words cost near-linear time, since blocks are capped. Vectors are compared
+exactly up to `EXACT_ROWS` rows of a group; above, by cells of about √n rows around sampled centres (an inverted file),
+n·√n in all.
 """
 
 from collections.abc import Iterable
@@ -21,17 +22,19 @@ Floats = npt.NDArray[np.float32]
 
 EXACT_ROWS = 20_000
 COSINES = 4_000_000
-"""Floats that are held at a time, of cosines and of vectors."""
+"""Most floats in memory at a time, of cosines and of vectors."""
 PROBES = 3
 WINDOW = 12
-"""In a word's block, sorted by what else they say, claims are paired with so many that follow."""
+"""In a word's block, sorted by the other words, each claim is paired with this many of the next."""
 MIN_COSINE = 0.6
-"""Neighbours further than this are never one claim."""
+"""Least cosine of neighbours that can be duplicates."""
 
 
 def group_rows(table: pa.Table, *, nameless: bool = False) -> pl.DataFrame:
-    """Return the groups whose claims may be one, or change each other: those of a workspace that has any about work,
-    and all of everyday life. With `nameless` also all rows, where one has no workspace: it may repeat any.
+    """Return the groups of claims that may be duplicates or change each other.
+
+    Groups are each workspace with a claim about work, and all claims of everyday life. With `nameless`, all rows are
+    also a group if one has no workspace, since it may repeat any claim.
 
     table: OBSERVATIONS with workspace and pack. Columns: `group`, `row`, ascending; a row may be in several groups.
     """
@@ -45,13 +48,13 @@ def group_rows(table: pa.Table, *, nameless: bool = False) -> pl.DataFrame:
 
 
 def find_word_pairs(claims: Claims, groups: pl.DataFrame, among: Rows | None = None) -> Pairs:
-    """Return pairs of a group that share one of their rarest words there, from blocks sorted by content: a sorted
-    neighbourhood.
+    """Return pairs of a group that share one of their rarest words, from blocks sorted by content (sorted
+    neighbourhood).
 
     Follows Hernández & Stolfo (1995) within blocks of Papadakis et al. (2020); a block of n gives at most n·WINDOW.
-    With `among`, the pairs of these rows alone.
+    With `among`, return only pairs with one of these rows.
     """
-    # each row's rarest words that another of its group has too
+    # the rarest words of each row that another row of its group has too
     words = groups.join(claims.words, on="row").with_columns(said=pl.len().over("group", "word"))
     words = words.filter(pl.col("said") > 1).sort("group", "row", "said", "word")
     rarest = words.filter(pl.int_range(pl.len()).over("group", "row") < RARE_WORDS)
@@ -69,7 +72,7 @@ def find_word_pairs(claims: Claims, groups: pl.DataFrame, among: Rows | None = N
 
 
 def select_pairs(pairs: Pairs, among: Rows | None) -> Pairs:
-    """Return the pairs that have one of some rows."""
+    """Return the pairs with at least one of some rows."""
     return pairs if among is None else pairs[np.isin(pairs, among).any(axis=1)]
 
 
@@ -81,10 +84,11 @@ def find_vector_pairs(
     among: Rows | None = None,
     groups: pl.DataFrame | None = None,
 ) -> Pairs:
-    """Return each row (of `among`, if any) with its `nearest` others of its group by cosine, from `min_cosine`; rows
-    without a vector have none. Without `groups` all rows are one.
+    """Return each row (of `among`, if any) with its `nearest` rows of its group whose cosine is at least `min_cosine`.
 
-    vectors: shape (rows, dim), unit length; has: shape (rows,).
+    Rows without a vector have no pairs. Without `groups` all rows are one group.
+
+    vectors: unit vectors, shape (rows, dim). has: mask of the rows with one.
     """
     chunks = []
     parts = [np.arange(len(has))] if groups is None else [p["row"].to_numpy() for p in groups.partition_by("group")]
@@ -93,7 +97,7 @@ def find_vector_pairs(
         own = rows if among is None else np.intersect1d(rows, among)
         if len(rows) < 2 or not len(own):
             continue
-        # all of few rows, or those of near cells
+        # exact for few rows, else within near cells
         if len(rows) <= EXACT_ROWS or len(own) < 10 * np.sqrt(len(rows)):
             chunks.append(_find_nearest(vectors, rows, nearest, min_cosine, own))
         else:
@@ -103,8 +107,8 @@ def find_vector_pairs(
 
 
 def deduplicate_pairs(parts: Iterable[Pairs]) -> Pairs:
-    """Return each pair once, ascending, none of a row with itself."""
-    # as one number each, which takes half the memory and is ten times as fast as unique rows
+    """Return each pair once, in ascending order, without pairs of a row with itself."""
+    # one integer a pair takes half the memory of unique rows and is ten times as fast
     coded = [pairs.min(axis=1) << 32 | pairs.max(axis=1) for pairs in parts if len(pairs)]
     pairs = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *coded]))
     pairs = pairs[pairs >> 32 != pairs & 0xFFFF_FFFF]
@@ -112,7 +116,7 @@ def deduplicate_pairs(parts: Iterable[Pairs]) -> Pairs:
 
 
 def compute_cosines(pairs: Pairs, vectors: Floats, has: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
-    """Return cosine of each pair, NaN where one of the two has no vector."""
+    """Return the cosine of each pair; NaN if a row has no vector."""
     cosines = np.full(len(pairs), np.nan)
     step = max(1, COSINES // max(1, vectors.shape[1]))
     for start in range(0, len(pairs), step):
@@ -123,7 +127,7 @@ def compute_cosines(pairs: Pairs, vectors: Floats, has: npt.NDArray[np.bool_]) -
 
 
 def _find_nearest(vectors: Floats, rows: Rows, nearest: int, min_cosine: float, own: Rows) -> Pairs:
-    """Return the nearest of some rows to their `own`, by dot products in blocks of COSINES floats."""
+    """Return the nearest rows to each of `own`, by dot products in blocks of COSINES floats."""
     stored = vectors[rows]
     step = max(1, COSINES // len(rows))
     count = min(nearest, len(rows) - 1)
@@ -139,7 +143,7 @@ def _find_nearest(vectors: Floats, rows: Rows, nearest: int, min_cosine: float, 
 
 
 def _build_cells(vectors: Floats, rows: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
-    """Return rows by their PROBES nearest of √n evenly sampled centres; a row stands in several cells."""
+    """Return rows by their PROBES nearest of √n evenly sampled centres; each row is in several cells."""
     centres = vectors[rows[:: max(1, int(np.sqrt(len(rows))))]]
     home = np.empty((len(rows), PROBES), dtype=np.int32)
     step = max(1, COSINES // len(centres))

@@ -1,6 +1,6 @@
-"""The decision whether two claims are one: scores, guards and a rule, for one pair, without tables.
+"""Decide whether two claims are duplicates, from scores, guards and a rule; for one pair, without tables.
 
-Rules in order: the same words; a guard's objection; alike word by word. All thresholds are in `Rules`.
+Rules in order: the same words; a guard's objection; the thresholds. All thresholds are in `Rules`.
 """
 
 from dataclasses import dataclass
@@ -17,20 +17,20 @@ Scores = dict[str, float]
 
 @dataclass(frozen=True)
 class Rules:
-    """Thresholds; how they were found is in `docs/decisions/008-duplicates.md`."""
+    """Thresholds; see `docs/decisions/008-duplicates.md` for how they were chosen."""
 
     threshold: float = 78.0
-    """Likeness from which two claims are one, 0 to 100: token_sort_ratio of the canonical words, less `added_cost`
-    for each content word in the longest run that one side adds."""
+    """Least likeness of duplicates, 0 to 100: token_sort_ratio of the canonical words, less `added_cost` for each
+    content word of the longest run that one side adds."""
     added_cost: float = 3.0
-    """What a side adds in one piece is a clause of its own, and says more than the ratio shows."""
+    """Cost of an added word: a run of added words is mostly a clause, and means more than the ratio shows."""
     overlap: float = 0.7
     """Least Dice coefficient of the content words, 0 to 1."""
     cosine: float = 0.6
-    """Least cosine of the vectors, where there are vectors."""
+    """Least cosine of the vectors, if both claims have one."""
     rephrased: float = 0.9
-    """Cosine from which claims are one below `threshold`, if they share `rephrased_overlap` of the content words and
-    neither adds two in a row: the same words, put in another way."""
+    """Least cosine of rephrased duplicates, which may be below `threshold`. They must share `rephrased_overlap` of the
+    content words, and neither may add two in a row."""
     rephrased_overlap: float = 0.75
 
 
@@ -45,12 +45,12 @@ class Decision:
 
     @property
     def score(self) -> float:
-        """Likeness by which the best of several is taken, 0 to 101; the same words come first."""
+        """Likeness that ranks several decisions, 0 to 101; the same words come first."""
         return 101.0 if self.rule == "exact" else self.scores["likeness"]
 
 
 def decide(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules) -> Decision:
-    """Decide on two claims that are read and compared already; symmetric in a and b."""
+    """Decide on two normalised claims, given their ratio and cosine; symmetric in a and b."""
     scores = compute_scores(a, b, token_sort, cosine, rules)
     if a.folded == b.folded:
         reason = speaker(align_pair(a, b))
@@ -62,7 +62,7 @@ def decide(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: R
 
 
 def is_promising(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules) -> bool:
-    """Return whether the two would be one if no guard objected: the cheap part of `decide`, first in bulk."""
+    """Return True if two claims are duplicates unless a guard objects: the cheap part of `decide`, run first."""
     return a.folded == b.folded or _apply_thresholds(compute_scores(a, b, token_sort, cosine, rules), rules).same
 
 
@@ -78,19 +78,19 @@ def compute_scores(a: Claim, b: Claim, token_sort: float, cosine: float | None, 
 
 
 def compute_token_sort_ratios(left: list[Claim], right: list[Claim]) -> npt.NDArray[np.float32]:
-    """Return token_sort_ratio pair by pair, 0 to 100; shape (pairs,). Never the matrix of all against all."""
+    """Return token_sort_ratio pair by pair, 0 to 100; shape (pairs,)."""
     words = [c.sorted_words for c in left], [c.sorted_words for c in right]
     return np.asarray(process.cpdist(*words, scorer=fuzz.ratio, workers=-1), dtype=np.float32)
 
 
 def compute_dice_overlap(a: Claim, b: Claim) -> float:
-    """Return dice coefficient of the sets of content words, 0 to 1."""
+    """Return the Dice coefficient of the sets of content words, 0 to 1."""
     left, right = set(a.content), set(b.content)
     return 2 * len(left & right) / (len(left) + len(right)) if left or right else 0.0
 
 
 def count_added_words(a: Claim, b: Claim) -> int:
-    """Return the longest run of content words, in either claim, that the other lacks."""
+    """Return the length of the longest run of content words, in either claim, that the other lacks."""
     return max(_measure_longest_run(a.content, set(b.content)), _measure_longest_run(b.content, set(a.content)))
 
 

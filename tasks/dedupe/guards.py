@@ -1,8 +1,8 @@
-"""Guards against merging claims that look alike and are not word for word the same: each returns why, or None.
+"""Guards against merging claims that look alike but differ: each returns the reason of its objection, or None.
 
-A fuzzy score cannot see a negation, a port or a name; on SICK plain token_set at 90 merges 72% of the contradictions.
-A guard in `STRICT` holds for short claims alone, where each word is a large part of what is said; in a long one a
-rewording may touch any of them.
+A fuzzy score does not see a negation, a port or a name; on SICK plain token_set at 90 merges 72% of the contradictions.
+A guard in `STRICT` applies to short claims only, where each word is a large part of the content; in a long claim a
+rewording may change any of them.
 """
 
 import tomllib
@@ -32,7 +32,7 @@ CHANGES = _load_words("changes")
 RELATIONS = _load_words("relations")
 _COLOURS, *_OTHERS = split_groups(_LISTS["alternatives"])
 ALTERNATIVES = (_COLOURS, frozenset(WEEKDAYS), frozenset(MONTH_NAMES), *_OTHERS)
-"""In an order that stays: the reasons in ledgers give a set by its number."""
+"""The order must not change: reasons in ledgers refer to a set by its number."""
 
 OPPOSITE_OF: defaultdict[str, set[str]] = defaultdict(set)
 for _pair in _LISTS["opposites"].replace("|", "\n").splitlines():
@@ -45,7 +45,7 @@ for _number, _members in enumerate(ALTERNATIVES):
 
 
 SHORT = 8
-"""Content words up to which a claim is short."""
+"""Most content words of a short claim."""
 TELLING = frozenset(map(stem, CHANGES))
 PREFIXES = ("un", "in", "im", "ir", "il", "dis", "non", "de", "mis", "anti")
 PASSIVE = {"is", "are", "was", "were", "be", "been", "being", "get", "gets", "got"}
@@ -55,7 +55,7 @@ Slot = tuple[tuple[str, ...], tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Pair:
-    """Two claims side by side; a slot is a run of words of a and the run that stands in its place in b."""
+    """Two aligned claims; a slot is a run of words of a, and the run of b that replaces it."""
 
     a: Claim
     b: Claim
@@ -83,7 +83,7 @@ def align_pair(a: Claim, b: Claim) -> Pair:
 
 
 def speaker(pair: Pair) -> str | None:
-    """Refuse what two people say of themselves: "I like tea" by two is two claims."""
+    """Object if two people speak of themselves: "I like tea" by two people is two claims."""
     a, b = pair.a, pair.b
     if a.first_person and b.first_person and a.speaker != b.speaker:
         return f"said of themselves by {a.speaker} and {b.speaker}"
@@ -97,12 +97,12 @@ def language(pair: Pair) -> str | None:
 
 
 def question(pair: Pair) -> str | None:
-    """Refuse a question beside a claim."""
+    """Object to a question beside a statement."""
     return "one is a question" if pair.a.question != pair.b.question else None
 
 
 def negation(pair: Pair) -> str | None:
-    """Ask for as many negations on both sides, and of the same words."""
+    """Object if the two have a different number of negations, or negate different words."""
     a, b = pair.a, pair.b
     if len(a.negated) != len(b.negated):
         return f"negated {len(a.negated)} and {len(b.negated)} times"
@@ -112,14 +112,14 @@ def negation(pair: Pair) -> str | None:
 
 
 def figures(pair: Pair) -> str | None:
-    """Ask for the same numbers, units, amounts, times and versions; a long claim may give one more."""
+    """Object to different numbers, units, amounts, times or versions; a long claim may have an additional one."""
     return _explain_difference("numbers", pair.a.figures, pair.b.figures, one_sided=pair.is_short)
 
 
 def dates(pair: Pair) -> str | None:
-    """Ask for the same dates, a missing year being no difference, and days of the week.
+    """Object to different dates or days of the week; a missing year is no difference.
 
-    A long claim may give one more.
+    A long claim may have an additional one.
     """
     a, b = pair.a, pair.b
     undated_a, undated_b = _find_unmatched_dates(a.dates, b.dates), _find_unmatched_dates(b.dates, a.dates)
@@ -131,14 +131,14 @@ def dates(pair: Pair) -> str | None:
 
 
 def identifiers(pair: Pair) -> str | None:
-    """Ask for the same paths, flags, names in code, issues, addresses; a path may be given from further up."""
+    """Object to different paths, flags, code names, issues or addresses; a path may be given in part."""
     only_a = {x for x in pair.a.identifiers if not _has_identifier(x, pair.b)}
     only_b = {x for x in pair.b.identifiers if not _has_identifier(x, pair.a)}
     return _explain_difference("identifiers", only_a, only_b, one_sided=pair.is_short)
 
 
 def names(pair: Pair) -> str | None:
-    """Refuse a name in the place of another; a long claim may spell or shorten it in another way."""
+    """Object to a name in place of another; a long claim may spell or shorten it differently."""
     for left, right in pair.slots:
         only_a, only_b = pair.a.names & pair.only_a & set(left), pair.b.names & pair.only_b & set(right)
         if only_a and only_b and len(left) == len(right):
@@ -149,7 +149,7 @@ def names(pair: Pair) -> str | None:
 
 
 def opposites(pair: Pair) -> str | None:
-    """Refuse a word in the place of its opposite or its alternative; in a short claim, in whatever place."""
+    """Object to a word in place of its opposite or alternative; in a short claim, anywhere."""
     slots = [(pair.only_a, pair.only_b)] if pair.is_short else pair.slots
     for lefts, rights in slots:
         for left in lefts:
@@ -160,7 +160,7 @@ def opposites(pair: Pair) -> str | None:
 
 
 def change(pair: Pair) -> str | None:
-    """Refuse a change: "Raised the timeout from 3 to 5 s" has all of "the timeout is 3 s", and does not repeat it."""
+    """Object to a change: "Raised the timeout from 3 to 5 s" contains "the timeout is 3 s" but does not repeat it."""
     for claim, other in ((pair.a, pair.b), (pair.b, pair.a)):
         new = claim.figures - other.figures or claim.dates - other.dates or claim.identifiers - other.identifiers
         if new and TELLING & set(map(stem, claim.words)) - set(map(stem, other.words)):
@@ -169,19 +169,19 @@ def change(pair: Pair) -> str | None:
 
 
 def restriction(pair: Pair) -> str | None:
-    """Refuse "only", "unless", "if", "always" on one side alone: they narrow a claim."""
+    """Object if only one side has "only", "unless", "if" or "always", which narrow a claim."""
     return _explain_difference("restrictions", RESTRICTIONS & set(pair.a.words), RESTRICTIONS & set(pair.b.words))
 
 
 def modality(pair: Pair) -> str | None:
-    """Refuse a possibility beside a fact, and a plan beside an event."""
+    """Object to a possibility beside a fact, and to a plan beside an event."""
     if bool(HEDGES.search(pair.a.folded)) != bool(HEDGES.search(pair.b.folded)):
         return "one is a possibility"
     return "one is a plan" if FUTURE.isdisjoint(pair.a.words) != FUTURE.isdisjoint(pair.b.words) else None
 
 
 def substitution(pair: Pair) -> str | None:
-    """Refuse a content word in the place of another, which nothing tells to be of the same meaning."""
+    """Object to a content word in place of a different one, since they may not mean the same."""
     new_a = {stem(w) for w in pair.only_a if is_content_word(w)} - set(pair.b.content)
     new_b = {stem(w) for w in pair.only_b if is_content_word(w)} - set(pair.a.content)
     if new_a and new_b:
@@ -190,7 +190,7 @@ def substitution(pair: Pair) -> str | None:
 
 
 def order(pair: Pair) -> str | None:
-    """Compare who does what to whom: two parts that change places around what stays, or "from", "over", "before"."""
+    """Object if two parts change places around a common one, or around "from", "over", "before"."""
     a, b = pair.a, pair.b
     after_a, after_b = _collect_relations(a), _collect_relations(b)
     for relation in after_a.keys() & after_b.keys():
@@ -218,7 +218,7 @@ STRICT: tuple[Guard, ...] = (restriction, modality, order, substitution)
 
 
 def find_objection(a: Claim, b: Claim) -> tuple[str, str] | None:
-    """Return the first guard that objects, by name, and its reason; None where none does."""
+    """Return the name of the first guard that objects and its reason, or None."""
     pair = align_pair(a, b)
     for guard in (*GUARDS, *(STRICT if pair.is_short else ())):
         reason = guard(pair)
@@ -228,14 +228,14 @@ def find_objection(a: Claim, b: Claim) -> tuple[str, str] | None:
 
 
 def _explain_difference(what: str, a: Set[str], b: Set[str], *, one_sided: bool = True) -> str | None:
-    """Return the reason where the sets differ; where only one of them has more, only if `one_sided` counts."""
+    """Return the reason if the sets differ; if only one has more, only with `one_sided`."""
     if a == b or not (one_sided or (a - b and b - a)):
         return None
     return f"{what} differ: {' '.join(sorted(a - b)) or '-'} and {' '.join(sorted(b - a)) or '-'}"
 
 
 def _find_unmatched_dates(a: Set[Date], b: Set[Date]) -> set[Date]:
-    """Return dates of a that no date of b agrees with."""
+    """Return the dates of a that agree with no date of b."""
     return {x for x in a if not any(x[1:] == y[1:] and (None in (x[0], y[0]) or x[0] == y[0]) for y in b)}
 
 
@@ -246,7 +246,7 @@ def _has_identifier(identifier: str, claim: Claim) -> bool:
 
 
 def _is_same_name(x: str, y: str) -> bool:
-    """Return whether these are spellings of a name, or it and its start: Gonzales and Gonzalez, Sen and Senator."""
+    """Return True for two spellings of a name, or a name and its beginning: Gonzales and Gonzalez, Sen and Senator."""
     return fuzz.ratio(x, y) >= 80 or (min(len(x), len(y)) >= 3 and (x.startswith(y) or y.startswith(x)))
 
 
@@ -269,7 +269,7 @@ def _collect_relations(claim: Claim) -> dict[str, set[str]]:
 
 
 def _is_swapped(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
-    """Return whether b is a with two parts exchanged around one that stays: X m Y -> Y m X."""
+    """Return True if b is a with two parts exchanged around a common one: X m Y -> Y m X."""
     if a == b or sorted(a) != sorted(b):
         return False
     start = next(at for at, (x, y) in enumerate(zip(a, b, strict=True)) if x != y)

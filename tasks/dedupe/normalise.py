@@ -1,7 +1,7 @@
-"""A claim as the guards see it: canonical words in order, figures, dates, identifiers, names, negations.
+"""Normalise a claim for comparison: canonical words in order, figures, dates, identifiers, names, negations.
 
-One pass of one expression over the text, about 50 µs a sentence, done once a row. "60 seconds" and "1 minute" come
-out as one figure, "May 4" and "4 May" as one date, "isn't" as "is not", "Postgres" and "PostgreSQL" as one word.
+One expression passes over the text once, about 50 µs a sentence. "60 seconds" and "1 minute" give the same figure,
+"May 4" and "4 May" the same date, "isn't" gives "is not", and "Postgres" and "PostgreSQL" the same word.
 """
 
 import re
@@ -62,7 +62,7 @@ TOKEN = re.compile(
 CAMEL = re.compile(r"\b[a-z]+[A-Z]\w*\b|\b[A-Z][a-z]+[A-Z]\w*\b")
 Change = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
 PLAIN: tuple[Change, ...] = (
-    (re.compile(rf"^\W*(?:{'|'.join(CATEGORIES)}):\s+", re.I), ""),  # "Convention: …" says what a claim is, not what of
+    (re.compile(rf"^\W*(?:{'|'.join(CATEGORIES)}):\s+", re.I), ""),  # "Convention: …" is the category, not the content
     (re.compile(r"[’‘´`]"), "'"),
     (re.compile(r"[“”]"), '"'),
     (re.compile(r"[–—]"), "-"),
@@ -80,29 +80,29 @@ PLAIN: tuple[Change, ...] = (
 )  # fmt: skip
 
 RARE_WORDS = 4
-"""Rarest words of a claim that it is looked up by."""
+"""Number of a claim's rarest words that it is looked up by."""
 Date = tuple[int | None, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The normalised parts by which two claims are compared."""
+    """A claim normalised for comparison."""
 
     folded: str
     """The text without case, typography and closing punctuation."""
     words: tuple[str, ...]
     """Every word, figure, date and identifier in its canonical form, in order."""
     content: tuple[str, ...]
-    """The stems of those that carry the claim, in order."""
+    """The stems of the content words, in order."""
     sorted_words: str
     """The words sorted, for token_sort_ratio."""
     figures: frozenset[str]
     dates: frozenset[Date]
     identifiers: frozenset[str]
     names: frozenset[str]
-    """Capitalised words, the first of the sentence apart, where a capital says nothing, capitals do."""
+    """Capitalised words; the first word of the text only if it is all capitals."""
     negated: tuple[str, ...]
-    """The content word after each negation, sorted; "" where none follows."""
+    """The content word after each negation, sorted; "" if none follows."""
     speaker: str | None
     first_person: bool
     question: bool
@@ -117,7 +117,7 @@ def fold_text(text: str) -> str:
 
 @lru_cache(maxsize=30_000)
 def normalise_claim(text: str, speaker: str | None = None) -> Claim:
-    """Return the claim in a sentence; `speaker` is who said it, for "I" and "my"."""
+    """Return the claim of a sentence; `speaker` is the person who said it, for "I" and "my"."""
     language = find_text_language(text)
     tokens = [_classify_token(m) for m in TOKEN.finditer(put_spaces(_normalise_text(text, PLAIN)))]
     words = tuple(word for _, word, _ in tokens)
@@ -143,7 +143,7 @@ def normalise_claim(text: str, speaker: str | None = None) -> Claim:
 
 
 class Claims(Sequence[Claim]):
-    """The claims of a table's rows (`summary`, `speaker`, `stems`), each normalised when it is first used."""
+    """The claims of a table's rows (`summary`, `speaker`, `stems`), each normalised on first use."""
 
     def __init__(self, table: pa.Table) -> None:
         self.texts: list[str] = table["summary"].to_pylist()
@@ -152,7 +152,7 @@ class Claims(Sequence[Claim]):
         self.stems = [self[row].content if own is None else tuple(own) for row, own in enumerate(stems)]
         """Each claim's `content`."""
         self.keys = [own or (text.casefold(),) for own, text in zip(self.stems, self.texts, strict=True)]
-        """The words that each claim is looked up by."""
+        """The words by which each claim is looked up."""
 
     @cached_property
     def words(self) -> pl.DataFrame:
@@ -199,7 +199,7 @@ def _parse_date(raw: str) -> Date:
 
 
 def _normalise_figure(raw: str) -> str:
-    """Return amount in base units; a version as it stands."""
+    """Return an amount in base units; return a version unchanged."""
     parts = re.fullmatch(r"([$€£v]?)([\d,.]*\d|[a-z]+)[\s-]*(.*)", raw.casefold())
     if parts is None:
         return raw.casefold()

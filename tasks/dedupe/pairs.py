@@ -1,4 +1,4 @@
-"""Which claims say the same: pairs of equal words, and pairs that are alike and that the guards let through."""
+"""Find pairs of claims that say the same: pairs of equal words, and similar pairs to which no guard objects."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ from slowwave.tasks.vector_columns import build_vector_matrix
 
 
 def select_row(table: pa.Table, observation_id: str) -> pa.Table:
-    """Return the row of that id, cast to OBSERVATIONS; raises KeyError where there is none."""
+    """Return the row with this id, cast to OBSERVATIONS; raise KeyError if there is none."""
     rows = table.filter(pc.equal(table["observation_id"], observation_id))
     if not rows.num_rows:
         raise KeyError(f"observation {observation_id!r} is not among the rows given")
@@ -38,7 +38,7 @@ def select_row(table: pa.Table, observation_id: str) -> pa.Table:
 
 
 def set_columns(table: pa.Table, **values: Any) -> pa.Table:
-    """Return the table with columns set, each to one value or to an array with a value a row."""
+    """Return the table with columns set, each to one value or to an array with one value a row."""
     for name, value in values.items():
         field = table.schema.field(name)
         is_column = isinstance(value, pa.Array | pa.ChunkedArray)
@@ -48,7 +48,7 @@ def set_columns(table: pa.Table, **values: Any) -> pa.Table:
 
 
 Found = Mapping[int, Mapping[int, Decision]]
-"""Row -> row -> the decision that they are one, both ways."""
+"""Row -> row -> the decision that they are duplicates, both ways."""
 Undone = frozenset[tuple[str, str]] | set[tuple[str, str]]
 CHUNK_PAIRS, SHARD_PAIRS = 20_000, 2_000
 READ = ("summary", "speaker")
@@ -57,15 +57,11 @@ SCORED = pa.schema([("place", pa.int64()), ("claim", pa.string()), ("score", pa.
 
 
 def find_duplicate_pairs(table: pa.Table, old: int, rules: Rules, undone: Undone, executor: Executor = HERE) -> Found:
-    """Return the pairs of rows that are one claim; rows before `old` are not compared with each other."""
-    # candidates: the same words, the same rare words, near by vector
-    claims, groups = Claims(table), group_rows(table, nameless=True)
+    """Return the pairs of rows that are duplicates; the first `old` rows are not compared with each other."""
+    claims = Claims(table)
     vectors, has = stack_unit_vectors(table)
-    new = np.arange(old, len(claims)) if old else None
-    near = find_vector_pairs(vectors, has, nearest=10, among=new, groups=groups)
-    pairs = deduplicate_pairs([find_exact_pairs(claims, groups, old), find_word_pairs(claims, groups, new), near])
+    pairs = _find_candidates(table, claims, vectors, has, old)
     pairs = _filter_allowed(pairs[pairs[:, 1] >= old], table, undone)
-    # what the rules decide
     decisions: dict[int, dict[int, Decision]] = defaultdict(dict)
     step = ShardStep("pairs", repr(rules), SCORED, partial(find_promising_pairs, rules=rules), shard_rows=SHARD_PAIRS)
     for start in track_items("pairs", range(0, len(pairs), CHUNK_PAIRS)):
@@ -80,10 +76,18 @@ def find_duplicate_pairs(table: pa.Table, old: int, rules: Rules, undone: Undone
     return decisions
 
 
-def stack_unit_vectors(table: pa.Table) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Return the vectors, shape (rows, dim), zero where null; and which rows have one that is not zero.
+def _find_candidates(table: pa.Table, claims: Claims, vectors: Floats, has: npt.NDArray[np.bool_], old: int) -> Pairs:
+    """Return the pairs with the same words, shared rare words or near vectors, with a row from `old` on."""
+    groups = group_rows(table, nameless=True)
+    new = np.arange(old, len(claims)) if old else None
+    near = find_vector_pairs(vectors, has, nearest=10, among=new, groups=groups)
+    return deduplicate_pairs([find_exact_pairs(claims, groups, old), find_word_pairs(claims, groups, new), near])
 
-    They may be a dictionary of vectors in half precision.
+
+def stack_unit_vectors(table: pa.Table) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return the vectors, shape (rows, dim), zero for null; and a mask of the rows with one that is not zero.
+
+    The column may be a dictionary of half-precision vectors.
     """
     column = table["vector"].combine_chunks()
     if pa.types.is_dictionary(column.type):
@@ -99,8 +103,10 @@ def _read_vectors(column: pa.Array) -> tuple[Floats, npt.NDArray[np.bool_]]:
 
 
 def find_exact_pairs(claims: Claims, groups: pl.DataFrame, old: int = 0) -> Pairs:
-    """Return each claim with the first of its group with the same words and speaker, and with the one before it; of
-    those before `old` only what a later one says too.
+    """Return pairs of claims with the same words and speaker in one group.
+
+    Each claim is paired with the first such claim and with the previous one. A claim before `old` counts only if a
+    later one has the same words.
     """
     seen: dict[tuple[int, str, str | None], list[int]] = {}
     new, count = set(claims.stems[old:]), Counter(claims.stems)
@@ -116,7 +122,10 @@ def _link_rows(rows: list[int]) -> list[tuple[int, int]]:
 
 
 def _filter_allowed(pairs: Pairs, table: pa.Table, undone: Undone) -> Pairs:
-    """Leave out merges taken back, and coding claims of two workspaces: each has its own port 8080."""
+    """Return the pairs without merges taken back and without coding claims of two workspaces.
+
+    Two projects may say the same about different things, for example a port.
+    """
     space = (
         pc.dictionary_encode(table["workspace"].combine_chunks()).indices.fill_null(-1).to_numpy(zero_copy_only=False)
     )
@@ -132,7 +141,7 @@ def _filter_allowed(pairs: Pairs, table: pa.Table, undone: Undone) -> Pairs:
 
 
 def tell_pairs(table: pa.Table, pairs: Pairs, columns: Sequence[str], **more: pa.Array) -> pa.Table:
-    """Return a row for each pair, with what of its two rows is needed where shards of pairs are computed."""
+    """Return one row per pair with the columns that scoring needs."""
     rows = table.select(columns).combine_chunks().to_struct_array().combine_chunks()
     left, right = (pa.array(side, pa.int64()) for side in pairs.T)
     ids = table["observation_id"].combine_chunks().take(right)
@@ -142,7 +151,7 @@ def tell_pairs(table: pa.Table, pairs: Pairs, columns: Sequence[str], **more: pa
 
 
 def find_promising_pairs(pairs: pa.Table, *, rules: Rules) -> pa.Table:
-    """Return the pairs (of `tell_pairs`) that would be one if no guard objected, with their likeness."""
+    """Return the pairs (of `tell_pairs`) that are duplicates unless a guard objects, with their likeness."""
     left, right = ([normalise_claim(*row.values()) for row in pairs[side].to_pylist()] for side in ("left", "right"))
     ratios, cosines = compute_token_sort_ratios(left, right), pairs["cosine"].to_numpy()
     worth = np.flatnonzero((ratios >= rules.threshold) | (cosines >= rules.rephrased)).tolist()

@@ -1,4 +1,4 @@
-"""Claims that say the same again, found over what is new and what is held."""
+"""Find claims that repeat another, among new and stored claims."""
 
 import polars as pl
 import pyarrow as pa
@@ -14,22 +14,22 @@ from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 
 SCOPE = ["observation_id", "session_id", "workspace", "pack"]
-"""Tells which claims are near enough to be looked at together."""
+"""Columns that decide which claims to compare."""
 STANDING = [*SCOPE, "status", "canonical_id", "superseded_by", "dedupe_key", "observer"]
-"""Tells which claims are to be looked at."""
+"""Columns that decide which claims are pending."""
 OUTCOME = ["observation_id", "status", "canonical_id", "evidence_sessions", "valid_from"]
-"""What is decided of a claim here, and by what it is judged later."""
+"""Columns that dedupe sets and supersede depends on."""
 WRITTEN = ["observation_id", *MARKED, "supersede_key"]
 COMPARED = [*DECIDING, "workspace", "pack", "superseded_by", "supersede_key", "summary", "speaker", "stems"]
 """The columns that are written, and those that are read."""
 RETIRED = (pc.field("status") == Status.SUPERSEDED) & pc.field("superseded_by").is_valid()
-"""The claims that a later one changed; a withdrawn one is superseded by nothing."""
+"""Claims that a later claim changed; a withdrawn claim has no `superseded_by`."""
 CANONICAL = RETIRED | (pc.field("status") == Status.ACTIVE)
-"""The claims that others may repeat or change: of those that were changed, so that a return to them is seen."""
+"""Claims that others may repeat or change. A changed claim is included so that a return to it is found."""
 
 
 def dedupe_observations(job: Job) -> StepReport:
-    """Look at every claim nobody has looked at under these settings; the ledger is written before the claims."""
+    """Compare every claim that was not compared under these settings; write the ledger before the claims."""
     with report_step("dedupe") as report:
         key = compute_step_key("dedupe", 1, VERSION, job.settings.dedupe)
         standing = job.store.read(OBSERVATIONS, STANDING)
@@ -52,22 +52,24 @@ def dedupe_observations(job: Job) -> StepReport:
 
 
 def add_vectors(store: Store, claims: pa.Table, where: pc.Expression | None) -> pa.Table:
-    """Return claims, all that `where` lets through, with `vector`, a dictionary: what is taken of them has no copy."""
+    """Return the claims (all that match `where`) with `vector` as a dictionary, whose rows are taken without copies."""
     ids, rows = claims["observation_id"], store.read_as_stored(OBSERVATIONS, ["observation_id", "vector"], where)
     places = pc.index_in(ids.combine_chunks(), rows["observation_id"].combine_chunks())
     return claims.append_column("vector", pa.DictionaryArray.from_arrays(places, rows["vector"].combine_chunks()))
 
 
 def _find_comparable(rows: pa.Table, fresh: pa.Array) -> pc.Expression | None:
-    """Return the condition of claims that may equal a fresh one: of its scope, or without a workspace (None)."""
+    """Return the filter of claims to compare with fresh ones: those in scope or without workspace; None for all."""
     new = rows.filter(pc.is_in(rows["observation_id"], fresh))
     nameless = pc.field("workspace").is_null()
     return None if new.filter(nameless).num_rows else build_scope(rows, fresh) | nameless
 
 
 def build_scope(rows: pa.Table, fresh: pa.Array) -> pc.Expression:
-    """Return the condition of the claims that the fresh ones (ids) are compared with: those of their workspaces, and
-    where one of these is of everyday life all that are; each with its session.
+    """Return the filter of the claims to compare with fresh ones (ids).
+
+    These are the claims of the same workspaces and, if one of those is of everyday life, all of everyday life; and all
+    claims of the sessions of these.
 
     rows: OBSERVATIONS, columns SCOPE.
     """
@@ -80,8 +82,10 @@ def build_scope(rows: pa.Table, fresh: pa.Array) -> pc.Expression:
 
 
 def keep_judged(before: pa.Table, after: pa.Table) -> pa.Table:
-    """Return the rows `after`, with the `supersede_key` of `before` (columns OUTCOME and it) where the outcome is as it
-    was: whether a later claim changes them need not be judged again, which a model may have done.
+    """Return the rows `after` with the `supersede_key` of `before` (columns OUTCOME and the key) if the outcome is
+    equal.
+
+    Such claims need not be judged again, which may cost a model's time.
     """
     rows = pl.DataFrame(after.select(OUTCOME)).join(
         pl.DataFrame(before), on="observation_id", how="left", maintain_order="left", suffix=" before"
@@ -92,7 +96,7 @@ def keep_judged(before: pa.Table, after: pa.Table) -> pa.Table:
 
 
 def find_rows_to_dedupe(rows: pa.Table, key: str) -> pa.Array:
-    """Return ids of rows (columns STANDING) new under this key, and of duplicates whose canonical row is gone."""
+    """Return ids of rows (columns STANDING) new under this key, and of duplicates without a canonical row."""
     heads = rows.filter(CANONICAL)["observation_id"].combine_chunks()
     stale = pc.invert(pc.fill_null(pc.equal(rows["dedupe_key"], key), False))
     duplicate = pc.equal(rows["status"], Status.DUPLICATE)
@@ -100,20 +104,20 @@ def find_rows_to_dedupe(rows: pa.Table, key: str) -> pa.Array:
     eligible = pc.is_in(rows["status"], pa.array(["active", "duplicate"]))
     fresh = pc.or_(stale, lost)
     if pc.any(pc.and_(eligible, fresh)).as_py():
-        # Another memory's claims are looked at again with whatever is new, so that one said here never repeats them.
+        # Compare imported claims again with every new one, so that they become its duplicates and not the reverse.
         shared = list(filter(is_shared, rows["observer"].unique().to_pylist()))
         fresh = pc.or_(fresh, pc.is_in(rows["observer"], pa.array(shared, pa.string())))
     return rows["observation_id"].filter(pc.and_(eligible, fresh)).combine_chunks()
 
 
 def reset_rows(rows: pa.Table) -> pa.Table:
-    """Return the rows as if nobody had looked at them."""
+    """Return the rows as if they were never compared."""
     sessions = pa.array([[session] for session in rows["session_id"].to_pylist()], pa.list_(pa.string()))
     clean = {"status": Status.ACTIVE, "reason": None, "canonical_id": None, "dedupe_key": None}
     return set_columns(rows, **clean, evidence_sessions=sessions)
 
 
 def read_undone_pairs(store: Store) -> set[tuple[str, str]]:
-    """Return pairs that somebody took apart: never merged again."""
+    """Return the pairs whose merge or change was taken back; it is never made again."""
     rows = store.read(MERGES, ["loser_id", "winner_id"], pc.field("undone")).to_pylist()
     return {(row["loser_id"], row["winner_id"]) for row in rows}

@@ -1,1 +1,1 @@
-"""Agents' recurring actions: files changed together, steps in a row, commands; without a model."""
+"""Find agents' recurring actions without a model: files changed together, sequences of steps, commands."""

@@ -1,4 +1,4 @@
-"""Tool calls as what they do, rows of ACTIONS: files read and edited, commands run, places searched."""
+"""Read tool calls as rows of ACTIONS: files read and edited, commands run, places searched."""
 
 import re
 import tomllib
@@ -22,14 +22,14 @@ from slowwave.tasks.habits.shell import parse_script
 COLUMNS = ["message_id", "session_id", "seq", "origin", "text", "blocks", "ts"]
 """Columns of MESSAGES that are read."""
 PATCH_FILE = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.*\S)\s*$", re.MULTILINE)
-"""Lines of Codex's patches that name a file."""
+"""Lines that name a file in Codex's patches."""
 PATCH = "*** Begin Patch"
 DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
 
 @dataclass(frozen=True)
 class Action:
-    """One thing that a call does; columns of ACTIONS."""
+    """One action of a call; columns of ACTIONS."""
 
     kind: ActionKind
     path: str | None = None
@@ -44,43 +44,45 @@ def find_actions(messages: pa.Table, sessions: pa.Table, step_key: str) -> pa.Ta
 
     Args:
         messages: COLUMNS of whole sessions.
-        sessions: session_id, workspace and inactive of those sessions; what was taken back does nothing.
-        step_key: of the step.
+        sessions: session_id, workspace and inactive of those sessions. Inactive messages have no actions.
+        step_key: the step's key.
     """
-    # messages that stand, each with the turn of the person that it is in
     about = pl.DataFrame(sessions).select("session_id", "workspace", "inactive")
-    gone = about.explode("inactive", empty_as_null=True)["inactive"].drop_nulls()
-    live = pl.DataFrame(messages).filter(~pl.col("message_id").is_in(gone.implode())).sort("session_id", "seq")
+    rows: list[dict[str, Any]] = []
+    parts: dict[str, int] = {}
+    for call in _find_calls(pl.DataFrame(messages), about).iter_rows(named=True):
+        for action in read_call(call["name"], call["text"] or "", call["failed"], call["workspace"]):
+            part = parts[call["message_id"]] = parts.get(call["message_id"], -1) + 1
+            rows.append(_build_row(call, action, part, step_key))
+    return pa.Table.from_pylist(rows, schema=ACTIONS.schema)
+
+
+def _find_calls(messages: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
+    """Return the tool calls of the active messages, each with its turn, its workspace and whether it failed."""
+    inactive = about.explode("inactive", empty_as_null=True)["inactive"].drop_nulls()
+    live = messages.filter(~pl.col("message_id").is_in(inactive.implode())).sort("session_id", "seq")
     by_person = (pl.col("origin") == Origin.HUMAN) & (pl.col("text") != "")
     live = live.with_columns(by_person.cum_sum().over("session_id").cast(pl.Int64).alias("turn"))
-    # their tool calls, and whether each failed
     blocks = live.select("message_id", "session_id", "seq", "turn", "ts", "blocks").explode("blocks")
     blocks = blocks.filter(pl.col("blocks").is_not_null()).unnest("blocks")
     calls = blocks.filter((pl.col("type") == "tool_call") & pl.col("name").is_not_null())
-    if not calls.height:
-        return ACTIONS.make_empty_table()
     results = blocks.filter((pl.col("type") == "tool_result") & pl.col("call_id").is_not_null())
     failures = results.group_by("session_id", "call_id").agg(pl.col("is_error").drop_nulls().last().alias("failed"))
     calls = calls.join(failures, on=["session_id", "call_id"], how="left", maintain_order="left")
-    calls = calls.join(about.drop("inactive"), on="session_id", how="left", maintain_order="left")
-    # a call may do several things
-    rows = []
-    parts: dict[str, int] = {}
-    for call in calls.iter_rows(named=True):
-        for action in read_call(call["name"], call["text"] or "", call["failed"], call["workspace"]):
-            part = parts[call["message_id"]] = parts.get(call["message_id"], -1) + 1
-            rows.append(
-                {
-                    **{name: call[name] for name in ("message_id", "session_id", "workspace", "turn", "seq")},
-                    **vars(action),
-                    "action_id": compute_content_id(call["message_id"], str(part)),
-                    "part": part,
-                    "at": call["ts"],
-                    "tool": call["name"],
-                    "step_key": step_key,
-                }
-            )
-    return pa.Table.from_pylist(rows, schema=ACTIONS.schema)
+    return calls.join(about.drop("inactive"), on="session_id", how="left", maintain_order="left")
+
+
+def _build_row(call: Mapping[str, Any], action: Action, part: int, step_key: str) -> dict[str, Any]:
+    """Return a row of ACTIONS: the `part`-th action of a message."""
+    return {
+        **{name: call[name] for name in ("message_id", "session_id", "workspace", "turn", "seq")},
+        **vars(action),
+        "action_id": compute_content_id(call["message_id"], str(part)),
+        "part": part,
+        "at": call["ts"],
+        "tool": call["name"],
+        "step_key": step_key,
+    }
 
 
 @cache
@@ -91,13 +93,13 @@ def _load_tools() -> tuple[dict[str, ActionKind], dict[str, list[str]]]:
 
 
 def read_call(tool: str, given: str, failed: bool | None, workspace: str | None) -> list[Action]:
-    """Return what a call does, in order; nothing of its texts but paths and commands.
+    """Return the actions of a call, in order. Of its texts only paths and commands are kept.
 
     Args:
-        tool: its name, as the transcript has it.
-        given: its arguments, JSON or, of patches, raw.
-        failed: what its result says; None where it says nothing.
-        workspace: a folder, or a mere name; paths are told from it on, those outside are not told.
+        tool: the tool's name in the transcript.
+        given: its arguments, as JSON or, for patches, as text.
+        failed: whether the result is an error, or None if the result does not say.
+        workspace: a folder, or only a name. Paths are relative to it; paths outside are dropped.
     """
     kinds, names = _load_tools()
     kind = kinds.get(re.sub(r"[^a-z0-9]", "", tool.lower()), ActionKind.OTHER)
@@ -118,9 +120,9 @@ def read_call(tool: str, given: str, failed: bool | None, workspace: str | None)
 
 
 def locate(path: str, workspace: str | None, folder: str = "") -> str | None:
-    """Return a path from the workspace on; None for one outside of it.
+    """Return a path relative to the workspace, or None if it is outside.
 
-    Of a workspace that is a mere name an absolute path stays as it is: what lies in it can't be told.
+    If the workspace is only a name, an absolute path stays absolute, since it cannot be compared.
     """
     whole = join(folder, _slash(path))
     root = _slash(workspace).rstrip("/") if workspace else ""
@@ -130,19 +132,21 @@ def locate(path: str, workspace: str | None, folder: str = "") -> str | None:
     whole = normpath(whole)
     if not _is_absolute(root):
         return whole
-    return "." if whole == root else whole.removeprefix(f"{root}/") if whole.startswith(f"{root}/") else None
+    if whole == root:
+        return "."
+    return whole.removeprefix(f"{root}/") if whole.startswith(f"{root}/") else None
 
 
 def _read_script(script: str, folder: str, failed: bool | None, workspace: str | None) -> Iterator[Action]:
     commands = parse_script(script)
-    # One that failed says so of its single command, one that went well of each where none could hide another's end.
-    is_told = len(commands) == 1 or (failed is False and all(command.joint == "&&" for command in commands[:-1]))
-    ok = not failed if is_told and failed is not None else None
+    # A result applies to a single command, or, if it is a success, to each of several joined by `&&` alone.
+    is_known = len(commands) == 1 or (failed is False and all(command.joint == "&&" for command in commands[:-1]))
+    ok = not failed if is_known and failed is not None else None
     before = ""
     for command in commands:
         fed, before = before == "|", command.joint
         meaning = read_command(command)
-        if fed and meaning.form is None:  # `… | tail -3` looks at no file
+        if fed and meaning.form is None:  # `… | tail -3` reads no file
             continue
         cwd = None if command.folder is None else locate(command.folder or ".", workspace, folder)
         action = Action(meaning.kind, None, meaning.form, meaning.line, meaning.role, ok)
@@ -154,12 +158,12 @@ def _read_script(script: str, folder: str, failed: bool | None, workspace: str |
                 yield replace(action, path=locate(whole, workspace))
         elif meaning.kind is ActionKind.RUN and cwd is not None:
             yield replace(action, path=cwd.removeprefix("."))
-        else:  # what runs elsewhere is no habit of this workspace
+        else:  # a command that runs elsewhere is not a habit of this workspace
             yield Action(meaning.kind, ok=ok)
 
 
 def _parse_arguments(given: str) -> Mapping[str, Any]:
-    """Return the arguments; of a list of words (`bash -lc SCRIPT`) the script, or the words in a row."""
+    """Return the arguments; for a list of words return the script (`bash -lc SCRIPT`), or the joined words."""
     try:
         parsed = orjson.loads(given)
     except orjson.JSONDecodeError:

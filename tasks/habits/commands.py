@@ -1,7 +1,7 @@
-"""The classification of a command: its program and action, without arguments, and what it is run for.
+"""Classify a command: its program and action, without arguments, and what it is run for.
 
-`uv run pytest -q FILE` and `uv run pytest` are one command, run to test. Programs are told by a table
-(`programs.toml`), a project's own targets by the names that it gave them; a script that is run makes no habit.
+`uv run pytest -q FILE` and `uv run pytest` are the same command, run to test. Programs are listed in a table
+(`programs.toml`). A project's own targets are classified by their names. Scripts give no habit.
 """
 
 import re
@@ -15,22 +15,22 @@ from slowwave.schemas.vocabulary import ActionKind, CommandRole
 from slowwave.tasks.habits.shell import SimpleCommand
 
 LONGEST = 200
-"""Characters of a command as typed; a longer one is told by its normal form alone."""
+"""Most characters of a command as typed; a longer one is stored in its normal form."""
 NAME = re.compile(r"[\w:.@/-]+")
 PLAIN = re.compile(r"[\w@%+=:,./-]+")
 AMOUNT = re.compile(r"\d+[smh]?|.*=.*")
-"""What a wrapper has before the program: `timeout 60`, `env A=b`."""
+"""Arguments of a wrapper before the program: `timeout 60`, `env A=b`."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """What a simple command is, for counting."""
+    """A simple command, classified for counting."""
 
     kind: ActionKind
     form: str | None = None
-    """Program and what it does; None for what no habit is made of."""
+    """The program and its action, or None for a command that gives no habit."""
     line: str | None = None
-    """As it was typed, without redirections."""
+    """The command as typed, without redirections."""
     role: CommandRole | None = None
 
 
@@ -39,7 +39,7 @@ class _Programs:
     looks: dict[str, ActionKind]
     words: dict[str, frozenset[str]]
     roles: list[tuple[str, frozenset[str], CommandRole]]
-    """What a command begins with, options it has, and the role: the most particular first."""
+    """The beginning of a command, options that it has, and its role; the most specific first."""
     targets: dict[str, CommandRole]
 
 
@@ -60,13 +60,13 @@ def _load_programs() -> _Programs:
 
 
 def read_command(command: SimpleCommand) -> Command:
-    """Return a command's kind, form and role; one that only writes out a text, or edits in place, is an edit."""
+    """Return the kind, form and role of a command. A command that only writes text or edits in place is an edit."""
     programs, words = _load_programs(), command.words
     if (words[0] in ("cat", "echo", "printf") and command.writes) or find_edited_in_place(words):
         return Command(ActionKind.EDIT)
     if looks := programs.looks.get(" ".join(words[:2])) or programs.looks.get(words[0]):
         return Command(looks)
-    # Words before the program that is meant.
+    # Skip wrappers in front of the program.
     at = 0
     while size := _match_words(words[at:-1], programs.words["wrappers"]):
         at = _skip_options(words, at + size, programs)
@@ -92,41 +92,58 @@ def find_edited_in_place(words: list[str]) -> list[str]:
 
 
 def _match_words(words: list[str], names: frozenset[str]) -> int:
-    """Return the number of words, two at most, that make one of the names; 0 where they make none."""
+    """Return how many of the first words, at most two, form one of the names; 0 if none do."""
     return next((size for size in (2, 1) if len(words) >= size and " ".join(words[:size]) in names), 0)
 
 
 def _skip_options(words: list[str], at: int, programs: _Programs) -> int:
-    """Return the place of the next word that is no option, nor the value of one."""
+    """Return the place of the next word that is neither an option nor the value of one."""
     while at < len(words) and words[at].startswith("-") and len(words[at]) > 1:
         at += 2 if words[at] in programs.words["valued"] else 1
     return at
 
 
 def _find_form(words: list[str], programs: _Programs) -> tuple[list[str], CommandRole | None]:
-    """Return the words that say what is done, and the role; none for a program that makes no habit."""
-    plain, at = words[:1], 1
-    while (at := _skip_options(words, at, programs)) < len(words):
-        plain.append(words[at])
-        at += 1
+    """Return the words that describe the action, and its role; no words for a program that gives no habit."""
+    plain = _drop_options(words, programs)
     size = _match_words(plain, programs.words["runners"])
-    if size and NAME.fullmatch(target := "".join(plain[size : size + 1])):
+    if size and NAME.fullmatch("".join(plain[size : size + 1])):
         form = plain[: size + 1]
-        parts = (programs.targets.get(part.lower()) for part in re.split(r"[^a-zA-Z0-9]+", target))
-        exact = (role for begin, options, role in programs.roles if begin == " ".join(form) and not options)
-        return form, next(exact, None) or next(filter(None, parts), None)
+        return form, _find_target_role(form, programs)
     options, role = _match_role(plain[:1], words, programs)
-    if options:  # `node --test`: what else stands there is what it is done to
+    if options:  # `node --test`: the other words are its arguments
         return [plain[0], *options], role
     size = _match_words(plain, programs.words["one"] | programs.words["two"])
     depth = 2 if " ".join(plain[:size]) in programs.words["two"] else min(size, 1)
     form = plain[: max(size, 1) + depth]
     options, role = _match_role(form, words, programs)
-    return ([*form, *(option for option in options if option not in form)], role) if role else ([], None)
+    if not role:
+        return [], None
+    return [*form, *(option for option in options if option not in form)], role
+
+
+def _drop_options(words: list[str], programs: _Programs) -> list[str]:
+    """Return the program and its arguments that are neither options nor their values."""
+    plain, at = words[:1], 1
+    while (at := _skip_options(words, at, programs)) < len(words):
+        plain.append(words[at])
+        at += 1
+    return plain
+
+
+def _find_target_role(form: list[str], programs: _Programs) -> CommandRole | None:
+    """Return the role of a runner with its target (`make test`): from the table, else from a word of the target."""
+    for begin, options, role in programs.roles:
+        if begin == " ".join(form) and not options:
+            return role
+    for part in re.split(r"[^a-zA-Z0-9]+", form[-1]):
+        if target_role := programs.targets.get(part.lower()):
+            return target_role
+    return None
 
 
 def _match_role(form: list[str], words: list[str], programs: _Programs) -> tuple[list[str], CommandRole | None]:
-    """Return the options that tell the role apart, and the role."""
+    """Return the options that decide the role, and the role."""
     whole = f"{' '.join(form)} "
     for begin, options, role in programs.roles:
         if whole.startswith(f"{begin} ") and options.issubset(words):

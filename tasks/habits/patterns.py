@@ -1,8 +1,8 @@
-"""Actions as habits: files that change together, steps that follow each other, commands that recur.
+"""Find habits in actions: files that change together, steps that follow each other, commands that recur.
 
-The unit is a turn, from one thing that a person says to the next: whoever counts sessions ties everything to
-everything. What an edit that failed would have changed counts for nothing. Of what counts as a habit see
-docs/decisions/012-habits-and-relations.md; raise VERSION in `task.py` with any of the bounds.
+The unit is a turn: from one message of a person to the next. A session is too long a unit: it would relate everything
+in it. Failed edits are not counted. For the bounds see docs/decisions/012-habits-and-relations.md; raise VERSION in
+`task.py` when you change one.
 """
 
 from collections import Counter, defaultdict
@@ -20,35 +20,35 @@ from slowwave.schemas.tables import PATTERNS
 from slowwave.schemas.vocabulary import ActionKind, HabitKind
 
 SUPPORT = 2
-"""Turns in which files, steps or a command come together, at least."""
+"""Least number of turns in which files, steps or a command occur together."""
 CHANCE = 0.1
-"""Chance of as many common turns by accident, at most."""
+"""Highest probability that the common turns are an accident."""
 SHARE = 0.3
-"""Share of the rarer file's, or first step's, turns, at least."""
+"""Least share of the turns of the rarer file, or of the first step."""
 MOST_FILES = 20
-"""A turn that edits more files ties none of them together."""
+"""A turn that edits more files relates none of them."""
 LONGEST, EXAMPLES = 3, 3
-"""Steps of a sequence at most; latest turns whose messages a habit names."""
+"""Most steps of a sequence; most turns whose messages a habit names, the latest."""
 Row = dict[str, Any]
 Turn = tuple[str, int]
 Items = tuple[str, ...]
 
 
 def find_patterns(actions: pa.Table, exclude: Sequence[str], step_key: str) -> pa.Table:
-    """Return rows of PATTERNS of the workspaces whose actions these are; rows of no workspace make none.
+    """Return rows of PATTERNS for the workspaces of some actions; actions without a workspace give none.
 
     Args:
         actions: rows of ACTIONS, all of each workspace.
-        exclude: globs of files that are tied to nothing.
-        step_key: of the step.
+        exclude: globs of files that are related to nothing.
+        step_key: the step's key.
     """
     frame = pl.DataFrame(actions).filter(pl.col("workspace").is_not_null())
     begun = pl.col("at").min().over("session_id")
     frame = frame.sort("workspace", begun, "session_id", "seq", "part", nulls_last=True)
-    # A command is told with the folder that it runs in.
-    there = pl.when(pl.col("path").str.len_chars() > 0).then(pl.format("cd {} && ", "path")).otherwise(pl.lit(""))
+    # Add the folder that a command runs in.
+    folder = pl.when(pl.col("path").str.len_chars() > 0).then(pl.format("cd {} && ", "path")).otherwise(pl.lit(""))
     is_run = pl.col("command").is_not_null()
-    frame = frame.with_columns(pl.when(is_run).then(there + pl.col(name)).alias(name) for name in ("command", "line"))
+    frame = frame.with_columns(pl.when(is_run).then(folder + pl.col(name)).alias(name) for name in ("command", "line"))
     rows = []
     for workspace, group in groupby(frame.iter_rows(named=True), key=lambda row: str(row["workspace"])):
         turns = {turn: list(actions_of) for turn, actions_of in groupby(group, key=_get_turn)}
@@ -63,13 +63,12 @@ def _get_turn(row: Row) -> Turn:
 
 
 def _find_co_edits(turns: Mapping[Turn, list[Row]], exclude: Sequence[str]) -> Iterator[Row]:
-    """Yield pairs of files: how much more often they change in one turn than chance would have it."""
+    """Yield pairs of files that change in the same turn more often than by chance."""
     edits: Counter[str] = Counter()
     pairs = defaultdict[tuple[str, str], list[Row]](list)
     counted = 0
     for rows in turns.values():
-        edited = [row for row in rows if row["kind"] == ActionKind.EDIT and row["path"] and row["ok"] is not False]
-        latest = {row["path"]: row for row in edited if not _is_excluded(row["path"], exclude)}
+        latest = _find_latest_edits(rows, exclude)
         if latest and len(latest) <= MOST_FILES:
             counted += 1
             edits.update(latest.keys())
@@ -82,17 +81,40 @@ def _find_co_edits(turns: Mapping[Turn, list[Row]], exclude: Sequence[str]) -> I
             yield _make_row(HabitKind.CO_EDIT, (first, second), rows, alone) | {"share": share, "lift": lift}
 
 
-def compute_chance(together: int, first: int, second: int, turns: int) -> float:
-    """Return the chance that two files, each in so many of the turns, meet in as many by accident.
+def _find_latest_edits(rows: Sequence[Row], exclude: Sequence[str]) -> dict[str, Row]:
+    """Return the last edit of each file that did not fail, except of excluded files."""
+    edits = [row for row in rows if row["kind"] == ActionKind.EDIT and row["path"] and row["ok"] is not False]
+    return {row["path"]: row for row in edits if not _is_excluded(row["path"], exclude)}
 
-    The tail of the hypergeometric distribution (Fisher's exact test, one-sided).
+
+def compute_chance(together: int, first: int, second: int, turns: int) -> float:
+    """Return the probability that two files occur in at least `together` common turns by accident.
+
+    The tail of the hypergeometric distribution (Fisher's exact test, one-sided); `first` and `second` are the turns
+    with each file, `turns` the number of all.
     """
     alike = (comb(first, n) * comb(turns - first, second - n) for n in range(together, min(first, second) + 1))
     return sum(alike) / comb(turns, second)
 
 
 def _find_sequences(turns: Mapping[Turn, list[Row]]) -> Iterator[Row]:
-    """Yield sequences of steps that are more frequent than their reverse, unless a longer one is as frequent."""
+    """Yield sequences of steps more frequent than their reverse, unless a longer one is about as frequent."""
+    places, single = _count_sequences(turns)
+    support = {items: len(rows) for items, rows in places.items()}
+    frequent = [items for items in sorted(support) if _is_frequent(items, support, single)]
+    for items in frequent:
+        wider = [other for other in frequent if _extends(other, items)]
+        if not any(support[other] >= support[items] * 0.8 for other in wider):
+            alone = [single[step] for step in items]
+            row = _make_row(HabitKind.SEQUENCE, items, [*places[items].values()], alone)
+            yield row | {"share": support[items] / alone[0]}
+
+
+def _count_sequences(turns: Mapping[Turn, list[Row]]) -> tuple[Mapping[Items, dict[Turn, Row]], Counter[str]]:
+    """Return the turns of each sequence, with its last action, and the number of turns of each step.
+
+    A step that is repeated in a row counts once.
+    """
     places = defaultdict[Items, dict[Turn, Row]](dict)
     single: Counter[str] = Counter()
     for turn, rows in turns.items():
@@ -102,29 +124,23 @@ def _find_sequences(turns: Mapping[Turn, list[Row]]) -> Iterator[Row]:
         for size in range(2, LONGEST + 1):
             for run in zip(*(steps[at:] for at in range(size)), strict=False):
                 places[tuple(step for step, _ in run)][turn] = run[-1][1]
-    support = {items: len(rows) for items, rows in places.items()}
-    frequent = [
-        items
-        for items, times in sorted(support.items())
-        if times >= SUPPORT
-        and times / single[items[0]] >= SHARE
-        and times > support.get(items[::-1], 0)
-        and not {*items} <= {ActionKind.READ, ActionKind.SEARCH}  # to look around is no workflow
-    ]
-    for items in frequent:
-        wider = (
-            other
-            for other in frequent
-            if len(other) > len(items) and items in (other[: len(items)], other[-len(items) :])
-        )
-        if not any(support[other] >= support[items] * 0.8 for other in wider):
-            alone = [single[step] for step in items]
-            row = _make_row(HabitKind.SEQUENCE, items, [*places[items].values()], alone)
-            yield row | {"share": support[items] / alone[0]}
+    return places, single
+
+
+def _is_frequent(items: Items, support: Mapping[Items, int], single: Mapping[str, int]) -> bool:
+    """Return True if a sequence is frequent enough to be a habit; to only read and search is not one."""
+    if support[items] < SUPPORT or support[items] / single[items[0]] < SHARE:
+        return False
+    return support[items] > support.get(items[::-1], 0) and not {*items} <= {ActionKind.READ, ActionKind.SEARCH}
+
+
+def _extends(longer: Items, items: Items) -> bool:
+    """Return True if a longer sequence begins or ends with this one."""
+    return len(longer) > len(items) and items in (longer[: len(items)], longer[-len(items) :])
 
 
 def _find_commands(turns: Mapping[Turn, list[Row]]) -> Iterator[Row]:
-    """Yield commands that recur, each in the folder that it runs in."""
+    """Yield commands that recur, each with the folder that it runs in."""
     by_command = defaultdict[str, list[Row]](list)
     for row in (row for rows in turns.values() for row in rows if row["command"]):
         by_command[row["command"]].append(row)
@@ -143,7 +159,7 @@ def _find_commands(turns: Mapping[Turn, list[Row]]) -> Iterator[Row]:
 
 
 def _make_row(kind: HabitKind, items: Items, rows: Sequence[Row], alone: Sequence[int]) -> Row:
-    """Return a habit shown by these rows, in order of time."""
+    """Return a habit shown by these rows, which are in order of time."""
     times = [row["at"] for row in rows if row["at"] is not None]
     turns = {_get_turn(row): row["message_id"] for row in rows}
     return {
@@ -165,7 +181,7 @@ def _is_excluded(path: str, exclude: Sequence[str]) -> bool:
 
 
 def _name_step(row: Row) -> str | None:
-    """Return an action's name in a sequence: a command by itself, else its kind; None for what is no step."""
+    """Return an action's name in a sequence: the command, else the kind; None if it is not a step."""
     is_elsewhere = row["kind"] == ActionKind.EDIT and row["path"] is None
     is_step = row["kind"] in (ActionKind.READ, ActionKind.EDIT, ActionKind.SEARCH) and not is_elsewhere
     return row["command"] or (str(row["kind"]) if is_step else None)

@@ -1,7 +1,7 @@
-"""A shell script as the simple commands in it: which words, in which folder.
+"""Split a shell script into its simple commands: the words, and the folder of each.
 
-shlex cuts it; what is read is the part of the grammar that agents write: lists, pipes, redirections, `cd`. The bodies
-of here-documents are left out. It never raises: what comes after a quote that is not closed is passed over.
+shlex splits it. Only the grammar that agents use is parsed: lists, pipes, redirections, `cd`. The bodies of
+here-documents are skipped. It never raises: text after an unclosed quote is ignored.
 """
 
 import re
@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from posixpath import join, normpath
 
 MOST = 20_000
-"""Characters of a script that are read."""
+"""Most characters of a script to read."""
 UNREAD = re.compile(
     r"\\\n|^[ \t]*#.*|[ \t]#[^'\"\n]*$|(?<!\S)\d(?=[<>])|<<-?\s*(['\"]?)(\w+)\1(?P<rest>.*)\n(?:.*\n)*?[ \t]*\2[ \t]*$",
     re.MULTILINE,
 )
-"""Escaped line ends, comments, numbers of redirections, and here-documents but for the rest of their first line."""
+"""Escaped line ends, comments, numbers of redirections, and here-documents except the rest of their first line."""
 JOINTS = "();<>|&\n"
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 RESERVED = frozenset({"then", "do", "else", "elif", "if", "while", "until", "!", "{", "}", "done", "fi", "esac"})
@@ -31,15 +31,15 @@ class SimpleCommand:
 
     words: list[str] = field(default_factory=list)
     folder: str | None = ""
-    """Where it runs, from where the script began; None where that can't be told."""
+    """The folder that it runs in, relative to the start of the script; None if unknown."""
     writes: list[str] = field(default_factory=list)
     """Files that its output goes to."""
     joint: str = ""
-    """What stands after it: `&&`, `||`, `|`, `;`; nothing at the end."""
+    """The operator after it: `&&`, `||`, `|`, `;`; empty at the end."""
 
 
 def parse_script(script: str) -> list[SimpleCommand]:
-    """Return the script's commands in order, without the `cd`s, which are told by the folders."""
+    """Return the script's commands in order; a `cd` is not returned, but sets the folder of those after it."""
     commands: list[SimpleCommand] = []
     folder: str | None = ""
     for command in _split_commands(UNREAD.sub(lambda match: match["rest"] or " ", script[:MOST])):
@@ -58,7 +58,7 @@ def parse_script(script: str) -> list[SimpleCommand]:
 
 
 def _split_commands(script: str) -> Iterator[SimpleCommand]:
-    """Yield the commands between joints, also those without words."""
+    """Yield the commands between operators, including empty ones."""
     lexer = shlex.shlex(script, posix=True, punctuation_chars=JOINTS)
     lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
     command, target = SimpleCommand(), ""

@@ -1,8 +1,8 @@
 """Relations between the claims of one workspace.
 
-`same_file` and `same_thing` go by what few claims name, weighted by how few (inverse document frequency, Spärck Jones
-1972), and by their vectors. Cost: near-linear but for the vectors' neighbours, which `tasks/dedupe/candidates.py` finds
-in about n·√n.
+`same_file` and `same_thing` depend on the names that few claims contain, weighted by their rarity (inverse document
+frequency, Spärck Jones 1972), and on the claims' vectors. The cost is near-linear, except for the nearest vectors,
+which `tasks/dedupe/candidates.py` finds in about n·√n.
 """
 
 import math
@@ -25,37 +25,37 @@ from slowwave.tasks.dedupe.pairs import stack_unit_vectors
 VERSION = 2
 COLUMNS = ["observation_id", "summary", "files", "message_ids", "observed_at", "vector"]
 MOST = 5
-"""Relations of a kind that a claim has, at most."""
+"""Most relations of one kind that a claim has."""
 COMMON = 30
-"""A file or thing that more claims name ties none of them together."""
+"""A file or thing that more claims name relates none of them."""
 SAME_COSINE = 0.65
-"""From here on two claims speak of one thing, whatever their words."""
+"""Least cosine of two claims about the same thing."""
 NAMED_COSINE = 0.5
-"""The same of two that have a rare name in common."""
+"""The same for two claims with a rare name in common."""
 FILE_COSINE = 0.35
-"""From here on what two claims say of a file belongs together, where one of them spells it out: what was merely open
-while they were made ties every fourth pair wrongly."""
+"""The same for two claims with a common file that at least one of them names in its text. Files that were only open
+when the claims were made would relate every fourth pair wrongly."""
 
 Shared = dict[tuple[int, int], dict[str, float]]
-"""What both of two rows, the earlier first, name, and how rare it is, 0 to 1."""
+"""Two rows, the earlier first -> the names that both contain, with their rarity, 0 to 1."""
 Row = Mapping[str, Any]
 
 
 class Relation(NamedTuple):
-    """How a claim stands to another, by their ids."""
+    """A relation between two claims, by their ids."""
 
     kind: RelationKind
     start: str
-    """The later of the two."""
+    """The later claim."""
     end: str
     weight: float
     reason: str | None
 
 
 def find_relations(claims: pa.Table) -> list[Relation]:
-    """Return the relations between the claims, each from the later claim to the earlier, the closest first.
+    """Return the relations between the claims, each from the later claim to the earlier, the strongest first.
 
-    claims: active rows of OBSERVATIONS, of one workspace: `COLUMNS`.
+    claims: active rows of OBSERVATIONS of one workspace, with `COLUMNS`.
     """
     if claims.num_rows < 2:
         return []
@@ -68,41 +68,68 @@ def find_relations(claims: pa.Table) -> list[Relation]:
 def build_rows(relations: Iterable[Relation], key: str) -> pa.Table:
     """Return rows of RELATIONS; `key` is the step's."""
     rows = [
-        (compute_content_id(kind, *ends), kind, *ends, weight, reason, key) for kind, *ends, weight, reason in relations
+        {
+            "relation_id": compute_content_id(relation.kind, relation.start, relation.end),
+            "kind": relation.kind,
+            "from_id": relation.start,
+            "to_id": relation.end,
+            "weight": relation.weight,
+            "reason": relation.reason,
+            "step_key": key,
+        }
+        for relation in relations
     ]
-    return pa.Table.from_pylist([dict(zip(RELATIONS.schema.names, row, strict=True)) for row in rows], RELATIONS.schema)
+    return pa.Table.from_pylist(rows, RELATIONS.schema)
 
 
 def find_common(rows: Sequence[Row], vectors: Floats, has: npt.NDArray[np.bool_]) -> Iterator[Relation]:
-    """Yield the pairs that speak of the same file, or of the same thing; what one message says together is no pair.
+    """Yield the pairs of claims about the same file or the same thing, except pairs from the same messages.
 
     Args:
-        rows: in the order they were said.
-        vectors: of unit length, shape (rows, dim).
-        has: which rows have one; without, two names in common stand for nearness.
+        rows: the claims in order of time.
+        vectors: unit vectors, shape (rows, dim).
+        has: mask of the rows with one. Without vectors, two common names make a pair near.
     """
-    files, things = share_names(resolve_paths([row["files"] for row in rows])), share_names(list(name_things(rows)))
+    files = share_names(resolve_paths([row["files"] for row in rows]))
+    things = share_names(list(name_things(rows)))
     near: Shared = {(a, b): {} for a, b in find_vector_pairs(vectors, has, 10, SAME_COSINE).tolist()}
     for kind, shared in ((RelationKind.SAME_FILE, files), (RelationKind.SAME_THING, near | things)):
         pairs = np.array(sorted(shared), dtype=np.int64).reshape(-1, 2)
         for (a, b), cosine in zip(pairs.tolist(), compute_cosines(pairs, vectors, has).tolist(), strict=True):
-            early, late, names = rows[a], rows[b], shared[a, b]
-            # files count where a claim names them
-            min_cosine = NAMED_COSINE
-            if kind == RelationKind.SAME_FILE:
-                words, min_cosine = f"{early['summary']}\n{late['summary']}", FILE_COSINE
-                names = {name: rare for name, rare in names.items() if name.rpartition("/")[2] in words}
-                if not names:
-                    continue
-            is_near = len(names) > 1 if math.isnan(cosine) else cosine >= min_cosine
-            if is_near and early["message_ids"] != late["message_ids"]:
-                open_still = (1 - min(1.0, sum(names.values()) / 2)) * (1 - (0.0 if math.isnan(cosine) else cosine))
-                reason = ", ".join(sorted(names, key=lambda name: (-names[name], name))[:3]) or None
-                yield Relation(kind, late["observation_id"], early["observation_id"], 1 - open_still, reason)
+            relation = _relate_pair(kind, rows[a], rows[b], shared[a, b], cosine)
+            if relation:
+                yield relation
+
+
+def _relate_pair(
+    kind: RelationKind, early: Row, late: Row, names: Mapping[str, float], cosine: float
+) -> Relation | None:
+    """Return the relation of two claims with some common names, or None if they are not near enough.
+
+    cosine: NaN if a claim has no vector.
+    """
+    min_cosine = NAMED_COSINE
+    if kind == RelationKind.SAME_FILE:
+        min_cosine = FILE_COSINE
+        names = _select_written_files(names, f"{early['summary']}\n{late['summary']}")
+        if not names:
+            return None
+    is_near = len(names) > 1 if math.isnan(cosine) else cosine >= min_cosine
+    if not is_near or early["message_ids"] == late["message_ids"]:
+        return None
+    known_cosine = 0.0 if math.isnan(cosine) else cosine
+    distance = (1 - min(1.0, sum(names.values()) / 2)) * (1 - known_cosine)
+    reason = ", ".join(sorted(names, key=lambda name: (-names[name], name))[:3]) or None
+    return Relation(kind, late["observation_id"], early["observation_id"], 1 - distance, reason)
+
+
+def _select_written_files(names: Mapping[str, float], text: str) -> dict[str, float]:
+    """Return the files whose name occurs in the text."""
+    return {name: rarity for name, rarity in names.items() if name.rpartition("/")[2] in text}
 
 
 def resolve_paths(files: Sequence[Sequence[str]]) -> list[set[str]]:
-    """Return each row's files, a part of a path as the one longer path that ends so, where there is just one."""
+    """Return each row's files; replace a partial path by the longer path that ends with it, if only one does."""
     plain = [{path.strip().replace("\\", "/").removeprefix("./") for path in paths} for paths in files]
     longer = defaultdict[str, list[str]](list)
     for path in sorted(set().union(*plain), key=len):
@@ -113,7 +140,7 @@ def resolve_paths(files: Sequence[Sequence[str]]) -> list[set[str]]:
 
 
 def name_things(rows: Iterable[Row]) -> Iterator[set[str]]:
-    """Yield what each row names that is no file: identifiers and capitalised names."""
+    """Yield the names in each row that are not files: identifiers and capitalised names."""
     for row in rows:
         claim = normalise_claim(row["summary"])
         files = {name.casefold().rpartition("/")[2] for name in row["files"]}
@@ -121,7 +148,7 @@ def name_things(rows: Iterable[Row]) -> Iterator[set[str]]:
 
 
 def share_names(named: Sequence[set[str]]) -> Shared:
-    """Return the pairs of rows that name the same, but for what more than `COMMON` name."""
+    """Return the pairs of rows with a common name, except names that more than `COMMON` rows have."""
     holders = defaultdict[str, list[int]](list)
     for at, names in enumerate(named):
         for name in names:
@@ -136,7 +163,7 @@ def share_names(named: Sequence[set[str]]) -> Shared:
 
 
 def keep_best(relations: Iterable[Relation]) -> Iterator[Relation]:
-    """Yield the strongest of each kind, each pair once, so that no claim has more than `MOST` of a kind."""
+    """Yield the strongest relations of each kind, each pair once, at most `MOST` of a kind for each claim."""
     counts = Counter[tuple[RelationKind, str]]()
     for edge in sorted(set(relations), key=lambda edge: (-round(edge.weight, 4), edge.kind, edge.start, edge.end)):
         ends = (edge.kind, edge.start), (edge.kind, edge.end)

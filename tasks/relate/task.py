@@ -1,4 +1,7 @@
-"""Relations of the workspaces in which a claim changed since; others are left alone."""
+"""Update the relations of workspaces whose claims changed."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import polars as pl
 import pyarrow.compute as pc
@@ -14,53 +17,81 @@ from slowwave.tasks.relate.relate import COLUMNS, VERSION, Relation, build_rows,
 from slowwave.tasks.vectors import describe_encoder
 
 DECIDING = ["observation_id", "summary", "message_ids", "files", "observed_at", "status", "workspace", "superseded_by"]
-"""With the vector, which the summary and the encoder make once that is there, what relations depend on."""
+"""Columns that relations depend on, besides the vector, which follows from the summary and the encoder."""
 
 
 def relate_claims(job: Job) -> StepReport:
-    """Write how claims hang together, for workspaces whose claims or changes differ from when they were last related.
+    """Write the relations of workspaces whose claims or changes differ from the last run.
 
-    A relation belongs to the workspace of the claim it goes from, and goes when either claim does.
+    A relation belongs to the workspace of the claim that it starts from. It is deleted if either claim is.
     """
     with report_step("relate") as report:
-        # the workspaces that changed, by their marks' names
         store, key = job.store, compute_step_key("relate", VERSION, describe_encoder(job.settings))
         claims, stored = read_claims(store), store.read(RELATIONS).to_pylist()
-        # each with the claims that one of it changed, which may be of another
-        elsewhere = claims.filter(pl.col("by") != pl.col("unit")).with_columns(unit="by")
-        groups = pl.concat([claims, elsewhere]).partition_by("unit", as_dict=True, maintain_order=True)
-        now = {str(unit): compute_content_id(key, hash_rows(rows)) for (unit,), rows in groups.items()}
-        marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "relate").to_pylist()
-        done = {mark["unit_id"]: mark["input_key"] for mark in marks}
-        units = {unit: made_of for unit, made_of in sorted(now.items()) if done.get(unit) != made_of}
-        # what changed, and what ties their claims
-        changed = claims.filter(pl.col("unit").is_in([*units]))
-        superseded = claims.filter(pl.col("status") == Status.SUPERSEDED, pl.col("by").is_in([*units]))
-        pairs = superseded.select("superseded_by", "observation_id").iter_rows()
-        relations = [Relation(RelationKind.CONTRADICTS, later, earlier, 1.0, None) for later, earlier in pairs]
-        active = changed.filter(pl.col("status") == Status.ACTIVE).group_by("unit", maintain_order=True)
-        sizes = active.agg("observation_id", claims=pl.len())
-        for batch in track_items("relate", [*split_batches(sizes, 10_000, "claims")]):  # with their vectors
-            rows = store.read_ids(OBSERVATIONS, batch["observation_id"].explode(), COLUMNS)
-            for ids in batch["observation_id"].to_list():
-                relations += find_relations(rows.filter(pc.field("observation_id").isin(ids)))
+        keys = _compute_unit_keys(claims, key)
+        done = _read_done(store)
+        pending = {unit: unit_key for unit, unit_key in sorted(keys.items()) if done.get(unit) != unit_key}
+        report.rows_in = claims.filter(pl.col("unit").is_in([*pending])).height
+        relations = [*_list_contradictions(claims, pending), *_relate_units(store, claims, pending)]
         rows = build_rows(keep_best(relations), key)
         # write, and mark last
-        home = dict(claims.select("observation_id", "unit").iter_rows())
-        ends = {row["relation_id"]: (home.get(row["from_id"]), home.get(row["to_id"])) for row in stored}
-        stale = {name for name, (start, end) in ends.items() if start in units or None in (start, end)}
-        report.rows_in = changed.height
+        stale = _find_stale(claims, stored, pending)
         report.rows_out = store.merge_changed(RELATIONS, rows)
         store.delete_ids(RELATIONS, stale.difference(rows["relation_id"].to_pylist()))
         report.counts.update(rows["kind"].to_pylist())
-        store.delete_ids(MARKS, [compute_content_id("relate", unit) for unit in done.keys() - now.keys()])
-        mark_done(store, "relate", [(unit, made_of, None) for unit, made_of in units.items()])
+        store.delete_ids(MARKS, [compute_content_id("relate", unit) for unit in done.keys() - keys.keys()])
+        mark_done(store, "relate", [(unit, unit_key, None) for unit, unit_key in pending.items()])
     return report
 
 
+def _read_done(store: Store) -> dict[str, str]:
+    """Return the key of each workspace when it was last related."""
+    marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "relate").to_pylist()
+    return {mark["unit_id"]: mark["input_key"] for mark in marks}
+
+
+def _compute_unit_keys(claims: pl.DataFrame, key: str) -> dict[str, str]:
+    """Return by workspace a hash of its claims, and of the claims elsewhere that one of its claims changed."""
+    elsewhere = claims.filter(pl.col("by") != pl.col("unit")).with_columns(unit="by")
+    groups = pl.concat([claims, elsewhere]).partition_by("unit", as_dict=True, maintain_order=True)
+    return {str(unit): compute_content_id(key, hash_rows(rows)) for (unit,), rows in groups.items()}
+
+
+def _list_contradictions(claims: pl.DataFrame, units: Collection[str]) -> list[Relation]:
+    """Return a relation for each claim that a claim of some workspaces superseded."""
+    superseded = claims.filter(pl.col("status") == Status.SUPERSEDED, pl.col("by").is_in([*units]))
+    pairs = superseded.select("superseded_by", "observation_id").iter_rows()
+    return [Relation(RelationKind.CONTRADICTS, later, earlier, 1.0, None) for later, earlier in pairs]
+
+
+def _relate_units(store: Store, claims: pl.DataFrame, units: Collection[str]) -> list[Relation]:
+    """Return the relations within each of some workspaces; vectors are read for one batch of workspaces at a time."""
+    active = claims.filter(pl.col("unit").is_in([*units]), pl.col("status") == Status.ACTIVE)
+    sizes = active.group_by("unit", maintain_order=True).agg("observation_id", claims=pl.len())
+    relations: list[Relation] = []
+    for batch in track_items("relate", [*split_batches(sizes, 10_000, "claims")]):
+        rows = store.read_ids(OBSERVATIONS, batch["observation_id"].explode(), COLUMNS)
+        for ids in batch["observation_id"].to_list():
+            relations += find_relations(rows.filter(pc.field("observation_id").isin(ids)))
+    return relations
+
+
+def _find_stale(claims: pl.DataFrame, stored: Sequence[Mapping[str, Any]], units: Collection[str]) -> set[str]:
+    """Return the ids of stored relations that start in some workspaces or have lost a claim."""
+    home = dict(claims.select("observation_id", "unit").iter_rows())
+    stale = set[str]()
+    for row in stored:
+        start, end = home.get(row["from_id"]), home.get(row["to_id"])
+        if start in units or None in (start, end):
+            stale.add(row["relation_id"])
+    return stale
+
+
 def read_claims(store: Store) -> pl.DataFrame:
-    """Return the claims in order of their ids, with the mark's name of their workspace (`unit`) and of that of the
-    claim which changed them (`by`), and whether they wait for a vector.
+    """Return the claims in order of id, with more columns.
+
+    `unit` is the unit id of their workspace, `by` that of the claim which changed them; `waits` says whether the vector
+    is missing.
     """
     claims = pl.DataFrame(store.read(OBSERVATIONS, DECIDING)).sort("observation_id")
     unencoded = store.open_dataset(OBSERVATIONS).to_table(columns=["observation_id"], filter="vector IS NULL")
@@ -73,5 +104,5 @@ def read_claims(store: Store) -> pl.DataFrame:
 
 
 def name_unit(workspace: str | None) -> str:
-    """Return the mark's name of a workspace; a hash, so that it says nothing of one that is forgotten."""
+    """Return the unit id of a workspace in the marks: a hash, so that it reveals nothing of a forgotten one."""
     return compute_content_id("workspace", workspace)

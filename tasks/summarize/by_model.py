@@ -1,13 +1,12 @@
-"""Gists, summaries and titles by a language model: requests made, and answers read; and how the summaries stand on what
-the store has of their members.
+"""Write gists, summaries and titles by a language model: build requests and read answers; measure the summaries.
 
-A member that is longer than its share of the prompt is condensed extractively first, so that no prompt exceeds the
-model's window and every member has its say. Summaries are one batch a tier over all topics and sessions.
+A member that is longer than its share of the prompt is first condensed extractively, so that no prompt exceeds the
+model's window and every member is represented. Summaries are one batch a tier over all topics and sessions.
 """
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -26,26 +25,26 @@ from slowwave.tasks.llm.ask import Model, Unusable
 from slowwave.tasks.llm.chunks import Counter, split_text
 from slowwave.tasks.llm.fence import LEFT_OUT, has_injection, mask_injections
 from slowwave.tasks.llm.library import TEMPLATE_TOKENS, Library, Rejected, limit_answer
-from slowwave.tasks.summarize.coherence import Coherence, Shown, measure_coherence
+from slowwave.tasks.summarize.coherence import Coherence, MeasuredMember, measure_coherence
 from slowwave.text.fence import format_entry
 from slowwave.text.pyramid import MASTER, Draft, Member, summarize_draft
 from slowwave.text.summarise import Part, build_extractive_summary
 
 MEASURED = ["summary_id", "scope", "scope_id", "tier", "seq", "text", "member_ids", "vector"]
-"""Columns of SUMMARIES by which their coherence is measured."""
+"""Columns of SUMMARIES that are needed to measure coherence."""
 VERSION = 3
 GIST_PROMPTS = ("gist",)
 SUMMARY_PROMPTS = ("narrate_topic", "narrate_session", "master")
 GIST_TOKENS = 160
 TOKENS_A_WORD = 2.5
-"""Of an answer in JSON, at most, in languages with words."""
+"""Most tokens a word of an answer in JSON, in languages with words."""
 WORDS_A_TOKEN = 0.6
-"""Words of a summary for each token that it may have."""
+"""Words of an extractive summary for each token of its room."""
 CHARACTERS_A_WORD = 10
-"""Blank included, of an answer at most: constrained decoding ends a summary before its tokens do, and none is cut."""
+"""Most characters a word, with the space. Constrained decoding so ends a summary before its tokens run out."""
 SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’»)\]]*(?=\s|$)|[。！？]")
 BEFORE_CHARS = 200
-"""Of a message that is shown only so that those after it are understood."""
+"""Characters of a message that is shown as context only."""
 
 
 class GistAnswer(AnswerModel):
@@ -70,7 +69,7 @@ class MasterAnswer(AnswerModel):
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """What a topic's summaries are told of the topic."""
+    """Name and purpose of a topic, for the prompts of its summaries."""
 
     name: str
     purpose: str
@@ -78,7 +77,7 @@ class TopicInfo:
 
 @dataclass(frozen=True, slots=True)
 class ParsedSummary:
-    """What an answer says."""
+    """The summary in an answer."""
 
     text: str
     title: str | None = None
@@ -87,7 +86,7 @@ class ParsedSummary:
 def build_gist_requests(
     rows: Sequence[Mapping[str, Any]], library: Library, count: Counter, window: int
 ) -> list[Request]:
-    """Return the requests for messages' gists (columns message_id and text)."""
+    """Return the requests for gists of messages (columns message_id and text)."""
     room = library.count_room("gist", window, count, GIST_TOKENS)
     texts = [mask_injections(row["text"]) for row in rows]
     shown = [_fit_texts([t], room, count)[0] if n > room // 2 else t for t, n in zip(texts, count(texts), strict=True)]
@@ -100,12 +99,12 @@ def build_gist_requests(
 
 
 def needs_gist(row: Mapping[str, Any], extract: ExtractSettings) -> bool:
-    """Return whether a message is long enough for its gist to be worth a model's time."""
+    """Return True if a message is long enough for a model to write its gist."""
     return len(row["text"].split()) >= extract.gist_words
 
 
 def parse_gist(completion: Completion) -> Gist | None:
-    """Return the gist in an answer; None where it is none, or speaks to the memory."""
+    """Return the gist in an answer, or None if it is empty or contains an injection."""
     answer: GistAnswer = completion.value
     summary = " ".join(answer.summary.split())
     if not summary or has_injection(summary):
@@ -117,13 +116,13 @@ def parse_gist(completion: Completion) -> Gist | None:
 def build_summary_request(
     draft: Draft, about: TopicInfo | None, max_words: int, library: Library, count: Counter, window: int
 ) -> Request:
-    """Return the request for a draft's summary; `about` is a topic's, None for a session's."""
+    """Return the request for a draft's summary; `about` is the topic's info, or None for a session."""
     titled = draft.tier == MASTER and about is None
     form = build_summary_answer(max_words, titled=titled)
     values: dict[str, object] = {"max_words": max_words}
     if about:
         values |= {"topic": about.name, "purpose": about.purpose}
-    prompt = "master" if titled else "narrate_topic" if about else "narrate_session"
+    prompt = _choose_prompt(about, titled=titled)
     answer = int(max_words * TOKENS_A_WORD) + (60 if titled else 20)
     room = library.count_room(prompt, window, count, answer - TEMPLATE_TOKENS, **values)
     labels = [_format_label(m, "before ") for m in draft.context] + [_format_label(m, "") for m in draft.members]
@@ -134,15 +133,21 @@ def build_summary_request(
     return library.build_request(prompt, format_summary_id(draft), lines, form, answer, **values)
 
 
+def _choose_prompt(about: TopicInfo | None, *, titled: bool) -> str:
+    if titled:
+        return "master"
+    return "narrate_topic" if about else "narrate_session"
+
+
 def build_summary_answer(max_words: int, *, titled: bool) -> type[AnswerModel]:
-    """Return the form of a summary of so many words, a master's with a title."""
+    """Return the answer's form for a summary of at most `max_words`, with a title if `titled`."""
     return limit_answer(MasterAnswer if titled else SummaryAnswer, text=CHARACTERS_A_WORD * max_words)
 
 
 def is_single_message(draft: Draft) -> bool:
-    """Return whether a draft is of a session of one message: there is nothing to sum up, so no model is asked."""
+    """Return True if a draft is the master of a session of one message, for which no model is needed."""
     alone = draft.scope == SummaryScope.SESSION and draft.tier == MASTER and len(draft.members) == 1
-    return alone and draft.members[0].speaker is not None  # a summary is nobody's
+    return alone and draft.members[0].speaker is not None  # a summary has no speaker
 
 
 def format_summary_id(draft: Draft) -> str:
@@ -151,11 +156,11 @@ def format_summary_id(draft: Draft) -> str:
 
 
 def parse_summary(completion: Completion, max_words: int) -> ParsedSummary | None:
-    """Return the summary in an answer, cut where it is far too long; None where it is none, or speaks to the memory."""
+    """Return the summary in an answer, shortened if far too long; None if it is empty or contains an injection."""
     answer: SummaryAnswer | MasterAnswer = completion.value
     text = " ".join(answer.text.split())
     if len(answer.text) >= CHARACTERS_A_WORD * max_words:
-        # A text that was stopped ends at its last whole sentence, or in … where it is mostly one.
+        # Cut an unfinished text after its last whole sentence, or end it in … if that would lose half.
         ends = [end.end() for end in SENTENCE_END.finditer(text) if end.end() < len(text)]
         text = text[: ends[-1]] if ends and 2 * ends[-1] >= len(text) else f"{text.rstrip('.…')}…"
     if not text or has_injection(text) or LEFT_OUT in text:
@@ -171,7 +176,7 @@ def _format_label(member: Member, before: str) -> str:
 
 
 def _fit_texts(texts: Sequence[str], room: int, count: Counter) -> list[str]:
-    """Return the texts, those that take more than an even share condensed, so that all together fit the room."""
+    """Return the texts; if together they exceed the room, condense those longer than an even share."""
     room = max(room - TEMPLATE_TOKENS, 8 * len(texts))
     tokens = [n + 2 * text.count("\n") for n, text in zip(count(list(texts)), texts, strict=True)]
     if sum(tokens) <= room:
@@ -181,25 +186,25 @@ def _fit_texts(texts: Sequence[str], room: int, count: Counter) -> list[str]:
 
 
 def _condense_text(text: str, tokens: int, count: Counter) -> str:
-    """Return a text's central sentences within a number of tokens; its beginning where that does not fit."""
+    """Return a text's central sentences within a number of tokens, or its beginning if these do not fit."""
     short = build_extractive_summary([Part(text[:40_000])], max(5, int(tokens * WORDS_A_TOKEN)))
     return next(iter(split_text(short, tokens, count)), "")
 
 
 class SummaryWriter:
-    """Writes drafts' summaries; keeps the titles, and what could not be used, for whoever stores them."""
+    """Writes the summaries of drafts by a model; collects titles and rejected answers for the caller to store."""
 
     def __init__(self, job: Job, model: Model, report: StepReport, topics: Mapping[str, TopicInfo]) -> None:
         self.model, self.report, self.topics = model, report, topics
         self.get_words = job.settings.pyramid.get_words
         self.titles: dict[str, str] = {}
-        """Session to the title of its master summary."""
+        """Session -> the title of its master summary."""
         self.written: set[str] = set()
-        """Requests whose answer is a summary now."""
+        """Ids of the requests that were answered with a summary."""
         self.rejected: list[Rejected] = []
 
     def write(self, drafts: list[Draft]) -> list[str | None]:
-        """Return a text for each draft: the model's, or None if it waits; members' sentences if it failed for good."""
+        """Return a text for each draft: the model's, None if it waits, or members' sentences if it failed for good."""
         by_name = {format_summary_id(draft): draft for draft in drafts}
         long = {name: draft for name, draft in by_name.items() if not is_single_message(draft)}
         answers = self.model.ask("summaries", long, self._build_requests, self._read_summary)
@@ -233,7 +238,7 @@ class SummaryWriter:
         return self.topics.get(draft.scope_id) or TopicInfo("unnamed", "what its entries have in common")
 
     def _write_without_model(self, draft: Draft, waits: bool) -> str | None:
-        """Return None if the model is asked again; else the members' own sentences, on which the groups above rest."""
+        """Return None if the model is asked again, else the members' own sentences, which the groups above need."""
         if waits:
             return None
         self.report.counts["summaries made without the model"] += 1
@@ -241,45 +246,69 @@ class SummaryWriter:
 
 
 def measure_summaries(store: Store, rows: Sequence[Mapping[str, Any]], window: int) -> list[Coherence]:
-    """Return how some rows of SUMMARIES stand on their members, each with its vector as it is stored.
+    """Return the measures of some rows of SUMMARIES against their stored members.
 
-    Of a session the `window` messages before a group's first count as read along with it.
+    For a session, the `window` messages before a group's first message count as read along with it.
     """
-    # the members: summaries, claims, messages
+    member_ids = {m for row in rows for m in row["member_ids"]}
     of_topics = [m for row in rows if row["scope"] == SummaryScope.TOPIC for m in row["member_ids"]]
     sessions = {row["scope_id"] for row in rows if row["scope"] == SummaryScope.SESSION}
-    summaries = _read_shown(store, SUMMARIES, [m for row in rows for m in row["member_ids"]], "text", "first_at")
-    claims = _read_shown(store, OBSERVATIONS, of_topics, "summary", "observed_at", "speaker")
-    columns = ["message_id", "session_id", "text", "speaker", "ts"]
-    messages = store.read_ids(MESSAGES, sessions, [*columns, "seq"], "session_id").sort_by("seq").to_pylist()
-    member_ids = {m for row in rows for m in row["member_ids"]}
-    # vectors of the messages
-    vectors = defaultdict(list)
+    summaries = _read_members(store, SUMMARIES, [m for row in rows for m in row["member_ids"]], "text", "first_at")
+    claims = _read_members(store, OBSERVATIONS, of_topics, "summary", "observed_at", "speaker")
+    messages = _read_messages(store, sessions)
+    spoken = _build_message_members(messages, _read_message_vectors(store, sessions, member_ids))
+    earlier = _join_earlier_messages(messages, window)
+    before = {row["summary_id"]: earlier.get(row["member_ids"][0], "") for row in rows if row["member_ids"]}
+    return measure_coherence(rows, summaries | claims | spoken, before)
+
+
+def _read_messages(store: Store, sessions: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the messages of some sessions that have a text, in order."""
+    columns = ["message_id", "session_id", "text", "speaker", "ts", "seq"]
+    messages = store.read_ids(MESSAGES, sessions, columns, "session_id").sort_by("seq").to_pylist()
+    return [row for row in messages if row["text"]]
+
+
+def _read_message_vectors(
+    store: Store, sessions: Iterable[str], message_ids: Set[str]
+) -> dict[str, list[Sequence[float]]]:
+    """Return by message the vectors of its passages."""
+    vectors = defaultdict[str, list[Sequence[float]]](list)
     for part in store.read_ids(PASSAGES, sessions, ["message_id", "vector"], "session_id").to_pylist():
-        if part["message_id"] in member_ids and part["vector"] is not None:
+        if part["message_id"] in message_ids and part["vector"] is not None:
             vectors[part["message_id"]].append(part["vector"])
-    # the messages, each with those before it
-    shown: dict[str, Shown] = {}
+    return vectors
+
+
+def _build_message_members(
+    messages: Iterable[Mapping[str, Any]], vectors: Mapping[str, list[Sequence[float]]]
+) -> dict[str, MeasuredMember]:
+    """Return messages as members, each with the mean vector of its passages."""
+    members: dict[str, MeasuredMember] = {}
+    for row in messages:
+        own = vectors.get(row["message_id"])
+        vector = None if own is None else np.asarray(own, dtype=np.float64).mean(axis=0).astype(np.float32)
+        members[row["message_id"]] = MeasuredMember(row["text"], row["speaker"], row["ts"], vector)
+    return members
+
+
+def _join_earlier_messages(messages: Iterable[Mapping[str, Any]], window: int) -> dict[str, str]:
+    """Return by message the text of the `window` messages before it in its session."""
     talk: defaultdict[str, list[str]] = defaultdict(list)
     earlier: dict[str, str] = {}
     for row in messages:
-        if row["text"]:
-            own = vectors.get(row["message_id"])
-            vector = None if own is None else np.asarray(own, dtype=np.float64).mean(axis=0).astype(np.float32)
-            shown[row["message_id"]] = Shown(row["text"], row["speaker"], row["ts"], vector)
-            before = talk[row["session_id"]]
-            earlier[row["message_id"]] = "\n".join(before[-window:]) if window else ""
-            before.append(f"{row['speaker'] or ''}: {row['text']}")
-    before_groups = {row["summary_id"]: earlier.get(row["member_ids"][0], "") for row in rows if row["member_ids"]}
-    return measure_coherence(rows, summaries | claims | shown, before_groups)
+        before = talk[row["session_id"]]
+        earlier[row["message_id"]] = "\n".join(before[-window:]) if window else ""
+        before.append(f"{row['speaker'] or ''}: {row['text']}")
+    return earlier
 
 
-def _read_shown(
+def _read_members(
     store: Store, table: Table, ids: Iterable[str], text: str, at: str, speaker: str | None = None
-) -> dict[str, Shown]:
+) -> dict[str, MeasuredMember]:
     columns = [table.key, text, at, "vector", *([speaker] if speaker else [])]
     rows: pa.Table = store.read_ids(table, ids, columns)
     return {
-        row[table.key]: Shown(row[text], row[speaker] if speaker else None, row[at], row["vector"])
+        row[table.key]: MeasuredMember(row[text], row[speaker] if speaker else None, row[at], row["vector"])
         for row in rows.to_pylist()
     }

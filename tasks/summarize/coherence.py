@@ -1,14 +1,14 @@
-"""How well a model's summaries are supported by their members, without another model: for the report and its gate.
-Pure.
+"""Measure how well a model's summaries are supported by their members, without another model; for the report and its
+gate.
 
-Coverage is the share of the members' content words that come up in a summary, each by how many members say it and by
-how few of all members do; a summary is supported where all its numbers, dates, names and negations come from a member
-(`slowwave.tasks.llm.grounding`); likeness is the cosine of its vector to the mean of its members', and to the summary
-of the tier above that holds it.
+Coverage is the share of the members' content words that the summary contains; a word weighs more the more of its
+members and the fewer of all members contain it. A summary is founded if all its numbers, dates, names and negations
+come from a member (`slowwave.tasks.llm.grounding`). Likeness is the cosine of its vector to the mean of its members',
+and to the summary of the tier above that contains it.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean
@@ -26,8 +26,8 @@ Vector = Sequence[float] | npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A claim, message or summary as a summary's members are measured."""
+class MeasuredMember:
+    """A claim, message or summary that is a member of a measured summary."""
 
     text: str
     speaker: str | None = None
@@ -37,69 +37,75 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Coherence:
-    """One summary beside its members."""
+    """The measures of one summary against its members."""
 
     tier: int
     text: str
     coverage: float | None
-    """0 to 1; None where the members have no words to be told apart, as in a script without spaces."""
+    """0 to 1; None if the members have no separable words, as in a script without spaces."""
     unfounded: str | None
-    """What it says that no member says; None where all of it comes from somewhere."""
+    """What the summary states without support by a member; None if all of it is supported."""
     likeness: float | None
-    """To its members; None without vectors."""
+    """Likeness to its members; None without vectors."""
     above: float | None
-    """To the summary that holds it; None where none does."""
+    """Likeness to the summary that contains it; None without one."""
 
 
 def measure_coherence(
-    rows: Sequence[Mapping[str, Any]], members: Mapping[str, Shown], before: Mapping[str, str] | None = None
+    rows: Sequence[Mapping[str, Any]], members: Mapping[str, MeasuredMember], before: Mapping[str, str] | None = None
 ) -> list[Coherence]:
-    """Return how each of some summaries stands on its members.
+    """Return the measures of some summaries.
 
     Args:
-        rows: of SUMMARIES, written together: how rare a word is, is told by all their members.
-        members: id -> what stands under some summary; one that is missing says nothing.
-        before: summary_id -> what was read along with its members.
+        rows: rows of SUMMARIES that were written together; all their members determine how rare a word is.
+        members: id -> a member of some summary; a missing member counts as empty.
+        before: summary_id -> the text that the model read along with its members.
     """
-    below = {row["summary_id"]: [members[m] for m in row["member_ids"] if m in members] for row in rows}
     stems = {m: extract_stems(members[m].text) for row in rows for m in row["member_ids"] if m in members}
     counts = Counter(stem for words in stems.values() for stem in words)
     holders = {m: row["vector"] for row in rows for m in row["member_ids"]}
     measured = []
-    # Each summary beside its members and the summary above it.
     for row in rows:
-        own_members = below[row["summary_id"]]
-        times = Counter(stem for m in row["member_ids"] for stem in stems.get(m, ()))
-        weights = {stem: n * compute_smooth_idf(counts[stem], len(stems)) for stem, n in times.items()}
-        covered = sum(weights[stem] for stem in extract_stems(row["text"]) & weights.keys())
-        everything = "\n".join(
-            [(before or {}).get(row["summary_id"], ""), *(f"{m.speaker or ''}: {m.text}" for m in own_members)]
-        )
+        own_members = [members[m] for m in row["member_ids"] if m in members]
+        context = (before or {}).get(row["summary_id"], "")
+        everything = "\n".join([context, *(f"{m.speaker or ''}: {m.text}" for m in own_members)])
         ground = GroundingContext(everything, everything, tuple(m.at for m in own_members if m.at))
         measured.append(
             Coherence(
-                row["tier"],
-                row["text"],
-                covered / sum(weights.values()) if weights and not is_unspaced(everything) else None,
-                explain_unfounded(row["text"], ground),
-                _compute_likeness(row["vector"], [m.vector for m in own_members if m.vector is not None]),
-                _compute_likeness(row["vector"], [v for v in (holders.get(row["summary_id"]),) if v is not None]),
+                tier=row["tier"],
+                text=row["text"],
+                coverage=None if is_unspaced(everything) else _compute_coverage(row, stems, counts),
+                unfounded=explain_unfounded(row["text"], ground),
+                likeness=_compute_likeness(row["vector"], [m.vector for m in own_members]),
+                above=_compute_likeness(row["vector"], [holders.get(row["summary_id"])]),
             )
         )
     return measured
 
 
-def _compute_likeness(vector: Vector | None, others: Sequence[Vector]) -> float | None:
-    """Return the cosine of a unit vector to the mean of others; None where there is none."""
-    if vector is None or not others:
+def _compute_coverage(row: Mapping[str, Any], stems: Mapping[str, Set[str]], counts: Mapping[str, int]) -> float | None:
+    """Return the weighted share of the members' stems that the summary contains, or None if they have none.
+
+    counts: the number of members, of all summaries, with each stem.
+    """
+    times = Counter(stem for m in row["member_ids"] for stem in stems.get(m, ()))
+    weights = {stem: n * compute_smooth_idf(counts[stem], len(stems)) for stem, n in times.items()}
+    covered = sum(weights[stem] for stem in extract_stems(row["text"]) & weights.keys())
+    return covered / sum(weights.values()) if weights else None
+
+
+def _compute_likeness(vector: Vector | None, others: Sequence[Vector | None]) -> float | None:
+    """Return the cosine of a unit vector to the mean of the others that are known, or None without either."""
+    known = [other for other in others if other is not None]
+    if vector is None or not known:
         return None
-    mean = np.asarray(others, dtype=np.float64).mean(axis=0)
+    mean = np.asarray(known, dtype=np.float64).mean(axis=0)
     length = float(np.linalg.norm(mean))
     return float(np.asarray(vector, dtype=np.float64) @ mean) / length if length else None
 
 
 def count_coherence(summaries: Sequence[Coherence]) -> dict[str, int]:
-    """Return figures for a report, by tier: means in percent, and how many summaries say what no member says."""
+    """Return figures for a report by tier: mean percentages, and the number of summaries that are not founded."""
     figures = {}
     for tier in sorted({summary.tier for summary in summaries}, key=lambda tier: (tier == MASTER, tier)):
         of_tier = [summary for summary in summaries if summary.tier == tier]

@@ -1,6 +1,6 @@
-"""Removes lost members from sealed groups: a claim that was superseded or merged, a message that was taken back.
+"""Remove lost members from sealed groups: a claim that was superseded or merged, a message that was taken back.
 
-A group that lost a member is shorter, keeps its place and is stale, as are the groups above it; no other group changes.
+A group that lost a member keeps its place and becomes stale, as do the groups above it; other groups do not change.
 A group without members is removed. A member that comes back later joins the next group, like any late member.
 """
 

@@ -1,7 +1,7 @@
-"""Summaries of every group that is full, over topics and over sessions, and each session's master summary."""
+"""Summarise every full group of topics and sessions, and write each session's master summary."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -57,7 +57,7 @@ from slowwave.text.summarise import Part, build_extractive_summary
 
 MESSAGES_AT_ONCE = 2_000
 SMALL = 3
-"""Claims of a topic from which a model sums them up before there is a group of them."""
+"""Least number of a topic's claims for a model to summarise them before they fill a group."""
 MEMBER = ["observation_id", "topic_id", "summary", "speaker", "observed_at"]
 GROUP = ["scope_id", "tier", "seq", "text", "member_ids", "first_at", "last_at", "sealed", "stale"]
 PARTS = pa.list_(pa.struct([("text", pa.string()), ("speaker", pa.string())]))
@@ -65,12 +65,13 @@ DRAFTS = pa.schema(
     [("place", pa.int64()), ("scope_id", pa.string()), ("words", pa.int64()), ("members", PARTS), ("context", PARTS)]
 )
 WRITTEN = pa.schema([("place", pa.int64()), ("scope_id", pa.string()), ("text", pa.string())])
+NO_OUTLINE: dict[str, Any] = {"title": None, "told": None, "texts": []}
 TOLD = pa.schema([(name, pa.string()) for name in ("session_id", "title", "told")] + [("texts", pa.list_(pa.string()))])
 
 
 @dataclass
 class Scope:
-    """A topic or a session whose pyramid is to be grown."""
+    """A topic or session whose pyramid grows."""
 
     scope: str
     id: str
@@ -83,7 +84,7 @@ class Scope:
     """The number of groups that lost a member, or whose members changed."""
     growth: Growth
     master_text: str | None = None
-    """A session's master summary, where it needs no model."""
+    """A session's master summary, if it is written without a model."""
 
     def collect_groups(self) -> dict[str, Group]:
         """Return the groups by id, as they are now."""
@@ -94,64 +95,74 @@ class Scope:
 
 @dataclass(frozen=True)
 class TopicTalk:
-    """The topics, each with what is to be summed up of it."""
+    """The topics to summarise, with their claims."""
 
     claims: Mapping[str, pl.DataFrame]
     """topic_id -> its active claims in order of time, with the columns of MEMBER."""
     names: Mapping[str, str]
     sealed: Mapping[str, Pyramid]
 
+    def count_claims(self) -> int:
+        """Return the number of claims of all topics."""
+        return sum(claims.height for claims in self.claims.values())
+
 
 def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
-    """Seal and summarise what is complete; summaries made under other settings go when theirs stand.
+    """Seal and summarise full groups; delete summaries of other settings once their replacements exist.
 
-    With `only`, the sessions of these ids alone, and no topic.
+    With `only`, summarise the sessions with these ids, and no topic.
     """
     with report_step("rollup") as report:
         model = get_model(job, "summaries")
         key = compute_summaries_key(job, model)
         fill_missing_vectors(job, SUMMARIES, "text", report)
-        pending = every = find_sessions_to_summarise(job, key)
-        if only is not None:
-            pending = pending.filter(pl.col("session_id").is_in(sorted(only)))
+        every = find_sessions_to_summarise(job, key)
+        pending = every if only is None else every.filter(pl.col("session_id").is_in(sorted(only)))
         report.counts["sessions summarised"] = pending.height
         talk = _read_topic_talk(job, key, by_model=model is not None) if only is None else TopicTalk({}, {}, {})
-        report.rows_in = sum(claims.height for claims in talk.claims.values())
+        report.rows_in = talk.count_claims()
         waiting, failed = _grow_all(job, key, pending, model, report, talk)
+        of_topics = {unit: error for unit, error in failed.items() if unit in talk.claims}
         of_sessions = {unit: error for unit, error in failed.items() if unit not in talk.claims}
         note_failed_units(job, report, "session", of_sessions, set(every["session_id"]) - set(pending["session_id"]))
         if only is None:
-            of_topics = {unit: error for unit, error in failed.items() if unit in talk.claims}
             note_failed_units(job, report, "topic", of_topics)
-        waiting |= failed.keys()
-        old = job.store.read(SUMMARIES, ["summary_id", "scope_id"], pc.field("step_key") != key).to_pylist()
-        done = [
-            r["summary_id"] for r in old if r["scope_id"] not in waiting and (only is None or r["scope_id"] in only)
-        ]
-        job.store.delete_ids(SUMMARIES, done)
+        _delete_replaced(job.store, key, {*waiting, *failed}, only)
         if only is None:
-            # Each topic that a model summed up has that summary for its text.
-            where = (pc.field("scope") == SummaryScope.TOPIC) & (pc.field("tier") == MASTER)
-            texts = {
-                row["scope_id"]: row["text"]
-                for row in job.store.read(SUMMARIES, ["scope_id", "text"], where).to_pylist()
-            }
-            rows = [{**row, "text": texts[row["topic_id"]]} for row in job.store.read_ids(TOPICS, texts).to_pylist()]
-            job.store.merge_changed(TOPICS, pa.Table.from_pylist(rows, schema=TOPICS.schema))
+            _write_topic_texts(job.store)
         report.counts["summaries that wait for a model"] = job.store.count(SUMMARIES, pc.field("stale"))
     return report
 
 
-def find_sessions_to_summarise(job: Job, key: str) -> pl.DataFrame:
-    """Return the sessions whose summaries are to be made, as `find_pending_sessions` does.
+def _delete_replaced(store: Store, key: str, waiting: Set[str], only: Set[str] | None) -> None:
+    """Delete summaries of another key, except of topics and sessions that wait or are not in `only`."""
+    old = store.read(SUMMARIES, ["summary_id", "scope_id"], pc.field("step_key") != key).to_pylist()
+    replaced = []
+    for row in old:
+        if row["scope_id"] not in waiting and (only is None or row["scope_id"] in only):
+            replaced.append(row["summary_id"])
+    store.delete_ids(SUMMARIES, replaced)
 
-    Claims that another memory gave are single sentences: there is nothing to sum up.
+
+def _write_topic_texts(store: Store) -> None:
+    """Set the text of each topic to its master summary, if it has one (written by a model)."""
+    is_master = (pc.field("scope") == SummaryScope.TOPIC) & (pc.field("tier") == MASTER)
+    summaries = store.read(SUMMARIES, ["scope_id", "text"], is_master).to_pylist()
+    texts = {row["scope_id"]: row["text"] for row in summaries}
+    rows = [{**row, "text": texts[row["topic_id"]]} for row in store.read_ids(TOPICS, texts).to_pylist()]
+    store.merge_changed(TOPICS, pa.Table.from_pylist(rows, schema=TOPICS.schema))
+
+
+def find_sessions_to_summarise(job: Job, key: str) -> pl.DataFrame:
+    """Return the sessions to summarise, as `find_pending_sessions` does.
+
+    Imported claims are skipped: they are single sentences.
     """
     return find_pending_sessions(job.store, "rollup", key).filter(pl.col("source") != SHARED)
 
 
 def compute_summaries_key(job: Job, model: Model | None) -> str:
-    """Return the step key of summaries: all that they depend on besides their members."""
+    """Return the step key of summaries: everything but the members that they depend on."""
     encoder = describe_encoder(job.settings)
     key = compute_step_key("rollup", 5, job.settings.pyramid, encoder)
     if model is None:
@@ -162,11 +173,10 @@ def compute_summaries_key(job: Job, model: Model | None) -> str:
 def _grow_all(
     job: Job, key: str, pending: pl.DataFrame, model: Model | None, report: StepReport, talk: TopicTalk
 ) -> tuple[set[str], dict[str, Exception]]:
-    """Grow topics and sessions, and store what that makes; returns the ids of those that have to wait, and what was
-    raised of those that failed.
+    """Grow and store topics and sessions; return the ids of those that wait, and the errors of those that failed.
 
-    With a model the topics go together with the first sessions: each tier is one batch, and the model is closed before
-    the summaries are encoded.
+    With a model, the topics grow together with the first sessions: each tier is one batch, and the model is closed
+    before the summaries are encoded.
     """
     narrator = SummaryWriter(job, model, report, load_topic_info(job.store)) if model else None
     gone = read_inactive_ids(job.store)
@@ -181,79 +191,120 @@ def _grow_all(
         done = sessions.filter(~pl.col("session_id").is_in(sorted(late)))
         mark_sessions_done(job.store, "rollup", done)
 
-    groups = split_batches(pending, SESSIONS_MESSAGES if model else MESSAGES_AT_ONCE * job.executor.at_once)
-    batches = [group["session_id"].to_list() for group in groups]
-    if narrator and batches:
-        batches[0] = [*talk.claims, *batches[0]]
-    else:
-        batches.insert(0, [*talk.claims])
     failed: dict[str, Exception] = {}
     with show_progress("rollup", pending.height + len(talk.claims)) as advance:
-        for batch in batches:
+        for batch in _split_scopes(job, pending, [*talk.claims], by_model=model is not None):
             failed |= do_apart(batch, grow_some)
             advance(len(batch))
     if narrator:
-        # How they stand on their members, now that all have vectors.
-        rows = job.store.read(SUMMARIES, MEASURED, pc.field("step_key") == key).to_pylist() if narrator.written else []
-        own_rows = [row for row in rows if f"{row['scope_id']}/{row['tier']}/{row['seq']}" in narrator.written]
-        measured = measure_summaries(job.store, own_rows, job.settings.pyramid.sum_window)
-        report.counts.update(count_coherence(measured))
+        _measure_written(job, key, narrator, report)
     return waiting, failed
+
+
+def _split_scopes(job: Job, pending: pl.DataFrame, topics: list[str], *, by_model: bool) -> list[list[str]]:
+    """Return batches of ids: the topics, which a model gets together with the first sessions, and the sessions."""
+    groups = split_batches(pending, SESSIONS_MESSAGES if by_model else MESSAGES_AT_ONCE * job.executor.at_once)
+    batches = [group["session_id"].to_list() for group in groups]
+    if by_model and batches:
+        return [[*topics, *batches[0]], *batches[1:]]
+    return [topics, *batches]
+
+
+def _measure_written(job: Job, key: str, narrator: SummaryWriter, report: StepReport) -> None:
+    """Count the coherence of the summaries that the model wrote, now that all members have vectors."""
+    rows = job.store.read(SUMMARIES, MEASURED, pc.field("step_key") == key).to_pylist() if narrator.written else []
+    own_rows = [row for row in rows if f"{row['scope_id']}/{row['tier']}/{row['seq']}" in narrator.written]
+    measured = measure_summaries(job.store, own_rows, job.settings.pyramid.sum_window)
+    report.counts.update(count_coherence(measured))
 
 
 def _grow_and_store(
     job: Job, key: str, scopes: list[Scope], narrator: SummaryWriter | None, report: StepReport
 ) -> set[str]:
-    """Grow these pyramids together, store them, and return the ids of those that have to wait for a summary."""
-    get_words = job.settings.pyramid.get_words
+    """Grow these pyramids together, store them, and return the ids of those that wait for a summary."""
     masters = {scope.id: scope.master_text for scope in scopes}
-
-    def extract(drafts: list[Draft]) -> list[str | None]:
-        texts = [masters.get(d.scope_id) if d.tier == MASTER else None for d in drafts]
-        left = [at for at, text in enumerate(texts) if not text]
-        rows = [
-            {"place": at, "scope_id": drafts[at].scope_id, "words": get_words(drafts[at].tier)}
-            | {"members": _list_parts(drafts[at].members), "context": _list_parts(drafts[at].context)}
-            for at in left
-        ]
-        step = ShardStep("summaries", key, WRITTEN, write_shard)
-        for row in spread(job.executor, step, pa.Table.from_pylist(rows, schema=DRAFTS), "scope_id").to_pylist():
-            texts[row["place"]] = row["text"]
-        return texts
-
-    grown = grow_many([scope.growth for scope in scopes], narrator.write if narrator else extract)
-    titles = narrator.titles if narrator else {}
+    write = narrator.write if narrator else partial(_extract_texts, job, key, masters)
+    grown = grow_many([scope.growth for scope in scopes], write)
     rows: list[dict[str, object]] = []
     gone: list[str] = []
     waiting: set[str] = set()
     for scope, result in zip(scopes, grown, strict=True):
-        now = scope.collect_groups()
-        made = {group_id: g for group_id, g in now.items() if g != scope.before.get(group_id)}
-        if not result.complete:  # what is new waits until all of it can be had; what was mended does not
-            places = {(group.tier, group.seq) for group in scope.before.values()}
-            made = {group_id: group for group_id, group in made.items() if (group.tier, group.seq) in places}
-        if narrator and (not result.complete or any(group.stale for group in now.values())):
+        groups = scope.collect_groups()
+        made = _select_made(scope, groups, complete=result.complete)
+        if narrator and (not result.complete or any(group.stale for group in groups.values())):
             waiting.add(scope.id)
-        fresh = [build_summary_row(group, scope.scope, scope.id, scope.about, key) for group in made.values()]
-        rows += [{**r, "title": r["title"] or (titles.get(scope.id) if r["tier"] == MASTER else None)} for r in fresh]
-        gone += scope.before.keys() - now.keys()
+        rows += _build_summary_rows(scope, made.values(), narrator.titles.get(scope.id) if narrator else None, key)
+        gone += scope.before.keys() - groups.keys()
         report.counts["groups that lost a member"] += scope.lost
         if scope.scope == SummaryScope.TOPIC:
             report.counts["topic groups sealed"] += len(made)
     if narrator:
-        # The GPU is free for the encoder, and what the model could not answer is written down.
-        narrator.model.llm.free_gpu()
-        narrator.model.record_usage(report)
-        quarantine_rejected(job.store, "rollup", narrator.rejected, narrator.written, report)
-        narrator.rejected = []
-    # New rows are written first: after a kill in between, `mend` keeps one group of each place.
+        _close_writer(job, narrator, report)
+    _store_summaries(job, rows, gone, report)
+    return waiting
+
+
+def _extract_texts(job: Job, key: str, masters: Mapping[str, str | None], drafts: list[Draft]) -> list[str | None]:
+    """Return the summary of each draft without a model: a session's given master, else an extract."""
+    texts = [masters.get(draft.scope_id) if draft.tier == MASTER else None for draft in drafts]
+    rows = [
+        {
+            "place": at,
+            "scope_id": draft.scope_id,
+            "words": job.settings.pyramid.get_words(draft.tier),
+            "members": _list_parts(draft.members),
+            "context": _list_parts(draft.context),
+        }
+        for at, draft in enumerate(drafts)
+        if not texts[at]
+    ]
+    step = ShardStep("summaries", key, WRITTEN, write_shard)
+    for row in spread(job.executor, step, pa.Table.from_pylist(rows, schema=DRAFTS), "scope_id").to_pylist():
+        texts[row["place"]] = row["text"]
+    return texts
+
+
+def _select_made(scope: Scope, groups: Mapping[str, Group], *, complete: bool) -> dict[str, Group]:
+    """Return the groups that are new or changed; if the growth is not complete, only those that replace a stored one.
+
+    New groups then wait until all their summaries exist. Groups that lost a member do not wait.
+    """
+    made = {group_id: group for group_id, group in groups.items() if group != scope.before.get(group_id)}
+    if complete:
+        return made
+    places = {(group.tier, group.seq) for group in scope.before.values()}
+    return {group_id: group for group_id, group in made.items() if (group.tier, group.seq) in places}
+
+
+def _build_summary_rows(
+    scope: Scope, groups: Iterable[Group], master_title: str | None, key: str
+) -> Iterator[dict[str, object]]:
+    """Yield rows of SUMMARIES; a master without a title gets `master_title`."""
+    for group in groups:
+        row = build_summary_row(group, scope.scope, scope.id, scope.about, key)
+        title = row["title"] or (master_title if row["tier"] == MASTER else None)
+        yield {**row, "title": title}
+
+
+def _close_writer(job: Job, narrator: SummaryWriter, report: StepReport) -> None:
+    """Free the GPU for the encoder, and store the model's usage and its unusable answers."""
+    narrator.model.llm.free_gpu()
+    narrator.model.record_usage(report)
+    quarantine_rejected(job.store, "rollup", narrator.rejected, narrator.written, report)
+    narrator.rejected = []
+
+
+def _store_summaries(job: Job, rows: list[dict[str, object]], gone: Iterable[str], report: StepReport) -> None:
+    """Write new summaries, then delete those that are gone.
+
+    If a run is killed in between, `mend` keeps one group of each place.
+    """
     table = pa.Table.from_pylist(rows, schema=SUMMARIES.schema)
     table = attach_vectors_if_there(job, table, "text", report)
     job.store.merge(SUMMARIES, table)
     left = job.store.read_ids(SUMMARIES, gone, ["summary_id"])
     job.store.delete_ids(SUMMARIES, left["summary_id"].to_pylist())
     report.rows_out += len(rows)
-    return waiting
 
 
 def _list_parts(members: Sequence[Member]) -> list[dict[str, str | None]]:
@@ -261,7 +312,7 @@ def _list_parts(members: Sequence[Member]) -> list[dict[str, str | None]]:
 
 
 def write_shard(shard: pa.Table) -> pa.Table:
-    """Return a summary of each draft of a shard."""
+    """Return the extractive summary of each draft of a shard."""
     texts = [
         build_extractive_summary([Part(**p) for p in row["members"]], row["words"], [Part(**p) for p in row["context"]])
         for row in shard.to_pylist()
@@ -270,29 +321,40 @@ def write_shard(shard: pa.Table) -> pa.Table:
 
 
 def weigh_shard(shard: pa.Table, *, every: int, words: int) -> pa.Table:
-    """Return of each session in a shard its title, its master summary, and the text of each message."""
-    by_session: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in shard.sort_by([("session_id", "ascending"), ("seq", "ascending")]).to_pylist():
-        by_session[row["session_id"]].append(row)
-    rows = [
-        {"session_id": session, "title": title_session(sentences), "told": tell_session(sentences, words)}
-        | {"texts": cut_to_worthy_sentences(sentences, messages, every)}
-        for session, messages in by_session.items()
-        for sentences in [weigh_sentences(messages)]
-    ]
+    """Return for each session of a shard its title, its master summary, and the text of each message."""
+    rows = []
+    for session, messages in _group_by_session(shard).items():
+        sentences = weigh_sentences(messages)
+        rows.append(
+            {
+                "session_id": session,
+                "title": title_session(sentences),
+                "told": tell_session(sentences, words),
+                "texts": cut_to_worthy_sentences(sentences, messages, every),
+            }
+        )
     return pa.Table.from_pylist(rows, schema=TOLD)
 
 
+def _group_by_session(messages: pa.Table) -> defaultdict[str, list[dict[str, Any]]]:
+    """Return messages by session, in order."""
+    by_session: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in messages.sort_by([("session_id", "ascending"), ("seq", "ascending")]).to_pylist():
+        by_session[row["session_id"]].append(row)
+    return by_session
+
+
 def load_topic_info(store: Store) -> dict[str, TopicInfo]:
-    """Return each topic's name and purpose, for prompts of its summaries."""
+    """Return each topic's name and purpose, for the prompts of its summaries."""
     topics = store.read(TOPICS, ["topic_id", "name", "purpose"]).to_pylist()
     return {topic["topic_id"]: TopicInfo(topic["name"], topic["purpose"]) for topic in topics}
 
 
 def build_topic_shape(settings: PyramidSettings, *, by_model: bool = False) -> Shape:
-    """Return groups of `step` at every tier; by a model also a summary over all from SMALL claims on.
+    """Return the shape of a topic's pyramid: groups of `step` at every tier.
 
-    Of a topic that rules write there is none: its few claims say it themselves.
+    With a model, a topic of at least SMALL claims also has a summary over all. Without a model it has none: its few
+    claims need no summary.
     """
     small = SMALL if by_model else 0
     return Shape(first=settings.step, above=settings.step, small=small, master=by_model)
@@ -301,7 +363,7 @@ def build_topic_shape(settings: PyramidSettings, *, by_model: bool = False) -> S
 def build_session_shape(settings: PyramidSettings, *, by_model: bool = False) -> Shape:
     """Return groups of `n_sum` messages, then of `n_sum_sum` summaries, in `max_sum_lvl` tiers, and a master.
 
-    By a model a group is full at `sum_tokens` tokens, and there are at least two.
+    With a model, a group is full at `sum_tokens` tokens, and there are at least two groups.
     """
     return Shape(
         first=settings.sum_tokens if by_model else settings.n_sum,
@@ -314,27 +376,34 @@ def build_session_shape(settings: PyramidSettings, *, by_model: bool = False) ->
 
 
 def _read_topic_talk(job: Job, key: str, *, by_model: bool) -> TopicTalk:
-    """Return every topic that may have a summary: it holds enough claims, or one of claims that went. Without a model
-    those whose summaries would stay as they are are left out.
+    """Return the topics that may need a summary: those with enough claims, and those with a stored pyramid.
+
+    Without a model, topics whose summaries would not change are left out.
     """
     step = job.settings.pyramid.step
     claims = pl.DataFrame(job.store.read(OBSERVATIONS, MEMBER, pc.field("status") == Status.ACTIVE))
     claims = claims.drop_nulls("topic_id").sort("observed_at", "observation_id", nulls_last=True)
     sealed = _load_sealed_pyramids(job, "topic", key)
-    members = dict(claims.group_by("topic_id").agg("observation_id").iter_rows())
     if not by_model:
-        settled = {t for t, pyramid in sealed.items() if pyramid.is_settled(t, members.get(t, ()), step)}
+        settled = _find_settled_topics(claims, sealed, step)
         claims = claims.filter(~pl.col("topic_id").is_in([*settled]))
         sealed = {topic: pyramid for topic, pyramid in sealed.items() if topic not in settled}
     enough = pl.len().over("topic_id") >= (min(SMALL, step) if by_model else step)
     claims = claims.filter(enough | pl.col("topic_id").is_in([*sealed]))
     names = {row["topic_id"]: row["name"] for row in job.store.read(TOPICS, ["topic_id", "name"]).to_pylist()}
     by_topic = {str(k[0]): v for k, v in claims.group_by(["topic_id"], maintain_order=True)}
-    return TopicTalk(by_topic | {topic: claims.clear() for topic in sealed if topic not in by_topic}, names, sealed)
+    without_claims = {topic: claims.clear() for topic in sealed if topic not in by_topic}
+    return TopicTalk(by_topic | without_claims, names, sealed)
+
+
+def _find_settled_topics(claims: pl.DataFrame, sealed: Mapping[str, Pyramid], step: int) -> set[str]:
+    """Return the topics whose stored pyramid fits their claims."""
+    members = dict(claims.group_by("topic_id").agg("observation_id").iter_rows())
+    return {topic for topic, pyramid in sealed.items() if pyramid.is_settled(topic, members.get(topic, ()), step)}
 
 
 def _build_topic_scopes(job: Job, talk: TopicTalk, ids: Sequence[str], *, by_model: bool) -> list[Scope]:
-    """Return the topics among some ids."""
+    """Return the topics among some ids, ready to grow."""
     scopes: list[Scope] = []
     for topic in ids:
         if topic not in talk.claims:
@@ -350,7 +419,7 @@ def _build_topic_scopes(job: Job, talk: TopicTalk, ids: Sequence[str], *, by_mod
 def _build_scope(
     scope: str, scope_id: str, about: Mapping[str, Any], pyramid: Pyramid, members: list[Member], shape: Shape
 ) -> Scope:
-    """Return the topic or session with its lost members removed, ready to grow."""
+    """Return a topic or session ready to grow, after removing lost members."""
     built = Scope(scope, scope_id, about, pyramid, {}, 0, grow_by_tier(pyramid, members, shape, scope, scope_id))
     built.before = built.collect_groups()
     built.lost = mend(pyramid, members, scope, scope_id)
@@ -358,7 +427,9 @@ def _build_scope(
 
 
 def build_session_members(rows: Sequence[Mapping[str, Any]], texts: Sequence[str], *, whole: bool) -> list[Member]:
-    """Return a session's messages as members with these texts; `whole`, for a model: weighed, and each of somebody."""
+    """Return a session's messages as members with these texts; with `whole`, for a model, with token counts and
+    speakers.
+    """
     if whole:
         weights = estimate_tokens(texts)
         parts = zip(rows, texts, weights, strict=True)
@@ -367,31 +438,39 @@ def build_session_members(rows: Sequence[Mapping[str, Any]], texts: Sequence[str
 
 
 def load_session_scopes(job: Job, group: pl.DataFrame, gone: set[str], key: str, *, whole: bool) -> list[Scope]:
-    """Return the sessions of a group, by their `whole` messages or by what of them is worth remembering."""
-    columns = ["message_id", "session_id", "text", "ts", "speaker", "seq", "origin", "blocks"]
-    spoken = pc.field("origin").isin([*map(str, SPOKEN)])
-    stored = job.store.read_ids(MESSAGES, group["session_id"], columns, "session_id", where=spoken)
-    left = (pc.field("text") != "") & ~pc.field("message_id").isin(pa.array(sorted(gone), pa.string()))
-    messages = Mask(job).mask_messages(stored).filter(left)
-    by_session: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in messages.sort_by([("session_id", "ascending"), ("seq", "ascending")]).to_pylist():
-        by_session[row["session_id"]].append(row)
-    # What each says without a model: title, master summary, and texts of messages.
+    """Return a group's sessions, with full messages (`whole`) or only their sentences worth remembering."""
+    messages = _read_spoken_messages(job, group, gone)
+    by_session = _group_by_session(messages)
     sealed = _load_sealed_pyramids(job, "session", key, group["session_id"])
-    shape, words = build_session_shape(job.settings.pyramid, by_model=whole), job.settings.pyramid.get_words(MASTER)
-    step = ShardStep("sessions", key, TOLD, partial(weigh_shard, every=shape.first, words=words))
-    weighed = messages.schema.empty_table() if whole else messages
-    outlines = {row["session_id"]: row for row in spread(job.executor, step, weighed, "session_id").to_pylist()}
+    shape = build_session_shape(job.settings.pyramid, by_model=whole)
+    outlines = {} if whole else _outline_sessions(job, messages, key, shape.first)
     scopes: list[Scope] = []
     for info in group.iter_rows(named=True):
         sid = info["session_id"]
-        turns, own = by_session[sid], outlines.get(sid, {"title": None, "told": None, "texts": []})
-        members = build_session_members(turns, [r["text"] for r in turns] if whole else own["texts"], whole=whole)
-        about = info if whole else {**info, "title": info["title"] or own["title"]}
+        turns, outline = by_session[sid], outlines.get(sid, NO_OUTLINE)
+        texts = [row["text"] for row in turns] if whole else outline["texts"]
+        members = build_session_members(turns, texts, whole=whole)
+        about = info if whole else {**info, "title": info["title"] or outline["title"]}
         scope = _build_scope("session", sid, about, sealed.get(sid, Pyramid()), members, shape)
-        scope.master_text = own["told"]
+        scope.master_text = outline["told"]
         scopes.append(scope)
     return scopes
+
+
+def _read_spoken_messages(job: Job, sessions: pl.DataFrame, gone: set[str]) -> pa.Table:
+    """Return the active messages of people and models in some sessions, masked, without empty ones."""
+    columns = ["message_id", "session_id", "text", "ts", "speaker", "seq", "origin", "blocks"]
+    spoken = pc.field("origin").isin([*map(str, SPOKEN)])
+    stored = job.store.read_ids(MESSAGES, sessions["session_id"], columns, "session_id", where=spoken)
+    is_left = (pc.field("text") != "") & ~pc.field("message_id").isin(pa.array(sorted(gone), pa.string()))
+    return Mask(job).mask_messages(stored).filter(is_left)
+
+
+def _outline_sessions(job: Job, messages: pa.Table, key: str, every: int) -> dict[str, dict[str, Any]]:
+    """Return by session what is written without a model: title, master summary, and texts of messages."""
+    words = job.settings.pyramid.get_words(MASTER)
+    step = ShardStep("sessions", key, TOLD, partial(weigh_shard, every=every, words=words))
+    return {row["session_id"]: row for row in spread(job.executor, step, messages, "session_id").to_pylist()}
 
 
 def _load_sealed_pyramids(job: Job, scope: str, key: str, ids: Iterable[str] | None = None) -> dict[str, Pyramid]:

@@ -1,7 +1,7 @@
-"""Summaries of a session without a model: the sentences they are made from, its title, and its master summary.
+"""Summarise a session without a model: its worthy sentences, its title, and its master summary.
 
-The most central sentences of what agents say are "Let me check" and "Now I'll fix": everybody says them all the time.
-So a person's session with an agent is told by its ends: what was asked first, and what the agent reported last.
+The most central sentences of an agent are "Let me check" and "Now I'll fix", which occur in every session. So a
+session of a person with an agent is summarised by its ends: the first request, and the agent's last report.
 """
 
 from collections import defaultdict
@@ -17,7 +17,7 @@ from slowwave.text.summarise import end_sentence, pick_leading_sentences, trunca
 FIRST_CHARS = 200
 TITLE_WORDS = 12
 LEAST = 0.0
-"""Log-odds of being worth remembering from which a sentence may stand in a summary: as likely as not."""
+"""Least log-odds of being worth remembering for a sentence of a summary; 0 means as likely as not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,13 @@ class WeighedSentence:
     """A sentence of a session."""
 
     turn: int
-    """Number of its message: 0, 1, …"""
+    """The number of its message: 0, 1, …"""
     text: str
     by_person: bool
     by_model: bool
     asks: bool
     prose: bool
-    """Whether it stands outside lists."""
+    """Whether it is outside lists."""
     worth: float
     """Log-odds of being worth remembering."""
 
@@ -41,62 +41,79 @@ def weigh_sentences(spoken: Sequence[dict[str, Any]]) -> list[WeighedSentence]:
     sentences = list(list_sentences([{**row, "message_id": number} for number, row in enumerate(spoken)]))
     worth = load_worth_model().compute_worth([s.text for s in sentences], [s.numbers for s in sentences])
     weighed = []
-    for sentence, likely in zip(sentences, worth, strict=True):
+    for sentence, log_odds in zip(sentences, worth, strict=True):
         row, asks = sentence.turn.row, sentence.turn.is_question(sentence.at)
-        by_person, by_model = row["origin"] == Origin.HUMAN, row["origin"] == Origin.MODEL
-        text = sentence.text.rstrip("?") + "?" if asks else sentence.text
-        prose = not sentence.turn.sentences[sentence.at].item
-        weighed.append(WeighedSentence(row["message_id"], text, by_person, by_model, asks, prose, likely))
+        weighed.append(
+            WeighedSentence(
+                turn=row["message_id"],
+                text=sentence.text.rstrip("?") + "?" if asks else sentence.text,
+                by_person=row["origin"] == Origin.HUMAN,
+                by_model=row["origin"] == Origin.MODEL,
+                asks=asks,
+                prose=not sentence.turn.sentences[sentence.at].item,
+                worth=log_odds,
+            )
+        )
     return weighed
 
 
 def title_session(sentences: Sequence[WeighedSentence]) -> str | None:
-    """Return the first sentence that a person said, else the first of all, cut to TITLE_WORDS; None without any."""
+    """Return the first sentence of a person, else the first of all, cut to TITLE_WORDS; None without sentences."""
     first = min(sentences, key=lambda sentence: not sentence.by_person, default=None)
     return truncate_words(first.text[:FIRST_CHARS], TITLE_WORDS) or None if first else None
 
 
 def tell_session(sentences: Sequence[WeighedSentence], max_words: int) -> str | None:
-    """Return what a person asked an agent for first, what else they said, what it reported last, and what is open.
+    """Return a session's master summary, or None if no agent or no person took part.
 
-    Each part is whole sentences, a third of `max_words` at most; the one sentence of the person's that is likeliest
-    worth remembering stands for what they said later. Open is a question at the agent's end, or a person's last message
-    that has no answer. None where no agent or no person took part.
+    Its parts are what a person asked for first, what they said later (the one sentence most likely worth remembering),
+    what the agent reported last, and what is open: a question at the agent's end, or a person's last message without
+    an answer. Each part consists of whole sentences, and has at most a third of `max_words`.
     """
     by_person = [s for s in sentences if s.by_person]
     answers = [s for s in sentences if s.by_model]
     if not by_person or not answers:
         return None
     share = max_words // 3
-    # The goal: the first message of the person's.
-    goal = [s.text for s in by_person if s.turn == by_person[0].turn]
-    parts = ["Asked:", *pick_leading_sentences(goal, share)]
-    # What was settled on the way.
-    settled = [s for s in by_person if s.turn != by_person[0].turn and not s.asks and len(s.text.split()) <= share]
-    best = max(settled, key=lambda s: (s.worth, -s.turn), default=None)
-    if best and best.worth >= LEAST:
-        parts += ["Said:", end_sentence(best.text)]
-    # The agent's last report, from its end: that is where an agent says what came of it.
+    request = [s.text for s in by_person if s.turn == by_person[0].turn]
+    parts = ["Asked:", *pick_leading_sentences(request, share)]
+    parts += _tell_settled(by_person, share)
+    parts += _tell_report(answers, share)
+    parts += _tell_open(by_person, answers, share)
+    return " ".join(parts)
+
+
+def _tell_settled(by_person: Sequence[WeighedSentence], words: int) -> list[str]:
+    """Return the person's later sentence that is most likely worth remembering."""
+    later = [s for s in by_person if s.turn != by_person[0].turn and not s.asks and len(s.text.split()) <= words]
+    best = max(later, key=lambda s: (s.worth, -s.turn), default=None)
+    return ["Said:", end_sentence(best.text)] if best and best.worth >= LEAST else []
+
+
+def _tell_report(answers: Sequence[WeighedSentence], words: int) -> list[str]:
+    """Return the end of the agent's last message, where an agent reports the outcome."""
     report = [s for s in answers if s.turn == answers[-1].turn and not s.asks]
-    closing = list(dict.fromkeys(s.text for s in reversed(report) if s.prose)) or [r.text for r in report[-1:]]
-    if closing:
-        parts += ["Reported:", *reversed(pick_leading_sentences(closing, share))]
-    # What is open.
+    closing = list(dict.fromkeys(s.text for s in reversed(report) if s.prose)) or [s.text for s in report[-1:]]
+    return ["Reported:", *reversed(pick_leading_sentences(closing, words))] if closing else []
+
+
+def _tell_open(by_person: Sequence[WeighedSentence], answers: Sequence[WeighedSentence], words: int) -> list[str]:
+    """Return the person's last message if it has no answer, else a question at the agent's end."""
     if by_person[-1].turn > max(answers[-1].turn, by_person[0].turn):
         last = (s.text for s in by_person if s.turn == by_person[-1].turn)
-        parts += ["Unanswered:", *pick_leading_sentences(last, share)]
-    elif answers[-1].asks:
-        parts += ["Open:", *pick_leading_sentences([answers[-1].text], share)]
-    return " ".join(parts)
+        return ["Unanswered:", *pick_leading_sentences(last, words)]
+    if answers[-1].asks:
+        return ["Open:", *pick_leading_sentences([answers[-1].text], words)]
+    return []
 
 
 def cut_to_worthy_sentences(
     sentences: Sequence[WeighedSentence], spoken: Sequence[dict[str, Any]], every: int
 ) -> list[str]:
-    """Return the text of each message cut to its sentences worth remembering, empty where there is none.
+    """Return the text of each message cut to its sentences worth remembering, or empty.
 
-    Of each `every` messages, a group of the first tier, the likeliest sentence is kept where there is no other, and the
-    first words where nobody made a sentence ("hi"), so that no group has nothing to say.
+    Every `every` messages are a group of the first tier. If a group has no such sentence, its most likely one is kept;
+    if it has no sentence at all ("hi"), the first words of its first message. So no group is empty.
     """
     texts: dict[int, list[str]] = defaultdict(list)
     best: dict[int, WeighedSentence] = {}

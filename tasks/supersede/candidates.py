@@ -1,4 +1,6 @@
-"""Which claims are worth judging against each other: near by vector or by rare words, of one workspace, in scope."""
+"""Select the claims to judge against each other: near by vector or by rare words, and in scope."""
+
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -19,62 +21,110 @@ from slowwave.tasks.supersede.features import IdfTable
 from slowwave.text.words import FIRST_PERSON, LATIN
 
 NEAREST = 20
-"""Nearest claims by vector that are looked at: a change is put in other words more often than a repetition is."""
+"""Nearest claims by vector to compare with. More than for duplicates, since changes are reworded more often."""
 LEAST_COSINE = 0.1
-"""Under it two claims have nothing in common that a vector knows of."""
+"""Least cosine of a pair; below it the vectors show nothing in common."""
 LEAST_LIKENESS = 0.25
-"""Under it no pair is judged: of 9,452 such in 4,508 claims of labelled talk none would be linked."""
+"""Least likeness of a pair to judge. Of the 9,452 pairs below it in 4,508 claims of labelled talk none would be
+linked."""
 LIKEST = 4
-"""A pair is judged where fewer others of one of its claims are liker. Of 624 labelled changes 618 are, and half of all
-pairs are not."""
+"""A pair is judged if, for one of its claims, fewer than this many pairs are more alike. This keeps 618 of 624 labelled
+changes and half of all pairs."""
 
 Scores = npt.NDArray[np.floating]
+Flags = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.integer]
 
 
 def find_candidate_pairs(
     table: pa.Table, claims: Claims, vectors: Floats, has: npt.NDArray[np.bool_], among: Places | None = None
 ) -> Pairs:
-    """Return pairs of rows (of one in `among`, if any) that are near and in scope.
+    """Return the pairs of rows that are near and in scope; with `among`, those with a row in it.
 
     Args:
         table: rows of OBSERVATIONS.
-        claims: the rows as they are read.
-        vectors: of the rows, of unit length; shape (rows, dim).
-        has: which rows have one.
+        claims: the normalised claims of the rows.
+        vectors: unit vectors of the rows; shape (rows, dim).
+        has: mask of the rows with a vector.
         among: places of some rows.
     """
     groups = group_rows(table)
     near = find_vector_pairs(vectors, has, NEAREST, LEAST_COSINE, among, groups)
     pairs = deduplicate_pairs([near, find_word_pairs(claims, groups, among)])
-    # Not two people's words of themselves; what one says of oneself may cross workspaces. One
-    # without a name is the assistant or the only person there: its echo of a claim goes with the claim. In everyday
-    # life two named people settle the same things where they talk with each other; what each prefers is their own.
-    columns = (table[name].combine_chunks().dictionary_encode() for name in ("workspace", "speaker", "session_id"))
-    space, voice, session = (column.indices.fill_null(-1).to_numpy(zero_copy_only=False) for column in columns)
-    personal = np.asarray(pc.equal(table["pack"], "personal"), dtype=bool)
-    prefers = np.asarray(pc.equal(table["category"], "preference"), dtype=bool)
-    own = np.zeros(len(personal), dtype=bool)
-    for row in np.unique(pairs).tolist():
-        is_first_person = not FIRST_PERSON.isdisjoint(LATIN.findall(claims.texts[row].casefold()))
-        own[row] = is_first_person and claims[row].first_person  # few are worth reading whole
-    # of each two voices whether a session has claims of both; the last is nobody's
-    talks = np.zeros((int(session.max(initial=-1)) + 1, int(voice.max(initial=-1)) + 2), dtype=np.float32)
-    talks[session, voice] = 1.0
-    together = talks.T @ talks > 0.0
-    # the pairs in scope
-    a, b = pairs[:, 0], pairs[:, 1]
-    one_space, one_voice = space[a] == space[b], voice[a] == voice[b]
-    of_self = personal[a] & personal[b] & own[a] & own[b] & one_voice
-    echo = ((voice[a] < 0) | (voice[b] < 0)) & ~(own[a] & own[b])
-    work = ~(personal[a] & personal[b]) & ~(own[a] & own[b])
-    settled = together[voice[a], voice[b]] & ~(own[a] | own[b] | prefers[a] | prefers[b])
-    candidates: Pairs = pairs[of_self | (one_space & (one_voice | echo | work | settled))]
+    candidates: Pairs = pairs[_mask_pairs_in_scope(pairs, ClaimScope.from_table(table, claims, np.unique(pairs)))]
     return candidates
 
 
+@dataclass(frozen=True)
+class ClaimScope:
+    """What decides whether two claims can change each other; an entry a row, -1 if the value is missing."""
+
+    workspace: Codes
+    speaker: Codes
+    session: Codes
+    personal: Flags
+    """Claims of everyday life (the personal pack)."""
+    preference: Flags
+    of_self: Flags
+    """Claims in which the speaker talks of themselves; computed for the rows of some pairs only."""
+
+    @classmethod
+    def from_table(cls, table: pa.Table, claims: Claims, rows: Codes) -> "ClaimScope":
+        """Read the scope of the claims; `of_self` for some rows, since reading every claim whole is slow."""
+        personal = np.asarray(pc.equal(table["pack"], "personal"), dtype=bool)
+        of_self = np.zeros(len(personal), dtype=bool)
+        for row in rows.tolist():
+            is_first_person = not FIRST_PERSON.isdisjoint(LATIN.findall(claims.texts[row].casefold()))
+            of_self[row] = is_first_person and claims[row].first_person
+        return cls(
+            workspace=_encode_column(table, "workspace"),
+            speaker=_encode_column(table, "speaker"),
+            session=_encode_column(table, "session_id"),
+            personal=personal,
+            preference=np.asarray(pc.equal(table["category"], "preference"), dtype=bool),
+            of_self=of_self,
+        )
+
+    def find_speakers_together(self) -> Flags:
+        """Return for each two speakers whether one session has claims of both; the last index means no speaker."""
+        shape = (int(self.session.max(initial=-1)) + 1, int(self.speaker.max(initial=-1)) + 2)
+        talks = np.zeros(shape, dtype=np.float32)
+        talks[self.session, self.speaker] = 1.0
+        together: Flags = talks.T @ talks > 0.0
+        return together
+
+
+def _encode_column(table: pa.Table, name: str) -> Codes:
+    """Return an integer a value, -1 for null."""
+    column = table[name].combine_chunks().dictionary_encode()
+    codes: Codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return codes
+
+
+def _mask_pairs_in_scope(pairs: Pairs, scope: ClaimScope) -> Flags:
+    """Return a mask of the pairs whose claims can change each other.
+
+    Claims of two people about themselves cannot. One person's claims about themselves can, also across workspaces.
+    A claim without a speaker comes from the assistant or the only person there, so its echo of a claim belongs to that
+    claim. In everyday life two named people can change each other's claims if they talk with each other, except their
+    preferences.
+    """
+    a, b = pairs[:, 0], pairs[:, 1]
+    speaker, of_self, personal, preference = scope.speaker, scope.of_self, scope.personal, scope.preference
+    one_space, one_speaker = scope.workspace[a] == scope.workspace[b], speaker[a] == speaker[b]
+    both_personal, both_of_self = personal[a] & personal[b], of_self[a] & of_self[b]
+    echo = ((speaker[a] < 0) | (speaker[b] < 0)) & ~both_of_self
+    work = ~both_personal & ~both_of_self
+    agreed = scope.find_speakers_together()[speaker[a], speaker[b]]
+    agreed = agreed & ~(of_self[a] | of_self[b] | preference[a] | preference[b])
+    in_scope: Flags = (both_personal & both_of_self & one_speaker) | (one_space & (one_speaker | echo | work | agreed))
+    return in_scope
+
+
 def compute_likeness(pairs: Pairs, cosines: Scores, claims: Claims, idf: IdfTable) -> Scores:
-    """Return the likeness of the two claims of each pair, 0 to 2: the words they share and the cosine of their vectors;
-    without vectors the words count twice.
+    """Return the likeness of the two claims of each pair, 0 to 2: the share of common words plus the cosine.
+
+    The share of words counts twice for a pair without vectors.
     """
     words = {row: frozenset(claims.stems[row]) for row in np.unique(pairs).tolist()}
     weights = {row: idf.sum_idf(stems) for row, stems in words.items()}

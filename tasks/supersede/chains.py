@@ -1,14 +1,16 @@
-"""Writes what the changes mean for each row: the columns CHAIN of OBSERVATIONS and PASSAGES, Arrow in, Arrow out.
+"""Compute the chain of each row: the columns CHAIN of OBSERVATIONS and PASSAGES, Arrow in, Arrow out.
 
-A chain is the claims of which each was changed, or perhaps changed, by another one, with what repeats them; its name is
-the claim at its end. A row of a chain that no longer holds has the time since when, and how likely that is. A passage
-is of the chain of a claim that was made of it, or whose sentence it has word for word. It holds where it tells the end
-of the chain too, and the likelier the more other claims were made of it. Summaries have no such columns: of none in the
-stores that were measured are all members of one chain.
+A chain consists of claims that were changed, or perhaps changed, one by another, and of their duplicates. Its id is the
+id of its last claim. A row of a chain that no longer holds has the time of the change and its probability.
+
+A passage belongs to the chain of a claim that was made from it or whose sentence it contains word for word. A passage
+that also states the last claim of the chain still holds. The more other claims were made from a passage, the lower the
+probability that it changed. Summaries have no such columns: in the stores measured, no summary's members are all of one
+chain.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from datetime import datetime
 from typing import Any
 
@@ -23,23 +25,27 @@ LINKS = ["observation_id", "status", "canonical_id", "superseded_by", "valid_to"
 CLAIMS = [*LINKS, "workspace", "summary", "quote", "message_ids"]
 SAID = ["passage_id", "workspace", "message_id", "text", "ts", *CHAIN]
 ROWS_AT_ONCE = 100_000
-"""Passages that are cut into sentences together."""
+"""Passages in one batch that is cut into sentences."""
 SENTENCE_END = r"[.!?…]+(?:\s+|$)|\n+"
 NO_CHAIN = dict.fromkeys(CHAIN)
 
 Row = dict[str, Any]
+Since = tuple[datetime | None, float | None]
+"""Since when a claim no longer holds, and the probability of that."""
+ClaimsOf = defaultdict[str, dict[str, Row]]
+"""passage_id -> observation_id -> claim."""
 Links = Mapping[str, tuple[str, float]]
-"""Claim -> the later one that perhaps changes it, and how likely that is."""
+"""Claim -> the later claim that perhaps changes it, and the probability."""
 
 
 def read_likely(row: Row) -> float:
-    """Return a doubt's probability in the ledger; one that is linked by a model's word alone is as likely as not."""
+    """Return a doubt's probability; at least PERHAPS_CHANGED if only a model's verdict links the pair."""
     likely = float(dict(row["scores"])["likely"])
     return likely if row["rule"] == LEADS else max(likely, PERHAPS_CHANGED)
 
 
 def find_linked_claims(claims: pa.Table, links: Links) -> list[str]:
-    """Return the ids of the claims (columns LINKS) that are, or were, of a chain, or may be: with all they lead to."""
+    """Return the ids of claims that are, were or may be in a chain (columns LINKS), and of the claims they lead to."""
     rows = pl.DataFrame(claims)
     of_status = rows.filter(
         (pl.col("status") == Status.DUPLICATE)
@@ -53,70 +59,101 @@ def find_linked_claims(claims: pa.Table, links: Links) -> list[str]:
 def spread_over_claims(claims: pa.Table, links: Links) -> list[Row]:
     """Return the claims (columns LINKS; all of `find_linked_claims`) with their chains."""
     rows = {row["observation_id"]: row for row in claims.to_pylist()}
-    first = {key: row["canonical_id"] for key, row in rows.items() if row["status"] == Status.DUPLICATE}
+    canonical = {key: row["canonical_id"] for key, row in rows.items() if row["status"] == Status.DUPLICATE}
     later = {key: row["superseded_by"] for key, row in rows.items() if row["status"] == Status.SUPERSEDED}
-    changed: dict[str, tuple[datetime | None, float | None]] = {
-        key: (rows[key]["valid_to"] or rows[by]["observed_at"], 1.0) for key, by in later.items() if by in rows
-    }
+    changed = _find_changed(rows, later)
     for key, (by, likely) in links.items():
         if by in rows and key in rows and rows[key]["status"] == Status.ACTIVE:
-            later[key], changed[key] = by, (rows[by]["observed_at"], likely)
-    onward = first | later
-    # the name of each chain is the claim at its end
-    ends = {key: _follow(key, onward, rows) for key in rows}
+            later[key] = by
+            changed[key] = rows[by]["observed_at"], likely
+    # the id of each chain is the id of its last claim
+    ends = {key: _follow(key, canonical | later, rows) for key in rows}
     chains = {ends[key] for key in changed}
     for key, row in rows.items():
-        since = changed.get(_follow(key, first, rows), (None, None))
-        row |= dict(zip(CHAIN, (ends[key], *since), strict=True)) if ends[key] in chains else NO_CHAIN
+        if ends[key] in chains:
+            since, likelihood = changed.get(_follow(key, canonical, rows), (None, None))
+            row |= dict(zip(CHAIN, (ends[key], since, likelihood), strict=True))
+        else:
+            row |= NO_CHAIN
     return list(rows.values())
 
 
+def _find_changed(rows: Mapping[str, Row], later: Mapping[str, str]) -> dict[str, Since]:
+    """Return superseded claim -> when it was changed, with probability 1, if the claim that changed it is there."""
+    return {key: (rows[key]["valid_to"] or rows[by]["observed_at"], 1.0) for key, by in later.items() if by in rows}
+
+
 def spread_over_passages(passages: pa.Table, claims: pa.Table) -> list[Row]:
-    """Return the passages that are of a chain, or were, with it, and what stands in a message with them.
+    """Return passages that belong, or belonged, to a chain, and passages near them, with their chain columns.
+
+    A passage is near if a claim cites its message together with one of a chain.
 
     Args:
-        passages: all of some workspaces' (columns SAID).
-        claims: all of these workspaces' (columns CLAIMS), with their chains.
+        passages: all passages of some workspaces (columns SAID).
+        claims: all claims of these workspaces (columns CLAIMS), with their chains.
     """
-    # the sentences of claims of chains, and the passages that have one word for word
-    sentences = defaultdict[tuple[str | None, str], list[Row]](list)
-    cited = set[str]()
     rows, ordered = pl.DataFrame(passages), pl.DataFrame(claims).sort("observation_id")
-    for claim in ordered.filter(pl.col("chain_id").is_not_null()).iter_rows(named=True):
-        cited.update(claim["message_ids"])
+    of_chain = ordered.filter(pl.col("chain_id").is_not_null()).to_dicts()
+    claims_of = _find_sentences(rows, of_chain)
+    # the messages of these claims and their passages
+    cited = {message for claim in of_chain for message in claim["message_ids"]}
+    in_chain = pl.col("passage_id").is_in([*claims_of]) | pl.col("chain_id").is_not_null()
+    cited.update(rows.filter(in_chain)["message_id"])
+    # all claims made from these messages, and the other messages that they cite
+    near = _find_citing_claims(ordered, cited)
+    cited.update(message for claim in near for message in claim["message_ids"])
+    selected = rows.filter(pl.col("message_id").is_in([*cited]))
+    by_id = {row["passage_id"]: row for row in selected.iter_rows(named=True)}
+    _add_source_claims(claims_of, near, by_id)
+    for key, row in by_id.items():
+        row |= _choose_chain([claim for claim in claims_of[key].values() if not _is_after_change(row, claim)])
+    return list(by_id.values())
+
+
+def _find_citing_claims(claims: pl.DataFrame, messages: Set[str]) -> list[Row]:
+    """Return the claims made from some messages that are active, duplicates, or in a chain."""
+    counts = pl.col("status").is_in([Status.ACTIVE, Status.DUPLICATE]) | pl.col("chain_id").is_not_null()
+    is_cited = pl.col("message_ids").list.eval(pl.element().is_in([*messages])).list.any()
+    return claims.filter(counts, is_cited).to_dicts()
+
+
+def _find_sentences(passages: pl.DataFrame, claims: list[Row]) -> ClaimsOf:
+    """Return the claims whose quote or summary is a sentence of each passage of their workspace."""
+    sentences = defaultdict[tuple[str | None, str], list[Row]](list)
+    for claim in claims:
         for text in {_normalise(claim["quote"]), _normalise(claim["summary"])}:
             sentences[claim["workspace"], text].append(claim)
     texts = pl.Series([text for _, text in sentences], dtype=pl.String).implode()
-    spoken = pl.col("text").str.to_lowercase().str.replace_all(SENTENCE_END, "\0").str.split("\0")
+    cut = pl.col("text").str.to_lowercase().str.replace_all(SENTENCE_END, "\0").str.split("\0")
     line = pl.col("text").str.replace_all(r"\s+", " ").str.strip_chars()
-    claims_of = defaultdict[str, dict[str, Row]](dict)
-    for batch in rows.select("passage_id", "workspace", spoken).iter_slices(ROWS_AT_ONCE):
-        for key, *place in batch.explode("text").with_columns(line).filter(pl.col("text").is_in(texts)).iter_rows():
-            claims_of[key] |= {claim["observation_id"]: claim for claim in sentences.get((place[0], place[1]), ())}
-    # the messages of these passages and claims, with all claims made of them and what else those cite
-    of_chain = pl.col("passage_id").is_in([*claims_of]) | pl.col("chain_id").is_not_null()
-    cited.update(rows.filter(of_chain)["message_id"])
-    counts = pl.col("status").is_in([Status.ACTIVE, Status.DUPLICATE]) | pl.col("chain_id").is_not_null()
-    near = ordered.filter(counts, pl.col("message_ids").list.eval(pl.element().is_in([*cited])).list.any()).to_dicts()
-    cited.update(message for claim in near for message in claim["message_ids"])
-    there = {row["passage_id"]: row for row in rows.filter(pl.col("message_id").is_in([*cited])).iter_rows(named=True)}
-    # claims made of a passage: where several passages are of one message, of the one that has the quote
+    claims_of: ClaimsOf = defaultdict(dict)
+    for batch in passages.select("passage_id", "workspace", cut).iter_slices(ROWS_AT_ONCE):
+        found = batch.explode("text").with_columns(line).filter(pl.col("text").is_in(texts))
+        for key, workspace, text in found.iter_rows():
+            claims_of[key] |= {claim["observation_id"]: claim for claim in sentences.get((workspace, text), ())}
+    return claims_of
+
+
+def _add_source_claims(claims_of: ClaimsOf, claims: list[Row], passages: Mapping[str, Row]) -> None:
+    """Add each claim to the passages of its messages: to those with its quote, or to all if none has it."""
     by_message = defaultdict[str, list[str]](list)
-    for key, row in there.items():
+    for key, row in passages.items():
         by_message[row["message_id"]].append(key)
-    for claim in near:
-        at, quote = [key for m in claim["message_ids"] for key in by_message.get(m, ())], _normalise(claim["quote"])
-        for key in [key for key in at if quote in _normalise(there[key]["text"])] or at:
+    for claim in claims:
+        quote = _normalise(claim["quote"])
+        keys = [key for message in claim["message_ids"] for key in by_message.get(message, ())]
+        quoting = [key for key in keys if quote in _normalise(passages[key]["text"])]
+        for key in quoting or keys:
             claims_of[key][claim["observation_id"]] = claim
-    # the chain of each; what is said again since the change is not taken back by it
-    for key, row in there.items():
-        at, theirs = row["ts"], claims_of[key].values()
-        row |= _choose_chain([c for c in theirs if not (c["chain_at"] and at and at >= c["chain_at"])])
-    return list(there.values())
+
+
+def _is_after_change(passage: Row, claim: Row) -> bool:
+    """Return True if the passage repeats the claim after the change, so that the change does not apply to it."""
+    return bool(claim["chain_at"] and passage["ts"] and passage["ts"] >= claim["chain_at"])
 
 
 def _follow(key: str, onward: Mapping[str, str | None], rows: Mapping[str, Row]) -> str:
-    """Return the end of the way from a claim to the next."""
+    """Return the last claim that `onward` leads to from a claim."""
     seen = {key}
     while (to := onward.get(key)) in rows and to is not None and to not in seen:
         key = to
@@ -125,17 +162,23 @@ def _follow(key: str, onward: Mapping[str, str | None], rows: Mapping[str, Row])
 
 
 def _choose_chain(claims: list[Row]) -> Row:
-    """Return the chain of a passage that tells some claims: the likeliest to have changed, of such the latest."""
+    """Return the chain columns of a passage that states some claims.
+
+    The chain is that of the claim most likely changed, or of the latest change among equals.
+    """
     of_chains = [claim for claim in claims if claim["chain_id"]]
     if not of_chains:
         return NO_CHAIN
-    best = max(
-        of_chains, key=lambda claim: (claim["chain_likely"] or 0.0, str(claim["chain_at"]), claim["observation_id"])
-    )
-    own = [claim for claim in of_chains if claim["chain_id"] == best["chain_id"]]
-    if not all(claim["chain_at"] for claim in own):
+    best = max(of_chains, key=_rank_change)
+    same_chain = [claim for claim in of_chains if claim["chain_id"] == best["chain_id"]]
+    if not all(claim["chain_at"] for claim in same_chain):
         return {**NO_CHAIN, "chain_id": best["chain_id"]}
-    return {name: best[name] for name in CHAIN} | {"chain_likely": best["chain_likely"] * len(own) / len(claims)}
+    likely = best["chain_likely"] * len(same_chain) / len(claims)
+    return {name: best[name] for name in CHAIN} | {"chain_likely": likely}
+
+
+def _rank_change(claim: Row) -> tuple[float, str, str]:
+    return claim["chain_likely"] or 0.0, str(claim["chain_at"]), claim["observation_id"]
 
 
 def _normalise(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The claims that may change each other, and what of them is decided already."""
+"""The claims that may change each other, and the decisions about them so far."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,21 +13,21 @@ from slowwave.schemas.vocabulary import Status
 
 @dataclass(frozen=True)
 class CandidateClaims:
-    """The claims that may change each other, and what is decided of them already."""
+    """The claims that may change each other, and the decisions about them so far."""
 
     table: pa.Table
-    """In order of id: the active claims, and those that another retired."""
+    """The active claims and those that another claim retired, in order of id."""
     times: list[datetime]
-    """When each was first said."""
+    """When each claim was first said."""
     last: list[datetime]
-    """When each was last said, by itself or by a duplicate."""
+    """When each claim or a duplicate of it was last said."""
     retired: dict[int, int]
     """Row -> the row that retired it."""
     reopened: frozenset[int]
-    """Retired rows whose successor is gone."""
+    """Retired rows whose successor no longer exists."""
 
     def find_successor(self, row: int) -> int:
-        """Return the row at the end of the chain of those that retired one another."""
+        """Return the last row of the chain of retirements that begins at a row."""
         seen = {row}
         while row in self.retired and self.retired[row] not in seen:
             row = self.retired[row]
@@ -36,31 +36,51 @@ class CandidateClaims:
 
 
 def build_candidate_claims(observations: pa.Table, affirmed: Mapping[str, datetime]) -> CandidateClaims:
-    """Return the claims among the rows that are active, or retired by another that is still there."""
-    amended = pc.and_(pc.equal(observations["status"], Status.SUPERSEDED), pc.is_valid(observations["superseded_by"]))
-    ours = pc.or_(pc.equal(observations["status"], Status.ACTIVE), amended)
+    """Return the claims that are active or that another claim retired.
+
+    affirmed: observation_id -> when a duplicate last repeated the claim.
+    """
+    superseded = pc.equal(observations["status"], Status.SUPERSEDED)
+    retired_by_claim = pc.and_(superseded, pc.is_valid(observations["superseded_by"]))
+    ours = pc.or_(pc.equal(observations["status"], Status.ACTIVE), retired_by_claim)
     table = OBSERVATIONS.sort_rows(observations, pc.and_(ours, pc.is_valid(observations["observed_at"])))
-    # who retired whom; a duplicate stands for what it repeats
     ids, times = table["observation_id"].to_pylist(), table["observed_at"].to_pylist()
-    row_of = {oid: row for row, oid in enumerate(ids)}
-    names = observations.select(["observation_id", "canonical_id"])
-    pairs = zip(*names.filter(pc.equal(observations["status"], Status.DUPLICATE)).to_pydict().values(), strict=True)
-    row_of |= {oid: row_of[of] for oid, of in pairs if of in row_of and oid not in row_of}
-    winners = [
-        row["superseded_by"] if row["status"] == Status.SUPERSEDED else None
-        for row in table.select(["superseded_by", "status"]).to_pylist()
-    ]
+    row_of = _index_rows(ids, observations)
+    retired: dict[int, int] = {}
+    reopened: set[int] = set()
+    for row, claim in enumerate(table.select(["superseded_by", "status"]).to_pylist()):
+        successor = claim["superseded_by"]
+        if claim["status"] != Status.SUPERSEDED or successor is None:
+            continue
+        if successor in row_of:
+            retired[row] = row_of[successor]
+        else:
+            reopened.add(row)
     return CandidateClaims(
         table=table,
         times=times,
         last=[max(at, affirmed.get(oid, at)) for oid, at in zip(ids, times, strict=True)],
-        retired={row: row_of[w] for row, w in enumerate(winners) if w is not None and w in row_of},
-        reopened=frozenset(row for row, w in enumerate(winners) if w is not None and w not in row_of),
+        retired=retired,
+        reopened=frozenset(reopened),
     )
 
 
+def _index_rows(ids: list[str], observations: pa.Table) -> dict[str, int]:
+    """Return observation_id -> row; a duplicate has the row of the claim that it repeats."""
+    row_of = {oid: row for row, oid in enumerate(ids)}
+    duplicates = observations.select(["observation_id", "canonical_id"]).filter(
+        pc.equal(observations["status"], Status.DUPLICATE)
+    )
+    by_duplicate: dict[str, int] = {}
+    for duplicate in duplicates.to_pylist():
+        oid, canonical = duplicate["observation_id"], duplicate["canonical_id"]
+        if canonical in row_of and oid not in row_of:
+            by_duplicate[oid] = row_of[canonical]
+    return row_of | by_duplicate
+
+
 def find_affirmed_times(observations: pa.Table) -> dict[str, datetime]:
-    """Return observation_id -> when it was last said, for claims that duplicates repeat.
+    """Return observation_id -> when a duplicate last repeated the claim.
 
     observations: rows of OBSERVATIONS with status, canonical_id and observed_at; only duplicates count.
     """

@@ -1,8 +1,8 @@
-"""What is known of the claims that may change each other: pairs of an earlier and a later one, with their features."""
+"""The evidence about claims that may change each other: pairs of an earlier and a later one, with features."""
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 
 import numpy as np
@@ -20,10 +20,10 @@ from slowwave.tasks.supersede.claims import CandidateClaims
 from slowwave.tasks.supersede.features import IdfTable, Surroundings, compute_pair_features
 
 ABOUT = 0.15
-"""Likeness that another session's likest claim may be behind the likest of all, and still count as about as like: what
-comes up all the time is no decision to be changed."""
+"""Another session counts as about as alike if its most similar claim is at most this much less similar than the best.
+What comes up in many sessions is seldom a decision that a later claim changes."""
 SAYS = "says "
-"""Begins the names of words, and of two in a row, that the later claim has; a model knows those it was fitted with."""
+"""Prefix of the features for words and word pairs of the later claim; a model uses those it was fitted with."""
 Flags = npt.NDArray[np.bool_]
 COMPANY = ("nearer before", "nearer after", "behind before", "behind after", "lead", "sessions about as like")
 READ = ("summary", "speaker", "category", "pack")
@@ -31,78 +31,138 @@ READ = ("summary", "speaker", "category", "pack")
 
 @dataclass(frozen=True)
 class Evidence:
-    """Pairs of claims in order of time, places in the order of the claims' ids."""
+    """Pairs of claims in order of time, as places in the order of the claims' ids."""
 
     pairs: Pairs
-    """Shape (pairs, 2): the one said earlier, the one said later."""
+    """Shape (pairs, 2): the earlier claim, the later claim."""
     likeness: Scores
-    """0 to 2, how much the two are about one thing."""
+    """0 to 2: how much the two are about the same thing."""
     apart: Flags
-    """Whether they are of two sessions."""
+    """Whether the two are from different sessions."""
     describe: Callable[[slice], pa.Table]
-    """Makes of some pairs the rows that their features are worked out from, which may be done elsewhere."""
+    """Returns one row for each pair of a slice: the input of `compute_features`, which another process may run."""
     idf: IdfTable
-    """Of the claims' words."""
+    """Weights of the claims' words."""
 
     @cached_property
     def features(self) -> list[dict[str, float]]:
-        """Of each pair name -> value; those of a big store do not fit into memory at once."""
+        """The features of each pair by name. For a big store use `describe`: all features do not fit into memory."""
         return compute_features(self.describe(slice(None)), self.idf)
 
     @classmethod
     def from_candidates(
         cls, candidates: CandidateClaims, among: Set[int] | None = None, idf: IdfTable | None = None
     ) -> "Evidence":
-        """Read the claims that are held, and what each pair of them (of a row in `among`, if any) is to each other.
-        Without `idf` it is that of their words.
+        """Return the pairs of claims to judge; with `among`, those with a row in it.
+
+        Without `idf`, words are weighted by the candidates alone.
         """
-        claims = Claims(candidates.table)
-        (vectors, has), idf = stack_unit_vectors(candidates.table), idf or IdfTable.from_stems(claims.stems)
-        everyday = np.asarray(pc.equal(candidates.table["pack"], "personal"), dtype=bool)
-        sessions = np.array(candidates.table["session_id"].to_pylist())
-        times = candidates.table["observed_at"].to_numpy()
-
-        def find_pairs(of: Places | None) -> tuple[Pairs, Scores, Scores, npt.NDArray[np.bool_], Scores]:
-            near = find_candidate_pairs(candidates.table, claims, vectors, has, of)
-            pairs = np.where((times[near[:, 0]] <= times[near[:, 1]])[:, None], near, near[:, ::-1])
-            pairs = pairs[times[pairs[:, 0]] != times[pairs[:, 1]]]
-            cosines, (old, new) = compute_cosines(pairs, vectors, has), pairs.T
-            likeness, apart = compute_likeness(pairs, cosines, claims, idf), sessions[old] != sessions[new]
-            kind = apart + 2 * everyday[pairs].all(axis=1)
-            return pairs, cosines, likeness, apart, _rank_pairs(pairs, likeness, kind, sessions)
-
-        chosen = None if among is None or len(among) == len(claims) else np.array(sorted(among), dtype=np.int64)
-        if chosen is None:
-            pairs, cosines, likeness, apart, company = find_pairs(None)
-            judged: Flags = np.ones(len(pairs), dtype=bool)
+        ranker = PairRanker.from_candidates(candidates, idf)
+        rows = None if among is None or len(among) == len(ranker.claims) else np.array(sorted(among), dtype=np.int64)
+        if rows is None:
+            ranked = ranker.rank_pairs(None)
+            judged: Flags = np.ones(len(ranked.pairs), dtype=bool)
         else:
-            # Whom a claim is likest to, and what else these are like.
-            near, *_, ranks = find_pairs(chosen)
-            near = near[((ranks[:, [1, 0]] < 2 * LIKEST) & np.isin(near, chosen)).any(axis=1)]
-            pairs, cosines, likeness, apart, company = find_pairs(np.union1d(chosen, near))
-            judged = np.asarray(
-                np.isin(pairs, chosen).any(axis=1) & np.isin(pairs, np.union1d(chosen, near)).all(axis=1)
-            )
-        judged &= (company[:, :2].min(axis=1) < LIKEST) & (likeness >= LEAST_LIKENESS)
-        places = np.flatnonzero(judged).tolist()
-        around = Surroundings(candidates, claims, vectors, idf, np.unique(sessions[pairs[places]]).tolist())
+            # A pair's rank depends on the other pairs of its two claims, so rank those of the nearest claims too.
+            first = ranker.rank_pairs(rows)
+            is_near = (first.company[:, [1, 0]] < 2 * LIKEST) & np.isin(first.pairs, rows)
+            reach = np.union1d(rows, first.pairs[is_near.any(axis=1)])
+            ranked = ranker.rank_pairs(reach)
+            has_row = np.isin(ranked.pairs, rows).any(axis=1)
+            judged = np.asarray(has_row & np.isin(ranked.pairs, reach).all(axis=1))
+        judged &= (ranked.company[:, :2].min(axis=1) < LIKEST) & (ranked.likeness >= LEAST_LIKENESS)
+        chosen = ranked.select(np.flatnonzero(judged))
+        describe = partial(_describe_pairs, ranked=chosen, table=candidates.table, around=ranker.build_around(chosen))
+        return cls(chosen.pairs, chosen.likeness, chosen.apart, describe, ranker.idf)
 
-        def find_known(at: int) -> dict[str, float | None]:
-            cosine = None if np.isnan(cosines[at]) else float(cosines[at])
-            if not apart[at]:
-                return {"cosine": cosine}
-            values = around.compute_features(*pairs[at].tolist(), vectors=cosine is not None)
-            return {"cosine": cosine, **dict(zip(COMPANY, company[at].tolist(), strict=True)), **values}
 
-        def describe(part: slice) -> pa.Table:
-            features = pa.array([find_known(at) for at in places[part]])
-            return tell_pairs(candidates.table, pairs[places[part]], READ, known=features)
+@dataclass(frozen=True)
+class RankedPairs:
+    """Pairs of claims in order of time; each field has one entry a pair."""
 
-        return cls(pairs[places], likeness[places], apart[places], describe, idf)
+    pairs: Pairs
+    cosines: Scores
+    """NaN without vectors."""
+    likeness: Scores
+    apart: Flags
+    company: Scores
+    """The columns COMPANY; shape (pairs, columns)."""
+
+    def select(self, places: npt.NDArray[np.int64]) -> "RankedPairs":
+        """Return some of the pairs."""
+        return RankedPairs(
+            pairs=self.pairs[places],
+            cosines=self.cosines[places],
+            likeness=self.likeness[places],
+            apart=self.apart[places],
+            company=self.company[places],
+        )
+
+    def describe(self, at: int, around: Surroundings) -> dict[str, float | None]:
+        """Return the features of a pair that need more than its two claims."""
+        cosine = None if np.isnan(self.cosines[at]) else float(self.cosines[at])
+        if not self.apart[at]:
+            return {"cosine": cosine}
+        old, new = self.pairs[at].tolist()
+        company = dict(zip(COMPANY, self.company[at].tolist(), strict=True))
+        return {"cosine": cosine, **company, **around.compute_features(old, new, vectors=cosine is not None)}
+
+
+@dataclass(frozen=True)
+class PairRanker:
+    """The candidate claims, as needed to find pairs of them and to rank these."""
+
+    candidates: CandidateClaims
+    claims: Claims
+    vectors: Floats
+    has_vector: Flags
+    idf: IdfTable
+    sessions: npt.NDArray[np.str_]
+    """The session of each claim."""
+
+    @classmethod
+    def from_candidates(cls, candidates: CandidateClaims, idf: IdfTable | None) -> "PairRanker":
+        """Read the claims; without `idf` compute it from their words."""
+        claims = Claims(candidates.table)
+        vectors, has_vector = stack_unit_vectors(candidates.table)
+        return cls(
+            candidates=candidates,
+            claims=claims,
+            vectors=vectors,
+            has_vector=has_vector,
+            idf=idf or IdfTable.from_stems(claims.stems),
+            sessions=np.array(candidates.table["session_id"].to_pylist()),
+        )
+
+    def rank_pairs(self, among: Places | None) -> RankedPairs:
+        """Return the candidate pairs (with a row in `among`, if any) with their likeness and ranks."""
+        table, times = self.candidates.table, self.candidates.table["observed_at"].to_numpy()
+        near = find_candidate_pairs(table, self.claims, self.vectors, self.has_vector, among)
+        pairs = np.where((times[near[:, 0]] <= times[near[:, 1]])[:, None], near, near[:, ::-1])
+        pairs = pairs[times[pairs[:, 0]] != times[pairs[:, 1]]]
+        old, new = pairs.T
+        cosines = compute_cosines(pairs, self.vectors, self.has_vector)
+        likeness = compute_likeness(pairs, cosines, self.claims, self.idf)
+        apart = self.sessions[old] != self.sessions[new]
+        everyday = np.asarray(pc.equal(table["pack"], "personal"), dtype=bool)
+        kind = apart + 2 * everyday[pairs].all(axis=1)
+        company = _rank_pairs(pairs, likeness, kind, self.sessions)
+        return RankedPairs(pairs=pairs, cosines=cosines, likeness=likeness, apart=apart, company=company)
+
+    def build_around(self, ranked: RankedPairs) -> Surroundings:
+        """Return the surroundings of the claims in some pairs."""
+        sessions = np.unique(self.sessions[ranked.pairs]).tolist()
+        return Surroundings(self.candidates, self.claims, self.vectors, self.idf, sessions)
+
+
+def _describe_pairs(part: slice, *, ranked: RankedPairs, table: pa.Table, around: Surroundings) -> pa.Table:
+    """Return one row for each pair of a slice, as `compute_features` reads it."""
+    known = pa.array([ranked.describe(at, around) for at in range(len(ranked.pairs))[part]])
+    return tell_pairs(table, ranked.pairs[part], READ, known=known)
 
 
 def compute_features(pairs: pa.Table, idf: IdfTable) -> list[dict[str, float]]:
-    """Return features of pairs as `Evidence.describe` makes them, without what can't be known of each."""
+    """Return the features of pairs described by `Evidence.describe`; a feature with an unknown value is left out."""
     computed = []
     for pair in pairs.to_pylist():
         old, new = pair["left"], pair["right"]
@@ -122,33 +182,53 @@ def compute_features(pairs: pa.Table, idf: IdfTable) -> list[dict[str, float]]:
 
 
 def _rank_pairs(pairs: Pairs, likeness: Scores, kind: npt.NDArray[np.int64], sessions: npt.NDArray[np.str_]) -> Scores:
-    """Return the rank of each pair among the other pairs of its two claims and of its `kind` (of two sessions or one,
-    of everyday life or not): COMPANY.
+    """Return the columns COMPANY: the rank of each pair among the other pairs of its two claims and of its kind.
+
+    The kind says whether the pair is from one session or two, and whether it is about everyday life.
     """
-    (old, new), (_, session) = pairs.T, np.unique(sessions, return_inverse=True)
-    likely = likeness.astype(np.float64)
-    frame = pl.DataFrame({"old": old, "new": new, "kind": kind, "alike": likely, "session": session[old]})
+    _, session = np.unique(sessions, return_inverse=True)
+    frame = pl.DataFrame(
+        {
+            "old": pairs[:, 0],
+            "new": pairs[:, 1],
+            "kind": kind,
+            "alike": likeness.astype(np.float64),
+            "session": session[pairs[:, 0]],
+        }
+    )
     ranked = frame.with_row_index("at")
-    # among the pairs of the one claim with earlier ones, and of the other with later ones, the likest first
-    for claim, other, side in (("new", "old", "before"), ("old", "new", "after")):
-        group, alike = [claim, "kind"], pl.col("alike")
-        first, second = alike.first().over(group), alike.slice(1, 1).first().over(group)
-        rank = pl.int_range(pl.len()).over(group)
-        ranked = ranked.sort(*group, "alike", other, descending=[False, False, True, False]).with_columns(
-            rank.clip(upper_bound=2 * LIKEST).alias(f"nearer {side}"),
-            (first - alike).alias(f"behind {side}"),
-            (alike - pl.when(rank > 0).then(first).otherwise(second.fill_null(0.0))).alias(f"lead {side}"),
-        )
-    # sessions whose likest claim is about as like as the likest of all
-    likest = frame.group_by("new", "kind", "session").agg(pl.col("alike").max().clip(lower_bound=0.0))
-    close = pl.col("alike") > pl.col("alike").max() - ABOUT
-    as_like = likest.group_by("new", "kind").agg(close.sum().clip(upper_bound=5).alias("sessions about as like"))
-    ranked = ranked.join(as_like, on=["new", "kind"], how="left").sort("at").rename({"lead before": "lead"})
+    ranked = _add_ranks(ranked, "new", "old", "before")
+    ranked = _add_ranks(ranked, "old", "new", "after")
+    ranked = ranked.join(_count_similar_sessions(frame), on=["new", "kind"], how="left")
+    ranked = ranked.sort("at").rename({"lead before": "lead"})
     return ranked.select(pl.col(COMPANY).cast(pl.Float64)).to_numpy()
 
 
+def _add_ranks(ranked: pl.DataFrame, claim: str, other: str, side: str) -> pl.DataFrame:
+    """Add the rank of each pair among those of `claim`, most alike first, and its distances from the best of them."""
+    group, alike = [claim, "kind"], pl.col("alike")
+    first, second = alike.first().over(group), alike.slice(1, 1).first().over(group)
+    rank = pl.int_range(pl.len()).over(group)
+    ranked = ranked.sort(*group, "alike", other, descending=[False, False, True, False])
+    return ranked.with_columns(
+        rank.clip(upper_bound=2 * LIKEST).alias(f"nearer {side}"),
+        (first - alike).alias(f"behind {side}"),
+        (alike - pl.when(rank > 0).then(first).otherwise(second.fill_null(0.0))).alias(f"lead {side}"),
+    )
+
+
+def _count_similar_sessions(pairs: pl.DataFrame) -> pl.DataFrame:
+    """Return for each later claim and kind the number of sessions whose best pair is about as alike as the best."""
+    best = pairs.group_by("new", "kind", "session").agg(pl.col("alike").max().clip(lower_bound=0.0))
+    close = pl.col("alike") > pl.col("alike").max() - ABOUT
+    return best.group_by("new", "kind").agg(close.sum().clip(upper_bound=5).alias("sessions about as like"))
+
+
 def build_matrix(features: Sequence[dict[str, float]], names: Sequence[str]) -> Floats:
-    """Return features as shape (pairs, names); NaN where one is not known, 0 for what the later claim does not say."""
+    """Return features as a matrix of shape (pairs, names).
+
+    An unknown feature is NaN; a word that the later claim lacks is 0.
+    """
     places = {name: at for at, name in enumerate(names)}
     missing = [0.0 if name.startswith(SAYS) else np.nan for name in names]
     matrix = np.full((len(features), len(names)), missing, np.float32)
@@ -159,5 +239,5 @@ def build_matrix(features: Sequence[dict[str, float]], names: Sequence[str]) -> 
 
 
 def list_grams(words: Sequence[str]) -> set[str]:
-    """Return words, and each two in a row."""
+    """Return the words, and each two words in a row."""
     return {*words, *(f"{a} {b}" for a, b in pairwise(words))}

@@ -1,9 +1,9 @@
-"""Features of a pair of claims, as numbers: a model learns from these which later claim changes which earlier one.
+"""Compute features of a pair of claims, from which a model learns which later claim changes which earlier one.
 
-Nothing is read of the words but which of them both have, how rare those are, where they stand, and what kind of thing a
-figure, a name or a date is. Two claims of which one changes the other mostly are one sentence with another value in it,
-or have a rare word in common and each a value of its own. A terse claim ("30 days, then delete.") says little of its
-matter, and what was claimed around it tells: two claims of one matter mostly stand in talk of one matter.
+Of the words, the features use only which of them both claims have, how rare these are, where they are, and whether a
+word is a figure, a name or a date. Two claims of which one changes the other are mostly one sentence with another
+value, or share a rare word and have a value each. A terse claim ("30 days, then delete.") says little about its
+subject; the claims made around it say more, since two claims about one subject are mostly made in similar talk.
 """
 
 import math
@@ -24,27 +24,27 @@ from slowwave.tasks.supersede.claims import CandidateClaims
 from slowwave.text.words import compute_smooth_idf, is_content_word, stem, stem_content_words
 
 LONGEST = 60
-"""Words of a claim that are aligned; what is longer is no sentence."""
+"""Most words of a claim to align; a longer text is not a sentence."""
 CHARS = 300
-"""Characters that are compared letter by letter."""
+"""Most characters to compare letter by letter."""
 VALUE = 3
-"""Content words that a value has at most."""
+"""Most content words of a value."""
 ENOUGH = 4
-"""Words of a run; more say no more."""
+"""Most words counted of a run."""
 ARTICLES = frozenset(("a", "an", "the"))
 VALUES = ("figures", "names", "identifiers", "dates")
-"""Columns of a claim that hold values, a kind each."""
+"""Fields of a claim that hold values, one kind of value each."""
 
 Words = Sequence[str]
 
 
 @dataclass(frozen=True)
 class IdfTable:
-    """Stem -> inverse document frequency among the claims of a store, which may be more than are judged."""
+    """Stem -> inverse document frequency over the claims of a store, which can be more than those judged."""
 
     weights: dict[str, float]
     highest: float
-    """The weight of a word that no claim has."""
+    """The weight of a word that occurs in no claim."""
 
     @classmethod
     def from_stems(cls, stems: Sequence[Sequence[str]] | pa.ChunkedArray) -> "IdfTable":
@@ -55,23 +55,23 @@ class IdfTable:
         return cls({w: compute_smooth_idf(n, total) for w, n in counts}, compute_smooth_idf(1, total))
 
     def sum_idf(self, words: Iterable[str]) -> float:
-        """Return the weight of words together."""
-        return math.fsum(self.weights.get(word, self.highest) for word in words)  # in any order the same
+        """Return the total weight of words."""
+        return math.fsum(self.weights.get(word, self.highest) for word in words)  # fsum does not depend on the order
 
     def compute_containment(self, words: Set[str], among: Set[str]) -> float:
-        """Return the weight of the words that are among others, over that of all; 0 to 1."""
+        """Return the weight of the words that are in `among`, divided by the weight of all; 0 to 1."""
         whole = self.sum_idf(words)
         return self.sum_idf(words & among) / whole if whole else 0.0
 
 
 def compute_pair_features(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float]:
-    """Return name -> value of what an earlier and a later claim are to each other by their words."""
+    """Return the features of an earlier and a later claim, by name."""
     x, y = ([word for word in claim.words[:LONGEST] if word not in ARTICLES] for claim in (old, new))
     return {
         **_compute_overlap(old, new, idf),
         **_compute_alignment(old, new, x, y, idf),
-        # content words with which they begin and end, and of the longest run that both have and after which each has a
-        # word of its own
+        # content words of the common beginning, of the common end, and of the longest common run that a different word
+        # follows in each claim
         "begin alike": _count_common_prefix(x, y),
         "end alike": _count_common_prefix(x[::-1], y[::-1]),
         "alike up to a value": _count_run_before_value(x, y),
@@ -87,7 +87,7 @@ def compute_pair_features(old: Claim, new: Claim, idf: IdfTable) -> dict[str, fl
 
 
 def _compute_overlap(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float]:
-    """Return features of what both have: shares of words by weight, similarity of letters (0 to 1), counts of words."""
+    """Return shares of common words by weight, similarity of letters (0 to 1), and counts of words."""
     a, b = set(old.content), set(new.content)
     both, first, second = idf.sum_idf(a & b), idf.sum_idf(a), idf.sum_idf(b)
     rarest = max((idf.weights.get(word, idf.highest) for word in a & b), default=0.0)
@@ -109,35 +109,65 @@ def _compute_overlap(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float]:
 
 
 def _compute_alignment(old: Claim, new: Claim, x: Words, y: Words, idf: IdfTable) -> dict[str, float]:
-    """Return features of the frame, which is one sentence in both (by their words), and of what takes a place in it."""
-    # walk over the runs that are equal, and those that took another's place
-    frame, matched, places, values, governed, same_kind, after_equal = 0.0, 0, 0, 0, 0, 0, False
+    """Return features of the frame (the words of the sentence that both share) and of the words that differ in it."""
+    runs = _align_words(old, new, x, y, idf)
+    # shares of each claim's words, and capped counts
+    first, second = idf.sum_idf(stem_content_words(x)), idf.sum_idf(stem_content_words(y))
+    only_one_value = runs.places == runs.values == 1
+    return {
+        "frame of the earlier": runs.frame / first if first else 0.0,
+        "frame of the later": runs.frame / second if second else 0.0,
+        "frame words": min(runs.matched, 6),
+        "places": min(runs.places, 4),
+        "values in places": min(runs.values, 3),
+        "one place": runs.places == 1,
+        "governed by one word": min(runs.governed, 2),
+        "one kind in a place": min(runs.same_kind, 2),
+        "frame with one place": runs.frame / max(first, second) * only_one_value if runs.frame else 0.0,
+    }
+
+
+@dataclass
+class Alignment:
+    """Counts over the aligned words of two claims."""
+
+    frame: float = 0.0
+    """Weight of the words that are equal."""
+    matched: int = 0
+    """Number of the content words that are equal."""
+    places: int = 0
+    """Runs of words that another run replaces."""
+    values: int = 0
+    """Places short enough to hold a value in both claims."""
+    governed: int = 0
+    """Values right after equal words."""
+    same_kind: int = 0
+    """Values that are a figure, a name or an identifier in both claims."""
+
+
+def _align_words(old: Claim, new: Claim, x: Words, y: Words, idf: IdfTable) -> Alignment:
+    """Walk over the runs that are equal and the runs that another run replaces."""
+    runs, after_equal = Alignment(), False
     for op in Levenshtein.opcodes(x, y):
         left, right = x[op.src_start : op.src_end], y[op.dest_start : op.dest_end]
         gone, come = stem_content_words(left), stem_content_words(right)
         if op.tag == "equal":
-            frame, matched = frame + idf.sum_idf(gone), matched + len(gone)
+            runs.frame += idf.sum_idf(gone)
+            runs.matched += len(gone)
         elif op.tag == "replace" and gone and come:
-            places += 1
+            runs.places += 1
             if max(len(gone), len(come)) <= VALUE:
-                values, governed = values + 1, governed + after_equal
-                # a figure, a name, or a name in code for another
-                kinds = ((set(left) & getattr(old, kind), set(right) & getattr(new, kind)) for kind in VALUES[:3])
-                same_kind += any(had and has for had, has in kinds)
+                runs.values += 1
+                runs.governed += after_equal
+                runs.same_kind += _is_same_kind(old, new, left, right)
         after_equal = op.tag == "equal"
-    # shares of each claim's words, and counts up to what more says no more
-    first, second = idf.sum_idf(stem_content_words(x)), idf.sum_idf(stem_content_words(y))
-    return {
-        "frame of the earlier": frame / first if first else 0.0,
-        "frame of the later": frame / second if second else 0.0,
-        "frame words": min(matched, 6),
-        "places": min(places, 4),
-        "values in places": min(values, 3),
-        "one place": places == 1,
-        "governed by one word": min(governed, 2),
-        "one kind in a place": min(same_kind, 2),
-        "frame with one place": frame / max(first, second) * (places == values == 1) if frame else 0.0,
-    }
+    return runs
+
+
+def _is_same_kind(old: Claim, new: Claim, left: Words, right: Words) -> bool:
+    """Return True if both runs have a figure, both a name, or both an identifier."""
+    kinds = ((set(left) & getattr(old, kind), set(right) & getattr(new, kind)) for kind in VALUES[:3])
+    return any(had and has for had, has in kinds)
 
 
 def _count_common_prefix(x: Words, y: Words) -> int:
@@ -165,7 +195,7 @@ def _count_run_before_value(x: Words, y: Words) -> int:
 
 
 def _compute_values(old: Claim, new: Claim) -> dict[str, float]:
-    """Return 0 or 1 for what values two claims have, keep and change."""
+    """Return 0 or 1 for the values that two claims have, keep and change."""
     values: dict[str, float] = {}
     for kind in VALUES:
         had, has = getattr(old, kind), getattr(new, kind)
@@ -175,7 +205,7 @@ def _compute_values(old: Claim, new: Claim) -> dict[str, float]:
             f"other {kind}": bool(had - has and has - had),
         }
     had, has = (claim.figures | claim.names | claim.identifiers for claim in (old, new))
-    # figures less their numbers: "ms" of "150ms", nothing of "8080"
+    # units of figures: "ms" of "150ms", "" of "8080"
     units = (
         {figure.lstrip("$€£v0123456789.+e-:") + figure[:1].strip("0123456789.v") for figure in figures}
         for figures in (old.figures - new.figures, new.figures - old.figures)
@@ -190,7 +220,7 @@ def _compute_values(old: Claim, new: Claim) -> dict[str, float]:
 
 
 class Surroundings:
-    """The claims by the sessions and turns that they were made in; what is asked for is made then, and kept."""
+    """The claims by session and turn, for features of the talk around a claim; computed when needed, and cached."""
 
     def __init__(
         self, candidates: CandidateClaims, claims: Claims, vectors: Floats, idf: IdfTable, sessions: Iterable[str]
@@ -199,22 +229,22 @@ class Surroundings:
 
         Args:
             candidates: the claims' rows.
-            claims: the rows as they are read.
-            vectors: of the rows, zeros where there is none; shape (rows, dim).
-            idf: of their words.
-            sessions: those that are asked for.
+            claims: the normalised claims of the rows.
+            vectors: unit vectors of the rows, zeros for a row without one; shape (rows, dim).
+            idf: weights of their words.
+            sessions: the sessions that features are needed for.
         """
         self.claims, self.vectors, self.idf, self.details = claims, vectors, idf, candidates.table["detail"]
         rows = pl.DataFrame(candidates.table.select(["session_id", "observed_at"])).rename({"session_id": "session"})
         rows = rows.with_row_index("row").filter(pl.col("session").is_in(list(sessions)))
-        # its moment's place among those of its session that a claim was made in
+        # a turn's number: the rank of its time among the times of the session's claims
         rows = rows.with_columns(turn=pl.col("observed_at").rank("dense").over("session").cast(pl.Int64) - 1)
         self.places: dict[int, tuple[str, int]] = {}
-        """Row -> the session and turn that its claim was made in."""
+        """Row -> the session and turn in which the claim was made."""
         self.rows: dict[tuple[str, int], list[int]] = defaultdict(list)
-        """Session and turn -> the rows of the claims made then."""
+        """Session and turn -> the rows of the claims made in it."""
         self.of_session: dict[str, list[int]] = defaultdict(list)
-        """Session -> its rows."""
+        """Session -> the rows of its claims."""
         for row, session, turn in rows.select("row", "session", "turn").iter_rows():
             self.places[row] = session, turn
             self.rows[session, turn].append(row)
@@ -224,24 +254,28 @@ class Surroundings:
         self._detail = cache(self._collect_detail_stems)
 
     def compute_features(self, old: int, new: int, *, vectors: bool) -> dict[str, float]:
-        """Return the likeness of the talk around two claims: cosines (none without `vectors`), shared words."""
+        """Return features of the talk around two claims: shares of words, and cosines if `vectors`."""
+        shares = self._compute_word_shares(old, new)
+        return shares | self._compute_cosines(old, new) if vectors else shares
+
+    def _compute_word_shares(self, old: int, new: int) -> dict[str, float]:
         words, later = (frozenset(self.claims.stems[row]) for row in (old, new))
         detail, later_detail = self._detail(old), self._detail(new)
         share = self.idf.compute_containment
-        shares = {
+        return {
             "earlier's words around the later": share(words, self._find_beside(new, words)),
             "later's words around the earlier": share(later, self._find_beside(old, later)),
             "earlier's words in the later's detail": share(words, later_detail | later),
             "later's words in the earlier's detail": share(later, detail | words),
             "shared with details": share(detail | words, later_detail | later),
         }
-        if not vectors:
-            return shares
-        # directions of the claims themselves, their turns, the turns beside, and their sessions
+
+    def _compute_cosines(self, old: int, new: int) -> dict[str, float]:
+        """Return cosines of the claims, their turns, the turns around, and their sessions."""
         own, other = self.vectors[old], self.vectors[new]
         turn, talk, session = (self._direct(*self.places[old], reach) for reach in (0, 1, None))
         turn2, talk2, session2 = (self._direct(*self.places[new], reach) for reach in (0, 1, None))
-        return shares | {
+        return {
             "turns alike": float(turn @ turn2),
             "talk alike": float(talk @ talk2),
             "sessions alike": float(session @ session2),
@@ -252,25 +286,28 @@ class Surroundings:
         }
 
     def _find_neighbours(self, session: str, turn: int, reach: int) -> list[int]:
-        """Return rows of the claims made up to so many turns away, in order of turn."""
+        """Return the rows of claims made at most `reach` turns away, in order of turn."""
         return [row for at in range(turn - reach, turn + reach + 1) for row in self.rows.get((session, at), ())]
 
     def _compute_direction(self, session: str, turn: int, reach: int | None) -> Floats:
-        """Return the unit sum of claims up to so many turns away, or of the session (None); zeros without a length."""
+        """Return the normalised sum of the vectors of claims at most `reach` turns away, or of the session if None.
+
+        The result is zero if the sum is.
+        """
         if reach is None and turn:
-            return self._direct(session, 0, None)  # one a session is kept
+            return self._direct(session, 0, None)  # cache one result a session
         rows = self.of_session[session] if reach is None else self._find_neighbours(session, turn, reach)
         total: Floats = self.vectors[rows].sum(axis=0)
         length = float(np.linalg.norm(total))
         return total / length if length else total
 
     def _find_beside(self, row: int, stems: frozenset[str]) -> frozenset[str]:
-        """Return those of some stems that were claimed in the same turn and the next ones, beside the claim."""
+        """Return the stems, of those given, that another claim of the same turn or a turn next to it has."""
         count, own = self._nearby(*self.places[row]), set(self.claims.stems[row])
         return frozenset(stem for stem in stems if count[stem] > (stem in own))
 
     def _count_nearby_stems(self, session: str, turn: int) -> Counter[str]:
-        """Return the claims of a turn and the next ones that have each stem; one count a turn, however many claims."""
+        """Return for each stem the number of claims that have it, in a turn and the turns next to it."""
         return Counter(stem for row in self._find_neighbours(session, turn, 1) for stem in set(self.claims.stems[row]))
 
     def _collect_detail_stems(self, row: int) -> frozenset[str]:

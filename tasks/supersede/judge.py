@@ -1,10 +1,11 @@
-"""The outcome of a pair of claims, by the classifier's probability and a language model's verdict on the likely.
+"""Decide the outcome of a pair of claims from the classifier's probability and a language model's verdict.
 
-The model decides, by one step at most: what the classifier would retire it can keep as a link, what would be linked it
-can retire or let go, and of what is neither it can make a link. Whoever says `changes` shows the words that do: they
-must stand in the later claim, and better there than in the earlier (a phrase that both have changes nothing). Else the
-answer counts as unsure. Where the model also shows the old value, and that stands in the earlier claim, its word alone
-retires (`supersede.trust`).
+The model moves the classifier's outcome by one step at most. It can keep as a link what the classifier would retire,
+retire or drop what would be linked, and link what would be neither.
+
+An answer `changes` needs a quote of the later claim that matches it better than the earlier one (a phrase in both
+changes nothing). Otherwise the answer counts as unsure. If the model also quotes the old value, and the earlier claim
+contains it, the model's answer alone retires the earlier claim (`supersede.trust`).
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -35,32 +36,32 @@ TOKENS_A_PAIR = 110
 DIGITS = 4
 """Digits of a probability in the ledger."""
 SUPERSEDED = 0.9
-"""Probability from which the earlier claim is retired: of 41 such in talk with changes that was not learnt from 40 are
-right, and in 10,000 claims of talk in which hardly anything changes there are 5."""
+"""Least probability to retire the earlier claim. In held-out talk with changes 40 of 41 such pairs are right; 10,000
+claims of talk with hardly any change give 5 such pairs."""
 LEADING = 0.25
-"""Probability from which the later of two that both stand is told first, where both are found."""
+"""Least probability to rank the later of two active claims first if a query finds both."""
 RULE = "judged"
 Rows = tuple[int, int]
-"""A pair, the row of the earlier claim first."""
+"""A pair of rows, the earlier claim first."""
 
 
 class Answer(StrEnum):
-    """What the later claim does to the earlier; the last three are no answers of a model's, but what came of one."""
+    """What the later claim does to the earlier one. The last three are derived; a model answers one of the others."""
 
     UNRELATED = "unrelated"
     REPEATS = "repeats"
     REFINES = "refines"
     CHANGES = "changes"
     REPLACES = "replaces"
-    """It says `changes`, its words stand in the later claim, and the old value stands in the earlier one."""
+    """The model says `changes`; the later claim contains its quote, and the earlier claim contains the old value."""
     UNSURE = "unsure"
-    """It says `changes`, and its quote does not stand in the later claim."""
+    """The model says `changes`, but the later claim does not contain its quote."""
     UNANSWERED = "unanswered"
-    """No answer that could be used came, and none would if it was asked again."""
+    """The model gave an unusable answer, and asking again would not help."""
 
 
 class Outcome(IntEnum):
-    """What becomes of the earlier claim, from the least to the most."""
+    """What happens to the earlier claim, from the least to the most."""
 
     NOTHING = 0
     LINK = 1
@@ -69,31 +70,31 @@ class Outcome(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClaimShown:
-    """A claim as a judge sees it."""
+    """A claim as the judge sees it."""
 
     id: str
     text: str
     speaker: str | None
     at: datetime
     last: datetime
-    """When it was said last; `at` where it was said once."""
+    """When it was repeated last; equal to `at` if it was said once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What was answered about a pair."""
+class PairVerdict:
+    """A model's answer about a pair."""
 
     answer: Answer
     likely: float
-    """What the classifier made of the pair then, 0 to 1: so what was decided does not move as the store grows."""
+    """The classifier's probability at that time, 0 to 1; kept so that the decision is stable as the store grows."""
     quote: str
-    """The later claim's own words; empty where none were found."""
+    """Verbatim words of the later claim, or empty if the quote was not found."""
     key: str
-    """Under which model and prompt."""
+    """The key of model and prompt."""
 
     @property
     def outcome(self) -> Outcome:
-        """What follows: at most one step from what the classifier made of it, but where both claims bear it out."""
+        """The outcome: one step at most from the classifier's, unless both claims support the answer."""
         if self.answer is Answer.UNANSWERED:
             return find_outcome(self.likely)
         if self.answer is Answer.REPLACES:
@@ -106,44 +107,48 @@ class Verdict:
 
 
 Ids = tuple[str, str]
-"""observation_ids of a pair, the earlier one's first."""
+"""observation_ids of a pair, the earlier claim first."""
 Pair = tuple[ClaimShown, ClaimShown]
 Answered = tuple[Answer, str]
-"""An answer, and the later claim's words for it."""
+"""An answer, and the supporting words of the later claim."""
 
 
 @dataclass(frozen=True)
 class Judge:
-    """The model to ask, and about how many pairs."""
+    """The model to ask, and the number of pairs to ask it about."""
 
     key: str
-    """Verdicts of another key are asked for again, and stand until then."""
+    """The key of its verdicts. Verdicts under another key apply until the pair is asked about again."""
     max_pairs: int
-    """Pairs that are asked about, the likest to be changes first."""
+    """The most pairs to ask about; those with the highest probability come first."""
     ask: Callable[[Sequence[Pair]], Sequence[Answered | None]]
-    """None where the question has to wait."""
+    """Returns None for a pair whose question has to wait."""
     min_probability: float = 0.1
-    """The classifier's probability from which a pair is asked about."""
+    """Least probability, by the classifier, to ask about a pair."""
 
 
 def find_outcome(likely: float) -> Outcome:
     """Return the classifier's own outcome of a pair."""
-    return Outcome.RETIRE if likely >= SUPERSEDED else Outcome.LINK if likely >= PERHAPS_CHANGED else Outcome.NOTHING
+    if likely >= SUPERSEDED:
+        return Outcome.RETIRE
+    return Outcome.LINK if likely >= PERHAPS_CHANGED else Outcome.NOTHING
 
 
-def read_verdicts(merges: pa.Table) -> dict[Ids, Verdict]:
-    """Return the answers in the ledger (rows of MERGES)."""
-    rows = merges.filter(pc.equal(merges["kind"], LedgerKind.JUDGEMENT)).to_pylist()
-    return {
-        (row["loser_id"], row["winner_id"]): Verdict(
-            Answer(row["rule"]), round(dict(row["scores"])["likely"], 4), row["reason"] or "", row["step_key"]
+def read_verdicts(merges: pa.Table) -> dict[Ids, PairVerdict]:
+    """Return the verdicts in the ledger (rows of MERGES)."""
+    verdicts: dict[Ids, PairVerdict] = {}
+    for row in merges.filter(pc.equal(merges["kind"], LedgerKind.JUDGEMENT)).to_pylist():
+        verdicts[row["loser_id"], row["winner_id"]] = PairVerdict(
+            answer=Answer(row["rule"]),
+            likely=round(dict(row["scores"])["likely"], DIGITS),
+            quote=row["reason"] or "",
+            key=row["step_key"],
         )
-        for row in rows
-    }
+    return verdicts
 
 
-def build_verdict_rows(verdicts: Mapping[Ids, Verdict]) -> list[dict[str, Any]]:
-    """Return rows of MERGES, one a pair: a later answer takes an earlier one's place."""
+def build_verdict_rows(verdicts: Mapping[Ids, PairVerdict]) -> list[dict[str, Any]]:
+    """Return one row of MERGES for each pair; a newer verdict replaces the row of an older one."""
     return [
         {
             "merge_id": compute_content_id(*ids, RULE),
@@ -161,39 +166,40 @@ def build_verdict_rows(verdicts: Mapping[Ids, Verdict]) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A judge's answers, and the pairs that it is still to be asked about."""
+class JudgedPairs:
+    """A judge's verdicts, and the pairs that it has yet to judge."""
 
-    answers: dict[Rows, Verdict]
+    answers: dict[Rows, PairVerdict]
     waiting: Set[Rows]
 
 
 def ask_judge(
-    claims: CandidateClaims, guesses: Mapping[Rows, float], verdicts: Mapping[Rows, Verdict], judge: Judge
-) -> Asked:
-    """Return the judge's answers about the likeliest pairs that it has not judged.
+    claims: CandidateClaims, guesses: Mapping[Rows, float], verdicts: Mapping[Rows, PairVerdict], judge: Judge
+) -> JudgedPairs:
+    """Return the judge's verdicts about the likeliest pairs that it has not judged.
 
-    What it frees may be changed by another claim, so it is asked until nothing is left or it has been asked enough.
+    A verdict can reopen a claim that another one may change. So the judge is asked until no pair is open or it was
+    asked about `max_pairs`.
     """
-    fresh: dict[Rows, Verdict] = {}
-    tried: set[Rows] = set()
+    answered: dict[Rows, PairVerdict] = {}
+    asked: set[Rows] = set()
     while True:
         # the likeliest open pairs
-        likely = _find_pairs_to_ask(claims, guesses, {**verdicts, **fresh}, judge)
-        open_pairs = sorted(likely.keys() - tried, key=lambda pair: (-likely[pair], pair))
-        now = open_pairs[: judge.max_pairs - len(tried)]
-        if not now:
-            return Asked(fresh, {*open_pairs, *(tried - fresh.keys())})
+        likely = _find_pairs_to_ask(claims, guesses, {**verdicts, **answered}, judge)
+        open_pairs = sorted(likely.keys() - asked, key=lambda pair: (-likely[pair], pair))
+        batch = open_pairs[: judge.max_pairs - len(asked)]
+        if not batch:
+            return JudgedPairs(answered, {*open_pairs, *(asked - answered.keys())})
         # their verdicts
-        answers = judge.ask([(_show_claim(claims, old), _show_claim(claims, new)) for old, new in now])
-        tried |= set(now)
-        for pair, answered in zip(now, answers, strict=True):
-            if answered is not None:
-                fresh[pair] = Verdict(answered[0], likely[pair], answered[1], judge.key)
+        answers = judge.ask([(_show_claim(claims, old), _show_claim(claims, new)) for old, new in batch])
+        asked |= set(batch)
+        for pair, answer in zip(batch, answers, strict=True):
+            if answer is not None:
+                answered[pair] = PairVerdict(answer=answer[0], likely=likely[pair], quote=answer[1], key=judge.key)
 
 
-def reopen_misjudged(claims: CandidateClaims, verdicts: Mapping[Rows, Verdict]) -> CandidateClaims:
-    """Return the claims without the retirements that a verdict speaks against."""
+def reopen_misjudged(claims: CandidateClaims, verdicts: Mapping[Rows, PairVerdict]) -> CandidateClaims:
+    """Return the claims without the retirements that a verdict contradicts."""
     standing = {frozenset(pair) for pair, v in verdicts.items() if v.outcome < Outcome.RETIRE}
     opened = {row for row, by in claims.retired.items() if frozenset((row, by)) in standing}
     left = {row: by for row, by in claims.retired.items() if row not in opened}
@@ -201,9 +207,9 @@ def reopen_misjudged(claims: CandidateClaims, verdicts: Mapping[Rows, Verdict]) 
 
 
 def _find_pairs_to_ask(
-    claims: CandidateClaims, guesses: Mapping[Rows, float], verdicts: Mapping[Rows, Verdict], judge: Judge
+    claims: CandidateClaims, guesses: Mapping[Rows, float], verdicts: Mapping[Rows, PairVerdict], judge: Judge
 ) -> dict[Rows, float]:
-    """Return pair -> how likely it is a change, of those that the judge has not judged and something hangs on."""
+    """Return pair -> probability of a change, for pairs without a verdict under the judge's key that affect a claim."""
     claims = reopen_misjudged(claims, verdicts)
     likely_pairs = {}
     for (old, new), likely in guesses.items():
@@ -245,7 +251,7 @@ class ChangesAnswer(AnswerModel):
 
 
 def build_questions(pairs: Sequence[Pair], library: Library) -> list[Question[Sequence[Pair]]]:
-    """Return the questions about pairs, each with the earlier claim first; the same pairs give the same requests."""
+    """Return the questions about pairs, the earlier claim first. The same pairs give the same requests."""
     questions: list[Question[Sequence[Pair]]] = []
     for start in range(0, len(pairs), PAIRS_AT_ONCE):
         batch = pairs[start : start + PAIRS_AT_ONCE]
@@ -261,26 +267,31 @@ def build_questions(pairs: Sequence[Pair], library: Library) -> list[Question[Se
 
 
 def parse_answers(question: Question[Sequence[Pair]], completion: Completion, *, trust: bool) -> dict[Ids, Answered]:
-    """Return a good completion's answers about the pairs that it names, with the later claim's own words for it."""
+    """Return a valid completion's answers about the pairs that it names, with the later claim's supporting words."""
     answers: dict[Ids, Answered] = {}
-    shown = dict(enumerate(question.about, 1))
+    pairs = dict(enumerate(question.about, 1))
     for pair_answer in completion.value.pairs:
-        if (pair := shown.get(pair_answer.pair)) is None:
-            continue
-        # as far as the two claims bear it out
-        (old, new), answer = pair, Answer(pair_answer.answer)
-        before, there = (find_anchor(pair_answer.new, claim.text) for claim in pair)
-        if answer is Answer.CHANGES:
-            if there is None or (before is not None and before.score >= there.score):
-                answer = Answer.UNSURE
-            elif (
-                trust
-                and extract_stems(pair_answer.old)
-                and normalise_text(pair_answer.old.strip()) in normalise_text(old.text)
-            ):
-                answer = Answer.REPLACES
-        answers[old.id, new.id] = answer, new.text[there.start : there.end] if there is not None else ""
+        if (pair := pairs.get(pair_answer.pair)) is not None:
+            old, new = pair
+            answers[old.id, new.id] = _check_answer(pair_answer, old, new, trust=trust)
     return answers
+
+
+def _check_answer(given: ChangeAnswer, old: ClaimShown, new: ClaimShown, *, trust: bool) -> Answered:
+    """Return the answer as far as the two claims support it, with the later claim's words."""
+    before, after = find_anchor(given.new, old.text), find_anchor(given.new, new.text)
+    answer = Answer(given.answer)
+    if answer is Answer.CHANGES:
+        if after is None or (before is not None and before.score >= after.score):
+            answer = Answer.UNSURE
+        elif trust and _is_quoted(given.old, old.text):
+            answer = Answer.REPLACES
+    return answer, new.text[after.start : after.end] if after is not None else ""
+
+
+def _is_quoted(quote: str, text: str) -> bool:
+    """Return True if the text contains the quote, and the quote has a content word."""
+    return bool(extract_stems(quote)) and normalise_text(quote.strip()) in normalise_text(text)
 
 
 def _render(name: str, claim: ClaimShown) -> str:

@@ -1,8 +1,8 @@
-"""How likely a later claim changes an earlier one: gradient-boosted trees over the features of the pair.
+"""Predict the probability that a later claim changes an earlier one: gradient-boosted trees over pair features.
 
-`python -m bench.fit.changes` learns and judges them; docs/decisions/004 tells what they are worth. They take what is
-not known of a pair (a cosine without an encoder, company within one session) as not known, so that one model serves
-between sessions, within one and without vectors.
+`python -m bench.fit.changes` fits and evaluates them; see docs/decisions/004 for the results. Unknown features (the
+cosine without an encoder, ranks within one session) are passed as missing, so one model serves pairs of two sessions,
+pairs of one session, and pairs without vectors.
 """
 
 import json
@@ -27,14 +27,14 @@ CHANGES_FILE = "supersede/changes.onnx"
 
 
 class ChangeModel:
-    """A fitted classifier: an ONNX graph from a matrix of features to log odds, with the names of its columns."""
+    """A fitted classifier: an ONNX graph from a feature matrix to log odds, with the names of the columns."""
 
     def __init__(self, graph: bytes) -> None:
         self.session = open_session(graph)
         self.names: list[str] = json.loads(self.session.get_modelmeta().custom_metadata_map["names"])
 
     def predict_probabilities(self, features: Sequence[dict[str, float]]) -> Scores:
-        """Return the probability of each pair that the later changes the earlier, as the ledger keeps it."""
+        """Return for each pair the probability that the later claim changes the earlier, as the ledger stores it."""
         (odds,) = self.session.run(["odds"], {"pairs": build_matrix(features, self.names)})
         likely: Scores = (1 / (1 + np.exp(-odds[:, 0].astype(np.float64)))).astype(np.float32)
         return likely
@@ -42,12 +42,12 @@ class ChangeModel:
 
 @cache
 def load_change_model() -> ChangeModel:
-    """Return the one that ships."""
+    """Return the model that ships with the package."""
     return ChangeModel(files("slowwave.tasks").joinpath(CHANGES_FILE).read_bytes())
 
 
 def predict_changes(evidence: Evidence, executor: Executor = HERE) -> Scores:
-    """Return of each pair how likely the later changes the earlier, computed in shards of pairs."""
+    """Return for each pair the probability that the later claim changes the earlier, computed in shards."""
     settings = compute_content_id(digest_shipped(CHANGES_FILE), repr(sorted(evidence.idf.weights.items())))
     step = ShardStep("changes", settings, SCORED, partial(judge_shard, idf=evidence.idf), shard_rows=SHARD_PAIRS)
     scores: list[Scores] = [np.zeros(0, np.float32)]
@@ -58,6 +58,6 @@ def predict_changes(evidence: Evidence, executor: Executor = HERE) -> Scores:
 
 
 def judge_shard(pairs: pa.Table, *, idf: IdfTable) -> pa.Table:
-    """Return how likely each pair of a shard is a change."""
+    """Return the probability of a change for each pair of a shard."""
     likely = load_change_model().predict_probabilities(compute_features(pairs, idf))
     return pa.table([pairs["place"], pairs["claim"], likely], schema=SCORED)

@@ -1,13 +1,16 @@
-"""Retires claims that a later claim changes: OBSERVATIONS in, the rows that changed and MERGES rows out.
+"""Retire claims that a later claim changes: OBSERVATIONS in, the changed rows and MERGES rows out.
 
-Candidates (vector neighbours, shared rare words) within one workspace and one speaker's talk of themselves → features
-of each pair → how likely the later changes the earlier (`slowwave.tasks.supersede.model`) → retired where that is sure,
-unless it was said again since; linked where it is likely: both stand, and the ledger tells of the later one. What is
-retired stays so until it is said again or the newer is withdrawn. `unsupersede` takes either back. Where a language
-model judges (`slowwave.tasks.supersede.judge`) its answer counts before the classifier's guess.
+1. Find candidate pairs by vector and by shared rare words, within one workspace and one speaker's talk of themselves.
+2. Compute the features of each pair and the probability that the later claim changes the earlier one
+   (`slowwave.tasks.supersede.model`).
+3. Retire the earlier claim if the probability is high, unless it was repeated since. Link the two if a change is
+   likely: both stay active, and the ledger names the later one.
+
+A retired claim stays retired until it is repeated or the newer one is withdrawn. `unsupersede` takes either decision
+back. If a language model judges pairs (`slowwave.tasks.supersede.judge`), its answer precedes the classifier's guess.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
@@ -26,12 +29,12 @@ from slowwave.tasks.supersede.features import IdfTable
 from slowwave.tasks.supersede.judge import (
     LEADING,
     Answer,
-    Asked,
     Ids,
     Judge,
+    JudgedPairs,
     Outcome,
+    PairVerdict,
     Rows,
-    Verdict,
     ask_judge,
     build_verdict_rows,
     find_outcome,
@@ -45,44 +48,93 @@ VERSION = "supersede/10"
 QUOTED = 160
 """Characters of each quote in the ledger's reason."""
 KINDS = ("supersession", "doubt")
-"""The kinds of the ledger's rows that this step writes."""
+"""The kinds of ledger rows that this step writes."""
 Known = TypeVar("Known")
 ACTIVE = {"status": Status.ACTIVE, "reason": None, "superseded_by": None, "valid_to": None, "supersede_key": None}
 
 CHANGED, REAFFIRMED, PERHAPS = "changed", "reaffirmed", "perhaps"
-"""Rules of the ledger: the later changes the earlier; the earlier was said again; the later may change it."""
+"""Rules of the ledger: the later claim changes the earlier; the earlier was repeated; the later may change it."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """The row `loser` is retired by the row `winner` from a moment on, or only linked to it."""
+    """A decision about two rows: `later` retires `earlier` from a moment on, or is only linked to it."""
 
-    loser: int
-    winner: int
+    earlier: int
+    """The row that gives way; for a reaffirmation the row that had replaced the repeated one."""
+    later: int
     at: datetime
     rule: str
     likely: float
     """Probability, 0 to 1."""
     reason: str
     key: str | None = None
-    """Under which a model decided; None where the classifier did."""
+    """The key under which a model decided, or None if the classifier did."""
 
     @property
     def is_doubt(self) -> bool:
-        """Whether the loser stands all the same."""
+        """Whether the earlier claim stays active."""
         return self.rule in (PERHAPS, LEADS)
 
 
 @dataclass(frozen=True)
 class Superseded:
-    """What changed: rows of OBSERVATIONS to merge in, and rows of MERGES for the ledger."""
+    """The outcome: changed rows of OBSERVATIONS to merge, and rows of MERGES for the ledger."""
 
     observations: pa.Table
     merges: pa.Table
     waiting: int = 0
-    """Pairs that a judge is still to be asked about: of these the classifier's outcome stands."""
+    """Pairs that the judge has not answered yet; until then the classifier's outcome applies to them."""
     unsettled: Set[str] = frozenset()
-    """Ids of the claims in them that were to be judged."""
+    """Ids of the claims to judge that are in such pairs."""
+
+
+@dataclass(frozen=True)
+class ClaimRows:
+    """The rows of the candidate claims by id, and the pairs of rows whose change the user took back."""
+
+    row_of: Mapping[str, int]
+    undone: Set[frozenset[int]]
+
+    @classmethod
+    def from_table(cls, table: pa.Table, undone: Undone) -> "ClaimRows":
+        """Index the claims of a table."""
+        row_of = {oid: row for row, oid in enumerate(table["observation_id"].to_pylist())}
+        return cls(row_of, {frozenset((row_of.get(a, -1), row_of.get(b, -1))) for a, b in undone})
+
+    def find_rows(self, by_ids: Mapping[Ids, Known]) -> dict[Rows, Known]:
+        """Return the values by pair of rows; omit undone pairs and pairs with an unknown claim."""
+        by_rows: dict[Rows, Known] = {}
+        for (old, new), value in by_ids.items():
+            pair = (self.row_of.get(old, -1), self.row_of.get(new, -1))
+            if -1 not in pair and frozenset(pair) not in self.undone:
+                by_rows[pair] = value
+        return by_rows
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of `supersede` beside the claims; see there."""
+
+    step_key: str
+    undone: Undone
+    verdicts: Mapping[Ids, PairVerdict]
+    judge: Judge | None
+    doubts: Mapping[Ids, float]
+    idf: IdfTable | None
+    executor: Executor
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """The changes and doubts of one pass over the pairs."""
+
+    changes: list[Change]
+    doubts: list[Change]
+    freed: Set[int]
+    """Retired rows that nothing active retires any more."""
+    gone: Set[int]
+    """Rows that are retired, by this pass or an earlier one."""
 
 
 def supersede(
@@ -90,99 +142,156 @@ def supersede(
     step_key: str,
     *,
     undone: Undone = frozenset(),
-    verdicts: Mapping[Ids, Verdict] | None = None,
+    verdicts: Mapping[Ids, PairVerdict] | None = None,
     judge: Judge | None = None,
     fresh: Set[str] | None = None,
     doubts: Mapping[Ids, float] | None = None,
     idf: IdfTable | None = None,
     executor: Executor = HERE,
 ) -> Superseded:
-    """Mark each active claim that a later one changes, and free those whose change no longer stands.
+    """Mark each active claim that a later one changes, and reactivate claims whose change no longer holds.
 
     Args:
-        observations: rows of OBSERVATIONS; those neither active nor retired by another are left alone, and so are
-            those without `observed_at`, for which no order is known.
-        step_key: of the rows of the ledger.
-        undone: (loser_id, winner_id) taken back, never made again.
-        verdicts: what a model said in earlier nights, which stands.
-        judge: whom to ask about the other likely pairs.
-        fresh: observation_ids that are to be judged, with whatever is near them; by default all.
-        doubts: how likely the pairs are that earlier nights linked, which stands of those without a fresh claim.
-        idf: of the words of all claims, where the observations are some of them.
-        executor: where pairs are judged.
+        observations: rows of OBSERVATIONS. Rows that are neither active nor retired by another row are left alone, and
+            so are rows without `observed_at`, since their order is unknown.
+        step_key: the key of the ledger rows.
+        undone: (loser_id, winner_id) of changes that were taken back; they are never made again.
+        verdicts: a model's verdicts of earlier nights, which are kept.
+        judge: the model to ask about other likely pairs.
+        fresh: observation_ids to judge, each against the claims near it; by default all.
+        doubts: probability of the pairs that earlier nights linked; kept for pairs without a fresh claim.
+        idf: word weights over all claims, if the observations are only some of them.
+        executor: computes the pairs' probabilities.
 
-    Returns the rows that changed, with status, reason, superseded_by and valid_to set, and the other columns as
-    they came. Rows of the ledger bear both quotes; what the judge says now is among them (kind `judgement`). Equal
-    input in any order gives equal output, its own output nothing but the doubts (kind `doubt`), whose claims stand as
-    they are.
+    Returns the changed rows with status, reason, superseded_by and valid_to set and the other columns unchanged.
+    Ledger rows contain both quotes, and the judge's new answers (kind `judgement`). Equal input in any order gives
+    equal output. Given its own output, it returns only the doubts (kind `doubt`), whose claims are unchanged.
     """
-    states = observations.select(["status", "canonical_id", "observed_at"])  # without vectors, which filtering copies
-    affirmed = find_affirmed_times(states.filter(pc.invert(_mask_shared(observations))))
-    candidates = build_candidate_claims(observations, affirmed)
+    inputs = Inputs(
+        step_key=step_key,
+        undone=undone,
+        verdicts=verdicts or {},
+        judge=judge,
+        doubts=doubts or {},
+        idf=idf,
+        executor=executor,
+    )
+    return _judge_claims(observations, inputs, fresh)
+
+
+def _judge_claims(observations: pa.Table, inputs: Inputs, fresh: Set[str] | None) -> Superseded:
+    """Judge the fresh claims (all if None), and judge again those whose link target this retired."""
+    candidates = _read_candidates(observations)
     if candidates.table.num_rows < 2 and not candidates.reopened:
         return Superseded(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
-    row_of = {oid: row for row, oid in enumerate(candidates.table["observation_id"].to_pylist())}
-    back = {frozenset((row_of.get(a, -1), row_of.get(b, -1))) for a, b in undone}
+    index = ClaimRows.from_table(candidates.table, inputs.undone)
+    among = _find_rows_to_judge(candidates, index, fresh)
+    linked = index.find_rows(inputs.doubts)
+    evidence = Evidence.from_candidates(candidates, among, inputs.idf)
+    kept = {pair: likely for pair, likely in linked.items() if among.isdisjoint(pair)}
+    guesses = kept | _guess_changes(evidence, index, inputs.executor)
+    settled = index.find_rows(inputs.verdicts)
+    judged = ask_judge(candidates, guesses, settled, inputs.judge) if inputs.judge else JudgedPairs({}, set())
+    answered = _select_answered({**settled, **judged.answers})
+    decisions = _decide_changes(reopen_misjudged(candidates, answered), guesses, answered, index.undone)
+    if unlinked := _find_unlinked(linked, decisions) - among:
+        return _judge_again(observations, inputs, candidates, judged, among | unlinked)
+    return _build_outcome(candidates, decisions, judged, among, inputs.step_key)
 
-    def find_rows(of: Mapping[Ids, Known]) -> dict[Rows, Known]:
-        rows = {(row_of.get(a, -1), row_of.get(b, -1)): value for (a, b), value in of.items()}
-        return {pair: value for pair, value in rows.items() if -1 not in pair and frozenset(pair) not in back}
 
-    among = frozenset(row_of.values() if fresh is None else (row_of[key] for key in fresh if key in row_of))
-    among |= candidates.reopened
-    among |= {row for row, by in candidates.retired.items() if by in among}
-    evidence, linked = Evidence.from_candidates(candidates, among, idf), find_rows(doubts or {})
-    guesses = {pair: likely for pair, likely in linked.items() if among.isdisjoint(pair)}
-    guesses |= {
-        (old, new): float(likely)
-        for (old, new), likely in zip(evidence.pairs.tolist(), predict_changes(evidence, executor), strict=True)
-        if frozenset((old, new)) not in back
-    }
-    settled = find_rows(verdicts or {})
-    judged = ask_judge(candidates, guesses, settled, judge) if judge else Asked({}, set())
-    settled = {pair: v for pair, v in {**settled, **judged.answers}.items() if v.answer is not Answer.UNANSWERED}
-    candidates = reopen_misjudged(candidates, settled)
-    given = _mask_shared(candidates.table).to_pylist()
-    again = [c for c in find_reaffirmations(candidates, back) if given[c.loser] or not given[c.winner]]
-    freed = candidates.reopened | {change.winner for change in again}
-    # What another memory says changes nothing that was said here.
-    changed = [c for c in find_changes(candidates, guesses, settled, freed) if given[c.loser] or not given[c.winner]]
-    made = [*again, *changed]
-    changes = select_changes(made)
-    gone = {c.loser for c in changes} | (candidates.retired.keys() - freed)
-    linking = select_doubts(made, gone)
+def _build_outcome(
+    candidates: CandidateClaims, decisions: Decisions, judged: JudgedPairs, among: frozenset[int], step_key: str
+) -> Superseded:
+    """Return the rows that the decisions change, and the ledger."""
+    waiting_rows = {row for pair in judged.waiting for row in among.intersection(pair)}
+    changes = [*decisions.changes, *decisions.doubts]
+    return Superseded(
+        observations=_build_changed_rows(candidates.table, decisions.changes, decisions.freed),
+        merges=_build_ledger(candidates.table, changes, judged.answers, step_key),
+        waiting=len(judged.waiting),
+        unsettled={candidates.table["observation_id"][row].as_py() for row in waiting_rows},
+    )
+
+
+def _find_unlinked(linked: Iterable[Rows], decisions: Decisions) -> set[int]:
+    """Return the earlier claims of former doubts that are active and have no doubt now."""
+    still_linked = {change.earlier for change in decisions.doubts}
+    return {old for old, _ in linked} - still_linked - decisions.gone
+
+
+def _judge_again(
+    observations: pa.Table, inputs: Inputs, candidates: CandidateClaims, judged: JudgedPairs, rows: Set[int]
+) -> Superseded:
+    """Judge some rows with the verdicts given so far, since the link target of some was retired.
+
+    They may now be linked to another claim, which the first pass did not consider.
+    """
     ids = candidates.table["observation_id"].to_pylist()
-    if lost := {old for old, _ in linked} - {c.loser for c in linking} - gone - among:
-        # What they were linked to is retired: they may be linked to another, which was not looked at.
-        answers = {(ids[old], ids[new]): verdict for (old, new), verdict in judged.answers.items()}
-        more = supersede(
-            observations,
-            step_key,
-            undone=undone,
-            verdicts={**(verdicts or {}), **answers},
-            judge=judge,
-            fresh={ids[row] for row in among | lost},
-            doubts=doubts,
-            idf=idf,
-            executor=executor,
-        )
-        return replace(
-            more, merges=pa.concat_tables([_build_ledger(candidates.table, [], judged.answers, step_key), more.merges])
-        )
-    ledger = _build_ledger(candidates.table, [*changes, *linking], judged.answers, step_key)
-    unsettled = {ids[row] for pair in judged.waiting for row in among.intersection(pair)}
-    return Superseded(_build_changed_rows(candidates.table, changes, freed), ledger, len(judged.waiting), unsettled)
+    answers = {(ids[old], ids[new]): verdict for (old, new), verdict in judged.answers.items()}
+    known = replace(inputs, verdicts={**inputs.verdicts, **answers})
+    again = _judge_claims(observations, known, {ids[row] for row in rows})
+    ledger = _build_ledger(candidates.table, [], judged.answers, inputs.step_key)
+    return replace(again, merges=pa.concat_tables([ledger, again.merges]))
+
+
+def _read_candidates(observations: pa.Table) -> CandidateClaims:
+    """Return the claims that may change each other, with the time of their last local repetition."""
+    states = observations.select(["status", "canonical_id", "observed_at"])  # without vectors, which filtering copies
+    affirmed = find_affirmed_times(states.filter(pc.invert(_mask_shared(observations))))
+    return build_candidate_claims(observations, affirmed)
+
+
+def _find_rows_to_judge(candidates: CandidateClaims, index: ClaimRows, fresh: Set[str] | None) -> frozenset[int]:
+    """Return the rows of fresh claims (all if None), of reopened ones, and of claims that one of these retired."""
+    ids = index.row_of if fresh is None else index.row_of.keys() & fresh
+    among = frozenset(index.row_of[oid] for oid in ids) | candidates.reopened
+    return among | {row for row, by in candidates.retired.items() if by in among}
+
+
+def _guess_changes(evidence: Evidence, index: ClaimRows, executor: Executor) -> dict[Rows, float]:
+    """Return pair -> the classifier's probability of a change; omit undone pairs."""
+    guesses: dict[Rows, float] = {}
+    for (old, new), likely in zip(evidence.pairs.tolist(), predict_changes(evidence, executor), strict=True):
+        if frozenset((old, new)) not in index.undone:
+            guesses[old, new] = float(likely)
+    return guesses
+
+
+def _select_answered(verdicts: Mapping[Rows, PairVerdict]) -> dict[Rows, PairVerdict]:
+    return {pair: verdict for pair, verdict in verdicts.items() if verdict.answer is not Answer.UNANSWERED}
+
+
+def _decide_changes(
+    candidates: CandidateClaims,
+    guesses: Mapping[Rows, float],
+    verdicts: Mapping[Rows, PairVerdict],
+    undone: Set[frozenset[int]],
+) -> Decisions:
+    """Return the changes and doubts that follow from guesses and verdicts."""
+    shared = _mask_shared(candidates.table).to_pylist()
+
+    def select_applicable(changes: list[Change]) -> list[Change]:
+        # A claim imported from another memory does not change a claim made here.
+        return [change for change in changes if shared[change.earlier] or not shared[change.later]]
+
+    reaffirmed = select_applicable(find_reaffirmations(candidates, undone))
+    freed = candidates.reopened | {change.later for change in reaffirmed}
+    found = [*reaffirmed, *select_applicable(find_changes(candidates, guesses, verdicts, freed))]
+    changes = select_changes(found)
+    gone = {change.earlier for change in changes} | (candidates.retired.keys() - freed)
+    return Decisions(changes, select_doubts(found, gone), freed, gone)
 
 
 def _mask_shared(rows: pa.Table) -> pa.Array:
+    """Return a mask of the rows that come from another memory."""
     return pa.array(list(map(is_shared, rows["observer"].to_pylist())), pa.bool_())
 
 
 def unsupersede(observations: pa.Table, merges: pa.Table, merge_id: str) -> Superseded:
-    """Take a supersession back: the loser is active again, and its time has no end. Of a doubt only the ledger knows.
+    """Take a change back: reactivate the earlier claim. A doubt changes only the ledger and the claim's key.
 
-    observations: the loser at least. Returns it and the merge with `undone` set, no rows where it is set already;
-    raises KeyError where there is no such supersession or doubt.
+    `observations` must contain the earlier claim. Returns it and the merge with `undone` set, or no rows if it was set
+    already. Raises KeyError if the ledger has no such supersession or doubt.
     """
     ours = pc.is_in(merges["kind"], pa.array(KINDS))
     merge = merges.filter(pc.and_(pc.equal(merges["merge_id"], merge_id), ours))
@@ -190,40 +299,42 @@ def unsupersede(observations: pa.Table, merges: pa.Table, merge_id: str) -> Supe
         raise KeyError(f"no supersession {merge_id!r}: `slowwave inspect merges` lists them")
     if merge["undone"][0].as_py():
         return Superseded(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
-    loser = select_row(observations, merge["loser_id"][0].as_py())
+    earlier = select_row(observations, merge["loser_id"][0].as_py())
     if merge["kind"][0].as_py() == "doubt":
-        return Superseded(set_columns(loser, supersede_key=None), set_columns(merge, undone=True))
-    return Superseded(set_columns(loser, **ACTIVE), set_columns(merge, undone=True))
+        return Superseded(set_columns(earlier, supersede_key=None), set_columns(merge, undone=True))
+    return Superseded(set_columns(earlier, **ACTIVE), set_columns(merge, undone=True))
 
 
 def _build_changed_rows(table: pa.Table, changes: list[Change], freed: Set[int]) -> pa.Table:
     """Return the rows that are retired, and those that are active again."""
-    # by columns: rows that are cut out one by one each keep, once cast, all vectors of the table
+    # Take rows by column: a slice of one row, once cast, would keep all vectors of the table.
     ids = table["observation_id"].to_pylist()
-    losers = table.take(pa.array([c.loser for c in changes], pa.int64()))
     retired = set_columns(
-        losers,
+        table.take(pa.array([c.earlier for c in changes], pa.int64())),
         status=Status.SUPERSEDED,
         reason=pa.array([f"changed by a later claim: {c.reason}" for c in changes], pa.string()),
-        superseded_by=pa.array([ids[c.winner] for c in changes], pa.string()),
+        superseded_by=pa.array([ids[c.later] for c in changes], pa.string()),
         valid_to=pa.array([c.at for c in changes], table.schema.field("valid_to").type),
     )
-    again = sorted(freed - {c.loser for c in changes})
-    opened = set_columns(table.take(pa.array(again, pa.int64())), **ACTIVE)
-    return pa.concat_tables([retired, opened])
+    again = sorted(freed - {c.earlier for c in changes})
+    reopened = set_columns(table.take(pa.array(again, pa.int64())), **ACTIVE)
+    return pa.concat_tables([retired, reopened])
 
 
-def _build_ledger(table: pa.Table, changes: list[Change], verdicts: Mapping[Rows, Verdict], step_key: str) -> pa.Table:
+def _build_ledger(
+    table: pa.Table, changes: list[Change], verdicts: Mapping[Rows, PairVerdict], step_key: str
+) -> pa.Table:
+    """Return rows of MERGES: one a change, one a verdict."""
     ids, quotes = table["observation_id"].to_pylist(), table["quote"].to_pylist()
     rows = [
         {
-            "merge_id": compute_content_id(ids[c.loser], ids[c.winner], c.rule),
+            "merge_id": compute_content_id(ids[c.earlier], ids[c.later], c.rule),
             "kind": LedgerKind.DOUBT if c.is_doubt else LedgerKind.SUPERSESSION,
-            "loser_id": ids[c.loser],
-            "winner_id": ids[c.winner],
+            "loser_id": ids[c.earlier],
+            "winner_id": ids[c.later],
             "rule": c.rule,
             "scores": [("likely", c.likely)],
-            "reason": f"{c.reason} | “{quotes[c.loser][:QUOTED]}” → “{quotes[c.winner][:QUOTED]}”",
+            "reason": f"{c.reason} | “{quotes[c.earlier][:QUOTED]}” → “{quotes[c.later][:QUOTED]}”",
             "undone": False,
             "step_key": c.key or step_key,
         }
@@ -233,65 +344,109 @@ def _build_ledger(table: pa.Table, changes: list[Change], verdicts: Mapping[Rows
     return pa.Table.from_pylist([*rows, *judged], schema=MERGES.schema)
 
 
-def find_reaffirmations(claims: CandidateClaims, back: Set[frozenset[int]]) -> list[Change]:
-    """Return a change for each retired claim that was said again since: it retires what had taken its place."""
+def find_reaffirmations(claims: CandidateClaims, undone: Set[frozenset[int]]) -> list[Change]:
+    """Return a change for each retired claim that was repeated since: it retires the claim that had replaced it."""
     changes = []
     for row in claims.retired:
-        now = claims.find_successor(row)
-        if claims.last[row] > claims.last[now] and frozenset((row, now)) not in back:
-            changes.append(Change(now, row, claims.last[row], REAFFIRMED, 1.0, "the earlier was said again"))
+        successor = claims.find_successor(row)
+        if claims.last[row] > claims.last[successor] and frozenset((row, successor)) not in undone:
+            changes.append(
+                Change(
+                    earlier=successor,
+                    later=row,
+                    at=claims.last[row],
+                    rule=REAFFIRMED,
+                    likely=1.0,
+                    reason="the earlier was said again",
+                )
+            )
     return changes
 
 
 def find_changes(
-    claims: CandidateClaims, guesses: Mapping[Rows, float], verdicts: Mapping[Rows, Verdict], freed: Set[int]
+    claims: CandidateClaims, guesses: Mapping[Rows, float], verdicts: Mapping[Rows, PairVerdict], freed: Set[int]
 ) -> list[Change]:
-    """Return every pair of which the later changes the earlier or may do so, among the claims not retired already.
+    """Return a change for every pair in which the later claim changes the earlier or may do so.
 
     Args:
-        claims: the claims.
-        guesses: pair -> how likely the classifier finds a change.
-        verdicts: pair -> what a model said of it, which counts before the guess.
-        freed: rows that are retired, and no longer by anything that stands.
+        claims: the claims; those retired already are skipped.
+        guesses: pair -> the classifier's probability of a change.
+        verdicts: pair -> a model's verdict, which precedes the guess.
+        freed: retired rows that nothing active retires any more.
     """
     changes = []
-    for (old, new), likely in {**guesses, **{pair: verdict.likely for pair, verdict in verdicts.items()}}.items():
-        verdict = verdicts.get((old, new))
+    for pair, likely in {**guesses, **{pair: verdict.likely for pair, verdict in verdicts.items()}}.items():
+        verdict = verdicts.get(pair)
         outcome = verdict.outcome if verdict else find_outcome(likely)
         if outcome is Outcome.NOTHING and (verdict or likely < LEADING):
             continue
-        if outcome is not Outcome.RETIRE and claims.last[old] > claims.last[new]:
-            continue  # a guess speaks against nothing that was said again since
-        # of the two the one last said stands
-        sure, key = f"({likely:.0%})", None
-        if verdict is not None:
-            words = f": “{verdict.quote}”" if verdict.quote else ""
-            sure, key = f"({likely:.0%}; a model says {verdict.answer}{words})", verdict.key
-        if outcome is not Outcome.RETIRE:
-            rule = PERHAPS if outcome is Outcome.LINK else LEADS
-            change = Change(old, new, claims.times[new], rule, likely, f"perhaps told anew {sure}", key)
-        elif claims.last[old] > claims.last[new]:
-            why = f"the earlier was said again {sure}"
-            change = Change(new, old, claims.last[old], REAFFIRMED, likely, why, key)
-        else:
-            change = Change(old, new, claims.times[new], CHANGED, likely, f"told anew {sure}", key)
-        if change.loser not in claims.retired or change.loser in freed:
+        if outcome is not Outcome.RETIRE and claims.last[pair[0]] > claims.last[pair[1]]:
+            continue  # the earlier claim was repeated since, and a guess is too weak against that
+        change = _build_change(claims, pair, outcome, likely, verdict)
+        if change.earlier not in claims.retired or change.earlier in freed:
             changes.append(change)
     return changes
 
 
+def _build_change(
+    claims: CandidateClaims, pair: Rows, outcome: Outcome, likely: float, verdict: PairVerdict | None
+) -> Change:
+    """Return the change of one pair. If the earlier claim was repeated last, it retires the later one."""
+    old, new = pair
+    evidence, key = _explain_change(likely, verdict), verdict.key if verdict else None
+    if outcome is not Outcome.RETIRE:
+        return Change(
+            earlier=old,
+            later=new,
+            at=claims.times[new],
+            rule=PERHAPS if outcome is Outcome.LINK else LEADS,
+            likely=likely,
+            reason=f"perhaps told anew {evidence}",
+            key=key,
+        )
+    if claims.last[old] > claims.last[new]:
+        return Change(
+            earlier=new,
+            later=old,
+            at=claims.last[old],
+            rule=REAFFIRMED,
+            likely=likely,
+            reason=f"the earlier was said again {evidence}",
+            key=key,
+        )
+    return Change(
+        earlier=old,
+        later=new,
+        at=claims.times[new],
+        rule=CHANGED,
+        likely=likely,
+        reason=f"told anew {evidence}",
+        key=key,
+    )
+
+
+def _explain_change(likely: float, verdict: PairVerdict | None) -> str:
+    """Return the probability, and the model's answer and quote if it has judged the pair."""
+    if verdict is None:
+        return f"({likely:.0%})"
+    words = f": “{verdict.quote}”" if verdict.quote else ""
+    return f"({likely:.0%}; a model says {verdict.answer}{words})"
+
+
 def select_changes(changes: list[Change]) -> list[Change]:
-    """Return one change a loser: the first, and the likest of those."""
+    """Return at most one change for each earlier claim: the first in time, and the likeliest of those."""
     first: dict[int, Change] = {}
-    for change in sorted((c for c in changes if not c.is_doubt), key=lambda c: (c.at, -c.likely, c.winner)):
-        first.setdefault(change.loser, change)
-    return [first[loser] for loser in sorted(first)]
+    certain = [change for change in changes if not change.is_doubt]
+    for change in sorted(certain, key=lambda c: (c.at, -c.likely, c.later)):
+        first.setdefault(change.earlier, change)
+    return [first[row] for row in sorted(first)]
 
 
 def select_doubts(changes: list[Change], gone: Set[int]) -> list[Change]:
-    """Return one doubt a loser, the likeliest, where neither it nor what it would give way to is gone."""
+    """Return at most one doubt for each earlier claim: the likeliest whose two claims are both not in `gone`."""
     best: dict[int, Change] = {}
-    for change in sorted((c for c in changes if c.is_doubt), key=lambda c: (-c.likely, c.winner)):
-        if gone.isdisjoint((change.loser, change.winner)):
-            best.setdefault(change.loser, change)
-    return [best[loser] for loser in sorted(best)]
+    doubts = [change for change in changes if change.is_doubt]
+    for change in sorted(doubts, key=lambda c: (-c.likely, c.later)):
+        if gone.isdisjoint((change.earlier, change.later)):
+            best.setdefault(change.earlier, change)
+    return [best[row] for row in sorted(best)]

@@ -1,4 +1,4 @@
-"""Claims that a later claim changes: those that are new, judged against what is held."""
+"""Find claims that a later claim changes: judge new claims against the stored ones."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
@@ -38,20 +38,20 @@ from slowwave.tasks.supersede.supersede import ACTIVE, VERSION, Superseded, supe
 from slowwave.tasks.vectors import describe_encoder
 
 STANDING = ["observation_id", "status", "superseded_by", "supersede_key"]
-"""Tells which claims are to be judged."""
+"""The columns that decide which claims to judge."""
 WRITTEN = ["observation_id", *ACTIVE]
 COMPARED = [*{*WRITTEN, *SCOPE, *READ, "observed_at", "observer", "canonical_id", "detail", "quote", "stems"}]
-"""The columns that are written, and those that are read, beside the vector."""
+"""The columns that are written and those that are read, except the vector."""
 OPEN_DOUBT = (pc.field("kind") == LedgerKind.DOUBT) & ~pc.field("undone")
-"""Rows of the ledger that link two claims which both stand."""
+"""Ledger rows that link two active claims."""
 JUDGED = CANONICAL & pc.field("observed_at").is_valid()
 """The claims that may change each other."""
 Doubts = dict[tuple[str, str], float]
-"""Ids of the earlier and the later claim of a pair that is linked -> how likely it is a change."""
+"""Ids of the earlier and the later claim of a linked pair -> the probability of a change."""
 
 
 def supersede_observations(job: Job) -> StepReport:
-    """Judge claims that are new or wait for the model; the ledger is written before the claims."""
+    """Judge claims that are new or wait for the model, and update the chains."""
     with report_step("supersede") as report:
         _judge_claims(job, report)
         report.counts["rows of chains"] = write_chains(job.store)
@@ -59,7 +59,7 @@ def supersede_observations(job: Job) -> StepReport:
 
 
 def _judge_claims(job: Job, report: StepReport) -> None:
-    # what is new, or waits for the model
+    """Judge the claims that are new or wait for the model, and write the ledger and the claims."""
     model = get_model(job, "judge") if job.settings.supersede.pairs else None
     key, doubts = compute_supersede_key(job, model), read_doubts(job.store)
     fresh = find_claims_to_judge(job.store, key, doubts)
@@ -68,54 +68,68 @@ def _judge_claims(job: Job, report: StepReport) -> None:
         return
     claims, elsewhere = read_scope(job.store, fresh, doubts)
     outcome = _supersede(job, claims, fresh, doubts, make_judge(job, model, report) if model else None)
-    # the ledger first: a night that dies here judges the claims again
+    # Write the ledger first: if the night ends here, the next one judges the claims again.
     job.store.merge_changed(MERGES, outcome.merges)
     job.store.delete_ids(MERGES, find_settled_doubts(job.store, outcome.merges, elsewhere))
-    # then the claims, changed and judged ones, with the key that says so
-    changed = outcome.observations.select(WRITTEN)
-    ids = pa.array([*fresh.difference(outcome.unsettled, changed["observation_id"].to_pylist())], pa.string())
-    rows = pa.concat_tables([changed, claims.select(WRITTEN).filter(pc.is_in(claims["observation_id"], ids))])
-    settled = pc.invert(pc.is_in(rows["observation_id"], pa.array(sorted(outcome.unsettled), pa.string())))
-    keys = pc.if_else(settled, key, pa.scalar(None, pa.string()))
-    job.store.update(OBSERVATIONS, set_columns(rows, supersede_key=keys))
-    report.rows_out = changed.num_rows
+    job.store.update(OBSERVATIONS, _collect_judged_rows(claims, outcome, fresh, key))
+    report.rows_out = outcome.observations.num_rows
     _count_outcomes(outcome, report)
     if model is not None:
         model.record_usage(report)
 
 
+def _collect_judged_rows(claims: pa.Table, outcome: Superseded, fresh: set[str], key: str) -> pa.Table:
+    """Return the changed and the judged claims; those that are settled get the key, the others none."""
+    changed = outcome.observations.select(WRITTEN)
+    unchanged = fresh.difference(outcome.unsettled, changed["observation_id"].to_pylist())
+    is_unchanged = pc.is_in(claims["observation_id"], pa.array([*unchanged], pa.string()))
+    rows = pa.concat_tables([changed, claims.select(WRITTEN).filter(is_unchanged)])
+    settled = pc.invert(pc.is_in(rows["observation_id"], pa.array(sorted(outcome.unsettled), pa.string())))
+    return set_columns(rows, supersede_key=pc.if_else(settled, key, pa.scalar(None, pa.string())))
+
+
 def write_chains(store: Store) -> int:
-    """Bring the chains up to date, the passages' in workspaces where something changed; returns rows written."""
-    # chains of the claims that are linked
+    """Update the chains of claims and, in changed workspaces, of passages; return the number of rows written."""
+    return _write_claim_chains(store) + _write_passage_chains(store)
+
+
+def _write_claim_chains(store: Store) -> int:
+    """Update the chains of the claims that are linked."""
     ledger = store.read(MERGES, ["loser_id", "winner_id", "rule", "scores"], OPEN_DOUBT).to_pylist()
     links = {row["loser_id"]: (row["winner_id"], read_likely(row)) for row in ledger}
     claims = store.read(OBSERVATIONS, LINKS)
-    tied = claims.filter(pc.is_in(claims["observation_id"], pa.array(find_linked_claims(claims, links), pa.string())))
-    written = _merge_chains(store, OBSERVATIONS, tied, spread_over_claims(tied, links))
-    # workspaces where a claim's chain, or a passage's own, is another than it was
+    linked = pa.array(find_linked_claims(claims, links), pa.string())
+    before = claims.filter(pc.is_in(claims["observation_id"], linked))
+    return _merge_chains(store, OBSERVATIONS, before, spread_over_claims(before, links))
+
+
+def _write_passage_chains(store: Store) -> int:
+    """Update the chains of passages in workspaces where the chains of claims or passages have changed."""
     marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "chains").to_pylist()
     done, keys = {row["unit_id"]: row["input_key"] for row in marks}, _compute_place_keys(store)
     linked = pl.DataFrame(store.read(OBSERVATIONS, ["workspace"], pc.field("chain_id").is_valid()))["workspace"]
     with_chains = {name_place(name) for name in linked.unique()} | done.keys()
     pending = [name for name in keys if (unit := name_place(name)) in with_chains and done.get(unit) != keys[name]]
-    if pending:
-        here = pc.field("workspace").isin(pa.array([name for name in pending if name is not None], pa.string()))
-        here = here | pc.field("workspace").is_null() if None in pending else here
-        passages = store.read(PASSAGES, SAID, here)
-        after = spread_over_passages(passages, store.read(OBSERVATIONS, CLAIMS, here))
-        written += _merge_chains(store, PASSAGES, passages, after)
-        keys = _compute_place_keys(store, here)
-        mark_done(store, "chains", [(name_place(name), keys[name], None) for name in pending])
+    if not pending:
+        return 0
+    here = pc.field("workspace").isin(pa.array([name for name in pending if name is not None], pa.string()))
+    if None in pending:
+        here = here | pc.field("workspace").is_null()
+    passages = store.read(PASSAGES, SAID, here)
+    after = spread_over_passages(passages, store.read(OBSERVATIONS, CLAIMS, here))
+    written = _merge_chains(store, PASSAGES, passages, after)
+    keys = _compute_place_keys(store, here)
+    mark_done(store, "chains", [(name_place(name), keys[name], None) for name in pending])
     return written
 
 
 def name_place(workspace: str | None) -> str:
-    """Return the mark's name of a workspace."""
+    """Return the unit id of a workspace in the marks."""
     return compute_content_id("chains", workspace or "")
 
 
 def _merge_chains(store: Store, table: Table, before: pa.Table, after: Sequence[Mapping[str, Any]]) -> int:
-    """Write the rows whose chain is another than it was; returns how many."""
+    """Write the rows whose chain has changed; return their number."""
     names = [table.key, *CHAIN]
     new = pl.DataFrame(pa.Table.from_pylist(after, schema=before.schema).select(names))
     fresh = new.join(pl.DataFrame(before.select(names)), on=names, how="anti", nulls_equal=True)
@@ -123,7 +137,7 @@ def _merge_chains(store: Store, table: Table, before: pa.Table, after: Sequence[
 
 
 def _compute_place_keys(store: Store, where: pc.Expression | None = None) -> dict[str | None, str]:
-    """Return by workspace the hash of the chains of its claims and passages that fit `where`, as the store is now."""
+    """Return by workspace a hash of the chains of its claims and passages that match `where`."""
     hashes = []
     for table in (OBSERVATIONS, PASSAGES):
         rows = pl.DataFrame(store.read(table, ["workspace", table.key, *CHAIN], where))
@@ -139,8 +153,10 @@ def read_doubts(store: Store) -> Doubts:
 
 
 def find_claims_to_judge(store: Store, key: str, doubts: Doubts) -> set[str]:
-    """Return the ids of the claims that nobody has judged under this key, and of those whose successor, or what they
-    were linked to, no longer stands.
+    """Return the ids of claims to judge.
+
+    These are the claims not judged under this key, those whose successor no longer exists, and those of a doubt whose
+    other claim is no longer active.
     """
     rows = pl.DataFrame(store.read(OBSERVATIONS, STANDING))
     active, by = pl.col("status") == Status.ACTIVE, pl.col("superseded_by")
@@ -154,8 +170,10 @@ def find_claims_to_judge(store: Store, key: str, doubts: Doubts) -> set[str]:
 
 
 def make_judge(job: Job, model: Model, report: StepReport) -> Judge:
-    """Return the model as a judge of pairs; what it can't answer is quarantined, and what has to wait is None."""
+    """Return the model as a judge of pairs.
 
+    It quarantines unusable answers, and returns None for pairs whose question has to wait.
+    """
     read = partial(parse_answers, trust=job.settings.supersede.trust)
 
     def ask(pairs: Sequence[Pair]) -> list[Answered | None]:
@@ -173,18 +191,18 @@ def make_judge(job: Job, model: Model, report: StepReport) -> Judge:
 
 
 def name_speakers(store: Store, pairs: Sequence[Pair]) -> list[Pair]:
-    """Return the pairs with each claim's speaker, also where a transcript names nobody."""
+    """Return the pairs with the speaker of each claim, also if the transcript does not name them."""
     names = read_claim_speakers(store, [claim.id for pair in pairs for claim in pair])
     return [(replace(old, speaker=names.get(old.id)), replace(new, speaker=names.get(new.id))) for old, new in pairs]
 
 
 def compute_judge_key(job: Job, model: Model) -> str:
-    """Return the key of what a model's answer about a pair depends on, beside the pair."""
+    """Return the key of everything but the pair that a model's answer depends on."""
     return compute_model_key(model, "judge", judge.VERSION, judge.PROMPTS, str(job.settings.supersede.trust))
 
 
 def compute_supersede_key(job: Job, model: Model | None = None) -> str:
-    """Return the key of what the outcome depends on beside the claims."""
+    """Return the key of everything but the claims that the outcome depends on."""
     key = compute_step_key("supersede", 1, VERSION, digest_shipped(CHANGES_FILE), describe_encoder(job.settings))
     if model is None:
         return key
@@ -192,8 +210,9 @@ def compute_supersede_key(job: Job, model: Model | None = None) -> str:
 
 
 def find_settled_doubts(store: Store, ledger: pa.Table, elsewhere: Set[str]) -> list[str]:
-    """Return the ids of the open doubts that are not in the ledger again: what is known by now leaves none. Those about
-    claims `elsewhere` were not looked at.
+    """Return the ids of open doubts to delete: those that this ledger does not repeat.
+
+    Doubts about claims `elsewhere`, which were not judged, are kept.
     """
     rows = store.read(MERGES, ["merge_id", "loser_id"], OPEN_DOUBT).to_pylist()
     looked_at = {row["merge_id"] for row in rows if row["loser_id"] not in elsewhere}
@@ -201,26 +220,33 @@ def find_settled_doubts(store: Store, ledger: pa.Table, elsewhere: Set[str]) -> 
 
 
 def read_scope(store: Store, fresh: set[str], doubts: Doubts) -> tuple[pa.Table, set[str]]:
-    """Return the claims that the fresh ones may change or be changed by, with all that is tied to one of those (columns
-    COMPARED); and the ids of the claims elsewhere.
+    """Return the claims to compare with the fresh ones (columns COMPARED), and the ids of all other claims.
+
+    These are the claims in scope of a fresh one, and all claims tied to one of these.
     """
     named = store.read(OBSERVATIONS, [*SCOPE, "superseded_by", "canonical_id"])
     here = build_scope(named, pa.array(sorted(fresh), pa.string()))
     ids, away = {*named.filter(here)["observation_id"].to_pylist()}, set[str]()
-    # what retired a claim or was retired by it, repeats it, or is linked with it
-    ids_of = named["observation_id"].to_pylist()
-    ties = [*zip(ids_of, named["superseded_by"].to_pylist(), strict=True), *doubts]
-    ties = [tie for tie in (*ties, *zip(ids_of, named["canonical_id"].to_pylist(), strict=True)) if tie[1]]
+    ties = _list_ties(named, doubts)
     while more := {end for tie in ties if not ids.isdisjoint(tie) for end in tie} - ids:
         ids |= more
         away |= more
-    # the rows
     here = here | pc.field("observation_id").isin(pa.array(sorted(away), pa.string()))
-    return add_vectors(store, store.read(OBSERVATIONS, COMPARED, here), here), {*ids_of} - ids
+    everywhere = {*named["observation_id"].to_pylist()}
+    return add_vectors(store, store.read(OBSERVATIONS, COMPARED, here), here), everywhere - ids
+
+
+def _list_ties(claims: pa.Table, doubts: Doubts) -> list[tuple[str, str]]:
+    """Return the pairs of claims in which one retired or repeats the other, or which a doubt links."""
+    ties = [*doubts]
+    for name in ("superseded_by", "canonical_id"):
+        ends = zip(claims["observation_id"].to_pylist(), claims[name].to_pylist(), strict=True)
+        ties += [(claim, other) for claim, other in ends if other]
+    return ties
 
 
 def _supersede(job: Job, claims: pa.Table, fresh: set[str], doubts: Doubts, judging: Judge | None) -> Superseded:
-    """Judge these claims; rows that the classifier decides bear its key, whether or not there is a model."""
+    """Judge these claims; ledger rows that the classifier decides get its key, with or without a model."""
     return supersede(
         claims,
         compute_supersede_key(job),

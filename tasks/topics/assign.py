@@ -1,13 +1,13 @@
-"""Claims gather into topics: of talk three base ones by rule, the rest as they arise, by likeness, each of one project.
+"""Assign claims to topics: three base topics by rule, the others by similarity within one project.
 
-New claims are gathered into bundles of what is nearly the same, and bundles and topics merge by average link
-(`slowwave.tasks.topics.cluster`), so a topic is as tight whatever came first. What a topic already holds is never sent
-again: its centroid, cohesion and size stand for it. `bench/nights/topics.py` shows what that gives beside leader
-clustering alone.
+New claims are gathered into bundles of nearly the same text. Bundles and topics are then merged by average link
+(`slowwave.tasks.topics.cluster`), so a topic is as tight whatever came first. Claims placed earlier are not sent again:
+the topic's centroid, cohesion and size represent them. `bench/nights/topics.py` compares this with leader clustering
+alone.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,21 +34,21 @@ from slowwave.tasks.vector_columns import build_vector_matrix
 VERSION = "assign/5"
 PLACED = ["topic_id", "session_id", "pack", "workspace"]
 AT_ONCE = 2_000
-"""New claims sorted together: the likenesses of their bundles are held in memory."""
+"""New claims placed in one batch; the similarities of its bundles are held in memory."""
 
 Row = dict[str, Any]
 Place = str | None
-"""Where claims may gather: within a project, or everywhere, for what is about people."""
+"""The project whose claims share topics, or None for claims of everyday life, which share topics everywhere."""
 
 
 @dataclass(frozen=True)
 class Assigned:
-    """Claims with their topic, topics that are new (without figures), and topics that are one now."""
+    """Claims with their topic, new topics (without figures), and merged topics."""
 
     observations: pa.Table
     topics: pa.Table
     merged: dict[str, str]
-    """Topic that went -> the one it went into."""
+    """Removed topic -> the topic that it was merged into."""
 
 
 def build_base_topics(key: str) -> list[Row]:
@@ -60,9 +60,7 @@ def build_base_topics(key: str) -> list[Row]:
 
 
 def get_place(claim: Mapping[str, Any]) -> Place:
-    """Return where a claim (`pack`, `workspace`) may gather: what is said over code within its project, "" where it has
-    none; everyday talk anywhere.
-    """
+    """Return the place of a claim (`pack`, `workspace`): its project ("" without one) if about code, else None."""
     return claim["workspace"] or "" if claim["pack"] == "coding" else None
 
 
@@ -72,54 +70,48 @@ def assign(
     """Give each claim a topic.
 
     Args:
-        pending: rows of OBSERVATIONS; `vector` may be null or zeros, and such a claim goes by workspace and category.
-        topics: every row of TOPICS so far, with figures; none: the base topics alone.
-        limits: how near is near enough.
+        pending: rows of OBSERVATIONS. A claim whose `vector` is null or zeros is placed by workspace and category.
+        topics: every row of TOPICS so far, with figures; if empty, the base topics are used.
+        limits: least similarities and sizes.
         key: the step's key, written to `assign_key`.
-        placed: PLACED of OBSERVATIONS whose topics are among `topics`: what place each is of.
+        placed: the columns PLACED of OBSERVATIONS whose topics are among `topics`; they give the place of each topic.
 
     Returns:
-        The same rows with `topic_id` and `assign_key`, in order of time; topics that are new; merges of old ones.
+        The same rows with `topic_id` and `assign_key`, in order of time; new topics; merges of old ones.
     """
-    board = _Board(
-        topics, limits, key, pl.DataFrame((placed or OBSERVATIONS.make_empty_table()).select(PLACED)), pending
-    )
-    # place the claims in batches
+    settled = pl.DataFrame((placed or OBSERVATIONS.make_empty_table()).select(PLACED))
+    board = _Board(topics, limits, key, settled, pending)
     rows = pending.sort_by([("observed_at", "ascending"), ("observation_id", "ascending")])
     ids = rows["observation_id"].to_pylist()
     for start in track_items("assign", range(0, len(ids), AT_ONCE)):
         batch = rows.slice(start, AT_ONCE)
         vectors = build_vector_matrix(batch["vector"])
         board.place(batch.drop_columns("vector").to_pylist(), vectors, [bool(vector.any()) for vector in vectors])
-    # the topics that were opened and are used, and the base topics
     places = [board.get_topic(claim) for claim in ids]
-    done = set_columns(rows.select(OBSERVATIONS.schema.names), topic_id=pa.array(places, pa.string()), assign_key=key)
-    used = {*places} | {t["topic_id"] for t in board.known.values() if t["base"]}
-    new = [topic for topic in board.opened.values() if topic["topic_id"] in used]
-    fresh = [topic for topic in board.known.values() if topic["base"] and topic["size"] == 0]
+    claims = rows.select(OBSERVATIONS.schema.names)
     return Assigned(
-        done,
-        pa.Table.from_pylist([*fresh, *new], schema=TOPICS.schema),
-        {old: resolve_topic(old, board.gone) for old in board.gone if old in board.known},
+        observations=set_columns(claims, topic_id=pa.array(places, pa.string()), assign_key=key),
+        topics=pa.Table.from_pylist(board.list_new_topics({*places}), schema=TOPICS.schema),
+        merged=board.find_merged(),
     )
 
 
 def sort_by_time(claims: pa.Table) -> list[Row]:
-    """Return the claims in the order they were said, those without a time last."""
+    """Return the claims in order of time, those without a time last."""
     return sorted(
         claims.to_pylist(), key=lambda r: (r["observed_at"] is None, r["observed_at"] or 0, r["observation_id"])
     )
 
 
 def resolve_topic(topic: str, into: Mapping[str, str]) -> str:
-    """Return where a topic's claims are in the end."""
+    """Return the topic that a topic was finally merged into, or itself."""
     while topic in into:
         topic = into[topic]
     return topic
 
 
 class _Board:
-    """Topics while claims are placed."""
+    """The topics while claims are placed."""
 
     def __init__(
         self, topics: pa.Table, limits: TopicLimits, key: str, placed: pl.DataFrame, pending: pa.Table
@@ -146,29 +138,31 @@ class _Board:
                 self.bundles[place][topic["topic_id"]] = _restore_bundle(topic, centre)
 
     def place(self, rows: list[Row], vectors: Vectors, has: list[bool]) -> None:
-        """Place claims, each with its vector where it has one: by rule what is not over code, by workspace where there
-        is no vector, the others by likeness.
+        """Place claims: by rule if a rule matches, else by similarity, or by workspace and category without a vector.
 
-        What is no coding claim of a session over code a person said of themselves: that is the user.
+        A personal claim of a session about code is about the user.
         """
         self.count += len(rows)
         self.over_code |= {row["session_id"] for row in rows if row["pack"] == "coding"}
         by_likeness: defaultdict[Place, list[int]] = defaultdict(list)
         for at, row in enumerate(rows):
-            # by rule, by workspace and category, or by likeness
-            aside = row["pack"] == "personal" and row["session_id"] in self.over_code
-            ruled = match_base_topic(row["summary"], row.get("by_agent", False)) if get_place(row) is None else None
-            base = ruled or ("user" if aside else None)
+            base = self._find_base_topic(row)
             if base:
                 self.placed[row["observation_id"]] = compute_content_id("topic", base)
-            elif not has[at]:
-                self.placed[row["observation_id"]] = self._open_topic(
-                    compute_content_id("topic", row["workspace"], row["category"])
-                )
-            else:
+            elif has[at]:
                 by_likeness[get_place(row)].append(at)
+            else:
+                topic = compute_content_id("topic", row["workspace"], row["category"])
+                self.placed[row["observation_id"]] = self._open_topic(topic)
         for place, own in by_likeness.items():
             self._place_by_similarity([rows[at] for at in own], vectors[own], self.bundles[place])
+
+    def _find_base_topic(self, row: Row) -> str | None:
+        """Return the name of the base topic that a claim belongs to by rule, or None."""
+        ruled = match_base_topic(row["summary"], row.get("by_agent", False)) if get_place(row) is None else None
+        if ruled:
+            return ruled
+        return "user" if row["pack"] == "personal" and row["session_id"] in self.over_code else None
 
     def _place_by_similarity(self, rows: list[Row], vectors: Vectors, earlier: dict[str, Bundle]) -> None:
         groups = cluster_by_leader(vectors, self.limits.threshold)
@@ -181,7 +175,7 @@ class _Board:
         self._reassign_to_nearest(rows, vectors, earlier)
 
     def _reassign_to_nearest(self, rows: list[Row], vectors: Vectors, bundles: dict[str, Bundle]) -> None:
-        """Move each new claim to the topic it is nearest to now that all stand; what was placed earlier stays."""
+        """Move each new claim to the topic nearest to it after all merges; earlier claims stay."""
         ids = sorted(bundles)
         centres = np.array([bundles[key].mean for key in ids])
         centres /= np.maximum(np.linalg.norm(centres, axis=1, keepdims=True), 1e-12)
@@ -197,7 +191,7 @@ class _Board:
                 bundles[topic] = Bundle(topic, bundle.total + sign * vector, bundle.size + sign, known=True)
 
     def _merge_group(self, group: list[Bundle], members: dict[str, list[str]], bundles: dict[str, Bundle]) -> None:
-        """Make one topic: the largest of those that stood before, else a new one named by its first claim."""
+        """Merge a group into its largest existing topic, or into a new one named after its first claim."""
         old = [b for b in group if b.known]
         lead = max(old, key=lambda b: (b.size, b.id)) if old else group[0]
         topic = lead.id if old else self._open_topic(lead.id)
@@ -216,8 +210,19 @@ class _Board:
         return topic_id
 
     def get_topic(self, claim: str) -> str:
-        """Return the topic a claim was placed in."""
+        """Return the topic that a claim was placed in."""
         return resolve_topic(self.placed[claim], self.gone)
+
+    def list_new_topics(self, used: Set[str]) -> list[Row]:
+        """Return the empty base topics, and the topics that were opened and are used."""
+        base = [topic for topic in self.known.values() if topic["base"]]
+        kept = used | {topic["topic_id"] for topic in base}
+        opened = [topic for topic in self.opened.values() if topic["topic_id"] in kept]
+        return [*(topic for topic in base if topic["size"] == 0), *opened]
+
+    def find_merged(self) -> dict[str, str]:
+        """Return each earlier topic that was merged, with the topic that it was merged into."""
+        return {old: resolve_topic(old, self.gone) for old in self.gone if old in self.known}
 
 
 def _restore_bundle(topic: Row, centroid: Vectors) -> Bundle:
@@ -231,20 +236,20 @@ def _make_bundle(rows: list[Row], vectors: Vectors) -> Bundle:
 
 
 def find_oversized_topics(sizes: Mapping[str, int], everything: int, limits: TopicLimits) -> list[str]:
-    """Return the topics that hold more than their share of all claims, the largest first."""
+    """Return the topics with more than their share of all claims, the largest first."""
     largest = limits.compute_largest(everything)
     large = [topic for topic in sizes if sizes[topic] > largest]
     return sorted(large, key=lambda topic: (sizes[topic], topic), reverse=True)
 
 
 def split_topic(members: pa.Table, key: str) -> pa.Table | None:
-    """Return the claims that leave a topic that is too large, with the topic they open; None where it can't be cut.
+    """Return the claims that leave an oversized topic, with their new topic, or None if it cannot be split.
 
     Args:
         members: rows of OBSERVATIONS, all of one topic. Those without a vector stay.
         key: the step's key.
 
-    The larger half keeps the topic. The new one's id is made of its first claim.
+    The larger half keeps the topic. The id of the new topic is a hash that includes its first claim.
     """
     rows = members.filter(members["vector"].is_valid()).sort_by("observation_id")
     side = bisect_vectors(build_vector_matrix(rows["vector"])) if rows.num_rows > 1 else None

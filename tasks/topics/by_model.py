@@ -1,11 +1,12 @@
-"""Topics by a language model: where new claims go, which topics are missing, which are one and which are too wide.
+"""Topics by a language model: place new claims, open topics, merge and split them.
 
-Claims go out in batches, each with the topics that may fit: name, purpose, latest samples. Batches of one wave are
-asked together and know the same topics; what they propose anew is there for the next wave, which is twice as large.
-So ten thousand claims take a dozen rounds rather than four hundred, and an empty board fills before it is copied. Only
-the topics nearest to a batch go out with it, so that the cost does not grow with the number of topics. What batches of
-one wave opened without knowledge of each other the model puts together when all are placed, and it cuts a topic that
-holds too much of everything; likeness does neither to a model's topics.
+Claims are sent in batches, each with the topics that may fit: name, purpose, latest samples. The batches of one wave
+are sent together and know the same topics; the topics that they open are known to the next wave, which is twice as
+large. So ten thousand claims take a dozen rounds instead of four hundred, and batches rarely open the same topic twice.
+Only the topics nearest to a batch are sent with it, so the cost does not grow with the number of topics.
+
+When all claims are placed, the model merges topics that batches of one wave opened independently, and splits oversized
+topics. Similarity does neither to a model's topics.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,25 +38,25 @@ from slowwave.text.fence import format_entry
 VERSION = 2
 PROMPTS = ("assign", "merge", "split")
 LARGEST_WAVE = 64
-"""Batches asked together, at most."""
+"""Most batches in one wave."""
 PLACEMENT_TOKENS = 16
 NEW_TOPICS = 5
 SAME_NAME = 88.0
-"""token_sort_ratio of two topics' names from which they are one."""
+"""Least token_sort_ratio of the names of two topics to treat them as one."""
 MOST_MERGES = 60
 MERGE_TOKENS = 16
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much one prompt holds; raise VERSION with any of them."""
+    """Limits of one prompt; raise VERSION with any of them."""
 
     batch: int = 25
-    """Claims assigned to topics."""
+    """Most claims to place."""
     shown: int = 30
-    """Topics a claim may be assigned to, the nearest."""
+    """Most topics to choose from, the nearest ones."""
     split: int = 60
-    """Claims of a topic that is too wide, the latest."""
+    """Most claims of a topic to split, the latest ones."""
 
 
 SIZES = Sizes()
@@ -97,7 +98,7 @@ class BatchAnswer(AnswerModel):
 
 @dataclass(slots=True)
 class Topic:
-    """A topic as the board knows it."""
+    """A topic on the board."""
 
     id: str
     name: str
@@ -109,12 +110,12 @@ class Topic:
     base: bool = False
     new: bool = False
     projects: set[str] = field(default_factory=set)
-    """Those of its latest claims."""
+    """Projects of its latest claims."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One request: claims by their numbers, topics by theirs."""
+    """One request, with its claims and topics by their numbers in the prompt."""
 
     request: Request
     claims: Mapping[int, Mapping[str, Any]]
@@ -141,7 +142,7 @@ class Board:
         """observation_id to topic_id."""
 
     def build_batch(self, claims: Sequence[Mapping[str, Any]], library: Library, count: Counter, window: int) -> Batch:
-        """Return the request for some claims (rows of OBSERVATIONS), with as many of the nearest topics as fit."""
+        """Return the request for some claims (rows of OBSERVATIONS), with the nearest topics that fit."""
         answer = len(claims) * PLACEMENT_TOKENS + 80 * NEW_TOPICS
         numbered = dict(enumerate(claims, 1))
         lines = [_render_claim(n, claim) for n, claim in numbered.items()]
@@ -159,7 +160,7 @@ class Board:
     def build_split(
         self, topic_id: str, claims: Sequence[Mapping[str, Any]], library: Library, count: Counter, window: int
     ) -> Batch:
-        """Return the request for narrower topics than one of the board's, by as many of its latest claims as fit."""
+        """Return the request to split a topic, with its latest claims that fit."""
         topic, latest = self.topics[topic_id], claims[-SIZES.split :]
         values: dict[str, Any] = {
             "topic": " ".join(topic.name.split()),
@@ -178,7 +179,7 @@ class Board:
         return Batch(request, numbered, {})
 
     def apply_answer(self, batch: Batch, completion: Completion) -> None:
-        """Place a batch's claims as the answer says; what it leaves out or puts nowhere is not placed."""
+        """Place the claims of a batch by an answer; claims that it omits or puts nowhere are not placed."""
         answer: BatchAnswer = completion.value
         numbers = dict(batch.topics)
         for n, proposed in enumerate(answer.new_topics, len(numbers) + 1):
@@ -192,11 +193,11 @@ class Board:
                 self._join(self.topics[topic_id], claim)
 
     def list_opened(self) -> list[Topic]:
-        """Return new topics that took a claim."""
+        """Return the new topics that have a claim."""
         return [topic for topic in self.topics.values() if topic.new and topic.size]
 
     def _open_topic(self, proposed: NewTopic) -> str | None:
-        """Return id of the topic of that name, which is opened where there is none alike."""
+        """Return the id of the topic with a similar name; open one if there is none. Return None for an unsafe name."""
         name, purpose = " ".join(proposed.name.split()), " ".join(proposed.purpose.split())
         if not name or not purpose or has_injection(f"{name}. {purpose}"):
             return None
@@ -219,9 +220,9 @@ class Board:
         topic.size += 1
 
     def _rank_topics(self, claims: Sequence[Mapping[str, Any]]) -> list[Topic]:
-        """Return the base topics, and the others by likeness to the nearest of the claims.
+        """Return the base topics, then the others by similarity to the nearest of the claims.
 
-        Of equals the largest first.
+        Among equals the largest topic comes first.
         """
         base = [topic for topic in self.topics.values() if topic.base]
         others = [topic for topic in self.topics.values() if not topic.base]
@@ -247,23 +248,23 @@ def _render_claim(number: int, claim: Mapping[str, Any]) -> str:
 
 
 def _name_project(claim: Mapping[str, Any]) -> str:
-    """Return the last part of the path of a coding claim's workspace; empty where it has none."""
+    """Return the last folder of a coding claim's workspace, or an empty string."""
     of_project = claim["workspace"] if claim["pack"] == "coding" else None
     return " ".join(PurePath((of_project or "").replace("\\", "/")).name.split())[:60]
 
 
 def name_batch(claims: Sequence[Mapping[str, Any]]) -> str:
-    """Return what the request for some claims is called."""
+    """Return the name of the request for some claims."""
     return f"{compute_content_id(*(claim['observation_id'] for claim in claims))}/assign"
 
 
 def name_split(topic_id: str) -> str:
-    """Return what the request to cut a topic is called."""
+    """Return the name of the request to split a topic."""
     return f"{topic_id}/split"
 
 
 def make_topic_id(name: str) -> str:
-    """Return id of a topic that the model named."""
+    """Return the id of a topic that the model named."""
     return compute_content_id("topic", "named", name.casefold())
 
 
@@ -274,7 +275,7 @@ def _compute_topic_similarity(topic: Topic, vectors: Sequence[Sequence[float]]) 
 
 
 def _count_fitting(shown: Sequence[str], room: int, count: Counter) -> int:
-    """Return how many of the first topics fit the room."""
+    """Return how many of the first topics fit into the room."""
     for number, tokens in enumerate(count(list(shown)) if shown else []):
         room -= tokens + 1
         if room < 0:
@@ -285,10 +286,10 @@ def _count_fitting(shown: Sequence[str], room: int, count: Counter) -> int:
 def place_by_model(
     job: Job, pending: pa.Table, topics: pa.Table, key: str, model: Model, report: StepReport
 ) -> Assigned:
-    """Return topics for the pending claims; those that wait for the model are left out.
+    """Return topics for the pending claims, except those that wait for the model.
 
-    A claim that the model saw and put nowhere is placed by likeness: asked again, it would be put nowhere again. In and
-    out as in `slowwave.tasks.topics.assign.assign`.
+    A claim that the model put nowhere is placed by similarity, since asking again would give the same answer. For input
+    and output see `slowwave.tasks.topics.assign.assign`.
     """
     rows = sort_by_time(pending)
     board = Board(_build_board_topics(job.store, topics), SAMPLES)
@@ -301,14 +302,14 @@ def place_by_model(
     return Assigned(
         pa.concat_tables([own.observations, others.observations]),
         pa.concat_tables([own.topics, others.topics]),
-        {},  # topics that a model keeps apart are not put together by their claims' likeness alone
+        {},  # similarity does not merge topics that a model keeps apart
     )
 
 
 def _place_in_waves(
     job: Job, rows: Sequence[Mapping[str, Any]], board: Board, model: Model, report: StepReport
 ) -> set[str]:
-    """Put on the board what the model places, and return the claims that have to wait."""
+    """Place claims on the board by the model; return the claims that have to wait."""
     waiting, rejected, settled = set[str](), list[Rejected](), set[str]()
     for wave in split_waves(rows, SIZES.batch):
         batches: dict[str, Batch] = {}
@@ -330,7 +331,7 @@ def _place_in_waves(
 
 
 def build_merge_request(topics: Sequence[Topic], library: Library, count: Counter, window: int) -> Request:
-    """Return what to ask about the topics, the first ones that fit."""
+    """Return the request to merge topics, with the first topics that fit."""
     answer = MERGE_TOKENS * MOST_MERGES
     shown = [_render_topic(n, topic) for n, topic in enumerate(topics, 1)]
     shown = shown[: _count_fitting(shown, library.count_room("merge", window, count, answer), count)]
@@ -338,12 +339,12 @@ def build_merge_request(topics: Sequence[Topic], library: Library, count: Counte
 
 
 def name_merge(topics: Sequence[Topic]) -> str:
-    """Return what the request about the topics is called."""
+    """Return the name of the request to merge topics."""
     return f"{compute_content_id(*(topic.id for topic in topics))}/merge"
 
 
 def read_merges(topics: Sequence[Topic], completion: Completion) -> dict[str, str]:
-    """Return topic -> the one that takes its claims, as an answer says; base topics and circles are left out."""
+    """Return topic -> the topic to merge it into, by an answer; base topics and circles are omitted."""
     numbers, into = dict(enumerate(topics, 1)), dict[str, str]()
     for merge in completion.value.merges:
         goes, keeps = numbers.get(merge.topic), numbers.get(merge.into)
@@ -353,7 +354,7 @@ def read_merges(topics: Sequence[Topic], completion: Completion) -> dict[str, st
 
 
 def find_merges_by_model(job: Job, model: Model, report: StepReport) -> dict[str, str] | None:
-    """Return topic -> the one that takes its claims, as the model says; None where it has to be asked another night."""
+    """Return topic -> the topic to merge it into, by the model, or None if it has to be asked another night."""
     topics = _build_board_topics(job.store, job.store.read(TOPICS))
     topics = sorted((topic for topic in topics if topic.size), key=lambda topic: (-topic.size, topic.id))
     if len(topics) < 2:
@@ -407,16 +408,18 @@ def _build_board_topics(store: Store, topics: pa.Table) -> list[Topic]:
     ids = [oid for row in rows for oid in row["samples"]]
     claim_rows = store.read_ids(OBSERVATIONS, ids, ["observation_id", "summary", "workspace", "pack"]).to_pylist()
     claims = {row["observation_id"]: row for row in claim_rows}
-    return [
-        Topic(
-            row["topic_id"],
-            row["name"],
-            row["purpose"],
-            [claims[oid]["summary"] for oid in row["samples"] if oid in claims],
-            None if row["centroid"] is None else np.asarray(row["centroid"], dtype="float32"),
-            row["size"],
-            row["base"],
-            projects={name for oid in row["samples"] if oid in claims and (name := _name_project(claims[oid]))},
-        )
-        for row in rows
-    ]
+    return [_build_board_topic(row, [claims[oid] for oid in row["samples"] if oid in claims]) for row in rows]
+
+
+def _build_board_topic(row: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]) -> Topic:
+    """Return a topic from its row of TOPICS and its stored samples."""
+    return Topic(
+        id=row["topic_id"],
+        name=row["name"],
+        purpose=row["purpose"],
+        samples=[claim["summary"] for claim in samples],
+        centre=None if row["centroid"] is None else np.asarray(row["centroid"], dtype="float32"),
+        size=row["size"],
+        base=row["base"],
+        projects={name for claim in samples if (name := _name_project(claim))},
+    )

@@ -1,4 +1,4 @@
-"""The base topics by rule (the agent, the user, the machine it all runs on), and clusters of the other claims."""
+"""Match claims to the base topics (agent, user, machine) by rule, and cluster the other claims."""
 
 import re
 from dataclasses import dataclass
@@ -10,33 +10,33 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class TopicLimits:
-    """TopicLimits at which topics begin, merge and split, and a topic's speed (`docs/decisions/010-topics.md`).
+    """Limits at which topics begin, merge and split, and how fast they move (`docs/decisions/010-topics.md`).
 
     `bench/nights/topics.py` measures them.
     """
 
     alpha: float = 1.0
-    """What a claim counts for in its topic's centre and text beside the next newer one."""
+    """Weight of a claim in its topic's centre and text, relative to the next newer claim."""
     threshold: float = 0.4
-    """Cosine from which new claims are gathered before sorting."""
+    """Least cosine to gather new claims into a bundle."""
     merge_at: float = 0.18
-    """Mean cosine between two groups' claims that makes them one."""
+    """Least mean cosine between the claims of two groups to merge these."""
     fold_at: float = 0.14
-    """The same if one of the two is small."""
+    """The same if one of the two groups is small."""
     small: int = 3
-    """Claims under which a group is small, and no topic yet."""
+    """A group with fewer claims is small, and is not a topic yet."""
     max_share: float = 0.25
-    """Share of all claims over which a topic is cut in two."""
+    """A topic with more than this share of all claims is split in two."""
     min_to_split: int = 40
-    """Claims there must be before any topic is cut: of few, a share means nothing."""
+    """Least number of claims before any topic is split; of few claims a share means nothing."""
 
     def compute_largest(self, claims: int) -> float:
-        """Return the most claims of one topic, by the number of all; unlimited while there are few."""
+        """Return the most claims that a topic may have, given the number of all; infinite if these are few."""
         return self.max_share * claims if claims >= self.min_to_split else float("inf")
 
 
 LIMITS = TopicLimits()
-"""Those of the night. A change needs a new `VERSION` of `assign.py`, so that claims are assigned anew."""
+"""The limits of a night. A change needs a new `VERSION` of `assign.py`, so that claims are assigned again."""
 BASE_PURPOSES = {
     "self": "What the agent is told about itself: its name, its manner, its standing instructions",
     "user": "Who the user is: name, home, work, language, and how they like to be dealt with",
@@ -65,7 +65,7 @@ RULES = {
 
 
 def match_base_topic(summary: str, by_agent: bool = False) -> str | None:
-    """Return the base topic a claim belongs to by what it says, or None; an agent that speaks of itself is no user."""
+    """Return the base topic whose rule matches a claim, or None. An agent that speaks of itself is not the user."""
     if by_agent and RULES["user"].search(summary):
         return "self"
     return next((name for name, rule in RULES.items() if rule.search(summary)), None)
@@ -73,25 +73,25 @@ def match_base_topic(summary: str, by_agent: bool = False) -> str | None:
 
 @dataclass
 class Bundle:
-    """A group: the sum of its unit vectors and how many they are."""
+    """A group of claims: the sum of their unit vectors, and their number."""
 
     id: str
     total: npt.NDArray[np.float64]
     size: int
     known: bool
-    """Whether it stood before."""
+    """Whether it is a topic already."""
 
     @property
     def mean(self) -> npt.NDArray[np.float64]:
-        """Mean vector; its squared length is the mean cosine within the group."""
+        """The mean vector; its squared length is the mean cosine within the group."""
         mean: npt.NDArray[np.float64] = self.total / self.size
         return mean
 
 
 def cluster_by_leader(vectors: npt.NDArray[np.float32], threshold: float) -> list[list[int]]:
-    """Return rows gathered in order: each joins the group whose centre is nearest, if it is near enough, or opens one.
+    """Return groups of rows: each row, in order, joins the nearest group if it is near enough, or begins one.
 
-    vectors: unit length, shape (rows, dim). threshold: cosine to the centre.
+    vectors: unit vectors, shape (rows, dim). threshold: least cosine to the group's centre.
     """
     sums = np.zeros((max(len(vectors), 1), vectors.shape[1] if vectors.ndim == 2 else 0), dtype=np.float64)
     lengths = np.ones(len(sums))
@@ -109,54 +109,72 @@ def cluster_by_leader(vectors: npt.NDArray[np.float32], threshold: float) -> lis
 
 
 def merge_bundles(bundles: list[Bundle], limits: TopicLimits, largest: float) -> list[list[int]]:
-    """Return which bundles become one, likest first, as lists of places; equal ones in order of place.
+    """Return the groups of bundles to merge, as lists of places: average link, the most similar groups first.
 
-    Two groups together may have `largest` members.
+    A merged group has at most `largest` members. Among equally similar groups the first by place are merged.
     """
-    if not bundles:
-        return []
-    # every group that ever stands, a merged one behind those that it is made of
-    count = len(bundles)
-    groups = {at: [at] for at in range(count)}
-    means = np.concatenate([[bundle.mean for bundle in bundles], np.zeros((count, len(bundles[0].total)))])
-    sizes = np.array([*(bundle.size for bundle in bundles), *[0] * count])
-    stands = np.arange(2 * count) < count
-    heap: list[tuple[float, tuple[int, int], int, int]] = []
+    return _Merger(bundles, limits, largest).merge() if bundles else []
 
-    def push_best(group: int) -> None:
-        """Add the likest of the groups before one that it may become one with, of equals the first by place."""
+
+class _Merger:
+    """All groups of a clustering: the bundles, and behind them each merged group.
+
+    The heap holds for each group its most similar earlier group.
+    """
+
+    def __init__(self, bundles: list[Bundle], limits: TopicLimits, largest: float) -> None:
+        count = len(bundles)
+        self.limits, self.largest, self.count = limits, largest, count
+        self.groups = {at: [at] for at in range(count)}
+        self.means = np.concatenate([[bundle.mean for bundle in bundles], np.zeros((count, len(bundles[0].total)))])
+        self.sizes = np.array([*(bundle.size for bundle in bundles), *[0] * count])
+        self.is_open = np.arange(2 * count) < count
+        """Groups that are not part of a merged one."""
+        self.heap: list[tuple[float, tuple[int, int], int, int]] = []
+
+    def merge(self) -> list[list[int]]:
+        """Merge groups until no two are similar enough."""
+        for group in range(self.count):
+            self._push_best(group)
+        while self.heap:
+            *_, last, other = heappop(self.heap)
+            if last not in self.groups:  # part of a merged group
+                continue
+            if other in self.groups:
+                self._merge_pair(last, other)
+            else:
+                self._push_best(last)
+        return sorted(self.groups.values())
+
+    def _merge_pair(self, last: int, other: int) -> None:
+        new, means, sizes = self.count, self.means, self.sizes
+        sizes[new] = sizes[last] + sizes[other]
+        means[new] = (means[last] * sizes[last] + means[other] * sizes[other]) / sizes[new]
+        self.groups[new] = sorted(self.groups.pop(last) + self.groups.pop(other))
+        self.is_open[[last, other, new]] = False, False, True
+        self._push_best(new)
+        self.count += 1
+
+    def _push_best(self, group: int) -> None:
+        """Add the most similar of the earlier groups that `group` may merge with; among equals the first by place."""
         # rounded, so that the order of the additions in a matrix product can't decide between equals
-        likeness = np.round(means[:group] @ means[group], 6)
-        min_cosine = np.where(np.minimum(sizes[:group], sizes[group]) < limits.small, limits.fold_at, limits.merge_at)
-        fits = stands[:group] & (likeness >= min_cosine) & (sizes[:group] + sizes[group] <= largest)
-        if fits.any():
-            best = float(likeness[fits].max())
-            near = np.flatnonzero(fits & (likeness == best)).tolist()
-            pairs = {other: (groups[group][0], groups[other][0]) for other in near}
-            heappush(heap, min((-best, (min(pair), max(pair)), group, other) for other, pair in pairs.items()))
-
-    for at in range(count):
-        push_best(at)
-    while heap:
-        *_, last, other = heappop(heap)
-        if last not in groups:  # it is part of another by now
-            continue
-        if other not in groups:
-            push_best(last)
-            continue
-        sizes[count] = sizes[last] + sizes[other]
-        means[count] = (means[last] * sizes[last] + means[other] * sizes[other]) / sizes[count]
-        groups[count] = sorted(groups.pop(last) + groups.pop(other))
-        stands[[last, other, count]] = False, False, True
-        push_best(count)
-        count += 1
-    return sorted(groups.values())
+        likeness = np.round(self.means[:group] @ self.means[group], 6)
+        smaller = np.minimum(self.sizes[:group], self.sizes[group])
+        min_cosine = np.where(smaller < self.limits.small, self.limits.fold_at, self.limits.merge_at)
+        fits_size = self.sizes[:group] + self.sizes[group] <= self.largest
+        fits = self.is_open[:group] & (likeness >= min_cosine) & fits_size
+        if not fits.any():
+            return
+        best = float(likeness[fits].max())
+        near = np.flatnonzero(fits & (likeness == best)).tolist()
+        pairs = {other: (self.groups[group][0], self.groups[other][0]) for other in near}
+        heappush(self.heap, min((-best, (min(pair), max(pair)), group, other) for other, pair in pairs.items()))
 
 
 def bisect_vectors(vectors: npt.NDArray[np.float32], rounds: int = 20) -> npt.NDArray[np.bool_] | None:
-    """Return which rows stand on the second side when a group is cut in two; None where it can't be.
+    """Split a group in two; return a mask of the rows on the second side, or None if it cannot be split.
 
-    Spherical 2-means from the row farthest from the centre and the one farthest from that: no chance in it.
+    Spherical 2-means without chance: it starts from the row farthest from the centre, and the row farthest from that.
     """
     rows = vectors.astype(np.float64)
     first = rows[int(np.argmin(np.round(rows @ rows.mean(axis=0), 6)))]

@@ -1,4 +1,4 @@
-"""The figures of a topic besides its claims: its text, how strong it is, how healthy, and where its centre lies."""
+"""Compute the figures of a topic from its claims: text, strength, health, and centre."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -17,18 +17,18 @@ from slowwave.tasks.vector_columns import build_vector_matrix
 from slowwave.text.summarise import pick_leading_sentences
 
 UNCOUNTED = ["centroid", "text"]
-"""Columns that follow from the others, or that a model writes later."""
+"""Columns that follow from the others or that a model writes later."""
 SAMPLES = 5
-"""Latest claims that a topic is shown with, and keeps."""
+"""Number of latest claims that a topic stores, and is shown with."""
 AT_ONCE = 256
-"""Topics that are made, or compared with all others, together."""
+"""Topics in one batch, when computed or compared with all others."""
 Row = dict[str, Any]
 NO_CLAIMS = {"size": 0, "strength": 0, "sessions": 0, "share": 0.0, "samples": [], "member_hash": compute_content_id()}
-"""The figures of a topic without any."""
+"""The figures of a topic without claims."""
 
 
 def measure_topics(claims: pl.DataFrame) -> pl.DataFrame:
-    """Return the figures of each topic that has claims (in order of time) that need no vectors."""
+    """Return the figures that need no vectors, for each topic with claims (in order of time)."""
     workspace, sessions = pl.col("workspace"), pl.col("evidence_sessions")
     figures = claims.group_by("topic_id", maintain_order=True).agg(
         pl.len().cast(pl.Int64).alias("size"),
@@ -46,7 +46,7 @@ def measure_topics(claims: pl.DataFrame) -> pl.DataFrame:
 
 
 def count_uses(recalls: Iterable[Set[str]], claims: pl.DataFrame) -> Counter[str]:
-    """Return how often a claim of each topic, or a message that one was made of, was among the ids handed out."""
+    """Return how often recall returned a claim of each topic, or a message that such a claim was made from."""
     handed_out = [*recalls]
     if not handed_out:
         return Counter()
@@ -61,7 +61,7 @@ def count_uses(recalls: Iterable[Set[str]], claims: pl.DataFrame) -> Counter[str
 
 
 def find_centres_and_texts(job: Job, claims: pl.DataFrame, topics: Sequence[str]) -> dict[str, Row]:
-    """Return by topic what the vectors of its claims make of it; those of some topics are held at a time."""
+    """Return by topic its centroid, cohesion and text; vectors are read for one batch of topics at a time."""
     made = dict[str, Row]()
     for start in range(0, len(topics), AT_ONCE):
         batch = topics[start : start + AT_ONCE]
@@ -75,20 +75,20 @@ def find_centres_and_texts(job: Job, claims: pl.DataFrame, topics: Sequence[str]
 
 
 def write_centre_and_text(settings: Settings, claims: pl.DataFrame, vectors: Mapping[str, Vectors]) -> Row:
-    """Return a topic's centroid and cohesion, by claims of which each counts `alpha` of the next newer one; and for
-    text the claims nearest to it, as many as a summary may have words.
+    """Return a topic's centroid, cohesion and text.
+
+    In the centroid each claim weighs `alpha` times the next newer one. The text consists of the claims nearest to the
+    centroid, up to the number of words of a summary.
     """
     spoken = [(key, text) for key, text in claims.select("observation_id", "summary").iter_rows() if key in vectors]
     matrix = np.array([vectors[key] for key, _ in spoken], dtype=np.float64)
     if not len(matrix):
         return {"centroid": None, "cohesion": None, "text": None}
-    # the centre, in which later claims may count more
     mean = np.average(matrix, axis=0, weights=cluster.LIMITS.alpha ** np.arange(len(matrix) - 1.0, -1.0, -1.0))
     length = float(np.linalg.norm(mean))
     if length == 0.0:
         return {"centroid": None, "cohesion": None, "text": None}
     centre = mean / length
-    # the sentences nearest to it, as far as they fit
     nearest = np.argsort(-np.round(matrix @ centre, 6), kind="stable").tolist()
     texts = dict.fromkeys(" ".join(spoken[at][1].split()) for at in nearest)
     sentences = pick_leading_sentences(texts, settings.pyramid.get_words(0))
@@ -97,8 +97,9 @@ def write_centre_and_text(settings: Settings, claims: pl.DataFrame, vectors: Map
 
 
 def measure_overlaps(claims: pl.DataFrame, centres: Mapping[str, Vectors | None]) -> dict[str, float]:
-    """Return by topic the cosine of its centre to the nearest other one that could ever be one with it: of its project,
-    or of everyday life. `claims` have topic_id, pack and workspace.
+    """Return by topic the cosine of its centre to the nearest other topic that it could be merged with.
+
+    These are the topics of its project, or of everyday life. `claims` have topic_id, pack and workspace.
     """
     nearest = dict[str, float]()
     centred = claims.filter(pl.col("topic_id").is_in([topic for topic in centres if centres[topic] is not None]))

@@ -1,7 +1,8 @@
-"""Names and purposes of topics from what their claims are about now.
+"""Names and purposes of topics, from the terms of their claims.
 
-A keyword names a topic where several of its claims say it and few others do (after the class-based TF-IDF of
-Grootendorst, "BERTopic", 2022). Two words together say more than one. A topic whose claims share none has no name.
+A term names a topic if several of its claims contain it and few others do (after the class-based TF-IDF of
+Grootendorst, "BERTopic", 2022). A phrase counts more than a single word. A topic whose claims share no term has no
+name.
 """
 
 import re
@@ -16,71 +17,100 @@ HASH = re.compile(r"(?=\w*\d)(?=\w*[^\W\d_])(?:\w{12,}|\b[\da-f]{7,}\b)")
 WORD = r"[^\W\d_][\w'’.-]*[^\W_]"
 
 LEAST, SHARE = 3, 0.1
-"""Claims, and part of the topic's claims, that say a term for it to be the topic's."""
+"""A term is a topic's if at least this many, and this share, of the topic's claims contain it."""
 OWN = 0.5
-"""Of all claims that say the term, those of the topic at least: "runs" is said everywhere."""
+"""Least share of the topic's claims among all claims with the term. A word such as "runs" occurs in every topic."""
 BESIDE = 1 / 3
-"""Of the first term's weight, that of another one at least."""
+"""Least weight of a further term, as a share of the first term's weight."""
+ENOUGH = pl.col("len") >= pl.max_horizontal(pl.lit(LEAST), SHARE * pl.col("size"))
+"""A filter for terms that enough claims (`len`) of a topic (`size`) contain."""
 PHRASE = 2.0
-"""Weight of a keyword of several words, against one of a single word."""
+"""Weight of a term of several words, relative to a single word."""
 PHRASED = pl.concat_str(pl.lit(" "), pl.col("stems").list.join(" "), pl.lit(" "))
-"""The column `stems` as one text in which each stands between spaces."""
+"""The column `stems` as one text, with a space around each stem."""
 
 
 def name_topics(claims: pl.DataFrame, limit: int = 3) -> dict[str, tuple[str, str]]:
-    """Return topic -> its name, the foremost terms (at most so many) that its claims share, or "" where they share
-    none; and its purpose: what KIND of thing belongs there.
+    """Return topic -> its name and its purpose.
 
-    claims: topic_id, summary, category, workspace, keywords; its words count where no claim of a topic has keywords.
+    The name lists the best terms that its claims share, at most `limit`, or is empty. The purpose says what kind of
+    claim belongs there.
+
+    claims: topic_id, summary, category, workspace, keywords. If no claim of a topic has keywords, words are used.
     """
-    foremost = _weigh_terms(claims).group_by("topic_id", maintain_order=True).agg("term", "stems")
-    names = {topic: ", ".join(_select_distinct(terms, stems, limit)) for topic, terms, stems in foremost.iter_rows()}
-    # the commonest categories, and the workspace of more than half of the claims
-    kinds = claims.filter(pl.col("category") != "").group_by("topic_id", "category").len()
-    kinds = kinds.sort("len", "category", descending=[True, False]).group_by("topic_id").agg(pl.col("category").head(2))
-    homes = claims.group_by("topic_id", "workspace").len()
-    homes = homes.filter(2 * pl.col("len") > pl.col("len").sum().over("topic_id"))
-    categories, workspaces = dict(kinds.iter_rows()), dict(homes.select("topic_id", "workspace").iter_rows())
+    best = _weigh_terms(claims).group_by("topic_id", maintain_order=True).agg("term", "stems")
+    names = {topic: ", ".join(_select_distinct(terms, stems, limit)) for topic, terms, stems in best.iter_rows()}
+    categories, workspaces = _find_categories(claims), _find_workspaces(claims)
     described = dict[str, tuple[str, str]]()
     for topic in claims["topic_id"].unique():
-        name, workspace = names.get(topic, ""), workspaces.get(topic)
-        where = f" in {last}" if workspace and (last := workspace.rstrip("/").rpartition("/")[2]) else ""
-        purpose = f"{_describe_categories(categories.get(topic, []))}{where}{f' about {name}' if name else ''}"
+        name = names.get(topic, "")
+        purpose = _describe_purpose(name, categories.get(topic, []), workspaces.get(topic))
         described[topic] = (name, purpose)
     return described
 
 
+def _find_categories(claims: pl.DataFrame) -> dict[str, list[str]]:
+    """Return topic -> its two most frequent categories."""
+    kinds = claims.filter(pl.col("category") != "").group_by("topic_id", "category").len()
+    kinds = kinds.sort("len", "category", descending=[True, False]).group_by("topic_id").agg(pl.col("category").head(2))
+    return dict(kinds.iter_rows())
+
+
+def _find_workspaces(claims: pl.DataFrame) -> dict[str, str | None]:
+    """Return topic -> the workspace of more than half of its claims."""
+    homes = claims.group_by("topic_id", "workspace").len()
+    homes = homes.filter(2 * pl.col("len") > pl.col("len").sum().over("topic_id"))
+    return dict(homes.select("topic_id", "workspace").iter_rows())
+
+
+def _describe_purpose(name: str, categories: Sequence[str], workspace: str | None) -> str:
+    """Return a purpose such as "Decisions and facts in tidepool about gauges"."""
+    folder = workspace.rstrip("/").rpartition("/")[2] if workspace else ""
+    where = f" in {folder}" if folder else ""
+    about = f" about {name}" if name else ""
+    return f"{_describe_categories(categories)}{where}{about}"
+
+
 def _weigh_terms(claims: pl.DataFrame) -> pl.DataFrame:
-    """Return topic_id, term and stems of what names each topic, the foremost term first."""
-    # the stems that enough claims of a topic say
+    """Return topic_id, term and stems of the terms that name each topic, the best first."""
     stemmed = claims.select("topic_id", "summary", "keywords", stems=_list_stems(claims["summary"]))
     large = stemmed.with_columns(size=pl.len().over("topic_id")).filter(pl.col("size") >= LEAST)
-    enough = pl.col("len") >= pl.max_horizontal(pl.lit(LEAST), SHARE * pl.col("size"))
-    stems = large.select("topic_id", "size", pl.col("stems").list.unique()).explode("stems")
-    common = stems.group_by("topic_id", "size", "stems").len().filter(enough)
-    # keywords, or words where there are none, of which all stems are among them
-    keywords = large.select("topic_id", "size", term="keywords").explode("term").drop_nulls()
-    bare = large.join(keywords, on="topic_id", how="anti").select(
-        "topic_id", "size", term=pl.col("summary").str.to_lowercase().str.extract_all(WORD)
-    )
-    words = bare.explode("term").filter(pl.col("term").str.len_chars() > 2, ~pl.col("term").is_in([*ENGLISH_STOP]))
-    terms = pl.concat([keywords, words]).with_columns(pl.col("term").str.to_lowercase()).unique(maintain_order=True)
-    terms = terms.with_columns(stems=_list_stems(terms["term"])).filter(pl.col("stems").list.len() > 0)
-    rare = terms.explode("stems").join(common, on=["topic_id", "stems"], how="anti")
-    terms = terms.join(rare, on=["topic_id", "term"], how="anti").with_columns(phrase=PHRASED)
-    # how many claims of the topic, and of all, say them
-    texts = stemmed.select(
-        "topic_id", phrase=PHRASED.str.extract_many(terms["phrase"].unique().implode(), overlapping=True)
-    )
-    counts = texts.with_columns(pl.col("phrase").list.unique()).explode("phrase").group_by("topic_id", "phrase").len()
-    counts = counts.with_columns(overall=pl.col("len").sum().over("phrase"))
-    own = terms.join(counts, on=["topic_id", "phrase"]).filter(enough, pl.col("len") >= OWN * pl.col("overall"))
-    own = own.filter(pl.Series(map(_names_something, own["term"]), dtype=pl.Boolean))
-    # the foremost, and what comes near it
+    own = _select_own_terms(stemmed, _select_common_terms(large))
+    # the best term, and those with a similar weight
     several = pl.when(pl.col("stems").list.len() > 1).then(PHRASE).otherwise(1.0)
     weighed = own.with_columns(weight=pl.col("len").cast(pl.Float64) ** 2 / pl.col("overall") * several)
     near = weighed.filter(pl.col("weight") >= BESIDE * pl.col("weight").max().over("topic_id"))
     return near.sort("topic_id", -pl.col("weight").round(9), "term").select("topic_id", "term", "stems")
+
+
+def _select_common_terms(claims: pl.DataFrame) -> pl.DataFrame:
+    """Return the terms of each topic whose stems are all common in it: topic_id, size, term, stems, phrase."""
+    stems = claims.select("topic_id", "size", pl.col("stems").list.unique()).explode("stems")
+    common = stems.group_by("topic_id", "size", "stems").len().filter(ENOUGH)
+    terms = _list_terms(claims)
+    terms = terms.with_columns(stems=_list_stems(terms["term"])).filter(pl.col("stems").list.len() > 0)
+    rare = terms.explode("stems").join(common, on=["topic_id", "stems"], how="anti")
+    return terms.join(rare, on=["topic_id", "term"], how="anti").with_columns(phrase=PHRASED)
+
+
+def _list_terms(claims: pl.DataFrame) -> pl.DataFrame:
+    """Return the keywords of each topic, or the words of its claims if none has keywords: topic_id, size, term."""
+    keywords = claims.select("topic_id", "size", term="keywords").explode("term").drop_nulls()
+    without = claims.join(keywords, on="topic_id", how="anti")
+    words = without.select("topic_id", "size", term=pl.col("summary").str.to_lowercase().str.extract_all(WORD))
+    is_short, is_stop = pl.col("term").str.len_chars() <= 2, pl.col("term").is_in([*ENGLISH_STOP])
+    words = words.explode("term").filter(~is_short, ~is_stop)
+    return pl.concat([keywords, words]).with_columns(pl.col("term").str.to_lowercase()).unique(maintain_order=True)
+
+
+def _select_own_terms(claims: pl.DataFrame, terms: pl.DataFrame) -> pl.DataFrame:
+    """Return the terms that mostly occur in their topic, with the number of its claims and of all claims with them."""
+    phrases = PHRASED.str.extract_many(terms["phrase"].unique().implode(), overlapping=True)
+    texts = claims.select("topic_id", phrase=phrases).with_columns(pl.col("phrase").list.unique())
+    counts = texts.explode("phrase").group_by("topic_id", "phrase").len()
+    counts = counts.with_columns(overall=pl.col("len").sum().over("phrase"))
+    own = terms.join(counts, on=["topic_id", "phrase"]).filter(ENOUGH, pl.col("len") >= OWN * pl.col("overall"))
+    return own.filter(pl.Series(map(_names_something, own["term"]), dtype=pl.Boolean))
 
 
 def _list_stems(texts: pl.Series) -> pl.Series:
@@ -93,13 +123,13 @@ def _list_stems(texts: pl.Series) -> pl.Series:
 
 
 def _names_something(term: str) -> bool:
-    """Return whether a term is more than days, months and figures, and no path or hash."""
+    """Return True if a term has a word other than days, months and figures, and is not a path or hash."""
     timeless = any(not (w[0].isdigit() or w in MONTHS or w in WEEKDAYS) for w in TERM.findall(term))
     return timeless and "/" not in term and not HASH.search(term)
 
 
 def _select_distinct(terms: Sequence[str], stems: Sequence[Sequence[str]], limit: int) -> list[str]:
-    """Return the first terms that share no word with one before."""
+    """Return the first terms that share no word with an earlier one, at most `limit`."""
     chosen: list[str] = []
     used: set[str] = set()
     for term, own in zip(terms, stems, strict=True):

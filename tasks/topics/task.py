@@ -1,4 +1,4 @@
-"""A topic for every active claim. A topic's figures are made from its claims, so a crash between the two is mended."""
+"""Assign a topic to each active claim. Figures are computed from the claims, so a crash in between is repaired."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.engines.encoders.protocol import Vectors
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MARKS, MESSAGES, OBSERVATIONS, TOPIC_HISTORY, TOPICS
 from slowwave.schemas.vocabulary import Origin, Status
@@ -46,52 +47,64 @@ SAID = ["observation_id", "topic_id", "observed_at", "summary", "category", "wor
 SAID += ["evidence_sessions", "message_ids", "pack"]
 Row = dict[str, Any]
 MOST_LOOKS = 4
-"""Rounds of merging and splitting a night: no model goes round in a circle."""
+"""Most rounds of merging and splitting a night; stops a model that undoes its own changes."""
 NAMES = ("topic_id", "name", "purpose")
+HAS_CLAIMS = pl.col("base") | (pl.col("size") > 0)
+"""The topics that are kept, unless claims wait to be placed again."""
+Centres = dict[str, Vectors | None]
+"""Topic -> its centroid."""
 UNIT, NAMED = "topics", "names"
-"""All topics are looked over, and named, together, so one mark stands for all."""
+"""Units of the marks: all topics are reviewed, and named, together."""
 
 
 def assign_topics(job: Job) -> StepReport:
-    """Place the claims that have no topic under these settings; new topics are written before their claims."""
+    """Place the claims without a topic under these settings, then refresh, merge and split the topics."""
     with report_step("assign") as report:
         model = get_model(job, "topics")
         key = compute_assign_key(job, model)
-        active, placed_by = pc.field("status") == Status.ACTIVE, pc.field("assign_key")
-        placed, waiting = active & (placed_by == key), active & (placed_by.is_null() | (placed_by != key))
-        report.rows_in = job.store.count(OBSERVATIONS, waiting)
         refresh = partial(refresh_topics, job, key, by_model=model is not None)
-        if report.rows_in:
-            live = refresh(named=False)  # claims retired since weigh in no centre; where none was, its mark ends it
-            pending, settled = job.store.read(OBSERVATIONS, where=waiting), job.store.read(OBSERVATIONS, PLACED, placed)
-            live_topics = _read_live_topics(job.store, key, live)
-            if model:
-                assigned = place_by_model(job, pending, live_topics, key, model, report)
-            else:
-                assigned = assign(_mark_agents(job.store, pending), live_topics, cluster.LIMITS, key, settled)
-            del pending  # with its vectors: writing takes as much memory again
-            _add_missing(job.store, assigned.topics)
-            report.rows_out = job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, assigned, key))
+        _place_claims(job, model, key, refresh, report)
         refresh()
         if model:
-            _look_over(job, model, key, refresh, report)
-        while not model and _split_oversized(job, key, report):
-            refresh()  # until nothing is left to do: the next night would do it
-        if model:
+            _review_by_model(job, model, key, refresh, report)
             model.record_usage(report)
+        else:
+            while _split_oversized(job, key, report):
+                refresh()  # until nothing is left to split, else the next night would
         report.counts["topics"] = job.store.count(TOPICS)
     return report
 
 
+def _place_claims(
+    job: Job, model: Model | None, key: str, refresh: Callable[..., set[str]], report: StepReport
+) -> None:
+    """Place the active claims that were not placed under this key; write new topics before their claims."""
+    active, placed_by = pc.field("status") == Status.ACTIVE, pc.field("assign_key")
+    placed, waiting = active & (placed_by == key), active & (placed_by.is_null() | (placed_by != key))
+    report.rows_in = job.store.count(OBSERVATIONS, waiting)
+    if not report.rows_in:
+        return
+    live = refresh(named=False)  # claims retired since no longer count for a centre
+    pending, settled = job.store.read(OBSERVATIONS, where=waiting), job.store.read(OBSERVATIONS, PLACED, placed)
+    live_topics = _read_live_topics(job.store, key, live)
+    if model:
+        assigned = place_by_model(job, pending, live_topics, key, model, report)
+    else:
+        assigned = assign(_mark_agents(job.store, pending), live_topics, cluster.LIMITS, key, settled)
+    del pending  # with its vectors: writing takes as much memory again
+    _add_missing(job.store, assigned.topics)
+    report.rows_out = job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, assigned, key))
+
+
 def _mark_agents(store: Store, claims: pa.Table) -> pa.Table:
-    """Return claims with a column `by_agent`: whether the message that is quoted is a model's."""
+    """Return claims with a column `by_agent`: whether a model wrote the quoted message."""
     first = pc.list_element(claims["message_ids"], 0)
     messages = store.read_ids(MESSAGES, first.unique(), ["message_id"], where=pc.field("origin") == Origin.MODEL)
     return claims.append_column("by_agent", pc.is_in(first, messages["message_id"].combine_chunks()))
 
 
-def _look_over(job: Job, model: Model, key: str, refresh: Callable[[], object], report: StepReport) -> None:
-    """Merge and split topics as the model says; topics that it has looked over are not shown again."""
+def _review_by_model(job: Job, model: Model, key: str, refresh: Callable[[], object], report: StepReport) -> None:
+    """Merge and split topics by the model. Topics that it has reviewed are not shown again."""
     marks = job.store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "assign").to_pylist()
     if {"unit_id": UNIT, "input_key": _compute_topics_key(job, key)} in marks:
         return
@@ -106,14 +119,16 @@ def _look_over(job: Job, model: Model, key: str, refresh: Callable[[], object], 
 
 
 def _merge_or_split(job: Job, model: Model, key: str, report: StepReport) -> bool | None:
-    """Return whether the model changed any topic; None where it has to be asked another night."""
+    """Return whether the model changed a topic, or None if it has to be asked another night."""
     merged = find_merges_by_model(job, model, report)
     if merged:
         report.counts["topics merged"] += len(merged)
         none = Assigned(OBSERVATIONS.make_empty_table(), TOPICS.make_empty_table(), merged)
         job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, none, key))
-    if merged is None or merged:
-        return None if merged is None else True
+    if merged is None:
+        return None
+    if merged:
+        return True
     for topic in _find_oversized(job):
         parts = split_by_model(job, model, topic, key, report)
         if parts is None:
@@ -126,14 +141,17 @@ def _merge_or_split(job: Job, model: Model, key: str, report: StepReport) -> boo
 
 
 def _compute_topics_key(job: Job, key: str) -> str:
-    """Return a hash of a model's input for topics: names, purposes, and the claims of those that are too large."""
+    """Return a hash of the topics as a model sees them: names, purposes, and the claims of oversized ones."""
     rows, large = job.store.read(TOPICS).sort_by("topic_id").to_pylist(), _find_oversized(job)
     shown = [(row["name"], row["purpose"], row["member_hash"] if row["topic_id"] in large else "") for row in rows]
     return compute_content_id(key, *(part for row in shown for part in row))
 
 
 def _find_oversized(job: Job, key: str | None = None) -> list[str]:
-    """Return topics over their share of all claims, the largest first; with `key` those of it that may be cut."""
+    """Return topics above their share of all claims, the largest first.
+
+    With `key`, return only those that may be split: topics of this key that are not base topics.
+    """
     rows = job.store.read(TOPICS, ["topic_id", "size", "base", "step_key"]).to_pylist()
     ours = [row for row in rows if key is None or (row["step_key"] == key and not row["base"])]
     sizes = {row["topic_id"]: row["size"] for row in ours}
@@ -141,7 +159,7 @@ def _find_oversized(job: Job, key: str | None = None) -> list[str]:
 
 
 def measure_base_share(store: Store) -> float:
-    """Return the share of all claims that the largest base topic holds."""
+    """Return the share of all claims that are in the largest base topic."""
     rows = store.read(TOPICS, ["size", "base"]).to_pylist()
     largest: int = max((row["size"] for row in rows if row["base"]), default=0)
     everything: int = sum(row["size"] for row in rows)
@@ -149,14 +167,14 @@ def measure_base_share(store: Store) -> float:
 
 
 def compute_assign_key(job: Job, model: Model | None) -> str:
-    """Return what a claim's topic depends on besides the claims."""
+    """Return the key of everything but the claims that a topic assignment depends on."""
     encoder = describe_encoder(job.settings)
     key = compute_step_key("assign", 4, VERSION, encoder)
     return compute_model_key(model, "assign", by_model.VERSION, by_model.PROMPTS, key) if model else key
 
 
 def _read_live_topics(store: Store, key: str, live: set[str]) -> pa.Table:
-    """Return the topics as the claims placed under this key make them: what a run that never crashed would see."""
+    """Return the topics that the claims placed under this key make, as a run without a crash would see them."""
     topics = store.read(TOPICS)
     if topics.num_rows == 0:
         return pa.Table.from_pylist(build_base_topics(key), schema=TOPICS.schema)
@@ -164,16 +182,16 @@ def _read_live_topics(store: Store, key: str, live: set[str]) -> pa.Table:
 
 
 def _add_missing(store: Store, topics: pa.Table) -> None:
-    """Add topics that are new, still empty: `refresh_topics` gives them their names and figures."""
+    """Add new topics without figures; `refresh_topics` computes their names and figures."""
     stored = set(store.read(TOPICS, ["topic_id"])["topic_id"].to_pylist())
     new = [topic for topic in topics.to_pylist() if topic["topic_id"] not in stored]
     store.append(TOPICS, pa.Table.from_pylist(new, schema=TOPICS.schema))
 
 
 def _collect_placed_rows(store: Store, placed: Assigned, key: str) -> pa.Table:
-    """Return the claims placed and those that move with their topic, in one write.
+    """Return the placed claims and the claims of merged topics, to write at once.
 
-    The history of the latter goes first.
+    The merges are added to the topics' history first.
     """
     stored = store.read_ids(OBSERVATIONS, sorted(placed.merged), by="topic_id")
     new = placed.observations["observation_id"].combine_chunks()
@@ -191,7 +209,7 @@ def _collect_placed_rows(store: Store, placed: Assigned, key: str) -> pa.Table:
 
 
 def _split_oversized(job: Job, key: str, report: StepReport) -> bool:
-    """Cut the largest topic that can be cut in two, where it holds too much of everything; True when it was done."""
+    """Split the largest oversized topic that can be split; return True if one was."""
     for topic in _find_oversized(job, key):
         active = (pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == topic)
         moved = split_topic(job.store.read(OBSERVATIONS, where=active), key)
@@ -205,7 +223,7 @@ def _split_oversized(job: Job, key: str, report: StepReport) -> bool:
 
 
 def _store_split(store: Store, topic: str, parts: Assigned, key: str) -> None:
-    """Write down that claims leave a topic, then the topics they go to, then the claims."""
+    """Write a split: first the history, then the new topics, then the claims."""
     names = {row["topic_id"]: row["name"] for row in store.read(TOPICS, ["topic_id", "name"]).to_pylist()}
     names |= {row["topic_id"]: row["name"] for row in parts.topics.to_pylist()}
     leaving = defaultdict[str, list[str]](list)
@@ -234,80 +252,129 @@ def make_history_event(
 
 
 def write_history(store: Store, events: list[Row]) -> None:
-    """Add events that are not known yet."""
+    """Add events that are not stored yet."""
     store.merge_changed(TOPIC_HISTORY, pa.Table.from_pylist(events, schema=TOPIC_HISTORY.schema))
 
 
 def refresh_topics(job: Job, key: str, *, by_model: bool = False, named: bool = True) -> set[str]:
-    """Make name, purpose, text, figures, samples and centroid of every topic what the claims placed in it say.
+    """Compute name, purpose, text, figures, samples and centroid of every topic from its claims.
 
-    Only active claims that were placed under this key count. A topic without any is removed, the base topics apart, and
-    those of claims that wait to be placed anew: it stays as it was until they are. `by_model`: a topic that the model
-    opened keeps name and purpose. Unless it is `named`, names and overlaps wait for the next call. Returns the topics
-    that count.
+    Only active claims placed under this key count. A topic without such claims is removed, unless it is a base topic.
+    A topic whose claims wait to be placed again is also kept, as it was, until they are.
+
+    Args:
+        job: the store and settings.
+        key: the step's key.
+        by_model: keep name and purpose of the topics that the model opened.
+        named: compute names and overlaps too; otherwise the next call does.
+
+    Returns the ids of the topics with claims and of the base topics.
     """
-    # the claims that are placed; where they, and the tables, are as they were, nothing is done
     store = job.store
-    active = (pc.field("status") == Status.ACTIVE) & pc.field("topic_id").is_valid()
-    waited_for = set(store.read(OBSERVATIONS, ["topic_id"], active)["topic_id"].unique().to_pylist())
-    placed = store.read(OBSERVATIONS, SAID, active & (pc.field("assign_key") == key))
-    claims = pl.DataFrame(placed).sort("observed_at", "observation_id", nulls_last=True)
-    del placed
-    state = repr((key, by_model, sorted(filter(None, waited_for)), hash_rows(claims)))
-    marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "assign").to_pylist()
-    if {"unit_id": NAMED, "input_key": _compute_state_key(store, state)} in marks:
-        return {
-            row["topic_id"]
-            for row in store.read(TOPICS, ["topic_id", "base", "size"]).to_pylist()
-            if row["base"] or row["size"]
-        }
-    # what each topic's claims make of it, without their vectors
+    topics_with_claims = _read_topics_with_claims(store)
+    claims = _read_placed_claims(store, key)
+    state = repr((key, by_model, sorted(filter(None, topics_with_claims)), hash_rows(claims)))
+    if _is_up_to_date(store, state):
+        return _read_live_ids(store)
     stored = store.read(TOPICS)
-    before, figures = pl.DataFrame(stored.drop_columns("centroid")), measure_topics(claims)
-    uses = count_uses((recall.ids for recall in read(store.dir, Recall)), claims)
-    now = before.drop(figures.columns[1:]).join(figures, on="topic_id", how="left", maintain_order="left")
-    now = now.with_columns(
-        *(pl.col(name).fill_null(pl.lit(value)) for name, value in NO_CLAIMS.items()),
-        step_key=pl.lit(key),
-        uses=pl.col("topic_id").replace_strict(uses, default=0, return_dtype=pl.Int64),
-    )
-    # names; the base topics' stay, and so do those that the model gave
+    before = pl.DataFrame(stored.drop_columns("centroid"))
+    topics = _measure_figures(store, before, claims, key)
     if named:
-        opened = (make_topic_id(name) == topic for name, topic in before.select("name", "topic_id").iter_rows())
-        theirs = before["base"] | (pl.Series(opened, dtype=pl.Boolean) & by_model)
-        unchanged = {*before.filter(theirs)["topic_id"]}
-        names = [(topic, *name) for topic, name in name_topics(claims).items() if topic not in unchanged]
-        now = now.update(pl.DataFrame(names, dict.fromkeys(NAMES, pl.String), orient="row"), on="topic_id")
-    # centres and texts of those whose claims are others, and how near the centres are
-    others = (now[name].ne_missing(before[name]) for name in ("member_hash", "step_key"))
-    remade = now.filter(pl.any_horizontal(*others))
-    made = find_centres_and_texts(job, claims, remade["topic_id"].to_list())
-    centred = stored.filter(pc.is_valid(stored["centroid"]))
-    centres = dict(zip(centred["topic_id"].to_pylist(), build_vector_matrix(centred["centroid"]), strict=True))
-    centres |= {topic: row.pop("centroid") for topic, row in made.items()}
-    shape = {"topic_id": pl.String, "cohesion": pl.Float32, "text": pl.String}
-    texts = pl.DataFrame([{"topic_id": topic, **row} for topic, row in made.items()], shape)
-    now = now.update(texts, on="topic_id", include_nulls=True).select(before.columns)
+        topics = _name_topics(topics, before, claims, by_model=by_model)
+    topics, centres = _measure_centres(job, topics, stored, before, claims)
     if named:
         nearest = measure_overlaps(claims, centres)
         overlap = pl.col("topic_id").replace_strict(nearest, default=None, return_dtype=pl.Float64)
-        now = now.with_columns(overlap=overlap)
-    # a topic without claims goes, unless some wait for it
-    counts = now["base"] | (now["size"] > 0)
-    live = {*now.filter(counts)["topic_id"]}
-    differs = pl.any_horizontal(*(now[name].ne_missing(before[name]) for name in before.columns))
-    rows = [
-        {**row, "centroid": centres.get(row["topic_id"])} for row in now.filter(differs, counts).iter_rows(named=True)
-    ]
-    store.merge(TOPICS, pa.Table.from_pylist(rows, schema=TOPICS.schema))
-    store.delete_ids(TOPICS, {*now["topic_id"]} - live - waited_for)
+        topics = topics.with_columns(overlap=overlap)
+    live = {*topics.filter(HAS_CLAIMS)["topic_id"]}
+    _write_changed_topics(store, topics, before, centres)
+    store.delete_ids(TOPICS, {*topics["topic_id"]} - live - topics_with_claims)
     if named:
         mark_done(store, "assign", [(NAMED, _compute_state_key(store, state), None)])
     return live
 
 
+def _read_topics_with_claims(store: Store) -> set[str | None]:
+    """Return the topics of active claims, whatever key these were placed under."""
+    has_topic = (pc.field("status") == Status.ACTIVE) & pc.field("topic_id").is_valid()
+    return set(store.read(OBSERVATIONS, ["topic_id"], has_topic)["topic_id"].unique().to_pylist())
+
+
+def _read_placed_claims(store: Store, key: str) -> pl.DataFrame:
+    """Return the active claims placed under a key, in order of time, without their vectors."""
+    has_topic = (pc.field("status") == Status.ACTIVE) & pc.field("topic_id").is_valid()
+    placed = store.read(OBSERVATIONS, SAID, has_topic & (pc.field("assign_key") == key))
+    return pl.DataFrame(placed).sort("observed_at", "observation_id", nulls_last=True)
+
+
+def _is_up_to_date(store: Store, state: str) -> bool:
+    """Return True if the claims and the topics are as the last refresh left them."""
+    marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "assign").to_pylist()
+    return {"unit_id": NAMED, "input_key": _compute_state_key(store, state)} in marks
+
+
+def _read_live_ids(store: Store) -> set[str]:
+    """Return the ids of the topics with claims and of the base topics."""
+    rows = store.read(TOPICS, ["topic_id", "base", "size"]).to_pylist()
+    return {row["topic_id"] for row in rows if row["base"] or row["size"]}
+
+
+def _measure_figures(store: Store, topics: pl.DataFrame, claims: pl.DataFrame, key: str) -> pl.DataFrame:
+    """Return the topics with the figures of their claims that need no vectors."""
+    figures = measure_topics(claims)
+    uses = count_uses((recall.ids for recall in read(store.dir, Recall)), claims)
+    measured = topics.drop(figures.columns[1:]).join(figures, on="topic_id", how="left", maintain_order="left")
+    return measured.with_columns(
+        *(pl.col(name).fill_null(pl.lit(value)) for name, value in NO_CLAIMS.items()),
+        step_key=pl.lit(key),
+        uses=pl.col("topic_id").replace_strict(uses, default=0, return_dtype=pl.Int64),
+    )
+
+
+def _name_topics(topics: pl.DataFrame, before: pl.DataFrame, claims: pl.DataFrame, *, by_model: bool) -> pl.DataFrame:
+    """Return the topics with new names; base topics, and with `by_model` those that a model named, keep theirs."""
+    opened = (make_topic_id(name) == topic for name, topic in before.select("name", "topic_id").iter_rows())
+    keeps_name = before["base"] | (pl.Series(opened, dtype=pl.Boolean) & by_model)
+    unchanged = {*before.filter(keeps_name)["topic_id"]}
+    names = [(topic, *name) for topic, name in name_topics(claims).items() if topic not in unchanged]
+    return topics.update(pl.DataFrame(names, dict.fromkeys(NAMES, pl.String), orient="row"), on="topic_id")
+
+
+def _measure_centres(
+    job: Job, topics: pl.DataFrame, stored: pa.Table, before: pl.DataFrame, claims: pl.DataFrame
+) -> tuple[pl.DataFrame, Centres]:
+    """Return the topics with text and cohesion, and the centre of each; compute these anew if a topic's claims changed.
+
+    Args:
+        job: the store and settings.
+        topics: the topics with their new figures.
+        stored: the rows of TOPICS as stored, with centroids.
+        before: the same without centroids.
+        claims: the claims placed in them.
+    """
+    has_changed = (topics[name].ne_missing(before[name]) for name in ("member_hash", "step_key"))
+    changed = topics.filter(pl.any_horizontal(*has_changed))
+    made = find_centres_and_texts(job, claims, changed["topic_id"].to_list())
+    centred = stored.filter(pc.is_valid(stored["centroid"]))
+    centres: Centres = {}
+    centres |= zip(centred["topic_id"].to_pylist(), build_vector_matrix(centred["centroid"]), strict=True)
+    centres |= {topic: row.pop("centroid") for topic, row in made.items()}
+    shape = {"topic_id": pl.String, "cohesion": pl.Float32, "text": pl.String}
+    texts = pl.DataFrame([{"topic_id": topic, **row} for topic, row in made.items()], shape)
+    return topics.update(texts, on="topic_id", include_nulls=True).select(before.columns), centres
+
+
+def _write_changed_topics(store: Store, topics: pl.DataFrame, before: pl.DataFrame, centres: Centres) -> None:
+    """Write the base topics and the topics with claims whose row has changed."""
+    differs = pl.any_horizontal(*(topics[name].ne_missing(before[name]) for name in before.columns))
+    rows = []
+    for row in topics.filter(differs, HAS_CLAIMS).iter_rows(named=True):
+        rows.append({**row, "centroid": centres.get(row["topic_id"])})
+    store.merge(TOPICS, pa.Table.from_pylist(rows, schema=TOPICS.schema))
+
+
 def _compute_state_key(store: Store, state: str) -> str:
-    """Return hash of what topics are made of, and of the topics as they are: where it is known, they are up to date."""
+    """Return a hash of the topics' input and of the stored topics; if a mark has it, they are up to date."""
     counted = [name for name in TOPICS.schema.names if name not in UNCOUNTED]
     rows = pl.DataFrame(store.read(TOPICS, counted)).sort("topic_id")
     return compute_content_id(state, hash_rows(rows))

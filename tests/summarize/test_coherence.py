@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from slowwave.tasks.summarize.coherence import Coherence, Shown, count_coherence, measure_coherence
+from slowwave.tasks.summarize.coherence import Coherence, MeasuredMember, count_coherence, measure_coherence
 
 NOON = datetime(2026, 11, 2, 12, tzinfo=UTC)
 MEMBERS = {
-    "a": Shown("Clara bought 3 herons for the pond.", "Ada", NOON, [1.0, 0.0]),
-    "b": Shown("The herons ate every frog.", "Ada", NOON, [0.0, 1.0]),
-    "c": Shown("The frog of Braga, a frog among frogs.", "Ben", NOON),
+    "a": MeasuredMember("Clara bought 3 herons for the pond.", "Ada", NOON, [1.0, 0.0]),
+    "b": MeasuredMember("The herons ate every frog.", "Ada", NOON, [0.0, 1.0]),
+    "c": MeasuredMember("The frog of Braga, a frog among frogs.", "Ben", NOON),
 }
 
 
@@ -36,7 +36,7 @@ def test_a_word_counts_by_how_many_members_say_it_and_by_how_few_of_all_do() -> 
 
 
 def test_a_script_without_spaces_has_no_words_to_count() -> None:
-    eastern = {"a": Shown("昨日、港の水位計が壊れて修理しました。", "Ada", NOON)}
+    eastern = {"a": MeasuredMember("昨日、港の水位計が壊れて修理しました。", "Ada", NOON)}
     assert measure_coherence([row("水位計が壊れた。", "a")], eastern)[0].coverage is None
 
 
@@ -50,7 +50,7 @@ def test_what_no_member_says_is_told() -> None:
 def test_likeness_is_to_the_members_and_to_the_summary_above() -> None:
     below = row("low", vector=[1.0, 0.0])
     above = row("high", "s", [0.6, 0.8], summary_id="top", tier=1)
-    found = measure_coherence([below, above], MEMBERS | {"s": Shown("low", vector=[1.0, 0.0])})
+    found = measure_coherence([below, above], MEMBERS | {"s": MeasuredMember("low", vector=[1.0, 0.0])})
     assert [one.likeness for one in found] == pytest.approx([2**-0.5, 0.6])
     assert [one.above for one in found] == [pytest.approx(0.6), None]
     assert measure("low", members="c", vector=[1.0, 0.0]).likeness is None

@@ -30,7 +30,7 @@ from slowwave.tasks.supersede.judge import (
     Judge,
     Outcome,
     Pair,
-    Verdict,
+    PairVerdict,
     build_questions,
     parse_answers,
     read_verdicts,
@@ -61,7 +61,7 @@ def test_an_answer_moves_what_the_classifier_finds_by_one_step_at_most(
 ) -> None:
     alone = tuple(Outcome)
     for likely, own, outcome in zip((0.2, 0.5, 0.9), alone, outcomes, strict=True):
-        assert Verdict(answer, likely, "", "k").outcome is outcome
+        assert PairVerdict(answer, likely, "", "k").outcome is outcome
         assert abs(outcome - own) <= 1 or answer is Answer.REPLACES
 
 
@@ -159,7 +159,7 @@ def test_what_was_retired_counts_as_a_change_however_unlikely_it_is_by_now() -> 
     rows = told(SAME, "We moved the API from port 7070 to port 8200")
     assert kinds(supersede(rows, "k")) == {"doubt": "perhaps"}
     assert kinds(supersede(rows, "k", judge=judge_by({}, []))) == {"judgement": "unrelated"}
-    once = {("o000", "o030"): Verdict(Answer.CHANGES, 0.6, "", "m")}
+    once = {("o000", "o030"): PairVerdict(Answer.CHANGES, 0.6, "", "m")}
     retired = {row["observation_id"]: row for row in supersede(rows, "k", verdicts=once).observations.to_pylist()}
     after = table(*(retired.get(row["observation_id"], row) for row in rows.to_pylist()))
     assert kinds(supersede(after, "k", judge=judge_by({}, []))) == {"doubt": "perhaps", "judgement": "unrelated"}
@@ -182,7 +182,7 @@ def test_what_was_judged_stands_and_is_asked_again_of_another_model_alone() -> N
 
 def test_another_model_judges_what_the_classifier_found_and_not_what_the_first_made_of_it() -> None:
     rows = told(SAME, MOVED)
-    once = {("o000", "o030"): Verdict(Answer.CHANGES, 0.5, "", "m")}
+    once = {("o000", "o030"): PairVerdict(Answer.CHANGES, 0.5, "", "m")}
     retired = {row["observation_id"]: row for row in supersede(rows, "k", verdicts=once).observations.to_pylist()}
     after = table(*(retired.get(row["observation_id"], row) for row in rows.to_pylist()))
     assert supersede(after, "k", verdicts=once).observations.num_rows == 0
