@@ -103,7 +103,7 @@ def plan_requests(
             overheads[pack.name] = _count_overhead(pack, extract, library, count)
         room = _compute_room(window, overheads[pack.name], extract)
         chunks = split_into_chunks(turns, room, min(200, room // 4), count)
-        plan.parts += _build_chunk_requests(session, chunks, pack=pack, extract=extract, library=library)
+        plan.parts.extend(_build_chunk_requests(session, chunks, pack=pack, extract=extract, library=library))
     return plan
 
 

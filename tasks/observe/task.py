@@ -110,7 +110,7 @@ def find_sessions_to_observe(job: Job, model: Model | None, mask: Mask) -> pl.Da
 
 
 def compute_observations_key(job: Job, model: Model | None) -> str:
-    """Return a hash of a claim's inputs besides its session. With a model, prompts, packs and the model are part of it."""
+    """Return a hash of a claim's inputs besides its session: of a model also the prompts, packs and its identity."""
     encoder = describe_encoder(job.settings)
     key = compute_step_key("observe", 1, compute_observe_key(job.settings.observe), job.settings.keywords, encoder)
     if model is None:
@@ -130,16 +130,13 @@ def _observe_group(
     shown = mask.mask_messages(live)
     seen = _extract_group_claims(job, shown, model, report)
     own = restore_verbatim_quotes(build_claims_table(seen.claims), shown, live)
-    claims = pa.concat_tables([own, build_claims_table(build_shared_claims(shared))])
-    claims, _ = _split_by_session(claims, seen.pending)
+    claims = _join_claims(own, build_claims_table(build_shared_claims(shared)), seen.pending)
     # 2. Compare them with the stored ones.
     exclusions = job.store.read(EXCLUSIONS)
     stored, waiting = _split_by_session(job.store.read_ids(OBSERVATIONS, ids, by="session_id"), seen.pending)
     now = remove_excluded_claims(build_observation_rows(job, claims, stored, key, report), exclusions)
     fresh = select_changed_rows(now, stored, find_masked_claims(stored, shown, live))
-    # A waiting session keeps its claims, except those that a person excluded or the transcript no longer has.
-    kept = remove_excluded_claims(_select_standing_claims(waiting, live), exclusions)
-    fresh = pa.concat_tables([fresh, select_changed_rows(kept, waiting)])
+    fresh = pa.concat_tables([fresh, _select_withdrawn(waiting, live, exclusions)])
     # 3. Write what changed.
     report.rows_out += job.store.merge(OBSERVATIONS, fresh)
     report.counts["claims withdrawn"] += pc.sum(pc.is_in(fresh["reason"], pa.array(WITHDRAWALS))).as_py() or 0
@@ -162,10 +159,22 @@ def _read_active_messages(job: Job, group: pl.DataFrame) -> tuple[pa.Table, pa.T
     return active.filter(pc.invert(is_shared)), active.filter(is_shared)
 
 
+def _join_claims(own: pa.Table, shared: pa.Table, pending: Collection[str]) -> pa.Table:
+    """Return the claims of the transcripts and of other memories, without those of pending sessions."""
+    claims, _ = _split_by_session(pa.concat_tables([own, shared]), pending)
+    return claims
+
+
 def _split_by_session(rows: pa.Table, sessions: Collection[str]) -> tuple[pa.Table, pa.Table]:
     """Return the rows of other sessions, and the rows of the given sessions."""
     is_given = pc.is_in(rows["session_id"], pa.array(sorted(sessions), pa.string()))
     return rows.filter(pc.invert(is_given)), rows.filter(is_given)
+
+
+def _select_withdrawn(waiting: pa.Table, live: pa.Table, exclusions: pa.Table) -> pa.Table:
+    """Return the claims of waiting sessions that a person excluded or whose messages are gone, as withdrawn rows."""
+    kept = remove_excluded_claims(_select_standing_claims(waiting, live), exclusions)
+    return select_changed_rows(kept, waiting)
 
 
 def _select_standing_claims(claims: pa.Table, live: pa.Table) -> pa.Table:
@@ -176,7 +185,7 @@ def _select_standing_claims(claims: pa.Table, live: pa.Table) -> pa.Table:
 
 
 def _extract_group_claims(job: Job, shown: pa.Table, model: Model | None, report: StepReport) -> ExtractionResult:
-    """Return the claims of each session, by the model or by rules. The model leaves the GPU to the encoder afterwards."""
+    """Return the claims of each session, by the model or by rules. The model leaves the GPU afterwards."""
     if model is None:
         settings = job.settings.observe
         step = ShardStep("observe", compute_observe_key(settings), OBSERVED, partial(observe_shard, settings=settings))
