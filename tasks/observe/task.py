@@ -172,7 +172,9 @@ def _split_by_session(rows: pa.Table, sessions: Collection[str]) -> tuple[pa.Tab
 
 
 def _select_withdrawn(waiting: pa.Table, live: pa.Table, exclusions: pa.Table) -> pa.Table:
-    """Return the claims of waiting sessions that a person excluded or whose messages are gone, as withdrawn rows."""
+    """Return the rows that change in waiting sessions: claims that a person excluded or whose messages are gone, as
+    withdrawn, and their duplicates as active.
+    """
     kept = remove_excluded_claims(_select_standing_claims(waiting, live), exclusions)
     return select_changed_rows(kept, waiting)
 
