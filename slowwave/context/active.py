@@ -65,7 +65,7 @@ class ActiveMemory:
         return trace
 
     def _compute_initial_strength(self, vector: Vectors, words: frozenset[str], effect: float) -> float:
-        """Return the weighted mean of a turn's length, its novelty (how unlike the other traces it is) and its effect."""
+        """Return the weighted mean of a turn's length, its novelty (unlikeness to the other traces) and its effect."""
         weights = self.settings
         says = min(1.0, len(words) / weights.says_full)
         nearest = float((self._stack_vectors() @ vector).max()) if self.traces and self.encoder else 0.0

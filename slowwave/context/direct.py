@@ -66,9 +66,13 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit]) -> list[Line]:
     # the reply to a message that asks may be the answer
     asking = [hit.id for hit in hits if hit.text.rstrip().endswith("?")]
     for key, row in read_replies(view, query, asking).items():
-        relevance = _weigh_speaker(row, named, likelihoods[key] * FOLLOWS)
-        lines.append(make_line(str(row["text"]), make_source(view, row), relevance))
+        lines.append(_make_reply_line(view, row, _weigh_speaker(row, named, likelihoods[key] * FOLLOWS)))
     return _keep_likeliest(lines)
+
+
+def _make_reply_line(view: View, row: Row, relevance: float) -> Line:
+    """Return a reply as a line."""
+    return make_line(str(row["text"]), make_source(view, row), relevance)
 
 
 def _make_message_line(view: View, hit: Hit, row: Row, *, relevance: float, known: str, gist: str) -> Line:
@@ -97,7 +101,7 @@ def _weigh_speaker(row: Row, named: str | None, likelihood: float) -> float:
 
 
 def _join_known_texts(view: View, query: Query, hits: Sequence[Hit]) -> str:
-    """Return the texts of the hits and of later claims from the running sessions, a line each. The reader knows them."""
+    """Return the texts of the hits, and of later claims from the running sessions, a line each."""
     own = set(view.find_session_ids(query.own_sessions))
     later = {hit.id: view.chains.claims.get(hit.superseded_by or hit.perhaps_superseded_by or "") for hit in hits}
     own_texts = [str(row["summary"]) for row in later.values() if row is not None and row["session_id"] in own]
@@ -180,7 +184,7 @@ def rank_claims(view: View, hits: Sequence[Hit]) -> list[Line]:
 
 
 def rank_topics(hits: Hits, query: Query) -> list[Line]:
-    """Return a model's summaries of topics that contain every word of the query. Other topics are left to the messages."""
+    """Return a model's summaries of topics that contain every word of the query. The messages cover other topics."""
     return [
         make_line(hit.text, LineSource(at=hit.observed_at, topic=hit.topic or ""))
         for hit in hits

@@ -20,7 +20,10 @@ FROM_MEMORY = ("memories", "briefing")
 
 
 def note_hits(space_dir: Path, answer: "Answer[Hit] | Answer[SessionHit]", shown: int | None = None) -> bool:
-    """Log an answer, and the hits of it that were shown (by default all). Return False if the folder cannot be written."""
+    """Log an answer and its hits that were shown (by default all).
+
+    Return False if the folder cannot be written.
+    """
     hits = answer[:shown]
     _note_asked(space_dir, answer, len(hits))
     shown_texts: dict[str, list[str]] = {}

@@ -90,9 +90,8 @@ def collect_facts(view: View, places: Collection[str] = (), own: Collection[str]
     With `places`, return the standing claims about the project, each category in turn. Then follow a person's other
     statements about it, as a model understood them; the statements that rules found are noise.
     """
-    categories, confidence = (
-        ((*STANDING, *PERSONAL), LIKELY) if places else (PERSONAL, 0.0)
-    )  # claims are sorted by confidence
+    # without a workspace, confidence only sorts the claims
+    categories, confidence = ((*STANDING, *PERSONAL), LIKELY) if places else (PERSONAL, 0.0)
     claims = collect_standing_claims(view, places, categories, confidence, perhaps_changed=not places)
     if not places:  # a fact that a later claim perhaps changed is shown with a mark
         return [_make_line(view, claim.topic or "", claim.text, claim.source, own) for claim in claims[:MOST_LINES]]

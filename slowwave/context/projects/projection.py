@@ -168,7 +168,10 @@ def _make_line(claim: StandingClaim, title: str) -> PageLine:
 
 
 def make_harmless(text: str) -> str:
-    """Return one line that cannot end a comment or include a file. In CLAUDE.md, `@path` outside code includes a file."""
+    """Return one line that cannot end a comment or include a file.
+
+    In CLAUDE.md, `@path` outside code includes a file.
+    """
     line = escape_line(text).replace("<!--", "<! --").replace("-->", "-- >")
     pieces = line.split("`")
     if len(pieces) % 2 == 0:  # an odd backtick

@@ -168,7 +168,7 @@ def _format_habit(habit: Habit, kind: HabitKind) -> str:
 
 
 def _is_plain(item: str) -> bool:
-    """Return True if a file name is one word, or a command consists of words that need no quotes, possibly after `cd`."""
+    """Return True for a file name of one word, and for a command of words that need no quotes, possibly after `cd`."""
     word = r"[\w@%+=:,./-]+"
     is_plain = len(item.split()) == 1 or re.fullmatch(rf"(cd {word} && )?{word}( {word})*", item)
     return bool(is_plain) and "`" not in item

@@ -198,6 +198,6 @@ def _make_claim(view: View, row: Row, confidence: float, messages: list[Row]) ->
 
 
 def addresses_nobody(text: str) -> bool:
-    """Return True if a text does not mention the speakers or the reader, chain commands or contain hidden characters."""
+    """Return True if a text neither mentions speakers or reader, nor chains commands or hides characters."""
     words, line = map(singularise, re.findall(r"\w+", text.casefold())), " ".join(text.split())
     return PARTIES.isdisjoint(words) and not any(mark in text for mark in CHAINS) and escape_line(line) == line
