@@ -216,7 +216,9 @@ class Turns:
         """
         if room < self._least:
             return []
-        self._summarise(older - older % self.summary.shape.first)  # else the master changes with each turn
+        self._summarise(
+            older - older % self.summary.shape.first
+        )  # whole groups, so that the master does not change with each turn
         chosen = dict[str, Line]()
         for summary in self.summary.list_summaries():
             cost = self.measure.count_line(summary.line)

@@ -232,7 +232,8 @@ def _find_answered_passages(view: View, query: Query, ids: Sequence[str]) -> NDA
     last = last[last + 1 < len(layout.message)]
     by_another = (layout.role[last + 1] != layout.role[last]) | (layout.speaker[last + 1] != layout.speaker[last])
     same = layout.session[last + 1] == layout.session[last]
-    return last[by_another & same & mask_allowed_passages(view, query)[last + 1]]
+    answered: NDArray[np.intp] = last[by_another & same & mask_allowed_passages(view, query)[last + 1]]
+    return answered
 
 
 def _flatten(text: str) -> str:

@@ -35,12 +35,11 @@ def load_tokenizer(name: str) -> Tokenizer:
     """
     if name == "bytes/4":
         return count_bytes_by_four
-    if name == "minilm":  # in the package of the encoder that ships, which is never imported
+    if name == "minilm":  # a file in the shipped encoder's package, which is not imported for it
         package = importlib.util.find_spec(MINILM[0])
         folders = (package.submodule_search_locations or ()) if package else ()
         file = next((file for folder in folders if (file := Path(folder, MINILM[1], "tokenizer.json")).is_file()), None)
         return _load_tokenizer_file(file) if file else count_bytes_by_four
-    # a file, or an encoding of tiktoken
     if not name.startswith("tiktoken:"):
         return _load_tokenizer_file(Path(name).expanduser())
     if importlib.util.find_spec("tiktoken") is None:
@@ -84,7 +83,7 @@ def _load_tokenizer_file(path: Path) -> Tokenizer:
 
     try:
         loaded = Loaded.from_file(str(file))
-    except Exception as broken:  # the library raises nothing narrower
+    except Exception as broken:  # the library raises no narrower error
         raise UsageError(f"{file} is no tokenizer: {broken}") from None
     loaded.no_truncation()
     loaded.no_padding()

@@ -101,7 +101,7 @@ def read_answer(part: ChunkRequest, completion: Completion, rows: Sequence[Mappi
         completion: its answer. If it was cut, the claims before the cut are read.
         rows: all messages of the session, including tool traffic.
     """
-    # what the model was shown
+    # the text that the model saw
     turns = part.chunk.turns
     names = {str(row[key]) for row in rows for key in ("speaker", "workspace") if row[key]}
     shown = " ".join(turn.shown for turn in turns)

@@ -84,7 +84,7 @@ def _check_number(claim: str, ground: GroundingContext) -> str | None:
     numbers = (m[0] for m in TOKEN.finditer(claim) if m.lastgroup in ("figure", "clock", "count"))
     for raw in DIGITS.findall(EASTERN_DATE.sub(" ", claim)) if is_unspaced(claim) else numbers:
         number = raw.rstrip(",")
-        # As it is written, though it may be the beginning of a version; or the same amount.
+        # The chunk has the number as it is written (perhaps as the start of a version), or the same amount.
         if re.search(rf"(?<!\d){re.escape(number)}(?!\d)", ground.chunk) or normalise_claim(raw).figures <= figures:
             continue
         if not (number.isdigit() and 1900 <= int(number) <= 2100 and _is_year_plausible(int(number), ground, figures)):

@@ -1,7 +1,7 @@
 """The writer of a memory, which makes its claims, topics and summaries: the rules or a language model.
 
 A memory has one writer, and a release names it. A run whose settings name another writer stops before it changes
-anything, unless it is told to rewrite. Rewriting removes the claims, topics and summaries from the newest tables, and
+anything, unless a rewrite was requested. Rewriting removes the claims, topics and summaries from the newest tables, and
 the steps make them again as in a first run. Earlier releases keep their rows, so the live release answers until the
 rewrite is complete. A mark in the store records that a rewrite is in progress. If a run is killed, loses its model or
 spends its budget, the next run continues the rewrite.

@@ -54,7 +54,7 @@ PROPOSAL = compile_word_pattern(
 )
 
 
-@lru_cache(maxsize=4)  # every claim of a message asks for the message's
+@lru_cache(maxsize=4)  # it is called with one message's text for each of its claims
 def extract_file_paths(text: str) -> tuple[str, ...]:
     """Return the distinct paths and file names in `text`, in order."""
     return tuple(dict.fromkeys(path.strip("`'\"") for path in PATH.findall(text)))

@@ -184,7 +184,6 @@ def _find_answered_turn(answer: SpokenSentence) -> AnsweredTurn | None:
     opens = all(count_words(above.text) < MIN_WORDS for above in answer.turn.sentences[: answer.at])
     if not opens or count_words(answer.text) > TERSE:
         return None
-    # the question or proposal that shares most words with it
     words, human = extract_content_words(answer.text), row["origin"] == Origin.HUMAN
     offers = [
         (len(words & extract_content_words(above.text)), last.is_question(at), at)

@@ -28,7 +28,6 @@ def write_graph(snapshot: Snapshot, to: Path, confidences: Mapping[str, float]) 
     for element, columns in (("node", NODE), ("edge", EDGE)):
         for name, kind in columns.items():
             SubElement(root, "key", {"id": f"{element}-{name}", "for": element, "attr.name": name, "attr.type": kind})
-    # nodes and edges
     graph = SubElement(root, "graph", id=snapshot.release.name, edgedefault="directed")
     nodes = _read_rows(snapshot, OBSERVATIONS, [OBSERVATIONS.key, *NODE])
     edges = _read_rows(snapshot, RELATIONS, [RELATIONS.key, "from_id", "to_id", *EDGE])

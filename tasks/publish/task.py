@@ -264,7 +264,7 @@ def _calibrate_release(job: Job, draft: Release, report: StepReport) -> str | No
     try:
         encoder = load_query_encoder(job.settings.encoder)
         return fit_calibration(View(job.store.dir, draft), encoder)
-    except (EncoderNotFound, EncoderFailed) as missing:  # every vector came from the store
+    except (EncoderNotFound, EncoderFailed) as missing:  # the run needed no encoder, since all vectors were stored
         report.notes.append(f"no scale of relevance: {missing}")
         return None
 

@@ -92,11 +92,11 @@ def _make_claim_line(claim: StandingClaim, row: Row) -> PageLine:
     """Return a claim with its reasons, the files that it does not name itself, and the reason why it is a rule."""
     # only a model's detail is a reason; that of rules is a neighbouring sentence
     detail = " ".join(str(row["detail"] or "").split()) if row["observer"] != EXTRACTIVE else ""
-    is_told = not detail or detail.casefold() in claim.text.casefold() or not addresses_nobody(detail)
+    is_left_out = not detail or detail.casefold() in claim.text.casefold() or not addresses_nobody(detail)
     files = [f"`{file}`" for file in row["files"][:MOST_FILES] if file not in claim.text]
     named = f" ({', '.join(files)})" if files else ""
     rule = f" ({claim.standing})" if claim.standing else ""
-    text = f"{claim.text}{'' if is_told else f' — {detail}'}{named}{rule}"
+    text = f"{claim.text}{'' if is_left_out else f' — {detail}'}{named}{rule}"
     session = claim.source.short or claim.source.session or ""
     return PageLine(claim.category, _cite(text, session, row["message_ids"][0]), claim.id, claim.text)
 

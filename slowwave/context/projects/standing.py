@@ -66,7 +66,7 @@ class StandingClaim:
     """Whether a person said it."""
     standing: str
     """The reason why it is a rule: "3 sessions", or "noted" if a person noted or confirmed it. Else empty."""
-    is_told: bool
+    may_instruct: bool
     """Whether agents may obey it: a person said it, and it is a rule or addresses nobody."""
     observer: str
     source: LineSource
@@ -191,7 +191,7 @@ def _make_claim(view: View, row: Row, confidence: float, messages: list[Row]) ->
         sessions=sessions,
         by_person=by_person,
         standing=standing,
-        is_told=by_person and bool(standing or addresses_nobody(row["summary"])),
+        may_instruct=by_person and bool(standing or addresses_nobody(row["summary"])),
         observer=row["observer"],
         source=source,
     )
