@@ -107,6 +107,7 @@ class ActiveMemory:
             trace.strength, trace.set_at = strength + self.settings.used * (1.0 - strength), self.heard
 
     def _stack_vectors(self) -> Vectors:
+        """Return the vectors of all traces, a row each."""
         return np.stack([trace.vector for trace in self.traces])
 
     def compute_activations(self, query: str) -> list[float]:

@@ -283,7 +283,8 @@ def _leave_out_turns(hits: Hits, turns: Sequence[ComparedTurn]) -> Hits:
     if len(kept) == len(hits):
         return hits
     best = max((hit.relevance or 0.0 for hit in kept), default=0.0)
-    return Hits(kept, None if kept else "what was found stands in the conversation", best, hits.notes)
+    reason = None if kept else "what was found stands in the conversation"
+    return Hits(kept, reason=reason, relevance=best, notes=hits.notes)
 
 
 def _make_hit_lines(hits: Sequence[Hit]) -> list[Line]:

@@ -172,6 +172,7 @@ class Turns:
         return self._make_lines((trace.number, activation) for trace, activation in called)
 
     def _make_lines(self, numbers: Iterable[tuple[int, float]]) -> list[Line]:
+        """Return lines of turns, given by index and relevance. Turns without text are left out."""
         lines = []
         for number, relevance in numbers:
             role, text = self.messages[number]
@@ -216,9 +217,7 @@ class Turns:
         """
         if room < self._least:
             return []
-        self._summarise(
-            older - older % self.summary.shape.first
-        )  # whole groups, so that the master does not change with each turn
+        self._summarise(older - older % self.summary.shape.first)  # else the master would change with each turn
         chosen = dict[str, Line]()
         for summary in self.summary.list_summaries():
             cost = self.measure.count_line(summary.line)
@@ -271,4 +270,5 @@ class Turns:
         return latest[first:]
 
     def _count_turn(self, turn: tuple[str, str]) -> int:
+        """Return the tokens of a turn, role and text, in a prompt."""
         return self.measure.count(f"{turn[0]}: {turn[1]}") + TEMPLATE_TOKENS

@@ -237,6 +237,7 @@ def _find_answered_passages(view: View, query: Query, ids: Sequence[str]) -> NDA
 
 
 def _flatten(text: str) -> str:
+    """Return a text as one line."""
     return " ".join(text.split())
 
 

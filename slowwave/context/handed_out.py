@@ -35,11 +35,22 @@ def note_hits(space_dir: Path, answer: "Answer[Hit] | Answer[SessionHit]", shown
 
 def _note_asked(space_dir: Path, answer: "Answer[Any] | Context", hits: int, tokens: int = 0, web: str = "") -> None:
     """Log the cost of an answer. If the folder cannot be written, it is not counted."""
-    if cost := answer.cost:
-        seconds = (round(cost.seconds, 4), round(cost.encoding, 4))
-        with suppress(StoreUnwritable):
-            asked_line = Asked(format_now(), cost.kind, *seconds, hits, tokens, cost.budget, len(answer.notes), web)
-            append(space_dir, asked_line)
+    cost = answer.cost
+    if not cost:
+        return
+    asked = Asked(
+        at=format_now(),
+        kind=cost.kind,
+        seconds=round(cost.seconds, 4),
+        encoding=round(cost.encoding, 4),
+        hits=hits,
+        tokens=tokens,
+        budget=cost.budget,
+        notes=len(answer.notes),
+        web=web,
+    )
+    with suppress(StoreUnwritable):
+        append(space_dir, asked)
 
 
 def note_block(space_dir: Path, block: "Context", web: str = "") -> bool:

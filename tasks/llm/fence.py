@@ -160,4 +160,5 @@ def has_injection(text: str) -> bool:
 
 
 def _count_letters(text: str) -> int:
+    """Return the number of letters and digits."""
     return sum(c.isalnum() for c in text)

@@ -80,6 +80,7 @@ def _parse_cached(text: str) -> Claim:
 
 
 def _check_number(claim: str, ground: GroundingContext) -> str | None:
+    """Return a reason if a number of the claim is not in the chunk, else None."""
     figures = _parse_cached(ground.chunk).figures | {f"{time:%H:%M}".lstrip("0") for time in ground.times}
     numbers = (m[0] for m in TOKEN.finditer(claim) if m.lastgroup in ("figure", "clock", "count"))
     for raw in DIGITS.findall(EASTERN_DATE.sub(" ", claim)) if is_unspaced(claim) else numbers:
@@ -99,6 +100,7 @@ def _is_year_plausible(year: int, ground: GroundingContext, figures: frozenset[s
 
 
 def _check_date(claim: str, ground: GroundingContext) -> str | None:
+    """Return a reason if a date, weekday or month of the claim is not near the cited messages, else None."""
     near = _parse_cached(ground.near)
     there = set(_tokenize_words(ground.near))
     spoken = {(month, day) for _, month, day in near.dates}
@@ -131,6 +133,7 @@ def _is_date_plausible(year: int | None, month: int, day: int, ground: Grounding
 
 
 def _is_weekday_plausible(word: str, ground: GroundingContext, there: set[str]) -> bool:
+    """Return True if a weekday occurs in the sources, or lies within a day of a message's own."""
     if any(len(w) >= 3 and word.startswith(w) for w in there):
         return True
     around = {(day + timedelta(days=n)).strftime("%A").casefold() for day in ground.days for n in (-1, 0, 1)}
@@ -149,6 +152,7 @@ def _is_month_plausible(month: int, ground: GroundingContext, there: set[str]) -
 
 
 def _check_name(claim: str, ground: GroundingContext) -> str | None:
+    """Return a reason if a name or identifier of the claim is not in the chunk, else None."""
     words = _tokenize_words(ground.chunk)
     mentioned, initials = frozenset(words), "".join(word[0] for word in words)
     for match in NAME.finditer("" if _has_capitalized_nouns(ground.chunk) else claim):
@@ -193,6 +197,7 @@ def _is_common_word(word: str) -> bool:
 
 
 def _is_mentioned(word: str, words: frozenset[str], initials: str) -> bool:
+    """Return True if a name occurs among the words, in some form, or is a role, a month or a weekday."""
     low = _strip_possessive(word)
     if low in words or low in ROLES or low in MONTH_NAMES or low in WEEKDAYS or len(low) < 2:
         return True

@@ -135,7 +135,7 @@ class Library:
             UsageError: as `load_prompt`.
         """
         messages = self.load_prompt(prompt).render_messages(**values, **fence_entries(entries))
-        return Request(name, messages, answer, tokens)
+        return Request(name, messages, answer, max_tokens=tokens)
 
     def count_room(self, prompt: str, window: int, count: Counter, tokens: int, **values: object) -> int:
         """Return the tokens that a context window leaves for entries, beside the prompt and `tokens` of answer."""
@@ -168,13 +168,15 @@ class Library:
 
 @lru_cache(maxsize=64)
 def _parse_prompt(name: str, path: Path, text: str) -> Prompt:
+    """Return the prompt in a file's text."""
     where = f"prompt {name!r} at {path}"
     head, separator, user = text.partition(USER)
     _, opened, system = head.partition(SYSTEM)
     if not separator or not opened:
         raise UsageError(f"{where} needs the lines {SYSTEM!r} and {USER!r}, in this order")
     # A `$` must name a value that the shipped prompt uses too, or be doubled.
-    shipped, turns = SHIPPED / "prompts" / f"{name}.md", (Template(system.strip()), Template(user.strip()))
+    shipped = SHIPPED / "prompts" / f"{name}.md"
+    turns = (Template(system.strip()), Template(user.strip()))
     values = set(Template(shipped.read_text(encoding="utf-8")).get_identifiers() if shipped.is_file() else ())
     used = {value for turn in turns for value in turn.get_identifiers()}
     if not all(turn.is_valid() for turn in turns) or (values and used - values):
@@ -182,11 +184,12 @@ def _parse_prompt(name: str, path: Path, text: str) -> Prompt:
         raise UsageError(f"{where} has a $ that is none of its values ({allowed}): write $$ for a dollar sign")
     if "fenced" in values - used:
         raise UsageError(f"{where} shows no transcript: put $fenced where it is to stand")
-    return Prompt(name, *turns, compute_content_id("prompt", text))
+    return Prompt(name, system=turns[0], user=turns[1], digest=compute_content_id("prompt", text))
 
 
 @lru_cache(maxsize=64)
 def _parse_pack(name: str, text: str) -> Pack:
+    """Return the pack in a file's text."""
     try:
         return Pack(**tomllib.loads(text))
     except (tomllib.TOMLDecodeError, ValidationError, TypeError) as error:

@@ -103,10 +103,12 @@ def is_unspaced(text: str) -> bool:
 
 
 def _extract_bigrams(text: str) -> set[str]:
+    """Return the pairs of neighbouring characters in unspaced scripts."""
     return {run[n : n + 2] for run in UNSPACED.findall(text) for n in range(len(run) - 1)}
 
 
 def _extract_stems(text: str) -> set[str]:
+    """Return the shortened stems of a text's content words."""
     words = {word.lower() for word in WORD.findall(text)} - {*MONTH_NAMES, *WEEKDAYS} - ENGLISH_STOP
     return {stem(word)[:STEM] for word in words}
 

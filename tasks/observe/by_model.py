@@ -147,8 +147,8 @@ def _build_chunk_requests(
         where = f" in {' '.join(str(workspace).split())[:120]}" if workspace else ""
         shown = [turn.shown for turn in chunk.turns]
         prompt = _build_messages(library, pack, extract, shown, part=n + 1, parts=len(chunks), where=where)
-        request = Request(f"{session}/{n}", prompt, answer, extract.answer_tokens)
-        requests.append(ChunkRequest(request, session, pack, chunk))
+        request = Request(f"{session}/{n}", prompt, answer, max_tokens=extract.answer_tokens)
+        requests.append(ChunkRequest(request=request, session_id=session, pack=pack, chunk=chunk))
     return requests
 
 

@@ -211,7 +211,7 @@ def _find_personal_candidates(spoken: list[dict[str, Any]]) -> Iterator[ClaimCan
         logit = score_personal(unit.text, unit.news, unit.crowd, own, human)
         scored = ScoredSentence(unit.sentence, logit, count_words(unit.summary))
         if scored.probability >= MIN_PERSONAL[human]:
-            yield ClaimCandidate(unit, scored, None, "personal")
+            yield ClaimCandidate(unit, scored, category=None, pack="personal")
 
 
 def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[ClaimCandidate]:
@@ -228,7 +228,7 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[ClaimCandi
         human = unit.row["origin"] == Origin.HUMAN
         scored = ScoredSentence(unit.sentence, max(logit, standing_logit), count_words(unit.summary))
         if human and lex.ABOUT_ME.search(unit.text):
-            yield ClaimCandidate(unit, scored, None, "personal")
+            yield ClaimCandidate(unit, scored, category=None, pack="personal")
             continue
         if scored.probability < _get_min_probability(is_short, human):
             continue
@@ -266,7 +266,7 @@ def _build_coding_candidate(unit: Unit, scored: ScoredSentence, standing_logit: 
     category = find_coding_category(unit.text, human=human, words=count_words(unit.row["text"]))
     leans = unit.leans and unit.before is not None
     standing = replace(scored, logit=NEVER if leans else standing_logit)
-    return ClaimCandidate(unit, scored, category, "coding", standing)
+    return ClaimCandidate(unit, scored, category=category, pack="coding", standing=standing)
 
 
 @dataclass(frozen=True, slots=True)

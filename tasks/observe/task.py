@@ -190,7 +190,8 @@ def _extract_group_claims(job: Job, shown: pa.Table, model: Model | None, report
     """Return the claims of each session, by the model or by rules. The model leaves the GPU afterwards."""
     if model is None:
         settings = job.settings.observe
-        step = ShardStep("observe", compute_observe_key(settings), OBSERVED, partial(observe_shard, settings=settings))
+        do = partial(observe_shard, settings=settings)
+        step = ShardStep(name="observe", settings=compute_observe_key(settings), schema=OBSERVED, do=do)
         rows = spread(job.executor, step, shown, "session_id").to_pylist()
         skipped = {row["session_id"]: row["skipped"] for row in rows if row["skipped"] is not None}
         report.counts["sessions skipped"] += len(skipped)
@@ -246,7 +247,7 @@ def add_keywords(job: Job, table: pa.Table, report: StepReport) -> pa.Table:
         return table
     setting, top = job.settings.encoder, job.settings.keywords.top
     do = partial(extract_shard_keywords, encoder=setting, top=top)
-    step = ShardStep("keywords", f"{setting} {top}", KEYED, do, "encoder")
+    step = ShardStep(name="keywords", settings=f"{setting} {top}", schema=KEYED, do=do, uses="encoder")
     try:
         made = spread(get_encoder_executor(job), step, table.select(NEEDED), "session_id")
     except EncoderFailed as gone:

@@ -126,7 +126,7 @@ def _split_long_word(text: str, limit: int) -> Iterator[tuple[str, int]]:
 
 
 def _build_passage_rows(copied: pa.Table, numbers: list[int], texts: list[str], step_key: str) -> pa.Table:
-    """Return rows of the `passages` table."""
+    """Return rows of the `passages` table. Columns that are neither copied nor given are null."""
     ids = [
         compute_content_id(mid, str(part)) for mid, part in zip(copied["message_id"].to_pylist(), numbers, strict=True)
     ]
@@ -136,12 +136,12 @@ def _build_passage_rows(copied: pa.Table, numbers: list[int], texts: list[str], 
         "text": pa.array(texts, pa.string()),
         "step_key": pa.array([step_key] * len(texts), pa.string()),
     }
-    columns = [
-        made[field.name]
-        if field.name in made
-        else copied[field.name].cast(field.type)
-        if field.name in copied.schema.names
-        else pa.nulls(len(texts), field.type)
-        for field in PASSAGES.schema
-    ]
+    columns = []
+    for field in PASSAGES.schema:
+        if field.name in made:
+            columns.append(made[field.name])
+        elif field.name in copied.schema.names:
+            columns.append(copied[field.name].cast(field.type))
+        else:
+            columns.append(pa.nulls(len(texts), field.type))
     return pa.Table.from_arrays(columns, schema=PASSAGES.schema)

@@ -46,5 +46,6 @@ def write_passages(job: Job) -> StepReport:
 
 
 def _delete_passages(job: Job, message_ids: set[str]) -> None:
+    """Delete the passages of messages."""
     old = job.store.read_ids(PASSAGES, sorted(message_ids), ["passage_id"], by="message_id")
     job.store.delete_ids(PASSAGES, old.column("passage_id").to_pylist())

@@ -174,4 +174,5 @@ def _check_summaries(summaries: Sequence[Coherence]) -> Iterator[str]:
 
 
 def _show_texts(texts: Iterable[str]) -> str:
+    """Return the first texts as examples for a reason."""
     return "; ".join(" ".join(text.split())[:100] for text in islice(texts, BOUNDS.examples))

@@ -46,10 +46,12 @@ def write_graph(snapshot: Snapshot, to: Path, confidences: Mapping[str, float]) 
 
 
 def _read_rows(snapshot: Snapshot, table: Table, columns: list[str]) -> list[dict[str, Any]]:
+    """Return rows of a released table, sorted by its key."""
     return snapshot.read(table, columns).sort_by(table.key).to_pylist()  # type: ignore[no-any-return]
 
 
 def _add_values(into: Element, owner: str, columns: dict[str, str], row: dict[str, Any]) -> None:
+    """Add a data element to a node or an edge for each column that is not null."""
     for name in columns:
         value = row[name]
         if value is not None:

@@ -50,6 +50,7 @@ def build_learnings(claims: pa.Table, messages: pa.Table, confidences: Mapping[s
 
 
 def _build_learning(row: Mapping[str, Any], confidence: float, cited: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the record of one claim."""
     workspace = row["workspace"]
     folder = f"{workspace.rstrip('/')}/" if workspace else ""
     return {

@@ -193,5 +193,6 @@ def collect_session_summaries(view: View, places: Collection[str] = (), own: Col
 
 
 def _make_line(view: View, scope: str, text: str, source: LineSource, own: Collection[str]) -> Line:
+    """Return a text as a line, with notes of what changed since."""
     marked = mark_changes(view.chains, text, scope, own_sessions=own)
     return Line(" ".join(marked.split()), source, own_words=(" ".join(text.split()),) if marked != text else ())

@@ -164,7 +164,7 @@ def _make_line(claim: StandingClaim, title: str) -> PageLine:
     who = f"{speaker}: " if speaker not in (None, title) else ""
     rule = f"{claim.standing}, " if claim.standing else ""
     text = f"{make_harmless(who + claim.text)} ({day}{rule}{claim.id[:SHORT_ID]})"
-    return PageLine(claim.category, text, claim.id, claim.text)
+    return PageLine(category=claim.category, text=text, claim=claim.id, own_words=claim.text)
 
 
 def make_harmless(text: str) -> str:

@@ -98,7 +98,8 @@ def _make_claim_line(claim: StandingClaim, row: Row) -> PageLine:
     rule = f" ({claim.standing})" if claim.standing else ""
     text = f"{claim.text}{'' if is_left_out else f' — {detail}'}{named}{rule}"
     session = claim.source.short or claim.source.session or ""
-    return PageLine(claim.category, _cite(text, session, row["message_ids"][0]), claim.id, claim.text)
+    cited = _cite(text, session, row["message_ids"][0])
+    return PageLine(category=claim.category, text=cited, claim=claim.id, own_words=claim.text)
 
 
 def _cite(text: str, session: str, message: str) -> str:
