@@ -75,6 +75,7 @@ def publish_release(job: Job, gated: bool = True) -> StepReport:
         report.notes += describe_end_of_roll_back(before, release)
         report.counts["tables indexed or compacted"] = len(touched)
         _count_release(job, release, report)
+        report.counts["bytes freed"] = drop_old_versions(job.store, job.settings.storage)
     return report
 
 
@@ -93,13 +94,12 @@ def _check_indexes(job: Job, draft: Release, report: StepReport, is_gated: bool)
 
 
 def _count_release(job: Job, release: Release, report: StepReport) -> None:
-    """Count the release's rows and bytes, and the bytes that are freed by dropping old versions."""
+    """Count the release's rows, those that are not indexed, and the bytes a row."""
     report.rows_out = sum(release.counts.values())
     report.counts["rows not indexed"] = sum(count_unindexed(job.store.open_dataset(table)) for table in RELEASED)
     paths = list_pinned_files(job.store.dir, release.versions)
     size = sum((job.store.dir / path).stat().st_size for path in paths)
     report.counts["bytes a row"] = size // max(1, report.rows_out)
-    report.counts["bytes freed"] = drop_old_versions(job.store, job.settings.storage)
 
 
 def _measure_indexes(job: Job, draft: Release) -> dict[str, float]:
