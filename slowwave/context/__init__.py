@@ -1,1 +1,1 @@
-"""Blocks of context and briefings: sentences chosen, packed and rendered within a budget."""
+"""Choose sentences, pack them within a budget, and render them as blocks of context and briefings."""

@@ -1,20 +1,20 @@
-"""Active memory: which turns of a long conversation stay in mind, and which of them a question calls up.
+"""Active memory: select which turns of a long conversation to keep, and which of them a question recalls.
 
-A turn leaves a trace. Its *strength* is what it is worth: how much it says, how new it was, what it does to long-term
-memory; it falls by half every so many turns, rises with each use, and is set by who says that it matters. Its
-*activation* by a question is a weighted sum of its likeness to the question, by meaning
-and by the question's rare words, of its likeness to the last exchanges, its strength, and how recent it is; a part of
-it spreads to the turns beside it, since what is asked and what answers stand next to each other. Beyond capacity the
-weakest traces go.
+Each turn leaves a trace with a *strength*: a weighted mean of its length, its novelty and its effect on long-term
+memory. The strength halves after a number of turns, rises with each use, and can be set. The *activation* of a trace by
+a question is a weighted sum of its likeness to the question by meaning and by rare words, its likeness to the last
+exchanges, its strength, and its recency. A part of the activation spreads to adjacent turns, since a question and its
+answer are adjacent. Beyond capacity, the weakest traces are removed.
 
 Decay and spreading activation after Anderson & Schooler (Reflections of the environment in memory, Psychological
-Science 2, 1991). The weights are settings; no search found better ones than the defaults (decision 013).
+Science 2, 1991). The weights are settings. A search found none better than the defaults (decision 013).
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.schemas.settings import ActiveSettings
@@ -23,64 +23,71 @@ from slowwave.text.words import compute_smooth_idf, extract_content_words
 
 @dataclass(slots=True, eq=False)
 class Trace:
-    """A turn that is in mind."""
+    """The trace of one turn."""
 
     number: int
-    """0, 1, … in the conversation."""
+    """Index of the turn in the conversation, from 0."""
     words: frozenset[str]
     vector: Vectors
     strength: float
-    """0 to 1, when it was last set."""
+    """0 to 1, at the time it was last set."""
     set_at: int
-    """Turns heard when it was."""
+    """Number of turns in the conversation at that time."""
 
 
 class ActiveMemory:
-    """The traces of one conversation, each with its vector: a turn is encoded once."""
+    """The traces of one conversation. Each turn is encoded once."""
 
     def __init__(self, encoder: Encoder | None, settings: ActiveSettings | None = None) -> None:
         self.encoder, self.settings = encoder, settings or ActiveSettings()
         self.traces: list[Trace] = []
         """In order of the turns."""
         self.heard = 0
-        """Turns so far, pruned ones too."""
+        """Number of turns so far, including pruned ones."""
 
     def add_turn(self, speaker: str, text: str, effect: float = 0.0) -> Trace:
-        """Return the trace of one more turn; beyond capacity the weakest go.
+        """Add a turn and return its trace. Beyond capacity, the weakest traces are removed.
 
         Args:
             speaker: who says it.
             text: the words.
-            effect: what it does to long-term memory, 0 to 1: the share of its claims that are new or change one, as far
-                as it can be told (`effect.estimate_effect`).
+            effect: its effect on long-term memory, 0 to 1: an estimate of the share of its claims that are new or
+                change another (`effect.estimate_effect`).
         """
-        vector, words = self._encode(format_turn(speaker, text)), frozenset(extract_content_words(text))
-        # its strength: the weighted mean of how much it says, how unlike the turns in mind it is, and its effect
+        vector = self._encode(format_turn(speaker, text))
+        words = frozenset(extract_content_words(text))
+        strength = self._compute_initial_strength(vector, words, effect)
+        trace = Trace(number=self.heard, words=words, vector=vector, strength=strength, set_at=self.heard)
+        self.traces.append(trace)
+        self.heard += 1
+        if len(self.traces) > self.settings.capacity:
+            self._prune()
+        return trace
+
+    def _compute_initial_strength(self, vector: Vectors, words: frozenset[str], effect: float) -> float:
+        """Return the weighted mean of a turn's length, its novelty (unlikeness to the other traces) and its effect."""
         weights = self.settings
         says = min(1.0, len(words) / weights.says_full)
         nearest = float((self._stack_vectors() @ vector).max()) if self.traces and self.encoder else 0.0
         novelty = min(1.0, max(0.0, 1.0 - nearest))
         weighted = weights.says * says + weights.novelty * novelty + weights.effect * effect
-        strength = weighted / (weights.says + weights.novelty + weights.effect)
-        trace = Trace(self.heard, words, vector, strength, self.heard)
-        self.traces.append(trace)
-        self.heard += 1
-        # beyond capacity the weakest go, the older of equals first; of the latest turns none, while there are others
-        if len(self.traces) > weights.capacity:
-            count = weights.capacity - int(weights.capacity * weights.pruned)
-            latest = self.heard - self.settings.recent
-            strongest = sorted(
-                self.traces, key=lambda trace: (trace.number >= latest, self.compute_strength(trace), trace.number)
-            )
-            self.traces = sorted(strongest[-count:], key=lambda trace: trace.number)
-        return trace
+        return weighted / (weights.says + weights.novelty + weights.effect)
+
+    def _prune(self) -> None:
+        """Remove the weakest traces, the older of equals first. The latest turns go last."""
+        count = self.settings.capacity - int(self.settings.capacity * self.settings.pruned)
+        latest = self.heard - self.settings.recent
+        strongest = sorted(
+            self.traces, key=lambda trace: (trace.number >= latest, self.compute_strength(trace), trace.number)
+        )
+        self.traces = sorted(strongest[-count:], key=lambda trace: trace.number)
 
     def compute_strength(self, trace: Trace) -> float:
-        """Return a trace's strength now, 0 to 1: what it was, faded since."""
+        """Return a trace's strength now, 0 to 1, after its decay."""
         return float(trace.strength * 0.5 ** ((self.heard - trace.set_at) / self.settings.strength_half_life))
 
     def set_strength(self, number: int, strength: float) -> bool:
-        """Set a turn's strength; False where it is not in mind.
+        """Set a turn's strength. Return False if the turn has no trace.
 
         Raises:
             ValueError: strength is not between 0 and 1.
@@ -93,43 +100,52 @@ class ActiveMemory:
         return False
 
     def note_used(self, numbers: Iterable[int]) -> None:
-        """Raise the strength of turns that were called up for an answer, by a share of the way to 1."""
+        """Raise the strength of turns that were used for an answer, by a share of the distance to 1."""
         used = frozenset(numbers)
         for trace in (trace for trace in self.traces if trace.number in used):
             strength = self.compute_strength(trace)
             trace.strength, trace.set_at = strength + self.settings.used * (1.0 - strength), self.heard
 
     def _stack_vectors(self) -> Vectors:
+        """Return the vectors of all traces, a row each."""
         return np.stack([trace.vector for trace in self.traces])
 
     def compute_activations(self, query: str) -> list[float]:
-        """Return the activation of each trace by the query, in their order."""
+        """Return the activation of each trace by the query, in the order of the traces."""
         if not self.traces:
             return []
-        weights, vectors = self.settings, self._stack_vectors()
-        # the share of the query's words that each trace holds, a rare one weighing more
-        rarity = dict[str, float]()
-        for word in set(extract_content_words(query)):
-            if holding := sum(word in trace.words for trace in self.traces):
-                rarity[word] = compute_smooth_idf(holding, len(self.traces))
-        shared = np.array([sum(rarity[word] for word in trace.words & rarity.keys()) for trace in self.traces])
+        weights = self.settings
+        vectors = self._stack_vectors()
         latest = vectors[-weights.exchange_turns :].mean(axis=0)
         numbers = np.array([trace.number for trace in self.traces])
-        # what a trace has of its own
         own = weights.likeness * (vectors @ self._encode(query))
-        own = own + weights.words * shared / (sum(rarity.values()) or 1.0)
+        shared, most = self._weigh_shared_words(query)
+        own = own + weights.words * shared / most
         own += weights.exchange * (vectors @ (latest / (np.linalg.norm(latest) or 1.0)))
         own += weights.strength * np.array([self.compute_strength(trace) for trace in self.traces])
         own += weights.recency * 0.5 ** ((self.heard - 1 - numbers) / weights.half_life)
-        # and its part of the turns beside it; between others some were pruned
-        spread, beside = own.copy(), np.diff(numbers) == 1
-        spread[1:] += weights.neighbours * own[:-1] * beside
-        spread[:-1] += weights.neighbours * own[1:] * beside
+        # A part of it spreads to the adjacent turns. Turns are not adjacent if one between them was removed.
+        spread = own.copy()
+        adjacent = np.diff(numbers) == 1
+        spread[1:] += weights.neighbours * own[:-1] * adjacent
+        spread[:-1] += weights.neighbours * own[1:] * adjacent
         return [float(value) for value in spread]
 
+    def _weigh_shared_words(self, query: str) -> tuple[NDArray[np.float64], float]:
+        """Return the weight of the query's words in each trace, and of all of them. Rare words weigh more."""
+        rarity = dict[str, float]()
+        for word in set(extract_content_words(query)):
+            holding = sum(word in trace.words for trace in self.traces)
+            if holding:
+                rarity[word] = compute_smooth_idf(holding, len(self.traces))
+        shared = np.array([sum(rarity[word] for word in trace.words & rarity.keys()) for trace in self.traces])
+        return shared, sum(rarity.values()) or 1.0
+
     def rank_older(self, query: str, older: int) -> list[tuple[Trace, float]]:
-        """Return the traces of the first `older` turns that the query calls up, with their activation, the most
-        activated first: at most so many, and none less activated, than the settings say.
+        """Return the traces of the first `older` turns that the query activates, with their activation, the highest
+        first.
+
+        The settings limit their number and the least activation.
         """
         activations = self.compute_activations(query)
         called = [
@@ -140,12 +156,12 @@ class ActiveMemory:
         return sorted(called, key=lambda pair: (-pair[1], -pair[0].number))[: self.settings.older]
 
     def _encode(self, text: str) -> Vectors:
-        """Return a text's vector; an empty one where there is no encoder: words and time tell alone."""
+        """Return a text's vector. Without an encoder it is empty, and only words and time count."""
         if self.encoder is None:
             return np.zeros(0, dtype=np.float32)
         return np.asarray(self.encoder.encode([text])[0], dtype=np.float32)
 
 
 def format_turn(speaker: str, text: str) -> str:
-    """Return a turn as it stands in a prompt, and is encoded."""
+    """Return a turn as a prompt shows it. The same text is encoded."""
     return f"{speaker}: {text}"

@@ -1,12 +1,13 @@
-"""The block of context for a model: web results, memories and the current conversation, within a budget of tokens.
+"""Build the block of context for a model: web results, memories and the current conversation, within a budget of
+tokens.
 
     block = Memory.open().context("why does the import fail?", budget=500)
     block.text, block.tokens, block.parts
 
-The order is web, memories, conversation. Web results and turns that are more relevant stand nearer to the end, where
-the query comes; memories are recall's best messages, whole, the best first (`direct.py`). Each part has its share of
-the budget; what one doesn't use goes to the others. What does not fit whole is cut between sentences (`packing.py`),
-with an ellipsis where something is left out; turns without room are summed up.
+The order is web, memories, conversation. The most relevant web results and turns are nearest to the end, where the
+query follows. Memories are recall's best messages, whole, the best first (`direct.py`). Each part has a share of the
+budget, and the others use what it leaves. What does not fit is cut between sentences (`packing.py`), with an ellipsis
+in place of the rest. Turns that do not fit are summarised.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,11 +21,11 @@ from slowwave.context.active import format_turn
 from slowwave.context.conversation import TITLE, Turns
 from slowwave.context.direct import (
     DIRECT_WORDS,
+    make_hit_line,
     put_narration_last,
     rank_claims,
     rank_messages,
     rank_topics,
-    tell_hit,
     weigh_by_session,
 )
 from slowwave.context.packing import (
@@ -36,7 +37,7 @@ from slowwave.context.packing import (
     select_outline,
 )
 from slowwave.context.rendering import FORMATS, Format, Line, LineSource, Measure, Name, Part
-from slowwave.context.running import Said, find_own_sessions, fold_letters, fold_turns
+from slowwave.context.running import ComparedTurn, find_own_sessions, fold_letters, fold_turns
 from slowwave.context.tokens import Tokenizer, cache_counts, replace_surrogates, resolve_tokenizer
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.recall.hits import Cost, Hit, Hits
@@ -51,7 +52,7 @@ from slowwave.schemas.vocabulary import Role, Status
 from slowwave.text.words import is_follow_up
 
 Packer = Callable[[int], Sequence[Line]]
-"""Returns the lines of a part that fit a number of tokens."""
+"""A function that returns the lines of a part that fit a number of tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,30 +61,30 @@ class Context:
 
     text: str
     tokens: int
-    """Of `text`, by the tokenizer asked for; never over the budget."""
+    """Tokens of `text` by the requested tokenizer. Never over the budget."""
     parts: tuple[Part, ...]
-    """Its parts, with full sources."""
+    """The parts, with full sources."""
     reason: str | None = None
-    """Why it holds no memories; None where it does."""
+    """Why the block has no memories, or None if it has."""
     relevance: float | None = None
-    """Of what is nearest to the query in memory, 0 to 1, as `Hits.relevance`; None where that is not known."""
+    """Relevance of the best memory, 0 to 1, as `Hits.relevance`. None if it is unknown."""
     confident: bool | None = None
-    """Whether the memories are surely about the query, as `Hits.confident`; None where nothing was asked."""
+    """Whether the memories are certainly about the query, as `Hits.confident`. None without a query."""
     notes: tuple[str, ...] = field(default=(), compare=False)
-    """What could not be used, and what was done instead. It makes no other block of this one."""
+    """Warnings: what could not be used, and what was done instead. They do not count when blocks are compared."""
     cost: Cost | None = field(default=None, compare=False)
     """The cost of the block."""
 
 
 Turn = Mapping[str, object] | tuple[str, str] | str
-"""A turn of the conversation: role and content (or text), or words alone.
+"""A turn of the conversation: role and content (or text), or a text alone.
 
-Content is a text, a list of parts of which those with a text count (OpenAI's and Anthropic's), or None: a call of a
-tool, which says nothing.
+Content is a text, a list of parts (as OpenAI and Anthropic have it) of which those with a text count, or None, as in a
+call of a tool.
 """
 
 CLAIMS = 5
-"""Claims that a model made, of which those that answer a plain question come first."""
+"""Most of a model's claims before the messages."""
 
 
 class OpenMemory(Protocol):
@@ -114,6 +115,18 @@ class OpenMemory(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class _SearchOptions:
+    """The options of every search for one block."""
+
+    turns: Sequence[tuple[str, str]]
+    """The running conversation."""
+    automatic: bool
+    """Whether no user asked."""
+    own_sessions: Iterable[str] | str
+    filters: MessageFilters
+
+
 def build_context(
     memory: OpenMemory,
     query: str,
@@ -132,39 +145,32 @@ def build_context(
     settings = memory.settings.context
     room = settings.budget if budget is None else budget
     count = resolve_tokenizer(tokenizer, settings.tokenizer)
-    # what the memory knows of it; a follow-up that finds nothing sure is asked together with what it follows
     turns = [parse_turn(turn) for turn in conversation]
     read_cost = memory._vectors.start_clock("automatic" if automatic else "context", room)
     with memory._notes.collect_answer_notes():
-        own = read_once(own_sessions)
-        ask_once = partial(_ask_others, memory, turns=turns, automatic=automatic, own=own, filters=filters)
-
-        def ask(text: str) -> tuple[list[Line], Hits]:
-            return memory._live.retry_superseded(partial(ask_once, text))
-
-        memories, hits = ask(query)
-        before = next((text for role, text in reversed(turns) if role != Role.ASSISTANT and text.strip()), None)
-        if not hits.confident and before is not None and is_follow_up(query):
-            wider = ask(f"{before}\n{query}"[-MAX_CHARS:])
-            memories, hits = wider if wider[1].relevance > hits.relevance else (memories, hits)
-        # the encoder by whose vectors the turns are called up
-        view, query = memory._live.view, replace_surrogates(query)
-        spoken = [query, *(format_turn(*turn) for turn in turns)] if turns and view is not None else []
-        encoder = memory._vectors.prepare_encoder(view.release.encoder, spoken) if spoken and view is not None else None
+        options = _SearchOptions(turns, automatic, own_sessions=read_once(own_sessions), filters=filters)
+        memories, hits = _search_memories(memory, query, options)
+        query = replace_surrogates(query)
+        encoder = _load_turn_encoder(memory, query, turns)
         notes = memory._notes.answer_notes
-    # the block, which says so if its memories may be about something else
     unsure = hits.caveat is not None
     block = assemble_context(
-        *(query, memories, room, count, settings, web, turns, format),
+        query,
+        memories,
+        budget=room,
+        count=count,
+        settings=settings,
+        web=web,
+        conversation=turns,
+        format=format,
         encoder=encoder,
         unsure=unsure,
         pyramid=memory.settings.pyramid,
     )
     has_memories = any(part.name == "memories" for part in block.parts)
-    why = hits.reason or ("what was found does not fit the budget" if memories else "nothing found bears on it")
     return replace(
         block,
-        reason=None if has_memories else why,
+        reason=None if has_memories else _explain_no_memories(memories, hits),
         relevance=hits.relevance,
         confident=has_memories and not unsure,
         notes=notes,
@@ -172,63 +178,97 @@ def build_context(
     )
 
 
-def _ask_others(
-    memory: OpenMemory,
-    query: str,
-    turns: Sequence[tuple[str, str]],
-    automatic: bool,
-    own: Iterable[str] | str,
-    filters: MessageFilters,
-) -> tuple[list[Line], Hits]:
-    """Return the memories for a query, and the hits they rest on, from other sessions than the running conversation."""
-    own_ids, said = parse_sessions(own), fold_turns(turns)
-    spoken = [*said, *fold_turns([("", query)])]  # the store may have read the question too
+def _explain_no_memories(memories: Sequence[Line], hits: Hits) -> str:
+    """Return why a block holds no memories."""
+    if hits.reason:
+        return hits.reason
+    return "what was found does not fit the budget" if memories else "nothing found bears on it"
+
+
+def _search_memories(memory: OpenMemory, query: str, options: _SearchOptions) -> tuple[list[Line], Hits]:
+    """Return the memories for a query, and the hits that they come from.
+
+    If a follow-up finds nothing relevant, it is searched again together with the person's turn before it, and the more
+    relevant answer is returned.
+    """
+
+    def search(text: str) -> tuple[list[Line], Hits]:
+        return memory._live.retry_superseded(partial(_search_other_sessions, memory, text, options))
+
+    memories, hits = search(query)
+    said = (text for role, text in reversed(options.turns) if role != Role.ASSISTANT and text.strip())
+    before = next(said, None)
+    if hits.confident or before is None or not is_follow_up(query):
+        return memories, hits
+    wider_memories, wider_hits = search(f"{before}\n{query}"[-MAX_CHARS:])
+    if wider_hits.relevance > hits.relevance:
+        return wider_memories, wider_hits
+    return memories, hits
+
+
+def _load_turn_encoder(memory: OpenMemory, query: str, turns: Sequence[tuple[str, str]]) -> Encoder | None:
+    """Return an encoder for the query and the turns, or None without turns, a release or vectors."""
+    view = memory._live.view
+    if not turns or view is None:
+        return None
+    return memory._vectors.prepare_encoder(view.release.encoder, [query, *(format_turn(*turn) for turn in turns)])
+
+
+def _search_other_sessions(memory: OpenMemory, query: str, options: _SearchOptions) -> tuple[list[Line], Hits]:
+    """Return the memories for a query and their hits, from sessions other than the running conversation.
+
+    Sessions among the hits that turn out to be the running conversation are left out, and the search is repeated.
+    """
+    own_ids = parse_sessions(options.own_sessions)
+    turns = fold_turns(options.turns)
+    with_query = [*turns, *fold_turns([("", query)])]  # the store may have read the question too
     while True:
-        lines, hits = _collect_memories(memory, query, automatic, own_ids, (), filters)
-        found = {source.session for hit in hits for source in hit.sources} if said else set[str]()
-        more = find_own_sessions(memory._live.view, memory.root / memory.space, spoken, found) if found else []
-        if not set(more) - set(own_ids):
-            repeated = len(_leave_out_turns(hits, said)) < len(hits)
-            return _collect_memories(memory, query, automatic, own_ids, said, filters) if repeated else (lines, hits)
-        own_ids = (*own_ids, *more)
+        lines, hits = _collect_memories(memory, query, options, own_ids=own_ids, left_out=())
+        found = {source.session for hit in hits for source in hit.sources} if turns else set[str]()
+        more = find_own_sessions(memory._live.view, memory.root / memory.space, with_query, found) if found else []
+        if set(more) - set(own_ids):
+            own_ids = (*own_ids, *more)
+        elif len(_leave_out_turns(hits, turns)) < len(hits):
+            return _collect_memories(memory, query, options, own_ids=own_ids, left_out=turns)
+        else:
+            return lines, hits
 
 
 def _collect_memories(
     memory: OpenMemory,
     query: str,
-    automatic: bool,
-    own: tuple[str, ...],
-    turns: Sequence[Said],
-    filters: MessageFilters,
+    options: _SearchOptions,
+    *,
+    own_ids: tuple[str, ...],
+    left_out: Sequence[ComparedTurn],
 ) -> tuple[list[Line], Hits]:
-    """Return the memories for a query, and the hits they rest on.
+    """Return the memories for a query, and the hits that they come from.
 
     Args:
-        memory: whose they are.
-        query: what is asked.
-        automatic: whether nobody asked.
-        own: sessions that are left out.
-        turns: of the conversation that is running: a message that is word for word one of them is left out.
-        filters: as `recall` has them.
+        memory: the memory.
+        query: the question.
+        options: of the search.
+        own_ids: sessions that are left out.
+        left_out: turns of the running conversation. A message that equals one of them is left out.
     """
-    # what recall finds; before the first release that is all
     settings = memory.settings.context
+    filters = options.filters
     filters["files"] = read_once(filters.get("files"))
-    recall = partial(memory.recall, query, automatic=automatic, own_sessions=own, **filters)
-    hits = _leave_out_turns(recall(settings.hits, ("message",)), turns)
-    if memory._live.view is None:
-        return _tell_hits(hits), hits
-    plain_query = build_query(query, settings.hits, ("message",), own_sessions=own, **filters)
+    recall = partial(memory.recall, query, automatic=options.automatic, own_sessions=own_ids, **filters)
+    hits = _leave_out_turns(recall(settings.hits, ("message",)), left_out)
+    if memory._live.view is None:  # there is no release yet
+        return _make_hit_lines(hits), hits
+    plain_query = build_query(query, settings.hits, ("message",), own_sessions=own_ids, **filters)
     view = memory.get_view()
-    if automatic:
+    if options.automatic:
         hits = put_narration_last(view, hits)
     plain_query = place_query(view, plain_query)
     messages = rank_messages(view, plain_query, hits)
-    # a report's messages by their sessions too
+    # the messages of a long report are ranked by their sessions too
     if messages and len(set(plain_query.content_words)) > DIRECT_WORDS:
         vectors = memory._vectors.encode_texts(view.release.encoder, [plain_query.text])
         messages = weigh_by_session(view, plain_query, vectors.get(plain_query.text), messages)
-    # a model's claims before them
+    # a model's claims and topics come before the messages
     if not messages or not view.has_model_claims:
         return messages, hits
     claims = recall(CLAIMS, ("observation",))
@@ -236,20 +276,21 @@ def _collect_memories(
     return [*rank_claims(view, claims), *topics, *messages], hits
 
 
-def _leave_out_turns(hits: Hits, turns: Sequence[Said]) -> Hits:
-    """Return an answer without the messages that are word for word a turn of the running conversation."""
+def _leave_out_turns(hits: Hits, turns: Sequence[ComparedTurn]) -> Hits:
+    """Return the hits without messages that equal a turn of the running conversation."""
     said = {text for _, text in turns}
     kept = [hit for hit in hits if fold_letters(hit.text) not in said] if said else hits
     if len(kept) == len(hits):
         return hits
     best = max((hit.relevance or 0.0 for hit in kept), default=0.0)
-    return Hits(kept, None if kept else "what was found stands in the conversation", best, hits.notes)
+    reason = None if kept else "what was found stands in the conversation"
+    return Hits(kept, reason=reason, relevance=best, notes=hits.notes)
 
 
-def _tell_hits(hits: Sequence[Hit]) -> list[Line]:
-    """Return hits that hold, or are not yet distilled, as they are."""
+def _make_hit_lines(hits: Sequence[Hit]) -> list[Line]:
+    """Return the lines of hits that are active or not yet distilled."""
     standing = [hit for hit in hits if hit.status in (Status.ACTIVE, Status.NOT_DISTILLED) and hit.sources]
-    return [tell_hit(hit, 1 / (1 + rank)) for rank, hit in enumerate(standing)]
+    return [make_hit_line(hit, 1 / (1 + rank)) for rank, hit in enumerate(standing)]
 
 
 def assemble_context(
@@ -269,25 +310,29 @@ def assemble_context(
     """Return the block, at most `budget` tokens by `count`.
 
     Args:
-        memories: messages that may answer, the likeliest first.
+        query: the question.
+        memories: lines that may answer, the likeliest first.
+        budget: tokens.
+        count: returns the tokens of a text.
+        settings: shares of the parts, and of the conversation's turns.
         web: results, each with `url`, `title` and `text`, as attributes or keys; the best one first.
         conversation: turns, the latest last.
-        encoder: by whose vectors the turns are called up; None: by their words alone.
-        unsure: whether the memories may be about something else, which the block then says.
-        pyramid: sizes of the summaries of turns that find no room; by default as settings have them.
+        format: of the block.
+        encoder: encodes turns and query. Without one, turns are recalled by their words alone.
+        unsure: whether the memories may be about something else; the block then says so.
+        pyramid: sizes of the summaries of turns that do not fit; by default as in the settings.
 
     Raises:
-        UsageError: a budget that is none, an unknown format, a turn or result without text.
+        UsageError: the budget or the format is invalid, or a turn or result has no text.
     """
     check_block(budget, format)
     measure = Measure(cache_counts(count), format, unsure)
-    # what fills each part
     packers = dict[Name, Packer]()
     if results := make_web_lines(web):
-        packers["web"] = lambda room: pack_lines(results, query, room - TITLE, measure)[::-1]  # the best last
+        packers["web"] = lambda room: pack_lines(results, query, room - TITLE, measure)[::-1]  # the best is last
     if memories:
         packers["memories"] = lambda room: _pack_messages(memories, query, room, measure)
-    # a conversation's turns, the latest before older ones that the query calls up
+    # the latest turns rank before the older ones that the query recalls
     if parsed := [parse_turn(turn) for turn in conversation]:
         turns = Turns(settings, pyramid or PyramidSettings(), measure, encoder)
         for role, text in parsed:
@@ -299,10 +344,10 @@ def assemble_context(
 
 
 def check_block(budget: int, format: str) -> None:
-    """Refuse what no block can have.
+    """Check the budget and the format of a block.
 
     Raises:
-        UsageError: a budget that is no whole number of 0 or more, or an unknown format.
+        UsageError: the budget is not a whole number of 0 or more, or the format is unknown.
     """
     if not isinstance(budget, Integral) or isinstance(budget, bool) or budget < 0:
         raise UsageError(f"budget is {budget!r}; it is the number of tokens the block may have")
@@ -311,15 +356,15 @@ def check_block(budget: int, format: str) -> None:
 
 
 def _fill_block(packers: Mapping[Name, Packer], budget: int, measure: Measure) -> Context:
-    """Return the parts within their shares, then each, memories first, as large as what the others left lets it be."""
-    shares: dict[Name, float] = {"web": 0.2, "memories": 0.5, "conversation": 0.3}  # what one leaves goes to the others
+    """Return the block: each part within its share, then each part, memories first, as large as the others allow."""
+    shares: dict[Name, float] = {"web": 0.2, "memories": 0.5, "conversation": 0.3}  # the others use what a part leaves
     whole = sum(shares[name] for name in packers) or 1.0
     lines = {name: [*pack(int(budget * shares[name] / whole))] for name, pack in packers.items()}
     for name in sorted(packers, key=lambda name: name != "memories") if len(packers) > 1 else ():
         taken = measure.count_parts([Part(other, tuple(shown)) for other, shown in lines.items() if other != name])
         larger = [*packers[name](budget - taken)]
         lines[name] = max((lines[name], larger), key=lambda shown: sum(len(line.text) for line in shown))
-    # where the whole has more tokens than its lines had, the least relevant go
+    # If the block has more tokens than the sum of its lines, the least relevant lines are removed.
     while measure.count_parts(parts := [Part(name, tuple(shown)) for name, shown in lines.items() if shown]) > budget:
         least_relevant = min((line for part in parts for line in part.lines), key=lambda line: line.relevance)
         lines = {name: [line for line in shown if line is not least_relevant] for name, shown in lines.items()}
@@ -327,7 +372,9 @@ def _fill_block(packers: Mapping[Name, Packer], budget: int, measure: Measure) -
 
 
 def _pack_messages(lines: Sequence[Line], query: str, room: int, measure: Measure) -> Sequence[Line]:
-    """Return the likeliest messages whole; if the evidence is spread, a little of many sessions in order of time."""
+    """Return the likeliest messages, whole. If the evidence is spread, add short lines of many sessions, in order of
+    time.
+    """
     outline_room = allot_outline(lines, room)
     whole = pack_lines(lines, query, room - TITLE - outline_room, measure)
     if not outline_room:
@@ -337,7 +384,7 @@ def _pack_messages(lines: Sequence[Line], query: str, room: int, measure: Measur
 
 
 def make_web_lines(web: Iterable[object]) -> list[Line]:
-    """Return a line for each result, in their order."""
+    """Return a line for each result, in the same order."""
     lines = []
     for n, result in enumerate(web):
         read = result.get if isinstance(result, Mapping) else partial(getattr, result)
@@ -351,10 +398,10 @@ def make_web_lines(web: Iterable[object]) -> list[Line]:
 
 
 def parse_turn(turn: Turn) -> tuple[str, str]:
-    """Return role and text.
+    """Return a turn's role and text.
 
     Raises:
-        UsageError: it is no turn.
+        UsageError: the value is not a turn.
     """
     if isinstance(turn, str):
         return "", replace_surrogates(turn)
@@ -368,7 +415,7 @@ def parse_turn(turn: Turn) -> tuple[str, str]:
 
 
 def _extract_content_text(content: object, turn: object) -> str:
-    """Return the text of a turn's content: whole, or its parts that have one, a paragraph each."""
+    """Return the text of a turn's content: the whole text, or a paragraph for each part that has a text."""
     if content is None or isinstance(content, str):
         return replace_surrogates(content or "")
     if not isinstance(content, Sequence) or isinstance(content, bytes):

@@ -1,10 +1,10 @@
-"""A conversation while it runs: its latest turns, the older ones that a question calls up, and summaries of the rest.
+"""The running conversation: its latest turns, older turns that a question recalls, and summaries of the others.
 
-The latest go as they are. Of the older ones the most activated by the question are shown (`active.py`), in the order
-they were said, until the budget is full. Of what does not fit the summaries tell, as far as their share and what is
-left over reach: the master, then the higher levels before the lower ones, each with the turns that it covers. They are
-the pyramid's own, turn by turn: the night that reads the transcript makes the same of the same turns, where neither has
-a model.
+The latest turns are shown in full. Of the older ones, those that the question activates most (`active.py`) are shown in
+their order, until the budget is full. The turns that do not fit are summarised, within a share of the budget and the
+room that is left: first by the master summary, then by the higher levels, then by the lower ones, each with the turns
+that it covers. They are the pyramid's summaries, made turn by turn. Without a model, the run that reads the transcript
+makes the same summaries of the same turns.
 """
 
 from collections.abc import Collection, Iterable, Sequence, Set
@@ -21,11 +21,11 @@ from slowwave.text.pyramid import MASTER, Member, Pyramid, Shape, Writer, grow_b
 TEMPLATE_TOKENS = 12
 """Most tokens that a chat template adds to a turn."""
 TITLE = 2
-"""Tokens of a part's title, about."""
+"""Approximate tokens of a part's title."""
 
 
 def build_conversation_shape(settings: PyramidSettings) -> Shape:
-    """Return n_sum turns, then n_sum_sum summaries a group, max_sum_lvl tiers, and a master."""
+    """Return the pyramid's shape: n_sum turns, then n_sum_sum summaries a group, max_sum_lvl tiers, and a master."""
     return Shape(
         first=settings.n_sum,
         above=settings.n_sum_sum,
@@ -37,7 +37,7 @@ def build_conversation_shape(settings: PyramidSettings) -> Shape:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A summary, and the turns that it covers, from 1."""
+    """A summary and the range of turns that it covers, counted from 1."""
 
     tier: int
     first: int
@@ -46,20 +46,20 @@ class Summary:
 
     @property
     def turns(self) -> str:
-        """The turns in words: turns 1 to 40."""
+        """The turns in words: "turns 1 to 40"."""
         return f"turns {self.first} to {self.last}"
 
     @property
     def line(self) -> Line:
-        """As it is shown: before all turns."""
+        """The summary as a line that comes before all turns."""
         return make_line(self.text, LineSource(message=self.turns, seq=-1))
 
 
 class RunningSummary:
-    """The pyramid over one conversation, extended as it goes on; its texts are written when they are asked for."""
+    """The pyramid of a conversation. It grows with the turns, and its texts are written when they are needed."""
 
     def __init__(self, settings: PyramidSettings, write: Writer | None = None) -> None:
-        """Begin with no turn; `write` gives each of the drafts a text, extractive by default."""
+        """Begin without turns. `write` gives each draft a text; by default the text is extractive."""
         self.shape = build_conversation_shape(settings)
         self.turns: list[Member] = []
         self.pyramid = Pyramid()
@@ -69,53 +69,61 @@ class RunningSummary:
         self._grown = 0
 
     def extend(self, turns: Sequence[tuple[str, str]]) -> None:
-        """Add turns: several at once give the same groups as one by one."""
+        """Add turns. Adding several at once gives the same groups as one by one."""
         self.turns += [
             Member(f"conversation-{number}", text, None, speaker=speaker)
             for number, (speaker, text) in enumerate(turns, len(self.turns))
         ]
 
     def grow(self) -> Pyramid:
-        """Return the groups of all turns, and the master over all that is sealed and all that is not."""
+        """Return the pyramid of all turns: its groups, and the master over sealed and unsealed ones."""
         if self._grown < len(self.turns):
             grow_many([grow_by_tier(self.pyramid, self.turns, self.shape, "session", "conversation")], self._write)
             self._grown = len(self.turns)
         return self.pyramid
 
     def list_summaries(self) -> list[Summary]:
-        """Return the master, then what stands for the sealed turns, the highest level first, each turn under exactly
-        one; nothing before the first turn.
+        """Return the master, then the summaries that no other covers, the highest level first.
+
+        Each turn of a sealed group is covered by the master and exactly one other. Without turns, the list is empty.
         """
-        pyramid, levels = self.grow(), list[Summary]()
+        pyramid = self.grow()
+        levels = list[Summary]()
         spans = {turn.id: (number, number) for number, turn in enumerate(self.turns, 1)}
         for tier in sorted(pyramid.tiers):
-            above, free = pyramid.collect_covered_ids(tier + 1), list[Summary]()
+            covered = pyramid.collect_covered_ids(tier + 1)
+            uncovered = list[Summary]()
             for group in pyramid.tiers[tier]:
                 key = group.compute_id("session", "conversation")
-                spans[key] = spans[group.members[0]][0], spans[group.members[-1]][1]
-                free += [Summary(tier, *spans[key], group.text)] if key not in above else []
-            levels = [*free, *levels]
-        return [Summary(MASTER, 1, len(self.turns), pyramid.master.text), *levels] if pyramid.master else []
+                first = spans[group.members[0]][0]
+                last = spans[group.members[-1]][1]
+                spans[key] = first, last
+                if key not in covered:
+                    uncovered.append(Summary(tier=tier, first=first, last=last, text=group.text))
+            levels = [*uncovered, *levels]
+        if not pyramid.master:
+            return []
+        return [Summary(tier=MASTER, first=1, last=len(self.turns), text=pyramid.master.text), *levels]
 
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """The turns of the conversation that go with a question: the latest, and older ones that it activates."""
+    """The parts of a conversation for a question: the latest turns, older ones that it activates, and summaries."""
 
     recent: tuple[Message, ...] = ()
-    """The latest turns, as they are."""
+    """The latest turns in full."""
     shown: tuple[Line, ...] = ()
-    """Older ones, in the order they were said, with their activation as relevance."""
+    """Older turns in their order. Their relevance is their activation."""
     left_out: tuple[Line, ...] = ()
-    """Older ones that found no room, the most activated first."""
+    """Older turns that did not fit, the most activated first."""
     recap: tuple[Line, ...] = ()
-    """Summaries of what does not stand in the prompt, each with the turns that it covers."""
+    """Summaries of turns that are not in the prompt."""
     text: str = ""
-    """Summaries and older turns as a part of a prompt."""
+    """Summaries and older turns as text for a prompt."""
 
 
 class Turns:
-    """All turns of one conversation, the latest last."""
+    """All turns of a conversation, the latest last."""
 
     def __init__(
         self,
@@ -125,22 +133,24 @@ class Turns:
         encoder: Encoder | None = None,
         write: Writer | None = None,
     ) -> None:
-        """Begin with no turn; `encoder` None calls up turns by their words alone, `write` as `RunningSummary`."""
+        """Begin without turns. Without `encoder`, turns are recalled by their words alone; `write` is as in
+        `RunningSummary`.
+        """
         self.settings, self.measure = settings, measure
         self.messages: list[tuple[str, str]] = []
         """Role and text of each."""
         self.active = ActiveMemory(encoder, settings.active)
         self.summary = RunningSummary(pyramid, write)
         self._least = pyramid.get_words(MASTER)
-        """Tokens of a summary, about: with less room none is made."""
+        """Approximate tokens of a summary. With less room, none is made."""
 
     def add(self, role: str, text: str, effect: float = 0.0) -> Trace:
-        """Add one more turn; `effect` as `ActiveMemory.add_turn` has it."""
+        """Add a turn. `effect` is as in `ActiveMemory.add_turn`."""
         self.messages.append((role, text))
         return self.active.add_turn(role, text, effect)
 
     def render_summary(self) -> str:
-        """Return the master summary of all that was said and those of each level below it, a line each."""
+        """Return the master summary of all turns and the summaries of each level below it, a line each."""
         self._summarise(len(self.messages))
         return "\n".join(
             f"{'So far' if summary.tier == MASTER else f'Level {summary.tier + 1}'}, {summary.turns}: {summary.text}"
@@ -148,11 +158,11 @@ class Turns:
         )
 
     def _summarise(self, turns: int) -> None:
-        """Have the summaries cover so many turns, at least."""
+        """Extend the summaries to at least so many turns."""
         self.summary.extend(self.messages[len(self.summary.turns) : turns])
 
     def list_latest(self, latest: int) -> list[Line]:
-        """Return the latest turns that say something, the last one first."""
+        """Return the latest turns that have a text, the last one first."""
         first = max(0, len(self.messages) - latest)
         return self._make_lines((number, 1.0) for number in reversed(range(first, len(self.messages))))
 
@@ -162,6 +172,7 @@ class Turns:
         return self._make_lines((trace.number, activation) for trace, activation in called)
 
     def _make_lines(self, numbers: Iterable[tuple[int, float]]) -> list[Line]:
+        """Return lines of turns, given by index and relevance. Turns without text are left out."""
         lines = []
         for number, relevance in numbers:
             role, text = self.messages[number]
@@ -170,17 +181,17 @@ class Turns:
         return lines
 
     def pack(self, ranked: Sequence[Line], query: str, room: int, latest: int = 0) -> list[Line]:
-        """Return summaries and turns that fit a room of tokens, as they were said.
+        """Return summaries and turns that fit a room of tokens, in order of the conversation.
 
         Args:
             ranked: turns, the likeliest first.
-            query: by whose words long turns are cut.
+            query: long turns are cut by its words.
             room: tokens.
-            latest: turns that go along anyhow.
+            latest: number of latest turns that are shown in any case.
         """
         budget = room - TITLE
         lines, recap = pack_lines(ranked, query, budget, self.measure), list[Line]()
-        # Summaries have a share where a turn finds no room, or cede it where none fits.
+        # Summaries get a share if a turn does not fit. If no summary fits, the turns get it back.
         held_back = int(budget * self.settings.active.recap_share)
         if held_back and self._list_missing(lines, latest):
             fewer = pack_lines(ranked, query, budget - held_back, self.measure)
@@ -193,18 +204,20 @@ class Turns:
         return [*arrange_lines(chosen)]
 
     def _list_missing(self, shown: Collection[Line], latest: int) -> set[int]:
-        """Return the turns, from 1, that do not stand whole among the lines, say something and are not the latest."""
+        """Return the numbers, from 1, of turns with text that are neither shown whole nor among the latest."""
         whole = {line.source.seq for line in shown if OMITTED not in line.pieces}
         older = self.messages[: len(self.messages) - latest]
         return {number + 1 for number, (_, text) in enumerate(older) if number not in whole and text.strip()}
 
     def _select_summaries(self, missing: Set[int], room: int, older: int) -> list[Line]:
-        """Return the summaries of missing turns, of so many older ones, that fit a room: the master before all others,
-        and the higher levels before the lower ones; of the same turns one alone.
+        """Return the summaries of missing turns that fit a room, of the first `older` turns.
+
+        The master comes first, then the higher levels before the lower ones. Of summaries of the same turns, one is
+        returned.
         """
         if room < self._least:
             return []
-        self._summarise(older - older % self.summary.shape.first)  # else the master changes with each turn
+        self._summarise(older - older % self.summary.shape.first)  # else the master would change with each turn
         chosen = dict[str, Line]()
         for summary in self.summary.list_summaries():
             cost = self.measure.count_line(summary.line)
@@ -217,9 +230,9 @@ class Turns:
     def recall(self, query: str, budget: int) -> Recalled:
         """Return the turns for a question within a budget of tokens.
 
-        All of them, as they are, where they fit; else the latest within their share, and older ones by activation.
+        If all turns fit, all are returned in full. Otherwise the latest within their share, and older ones by
+        activation.
         """
-        # the latest turns that fit
         recent = self._select_recent(budget, len(self.messages))
         if len(recent) < len(self.messages):
             active = self.settings.active
@@ -229,7 +242,7 @@ class Turns:
         )
         if len(recent) == len(self.messages):
             return Recalled(latest)
-        # what is called up of the others, and what of it fits
+        # older turns that the query recalls, and those of them that fit
         room = budget - sum(map(self._count_turn, recent))
         ranked = self.rank_older(query, len(recent))
         lines = self.pack(ranked, query, room, len(recent))
@@ -238,15 +251,15 @@ class Turns:
         activated = sorted(shown, key=lambda line: -line.relevance)[: self.settings.active.recent]
         self.active.note_used(line.source.seq or 0 for line in activated)
         return Recalled(
-            latest,
-            tuple(shown),
-            tuple(line for line in ranked if line.source.seq not in places),
-            tuple(line for line in lines if line.source.seq == -1),
-            self.measure.render([Part("conversation", tuple(lines))]),
+            recent=latest,
+            shown=tuple(shown),
+            left_out=tuple(line for line in ranked if line.source.seq not in places),
+            recap=tuple(line for line in lines if line.source.seq == -1),
+            text=self.measure.render([Part("conversation", tuple(lines))]),
         )
 
     def _select_recent(self, budget: int, count: int) -> list[tuple[str, str]]:
-        """Return the latest turns that fit the budget of tokens, `count` at most, from a person's on."""
+        """Return at most `count` latest turns that fit the budget of tokens, beginning with a person's turn."""
         latest = list[tuple[str, str]]()
         for turn in reversed(self.messages[max(0, len(self.messages) - count) :]):
             budget -= self._count_turn(turn)
@@ -257,4 +270,5 @@ class Turns:
         return latest[first:]
 
     def _count_turn(self, turn: tuple[str, str]) -> int:
+        """Return the tokens of a turn, role and text, in a prompt."""
         return self.measure.count(f"{turn[0]}: {turn[1]}") + TEMPLATE_TOKENS

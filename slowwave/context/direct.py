@@ -1,25 +1,27 @@
-"""A block's memories: a model's claims that answer, then recall's best messages whole, the likeliest first.
+"""The memories of a block: a model's claims that answer, then recall's best messages, whole, the likeliest first.
 
-A message is shown as it stands, since a figure or a date stays beside what it is of; of a long one the passage that was
-found, or as many of its sentences as there is room for. How likely one answers falls with its place among recall's
-hits, and further where the question names a speaker and somebody else said it. What was said next to one that asks may
-be the answer too. Sentences that stand above word for word are left out. One that a later claim has changed is left out
-where that was found too; else it tells what the later one says, as one that perhaps is changed does.
+A message is shown with its context, so that a figure or date stays beside its subject. Of a long message, the passage
+that was found is shown, or as many of its sentences as fit. The likelihood that a message answers falls with its rank
+among the hits, and further if the question names a speaker and another person said it. The reply to a message that asks
+may answer too. Sentences that an earlier line shows are left out. If a later claim changed a message, the message is
+left out if the later one was found too; otherwise the line says what the later claim says. It also says so if a later
+claim perhaps changed the message.
 
-A long report of a case, such as a bug, shares words with the talk that settled it all over the session, seldom within
-one message. So its messages are ranked by the probability of their sessions first (`weigh_by_session`).
+A long report, such as one of a bug, shares words with messages all over the session that answers it, and seldom with
+one message alone. So its messages are ranked first by the probability of their sessions (`weigh_by_session`).
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from slowwave.context.packing import make_line
-from slowwave.context.rendering import Line, LineSource, Speaker
+from slowwave.context.rendering import Line, LineSource
 from slowwave.recall.hits import Hit, Hits, has_words
 from slowwave.recall.query import Query, Vector
 from slowwave.recall.release.tables import Row
@@ -32,58 +34,90 @@ from slowwave.schemas.vocabulary import Role, Status
 from slowwave.text.words import extract_stems
 
 DIRECT_WORDS = 16
-"""A query of up to so many content words asks for what a message says; one of more tells a case, whose words are met
-all over."""
+"""Most content words of a question that one message answers. A longer query is a report, whose words occur in many
+messages."""
 FADES = 1.3
-"""Power of a message's place among the hits by which it is the less likely to answer."""
+"""A message's likelihood is its rank among the hits to the power of minus this number."""
 LEAST = 0.02
-"""Of the likeliest session's probability: messages of less likely sessions are no part of a report's block."""
+"""Share of the likeliest session's probability that a session needs for its messages to be in a report's block."""
 OTHERS, FOLLOWS = 0.3, 0.6
-"""Of the likelihood, for a message that another said than the question names; and of that of a message which asks
-something, for what was said next."""
+"""Factors on the likelihood: of a message by another speaker than the question names, and of the reply to a message
+that asks."""
 
 SHOWN = ["session_id", "native_id", "seq", "role", "speaker", "ts"]
 
 
 def rank_messages(view: View, query: Query, hits: Sequence[Hit]) -> list[Line]:
-    """Return the messages that may answer, the likeliest first, of hits that are the best first."""
+    """Return the messages that may answer, the likeliest first, given hits in the order of their rank."""
     rows = view.read_by_id(MESSAGES, [hit.id for hit in hits], SHOWN)
     gists = view.read_by_id(GISTS, list(rows), ["summary"])
-    # the one speaker whom the query names, where it is one alone
-    layout = view.passages
-    names = {layout.speakers[at] for at in np.unique(layout.speaker[layout.mask_speakers(query.text)]).tolist()}
-    named = names.pop() if len(names) == 1 else None
-
-    def weigh(row: Row, likelihood: float) -> float:
-        return likelihood * (OTHERS if named is not None and row["speaker"] != named else 1.0)
-
-    # hits; one that was changed only where the message of the later claim was not found
-    own = set(view.find_session_ids(query.own_sessions))
-    later = {hit.id: view.chains.claims.get(hit.superseded_by or hit.perhaps_superseded_by or "") for hit in hits}
-    own_texts = [str(row["summary"]) for row in later.values() if row is not None and row["session_id"] in own]
-    texts = "\n".join(map(_flatten, (*(hit.text for hit in hits), *own_texts)))  # what is told beside, or was just said
+    named = _find_named_speaker(view, query)
+    known = _join_known_texts(view, query, hits)
     likelihoods = {hit.id: float(1 + rank) ** -FADES for rank, hit in enumerate(hits)}
     lines = list[Line]()
     for hit in hits:
-        row, newer = rows.get(hit.id), view.chains.claims.get(hit.superseded_by, {}) if hit.superseded_by else {}
+        row = rows.get(hit.id)
         if hit.status == Status.NOT_DISTILLED:
-            lines.append(tell_hit(hit, likelihoods[hit.id]))
-        elif row is not None and rows.keys().isdisjoint(newer.get("message_ids", ())):
-            lines.append(
-                make_line(
-                    hit.sources[0].quote,
-                    make_source(view, row),
-                    weigh(row, likelihoods[hit.id]),
-                    later=_format_change(hit, texts),
-                    score=hit.score,
-                    gist=str(gists[hit.id]["summary"]) if hit.id in gists else "",
-                    within=hit.text,
-                )
-            )
-    # what was said next to those that ask
+            lines.append(make_hit_line(hit, likelihoods[hit.id]))
+        elif row is not None and not _is_replaced(view, hit, rows.keys()):
+            gist = str(gists[hit.id]["summary"]) if hit.id in gists else ""
+            relevance = _weigh_speaker(row, named, likelihoods[hit.id])
+            lines.append(_make_message_line(view, hit, row, relevance=relevance, known=known, gist=gist))
+    # the reply to a message that asks may be the answer
     asking = [hit.id for hit in hits if hit.text.rstrip().endswith("?")]
     for key, row in read_replies(view, query, asking).items():
-        lines.append(make_line(str(row["text"]), make_source(view, row), weigh(row, likelihoods[key] * FOLLOWS)))
+        lines.append(_make_reply_line(view, row, _weigh_speaker(row, named, likelihoods[key] * FOLLOWS)))
+    return _keep_likeliest(lines)
+
+
+def _make_reply_line(view: View, row: Row, relevance: float) -> Line:
+    """Return a reply as a line."""
+    return make_line(str(row["text"]), make_source(view, row), relevance)
+
+
+def _make_message_line(view: View, hit: Hit, row: Row, *, relevance: float, known: str, gist: str) -> Line:
+    """Return a message that was found, with a note of what changed since."""
+    return make_line(
+        hit.sources[0].quote,
+        make_source(view, row),
+        relevance,
+        later=_format_change(hit, known),
+        score=hit.score,
+        gist=gist,
+        within=hit.text,
+    )
+
+
+def _find_named_speaker(view: View, query: Query) -> str | None:
+    """Return the speaker whom the query names, or None if it names none or several."""
+    layout = view.passages
+    names = {layout.speakers[at] for at in np.unique(layout.speaker[layout.mask_speakers(query.text)]).tolist()}
+    return names.pop() if len(names) == 1 else None
+
+
+def _weigh_speaker(row: Row, named: str | None, likelihood: float) -> float:
+    """Return a message's likelihood, lowered if the query names another speaker."""
+    return likelihood * (OTHERS if named is not None and row["speaker"] != named else 1.0)
+
+
+def _join_known_texts(view: View, query: Query, hits: Sequence[Hit]) -> str:
+    """Return the texts of the hits, and of later claims from the running sessions, a line each."""
+    own = set(view.find_session_ids(query.own_sessions))
+    later = {hit.id: view.chains.claims.get(hit.superseded_by or hit.perhaps_superseded_by or "") for hit in hits}
+    own_texts = [str(row["summary"]) for row in later.values() if row is not None and row["session_id"] in own]
+    return "\n".join(map(_flatten, (*(hit.text for hit in hits), *own_texts)))
+
+
+def _is_replaced(view: View, hit: Hit, found: Set[str]) -> bool:
+    """Return True if a later claim replaced the hit, and a message of that claim is among those found."""
+    if not hit.superseded_by:
+        return False
+    newer = view.chains.claims.get(hit.superseded_by, {})
+    return not found.isdisjoint(newer.get("message_ids", ()))
+
+
+def _keep_likeliest(lines: Sequence[Line]) -> list[Line]:
+    """Return the likeliest line of each message, the likeliest first."""
     best: dict[object, Line] = {}
     for line in sorted(lines, key=lambda line: -line.relevance):
         best.setdefault((line.source.session, line.source.message), line)
@@ -91,20 +125,21 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit]) -> list[Line]:
 
 
 def weigh_by_session(view: View, query: Query, vector: Vector | None, lines: Sequence[Line]) -> list[Line]:
-    """Return the messages of the likeliest sessions, weighed by the probability that the report is about the session.
+    """Return the messages of the likeliest sessions. Their relevance is the probability that the report is about the
+    session.
 
-    The likeliest come first; those of one session stay in their order. A message that no night has read yet keeps its
+    The likeliest come first, and those of one session keep their order. A message newer than the release keeps its
     likelihood.
 
     Args:
         view: the release.
         query: the report.
-        vector: the report's; None without an encoder.
+        vector: the report's vector; None without an encoder.
         lines: messages, the likeliest first.
     """
     try:
         ranked = rank_sessions(view, query, vector, view.has_full_text(PASSAGES))
-    except READ_TROUBLE:  # recall has met it before, and noted it
+    except READ_TROUBLE:  # recall has already warned about it
         ranked = rank_sessions(view, query, vector, full_text=False)
     ids = read_session_ids(view, [number for number, _ in ranked])
     native = [view.native_sessions.get(key, key) for key in ids]
@@ -124,16 +159,17 @@ def weigh_by_session(view: View, query: Query, vector: Vector | None, lines: Seq
     return sorted(weighed, key=lambda line: -line.relevance)
 
 
-def tell_hit(hit: Hit, relevance: float = 1.0) -> Line:
-    """Return a hit as it is; what was written since the release is marked as not yet distilled."""
+def make_hit_line(hit: Hit, relevance: float = 1.0) -> Line:
+    """Return a hit as a line. A message written since the release is marked as not yet distilled."""
     source = LineSource(hit.sources[0].session, hit.sources[0].message, at=hit.observed_at)
     later = f"({hit.status})" if hit.status == Status.NOT_DISTILLED else ""
     return make_line(hit.text, source, relevance, score=hit.score, later=later)
 
 
 def rank_claims(view: View, hits: Sequence[Hit]) -> list[Line]:
-    """Return the claims that hold and say something in other words than their messages do, as a model puts them, the
-    likeliest first; one that is in its message's own words is told by the message.
+    """Return the active claims that a model put in its own words, the likeliest first.
+
+    A claim in its message's own words is left out, since the message says it.
     """
     claims = view.read_by_id(OBSERVATIONS, [hit.id for hit in hits], ["message_ids"])
     first = {key: row["message_ids"][0] for key, row in claims.items() if row["message_ids"]}
@@ -148,7 +184,7 @@ def rank_claims(view: View, hits: Sequence[Hit]) -> list[Line]:
 
 
 def rank_topics(hits: Hits, query: Query) -> list[Line]:
-    """Return a model's texts of topics that have every word of the query; else its messages tell it themselves."""
+    """Return a model's summaries of topics that contain every word of the query. The messages cover other topics."""
     return [
         make_line(hit.text, LineSource(at=hit.observed_at, topic=hit.topic or ""))
         for hit in hits
@@ -157,8 +193,9 @@ def rank_topics(hits: Hits, query: Query) -> list[Line]:
 
 
 def put_narration_last(view: View, hits: Hits) -> Hits:
-    """Return the messages with those that called a tool as they were said ("Let me read the log first.") after all
-    others; none where there are no others.
+    """Return the messages with those that call a tool ("Let me read the log first.") after all others.
+
+    If there are only such messages, the answer is empty.
     """
     rows = view.read_by_id(MESSAGES, [hit.id for hit in hits], ["blocks"])
     kinds = {key: [block["type"] for block in row["blocks"]] for key, row in rows.items()}
@@ -170,18 +207,12 @@ def put_narration_last(view: View, hits: Hits) -> Hits:
 
 
 def read_replies(view: View, query: Query, ids: Sequence[str]) -> dict[str, Row]:
-    """Return for each message the passage said next in its session by another, where the query's conditions let it
-    through: a row with the columns `SHOWN` and its text.
+    """Return the reply to each message: the next passage of its session, if another speaker says it and the query's
+    filters allow it. A reply is a row with the columns `SHOWN` and its text.
     """
-    layout, keys = view.passages, view.read_keys(MESSAGES)
-    offsets = np.flatnonzero(pc.is_in(keys, value_set=pa.array(ids, keys.type)).to_numpy())
-    # the last passage of each message, where another speaks next in the session
-    last = np.flatnonzero(np.isin(layout.message, offsets) & (layout.message != np.append(layout.message[1:], -1)))
-    last = last[last + 1 < len(layout.message)]
-    by_another = (layout.role[last + 1] != layout.role[last]) | (layout.speaker[last + 1] != layout.speaker[last])
-    same = layout.session[last + 1] == layout.session[last]
-    last = last[by_another & same & mask_allowed_passages(view, query)[last + 1]]
-    # and what was said then
+    layout = view.passages
+    keys = view.read_keys(MESSAGES)
+    last = _find_answered_passages(view, query, ids)
     question_ids = keys.take(pa.array(layout.message[last])).to_pylist()
     passages = view.take(PASSAGES, layout.offsets[last + 1], ["message_id", "text"]).to_pylist()
     rows = view.read_by_id(MESSAGES, [row["message_id"] for row in passages], SHOWN)
@@ -192,20 +223,40 @@ def read_replies(view: View, query: Query, ids: Sequence[str]) -> dict[str, Row]
     }
 
 
+def _find_answered_passages(view: View, query: Query, ids: Sequence[str]) -> NDArray[np.intp]:
+    """Return the place of each message's last passage, if the next passage is a reply to it."""
+    layout = view.passages
+    keys = view.read_keys(MESSAGES)
+    offsets = np.flatnonzero(pc.is_in(keys, value_set=pa.array(ids, keys.type)).to_numpy())
+    last = np.flatnonzero(np.isin(layout.message, offsets) & (layout.message != np.append(layout.message[1:], -1)))
+    last = last[last + 1 < len(layout.message)]
+    by_another = (layout.role[last + 1] != layout.role[last]) | (layout.speaker[last + 1] != layout.speaker[last])
+    same = layout.session[last + 1] == layout.session[last]
+    answered: NDArray[np.intp] = last[by_another & same & mask_allowed_passages(view, query)[last + 1]]
+    return answered
+
+
 def _flatten(text: str) -> str:
+    """Return a text as one line."""
     return " ".join(text.split())
 
 
 def make_source(view: View, row: Row) -> LineSource:
     """Return the source of a message (the columns `SHOWN`)."""
     session = view.native_sessions.get(row["session_id"]) or str(row["session_id"])
-    by: Speaker = "person" if row["role"] == Role.USER else "model"
-    short = view.session_tags.get(session)
-    return LineSource(session, row["native_id"], row["seq"], row["ts"], row["speaker"], by, short=short)
+    return LineSource(
+        session=session,
+        message=row["native_id"],
+        seq=row["seq"],
+        at=row["ts"],
+        speaker=row["speaker"],
+        by="person" if row["role"] == Role.USER else "model",
+        short=view.session_tags.get(session),
+    )
 
 
 def _format_change(hit: Hit, beside: str) -> str:
-    """Return a later claim's words, or else what a user said next to an assistant's message, who may take it back."""
+    """Return a note of the later claim, or else of the user's reply to an assistant's message, which may reject it."""
     if hit.successor:
         return format_later(hit.successor, hit.superseded_by is not None, beside)
     reply = hit.get_reply()

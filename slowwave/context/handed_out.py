@@ -1,4 +1,4 @@
-"""A log of the texts that recall returned, so that the next night does not distil them as news."""
+"""Log the texts that recall returned, so that the next run does not extract them as new claims."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -9,7 +9,7 @@ from slowwave.context.rendering import OMITTED
 from slowwave.schemas.errors import StoreUnwritable
 from slowwave.store.journal import Asked, append, format_now, log_recall
 
-if TYPE_CHECKING:  # who notes hits has no use for blocks
+if TYPE_CHECKING:  # importing blocks takes time, and logging hits does not need them
     from slowwave.context.build import Context
     from slowwave.recall.hits import Answer, Hit
     from slowwave.recall.sessions import SessionHit
@@ -20,29 +20,43 @@ FROM_MEMORY = ("memories", "briefing")
 
 
 def note_hits(space_dir: Path, answer: "Answer[Hit] | Answer[SessionHit]", shown: int | None = None) -> bool:
-    """Note an answer and its hits that were shown, by default all; False where the folder can't be written to."""
+    """Log an answer and its hits that were shown (by default all).
+
+    Return False if the folder cannot be written.
+    """
     hits = answer[:shown]
     _note_asked(space_dir, answer, len(hits))
     shown_texts: dict[str, list[str]] = {}
-    for hit in hits:  # with its quotes, and what a later claim says
+    for hit in hits:  # the text, the quotes, and the later claim's text
         later = getattr(hit, "successor", None)
         shown_texts[hit.id] = [hit.text, *(source.quote for source in hit.sources), *([later.text] if later else [])]
     return log_recall(space_dir, shown_texts)
 
 
 def _note_asked(space_dir: Path, answer: "Answer[Any] | Context", hits: int, tokens: int = 0, web: str = "") -> None:
-    """Note what an answer took; where the folder can't be written to nothing is counted."""
-    if cost := answer.cost:
-        seconds = (round(cost.seconds, 4), round(cost.encoding, 4))
-        with suppress(StoreUnwritable):
-            asked_line = Asked(format_now(), cost.kind, *seconds, hits, tokens, cost.budget, len(answer.notes), web)
-            append(space_dir, asked_line)
+    """Log the cost of an answer. If the folder cannot be written, it is not counted."""
+    cost = answer.cost
+    if not cost:
+        return
+    asked = Asked(
+        at=format_now(),
+        kind=cost.kind,
+        seconds=round(cost.seconds, 4),
+        encoding=round(cost.encoding, 4),
+        hits=hits,
+        tokens=tokens,
+        budget=cost.budget,
+        notes=len(answer.notes),
+        web=web,
+    )
+    with suppress(StoreUnwritable):
+        append(space_dir, asked)
 
 
 def note_block(space_dir: Path, block: "Context", web: str = "") -> bool:
-    """Note a block and its lines from the memory, by session and message; False where the folder can't be written to.
+    """Log a block, and its lines from the memory by session and message. Return False if the folder cannot be written.
 
-    `web` is why the web was queried for it (`WebAnswer.cause`).
+    `web` is the reason for which the web was searched (`WebAnswer.cause`).
     """
     shown: dict[str, list[str]] = {}
     for part in block.parts:
@@ -55,5 +69,5 @@ def note_block(space_dir: Path, block: "Context", web: str = "") -> bool:
 
 
 def note_listed(space_dir: Path, claims: Iterable["Claim | Related"]) -> bool:
-    """Note claims that were listed; False where the folder can't be written to."""
+    """Log claims that were listed. Return False if the folder cannot be written."""
     return log_recall(space_dir, {claim.id: [claim.summary, claim.quote] for claim in claims})

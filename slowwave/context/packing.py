@@ -1,15 +1,16 @@
-"""Which lines to show within a budget of tokens, and how much of each.
+"""Choose the lines of a block within a budget of tokens, and cut long ones.
 
-Lines are shown whole, the likeliest first (`pack_lines`); of a long one stand as many sentences in a row as there is
-room for.
+`pack_lines` shows lines whole, the likeliest first. Of a long line it shows as many consecutive sentences as fit.
 
-A block has an outline too (`select_outline`): what persons brought up, a short line each, in the order of time. A
-question that one message answers needs none. One whose evidence is spread over many ("in what order …", "how many …",
-"summarise …") is better answered by a little of each. How far it is spread is read off recall's scores, not off the
-question's words: as probabilities (softmax) they are worth as many equal messages as their inverse Simpson index says.
+A block also has an outline (`select_outline`): short lines of what persons said, in order of time. A question that one
+message answers needs no outline. A question whose evidence is spread over many messages ("in what order …", "how many
+…", "summarise …") is answered better by a part of each. The spread is computed from recall's scores, and not from the
+question's words: as probabilities (softmax), the scores are worth a number of equal messages, their inverse Simpson
+index.
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -27,17 +28,17 @@ CLOSING = re.compile(r"[.!?…)\"”']*")
 MESSAGE_SHARE = 0.18
 """Part of a block that one line may have, or half of the room left if that is more (`docs/decisions/003-blocks.md`)."""
 ONE_SENTENCE = 1.5
-"""Times what a line may have, where its best sentence alone has more."""
+"""Factor on a line's limit if its best sentence alone exceeds it."""
 NEAREST = 50
-"""Scores by which the spread is told."""
+"""Number of scores from which the spread is computed."""
 SPREAD = 1 / 3
-"""From which spread on all that is left beside WHOLE is the outline's."""
+"""Least spread at which the outline gets all the room beside WHOLE."""
 WHOLE = 800
-"""Tokens that whole messages have first (`docs/decisions/017-outline.md`)."""
+"""Tokens that whole messages get before the outline (`docs/decisions/017-outline.md`)."""
 LINE_TOKENS = 60
-"""Of an outline's line, at most: some 45 words."""
+"""Most tokens of a line of the outline: about 45 words."""
 LINES = 4
-"""Lines for which there is room in an outline, at least."""
+"""Least number of lines that an outline must have room for."""
 
 
 def make_line(
@@ -50,7 +51,9 @@ def make_line(
     gist: str = "",
     within: str = "",
 ) -> Line:
-    """Return a text as a line that can be cut between its sentences; `within` is what it is a passage of."""
+    """Return a text as a line that can be cut between sentences. `within` is the whole message if the text is a part of
+    it.
+    """
     before = [OMITTED] if within and not within.startswith(text) else []
     after = [OMITTED] if within and not within.endswith(text) else []
     line = Line("", source, relevance, later=later, score=score, gist=gist)
@@ -58,14 +61,14 @@ def make_line(
 
 
 def split_pieces(text: str) -> list[str]:
-    """Return a text's sentences, each in one line; what is no prose (code, a table) is a piece of its own."""
+    """Return a text's sentences, each on one line. Text that is not prose (code, a table) is a piece of its own."""
     spans = [(0, 0), *((sentence.start, sentence.end) for sentence in split_sentences(text)), (len(text), len(text))]
     borders = {0, len(text)}
     for (_, end), (start, _) in pairwise(spans):
         between, is_inner = text[end:start], end > 0 and start < len(text)
         lines = [end + at for at, character in enumerate(between) if character == "\n"]
         borders.update(lines[:1] if end > 0 else (), lines[-1:] if start < len(text) else ())
-        if is_inner and not lines:  # a sentence lacks what opens and closes it idly
+        if is_inner and not lines:  # closing marks belong to the sentence before
             marks = [end + mark.end() for mark in CLOSING.finditer(between)]
             borders.add(marks[-1] if marks else start)
     pieces = (" ".join(text[start:end].split()) for start, end in pairwise(sorted(borders)))
@@ -73,7 +76,7 @@ def split_pieces(text: str) -> list[str]:
 
 
 def show_pieces(line: Line, pieces: Sequence[str]) -> Line:
-    """Return a line that shows these pieces, and behind them what is later known of it."""
+    """Return a line that shows these pieces, followed by what is later known of it."""
     distinct = tuple(piece for before, piece in pairwise(("", *pieces)) if not before == piece == OMITTED)
     text = " ".join(distinct)
     own_words = (text, line.later.partition(THEN)[2].removesuffix(")")) if line.later else ()
@@ -82,47 +85,60 @@ def show_pieces(line: Line, pieces: Sequence[str]) -> Line:
 
 
 def pack_lines(lines: Sequence[Line], query: str, budget: int, measure: Measure) -> list[Line]:
-    """Return lines that have at most `budget` tokens by their prices, the likeliest first.
+    """Return the lines that fit `budget` tokens, by their costs one by one, the likeliest first.
 
     Args:
-        lines: what may be shown, the likeliest first.
-        query: by whose words a sentence of a long line is chosen.
+        lines: candidates, the likeliest first.
+        query: sentences of long lines are chosen by its words.
         budget: tokens.
-        measure: what a line costs.
+        measure: the cost of lines.
     """
     query_words = frozenset(extract_content_words(query))
-    groups, chosen, shown, room = set[object](), list[Line](), set[str](), budget
+    groups = set[object]()
+    chosen = list[Line]()
+    shown = set[str]()
+    room = budget
     for line in lines:
-        # what stands there already is not said again
-        repeated = [len(piece.split()) >= MIN_WORDS and piece.rstrip(".!?") in shown for piece in line.pieces]
-        fresh = [OMITTED if repeats else piece for piece, repeats in zip(line.pieces, repeated, strict=True)]
-        if all(piece == OMITTED for piece in fresh) or any(line.text in other.own_words[1:] for other in chosen):
+        pieces = _omit_shown_pieces(line.pieces, shown)
+        if all(piece == OMITTED for piece in pieces) or any(line.text in other.own_words[1:] for other in chosen):
             continue
-        # as much of it as there is room for
         heading = 0 if line.source.group in groups else measure.count_heading(line.source)
         left = room - heading
-        limit, whole = max(int(budget * MESSAGE_SHARE), left // 2), show_pieces(line, fresh)
-        cut = shorten(whole, query_words, limit, measure) or shorten(
-            whole, query_words, int(limit * ONE_SENTENCE), measure
-        )
-        if cut is None or measure.count_line(cut) > left:
+        limit = max(int(budget * MESSAGE_SHARE), left // 2)
+        cut = _shorten_to_sentence(show_pieces(line, pieces), query_words, limit, measure)
+        cost = measure.count_line(cut) if cut else 0
+        if cut is None or cost > left:
             continue
         chosen.append(cut)
-        room -= measure.count_line(cut) + heading
+        room -= cost + heading
         groups.add(line.source.group)
         shown.update(piece.rstrip(".!?") for piece in cut.pieces)
     return chosen
 
 
+def _omit_shown_pieces(pieces: Sequence[str], shown: Collection[str]) -> list[str]:
+    """Return the pieces of a line, with an ellipsis in place of long ones that are shown already."""
+    return [OMITTED if len(piece.split()) >= MIN_WORDS and piece.rstrip(".!?") in shown else piece for piece in pieces]
+
+
+def _shorten_to_sentence(line: Line, query_words: Collection[str], limit: int, measure: Measure) -> Line | None:
+    """Return a line cut to a limit of tokens. If its best sentence alone is longer, the limit is ONE_SENTENCE times
+    higher.
+    """
+    cut = shorten(line, query_words, limit, measure)
+    return cut or shorten(line, query_words, int(limit * ONE_SENTENCE), measure)
+
+
 def shorten(line: Line, query_words: Collection[str], limit: int, measure: Measure) -> Line | None:
-    """Return a line as it is where it has at most so many tokens; else as many of its sentences in a row, from the one
-    on that has most of the query's words; None where that one has more.
+    """Return a line of at most `limit` tokens, or None if its best sentence alone has more.
+
+    A longer line is cut to consecutive sentences: from the one with most of the query's words on, then backwards from
+    it.
     """
     if measure.count_line(line) <= limit:
         return line
     pieces, words = line.pieces, frozenset(query_words)
     shared = [len(words.intersection(extract_content_words(piece))) for piece in pieces]
-    # on from the first of the best sentences, then back from it
     first = max((at for at in range(len(pieces)) if pieces[at] != OMITTED), key=lambda at: (shared[at], -at))
     spans = [(first, stop) for stop in range(first + 1, len(pieces) + 1)]
     spans += [(start, len(pieces)) for start in reversed(range(first))]
@@ -137,9 +153,9 @@ def shorten(line: Line, query_words: Collection[str], limit: int, measure: Measu
 
 
 def arrange_lines(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """Return lines in display order: the best first, with those of its session and day; claims before messages."""
+    """Return lines in display order: the best first, with the lines of its session and day; claims before messages."""
     groups = list(dict.fromkeys(line.source.group for line in lines))
-    # in a session a model's claims, which are nobody's words, before the messages
+    # a model's claims have no speaker
     return tuple(
         sorted(
             lines,
@@ -153,7 +169,7 @@ def arrange_lines(lines: Sequence[Line]) -> tuple[Line, ...]:
 
 
 def allot_outline(lines: Sequence[Line], budget: int) -> int:
-    """Return tokens of a block of `budget` tokens that its outline may have; 0 where it is to have none."""
+    """Return the tokens of the outline in a block of `budget` tokens, or 0 for no outline."""
     scores = sorted((line.score for line in lines if line.score is not None), reverse=True)[:NEAREST]
     if not scores:
         return 0
@@ -166,38 +182,27 @@ def allot_outline(lines: Sequence[Line], budget: int) -> int:
 def select_outline(
     lines: Sequence[Line], shown: Collection[LineSource], query: str, budget: int, measure: Measure
 ) -> list[Line]:
-    """Return persons' lines in short that have at most `budget` tokens by their prices, each session's likeliest before
-    any session's next.
+    """Return short lines of persons that fit `budget` tokens, by their costs one by one.
+
+    All sessions take turns: the likeliest line of each comes before the second of any.
 
     Args:
-        lines: what may be told, the likeliest first.
-        shown: sources of the lines that stand in the block already.
-        query: by whose words a sentence of a long message is chosen.
+        lines: candidates, the likeliest first.
+        shown: sources of the lines that the block has already.
+        query: sentences of long messages are chosen by its words.
         budget: tokens.
-        measure: what a line costs.
+        measure: the cost of lines.
     """
     query_words = frozenset(extract_content_words(query))
-    # number the lines of each session, so that all sessions take turns
-    turns: dict[str | None, int] = {}
-    numbered = list[tuple[int, Line]]()
-    for line in lines:
-        if line.source.by == "person" and line.source not in shown:
-            turns[line.source.session] = turns.get(line.source.session, 0) + 1
-            numbered.append((turns[line.source.session], line))
-    # take what fits
-    groups, chosen, room = {source.group for source in shown}, list[Line](), budget
-    for _, line in sorted(numbered, key=lambda pair: pair[0]):
-        # whole, else by its gist, unless a part of it has more of what is asked
-        short = shorten(line, query_words, LINE_TOKENS, measure)
-        if line.gist and short != line:
-            gist = show_pieces(line, [line.gist])
-            near, nearer = (
-                len(query_words.intersection(extract_content_words(text.text))) if text else 0 for text in (gist, short)
-            )
-            short = gist if near >= nearer and measure.count_line(gist) <= LINE_TOKENS else short
+    groups = {source.group for source in shown}
+    chosen = list[Line]()
+    room = budget
+    for line in _take_sessions_in_turn(lines, shown):
+        short = _shorten_for_outline(line, query_words, measure)
         if short is None:
             continue
-        cost = measure.count_line(short) + (0 if line.source.group in groups else measure.count_heading(line.source))
+        heading = 0 if line.source.group in groups else measure.count_heading(line.source)
+        cost = measure.count_line(short) + heading
         if cost <= room:
             chosen.append(short)
             room -= cost
@@ -205,8 +210,35 @@ def select_outline(
     return chosen
 
 
+def _take_sessions_in_turn(lines: Sequence[Line], shown: Collection[LineSource]) -> list[Line]:
+    """Return persons' lines that are not shown: the first line of each session, then the second of each, and so on."""
+    turns = Counter[str | None]()
+    numbered = list[tuple[int, Line]]()
+    for line in lines:
+        if line.source.by == "person" and line.source not in shown:
+            turns[line.source.session] += 1
+            numbered.append((turns[line.source.session], line))
+    return [line for _, line in sorted(numbered, key=lambda pair: pair[0])]
+
+
+def _shorten_for_outline(line: Line, query_words: Collection[str], measure: Measure) -> Line | None:
+    """Return a line of at most LINE_TOKENS: whole, else its gist, unless a part of it has more of the query's words."""
+    short = shorten(line, query_words, LINE_TOKENS, measure)
+    if not line.gist or short == line:
+        return short
+    gist = show_pieces(line, [line.gist])
+    if measure.count_line(gist) > LINE_TOKENS:
+        return short
+    return gist if _count_shared(gist, query_words) >= _count_shared(short, query_words) else short
+
+
+def _count_shared(line: Line | None, query_words: Collection[str]) -> int:
+    """Return the number of the query's words in a line."""
+    return len(frozenset(query_words).intersection(extract_content_words(line.text))) if line else 0
+
+
 def arrange_by_time(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """Return lines in the order in which they were said, session by session; those without a time first."""
+    """Return lines in order of time, session by session. Lines without a time come first."""
     first: dict[object, datetime] = {}
     for line in lines:
         at = line.source.at or datetime.min.replace(tzinfo=UTC)

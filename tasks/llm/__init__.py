@@ -1,1 +1,1 @@
-"""What every step that asks a language model shares: prompts, chunks, fences, and claims held to what they cite."""
+"""Shared by all steps that use a language model: prompts, chunks, fences, and the checks of claims against quotes."""

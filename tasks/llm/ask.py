@@ -1,8 +1,7 @@
-"""The language model of a run: opened once, shared by its steps, and off the GPU when the encoder needs it.
+"""The language model of a run. It is opened once, its steps share it, and it leaves the GPU when the encoder needs it.
 
-A run has one budget of tokens, however many steps ask, and one model for each that `models` names. Answers are kept in
-the store before they are used, so a run that was killed repeats no call. What it cost is counted step by step into the
-report.
+A run has one budget of tokens for all its steps, and one model for each that the settings name. Answers are stored
+before they are used, so a run that was killed repeats no call. The costs of each step are counted in its report.
 """
 
 import time
@@ -43,19 +42,19 @@ V = TypeVar("V")
 NIGHTLY: tuple[ModelTask, ...] = ("extract", "judge", "topics", "summaries")
 """The tasks of a model in a night."""
 NOBODY_ASKED: frozenset[ErrorKind] = frozenset({"unavailable", "budget"})
-"""Errors of requests that reached no model: nothing is wrong with them, so none is quarantined."""
+"""Errors of requests that reached no model. The requests are valid, so they are not quarantined."""
 SESSIONS_MESSAGES = 50_000
-"""Messages of the sessions whose answers are held at once: the model leaves the GPU after each such group."""
+"""Messages of the sessions that are asked about in one group. The model leaves the GPU after each group."""
 
 
 class StoredCompletions:
-    """The completions cache in the store's own table."""
+    """The cache of completions, in a table of the store."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
 
     def known(self, ids: Sequence[str]) -> Mapping[str, Completion]:
-        """Return the kept answers among `ids`."""
+        """Return the stored completions among `ids`."""
         answers: dict[str, Completion] = {}
         for row in self.store.read_ids(COMPLETIONS, ids).to_pylist():
             key, request, flags = row.pop("completion_id"), row.pop("request_id"), tuple(row.pop("flags"))
@@ -64,7 +63,7 @@ class StoredCompletions:
         return answers
 
     def keep(self, completions: Mapping[str, Completion]) -> None:
-        """Keep these answers; they are on disk when this returns."""
+        """Store completions; they are on disk when this returns."""
         now = datetime.now(UTC)
         rows = [
             {**asdict(replace(done, value=None)), "completion_id": key, "request_id": done.id, "created_at": now}
@@ -74,25 +73,25 @@ class StoredCompletions:
 
 
 class Unusable(Exception):
-    """An answer of the right form that is nothing the step can use; the message says why."""
+    """An answer of the right form that the step cannot use. The message says why."""
 
 
 @dataclass
 class Answers(Generic[V]):
-    """What became of some questions, by the ids of their requests."""
+    """The outcome of each question, by the id of its request."""
 
     values: dict[str, V] = field(default_factory=dict)
     """The parsed answers."""
     errors: dict[str, Completion] = field(default_factory=dict)
-    """Completions that say nothing of use."""
+    """Completions that failed or were unusable."""
     waiting: set[str] = field(default_factory=set)
-    """Of these, those to be asked again another night: nothing is written for their items before."""
+    """Ids of the errors that another run may not get. Nothing is written for these items in this run."""
     rejected: list[Rejected] = field(default_factory=list)
     """Answers for quarantine."""
 
 
 def explain_error(completion: Completion) -> str:
-    """Return what is wrong with a completion, as quarantine says it."""
+    """Return the error of a completion and its reason, as quarantine shows it."""
     return f"{completion.error}: {completion.reason}"
 
 
@@ -103,21 +102,21 @@ class Model:
     llm: ChainLLM
     library: Library
     costs: Counter[str] = field(default_factory=Counter)
-    """What is in no report yet, by model: `MODEL: prompt tokens` and so on. A kept answer costs nothing."""
+    """Costs not in a report yet, by model: `MODEL: prompt tokens` and so on. A stored answer costs nothing."""
     noted: int = 0
-    """Notes of the engines that are in a report already."""
+    """Number of the engines' notes that are in a report already."""
     unanswered: list[Completion] = field(default_factory=list)
-    """Requests that failed for now, the spent budget apart, and are in no report yet."""
+    """Requests that failed temporarily and are not in a report yet. Those over the budget do not count."""
 
     def compute_identity(self) -> str:
         """Return the model's identity in a step's key: the chain's first model and its sampling.
 
-        Neither the engine nor the server that runs it is part of it, nor are the models that stand in for it.
+        The engine, the server that runs it and the chain's later models are not part of it.
         """
         return compute_content_id("llm", self.llm.model, str(self.llm.sampling))
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Return tokens of each text by the model's tokenizer."""
+        """Return the tokens of each text, by the model's tokenizer."""
         return self.llm.count_tokens(texts) if texts else []
 
     def ask(
@@ -127,48 +126,61 @@ class Model:
         build: Callable[[Sequence[T]], Sequence[Request]],
         read: Callable[[T, Completion], V],
     ) -> "Answers[V]":
-        """Put items to the model, and return what became of each: every step that asks a model does so here.
+        """Send items to the model and return what became of each. Every step that uses a model calls this method.
 
         Args:
-            step: for the progress bar.
+            step: the step's name, for the progress bar.
             items: by the ids of their requests.
-            build: makes the requests.
-            read: makes of an item and its answer what the step is after; raises `Unusable` where it is nothing.
+            build: makes the requests of items.
+            read: turns an item and its completion into a value; raises `Unusable` if the completion has no use.
         """
-        answers, given = Answers[V](), dict[str, Completion]()
+        answers = Answers[V]()
         if not items:
             return answers
+        completions = self._complete_items(step, items, build)
+        for name, item in items.items():
+            completion = completions[name]
+            if completion.error is not None:
+                self._record_error(name, completion, answers)
+                continue
+            try:
+                answers.values[name] = read(item, completion)
+            except Unusable as unusable:
+                answers.errors[name] = completion
+                answers.rejected.append(Rejected(name, str(unusable), completion.text))
+        return answers
+
+    def _complete_items(
+        self, step: str, items: Mapping[str, T], build: Callable[[Sequence[T]], Sequence[Request]]
+    ) -> dict[str, Completion]:
+        """Return the completion of each item, by the id of its request; a failure if no engine is available."""
+        completions = dict[str, Completion]()
         try:
             requests = build([*items.values()])
             with show_progress(step, len(requests)) as advance:
                 began = time.perf_counter()
                 for completion in self.llm.complete(requests):
-                    given[completion.id] = completion
+                    completions[completion.id] = completion
                     self._count_cost(completion, time.perf_counter() - began)
                     advance(1)
                     began = time.perf_counter()
         except EngineUnavailable as error:
-            given |= {
-                i: make_failure(Request(i, ()), "unavailable", str(error), self.llm) for i in items.keys() - given
-            }
-        for name, item in items.items():
-            completion = given[name]
-            if completion.error is None:
-                try:
-                    answers.values[name] = read(item, completion)
-                except Unusable as unusable:
-                    answers.errors[name] = completion
-                    answers.rejected.append(Rejected(name, str(unusable), completion.text))
-                continue
-            answers.errors[name] = completion
-            if completion.error not in LASTING:
-                answers.waiting.add(name)
-                self.unanswered += [completion] if completion.error != "budget" else []
-            if completion.error not in NOBODY_ASKED:
-                answers.rejected.append(Rejected(name, explain_error(completion), completion.text))
-        return answers
+            for name in items.keys() - completions:
+                completions[name] = make_failure(Request(name, ()), "unavailable", str(error), self.llm)
+        return completions
+
+    def _record_error(self, name: str, completion: Completion, answers: "Answers[V]") -> None:
+        """Add a failed completion to the answers: to those that wait, and to those for quarantine."""
+        answers.errors[name] = completion
+        if completion.error not in LASTING:
+            answers.waiting.add(name)
+            if completion.error != "budget":
+                self.unanswered.append(completion)
+        if completion.error not in NOBODY_ASKED:
+            answers.rejected.append(Rejected(name, explain_error(completion), completion.text))
 
     def _count_cost(self, done: Completion, seconds: float) -> None:
+        """Add the cost of one completion to `costs`."""
         costs = {"requests": 1, "cache hits": int(done.cached), f"errors ({done.error})": int(done.error is not None)}
         if not done.cached:
             costs |= {"prompt tokens": done.prompt_tokens, "prefix-cache tokens": done.prefix_tokens}
@@ -176,41 +188,42 @@ class Model:
         self.costs.update({f"{done.model or self.llm.model}: {name}": n for name, n in costs.items() if n})
 
     def record_usage(self, report: StepReport) -> None:
-        """Write what the model cost since the last time into a step's report, by model.
+        """Move the costs and notes since the last call into a step's report, by model.
 
-        An engine that does not know its model has failed. So have the others if none is left, and if the last one could
-        not answer some requests.
+        An engine that does not serve its model is a failure. If every engine is down, all their errors are failures. If
+        another engine is still up, the requests that were left unanswered are a failure.
         """
         report.counts.update(self.costs)
         self.costs.clear()
-        notes, down = self.llm.notes[self.noted :], self.llm.down.values()
+        notes = self.llm.notes[self.noted :]
         self.noted += len(notes)
-        alone = len(down) == len(self.llm.engines)
-        failed = {str(error) for error in down if alone or isinstance(error, ModelNotServed)}
+        down = self.llm.down.values()
+        all_down = len(down) == len(self.llm.engines)
+        failed = {str(error) for error in down if all_down or isinstance(error, ModelNotServed)}
         for note in dict.fromkeys(notes):
             (report.failed if note in failed else report.notes).append(note)
-        if self.unanswered and not alone:
+        if self.unanswered and not all_down:
             many = count_noun(len(self.unanswered), "request")
             report.failed.append(f"{self.llm.model} left {many} unanswered: {explain_error(self.unanswered[0])}")
         self.unanswered.clear()
 
 
 def find_answered(store: Store, requests: Sequence[Request], model: Model) -> set[str]:
-    """Return ids of the requests whose answers are kept: asking them again costs nothing."""
+    """Return the ids of the requests whose answers are stored. Asking them again costs nothing."""
     ids = {request.id: compute_completion_id(request, model.llm.model, model.llm.sampling) for request in requests}
     answered = set(store.read_ids(COMPLETIONS, sorted({*ids.values()}), ["completion_id"])["completion_id"].to_pylist())
     return {name for name, cid in ids.items() if cid in answered}
 
 
 _open: dict[str, tuple[Budget | None, dict[str, Model | None]]] = {}
-"""The budget and the models, by what settings call them, of the run that this process is doing, by run_id."""
+"""The budget and the models of the run that this process executes, by run_id. Models are keyed by their setting."""
 
 
 def get_model(job: Job, task: ModelTask) -> Model | None:
-    """Return the run's model for a task; None where settings say `off`. The others make room on the GPU.
+    """Return the run's model for a task, or None if the setting is `off`. The run's other models leave the GPU.
 
     Raises:
-        UsageError: settings name no engine there is.
+        UsageError: the settings name an unknown engine.
     """
     spec, limit = job.settings.get_llm(task), job.settings.model.max_tokens
     if job.run_id not in _open:
@@ -228,17 +241,17 @@ def get_model(job: Job, task: ModelTask) -> Model | None:
 
 
 def close_models(run_id: str) -> None:
-    """Free what a run's models hold, at its end."""
+    """Free the resources of a run's models, at its end."""
     for model in _open.pop(run_id, (None, {}))[1].values():
         if model:
             model.llm.close()
 
 
 def check_llm(settings: Settings) -> None:
-    """Refuse settings that contradict each other before a night begins.
+    """Check the settings of language models before a run begins.
 
     Raises:
-        UsageError: no such engine, prompt or pack; or gists by a model where there is none.
+        UsageError: an engine, prompt or pack is unknown, or gists need a model and none is set.
     """
     for task in NIGHTLY:
         select_llm(settings.get_llm(task), settings.model)
@@ -248,10 +261,10 @@ def check_llm(settings: Settings) -> None:
 
 
 def resolve_pack_names(settings: Settings) -> list[str]:
-    """Return packs a session may be read with.
+    """Return the names of the packs that a session may be read with.
 
     Raises:
-        UsageError: the pack that is set is nowhere.
+        UsageError: the pack that is set does not exist.
     """
     pack = settings.observe.pack
     names = ["coding", "personal"] if pack == "auto" else [pack]
@@ -262,9 +275,10 @@ def resolve_pack_names(settings: Settings) -> list[str]:
 
 
 def compute_model_key(model: Model, step: str, version: int, prompts: Iterable[str], *parts: str) -> str:
-    """Return a step's key if a model does the step: the model, its sampling, prompts, and the settings in `parts`.
+    """Return the key of a step that a model does: a hash of the model, its sampling, prompts, and the settings in
+    `parts`.
 
-    It begins with `MODEL_KEY`, by which readers tell a model's summaries.
+    The key begins with `MODEL_KEY`, by which readers recognise rows that a model made.
     """
     what = model.compute_identity(), model.library.compute_digest(prompts)
     return MODEL_KEY + compute_step_key(step, version, *what, *parts)
@@ -273,14 +287,15 @@ def compute_model_key(model: Model, step: str, version: int, prompts: Iterable[s
 def quarantine_rejected(
     store: Store, step: str, rejected: Iterable[Rejected], settled: Iterable[str], report: StepReport | None = None
 ) -> None:
-    """Write down what could not be used, and count it; what was so before and is not any more is marked resolved.
+    """Write rejected answers to quarantine and count the new ones. Mark earlier ones as resolved if they no longer
+    occur.
 
     Args:
-        store: where to.
-        step: the step that could not use it.
-        rejected: with `row_id` `<unit>/…`.
-        settled: units (sessions, messages), or whole row_ids, that the step has just looked at anew.
-        report: where what is new is counted.
+        store: the store of the quarantine table.
+        step: the step that rejected them.
+        rejected: answers whose `row_id` is `<unit>/…`.
+        settled: units (sessions, messages) or whole row_ids that the step has just processed again.
+        report: the report that counts the new rows.
     """
     units = set(settled)
     rows = (

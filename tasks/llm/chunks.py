@@ -1,8 +1,8 @@
-"""A session cut to what fits a prompt: by token count, at turn borders, each chunk beginning with the last one's end.
+"""Split a session into chunks that fit a prompt. Chunks are cut between turns, and each begins with the last one's end.
 
-Only what people and models said is cut up: tool traffic and synthetic turns are nobody's words. How tokens are counted
-is the engine's affair and passed in. A turn that is longer than a whole chunk is cut at paragraphs, else at lines, else
-at sentences, else at words; its pieces bear its number.
+Only what people and models said is included; tool traffic and synthetic turns are not. The caller passes the function
+that counts tokens. A turn longer than a whole chunk is cut at paragraphs, else lines, else sentences, else words. The
+pieces of a turn keep its number.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,23 +18,23 @@ Counter = Callable[[Sequence[str]], list[int]]
 
 BORDERS = ("\n\n", "\n", ". ", " ")
 ROOM_USED = 0.9
-"""Share of a chunk's room that a piece of an over-long turn aims at."""
+"""Share of a chunk's room that a piece of an over-long turn is cut to."""
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """Something somebody said, or a piece of it, as a prompt shows it."""
+class NumberedTurn:
+    """A spoken message, or a piece of one, as a prompt shows it."""
 
     number: int
-    """1, 2, 3 … within the session: what the model calls the message by."""
+    """1, 2, 3 … within the session. The model cites the message by it."""
     row: Mapping[str, Any]
     """The row of MESSAGES."""
     text: str
-    """The text, without passages that address the memory."""
+    """The text without passages that address the memory."""
 
     @property
     def shown(self) -> str:
-        """The text under its label: number, who, when."""
+        """The text under its label: number, speaker and time."""
         who = " ".join(name_speaker(self.row).split())[:60]
         when = f", {self.row['ts']:%a %Y-%m-%d %H:%M}" if self.row["ts"] else ""
         return format_entry(f"[{self.number}] {who}{when}:", self.text)
@@ -42,29 +42,29 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Turns that go under one prompt."""
+    """The turns of one prompt."""
 
-    turns: tuple[Turn, ...]
+    turns: tuple[NumberedTurn, ...]
     tokens: int
 
 
-def build_turns(rows: Sequence[Mapping[str, Any]]) -> list[Turn]:
+def build_turns(rows: Sequence[Mapping[str, Any]]) -> list[NumberedTurn]:
     """Return the spoken messages of one session (rows in order of seq) as turns."""
     spoken = [row for row in rows if is_turn(row)]
-    return [Turn(n, row, mask_injections(row["text"])) for n, row in enumerate(spoken, 1)]
+    return [NumberedTurn(n, row, mask_injections(row["text"])) for n, row in enumerate(spoken, 1)]
 
 
-def split_into_chunks(turns: Sequence[Turn], room: int, overlap: int, count: Counter) -> list[Chunk]:
-    """Return turns in chunks of at most `room` tokens; each but the first begins with up to `overlap` tokens of the
-    last.
+def split_into_chunks(turns: Sequence[NumberedTurn], room: int, overlap: int, count: Counter) -> list[Chunk]:
+    """Return the turns in chunks of at most `room` tokens. Each chunk after the first begins with up to `overlap`
+    tokens of the one before.
 
     Raises:
-        ValueError: `overlap` leaves no room for anything new.
+        ValueError: `overlap` is more than half of `room`.
     """
     if overlap * 2 > room:
         raise ValueError(f"an overlap of {overlap} tokens is more than half of a chunk of {room}")
     pieces = [p for turn, n in _count_turn_tokens(turns, count) for p in _split_turn(turn, n, room - overlap, count)]
-    chunks: list[list[tuple[Turn, int]]] = []
+    chunks: list[list[tuple[NumberedTurn, int]]] = []
     for piece in pieces:
         if chunks and sum(n for _, n in chunks[-1]) + piece[1] <= room:
             chunks[-1].append(piece)
@@ -73,15 +73,15 @@ def split_into_chunks(turns: Sequence[Turn], room: int, overlap: int, count: Cou
     return [Chunk(tuple(t for t, _ in chunk), sum(n for _, n in chunk)) for chunk in chunks]
 
 
-def _count_turn_tokens(turns: Sequence[Turn], count: Counter) -> Iterator[tuple[Turn, int]]:
-    """Yield turns with their tokens and one for the line's end."""
+def _count_turn_tokens(turns: Sequence[NumberedTurn], count: Counter) -> Iterator[tuple[NumberedTurn, int]]:
+    """Yield each turn with its tokens, including one for the line break."""
     counts = count([turn.shown for turn in turns]) if turns else []
     return ((turn, n + 1) for turn, n in zip(turns, counts, strict=True))
 
 
-def _select_overlap(chunk: Sequence[tuple[Turn, int]], overlap: int) -> list[tuple[Turn, int]]:
-    """Return the last whole turns of a chunk that fit the overlap; never all of it."""
-    turns: list[tuple[Turn, int]] = []
+def _select_overlap(chunk: Sequence[tuple[NumberedTurn, int]], overlap: int) -> list[tuple[NumberedTurn, int]]:
+    """Return the last whole turns of a chunk that fit the overlap, but never the whole chunk."""
+    turns: list[tuple[NumberedTurn, int]] = []
     for piece in reversed(chunk[1:]):
         overlap -= piece[1]
         if overlap < 0:
@@ -90,8 +90,8 @@ def _select_overlap(chunk: Sequence[tuple[Turn, int]], overlap: int) -> list[tup
     return turns
 
 
-def _split_turn(turn: Turn, tokens: int, room: int, count: Counter) -> list[tuple[Turn, int]]:
-    """Return the turn, or the pieces it has to be cut into."""
+def _split_turn(turn: NumberedTurn, tokens: int, room: int, count: Counter) -> list[tuple[NumberedTurn, int]]:
+    """Return the turn, or its pieces if it is too long."""
     if tokens <= room:
         return [(turn, tokens)]
     label = count([replace(turn, text="").shown])[0]
@@ -100,7 +100,7 @@ def _split_turn(turn: Turn, tokens: int, room: int, count: Counter) -> list[tupl
 
 
 def split_text(text: str, room: int, count: Counter) -> list[str]:
-    """Return pieces of a text of at most `room` tokens each, cut where it hurts least; nothing but blanks is lost."""
+    """Return a text in pieces of at most `room` tokens, cut at the coarsest border possible. Only blanks are lost."""
     room = max(room, 1)
     done: list[str] = []
     waiting = [text]
@@ -116,7 +116,7 @@ def split_text(text: str, room: int, count: Counter) -> list[str]:
 
 
 def _find_cut(text: str, max_chars: int) -> int:
-    """Return the last good place to cut within the first `max_chars` characters, in their second half if possible."""
+    """Return the last border within the first `max_chars` characters, in their second half if possible."""
     for border in BORDERS:
         at = text.rfind(border, max_chars // 2, max_chars)
         if at > 0:

@@ -1,10 +1,10 @@
-"""The claims in a model's answers: those that stand on their quotes as rows, the others with the reason. Pure.
+"""Read a model's answers: return the claims whose quotes support them as rows, and the others with the reason. Pure.
 
-A claim is kept only if its quote stands in a message it cites, and if its summary says no more than what is said there:
-its words, numbers, dates, names and negations (`grounding.explain_unfounded`). A detail that says more is left off its
-claim, and quarantined by itself. Three gates are columns, not filters: `reusable` is the model's word (`lasts`), the
-others are what can be told without it; the fourth, `verified`, is the quote. The method of grounding in quotes: Bohnet
-et al., "Attributed Question Answering", 2022; a model's own numbers for places are never trusted alone.
+A claim is kept only if its quote stands in a message that it cites and its summary adds nothing to what was said there:
+its words, numbers, dates, names and negations are checked (`grounding.explain_unfounded`). A detail that adds something
+is removed from its claim and quarantined by itself. Four gates are columns and do not filter: `verified` is the quote,
+`reusable` is the model's judgement (`lasts`), and the other two are read off the text. The method is grounding in
+quotes: Bohnet et al., "Attributed Question Answering", 2022. A model's own message numbers are never trusted alone.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -24,27 +24,27 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.dedupe.guards import align_pair, figures, names
 from slowwave.tasks.dedupe.normalise import normalise_claim
-from slowwave.tasks.llm.chunks import Chunk, Turn
+from slowwave.tasks.llm.chunks import Chunk, NumberedTurn
 from slowwave.tasks.llm.fence import find_injections, has_injection, has_overlap
 from slowwave.tasks.llm.grounding import GroundingContext, explain_unfounded
 from slowwave.tasks.llm.library import Pack, Rejected, limit_answer
-from slowwave.tasks.llm.quotes import compute_support, find_best_anchor, is_comparable, is_unspaced
+from slowwave.tasks.llm.quotes import Anchor, compute_support, find_best_anchor, is_comparable, is_unspaced
 from slowwave.tasks.observe.observe import SCHEMA
 from slowwave.tasks.observe.units import PRONOUN
 
 CONFIDENCE = {"high": 0.9, "medium": 0.6, "low": 0.3}
 SAME = 85.0
-"""token_sort_ratio of two summaries on one quote from which they are one claim."""
+"""Least `token_sort_ratio` at which two summaries that rest on the same quote are one claim."""
 SURE = 97.0
-"""Likeness from which a quote is taken to stand in a message that was not cited."""
+"""Least likeness at which a quote counts as standing in a message that was not cited."""
 NEAR, SUPPORT = 2, 0.5
-"""Share of a summary's content words that must come up in the messages it cites and this many on both sides of each. Of
-the 619 sentences of `quotes.compute_support` 99.2% have that share in their own place, 15% in another place of their
-session."""
+"""SUPPORT is the share of a summary's content words that must occur in the cited messages, or in the NEAR messages on
+either side of them. Of the 619 sentences of `quotes.compute_support`, 99.2% reach it at their own place, and 15% at
+another place of their session."""
 TEXT_CHARS = 300
-"""Of a claim's summary and of its detail, at most."""
+"""Most characters of a claim's summary, and of its detail."""
 LEAST_WORDS = 4
-"""A summary of fewer words says next to nothing."""
+"""A summary of fewer words is trivial."""
 
 
 class ClaimAnswer(AnswerModel):
@@ -67,8 +67,8 @@ class ClaimsAnswer(AnswerModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One request: a chunk of a session."""
+class ChunkRequest:
+    """The request about one chunk of a session."""
 
     request: Request
     session_id: str
@@ -78,7 +78,7 @@ class Part:
 
 @dataclass(slots=True)
 class ParsedClaims:
-    """What an answer, or a session's answers together, gave."""
+    """The claims of an answer, or of all answers about a session."""
 
     claims: list[dict[str, Any]] = field(default_factory=list)
     """Rows of SCHEMA."""
@@ -87,21 +87,21 @@ class ParsedClaims:
 
 @lru_cache(maxsize=64)
 def build_claims_answer(categories: tuple[str, ...], limit: int) -> type[ClaimsAnswer]:
-    """Return the form of an answer with at most so many claims, each of one of these categories."""
+    """Return the answer's form: at most `limit` claims, each of one of the categories."""
     category: Any = Literal[categories]
     claim: Any = create_model("ClaimAnswer", __base__=ClaimAnswer, category=(category, ...))
     return limit_answer(create_model("ClaimsAnswer", __base__=ClaimsAnswer, claims=(list[claim], ...)), claims=limit)
 
 
-def read_answer(part: Part, completion: Completion, rows: Sequence[Mapping[str, Any]]) -> ParsedClaims:
-    """Return the claims of an answer that stand on their quotes, and the others with the reason.
+def read_answer(part: ChunkRequest, completion: Completion, rows: Sequence[Mapping[str, Any]]) -> ParsedClaims:
+    """Return the claims of an answer that their quotes support, and the rejected ones with the reason.
 
     Args:
-        part: what was asked.
-        completion: its answer; of one that was cut the claims before the cut are read.
-        rows: the session's messages, tool traffic too.
+        part: the request.
+        completion: its answer. If it was cut, the claims before the cut are read.
+        rows: all messages of the session, including tool traffic.
     """
-    # what the model was shown
+    # the text that the model saw
     turns = part.chunk.turns
     names = {str(row[key]) for row in rows for key in ("speaker", "workspace") if row[key]}
     shown = " ".join(turn.shown for turn in turns)
@@ -121,7 +121,7 @@ def read_answer(part: Part, completion: Completion, rows: Sequence[Mapping[str, 
 
 
 def _parse_claims(completion: Completion) -> list[ClaimAnswer]:
-    """Return the claims of an answer; of a cut one those before the cut that are whole."""
+    """Return the claims of an answer. If it was cut, return the complete claims before the cut."""
     if completion.ok:
         return list(completion.value.claims)
     try:
@@ -137,10 +137,11 @@ def _parse_claims(completion: Completion) -> list[ClaimAnswer]:
 
 
 def drop_repeated_claims(reads: Iterable[tuple[str, ParsedClaims]]) -> ParsedClaims:
-    """Return the claims of a session's parts in order of speech; of those that say one thing the first.
+    """Return the claims of a session's parts in order of speech, without repetitions. The first of equal claims is
+    kept.
 
-    Two claims are one when they are of one category, rest on overlapping quotes of one message, and read alike without
-    a number or a name in the place of another.
+    A claim repeats another if both have the same category, overlapping quotes in one message and similar summaries, and
+    no number or name differs between them.
     """
     whole = ParsedClaims()
     for part, read in reads:
@@ -148,7 +149,7 @@ def drop_repeated_claims(reads: Iterable[tuple[str, ParsedClaims]]) -> ParsedCla
         for claim in read.claims:
             first = next((other for other in whole.claims if _is_repeat(claim, other)), None)
             if first is None:
-                # Two different claims on the same words are told apart by their summaries too.
+                # Two different claims on the same words get different ids by their summaries.
                 own = claim["observation_id"]
                 taken = any(other["observation_id"] == own for other in whole.claims)
                 unique = compute_content_id(own, claim["summary"]) if taken else own
@@ -167,17 +168,17 @@ def build_claims_table(claims: Iterable[Mapping[str, Any]]) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class _PromptEvidence:
-    """What a model was shown under one prompt, as claims are checked against it."""
+    """The text that a model saw in one prompt. Claims are checked against it."""
 
-    turns: Sequence[Turn]
+    turns: Sequence[NumberedTurn]
     rows: Mapping[int, Mapping[str, Any]]
     """Number to row of MESSAGES."""
     shown: str
     names: str
-    """The workspace, and whoever speaks in the session: what a claim may name though the chunk does not."""
+    """The workspaces and speakers of the session. A claim may name them even if the chunk does not."""
 
     def explain_unfounded(self, text: str, numbers: Collection[int]) -> str | None:
-        """Return why a text is not what was said in those messages and the ones near them; None where it is."""
+        """Return why the numbered messages and those near them do not support a text, or None if they do."""
         places = [at for at, turn in enumerate(self.turns) if turn.number in numbers]
         near = [turn for at, turn in enumerate(self.turns) if any(abs(at - p) <= NEAR for p in places)]
         if compute_support(text, " ".join([*(turn.shown for turn in near), self.names])) < SUPPORT:
@@ -188,8 +189,28 @@ class _PromptEvidence:
         return why and f"is not what was said: {why}"
 
 
-def _validate_claim(answer: ClaimAnswer, evidence: _PromptEvidence, part: Part, model: str) -> dict[str, Any] | str:
-    """Return a row of SCHEMA, or why there is none."""
+@dataclass(frozen=True, slots=True)
+class _QuotePlace:
+    """The place of a claim's quote, and the messages that the claim cites."""
+
+    row: Mapping[str, Any]
+    """The row of MESSAGES in which the quote stands."""
+    anchor: Anchor
+    cited: list[int]
+    """Numbers of the cited messages that the chunk has."""
+    numbers: set[int]
+    """The number of the quote's message, and `cited`."""
+
+    @property
+    def quote(self) -> str:
+        """The message's own words at the place."""
+        return str(self.row["text"][self.anchor.start : self.anchor.end])
+
+
+def _validate_claim(
+    answer: ClaimAnswer, evidence: _PromptEvidence, part: ChunkRequest, model: str
+) -> dict[str, Any] | str:
+    """Return the claim as a row of SCHEMA, or the reason to reject it."""
     answer = answer.model_copy(
         update={name: _drop_broken_word(getattr(answer, name)) for name in ("summary", "detail")}
     )
@@ -197,35 +218,65 @@ def _validate_claim(answer: ClaimAnswer, evidence: _PromptEvidence, part: Part, 
         return "says nothing"
     if answer.category not in part.pack.categories:
         return f"no category {answer.category!r} in the pack {part.pack.name}"
+    place = _find_quote(answer, evidence)
+    if isinstance(place, str):
+        return place
+    if injected := _explain_injection(answer, place):
+        return injected
+    if strange := evidence.explain_unfounded(answer.summary, place.numbers):
+        return f"its summary {strange}"
+    return _build_claim_row(answer, evidence, place=place, pack=part.pack, model=model)
+
+
+def _find_quote(answer: ClaimAnswer, evidence: _PromptEvidence) -> _QuotePlace | str:
+    """Return the place of the claim's quote, or the reason to reject the claim.
+
+    The quote must stand in a cited message, or almost word for word (SURE) in another message of the chunk.
+    """
     cited = [n for n in dict.fromkeys(answer.messages) if n in evidence.rows]
-    # The quote stands in a message that is cited, else, if beyond doubt, in another of the chunk.
-    quoted = find_best_anchor(answer.quote, ((n, evidence.rows[n]["text"]) for n in cited))
-    quoted = quoted or find_best_anchor(answer.quote, ((n, row["text"]) for n, row in evidence.rows.items()), SURE)
-    if quoted is None:
-        nowhere = f"cites no message of its chunk: {answer.messages}"
-        return "its quote does not stand in the messages it cites" if cited else nowhere
-    n, anchor = quoted
-    row, numbers = evidence.rows[n], {n, *cited}
-    quote = row["text"][anchor.start : anchor.end]
-    if has_overlap((anchor.start, anchor.end), find_injections(row["text"])) or has_injection(quote):
+    found = find_best_anchor(answer.quote, ((n, evidence.rows[n]["text"]) for n in cited))
+    found = found or find_best_anchor(answer.quote, ((n, row["text"]) for n, row in evidence.rows.items()), SURE)
+    if found is None and cited:
+        return "its quote does not stand in the messages it cites"
+    if found is None:
+        return f"cites no message of its chunk: {answer.messages}"
+    number, anchor = found
+    return _QuotePlace(row=evidence.rows[number], anchor=anchor, cited=cited, numbers={number, *cited})
+
+
+def _explain_injection(answer: ClaimAnswer, place: _QuotePlace) -> str | None:
+    """Return the reason to reject a claim that addresses the memory, or None if it does not."""
+    span = (place.anchor.start, place.anchor.end)
+    if has_overlap(span, find_injections(place.row["text"])) or has_injection(place.quote):
         return "its quote is an instruction to the memory, not something said in the conversation"
     if has_injection(f"{answer.summary}\n\n{answer.detail}"):
         return "it is itself an instruction to the memory"
-    if strange := evidence.explain_unfounded(answer.summary, numbers):
-        return f"its summary {strange}"
+    return None
+
+
+def _build_claim_row(
+    answer: ClaimAnswer, evidence: _PromptEvidence, *, place: _QuotePlace, pack: Pack, model: str
+) -> dict[str, Any]:
+    """Return the row of a claim that passed the checks, with the fields by which `drop_repeated_claims` compares it.
+
+    `no_detail` is the reason to leave out the detail, or None.
+    """
+    row = place.row
     gates, reasons = _compute_gates(answer, is_comparable(answer.summary, evidence.shown))
-    no_detail = evidence.explain_unfounded(answer.detail, numbers) if answer.detail.strip() else None
+    no_detail = evidence.explain_unfounded(answer.detail, place.numbers) if answer.detail.strip() else None
+    detail = None if no_detail else " ".join(answer.detail.split()) or None
+    cited_ids = [evidence.rows[number]["message_id"] for number in place.cited]
     return {
-        "observation_id": compute_content_id(row["session_id"], answer.category, quote, row["message_id"]),
+        "observation_id": compute_content_id(row["session_id"], answer.category, place.quote, row["message_id"]),
         "session_id": row["session_id"],
         "workspace": row["workspace"],
         "summary": " ".join(answer.summary.split()),
-        "detail": None if no_detail else " ".join(answer.detail.split()) or None,
+        "detail": detail,
         "category": answer.category,
-        "pack": part.pack.name,
-        "files": [f for f in dict.fromkeys(answer.files) if f.strip() and f in evidence.shown],
-        "quote": quote,
-        "message_ids": list(dict.fromkeys([row["message_id"], *(evidence.rows[n]["message_id"] for n in cited)])),
+        "pack": pack.name,
+        "files": [file for file in dict.fromkeys(answer.files) if file.strip() and file in evidence.shown],
+        "quote": place.quote,
+        "message_ids": list(dict.fromkeys([row["message_id"], *cited_ids])),
         "speaker": row["speaker"],
         "confidence": CONFIDENCE[answer.confidence],
         "observed_at": row["ts"],
@@ -233,21 +284,21 @@ def _validate_claim(answer: ClaimAnswer, evidence: _PromptEvidence, part: Part, 
         **gates,
         "verified": True,
         "gate_reasons": reasons,
-        "span": (anchor.start, anchor.end),
-        "place": (row["seq"], anchor.start),
+        "span": (place.anchor.start, place.anchor.end),
+        "place": (row["seq"], place.anchor.start),
         "by_person": row["origin"] == Origin.HUMAN,
         "no_detail": no_detail,
     }
 
 
 def _drop_broken_word(text: str) -> str:
-    """Return a text that was stopped at its limit without its last word, of which a part may be missing."""
+    """Return a text without its last word if its length is at the limit: the word may be incomplete."""
     words, _, _ = text.rpartition(" ")
     return words if words and len(text) >= TEXT_CHARS else text
 
 
 def _compute_gates(answer: ClaimAnswer, comparable: bool) -> tuple[dict[str, bool], list[str]]:
-    """Return three gates with the reasons of those that are shut: the model's word, and three visible signs."""
+    """Return three gates, and the reasons of those that are False."""
     short = len(answer.summary.split()) < LEAST_WORDS and len(answer.summary) < 20
     reasons = {
         "reusable: the model says that it does not last": not answer.lasts,
@@ -261,7 +312,7 @@ def _compute_gates(answer: ClaimAnswer, comparable: bool) -> tuple[dict[str, boo
 
 
 def _is_repeat(claim: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Return whether two claims of a session are one."""
+    """Return True if two claims of a session say the same."""
     if (claim["category"], claim["message_ids"][0]) != (other["category"], other["message_ids"][0]):
         return False
     if not has_overlap(claim["span"], [other["span"]]):

@@ -1,15 +1,15 @@
-"""Transcript text on its way into a prompt: data, whatever it says.
+"""Fence transcript text for a prompt, so that the model reads it as data and does not obey it.
 
-Four things keep what somebody wrote from steering whoever reads it:
-1. the text stands between two lines with a mark that is the hash of the text itself, so that no text can hold its own;
-2. the marks by which chat templates tell turns apart are taken the angle brackets off: a tokenizer would obey them;
-3. every line of a message but its first is indented, so that none can pass itself off as another message;
-4. paragraphs that address the memory rather than the people in the conversation are left out; `count_injections` counts
-them.
+Four measures keep a text from steering the model that reads it:
+1. The text stands between two lines with a mark. The mark is the hash of the text, so a text cannot contain its own.
+2. The marks by which chat templates separate turns lose their angle brackets, since a tokenizer would obey them.
+3. Every line of a message but its first is indented, so that no line can pass for another message.
+4. Paragraphs that address the memory instead of the people in the conversation are left out. `count_injections` counts
+   them.
 
-The first three are `slowwave/text/fence.py`'s, which recall shares, and can't be evaded; the fourth goes by patterns
-and can. A person's own "remember that I …" is no such passage: it is addressed to the agent, and meant. Nor is talk of
-memories, prompts, tags and claims, which coding is full of: a pattern asks for an order, and for whom it is meant.
+The first three are in `slowwave/text/fence.py`, which recall uses too, and cannot be evaded. The fourth uses patterns
+and can be evaded. A person's own "remember that I …" is kept: it addresses the agent and is meant. Talk about memories,
+prompts, tags and claims is kept too, since coding is full of it: a pattern requires an order and its addressee.
 """
 
 import re
@@ -25,11 +25,11 @@ FORGED = re.compile(
     r"|<\|im_start\|>\s*(?:system|assistant|user)\s*\n|<start_of_turn>\s*(?:model|user)\s*\n",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Marks where they would begin or end a turn: at the start of a line, or closing before opening. Elsewhere they are
-spoken of."""
+"""Template marks where they would begin or end a turn: at the start of a line, or a closing one before an opening one.
+Elsewhere a text only mentions them."""
 
 _START = r"(?:^|[.!?:;,(\]]\s+|[-–—*>\"'“”]\s*|\b(?:please|pls|now|and|then|must|should|just|to|you)\s+)"
-"""Where an order begins, rather than a sentence about what somebody does."""
+"""Where an order begins, and not a sentence about what somebody does."""
 _ORDERS = r"(?:instructions?|prompts?|rules|guidelines|directives|guardrails|orders)"
 _DISOBEY = (
     r"(?:ignore|disregard|forget|override|overrule|bypass|discard|drop|do\s+not\s+(?:follow|obey)|"
@@ -68,7 +68,7 @@ OVERRIDE = re.compile(
     rf"|^\W*(?:this\s+is\s+|here\s+is\s+)?(?:the\s+)?(?:end|close)\s+of\s+(?:the\s+)?{_TALK}\b\s*(?:$|[.!\]>:=)-])",
     re.IGNORECASE | re.MULTILINE,
 )
-"""What sets itself above all orders."""
+"""Text that overrides the instructions."""
 ADDRESSED = re.compile(
     rf"\b(?:dear|hey|hi|hello|attention|note\s+(?:to|for)|message\s+(?:to|for))\s*,?:?\s+(?:the\s+|any\s+|all\s+|whichever\s+|every\s+)?{_READER}s?\b[^.\n,:!–—]{{0,30}}[,:!–—]"
     rf"|(?:^|[.!?]\s+)\W{{0,3}}(?:instructions?\s+(?:to|for)|to)\s+(?:the\s+|any\s+|all\s+|whichever\s+|every\s+)?{_READER}s?\b[^.\n,:!]{{0,30}}:"
@@ -94,14 +94,14 @@ ADDRESSED = re.compile(
     r"|\"?claims\"?\s*:\s*\[\s*\{[^}]{0,400}?\"?(?:summary|quote|confidence|category)\"?\s*:",
     re.IGNORECASE | re.MULTILINE,
 )
-"""What is put to whoever keeps the memory."""
+"""Text that addresses the reader that writes the memory."""
 ROLE = re.compile(
     r"^\W{0,3}(?:system|developer|administrator|root)\s*(?:message|prompt|override|note|notice)?\s*[:\]>]"
     r"|\b(?:developer|debug|admin|god|dan|maintenance)\s+mode\s+(?:on|enabled|activated|is\s+(?:on|active))\b",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Speaking as the machine itself: harmless, unless an order or a word about the one who reads or is served goes with
-it."""
+"""Text that speaks as the system. It counts only together with ORDER: an order, or a statement about the reader or the
+user."""
 ORDER = re.compile(
     rf"{_START}(?:remember|memori[sz]e|store|save|record|note|take\s+down|obey|comply|trust|assume|ignore|disregard|forget)\s+"
     r"(?:that|this|the\s+following|all|every|any|your|in\s+mind|:)"
@@ -110,16 +110,16 @@ ORDER = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 LONE = 0.6
-"""Share of a paragraph from which an override is all it says: what it makes way for is the next paragraph."""
+"""Least share of a paragraph's letters at which an override is the whole paragraph. The next one then belongs to it."""
 PARAGRAPH_END = re.compile(r"\n\s*\n")
 LONG_SPACE = re.compile(r"([^\S\n]{64})[^\S\n]+")
-"""What is wider is read as so wide: patterns that pass over space in several places take the square of its width."""
+"""Wider space is shortened to this width, since patterns with several gaps take time quadratic in it."""
 
 
 def find_injections(text: str) -> list[tuple[int, int]]:
-    """Return where a text addresses the memory: spans (start, end), in order, apart.
+    """Return the passages of a text that address the memory: disjoint spans (start, end), in order.
 
-    A passage is a paragraph; where all that it says is that earlier orders are void, the next one goes with it.
+    A passage is a paragraph. If a paragraph says only that earlier orders are void, the next one belongs to it.
     """
     spans: list[tuple[int, int]] = []
     lone = False
@@ -135,13 +135,13 @@ def find_injections(text: str) -> list[tuple[int, int]]:
 
 
 def count_injections(texts: Iterable[str]) -> tuple[int, int]:
-    """Return how many texts have a passage that is left out, and how many passages, for a run's report."""
+    """Return the number of texts with passages that are left out, and the number of passages."""
     counts = [len(find_injections(text)) for text in texts]
     return sum(n > 0 for n in counts), sum(counts)
 
 
 def mask_injections(text: str) -> str:
-    """Return the text with what addresses the memory left out."""
+    """Return the text with LEFT_OUT in place of each passage that addresses the memory."""
     pieces, at = [], 0
     for start, end in find_injections(text):
         pieces += [text[at:start], LEFT_OUT]
@@ -150,14 +150,15 @@ def mask_injections(text: str) -> str:
 
 
 def has_overlap(span: tuple[int, int], others: Iterable[tuple[int, int]]) -> bool:
-    """Return whether a span shares a character with one of the others."""
+    """Return True if a span shares a character with one of the others."""
     return any(span[0] < end and start < span[1] for start, end in others)
 
 
 def has_injection(text: str) -> bool:
-    """Return whether a text has a passage that addresses the memory."""
+    """Return True if a text has a passage that addresses the memory."""
     return bool(find_injections(text))
 
 
 def _count_letters(text: str) -> int:
+    """Return the number of letters and digits."""
     return sum(c.isalnum() for c in text)

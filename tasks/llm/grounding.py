@@ -1,8 +1,7 @@
 """Grounding checks: a claim's numbers, dates, names and negations must come from its sources.
 
-What a model made of a quote may say less than was said, and in other words. The kinds that are checked are those by
-which summaries go wrong most often (Kryściński et al., "Evaluating the Factual Consistency of Abstractive Text
-Summarization", 2020).
+A claim may say less than its quote, and in other words. The checks cover the errors that summaries make most often
+(Kryściński et al., "Evaluating the Factual Consistency of Abstractive Text Summarization", 2020).
 """
 
 import re
@@ -18,19 +17,19 @@ from slowwave.text.dates import MONTH_NAMES, MONTHS, WEEKDAYS
 from slowwave.text.words import ENGLISH_STOP, is_content_word, stem
 
 REACH = timedelta(days=14), timedelta(days=100)
-"""How far from a message's day a date may lie that it means; the second where it speaks of weeks, months or years."""
+"""How far a date may lie from its message's day. The second holds if the messages have a word of FAR."""
 FAR = frozenset({"week", "weeks", "month", "months", "year", "years", "summer", "autumn", "fall", "winter", "spring"})
 NAME = re.compile(r"(?<![\w.@/#-])[^\W\d_a-z](?:[^\W\d_]|['’](?=[^\W\d_]))*(?![\w@/])")
 SENTENCE_START = re.compile(r"(?:^|[.!?:;]\s+|\n)[\W_]*$")
 JOINT = re.compile(r"[\W_]")
 QUALIFIER = re.compile(r"[/.:#]+")
-"""Separators of the parts of a qualified name."""
+"""Separators between the parts of a qualified name."""
 RANGE = re.compile(r"([^\W\d_]+)(\d+)[-–]\1?(\d+)")
 INNER_WORD = re.compile(r"(?<=[^\W\d_] )[^\W\d_]{2,}")
 FEWEST_INNER, CAPITALS = 20, 0.2
-"""Share of capitals within sentences that no text of English reaches, and any of German does."""
+"""A text with a larger share of capitals within sentences capitalises its nouns, as German does."""
 ROLES = frozenset({"user", "assistant", "speaker", "agent", "team", "utc", "ok", "mr", "mrs", "ms", "dr"})
-"""Names for those who speak, titles, and what a prompt itself says."""
+"""Names of roles, titles, and words that the prompt itself uses."""
 COMMON_ENDING = re.compile(r"(?:ing|tion|sion|ment|ity|ness|ance|ence|ship|ism|ed|ly|able|ive|ous|[^aious]s)$")
 SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
 NEGATIVE = re.compile(
@@ -38,7 +37,7 @@ NEGATIVE = re.compile(
     r"difficult|struggl\w*|g(?:a|i)v\w+\s+up|un(?!der|i|til|less)\w{4,}|im(?:possible|patient)|skip\w*|nah|nope)\b|n['’]t\b",
     re.IGNORECASE,
 )
-"""Words that may be rendered as a negation although they are none."""
+"""Words that a claim may render as a negation, although they are not one."""
 UNTRUE = re.compile(
     r"\W*(?:it|this|that)\s+(?:is|was)\s+(?:not\s+(?:true|so|correct|the\s+case)|never\s+true|untrue|false)\b",
     re.IGNORECASE,
@@ -51,11 +50,11 @@ class GroundingContext:
     """The sources of a claim."""
 
     near: str
-    """The text of the messages that it cites, and of those around them."""
+    """The text of the cited messages and of those around them."""
     chunk: str
-    """All that was said in what the model was shown, and who spoke where."""
+    """The text of all messages that the model saw, and the names of the speakers and workspaces."""
     times: tuple[datetime, ...] = ()
-    """When the messages it cites were said."""
+    """Times of the cited messages."""
 
     @property
     def days(self) -> tuple[date, ...]:
@@ -64,10 +63,11 @@ class GroundingContext:
 
 
 def explain_unfounded(claim: str, ground: GroundingContext) -> str | None:
-    """Return the first part of a claim that its sources lack, as a reason; None if they have all of it.
+    """Return the first part of a claim that its sources lack, as a reason, or None if they have all of it.
 
-    Numbers, names and identifiers must come up in the chunk, as figures or in words, since pronouns are resolved; dates
-    near, or within reach of a message's own; a negation near, about one of the claim's words.
+    A number, name or identifier must occur anywhere in the chunk, since a claim resolves pronouns. A date must occur
+    near the cited messages, or lie within reach of their days. A negation must occur near them, beside a word of the
+    claim.
     """
     checks = (_check_number, _check_date, _check_name, _check_negation)
     return next((why for check in checks if (why := check(claim, ground))), None)
@@ -75,16 +75,17 @@ def explain_unfounded(claim: str, ground: GroundingContext) -> str | None:
 
 @lru_cache(maxsize=2_048)
 def _parse_cached(text: str) -> Claim:
-    """Return the parsed text of sources, read once for all claims that rest on it."""
+    """Return a source text parsed; the result is cached for the next claims."""
     return normalise_claim(text)
 
 
 def _check_number(claim: str, ground: GroundingContext) -> str | None:
+    """Return a reason if a number of the claim is not in the chunk, else None."""
     figures = _parse_cached(ground.chunk).figures | {f"{time:%H:%M}".lstrip("0") for time in ground.times}
     numbers = (m[0] for m in TOKEN.finditer(claim) if m.lastgroup in ("figure", "clock", "count"))
     for raw in DIGITS.findall(EASTERN_DATE.sub(" ", claim)) if is_unspaced(claim) else numbers:
         number = raw.rstrip(",")
-        # As it is written, though it may be the beginning of a version; or the same amount.
+        # The chunk has the number as it is written (perhaps as the start of a version), or the same amount.
         if re.search(rf"(?<!\d){re.escape(number)}(?!\d)", ground.chunk) or normalise_claim(raw).figures <= figures:
             continue
         if not (number.isdigit() and 1900 <= int(number) <= 2100 and _is_year_plausible(int(number), ground, figures)):
@@ -93,12 +94,13 @@ def _check_number(claim: str, ground: GroundingContext) -> str | None:
 
 
 def _is_year_plausible(year: int, ground: GroundingContext, figures: frozenset[str]) -> bool:
-    """Return whether a year is a message's own, the next or the last, or as many years off as somebody said."""
+    """Return True if a year is within one of a message's own, or off by a number that the sources state."""
     off = {abs(day.year - year) for day in ground.days}
     return any(n <= 1 or not {str(n - 1), str(n), str(n + 1)}.isdisjoint(figures) for n in off)
 
 
 def _check_date(claim: str, ground: GroundingContext) -> str | None:
+    """Return a reason if a date, weekday or month of the claim is not near the cited messages, else None."""
     near = _parse_cached(ground.near)
     there = set(_tokenize_words(ground.near))
     spoken = {(month, day) for _, month, day in near.dates}
@@ -117,7 +119,7 @@ def _check_date(claim: str, ground: GroundingContext) -> str | None:
 
 
 def _is_date_plausible(year: int | None, month: int, day: int, ground: GroundingContext, there: set[str]) -> bool:
-    """Return whether a date is one that a message of those days may mean by "yesterday" or "in two weeks"."""
+    """Return True if a message of those days may mean the date by "yesterday" or "in two weeks"."""
     reach = REACH[0] if there.isdisjoint(FAR) else REACH[1]
     for other in ground.days:
         for y in (other.year - 1, other.year, other.year + 1) if year is None else (year,):
@@ -131,6 +133,7 @@ def _is_date_plausible(year: int | None, month: int, day: int, ground: Grounding
 
 
 def _is_weekday_plausible(word: str, ground: GroundingContext, there: set[str]) -> bool:
+    """Return True if a weekday occurs in the sources, or lies within a day of a message's own."""
     if any(len(w) >= 3 and word.startswith(w) for w in there):
         return True
     around = {(day + timedelta(days=n)).strftime("%A").casefold() for day in ground.days for n in (-1, 0, 1)}
@@ -138,9 +141,9 @@ def _is_weekday_plausible(word: str, ground: GroundingContext, there: set[str]) 
 
 
 def _is_month_plausible(month: int, ground: GroundingContext, there: set[str]) -> bool:
-    """Return whether a month comes up, or is a message's own, the last or the next.
+    """Return True if a month occurs in the sources, or lies within one month of a message's own.
 
-    Any within a year of "ago" and "in".
+    If the sources have a word of FAR, it may lie within three months.
     """
     if any(MONTHS.get(word) == month for word in there):
         return True
@@ -149,6 +152,7 @@ def _is_month_plausible(month: int, ground: GroundingContext, there: set[str]) -
 
 
 def _check_name(claim: str, ground: GroundingContext) -> str | None:
+    """Return a reason if a name or identifier of the claim is not in the chunk, else None."""
     words = _tokenize_words(ground.chunk)
     mentioned, initials = frozenset(words), "".join(word[0] for word in words)
     for match in NAME.finditer("" if _has_capitalized_nouns(ground.chunk) else claim):
@@ -168,13 +172,13 @@ def _check_name(claim: str, ground: GroundingContext) -> str | None:
 
 
 def _has_capitalized_nouns(text: str) -> bool:
-    """Return whether a text is in a language, as German is, in which a capital does not tell a name."""
+    """Return True if the text's language capitalises its nouns, as German does: a capital is then no sign of a name."""
     inner = INNER_WORD.findall(text)
     return len(inner) >= FEWEST_INNER and sum(word[0].isupper() for word in inner) > CAPITALS * len(inner)
 
 
 def _has_spelling_variant(identifier: str, folded: str) -> bool:
-    """Return whether an identifier comes up in another way: utf-8 for utf8, a path by its end, a qualified name and
+    """Return True if an identifier occurs in another spelling: utf-8 for utf8, a path by its end, a qualified name and
     "read/write" by their parts, "wp15-17" by its ends.
     """
     last = identifier.rstrip("/").rsplit("/", 1)[-1].lstrip("-")
@@ -187,12 +191,13 @@ def _has_spelling_variant(identifier: str, folded: str) -> bool:
 
 
 def _is_common_word(word: str) -> bool:
-    """Return whether a word that opens a sentence may be no name."""
+    """Return True if the first word of a sentence may be a word other than a name."""
     low = _strip_possessive(word)
     return low in ENGLISH_STOP or not is_content_word(low) or bool(COMMON_ENDING.search(low))
 
 
 def _is_mentioned(word: str, words: frozenset[str], initials: str) -> bool:
+    """Return True if a name occurs among the words, in some form, or is a role, a month or a weekday."""
     low = _strip_possessive(word)
     if low in words or low in ROLES or low in MONTH_NAMES or low in WEEKDAYS or len(low) < 2:
         return True
@@ -202,7 +207,7 @@ def _is_mentioned(word: str, words: frozenset[str], initials: str) -> bool:
 
 
 def _is_same_name(a: str, b: str) -> bool:
-    """Return whether these are forms of one name: Sweden and Swedish, Gonzales and Gonzalez, Sam and Samantha."""
+    """Return True if two words are forms of one name: Sweden and Swedish, Gonzales and Gonzalez, Sam and Samantha."""
     short, long = sorted((a, b), key=len)
     if len(short) >= 3 and long.startswith(short) and (len(short) >= 4 or len(long) - len(short) > 2):
         return True
@@ -221,8 +226,10 @@ def _strip_possessive(word: str) -> str:
 
 
 def _check_negation(claim: str, ground: GroundingContext) -> str | None:
-    """Return why a claim's negation is nobody's. It has to be in a sentence with the word it denies; if nobody says
-    that word, in one with another of its words: "not known" may stand for "doesn't cover why".
+    """Return a reason if a claim negates something that the sources near it do not, else None.
+
+    A negative sentence of the sources must contain a negated word of the claim. If the sources have none of those
+    words, any of the claim's words will do: "not known" may stand for "doesn't cover why".
     """
     parsed = normalise_claim(claim)
     if not parsed.negated:

@@ -1,9 +1,9 @@
-"""Prompts and category packs: files a person can read and edit, versioned by their hash.
+"""Prompts and category packs: files that a person can read and edit, versioned by their hash.
 
-A prompt is `prompts/NAME.md`: what never changes under `=== system ===`, the material under `=== user ===`, so that
-equal beginnings are computed once; `$name` stands for a value, `$$` for a dollar sign. A pack is `packs/NAME.toml`: a
-name, what the conversations are about, categories with what each means, and what to leave out. A file of the same name
-in the folder of `extract.prompts` is taken instead; a pack that ships nowhere is simply added there.
+A prompt is `prompts/NAME.md`: the constant part under `=== system ===`, the material under `=== user ===`, so that an
+engine can cache equal beginnings. `$name` stands for a value, `$$` for a dollar sign. A pack is `packs/NAME.toml`: a
+name, a sentence about the conversations, categories with their meanings, and what to leave out. A file of the same name
+in the folder of `extract.prompts` replaces the one that ships, and that folder may hold additional packs.
 """
 
 import tomllib
@@ -27,19 +27,19 @@ T = TypeVar("T")
 SHIPPED = Path(__file__).parent
 SYSTEM, USER = "=== system ===", "=== user ==="
 TEMPLATE_TOKENS = 80
-"""For the chat template and the fence."""
+"""Tokens that the chat template and the fence add, at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[T]):
-    """One request, and what it is about."""
+    """A request and its subject."""
 
     request: Request
     about: T
 
 
 class HasRequest(Protocol):
-    """An object with its request."""
+    """An object that has a request."""
 
     @property
     def request(self) -> Request:
@@ -61,7 +61,7 @@ def list_requests(questions: Iterable[HasRequest]) -> list[Request]:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """What could not be used: a request's answer, or a claim in it."""
+    """An answer that could not be used, or a claim in it."""
 
     row_id: str
     """The request's id, or `<request>#<claim>`."""
@@ -71,7 +71,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt's two turns, with places for values."""
+    """A prompt's two turns, as templates."""
 
     name: str
     system: Template
@@ -79,7 +79,7 @@ class Prompt:
     digest: str
 
     def render_messages(self, **values: object) -> tuple[Message, ...]:
-        """Return the turns with their values. A `$` in a value stays what it is."""
+        """Return the turns with their values. A `$` in a value is kept as it is."""
         return (
             {"role": "system", "content": self.system.substitute(values)},
             {"role": "user", "content": self.user.substitute(values)},
@@ -87,7 +87,7 @@ class Prompt:
 
 
 class Example(BaseModel):
-    """Some messages, as a prompt shows them, and the claims that come of them, as JSON."""
+    """Example messages as a prompt shows them, and the claims made from them as JSON."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -108,55 +108,57 @@ class Pack(BaseModel):
 
     @property
     def digest(self) -> str:
-        """Hash of everything in it."""
+        """Hash of all fields."""
         return compute_content_id("pack", self.model_dump_json())
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """The prompts and packs in force: those in `folder` over those that ship."""
+    """The prompts and packs in use: files in `folder` replace those that ship."""
 
     folder: Path | None = None
 
     def load_prompt(self, name: str) -> Prompt:
-        """Return the prompt of that name.
+        """Return a prompt by its name.
 
         Raises:
-            UsageError: there is none, it lacks one of its parts, or has a `$` that stands for none of its values.
+            UsageError: the prompt does not exist, lacks a part, or has a `$` that is none of its values.
         """
         return _parse_prompt(name, *self._read_text(f"{name}.md", f"prompts/{name}.md"))
 
     def build_request(
         self, prompt: str, name: str, entries: Sequence[str], answer: type[AnswerModel], tokens: int, **values: object
     ) -> Request:
-        """Return the request of that name: a prompt with its values and, fenced, entries.
+        """Return a request with the id `name`: a prompt with its values and the fenced entries.
 
         Raises:
             UsageError: as `load_prompt`.
         """
         messages = self.load_prompt(prompt).render_messages(**values, **fence_entries(entries))
-        return Request(name, messages, answer, tokens)
+        return Request(name, messages, answer, max_tokens=tokens)
 
     def count_room(self, prompt: str, window: int, count: Counter, tokens: int, **values: object) -> int:
-        """Return the tokens that a prompt leaves for its entries in a context window, beside `tokens` of answer."""
+        """Return the tokens that a context window leaves for entries, beside the prompt and `tokens` of answer."""
         empty = self.load_prompt(prompt).render_messages(**values, **fence_entries([]))
         return window - sum(count([message["content"] for message in empty])) - tokens - TEMPLATE_TOKENS
 
     def load_pack(self, name: str) -> Pack:
-        """Return the pack of that name.
+        """Return a pack by its name.
 
         Raises:
-            UsageError: there is none, or it is no pack; the message says what it lacks.
+            UsageError: the pack does not exist or is invalid; the message says why.
         """
         return _parse_pack(name, self._read_text(f"packs/{name}.toml", f"packs/{name}.toml")[1])
 
     def compute_digest(self, names: Iterable[str], packs: Iterable[str] = ()) -> str:
-        """Return hash of these prompts and packs: whatever was made with them is pending again when one changes."""
+        """Return a hash of these prompts and packs. It is part of a step's key, so an edit makes the step's rows
+        pending.
+        """
         prompts = [self.load_prompt(name).digest for name in names]
         return compute_content_id(*prompts, *(self.load_pack(pack).digest for pack in packs))
 
     def _read_text(self, own: str, shipped: str) -> tuple[Path, str]:
-        """Return the first file there is: a person's own, or the one that ships."""
+        """Return path and text of the first file that exists: a person's own, else the one that ships."""
         candidates = [*([self.folder.expanduser() / own] if self.folder else []), SHIPPED / shipped]
         for path in candidates:
             if path.is_file():
@@ -166,13 +168,15 @@ class Library:
 
 @lru_cache(maxsize=64)
 def _parse_prompt(name: str, path: Path, text: str) -> Prompt:
+    """Return the prompt in a file's text."""
     where = f"prompt {name!r} at {path}"
     head, separator, user = text.partition(USER)
     _, opened, system = head.partition(SYSTEM)
     if not separator or not opened:
         raise UsageError(f"{where} needs the lines {SYSTEM!r} and {USER!r}, in this order")
-    # Every `$` stands for a value that the prompt which ships is given, or for itself as `$$`.
-    shipped, turns = SHIPPED / "prompts" / f"{name}.md", (Template(system.strip()), Template(user.strip()))
+    # A `$` must name a value that the shipped prompt uses too, or be doubled.
+    shipped = SHIPPED / "prompts" / f"{name}.md"
+    turns = (Template(system.strip()), Template(user.strip()))
     values = set(Template(shipped.read_text(encoding="utf-8")).get_identifiers() if shipped.is_file() else ())
     used = {value for turn in turns for value in turn.get_identifiers()}
     if not all(turn.is_valid() for turn in turns) or (values and used - values):
@@ -180,11 +184,12 @@ def _parse_prompt(name: str, path: Path, text: str) -> Prompt:
         raise UsageError(f"{where} has a $ that is none of its values ({allowed}): write $$ for a dollar sign")
     if "fenced" in values - used:
         raise UsageError(f"{where} shows no transcript: put $fenced where it is to stand")
-    return Prompt(name, *turns, compute_content_id("prompt", text))
+    return Prompt(name, system=turns[0], user=turns[1], digest=compute_content_id("prompt", text))
 
 
 @lru_cache(maxsize=64)
 def _parse_pack(name: str, text: str) -> Pack:
+    """Return the pack in a file's text."""
     try:
         return Pack(**tomllib.loads(text))
     except (tomllib.TOMLDecodeError, ValidationError, TypeError) as error:
@@ -193,7 +198,7 @@ def _parse_pack(name: str, text: str) -> Pack:
 
 @lru_cache(maxsize=256)
 def limit_answer(answer: type[A], /, **most: int) -> type[A]:
-    """Return the form of an answer with at most so many items, or characters, in the fields that `most` names."""
+    """Return the answer's form with a maximum length for the fields in `most`: items of a list, or characters."""
     fields: dict[str, Any] = {}
     for name, limit in most.items():
         field = answer.model_fields[name]
@@ -202,5 +207,5 @@ def limit_answer(answer: type[A], /, **most: int) -> type[A]:
 
 
 def format_bullets(items: Iterable[str]) -> str:
-    """Return a list, an item a line."""
+    """Return a list with a line for each item."""
     return "\n".join(f"- {' '.join(item.split())}" for item in items)

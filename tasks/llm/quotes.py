@@ -1,8 +1,7 @@
-"""Location of a quote in a message, and the words as they stand there.
+"""Locate a model's quote in a message, and return the message's own words at that place.
 
-A model's quote is near enough when rapidfuzz's partial ratio finds it in the message; what is kept is the message's own
-words at that place, out to whole words. So every quote that is kept is verbatim, whatever the model made of it.
-Whether what it made of it says what was said is `slowwave.tasks.llm.grounding`'s matter.
+A quote is located by rapidfuzz's partial ratio. What is kept is the message's own text there, extended to whole words,
+so every kept quote is verbatim. `slowwave.tasks.llm.grounding` checks whether the quote supports the claim.
 """
 
 import re
@@ -15,15 +14,15 @@ from slowwave.text.dates import MONTH_NAMES, WEEKDAYS
 from slowwave.text.words import ENGLISH_STOP, stem
 
 FEWEST_WORDS, FEWEST_CHARACTERS = 3, 12
-"""A shorter quote stands in many messages and proves nothing, unless it is the whole message."""
+"""A shorter quote occurs in many messages and proves nothing, unless it is the whole message."""
 HEADER = re.compile(r"^\s*\[?\d{0,4}\]?\s*[^:\n]{1,60}, \w{3} \d{4}-\d\d-\d\d \d\d:\d\d:\s*")
-"""A message's label as prompts show it, which small models take for a part of what was said."""
+"""A message's label in a prompt. Small models copy it into the quote."""
 STEM = 5
-"""Letters that two forms of a word share, near enough."""
+"""Letters of a stem that are compared: two forms of a word share them, approximately."""
 FEWEST_STEMS = 4
-"""Stems from which a share of them says something."""
+"""With fewer stems, their share is not computed."""
 FEWEST_PAIRS = 8
-"""Pairs of characters from which a source is in an unspaced script too."""
+"""A source with at least so many pairs of characters is in an unspaced script too."""
 UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
 EASTERN_DATE = re.compile(r"\d+\s*[年月日号號]")
 WORD = re.compile(r"[^\W\d_]{3,}")
@@ -43,9 +42,9 @@ class Anchor:
 
 
 def find_anchor(quote: str, text: str, floor: float = 90.0) -> Anchor | None:
-    """Return the place in `text` where `quote` stands with a likeness of at least `floor`; None where it does not.
+    """Return the place in `text` where `quote` stands with a likeness of at least `floor`, or None if there is none.
 
-    A quote with an ellipsis is anchored by its longest part.
+    A quote with an ellipsis is located by its longest part.
     """
     part = max(ELLIPSIS.split(HEADER.sub("", quote).strip().strip("\"'“”")), key=len, default="").strip()
     if not part or not text.strip():
@@ -65,18 +64,18 @@ def find_anchor(quote: str, text: str, floor: float = 90.0) -> Anchor | None:
 
 
 def find_best_anchor(quote: str, texts: Iterable[tuple[int, str]], floor: float = 90.0) -> tuple[int, Anchor] | None:
-    """Return the number of the text a quote stands in best, with its place; the first one of equals."""
+    """Return the number of the text that matches a quote best, and the place. Of equals, the first is returned."""
     anchors = ((number, anchor) for number, text in texts if (anchor := find_anchor(quote, text, floor)))
     return max(anchors, key=lambda pair: pair[1].score, default=None)
 
 
 def compute_support(claim: str, source: str) -> float:
-    """Return the share of a claim's content words whose stems come up in the source; of a very short claim one, or a
-    number.
+    """Return the share of a claim's content words whose stems occur in the source, from 0 to 1. For a claim with few
+    stems, return 1 if one stem or number occurs, else 0.
 
-    Days, months and numbers are no content words here: `unfounded` has them, and a model may count them out. Where
-    words are not set apart by blanks, pairs of neighbouring characters stand for stems; of those a retelling shares
-    fewer, so their share is doubled. A claim in such a script about a source in another can't be told: 1.
+    Days, months and numbers do not count as content words: `grounding.explain_unfounded` checks them, and a model may
+    compute them. In a script without spaces, pairs of neighbouring characters replace stems. A paraphrase shares fewer
+    pairs, so their share is doubled. If only the claim is in such a script, the words cannot be compared: 1.
 
     Of 619 sentences an LLM distilled from LoCoMo's sessions 99.8% have half or more of theirs in their own session, and
     4.8% in one of other people (medians .90 and .17).
@@ -93,33 +92,35 @@ def compute_support(claim: str, source: str) -> float:
 
 
 def is_comparable(claim: str, source: str) -> bool:
-    """Return whether a claim's words can be looked up in the source: not if only the claim is in an unspaced script."""
+    """Return False if the claim is in an unspaced script and the source is not: their words cannot be compared."""
     return not is_unspaced(claim) or len(_extract_bigrams(source)) >= FEWEST_PAIRS
 
 
 def is_unspaced(text: str) -> bool:
-    """Return whether most letters are of a script without blanks between words: Chinese, Japanese, Thai …"""
+    """Return True if most letters are of a script without spaces between words: Chinese, Japanese, Thai …"""
     letters = sum(c.isalpha() for c in text)
     return letters > 0 and sum(len(run) for run in UNSPACED.findall(text)) > letters / 2
 
 
 def _extract_bigrams(text: str) -> set[str]:
+    """Return the pairs of neighbouring characters in unspaced scripts."""
     return {run[n : n + 2] for run in UNSPACED.findall(text) for n in range(len(run) - 1)}
 
 
 def _extract_stems(text: str) -> set[str]:
+    """Return the shortened stems of a text's content words."""
     words = {word.lower() for word in WORD.findall(text)} - {*MONTH_NAMES, *WEEKDAYS} - ENGLISH_STOP
     return {stem(word)[:STEM] for word in words}
 
 
 def normalise_text(text: str) -> str:
-    """Return a text in lower case, blanks and quotation marks made equal, and of the same length."""
+    """Return a text of the same length in lower case, with one form of blanks, quotation marks and dashes."""
     lowered = "".join(low if len(low := c.lower()) == 1 else c for c in text)
     return re.sub(r"\s", " ", lowered.translate(QUOTES))
 
 
 def _expand_to_words(text: str, start: int, end: int, score: float) -> Anchor:
-    """Return the place, grown to whole words and without blanks at its ends."""
+    """Return the place extended to whole words, without blanks at its ends."""
     while 0 < start < len(text) and text[start].isalnum() and text[start - 1].isalnum():
         start -= 1
     while 0 < end < len(text) and text[end - 1].isalnum() and text[end].isalnum():

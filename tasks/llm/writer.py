@@ -1,10 +1,10 @@
-"""The writer of a memory: who makes its claims, topics and summaries. A memory has one.
+"""The writer of a memory, which makes its claims, topics and summaries: the rules or a language model.
 
-A release names its writer. A run whose settings name another one stops before it changes anything, unless it is told
-to rewrite. Rewriting removes the claims, topics and summaries from the newest tables, and the steps make them anew as
-on a first night; the releases before keep theirs, so the live one answers until the new writer is through. A mark in
-the store says that this is under way: a night that follows goes on with it, whether the run was killed, the model went
-down or its budget was spent.
+A memory has one writer, and a release names it. A run whose settings name another writer stops before it changes
+anything, unless a rewrite was requested. Rewriting removes the claims, topics and summaries from the newest tables, and
+the steps make them again as in a first run. Earlier releases keep their rows, so the live release answers until the
+rewrite is complete. A mark in the store records that a rewrite is in progress. If a run is killed, loses its model or
+spends its budget, the next run continues the rewrite.
 """
 
 import pyarrow.compute as pc
@@ -33,25 +33,24 @@ from slowwave.tasks.pending import mark_done
 from slowwave.tasks.quarantine import update_quarantine
 
 WRITING: dict[ModelTask, str] = {"extract": "claims", "topics": "topics", "summaries": "summaries"}
-"""A writer's tasks, each with what it makes."""
+"""The tasks of a writer, and what each makes."""
 STEP, UNIT = "writer", "memory"
-"""Step and unit of the mark that names the writer of a memory that is being written whole."""
+"""Step and unit of the mark that names the writer of a rewrite in progress."""
 MARKED = ("observe", "chains", "relate", "assign", "rollup")
-"""Steps whose marks go with the rows of a writer."""
+"""Steps whose marks are removed with a writer's rows."""
 MADE = (RELATIONS, TOPICS, TOPIC_HISTORY, SUMMARIES, OBSERVATIONS)
-"""Tables of a writer's rows."""
+"""Tables that hold a writer's rows."""
 
 
 def name_writer(settings: Settings) -> str:
-    """Return the writer that settings name: `rules`, a language model, or who makes what where these differ.
+    """Return the writer that the settings name: `rules`, a language model, or each task's writer if they differ.
 
-    A writer makes claims, topics and summaries. It is named by its model, not by the engine or the server that runs it,
-    nor by prompts or sampling: with the same model elsewhere it is the same writer. Of a chain the first model counts,
-    since the later ones only stand in for it. Who judges which claim a later one changes is no part of it: it writes no
-    text, and the classifier decides where it does not answer. Neither is who makes gists: nothing rests on them.
+    The name is that of the model. The engine, the server, prompts and sampling are not part of it. Only the first model
+    of a chain counts, since the others replace it when it is down. The tasks of judging changes and of making gists do
+    not count: judging writes no text, and nothing depends on gists.
 
     Raises:
-        UsageError: settings name no engine there is.
+        UsageError: the settings name an unknown engine.
     """
     chains = {what: select_llm(settings.get_llm(task), settings.model) for task, what in WRITING.items()}
     names = {what: chain.model if chain else RULES for what, chain in chains.items()}
@@ -65,23 +64,25 @@ def asks_model(settings: Settings) -> bool:
 
 
 def find_rewriter(store: Store) -> str | None:
-    """Return the writer of a memory that is being written whole, for the first time or anew; None if none is."""
+    """Return the writer of a rewrite (or first write) in progress, or None."""
     marks = store.read_ids(MARKS, [compute_content_id(STEP, UNIT)], ["input_key"])
     return marks["input_key"].to_pylist()[0] if marks.num_rows else None
 
 
 def find_writer(store: Store) -> str | None:
-    """Return the writer of the newest tables: of what is being written, else of the last release; None of no memory."""
+    """Return the writer of the newest tables: of a rewrite in progress, else of the last release. None if the memory is
+    empty.
+    """
     return find_rewriter(store) or find_released_writer(store)
 
 
 def settle_writer(job: Job, *, rewrite: bool = False) -> list[str]:
-    """Check that the run's settings name the memory's writer; with `rewrite`, make the memory that writer's.
+    """Check that the settings name the memory's writer. With `rewrite`, start a rewrite by the writer that they name.
 
-    Returns what is to be noted.
+    Returns notes for the run's report.
 
     Raises:
-        UsageError: they name another one. Nothing is changed then.
+        UsageError: the settings name another writer. Nothing has been changed.
     """
     store, now, writer = job.store, find_writer(job.store), name_writer(job.settings)
     released = find_released_writer(store)
@@ -97,7 +98,7 @@ def settle_writer(job: Job, *, rewrite: bool = False) -> list[str]:
 
 
 def explain_other_writer(now: str, named: str, *, is_rewritten: bool = False) -> str:
-    """Return in one line why a run stops, and what to do."""
+    """Return one line that says why the run stops and how to continue."""
     how = "is being rewritten by" if is_rewritten else "was written by"
     return (
         f"this memory {how} {now}, and the settings name {named}: name its writer (llm, SLOWWAVE_LLM or --llm), or "
@@ -106,9 +107,9 @@ def explain_other_writer(now: str, named: str, *, is_rewritten: bool = False) ->
 
 
 def clear_written(store: Store) -> None:
-    """Remove a writer's rows from the newest tables, the marks first: killed anywhere, the next night makes them anew.
+    """Remove a writer's rows from the newest tables. Marks go first, so after a kill the next run makes the rows again.
 
-    What a person decided stays: exclusions, and merges that were taken apart.
+    A person's decisions stay: exclusions, and merges that were undone.
     """
     marks = store.read(MARKS, [MARKS.key], pc.field("step").isin(MARKED))
     store.delete_ids(MARKS, marks[MARKS.key].to_pylist())
@@ -116,12 +117,12 @@ def clear_written(store: Store) -> None:
     store.update(PASSAGES, set_columns(chained, **dict.fromkeys(CHAIN)))
     merges = store.read(MERGES, [MERGES.key], pc.field("undone") == pc.scalar(False))
     store.delete_ids(MERGES, merges[MERGES.key].to_pylist())
-    for step in WRITERS:  # what could not be used was the other writer's
+    for step in WRITERS:  # the rejected rows were the other writer's
         update_quarantine(store, step, (), lambda row: True)
     for table in MADE:
         store.delete_ids(table, store.read(table, [table.key])[table.key].to_pylist())
 
 
 def end_rewrite(store: Store) -> None:
-    """Forget that the memory is being written whole: its release names the writer."""
+    """Remove the mark of the rewrite. The release names the writer from now on."""
     store.delete_ids(MARKS, [compute_content_id(STEP, UNIT)])

@@ -1,1 +1,1 @@
-"""Claims, by a small classifier or a language model."""
+"""Extract claims with a small classifier or a language model."""

@@ -1,17 +1,18 @@
-"""Claims by a language model: sessions in chunks, their claims, and of a long session the final state. Pure.
+"""Claims by a language model: sessions are cut into chunks, and long sessions are consolidated. Pure.
 
 Each session is cut into chunks (`slowwave.tasks.llm.chunks`), each chunk is one request, and an answer is a list of
-claims with the numbers of the messages they stand on (`slowwave.tasks.llm.claims` reads it). What was decided in the
-first chunk and changed in the fifth must not survive as two claims: of a session of several chunks the model sees all
-claims in order of speech and names those to drop, each with the claim that stands instead. It writes nothing itself, so
-every claim that stays keeps its own verified quote. All first prompts go out in one call, all second ones in another.
+claims with the numbers of the messages that they cite (`slowwave.tasks.llm.claims` reads it). A decision of the first
+chunk that the fifth one changes must not remain as two claims. So if a session has several chunks, the model sees all
+its claims in order of speech and names those to drop, each with the claim that replaces it. It does not write claims in
+this second step, so every claim keeps its own verified quote. All first prompts are sent in one call, and all second
+ones in another.
 
-A part that the model fails for good is quarantined, and the session's other parts count. A session whose answers are
-still to be had waits for another night whole: nothing of it is written.
+If the model fails for good on a part, that part is quarantined and the session's other parts are used. If an answer may
+still come in a later run, the whole session waits and nothing of it is written.
 """
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -22,10 +23,10 @@ from slowwave.engines.llm.protocol import AnswerModel, Completion, EngineUnavail
 from slowwave.schemas.settings import ExtractSettings, ObserveSettings, Settings
 from slowwave.schemas.vocabulary import count_turns
 from slowwave.tasks.job import StepReport
-from slowwave.tasks.llm.ask import Model, explain_error
+from slowwave.tasks.llm.ask import Answers, Model, explain_error
+from slowwave.tasks.llm.chunks import Chunk, build_turns, split_into_chunks
 from slowwave.tasks.llm.chunks import Counter as TokenCounter
-from slowwave.tasks.llm.chunks import build_turns, split_into_chunks
-from slowwave.tasks.llm.claims import ParsedClaims, Part, build_claims_answer, drop_repeated_claims, read_answer
+from slowwave.tasks.llm.claims import ChunkRequest, ParsedClaims, build_claims_answer, drop_repeated_claims, read_answer
 from slowwave.tasks.llm.fence import count_injections
 from slowwave.tasks.llm.library import (
     TEMPLATE_TOKENS,
@@ -41,30 +42,30 @@ from slowwave.tasks.observe.coding import is_coding
 from slowwave.text.fence import fence_entries, format_entry
 
 VERSION = 4
-"""Raised when the method changes: every claim made under an older one is pending again."""
+"""Raised when the method changes: the sessions of claims made under an older version are pending again."""
 PROMPTS = ("extract", "consolidate")
 DROPS_TOKENS = 768
 SHOWN = "messages shown to the model"
-"""Counter of the messages in the requests of a run, by which `slowwave plan` measures tokens a message."""
+"""Name of the counter of messages in a run's requests. `slowwave plan` computes tokens per message from it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What the model is to be asked about some sessions."""
+class ExtractionPlan:
+    """The requests about some sessions."""
 
-    parts: list[Part]
+    parts: list[ChunkRequest]
     rows: dict[str, list[dict[str, Any]]]
-    """Rows of MESSAGES by session, in order of seq: tool traffic too."""
+    """Rows of MESSAGES by session, in order of seq, including tool traffic."""
     skipped: dict[str, str]
-    """Session to the reason it is not asked about."""
+    """Session to the reason why it has no request."""
 
     @property
     def requests(self) -> list[Request]:
-        """Every request, in order of session and part."""
+        """All requests, in order of session and part."""
         return [part.request for part in self.parts]
 
     def count_messages(self) -> int:
-        """Return the number of messages in the requests; parts may overlap."""
+        """Return the number of distinct messages in the requests; chunks may overlap."""
         return len({turn.row["message_id"] for part in self.parts for turn in part.chunk.turns})
 
 
@@ -76,12 +77,12 @@ def plan_requests(
     count: TokenCounter,
     window: int,
     min_messages: int = 2,
-) -> Plan:
+) -> ExtractionPlan:
     """Return requests for every session in `messages`.
 
-    In: rows of MESSAGES, the active ones, of whole sessions, in any order. `window` is the model's context window and
-    `count` counts tokens as it does. No request exceeds the window. Sessions of fewer than `min_messages` spoken
-    messages are in `skipped`; a chunk begins with up to 200 tokens of the last.
+    In: rows of MESSAGES, the active ones, of whole sessions, in any order. `window` is the model's context window, and
+    `count` counts tokens as the model does. No request exceeds the window. Sessions of fewer than `min_messages` spoken
+    messages are in `skipped`. A chunk begins with up to 200 tokens of the one before.
 
     Raises:
         EngineUnavailable: the window is too small for the prompt itself and an answer.
@@ -90,44 +91,71 @@ def plan_requests(
     for row in messages.to_pylist():
         sessions[row["session_id"]].append(row)
     in_order = {key: sorted(sessions[key], key=lambda row: int(row["seq"])) for key in sorted(sessions)}
-    plan = Plan([], in_order, {})
-    overhead: dict[str, int] = {}
+    plan = ExtractionPlan([], in_order, {})
+    overheads: dict[str, int] = {}
     for session, rows in plan.rows.items():
         turns = build_turns(rows)
         if not turns or count_turns(rows) < min_messages:
             plan.skipped[session] = f"{len(turns)} spoken messages, {min_messages} needed"
             continue
-        # the pack that is set, else by the look of the session
-        by_look = "coding" if observe.pack == "auto" and is_coding(dict(row) for row in rows) else "personal"
-        pack = library.load_pack(by_look if observe.pack == "auto" else observe.pack)
-        if pack.name not in overhead:
-            # tokens of a prompt without its transcript
-            empty = _build_messages(library, pack, extract, [], part=99, parts=99, where=" in " + "w" * 120)
-            overhead[pack.name] = sum(count([message["content"] for message in empty])) + TEMPLATE_TOKENS
-        # what of the window a part of the session may take
-        room = min(extract.chunk_tokens, window - overhead[pack.name] - extract.answer_tokens)
-        if room < 50:
-            raise EngineUnavailable(
-                "extraction",
-                f"a context window of {window:,} tokens leaves {room} for a transcript beside a prompt of "
-                f"{overhead[pack.name]:,} and an answer of {extract.answer_tokens:,}: lower extract.answer_tokens",
-            )
+        pack = _choose_pack(rows, observe, library)
+        if pack.name not in overheads:
+            overheads[pack.name] = _count_overhead(pack, extract, library, count)
+        room = _compute_room(window, overheads[pack.name], extract)
         chunks = split_into_chunks(turns, room, min(200, room // 4), count)
-        for n, chunk in enumerate(chunks):
-            workspace = chunk.turns[0].row["workspace"]
-            where = f" in {' '.join(str(workspace).split())[:120]}" if workspace else ""
-            shown = [turn.shown for turn in chunk.turns]
-            prompt = _build_messages(library, pack, extract, shown, part=n + 1, parts=len(chunks), where=where)
-            answer = build_claims_answer(tuple(pack.categories), extract.max_claims)
-            request = Request(f"{session}/{n}", prompt, answer, extract.answer_tokens)
-            plan.parts.append(Part(request, session, pack, chunk))
+        plan.parts.extend(_build_chunk_requests(session, chunks, pack=pack, extract=extract, library=library))
     return plan
+
+
+def _choose_pack(rows: Sequence[Mapping[str, Any]], observe: ObserveSettings, library: Library) -> Pack:
+    """Return the pack that is set; if it is `auto`, the coding pack for a session about code, else the personal one."""
+    if observe.pack != "auto":
+        return library.load_pack(observe.pack)
+    return library.load_pack("coding" if is_coding(dict(row) for row in rows) else "personal")
+
+
+def _count_overhead(pack: Pack, extract: ExtractSettings, library: Library, count: TokenCounter) -> int:
+    """Return the tokens of a prompt without its transcript, for the longest part number and workspace."""
+    empty = _build_messages(library, pack, extract, [], part=99, parts=99, where=" in " + "w" * 120)
+    return sum(count([message["content"] for message in empty])) + TEMPLATE_TOKENS
+
+
+def _compute_room(window: int, overhead: int, extract: ExtractSettings) -> int:
+    """Return the tokens of transcript in one request.
+
+    Raises:
+        EngineUnavailable: fewer than 50 are left.
+    """
+    room = min(extract.chunk_tokens, window - overhead - extract.answer_tokens)
+    if room < 50:
+        raise EngineUnavailable(
+            "extraction",
+            f"a context window of {window:,} tokens leaves {room} for a transcript beside a prompt of "
+            f"{overhead:,} and an answer of {extract.answer_tokens:,}: lower extract.answer_tokens",
+        )
+    return room
+
+
+def _build_chunk_requests(
+    session: str, chunks: Sequence[Chunk], *, pack: Pack, extract: ExtractSettings, library: Library
+) -> list[ChunkRequest]:
+    """Return a request for each chunk of a session."""
+    answer = build_claims_answer(tuple(pack.categories), extract.max_claims)
+    requests = []
+    for n, chunk in enumerate(chunks):
+        workspace = chunk.turns[0].row["workspace"]
+        where = f" in {' '.join(str(workspace).split())[:120]}" if workspace else ""
+        shown = [turn.shown for turn in chunk.turns]
+        prompt = _build_messages(library, pack, extract, shown, part=n + 1, parts=len(chunks), where=where)
+        request = Request(f"{session}/{n}", prompt, answer, max_tokens=extract.answer_tokens)
+        requests.append(ChunkRequest(request=request, session_id=session, pack=pack, chunk=chunk))
+    return requests
 
 
 def _build_messages(
     library: Library, pack: Pack, extract: ExtractSettings, shown: Sequence[str], **place: object
 ) -> tuple[Message, ...]:
-    """Return the prompt: what is always the same, the pack's example as a part already done, the transcript last."""
+    """Return the prompt: the constant text, then the pack's example as a finished part, then the transcript."""
     prompt = library.load_prompt("extract")
     constants: dict[str, object] = {
         "max_claims": extract.max_claims,
@@ -158,20 +186,15 @@ class DropsAnswer(AnswerModel):
 
 
 Numbers = Mapping[int, str]
-"""The claims of a question about a session: number to observation_id."""
+"""The claims of a question about one session: number to observation_id."""
 
 
 def build_questions(
     session: str, claims: Sequence[Mapping[str, Any]], library: Library, count: TokenCounter, window: int
 ) -> list[Question[Numbers]]:
     """Return the questions about one session's claims (rows of `claims.SCHEMA`, in order of speech)."""
-    # as the prompt shows them
-    shown: dict[int, str] = {}
-    for number, claim in enumerate(claims, 1):
-        speaker = claim["speaker"] or ("user" if claim["by_person"] else "assistant")
-        detail = f" ({claim['detail']})" if claim["detail"] else ""
-        shown[number] = format_entry(f"[{number}] {claim['category']}, {speaker}:", f"{claim['summary']}{detail}")
-    # as many under one prompt as fit, in order of speech; none alone
+    shown = {number: _format_claim(number, claim) for number, claim in enumerate(claims, 1)}
+    # Each question has as many claims as fit its prompt, in order of speech. A claim is never asked about alone.
     room = library.count_room("consolidate", window, count, DROPS_TOKENS)
     groups: list[list[int]] = []
     used = room
@@ -181,71 +204,112 @@ def build_questions(
             groups.append([])
             used = size + 1
         groups[-1].append(number)
-    return [
-        Question(
-            library.build_request(
-                "consolidate", f"{session}/final/{n}", [shown[n] for n in group], DropsAnswer, DROPS_TOKENS
-            ),
-            {n: claims[n - 1]["observation_id"] for n in group},
-        )
-        for n, group in enumerate(group for group in groups if len(group) > 1)
-    ]
+    questions: list[Question[Numbers]] = []
+    for n, group in enumerate(group for group in groups if len(group) > 1):
+        entries = [shown[number] for number in group]
+        request = library.build_request("consolidate", f"{session}/final/{n}", entries, DropsAnswer, DROPS_TOKENS)
+        questions.append(Question(request, {number: claims[number - 1]["observation_id"] for number in group}))
+    return questions
+
+
+def _format_claim(number: int, claim: Mapping[str, Any]) -> str:
+    """Return a claim as the prompt shows it."""
+    speaker = claim["speaker"] or ("user" if claim["by_person"] else "assistant")
+    detail = f" ({claim['detail']})" if claim["detail"] else ""
+    return format_entry(f"[{number}] {claim['category']}, {speaker}:", f"{claim['summary']}{detail}")
+
+
+@dataclass(frozen=True, slots=True)
+class _AcceptedDrop:
+    """A valid drop of a claim."""
+
+    kept: str | None
+    """Id of the claim that replaces it, or None."""
+    why: str
+    request_id: str
 
 
 def apply_drops(read: ParsedClaims, answers: Sequence[tuple[Question[Numbers], Completion]]) -> ParsedClaims:
-    """Return the session's claims without those that no longer hold; each of these is rejected with what stands
-    instead.
+    """Return the session's claims without those that no longer hold. Each of these is rejected, with the claim that
+    replaces it.
 
-    A drop counts only if both claims exist (what was rejected may have none in its place), if what amends was said
-    later, and if the claim kept does not give way to the one that goes. Of two that say the same, a person's stays and
-    not an agent's restatement of it.
+    A drop is valid if both claims exist (a rejected claim needs no other), if an amendment was said later than what it
+    amends, and if the claim that is kept does not itself give way to the dropped one. Of two claims that say the same,
+    a person's is kept, and not an agent's repetition of it.
     """
-    # what each answer drops: a person's claim never for an agent's repetition of it, none for an earlier one
     by_id = {claim["observation_id"]: claim for claim in read.claims}
-    drops: dict[str | None, tuple[str | None, str, str]] = {}
-    for question, completion in answers:
-        for drop in completion.value.drops:
-            gone, staying = question.about.get(drop.claim), question.about.get(drop.kept)
-            backwards = drop.why == "amended" and 0 < drop.kept < drop.claim
-            if gone and staying and drop.why == "repeated" and by_id[gone]["by_person"] > by_id[staying]["by_person"]:
-                gone, staying = staying, gone
-            is_drop = staying or (drop.kept == 0 and drop.why == "rejected")
-            if gone and is_drop and gone not in drops and not backwards and _find_kept(staying, drops) != gone:
-                drops[gone] = (staying, drop.why, question.request.id)
-    # what is left, and why the others went
-    final = ParsedClaims([c for c in read.claims if c["observation_id"] not in drops], list(read.rejected))
-    for oid in [oid for oid in by_id if oid in drops]:
-        claim, (staying, why, request) = by_id[oid], drops[oid]
-        stands = _find_kept(staying, drops)
-        instead = f": “{by_id[stands]['summary']}” stands instead" if stands else ""
-        reason, excerpt = f"{why} within its session{instead}", f"{claim['summary']} | “{claim['quote']}”"
-        final.rejected.append(Rejected(f"{request}#{oid[:8]}", reason, excerpt))
+    drops = _collect_drops(by_id, answers)
+    kept = [claim for claim in read.claims if claim["observation_id"] not in drops]
+    final = ParsedClaims(kept, list(read.rejected))
+    for dropped in by_id:
+        if dropped in drops:
+            final.rejected.append(_reject_dropped(dropped, drops, by_id))
     return final
 
 
-def _find_kept(key: str | None, drops: Mapping[str | None, tuple[str | None, str, str]]) -> str | None:
-    """Return the claim at the end of the chain of drops."""
+def _collect_drops(
+    by_id: Mapping[str, Mapping[str, Any]], answers: Sequence[tuple[Question[Numbers], Completion]]
+) -> dict[str | None, _AcceptedDrop]:
+    """Return the valid drops of all answers, by the id of the dropped claim."""
+    drops: dict[str | None, _AcceptedDrop] = {}
+    for question, completion in answers:
+        for drop in completion.value.drops:
+            dropped, kept = _resolve_drop(drop, question.about, by_id)
+            is_reversed = drop.why == "amended" and 0 < drop.kept < drop.claim
+            is_complete = dropped and (kept or (drop.kept == 0 and drop.why == "rejected"))
+            if not is_complete or is_reversed or dropped in drops or _find_kept(kept, drops) == dropped:
+                continue
+            drops[dropped] = _AcceptedDrop(kept, drop.why, question.request.id)
+    return drops
+
+
+def _resolve_drop(
+    drop: Drop, numbers: Numbers, by_id: Mapping[str, Mapping[str, Any]]
+) -> tuple[str | None, str | None]:
+    """Return the ids of the dropped and the kept claim. If they say the same, a person's claim is the kept one."""
+    dropped = numbers.get(drop.claim)
+    kept = numbers.get(drop.kept)
+    if dropped and kept and drop.why == "repeated" and by_id[dropped]["by_person"] > by_id[kept]["by_person"]:
+        return kept, dropped
+    return dropped, kept
+
+
+def _reject_dropped(
+    dropped: str, drops: Mapping[str | None, _AcceptedDrop], by_id: Mapping[str, Mapping[str, Any]]
+) -> Rejected:
+    """Return the quarantine entry of a dropped claim."""
+    claim = by_id[dropped]
+    drop = drops[dropped]
+    stands = _find_kept(drop.kept, drops)
+    instead = f": “{by_id[stands]['summary']}” stands instead" if stands else ""
+    reason = f"{drop.why} within its session{instead}"
+    excerpt = f"{claim['summary']} | “{claim['quote']}”"
+    return Rejected(f"{drop.request_id}#{dropped[:8]}", reason, excerpt)
+
+
+def _find_kept(key: str | None, drops: Mapping[str | None, _AcceptedDrop]) -> str | None:
+    """Return the claim at the end of a chain of drops."""
     while key in drops:
-        key = drops[key][0]
+        key = drops[key].kept
     return key
 
 
 @dataclass
 class ExtractionResult:
-    """What became of each session."""
+    """The outcome of each session."""
 
     claims: list[dict[str, Any]] = field(default_factory=list)
     """Rows of claims.SCHEMA."""
     notes: dict[str, str] = field(default_factory=dict)
-    """Session to why there is no claim, or less than there could be."""
+    """Session to why it has no claims, or fewer than possible."""
     pending: dict[str, str] = field(default_factory=dict)
-    """Session to why it waits for another night: nothing of it is written."""
+    """Session to why it waits for another run. Nothing of it is written."""
     rejected: list[Rejected] = field(default_factory=list)
 
 
 def extract_claims(messages: pa.Table, settings: Settings, model: Model, report: StepReport) -> ExtractionResult:
     """Return claims of every session in `messages` (rows of MESSAGES, the active ones, of whole sessions)."""
-    # what to ask; if no engine tells its window, every session waits
+    # 1. Plan the requests. If no engine knows its window, every session waits.
     try:
         window = model.llm.context_window
         plan = plan_requests(messages, settings.observe, settings.extract, model.library, model.count, window)
@@ -254,40 +318,13 @@ def extract_claims(messages: pa.Table, settings: Settings, model: Model, report:
         done = ExtractionResult(pending=dict.fromkeys(sessions, f"{error}"))
         _count_outcomes(done, report)
         return done
-    spoken = (turn.row["text"] for part in plan.parts for turn in part.chunk.turns)
-    report.counts["passages left out that address the memory"] += count_injections(spoken)[1]
-    report.counts["sessions skipped"] += len(plan.skipped)
-    report.counts[SHOWN] += plan.count_messages()
-
-    def read(part: Part, completion: Completion) -> ParsedClaims:
-        return read_answer(part, completion, plan.rows[part.session_id])
-
-    # one answer a part of a session
-    answers = model.ask("observe", index_questions(plan.parts), list_requests, read)
-    done = ExtractionResult(notes=dict(plan.skipped), rejected=answers.rejected)
-    by_session: dict[str, list[Part]] = defaultdict(list)
-    for part in plan.parts:
-        by_session[part.session_id].append(part)
-    # the claims of each session: one with a part that is late waits, one with a part that failed is told of
-    reads: dict[str, ParsedClaims] = {}
-    for session, parts in by_session.items():
-        failed = {
-            part.request.id: answers.errors[part.request.id] for part in parts if part.request.id in answers.errors
-        }
-        if late := [explain_error(error) for name, error in failed.items() if name in answers.waiting]:
-            done.pending[session] = late[0]
-            continue
-        if failed:
-            kinds = ", ".join(sorted({str(error.error) for error in failed.values()}))
-            done.notes[session] = f"{len(failed)} of {len(parts)} parts left out, or as far as the answer came: {kinds}"
-        for part in parts:
-            if part.request.id in failed:
-                answer = failed[part.request.id]
-                # of a cut answer the claims before the cut
-                answers.values[part.request.id] = read(part, answer) if answer.error == "cut" else ParsedClaims()
-        reads[session] = drop_repeated_claims((part.request.id, answers.values[part.request.id]) for part in parts)
-    # sessions of several parts are asked which claims say the same, or were taken back
-    many = {session for session, read_ in reads.items() if len(by_session[session]) > 1 and len(read_.claims) > 1}
+    _count_plan(plan, report)
+    # 2. Ask the model about each chunk.
+    done = ExtractionResult(notes=dict(plan.skipped))
+    reads = _ask_about_chunks(plan, model, done)
+    # 3. Ask about sessions of several chunks again: which claims say the same or were taken back?
+    chunks_of = Counter(part.session_id for part in plan.parts)
+    many = {session for session, read in reads.items() if chunks_of[session] > 1 and len(read.claims) > 1}
     final = _consolidate_claims(reads, many, model, done)
     for session in sorted(final):
         done.claims += final[session].claims
@@ -298,30 +335,92 @@ def extract_claims(messages: pa.Table, settings: Settings, model: Model, report:
     return done
 
 
+def _ask_about_chunks(plan: ExtractionPlan, model: Model, done: ExtractionResult) -> dict[str, ParsedClaims]:
+    """Return the claims of each session, without the sessions that wait. `done` gets what was rejected or failed."""
+
+    def read(part: ChunkRequest, completion: Completion) -> ParsedClaims:
+        return read_answer(part, completion, plan.rows[part.session_id])
+
+    answers = model.ask("observe", index_questions(plan.parts), list_requests, read)
+    done.rejected = answers.rejected
+    parts_of: dict[str, list[ChunkRequest]] = defaultdict(list)
+    for part in plan.parts:
+        parts_of[part.session_id].append(part)
+    reads: dict[str, ParsedClaims] = {}
+    for session, parts in parts_of.items():
+        claims = _join_parts(session, parts, answers, read, done)
+        if claims is not None:
+            reads[session] = claims
+    return reads
+
+
+def _count_plan(plan: ExtractionPlan, report: StepReport) -> None:
+    """Count what is asked and what is left out in the step's report."""
+    spoken = (turn.row["text"] for part in plan.parts for turn in part.chunk.turns)
+    report.counts["passages left out that address the memory"] += count_injections(spoken)[1]
+    report.counts["sessions skipped"] += len(plan.skipped)
+    report.counts[SHOWN] += plan.count_messages()
+
+
+def _join_parts(
+    session: str,
+    parts: Sequence[ChunkRequest],
+    answers: Answers[ParsedClaims],
+    read: Callable[[ChunkRequest, Completion], ParsedClaims],
+    done: ExtractionResult,
+) -> ParsedClaims | None:
+    """Return the claims of a session's parts, or None if the answer to one may still come.
+
+    The first waiting error is written to `done.pending`. Parts that failed for good are written to `done.notes`; of an
+    answer that was cut, the claims before the cut are kept.
+    """
+    failed = {part.request.id: answers.errors[part.request.id] for part in parts if part.request.id in answers.errors}
+    late = [explain_error(error) for name, error in failed.items() if name in answers.waiting]
+    if late:
+        done.pending[session] = late[0]
+        return None
+    if failed:
+        kinds = ", ".join(sorted({str(error.error) for error in failed.values()}))
+        done.notes[session] = f"{len(failed)} of {len(parts)} parts left out, or as far as the answer came: {kinds}"
+    claims: list[tuple[str, ParsedClaims]] = []
+    for part in parts:
+        name = part.request.id
+        if name not in failed:
+            claims.append((name, answers.values[name]))
+        elif failed[name].error == "cut":
+            claims.append((name, read(part, failed[name])))
+    return drop_repeated_claims(claims)
+
+
 def _consolidate_claims(
     reads: Mapping[str, ParsedClaims], many: Collection[str], model: Model, done: ExtractionResult
 ) -> dict[str, ParsedClaims]:
-    """Return the sessions' claims at their final state; those of `many` are put to the model again."""
+    """Return the sessions' claims in their final state. The model is asked again about the sessions in `many`.
+
+    Sessions whose answers may still come are left out, and written to `done.pending`.
+    """
     window = model.llm.context_window if many else 0
-    questions_of = {s: build_questions(s, reads[s].claims, model.library, model.count, window) for s in sorted(many)}
-    questions = index_questions(question for questions_here in questions_of.values() for question in questions_here)
+    questions_of = {
+        session: build_questions(session, reads[session].claims, model.library, model.count, window)
+        for session in sorted(many)
+    }
+    questions = index_questions(question for asked in questions_of.values() for question in asked)
     answers = model.ask("consolidate", questions, list_requests, lambda _, answer: answer)
     done.rejected += answers.rejected
     final = dict(reads)
-    # sessions whose answers are late wait for another night
-    for session, questions_here in questions_of.items():
-        names = {question.request.id for question in questions_here}
+    for session, asked in questions_of.items():
+        names = {question.request.id for question in asked}
         if late := sorted(names & answers.waiting):
             done.pending[session] = explain_error(answers.errors[late[0]])
             del final[session]
             continue
-        good = [(q, answers.values[q.request.id]) for q in questions_here if q.request.id in answers.values]
-        final[session] = apply_drops(reads[session], good)
+        answered = [(q, answers.values[q.request.id]) for q in asked if q.request.id in answers.values]
+        final[session] = apply_drops(reads[session], answered)
     return final
 
 
 def _count_outcomes(done: ExtractionResult, report: StepReport) -> None:
-    """Count what became of the claims: every one the model made is kept or rejected with a reason."""
+    """Count claims in the step's report. Every claim that the model made is kept, or rejected with a reason."""
     report.counts["claims kept"] += len(done.claims)
     report.counts["claims and parts rejected"] += len(done.rejected)
     report.counts["sessions left for another night"] += len(done.pending)

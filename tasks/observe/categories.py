@@ -1,7 +1,7 @@
-"""Words that say what a sentence does, and which category of its pack a claim belongs to.
+"""Patterns that tell what a sentence does, and the category of a claim in its pack.
 
-Small closed lists of English, as compiled patterns: they hold grammar and everyday time, family and code words, nothing
-of any benchmark's content. In other languages they find little, and claims are then picked by what is new in a sentence
+The patterns are short closed lists of English words about grammar, time, family and code. They contain nothing of any
+benchmark's content. In other languages they match little, and claims are then chosen by the new words of a sentence
 alone. Personal categories come from tense, time and people, coding categories from cue phrases.
 """
 
@@ -64,7 +64,7 @@ PREFERENCE = compile_word_pattern(
     r"favou?rites?|fan of|passion(?:ate)?|(?:i['’]m|am|been) (?:really |so |very )?into|can['’]t stand|rather"
 )
 TAKEN_UP = compile_word_pattern(r"(?:have|has|\w+['’](?:ve|s)) (?:just )?(?:started|begun|taken up) (?:to )?\w+")
-"""A habit that began: what holds since, not what happened."""
+"""A habit that began. It is a fact that holds since, not an event."""
 RELATION = compile_word_pattern(rf"(?:my|our|his|her|their)\s+(?:\w+\s+)?(?:{_PEOPLE})")
 ABOUT_ME = compile_word_pattern(
     r"my name is|call me|i(?:['’]m| am) (?:based in|from|an? \w+)|i live in|i work (?:at|for|as|in)|i prefer|"
@@ -74,7 +74,7 @@ ABOUT_ME = compile_word_pattern(
 
 
 def classify_personal(text: str) -> str:
-    """Return plan, event, preference, relationship or fact: the first whose words are there."""
+    """Return plan, event, preference, relationship or fact: the first category whose words occur."""
     if PLAN.search(text):
         return "plan"
     if PAST.search(text) and DATED.search(text):
@@ -92,7 +92,7 @@ def classify_personal(text: str) -> str:
 
 @dataclass(slots=True, frozen=True)
 class Cue:
-    """A phrase that marks a category, and its weight as log-odds."""
+    """A phrase that marks a category, with its weight as log-odds."""
 
     category: str
     weight: float
@@ -101,8 +101,8 @@ class Cue:
 
 STRONG, WEAK = 3.0, 2.0
 MOST_WORDS = 200
-"""Of a message in which something is decided: of 84 claims read, 36 of 50 called decisions in shorter ones are, and 11
-of 34 in longer ones."""
+"""Most words of a message that may hold a decision. Of 84 claims that were read, 36 of 50 called decisions are
+decisions in shorter messages, and 11 of 34 in longer ones."""
 
 REQUIREMENT = Cue(
     "decision",
@@ -115,7 +115,7 @@ REQUIREMENT = Cue(
         r"move|adopt|store|support|skip)|(?:use|make it|keep) [^.]{2,60} instead"
     ),
 )
-"""What a person at work wants; from a model the same words are advice, or what it is about to do."""
+"""A person's requirement. In a model's message the same words are advice, or its next action."""
 
 CUES: tuple[Cue, ...] = (
     Cue(
@@ -169,9 +169,15 @@ CUES: tuple[Cue, ...] = (
 
 
 def find_coding_category(text: str, *, human: bool, words: int = 0) -> str:
-    """Return the category of the strongest cue in a sentence, of equals the first in the order of CUES; "" where none
-    justifies one. `words`: of its message; a long one tells what was done, or is pasted, and decides nothing. What a
-    model calls a rule seldom is one (3 of 15 labelled), and what sounds like a pattern never was (0 of 7).
+    """Return the category of the strongest cue in a sentence, or "" if no cue matches. Of equal cues, the first in CUES
+    wins.
+
+    A model's sentence is never a convention: 3 of 15 labelled ones were, and 0 of 7 that sounded like a pattern.
+
+    Args:
+        text: the sentence.
+        human: whether a person says it.
+        words: words of its message. A long message reports or is pasted, so it holds no decision.
     """
     cues = (*CUES, REQUIREMENT) if human else [cue for cue in CUES if cue.category != "convention"]
     earned = [c for c in cues if c.category != "decision" or words <= MOST_WORDS]

@@ -1,4 +1,4 @@
-"""Whether a session is about code, the files that a sentence names, and proposals that are turned down."""
+"""Tell whether a session is about code, which files a sentence names, and which proposals are rejected."""
 
 import re
 from collections.abc import Iterable
@@ -36,10 +36,10 @@ TECHNICAL = compile_word_pattern(
     r"production"
 )
 GLANCE = 4000
-"""Characters of a message that are looked at to tell what its session is about."""
+"""Characters of a message that are read to tell what its session is about."""
 QUOTED_CODE = re.compile(r"`[^`\n]+`|```")
 MARKED = 6
-"""What a message with marked code counts for besides its words, at 3: nobody marks code in everyday talk."""
+"""Weight of marked code in a message; technical words add 3. Nobody marks code in everyday talk."""
 REFUSAL = re.compile(
     r"^\W*(?:no+\b(?! (?:problem|worries|idea))|nope|nah|don['’]?t (?:do|use|want|like|add|change|touch)\b|"
     r"stop\b|wrong\b|not (?:that|like|what)|"
@@ -54,14 +54,18 @@ PROPOSAL = compile_word_pattern(
 )
 
 
-@lru_cache(maxsize=4)  # every claim of a message asks for the message's
+@lru_cache(maxsize=4)  # it is called with one message's text for each of its claims
 def extract_file_paths(text: str) -> tuple[str, ...]:
-    """Return paths and file names in `text`, in order, each once."""
+    """Return the distinct paths and file names in `text`, in order."""
     return tuple(dict.fromkeys(path.strip("`'\"") for path in PATH.findall(text)))
 
 
 def is_coding(rows: Iterable[dict[str, Any]]) -> bool:
-    """Return whether a session is about code: by source, tools, words of code in a third of it, marks in a ninth."""
+    """Return True if a session is about code.
+
+    It is if its source is a coding agent or it calls a coding tool. Else a third of its messages must have technical
+    words, or a ninth marked code, or a mixture.
+    """
     texts = technical = marked = 0
     for row in rows:
         names = (block["name"] or "" for block in row["blocks"] or () if block["type"] == "tool_call")

@@ -1,4 +1,4 @@
-"""Claims that a person left out: they are not observed again, so the night withdraws them as not said any more."""
+"""Claims that a person excluded. They are not made again, so the next run withdraws the stored ones."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ SESSION, MESSAGE, CLAIM = "session", "message", "claim"
 
 
 def remove_excluded_claims(claims: pa.Table, exclusions: pa.Table) -> pa.Table:
-    """Return the claims (`observation_id`, `workspace`, `summary`) that are not left out, by id or by their words.
+    """Return the claims (`observation_id`, `workspace`, `summary`) that are not excluded, by id or by their words.
 
     exclusions: rows of EXCLUSIONS.
     """
@@ -25,7 +25,9 @@ def remove_excluded_claims(claims: pa.Table, exclusions: pa.Table) -> pa.Table:
 
 
 def add_exclusions(also: Mapping[str, str], exclusions: pa.Table) -> dict[str, str]:
-    """Return by session what else its claims depend on: `also`, and which of them are left out."""
+    """Return what each session's claims depend on besides its messages: the text in `also`, and the ids of excluded
+    claims.
+    """
     given = dict(also)
     for row in exclusions.filter(pc.equal(exclusions["kind"], CLAIM)).sort_by("row_id").to_pylist():
         given[row["session_id"]] = f"{given.get(row['session_id'], '')} {row['row_id']}"
@@ -33,5 +35,5 @@ def add_exclusions(also: Mapping[str, str], exclusions: pa.Table) -> dict[str, s
 
 
 def hash_words(workspace: str | None, summary: str) -> str:
-    """Return a hash of what a claim says and where, whatever its case and spaces."""
+    """Return a hash of a claim's summary and workspace, without case and spaces of the summary."""
     return compute_content_id(workspace or "", " ".join(summary.casefold().split()))

@@ -1,16 +1,16 @@
 """`observe`: messages in, claims out, without a language model. About 1,000 messages a second on one core.
 
-A claim is one sentence somebody said, cut to what it says, with what it needs to be understood: its heading, the
-sentence that goes on from it ("It was …"), the one that it leans on, or the question or proposal that it answers.
-Sentences are scored and taken while the session's budget of words lasts, which grows with what it has to tell:
-everyday talk by a few features (`bench/nights/observe.py` shows what that keeps), what is said over code by a
-classifier learnt from sentences labelled by hand (`slowwave.tasks.observe.worth`, `bench/nights/worth.py`). Claims
-come from people's and models' words alone, never from tool traffic, synthetic turns, questions or code.
+A claim is a part of a sentence that somebody said, with the text that is needed to understand it: its heading, the
+sentence that continues it ("It was …"), the one that it leans on, or the question or proposal that it answers. The best
+sentences are taken until the session's budget of words is spent; the budget grows with the worth of its sentences.
+Everyday talk is scored by a few features (`bench/nights/observe.py` measures what they keep). Talk about code is scored
+by a classifier trained on sentences labelled by hand (`slowwave.tasks.observe.worth`, `bench/nights/worth.py`). Claims
+come from the words of people and models alone, never from tool traffic, synthetic turns, questions or code.
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,25 +37,24 @@ from slowwave.tasks.observe.worth import (
 )
 
 VERSION = 15
-"""Raised when the method changes: every claim made under an older one is pending again."""
+"""Raised when the method changes: the sessions of claims made under an older version are pending again."""
 
 PERSONAL_THRIFT, CODING_THRIFT = 0.7, 0.3
-"""Weight of a sentence's length against it: a decision with its reason is worth its words."""
+"""Power of a sentence's length by which its probability is divided. Over code it is low, since reasons take words."""
 MIN_BUDGET, MIN_BUDGET_AIDED, MIN_BUDGET_CODING = 90, 100, 200
-"""Words that even the shortest session may spend, of people, with a model, on code: the one decision of three short
-messages is worth its words, and what a person tells a model is told to be kept."""
+"""Words that the shortest session may spend: among people, with a model, about code. Three short messages may hold one
+decision, and a person tells a model things to be remembered."""
 MIN_CODING, MIN_CODING_SHORT, MIN_CODING_SAID = 0.5, 0.35, 0.2
-"""Probability of being worth remembering below which a coding sentence is no claim; the same in a short session, of
-which more is meant to be kept; and of what a person says in a short session. Of claims read
-from real sessions that nothing was learnt from, a quarter is noise from the second on, and most below it."""
+"""Least probability of a coding claim: in general, in a short session, and of a person's sentence in a short session.
+Of claims of real sessions outside the training data, a quarter above the second is noise, and most below it."""
 MIN_PERSONAL = {True: 0.08, False: 0.03}
-"""The same for everyday talk, of a person and of a model: under it a sentence brings nothing new and names nothing."""
+"""Least probability of a claim in everyday talk, by whether a person says it. Sentences below it hold nothing new."""
 
 TYPICAL = 0.153
-"""Share of the words of everyday talk that is expected to be asked for: each sentence's words by its probability. A
-session that holds twice as much may keep twice as many words."""
+"""Typical share of the words of everyday talk that is worth keeping: each sentence's words times its probability. A
+session with twice this share may keep twice as many words."""
 SHORT = 25
-"""Words up to which two sentences are one claim, where the second only goes on from the first."""
+"""Most words of two sentences that become one claim if the second continues the first."""
 
 COLUMNS = (
     "observation_id",
@@ -75,7 +74,7 @@ COLUMNS = (
 )
 GATE_COLUMNS = (*GATES, "verified", "gate_reasons")
 NOT_JUDGED: dict[str, Any] = dict.fromkeys(GATE_COLUMNS) | {"verified": True}
-"""Gates of a claim whose quote is verbatim, as all are that no model made, and that nobody judged besides."""
+"""Gates of a claim that a rule made: its quote is verbatim, and no model judged it."""
 SCHEMA = pa.schema([OBSERVATIONS.schema.field(c) for c in (*COLUMNS, *GATE_COLUMNS)])
 NEEDED = ["message_id", "session_id", "seq", "role", "origin", "speaker", "blocks", "text", "ts", "workspace", "source"]
 NAME_PREFIX = re.compile(r"^([A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?): ")
@@ -83,30 +82,30 @@ NAME_PREFIX = re.compile(r"^([A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?): ")
 
 @dataclass(frozen=True, slots=True)
 class ObserveResult:
-    """What `observe` made, and what it left out."""
+    """The claims of `observe`, and the sessions without any."""
 
     claims: pa.Table
     """Columns COLUMNS and GATE_COLUMNS of OBSERVATIONS, in order of session, then of speech."""
     skipped: dict[str, str]
-    """Session to the reason nothing was picked from it."""
+    """Session to the reason why it has no claims."""
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ClaimCandidate:
     """A sentence that may become a claim."""
 
     unit: Unit
     scored: ScoredSentence
     category: str | None
-    """Of the coding pack, "" where none is justified; None in the personal pack, where the words tell once the sentence
-    is chosen."""
+    """In the coding pack: the category, or "" if none is justified. In the personal pack: None, since the category is
+    computed after the sentence is chosen."""
     pack: str
     standing: ScoredSentence | None = None
-    """Of the coding pack, scored by how likely it is worth telling unasked."""
+    """In the coding pack: the sentence scored by whether it is worth showing without a query."""
 
     @property
     def row(self) -> dict[str, Any]:
-        """Its message."""
+        """The sentence's message."""
         return self.unit.row
 
     @property
@@ -118,18 +117,20 @@ class Candidate:
 def observe(messages: pa.Table, settings: ObserveSettings, min_messages: int = 2) -> ObserveResult:
     """Return claims of the sessions in `messages`.
 
-    In: rows of MESSAGES, the active ones, of whole sessions, in any order. Out: one row a claim, columns COLUMNS and
-    GATE_COLUMNS; `quote` is a verbatim piece of the first message in `message_ids`; a second one is the turn that the
-    claim answers, and `detail` is from there. `confidence` is the score as a probability, over code that of being
-    worth telling unasked. Words of summaries are about `max_share` of those spoken in everyday talk, more of a list of
-    facts and less of a log, and MIN_BUDGET at least. A session's claims depend on its own messages alone. Sessions of
-    fewer than `min_messages` spoken messages (masked ones count), and those without a claim, are in `skipped`.
+    In: rows of MESSAGES, the active ones, of whole sessions, in any order. Out: a row for each claim, with the columns
+    COLUMNS and GATE_COLUMNS. `quote` is a verbatim part of the first message in `message_ids`. If the claim answers a
+    turn, that is the second message, and `detail` comes from it. `confidence` is the score as a probability; about code
+    it is the probability that the claim is worth showing without a query.
+
+    In everyday talk the summaries have about `max_share` of the spoken words: more if the session lists facts, less if
+    it is a log, and at least MIN_BUDGET. A session's claims depend on its own messages alone. Sessions of fewer than
+    `min_messages` spoken messages (masked ones count), and those without a claim, are in `skipped`.
     """
-    rows: list[dict[str, Any]] = []
-    skipped: dict[str, str] = {}
     sessions: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in messages.select(NEEDED).to_pylist():
         sessions[row["session_id"]].append(row)
+    rows: list[dict[str, Any]] = []
+    skipped: dict[str, str] = {}
     for session in sorted(sessions):
         all_rows = sorted(sessions[session], key=lambda row: row["seq"])
         spoken = [row for row in all_rows if is_turn(row)]
@@ -137,59 +138,109 @@ def observe(messages: pa.Table, settings: ObserveSettings, min_messages: int = 2
             skipped[session] = f"{len(spoken)} spoken messages, {min_messages} needed"
             continue
         coding = settings.pack == "coding" or (settings.pack != "personal" and is_coding(all_rows))
-        # where most texts open with `Name: ` and no speaker is known, that name is the speaker
-        prefixes = [NAME_PREFIX.match(row["text"]) for row in spoken]
-        if not any(row["speaker"] for row in spoken) and sum(map(bool, prefixes)) * 5 >= len(spoken) * 4:
-            names = (prefix[1] if prefix else None for prefix in prefixes)
-            spoken = [{**row, "speaker": name} for row, name in zip(spoken, names, strict=True)]
-        claims = _build_claims(spoken, coding, settings.max_share)
+        claims = _build_claims(_add_speakers(spoken), coding, settings.max_share)
         if not claims:
             skipped[session] = f"no claim in {len(spoken)} spoken messages"
         rows += claims
     return ObserveResult(pa.Table.from_pylist(rows, schema=SCHEMA), skipped)
 
 
+def _add_speakers(spoken: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the messages with speakers: if none is known and four in five texts open with `Name: `, that name."""
+    prefixes = [NAME_PREFIX.match(row["text"]) for row in spoken]
+    if any(row["speaker"] for row in spoken) or sum(map(bool, prefixes)) * 5 < len(spoken) * 4:
+        return spoken
+    names = (prefix[1] if prefix else None for prefix in prefixes)
+    return [{**row, "speaker": name} for row, name in zip(spoken, names, strict=True)]
+
+
 def compute_observe_key(settings: ObserveSettings) -> str:
-    """Return hash of what the claims depend on besides the messages: the method's version and the settings."""
+    """Return a hash of what the claims depend on besides the messages: the version, the settings and the shipped
+    models.
+    """
     learnt = (digest_shipped(WORTH_FILE), digest_shipped(STANDING_FILE))
     return compute_content_id("observe", EXTRACTIVE, str(VERSION), *learnt, settings.model_dump_json())
 
 
 def _build_claims(spoken: list[dict[str, Any]], coding: bool, max_share: float) -> list[dict[str, Any]]:
     """Return rows of one session's claims."""
-    aided = MIN_BUDGET_AIDED if any(r["origin"] == Origin.MODEL for r in spoken) else MIN_BUDGET
-    min_budget = MIN_BUDGET_CODING if coding else aided
     candidates = list(_find_coding_candidates(spoken) if coding else _find_personal_candidates(spoken))
+    min_budget = _get_min_budget(spoken, coding)
     worth = sum(c.scored.probability * c.scored.words for c in candidates)
     budget = max(int(max_share / TYPICAL * worth), min_budget)
     thrift = CODING_THRIFT if coding else PERSONAL_THRIFT
     selected = {id(s) for s in select_within_budget((c.scored for c in candidates), budget, thrift)}
     chosen = sorted((c for c in candidates if id(c.scored) in selected), key=lambda c: c.place)
-    # each with the sentence that goes on from it, where both were chosen and stand side by side
-    rows: list[dict[str, Any]] = []
-    while chosen:
-        claim, more = chosen.pop(0), None
-        if chosen and claim.row is chosen[0].row:
-            sentence, after = claim.scored.sentence, chosen[0].scored.sentence
-            goes_on = not after.item and PRONOUN.match(after.text) is not None
-            more = chosen.pop(0) if goes_on and is_adjacent(claim.row["text"], sentence, after) else None
-        rows.append(_build_observation_row(claim, more) | NOT_JUDGED)
-    return rows
+    return [_build_observation_row(claim, more) | NOT_JUDGED for claim, more in _pair_continuations(chosen)]
 
 
-def _find_personal_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
+def _get_min_budget(spoken: list[dict[str, Any]], coding: bool) -> int:
+    """Return the words that a session may spend at least."""
+    if coding:
+        return MIN_BUDGET_CODING
+    aided = any(row["origin"] == Origin.MODEL for row in spoken)
+    return MIN_BUDGET_AIDED if aided else MIN_BUDGET
+
+
+def _pair_continuations(
+    chosen: Sequence[ClaimCandidate],
+) -> Iterator[tuple[ClaimCandidate, ClaimCandidate | None]]:
+    """Yield each candidate with the next one if that continues it, else with None. No candidate is yielded twice."""
+    waiting = deque(chosen)
+    while waiting:
+        claim = waiting.popleft()
+        continues = bool(waiting) and _continues(claim, waiting[0])
+        yield claim, waiting.popleft() if continues else None
+
+
+def _continues(claim: ClaimCandidate, following: ClaimCandidate) -> bool:
+    """Return True if a sentence is next to the claim's in one message and opens with a pronoun ("It was …")."""
+    if claim.row is not following.row:
+        return False
+    after = following.scored.sentence
+    if after.item or PRONOUN.match(after.text) is None:
+        return False
+    return is_adjacent(claim.row["text"], claim.scored.sentence, after)
+
+
+def _find_personal_candidates(spoken: list[dict[str, Any]]) -> Iterator[ClaimCandidate]:
+    """Yield the sentences of everyday talk that reach MIN_PERSONAL."""
     _, own = collect_speakers(spoken)
     for unit in extract_units(spoken):
         human = unit.row["origin"] == Origin.HUMAN
         logit = score_personal(unit.text, unit.news, unit.crowd, own, human)
         scored = ScoredSentence(unit.sentence, logit, count_words(unit.summary))
         if scored.probability >= MIN_PERSONAL[human]:
-            yield Candidate(unit, scored, None, "personal")
+            yield ClaimCandidate(unit, scored, category=None, pack="personal")
 
 
-def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]:
-    """Yield sentences worth remembering, and what a person says of themselves; turned-down proposals are left out."""
-    # messages of the model whose proposals the person's next message turns down: all since the person last spoke
+def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[ClaimCandidate]:
+    """Yield sentences worth remembering, and persons' statements about themselves. Rejected proposals are left out."""
+    refused = _find_refused_messages(spoken)
+    units = list(extract_units(spoken))
+    is_short = sum(count_words(row["text"]) for row in spoken) <= 2 * MIN_BUDGET_CODING
+    # the log-odds that each sentence is worth remembering, and worth showing without a query
+    texts = [unit.text for unit in units]
+    numbers = [unit.numbers for unit in units]
+    worth = load_worth_model().compute_worth(texts, numbers)
+    standing = load_worth_model(STANDING_FILE).compute_worth(texts, numbers)
+    for unit, logit, standing_logit in zip(units, worth, standing, strict=True):
+        human = unit.row["origin"] == Origin.HUMAN
+        scored = ScoredSentence(unit.sentence, max(logit, standing_logit), count_words(unit.summary))
+        if human and lex.ABOUT_ME.search(unit.text):
+            yield ClaimCandidate(unit, scored, category=None, pack="personal")
+            continue
+        if scored.probability < _get_min_probability(is_short, human):
+            continue
+        if unit.row["message_id"] in refused and PROPOSAL.search(unit.text):
+            continue
+        yield _build_coding_candidate(unit, scored, standing_logit)
+
+
+def _find_refused_messages(spoken: list[dict[str, Any]]) -> set[str]:
+    """Return ids of the model's messages whose proposals the person's next message rejects: all since the person last
+    spoke.
+    """
     refused: set[str] = set()
     since: list[str] = []
     for row in spoken:
@@ -199,53 +250,76 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[Candidate]
         if REFUSAL.search(row["text"][:200]):
             refused.update(since)
         since = []
-    units = list(extract_units(spoken))
-    short = sum(count_words(r["text"]) for r in spoken) <= 2 * MIN_BUDGET_CODING
-    min_probability = MIN_CODING_SHORT if short else MIN_CODING
-    # how likely each sentence is worth keeping, by either head
-    texts, numbers = [unit.text for unit in units], [unit.numbers for unit in units]
-    worth = load_worth_model().compute_worth(texts, numbers)
-    standing = load_worth_model(STANDING_FILE).compute_worth(texts, numbers)
-    # a person's words of themselves, and what reaches the least
-    for unit, logit, stands in zip(units, worth, standing, strict=True):
-        text, human = unit.text, unit.row["origin"] == Origin.HUMAN
-        scored = ScoredSentence(unit.sentence, max(logit, stands), count_words(unit.summary))
-        if human and lex.ABOUT_ME.search(text):
-            yield Candidate(unit, scored, None, "personal")
-        elif scored.probability >= (MIN_CODING_SAID if short and human else min_probability):
-            if unit.row["message_id"] in refused and PROPOSAL.search(text):
-                continue
-            category = find_coding_category(text, human=human, words=count_words(unit.row["text"]))
-            leans = unit.leans and unit.before is not None  # nobody is told what "it" is
-            yield Candidate(unit, scored, category, "coding", replace(scored, logit=NEVER if leans else stands))
+    return refused
 
 
-def _build_observation_row(claim: Candidate, more: Candidate | None) -> dict[str, Any]:
-    """Return the row of a claim; `more` goes on from it."""
-    unit, row = claim.unit, claim.row
-    start, end, summary = unit.start, (more or claim).scored.sentence.end, unit.summary
-    category = classify_personal(unit.text) if claim.category is None else claim.category
-    # a short claim takes its next sentence along; what leans on another, the one before it or what it answers
-    if more and claim.scored.words + more.scored.words <= SHORT:
-        summary, more = f"{summary}. {strip_emphasis(more.scored.sentence.text)}", None
+def _get_min_probability(is_short: bool, human: bool) -> float:
+    """Return the least probability of a coding claim, by the session's length and who speaks."""
+    if not is_short:
+        return MIN_CODING
+    return MIN_CODING_SAID if human else MIN_CODING_SHORT
+
+
+def _build_coding_candidate(unit: Unit, scored: ScoredSentence, standing_logit: float) -> ClaimCandidate:
+    """Return a candidate of the coding pack. A sentence that leans on another is never shown without a query."""
+    human = unit.row["origin"] == Origin.HUMAN
+    category = find_coding_category(unit.text, human=human, words=count_words(unit.row["text"]))
+    leans = unit.leans and unit.before is not None
+    standing = replace(scored, logit=NEVER if leans else standing_logit)
+    return ClaimCandidate(unit, scored, category=category, pack="coding", standing=standing)
+
+
+@dataclass(frozen=True, slots=True)
+class _ClaimText:
+    """The texts of a claim, and where they come from."""
+
+    summary: str
+    detail: str | None
+    quote: str
+    message_ids: list[str]
+
+
+def _compose_claim_text(claim: ClaimCandidate, more: ClaimCandidate | None) -> _ClaimText:
+    """Return the texts of a claim that `more` continues.
+
+    A short continuation becomes a part of the summary, and a long one the detail. Without a detail, the sentence that
+    the claim leans on becomes it, or the turn that the claim answers.
+    """
+    unit = claim.unit
+    summary = unit.summary
     detail = strip_emphasis(more.scored.sentence.text) if more else None
-    before, cited = unit.before, [row["message_id"]]
-    if detail is None and before and unit.leans:
-        detail, start = strip_emphasis(before.text), before.start
+    if more and claim.scored.words + more.scored.words <= SHORT:
+        summary = f"{summary}. {detail}"
+        detail = None
+    start = unit.start
+    cited = [claim.row["message_id"]]
+    if detail is None and unit.before and unit.leans:
+        detail = strip_emphasis(unit.before.text)
+        start = unit.before.start
     elif detail is None and unit.answered:
-        detail, cited = unit.answered.text, [*cited, unit.answered.message_id]
-    quote, files = row["text"][start:end], extract_file_paths(row["text"])[:3] if claim.pack == "coding" else ()
+        detail = unit.answered.text
+        cited = [*cited, unit.answered.message_id]
+    end = (more or claim).scored.sentence.end
+    return _ClaimText(summary=summary, detail=detail, quote=claim.row["text"][start:end], message_ids=cited)
+
+
+def _build_observation_row(claim: ClaimCandidate, more: ClaimCandidate | None) -> dict[str, Any]:
+    """Return the row of a claim that `more` continues."""
+    row = claim.row
+    text = _compose_claim_text(claim, more)
+    category = classify_personal(claim.unit.text) if claim.category is None else claim.category
+    message_files = extract_file_paths(row["text"])[:3] if claim.pack == "coding" else ()
     return {
-        "observation_id": compute_content_id(row["session_id"], category, quote, row["message_id"]),
+        "observation_id": compute_content_id(row["session_id"], category, text.quote, row["message_id"]),
         "session_id": row["session_id"],
         "workspace": row["workspace"],
-        "summary": summary,
-        "detail": detail,
+        "summary": text.summary,
+        "detail": text.detail,
         "category": category,
         "pack": claim.pack,
-        "files": list(extract_file_paths(quote) or files),
-        "quote": quote,
-        "message_ids": cited,
+        "files": list(extract_file_paths(text.quote) or message_files),
+        "quote": text.quote,
+        "message_ids": text.message_ids,
         "speaker": row["speaker"],
         "confidence": (claim.standing or claim.scored).probability,
         "observed_at": row["ts"],

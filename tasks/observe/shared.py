@@ -1,4 +1,4 @@
-"""Claims of another memory, made from the messages that keep them (`tasks/ingest/formats/own/export.py`)."""
+"""Claims of another memory, read from the messages that hold them (`tasks/ingest/formats/own/export.py`)."""
 
 from typing import Any
 
@@ -14,18 +14,18 @@ TRUST = 0.8
 
 
 def build_shared_claims(messages: pa.Table) -> list[dict[str, Any]]:
-    """Return a claim for each message that keeps one; nothing is distilled anew.
+    """Return a claim for each message that holds one. Nothing is extracted again.
 
     In: rows of MESSAGES of source `shared`. Out: rows as `extract_claims` makes them, with the observer `shared:NAME`
-    and the confidence of there times TRUST.
+    and the other memory's confidence times TRUST.
     """
     claims: list[dict[str, Any]] = []
     for row in messages.to_pylist():
         blocks = {(block["name"] or "").removeprefix(LEARNING): block["text"] for block in row["blocks"]}
         if not {"summary", "pack", "confidence", "from"} <= blocks.keys():
             continue
-        # the claim, less sure than its author is
-        category, session = blocks.get("category", ""), row["session_id"]
+        category = blocks.get("category", "")
+        session = row["session_id"]
         claim = {
             "observation_id": compute_content_id(session, category, row["text"], row["message_id"]),
             "session_id": session,

@@ -1,4 +1,4 @@
-"""Claims of every session that is new or has grown, with keywords and vectors."""
+"""Make the claims of every session that is new or has grown, with keywords and vectors."""
 
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -50,24 +50,30 @@ OBSERVED = pa.schema([*(field.with_nullable(True) for field in SCHEMA), pa.field
 NEEDED = ["observation_id", "session_id", "summary", "vector"]
 KEYED = pa.schema([OBSERVATIONS.schema.field(name) for name in ("observation_id", "session_id", "keywords")])
 CLAIM = (*COLUMNS, *GATE_COLUMNS, "keywords", "stems", "vector", "step_key")
-"""The columns this step writes; the others belong to dedupe and assign, and are kept as they are."""
+"""The columns that this step writes. The others belong to dedupe and assign, and are kept."""
+NOT_PROCESSED: dict[str, Any] = {
+    "vector": None,
+    "status": Status.ACTIVE,
+    "reason": None,
+    "canonical_id": None,
+    "superseded_by": None,
+    "valid_to": None,
+    "dedupe_key": None,
+    "supersede_key": None,
+    "topic_id": None,
+    "assign_key": None,
+}
+"""Columns of a claim that no later step has processed."""
 
 
 def observe_sessions(job: Job) -> StepReport:
-    """Distil claims from each session whose messages changed since it was last observed."""
+    """Extract claims from each session whose messages changed since it was last observed."""
     with report_step("observe") as report:
         model = get_model(job, "extract")
-        mask, key = Mask(job), compute_observations_key(job, model)
+        mask = Mask(job)
+        key = compute_observations_key(job, model)
         sessions = find_sessions_to_observe(job, model, mask)
-        # claims of a night without an encoder are encoded; the next steps look at them as if they were new
-        filled = job.store.read_ids(OBSERVATIONS, fill_missing_vectors(job, OBSERVATIONS, "summary", report))
-        if filled.num_rows:
-            again = {"dedupe_key": None, "supersede_key": None, "assign_key": None}
-            rows = [
-                row | (again if row["status"] in (Status.ACTIVE, Status.DUPLICATE) else {"supersede_key": None})
-                for row in add_keywords(job, filled, report).to_pylist()
-            ]
-            job.store.merge(OBSERVATIONS, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema))
+        _encode_earlier_claims(job, report)
         report.rows_in = sessions.height
         with show_progress("observe", sessions.height) as advance:
             failed: dict[str, Exception] = {}
@@ -84,14 +90,27 @@ def observe_sessions(job: Job) -> StepReport:
     return report
 
 
+def _encode_earlier_claims(job: Job, report: StepReport) -> None:
+    """Encode the claims of a run without an encoder. Later steps then process them as new ones."""
+    filled = job.store.read_ids(OBSERVATIONS, fill_missing_vectors(job, OBSERVATIONS, "summary", report))
+    if not filled.num_rows:
+        return
+    pending_again = {"dedupe_key": None, "supersede_key": None, "assign_key": None}
+    rows = []
+    for row in add_keywords(job, filled, report).to_pylist():
+        stands = row["status"] in (Status.ACTIVE, Status.DUPLICATE)
+        rows.append(row | (pending_again if stands else {"supersede_key": None}))
+    job.store.merge(OBSERVATIONS, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema))
+
+
 def find_sessions_to_observe(job: Job, model: Model | None, mask: Mask) -> pl.DataFrame:
-    """Return the sessions whose claims are to be made, as `find_pending_sessions` does."""
+    """Return the sessions whose claims are pending, as `find_pending_sessions` does."""
     also = add_exclusions(mask.by_session, job.store.read(EXCLUSIONS))
     return find_pending_sessions(job.store, "observe", compute_observations_key(job, model), also)
 
 
 def compute_observations_key(job: Job, model: Model | None) -> str:
-    """Return a hash of a claim's inputs besides its session; with a model, also of prompts, packs and the model."""
+    """Return a hash of a claim's inputs besides its session: of a model also the prompts, packs and its identity."""
     encoder = describe_encoder(job.settings)
     key = compute_step_key("observe", 1, compute_observe_key(job.settings.observe), job.settings.keywords, encoder)
     if model is None:
@@ -104,49 +123,75 @@ def compute_observations_key(job: Job, model: Model | None) -> str:
 def _observe_group(
     job: Job, group: pl.DataFrame, key: str, report: StepReport, mask: Mask, model: Model | None
 ) -> None:
+    """Write the claims of some sessions, and mark the sessions as done."""
     ids = group["session_id"].to_list()
-    # What tools printed is most of a coding session's bytes, and none of it is anybody's words.
-    messages = job.store.read_ids(MESSAGES, ids, by="session_id", where=pc.field("origin") != Origin.TOOL)
-    gone = pa.array([m for row in group["inactive"].to_list() for m in row], pa.string())
-    live = messages.filter(pc.invert(pc.is_in(messages["message_id"], gone)))
-    is_given = pc.equal(live["source"], SHARED)  # by another memory
-    live, given = live.filter(pc.invert(is_given)), live.filter(is_given)
+    # 1. Extract claims. A session in `seen.pending` waits for the model.
+    live, shared = _read_active_messages(job, group)
     shown = mask.mask_messages(live)
     seen = _extract_group_claims(job, shown, model, report)
-    waiting = pa.array(sorted(seen.pending), pa.string())
-    stored = job.store.read_ids(OBSERVATIONS, ids, by="session_id")
-    waits = pc.is_in(stored["session_id"], waiting)
-    stored, late = stored.filter(pc.invert(waits)), stored.filter(waits)
-    claims_said = restore_verbatim_quotes(build_claims_table(seen.claims), shown, live)
-    claims = pa.concat_tables([claims_said, build_claims_table(build_shared_claims(given))])
-    claims = claims.filter(pc.invert(pc.is_in(claims["session_id"], waiting)))
-    now = build_observation_rows(job, claims, stored, key, report)
+    own = restore_verbatim_quotes(build_claims_table(seen.claims), shown, live)
+    claims = _join_claims(own, build_claims_table(build_shared_claims(shared)), seen.pending)
+    # 2. Compare them with the stored ones.
     exclusions = job.store.read(EXCLUSIONS)
-    now = remove_excluded_claims(now, exclusions)
+    stored, waiting = _split_by_session(job.store.read_ids(OBSERVATIONS, ids, by="session_id"), seen.pending)
+    now = remove_excluded_claims(build_observation_rows(job, claims, stored, key, report), exclusions)
     fresh = select_changed_rows(now, stored, find_masked_claims(stored, shown, live))
-    # a session that waits for the model keeps its claims, but for those that a person or the transcript took back
-    standing = remove_excluded_claims(_select_standing_claims(late, live), exclusions)
-    fresh = pa.concat_tables([fresh, select_changed_rows(standing, late)])
+    fresh = pa.concat_tables([fresh, _select_withdrawn(waiting, live, exclusions)])
+    # 3. Write what changed.
     report.rows_out += job.store.merge(OBSERVATIONS, fresh)
     report.counts["claims withdrawn"] += pc.sum(pc.is_in(fresh["reason"], pa.array(WITHDRAWALS))).as_py() or 0
-    if model:
-        quarantine_rejected(job.store, "observe", seen.rejected, set(ids) - set(seen.pending), report)
     done = group.filter(~pl.col("session_id").is_in(sorted(seen.pending)))
+    if model:
+        quarantine_rejected(job.store, "observe", seen.rejected, done["session_id"].to_list(), report)
     mark_sessions_done(job.store, "observe", done, seen.notes)
 
 
+def _read_active_messages(job: Job, group: pl.DataFrame) -> tuple[pa.Table, pa.Table]:
+    """Return the sessions' active messages: the transcripts' own, and those that another memory shared.
+
+    Tool output is not read: it is most of a coding session's bytes, and nobody said it.
+    """
+    ids = group["session_id"].to_list()
+    messages = job.store.read_ids(MESSAGES, ids, by="session_id", where=pc.field("origin") != Origin.TOOL)
+    inactive = pa.array([message for row in group["inactive"].to_list() for message in row], pa.string())
+    active = messages.filter(pc.invert(pc.is_in(messages["message_id"], inactive)))
+    is_shared = pc.equal(active["source"], SHARED)
+    return active.filter(pc.invert(is_shared)), active.filter(is_shared)
+
+
+def _join_claims(own: pa.Table, shared: pa.Table, pending: Collection[str]) -> pa.Table:
+    """Return the claims of the transcripts and of other memories, without those of pending sessions."""
+    claims, _ = _split_by_session(pa.concat_tables([own, shared]), pending)
+    return claims
+
+
+def _split_by_session(rows: pa.Table, sessions: Collection[str]) -> tuple[pa.Table, pa.Table]:
+    """Return the rows of other sessions, and the rows of the given sessions."""
+    is_given = pc.is_in(rows["session_id"], pa.array(sorted(sessions), pa.string()))
+    return rows.filter(pc.invert(is_given)), rows.filter(is_given)
+
+
+def _select_withdrawn(waiting: pa.Table, live: pa.Table, exclusions: pa.Table) -> pa.Table:
+    """Return the rows that change in waiting sessions: claims that a person excluded or whose messages are gone, as
+    withdrawn, and their duplicates as active.
+    """
+    kept = remove_excluded_claims(_select_standing_claims(waiting, live), exclusions)
+    return select_changed_rows(kept, waiting)
+
+
 def _select_standing_claims(claims: pa.Table, live: pa.Table) -> pa.Table:
-    """Return the claims that are not withdrawn and whose messages all still count."""
+    """Return the claims that are not withdrawn and whose messages are all active."""
     there = set(live["message_id"].to_pylist())
     rows = zip(claims["reason"].to_pylist(), claims["message_ids"].to_pylist(), strict=True)
     return claims.filter(pa.array([why not in WITHDRAWALS and there.issuperset(ids) for why, ids in rows], pa.bool_()))
 
 
 def _extract_group_claims(job: Job, shown: pa.Table, model: Model | None, report: StepReport) -> ExtractionResult:
-    """Return the claims of each session by the model, which leaves the GPU to the encoder then, or without one."""
+    """Return the claims of each session, by the model or by rules. The model leaves the GPU afterwards."""
     if model is None:
         settings = job.settings.observe
-        step = ShardStep("observe", compute_observe_key(settings), OBSERVED, partial(observe_shard, settings=settings))
+        do = partial(observe_shard, settings=settings)
+        step = ShardStep(name="observe", settings=compute_observe_key(settings), schema=OBSERVED, do=do)
         rows = spread(job.executor, step, shown, "session_id").to_pylist()
         skipped = {row["session_id"]: row["skipped"] for row in rows if row["skipped"] is not None}
         report.counts["sessions skipped"] += len(skipped)
@@ -158,56 +203,51 @@ def _extract_group_claims(job: Job, shown: pa.Table, model: Model | None, report
         model.record_usage(report)
 
 
+Made = dict[tuple[str, str], dict[str, Any]]
+"""Vector and keywords by a claim's id and summary."""
+
+
 def build_observation_rows(job: Job, claims: pa.Table, stored: pa.Table, key: str, report: StepReport) -> pa.Table:
-    """Return claims as rows of OBSERVATIONS: the vectors and keywords that equal rows have, else new ones, and the
-    state of one that nobody has looked at.
+    """Return claims as rows of OBSERVATIONS that no later step has processed.
+
+    Vectors and keywords of equal stored claims are reused; the others are computed.
     """
-    # vectors and keywords that equal claims have
-    made_before = [
-        ((row["observation_id"], row["summary"]), row["step_key"], {name: row[name] for name in ("vector", "keywords")})
-        for row in stored.to_pylist()
-    ]
-    times = {claim: made for claim, step_key, made in made_before if step_key == key}
-    # the claims as rows
-    state: dict[str, Any] = {
-        "keywords": [],
-        "vector": None,
-        "step_key": key,
-        "status": Status.ACTIVE,
-        "reason": None,
-        "canonical_id": None,
-        "superseded_by": None,
-        "valid_to": None,
-        "dedupe_key": None,
-        "supersede_key": None,
-        "topic_id": None,
-        "assign_key": None,
-    }
-    rows = [
-        {**row, **state, "valid_from": row["observed_at"], "evidence_sessions": [row["session_id"]]}
-        | {"stems": normalise_claim(row["summary"]).content}
-        | times.get((row["observation_id"], row["summary"]), {})
-        for row in claims.to_pylist()
-    ]
+    reusable = _collect_made(stored, key)
+    rows = []
+    for claim in claims.to_pylist():
+        row = {**claim, **NOT_PROCESSED, "step_key": key, "valid_from": claim["observed_at"], "keywords": []}
+        row["evidence_sessions"] = [claim["session_id"]]
+        row["stems"] = normalise_claim(claim["summary"]).content
+        rows.append(row | reusable.get((claim["observation_id"], claim["summary"]), {}))
     table = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
-    # what is still to be encoded
-    old, new = (table.filter(table["vector"].is_valid()), table.filter(table["vector"].is_null()))
+    encoded = table.filter(table["vector"].is_valid())
+    new = table.filter(table["vector"].is_null())
     new = add_keywords(job, attach_vectors_if_there(job, new, "summary", report), report)
-    if is_encoder_away(job):  # what the same claims had by other rules is better than none
-        before = {claim: made for claim, _, made in made_before}
-        rows = [row | before.get((row["observation_id"], row["summary"]), {}) for row in new.to_pylist()]
+    if is_encoder_away(job):
+        # Without an encoder, the vectors that equal claims got under another key are used.
+        earlier = _collect_made(stored)
+        rows = [row | earlier.get((row["observation_id"], row["summary"]), {}) for row in new.to_pylist()]
         new = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
-    return pa.concat_tables([old, new])
+    return pa.concat_tables([encoded, new])
+
+
+def _collect_made(stored: pa.Table, key: str | None = None) -> Made:
+    """Return the vectors and keywords of stored claims: those made under the key, or all."""
+    return {
+        (row["observation_id"], row["summary"]): {name: row[name] for name in ("vector", "keywords")}
+        for row in stored.to_pylist()
+        if key is None or row["step_key"] == key
+    }
 
 
 def add_keywords(job: Job, table: pa.Table, report: StepReport) -> pa.Table:
-    """Return rows of OBSERVATIONS with keywords, where there is an encoder and they are wanted."""
+    """Return rows of OBSERVATIONS with keywords, if there is an encoder and keywords are enabled."""
     encoder = get_encoder_if_there(job, report) if table.num_rows else None
     if encoder is None or not job.settings.keywords.top:
         return table
     setting, top = job.settings.encoder, job.settings.keywords.top
     do = partial(extract_shard_keywords, encoder=setting, top=top)
-    step = ShardStep("keywords", f"{setting} {top}", KEYED, do, "encoder")
+    step = ShardStep(name="keywords", settings=f"{setting} {top}", schema=KEYED, do=do, uses="encoder")
     try:
         made = spread(get_encoder_executor(job), step, table.select(NEEDED), "session_id")
     except EncoderFailed as gone:
@@ -219,7 +259,7 @@ def add_keywords(job: Job, table: pa.Table, report: StepReport) -> pa.Table:
 
 
 def observe_shard(shard: pa.Table, *, settings: ObserveSettings) -> pa.Table:
-    """Return a shard's claims, and a row for each session without, which says why."""
+    """Return a shard's claims, and for each session without claims a row with the reason."""
     seen = observe(shard, settings)
     none = [{"session_id": session, "skipped": why} for session, why in seen.skipped.items()]
     return pa.Table.from_pylist(seen.claims.to_pylist() + none, schema=OBSERVED)
@@ -234,30 +274,45 @@ def extract_shard_keywords(shard: pa.Table, *, encoder: str, top: int) -> pa.Tab
     )
 
 
-def select_changed_rows(claims: pa.Table, stored: pa.Table, masked: Collection[str] = ()) -> pa.Table:
-    """Return the rows to write: new claims, claims that read differently, and stored claims no longer made,
-    withdrawn, with another reason for those `masked`.
+Rows = dict[str, dict[str, Any]]
+"""Rows of OBSERVATIONS by id."""
 
-    A claim that is held keeps what later steps wrote to it. One that repeats a withdrawn claim counts as new again.
+
+def select_changed_rows(claims: pa.Table, stored: pa.Table, masked: Collection[str] = ()) -> pa.Table:
+    """Return the rows to write: new claims, changed claims, and stored claims that are no longer made.
+
+    The last are withdrawn, with another reason if they are in `masked`. An unchanged claim keeps what later steps wrote
+    to it. A claim that was withdrawn before counts as new.
     """
-    old = {row["observation_id"]: row for row in stored.to_pylist()}
-    now = {row["observation_id"]: row for row in claims.to_pylist()}
-    # claims that are new, come back or read otherwise
-    fresh: list[dict[str, Any]] = []
-    for oid, row in now.items():
-        before = old.get(oid)
+    old: Rows = {row["observation_id"]: row for row in stored.to_pylist()}
+    now: Rows = {row["observation_id"]: row for row in claims.to_pylist()}
+    changed = _select_new_or_changed(now, old)
+    withdrawn = sorted(
+        key for key, row in old.items() if key not in now and row["status"] in (Status.ACTIVE, Status.DUPLICATE)
+    )
+    for key in withdrawn:
+        reason = MASKED if key in masked else WITHDRAWN
+        changed.append({**old[key], "status": Status.SUPERSEDED, "reason": reason})
+    changed += _release_duplicates(now, old, set(withdrawn), {row["observation_id"] for row in changed})
+    return pa.Table.from_pylist(changed, schema=OBSERVATIONS.schema)
+
+
+def _select_new_or_changed(now: Rows, old: Rows) -> list[dict[str, Any]]:
+    """Return claims that are new, were withdrawn before, or differ from the stored ones in a column of CLAIM."""
+    changed: list[dict[str, Any]] = []
+    for key, row in now.items():
+        before = old.get(key)
         if before is None or before["reason"] in WITHDRAWALS:
-            fresh.append(row)
+            changed.append(row)
         elif any(before[name] != row[name] for name in CLAIM):
-            fresh.append({**before, **{name: row[name] for name in CLAIM}, "supersede_key": None})
-    # claims that the transcripts no longer bear out
-    withdrawn = {o for o, row in old.items() if o not in now and row["status"] in (Status.ACTIVE, Status.DUPLICATE)}
-    for oid in sorted(withdrawn):
-        reason = MASKED if oid in masked else WITHDRAWN
-        fresh.append({**old[oid], "status": Status.SUPERSEDED, "reason": reason})
-    # what repeated those stands for itself again
-    again = {"status": Status.ACTIVE, "reason": None, "canonical_id": None, "dedupe_key": None}
-    orphans = [r for o, r in old.items() if o in now and r["canonical_id"] in withdrawn]
-    written = {row["observation_id"] for row in fresh}
-    fresh += [{**row, **again} for row in orphans if row["observation_id"] not in written]
-    return pa.Table.from_pylist(fresh, schema=OBSERVATIONS.schema)
+            changed.append({**before, **{name: row[name] for name in CLAIM}, "supersede_key": None})
+    return changed
+
+
+def _release_duplicates(
+    now: Rows, old: Rows, withdrawn: Collection[str], written: Collection[str]
+) -> list[dict[str, Any]]:
+    """Return the duplicates of withdrawn claims as active claims, without those that are written already."""
+    active = {"status": Status.ACTIVE, "reason": None, "canonical_id": None, "dedupe_key": None}
+    orphans = [row for key, row in old.items() if key in now and row["canonical_id"] in withdrawn]
+    return [{**row, **active} for row in orphans if row["observation_id"] not in written]

@@ -1,4 +1,4 @@
-"""What may become a claim: the sentences of a session, each with what it needs beside it to be understood."""
+"""List the sentences of a session that may become claims, each with the neighbours that are needed to understand it."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,17 +11,17 @@ from slowwave.text.sentences import Sentence, list_short_forms, split_sentences
 
 MIN_WORDS = 3
 TERSE = 8
-"""Words up to which the opening of an answer is taken to need what it answers, and a heading to be one."""
+"""Most words of an answer that needs its question, and of a heading."""
 LONGEST_ASKED = 40
-"""Words of a question or proposal that are carried along."""
+"""Most words of a question or proposal that becomes a claim's detail."""
 PRONOUN = re.compile(r"(?:it|they|he|she|that|this|these|those)\b", re.I)
 QUESTION = re.compile(r"\?[\"'”’)*_!?]*(?:\s|$)")
 EMPHASIS = re.compile(r"(?<![\w`/*])(\*{1,3}|__)(?=\S)([^*`\n]*(?:`[^`\n]*`[^*`\n]*)*)(?<=\S)\1(?![\w`/*])")
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """A message with its sentences."""
+class TurnSentences:
+    """A message and its sentences."""
 
     row: dict[str, Any]
     sentences: list[Sentence]
@@ -32,19 +32,19 @@ class Turn:
         return str(self.row["text"])
 
     def is_question(self, at: int) -> bool:
-        """Return whether a sentence is a question; its mark may stand behind it."""
+        """Return True if a sentence is a question. The question mark may follow the sentence's end."""
         sentence = self.sentences[at]
         return QUESTION.search(self.text[sentence.start : sentence.end + 2]) is not None
 
     def find_previous_sentence(self, at: int) -> Sentence | None:
-        """Return the sentence right before another."""
+        """Return the sentence directly before another one, or None."""
         before = self.sentences[at - 1] if 0 < at < len(self.sentences) else None
         return before if before and is_adjacent(self.text, before, self.sentences[at]) else None
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweredTurn:
-    """What a claim answers, and the message that says it."""
+    """The text that a claim answers, and the id of its message."""
 
     message_id: str
     text: str
@@ -52,23 +52,23 @@ class AnsweredTurn:
 
 @dataclass(frozen=True, slots=True)
 class SpokenSentence:
-    """A sentence of a session, with what a model of its worth reads."""
+    """A sentence of a session, with its features."""
 
-    turn: Turn
-    last: Turn | None
+    turn: TurnSentences
+    last: TurnSentences | None
     """The turn before."""
     at: int
     text: str
     """Without emphasis."""
     news: int
-    """Content words new to the session; those of a question are new to who answers it."""
+    """Content words that are new to the session. The words of a question stay new for the answer."""
     numbers: tuple[float, ...]
     """`worth.NUMBERS`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A sentence in its place."""
+    """A sentence that may become a claim, with its neighbours."""
 
     row: dict[str, Any]
     """Its message."""
@@ -77,21 +77,21 @@ class Unit:
     numbers: tuple[float, ...]
     """Its features besides its words, `worth.NUMBERS`."""
     news: int
-    """Content words new to the session; those of a question are new to who answers it."""
+    """Content words that are new to the session. The words of a question stay new for the answer."""
     crowd: int
     """Sentences in the message."""
     before: Sentence | None
-    """The one beside it that it may bring along."""
+    """The sentence before it, if that may become the detail."""
     heading: Sentence | None
-    """The one beside it that only names what this one is about: part of the claim."""
+    """The sentence before it, if that is a heading. It becomes part of the claim."""
     leans: bool = False
-    """Whether its subject is in the sentence before."""
+    """Whether it opens with a pronoun for something in the sentence before."""
     answered: AnsweredTurn | None = None
-    """The turn that it answers, if it is too terse to be understood alone."""
+    """The turn that it answers, if it is too short to be understood alone."""
 
     @property
     def start(self) -> int:
-        """Where the claim begins in the message."""
+        """The claim's start in the message."""
         return (self.heading or self.sentence).start
 
     @property
@@ -104,18 +104,27 @@ def list_sentences(spoken: Sequence[dict[str, Any]]) -> Iterator[SpokenSentence]
     """Yield every sentence of MIN_WORDS or more of a session's spoken messages (rows of MESSAGES in order)."""
     names, own = collect_speakers(spoken)
     words_before: set[str] = set(own)
-    last: Turn | None = None
+    last: TurnSentences | None = None
     for row, place in zip(spoken, place_turns(spoken), strict=True):
-        # its sentences, with what the session has not heard yet
-        turn = Turn(row, split_sentences(row["text"], names))
+        turn = TurnSentences(row, split_sentences(row["text"], names))
         stated: set[str] = set()
         for at, sentence in enumerate(turn.sentences):
             text = strip_emphasis(sentence.text)
             words = extract_content_words(text)
             if count_words(text) >= MIN_WORDS:
                 new = len(words - words_before)
-                numbers = describe_sentence(sentence, text, turn.text, at, len(turn.sentences), place, words, new)
-                yield SpokenSentence(turn, last, at, text, new, numbers)
+                numbers = describe_sentence(
+                    sentence,
+                    text,
+                    turn.text,
+                    at=at,
+                    count=len(turn.sentences),
+                    place=place,
+                    words=words,
+                    new=new,
+                )
+                yield SpokenSentence(turn=turn, last=last, at=at, text=text, news=new, numbers=numbers)
+            # the words of a question stay new for the answer
             if not turn.is_question(at):
                 stated |= words
         words_before |= stated
@@ -123,10 +132,11 @@ def list_sentences(spoken: Sequence[dict[str, Any]]) -> Iterator[SpokenSentence]
 
 
 def extract_units(spoken: Sequence[dict[str, Any]]) -> Iterator[Unit]:
-    """Yield what may become a claim; questions, repeats, and headings that something follows are left out.
+    """Yield the sentences that may become claims. Questions, repeats, and headings of a following sentence are left
+    out.
 
-    People among themselves ask and point all the time, and mostly the answer tells: only where a model takes part does
-    a sentence bring what it leans on or answers.
+    A sentence gets the sentence that it leans on, or the turn that it answers, only if a model takes part in the
+    session. Among people, questions and pronouns are frequent, and mostly the answer is understood alone.
     """
     seen: set[str] = set()
     aided = any(row["origin"] == Origin.MODEL for row in spoken)
@@ -138,7 +148,6 @@ def extract_units(spoken: Sequence[dict[str, Any]]) -> Iterator[Unit]:
         ):
             continue
         seen.add(candidate.text.lower())
-        # what goes along: the heading, the sentence before, the question
         before = candidate.turn.find_previous_sentence(candidate.at)
         headed = _is_heading_of_next(candidate.turn, candidate.at - 1)
         yield Unit(
@@ -155,8 +164,8 @@ def extract_units(spoken: Sequence[dict[str, Any]]) -> Iterator[Unit]:
         )
 
 
-def _is_heading_of_next(turn: Turn, at: int) -> bool:
-    """Return whether a short sentence that a colon ends heads the next, which is no item of a list."""
+def _is_heading_of_next(turn: TurnSentences, at: int) -> bool:
+    """Return True if a short sentence that ends with a colon heads the next one, and that is not a list item."""
     if at < 0 or turn.find_previous_sentence(at + 1) is None or turn.sentences[at + 1].item:
         return False
     sentence = turn.sentences[at]
@@ -164,10 +173,10 @@ def _is_heading_of_next(turn: Turn, at: int) -> bool:
 
 
 def _find_answered_turn(answer: SpokenSentence) -> AnsweredTurn | None:
-    """Return the sentence that a short one answers which opens its message, verbatim; None where it answers nothing.
+    """Return the question or proposal that a short sentence at the start of its message answers, verbatim, or None.
 
-    Of the turn before it is the question, or what a model proposed to a person, that shares most words with the answer;
-    of questions that share none the last.
+    It is the sentence of the turn before that shares most words with the answer, among questions and what a model
+    proposed to a person. If no question shares a word, the last question is returned.
     """
     row, last = answer.turn.row, answer.last
     if last is None or (last.row["role"], last.row["speaker"]) == (row["role"], row["speaker"]):
@@ -175,7 +184,6 @@ def _find_answered_turn(answer: SpokenSentence) -> AnsweredTurn | None:
     opens = all(count_words(above.text) < MIN_WORDS for above in answer.turn.sentences[: answer.at])
     if not opens or count_words(answer.text) > TERSE:
         return None
-    # the question or proposal that shares most words with it
     words, human = extract_content_words(answer.text), row["origin"] == Origin.HUMAN
     offers = [
         (len(words & extract_content_words(above.text)), last.is_question(at), at)
@@ -187,17 +195,17 @@ def _find_answered_turn(answer: SpokenSentence) -> AnsweredTurn | None:
 
 
 def collect_speakers(spoken: Sequence[dict[str, Any]]) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return the names of those who speak, and the words in them with their short forms, lower-cased."""
+    """Return the names of the speakers, and the lower-cased words in them with their short forms."""
     names = tuple(sorted({r["speaker"] for r in spoken if r["speaker"]}))
     parts = {part.lower() for n in names for part in n.split()}
     return names, list_short_forms(parts)
 
 
 def is_adjacent(text: str, a: Sentence, b: Sentence) -> bool:
-    """Return whether no sentence, paragraph or masked text lies between two sentences."""
+    """Return True if no sentence, paragraph break or masked text lies between two sentences."""
     return b.position == a.position + 1 and "\n\n" not in text[a.end : b.start]
 
 
 def strip_emphasis(text: str) -> str:
-    """Return one line, without Markdown's emphasis."""
+    """Return a text as one line, without Markdown's emphasis."""
     return " ".join(EMPHASIS.sub(r"\2", text).split())

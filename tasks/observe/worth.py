@@ -1,14 +1,15 @@
-"""How likely a sentence is worth remembering, in everyday talk by a few features, over code by what was learnt.
+"""Score how likely a sentence is worth remembering: everyday talk by a few features, talk about code by a trained
+model.
 
-Everyday talk: features added up as log-odds, with round numbers near those of a logistic regression on LoCoMo's
-evidence turns; only the new words are decisive: any other can be left out at a loss of under two points of coverage.
-Every feature is of one session alone.
+Everyday talk: the log-odds are a sum of features with round weights, near those of a logistic regression on LoCoMo's
+evidence turns. Only the feature of new words is decisive; leaving out any other costs less than two points of coverage.
+Every feature depends on one session alone.
 
-Code: `python -m bench.fit.worth` learns a logistic regression on a sentence's words and its place from sentences of
-real and invented talk that were labelled by hand (`data/labelled/worth.tsv`). The words are those, and two in a row,
-that the labelled sentences have; figures, code, paths and addresses count as one word each. No list of words is behind
-it. Two models ship: WORTH_FILE selects claims, STANDING_FILE says how likely a claim is worth telling unasked.
-`docs/decisions/001-claims.md` tells what both are worth.
+Code: `python -m bench.fit.worth` trains a logistic regression on a sentence's words and its place, with sentences of
+real and invented talk that were labelled by hand (`data/labelled/worth.tsv`). Its words are the words and word pairs of
+the labelled sentences; a figure, code, a path or an address counts as one word. It uses no list of words. Two models
+ship: WORTH_FILE selects claims, and STANDING_FILE gives the probability that a claim is worth showing without a query.
+See `docs/decisions/001-claims.md` for the quality of both.
 """
 
 import io
@@ -33,7 +34,7 @@ from slowwave.text.words import ENGLISH_STOP
 
 @dataclass(slots=True, frozen=True)
 class ScoredSentence:
-    """A sentence with its log-odds and the words it costs."""
+    """A sentence with its log-odds, and the number of words that it would spend."""
 
     sentence: Sentence
     logit: float
@@ -41,12 +42,12 @@ class ScoredSentence:
 
     @property
     def probability(self) -> float:
-        """0 to 1; serves as the claim's confidence."""
+        """Probability from 0 to 1. It becomes the claim's confidence."""
         return 1 / (1 + exp(-self.logit))
 
 
 def count_words(text: str) -> int:
-    """Return words between blanks; two characters of a script without spaces count as one word."""
+    """Return the number of words between blanks. Two characters of a script without spaces count as one word."""
     if text.isascii():
         return len(text.split())
     spaceless = sum("぀" <= c <= "鿿" or "가" <= c <= "힯" for c in text)
@@ -61,10 +62,14 @@ def extract_content_words(text: str) -> set[str]:
 
 
 def score_personal(text: str, news: int, crowd: int, own: frozenset[str] = frozenset(), human: bool = True) -> float:
-    """Return log-odds for everyday talk.
+    """Return the log-odds of a sentence of everyday talk.
 
-    `news`: content words not heard before; `crowd`: sentences in the message; `own`: lower-cased names of those who
-    speak, which are no news; `human`: whether a person says it.
+    Args:
+        text: the sentence.
+        news: content words that are new to the session.
+        crowd: sentences in the message.
+        own: lower-cased names of the speakers, which do not count as names.
+        human: whether a person says it.
     """
     # capitalised words in mid-sentence, 2 at most; not "I'm", and not the people who speak
     names = (name.strip("\"'“").lower() for name in lex.PROPER_NAME.findall(text))
@@ -85,10 +90,10 @@ def score_personal(text: str, news: int, crowd: int, own: frozenset[str] = froze
 
 
 def select_within_budget(candidates: Iterable[ScoredSentence], budget: int, thrift: float) -> list[ScoredSentence]:
-    """Return the candidates with the most to say for their words, as many as the budget of words holds.
+    """Return the candidates with the highest probability for their length, as many as the budget of words allows.
 
-    Greedy for the knapsack problem by probability over words ** thrift: 0 takes the best sentences whatever they
-    cost, 1 the shortest, which would win coverage and lose the answers.
+    Greedy for the knapsack problem, by probability over words ** thrift. With thrift 0, the best sentences win at any
+    length. With 1, the shortest win: coverage rises, but answers are lost.
     """
     left = budget
     chosen: list[ScoredSentence] = []
@@ -102,7 +107,7 @@ def select_within_budget(candidates: Iterable[ScoredSentence], budget: int, thri
 Floats = npt.NDArray[np.float64]
 
 WORTH_FILE, STANDING_FILE = "observe/worth.npz", "observe/standing.npz"
-"""Worth remembering, at least with its neighbours; worth it by itself, for weeks."""
+"""Models of: worth remembering, at least together with its neighbours; worth it alone, for weeks."""
 NUMBERS = (
     "words",
     "characters a word",
@@ -134,21 +139,21 @@ NUMBERS = (
     "a person before",
     "a person after",
 )
-"""Features of a sentence besides its words; shares 0 to 1, counts as log(1 + n), the rest 0 or 1."""
+"""Features of a sentence besides its words: shares from 0 to 1, counts as log(1 + n), and the rest 0 or 1."""
 CODE = re.compile(r"`[^`]*`")
 ADDRESS = re.compile(r"https?://\S+")
 PATH = re.compile(r"\S*[/\\]\S+|\b[\w-]+\.[a-z]{1,5}\b")
 FIGURE = re.compile(r"\d+")
 LOGGED = re.compile(r"^\W*\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
-"""How a line of a log begins: nobody says a time to the second before what he has to say."""
+"""Start of a log line. Nobody opens a sentence with a time to the second."""
 NEVER = -20.0
-"""Log-odds of what a program printed, or of what is not understood alone."""
+"""Log-odds of program output, and of a sentence that cannot be understood alone."""
 WORD = re.compile(r"[\w']+|[!?…]")
 
 
 @dataclass(frozen=True, slots=True)
 class TurnPlace:
-    """Where a message stands in its session's talk."""
+    """A message's place in its session."""
 
     number: int
     turns: int
@@ -163,7 +168,7 @@ class TurnPlace:
 
 def place_turns(spoken: Sequence[dict[str, Any]]) -> list[TurnPlace]:
     """Return the place of each message among the spoken ones of a session (rows of MESSAGES in order)."""
-    # with what stands before and after the first and the last
+    # padded with a place before the first message and one after the last
     words = [0, *(len(row["text"].split()) for row in spoken), 0]
     person = [False, *(row["origin"] == Origin.HUMAN for row in spoken), False]
     return [
@@ -183,14 +188,38 @@ def place_turns(spoken: Sequence[dict[str, Any]]) -> list[TurnPlace]:
 
 
 def describe_sentence(
-    sentence: Sentence, text: str, message: str, at: int, count: int, place: TurnPlace, words: set[str], new: int
+    sentence: Sentence,
+    text: str,
+    message: str,
+    *,
+    at: int,
+    count: int,
+    place: TurnPlace,
+    words: set[str],
+    new: int,
 ) -> tuple[float, ...]:
-    """Return the NUMBERS of a sentence: `text` of it without emphasis, the `at`-th of `count` of its message, with its
-    content words and how many of them the session has not heard.
+    """Return the NUMBERS of a sentence.
+
+    Args:
+        sentence: the sentence.
+        text: its text without emphasis.
+        message: the text of its message.
+        at: its index in the message.
+        count: sentences of the message.
+        place: the message's place in the session.
+        words: the sentence's content words.
+        new: those that are new to the session.
     """
-    size, spoken, marks = max(len(text), 1), text.split(), message[sentence.end - 1 : sentence.end + 2]
+    news = (log1p(new), new / max(len(words), 1), log1p(len(words)))
+    return (*_describe_form(sentence, text, message), *news, *_describe_place(at, count, place))
+
+
+def _describe_form(sentence: Sentence, text: str, message: str) -> tuple[float, ...]:
+    """Return the NUMBERS of a sentence's form."""
+    size = max(len(text), 1)
+    spoken = text.split()
+    marks = message[sentence.end - 1 : sentence.end + 2]
     return (
-        # its form
         log1p(len(spoken)),
         size / max(len(spoken), 1) / 10,
         sum(map(str.isdigit, text)) / size,
@@ -204,11 +233,12 @@ def describe_sentence(
         min(sum(word[:1].isupper() for word in spoken[1:]), 4),
         text[:1].islower(),
         not text.isascii(),
-        # its news
-        log1p(new),
-        new / max(len(words), 1),
-        log1p(len(words)),
-        # who says it, and where in the message and the session
+    )
+
+
+def _describe_place(at: int, count: int, place: TurnPlace) -> tuple[float, ...]:
+    """Return the NUMBERS of who says a sentence, and of its place in the message and the session."""
+    return (
         place.person,
         place.calls_tool,
         at == 0,
@@ -226,7 +256,7 @@ def describe_sentence(
 
 
 def list_grams(text: str) -> set[str]:
-    """Return a sentence's words in lower case, and each two in a row; code, addresses, paths, figures as one word."""
+    """Return a sentence's lower-cased words and word pairs. Code, an address, a path or a figure is one word."""
     for pattern, word in ((CODE, " qcode "), (ADDRESS, " qaddress "), (PATH, " qpath "), (FIGURE, " 0 ")):
         text = pattern.sub(word, text)
     words = WORD.findall(text.lower().replace("’", "'"))
@@ -238,22 +268,22 @@ class WorthModel:
     """Weights of a logistic regression."""
 
     words: dict[str, float]
-    """Weights of words, and of two in a row."""
+    """Weights of words and word pairs."""
     numbers: Floats
     """Weights of the NUMBERS."""
     bias: float
 
     def compute_worth(self, texts: Sequence[str], numbers: Sequence[Sequence[float]]) -> list[float]:
-        """Return the log-odds of each sentence to be worth remembering; `numbers`: of each its NUMBERS.
+        """Return the log-odds that each sentence is worth remembering; `numbers` are the NUMBERS of each.
 
-        A line of a log never is, whoever pastes it.
+        A log line gets NEVER, whoever pastes it.
         """
         dense = np.array(numbers, dtype=np.float64).reshape(len(texts), len(NUMBERS)) @ self.numbers + self.bias
         sums = [fsum(self.words.get(gram, 0.0) for gram in list_grams(text)) for text in texts]
         return [NEVER if LOGGED.match(text) else float(a + b) for text, a, b in zip(texts, dense, sums, strict=True)]
 
     def save(self, path: Path) -> None:
-        """Write it, to be read by `load_worth_model`."""
+        """Write the model to a file for `load_worth_model`."""
         words = sorted(self.words)
         weights = np.array([self.words[word] for word in words])
         np.savez_compressed(path, words=np.array(words), weights=weights, numbers=self.numbers, bias=self.bias)
@@ -261,7 +291,7 @@ class WorthModel:
 
 @cache
 def load_worth_model(file: str = WORTH_FILE) -> WorthModel:
-    """Return one that ships."""
+    """Return a shipped model."""
     with np.load(io.BytesIO(files("slowwave.tasks").joinpath(file).read_bytes()), allow_pickle=False) as weights:
         words = dict(zip(weights["words"].tolist(), weights["weights"].tolist(), strict=True))
         return WorthModel(words, weights["numbers"], float(weights["bias"]))

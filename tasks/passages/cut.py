@@ -1,8 +1,8 @@
-"""`build_passages`: messages in, the pieces that recall searches out, each of a size the encoder reads whole.
+"""`build_passages`: messages in, passages out. Recall searches passages, and the encoder reads each of them whole.
 
-Only what somebody said: text that is not blank, of a human or a model. A long message is cut at the borders of its
-paragraphs and code blocks, then of lines and sentences, then of words, and only then within one; the parts are of
-about equal size, so that none is left a stub. Nothing but white space at the cuts is lost. 2 MB a second.
+Only spoken messages have passages: text that is not blank, by a person or a model. A long message is cut at the borders
+of paragraphs and code blocks, else of lines and sentences, else of words, else within a word. Its parts have about
+equal size, so that none is very short. Only white space at the cuts is lost. The speed is 2 MB a second.
 """
 
 import re
@@ -17,10 +17,10 @@ from slowwave.schemas.tables import PASSAGES
 from slowwave.schemas.vocabulary import SPOKEN
 
 VERSION = 1
-"""Raised when the cutting changes: every passage made under an older one is pending again."""
+"""Raised when the cutting changes: the messages of passages made under an older version are pending again."""
 
 MAX_TOKENS = 240
-"""all-MiniLM-L6-v2 reads 256 word pieces, two of them its own marks: about 180 words of prose."""
+"""all-MiniLM-L6-v2 reads 256 word pieces, two of which are its own marks. 240 are about 180 words of prose."""
 
 COPIED = ("message_id", "session_id", "seq", "role", "speaker", "ts", "workspace")
 
@@ -33,18 +33,18 @@ CUTS = (PARAGRAPH, LINE_OR_SENTENCE, SPACE)
 
 TOKEN = re.compile(r"[A-Za-z]+|[^\W\d_]|\d|[^\w\s]|_")
 LETTERS_A_TOKEN = 7
-"""A run of letters up to this long is one word piece, more or less."""
+"""A run of letters up to this length is about one word piece."""
 
 
 def build_passages(messages: pa.Table, step_key: str, max_tokens: int = MAX_TOKENS) -> pa.Table:
-    """Return one row a part of a spoken message; columns of `passages`, `vector` null (see
+    """Return a row for each part of a spoken message: the columns of `passages`, with `vector` null (see
     `slowwave.tasks.vectors.add_vectors`).
 
     Args:
-        messages: rows of `messages`; of their columns `message_id, session_id, seq, role, origin, speaker, text, ts,
-            workspace` are read.
-        step_key: goes into every row.
-        max_tokens: size of a part at most, in estimated word pieces.
+        messages: rows of `messages` with the columns `message_id, session_id, seq, role, origin, speaker, text, ts,
+            workspace`.
+        step_key: written to every row.
+        max_tokens: largest size of a part, in estimated word pieces.
     """
     spoken = messages.filter(pc.is_in(messages["origin"], pa.array(SPOKEN)))
     rows: list[int] = []
@@ -59,7 +59,7 @@ def build_passages(messages: pa.Table, step_key: str, max_tokens: int = MAX_TOKE
 
 
 def split_into_parts(text: str, max_tokens: int = MAX_TOKENS) -> list[str]:
-    """Return `text` cut into parts of at most `max_tokens` estimated word pieces, without white space at their ends."""
+    """Return `text` in parts of at most `max_tokens` estimated word pieces, without white space at their ends."""
     total = estimate_tokens(text)
     if total <= max_tokens:
         return [text.strip()] if text.strip() else []
@@ -76,12 +76,14 @@ def split_into_parts(text: str, max_tokens: int = MAX_TOKENS) -> list[str]:
 
 
 def estimate_tokens(text: str) -> int:
-    """Return about the word pieces of `text`: letters by the run; digits, signs and other scripts one by one."""
+    """Return an estimate of the word pieces of `text`: runs of letters by length, digits, signs and other scripts
+    singly.
+    """
     return sum(1 + (len(token) - 1) // LETTERS_A_TOKEN for token in TOKEN.findall(text))
 
 
 def _iter_pieces(text: str, limit: int) -> Iterator[tuple[str, int]]:
-    """Yield consecutive pieces of `text` within the limit, with their sizes: code blocks, and what is between."""
+    """Yield consecutive pieces of `text` within the limit with their sizes: code blocks, and the text between them."""
     at = 0
     for fence in FENCE.finditer(text):
         yield from _split_at_borders(text[at : fence.start()], limit, 0)
@@ -91,9 +93,10 @@ def _iter_pieces(text: str, limit: int) -> Iterator[tuple[str, int]]:
 
 
 def _split_at_borders(text: str, limit: int, level: int, *, whole: bool = False) -> Iterator[tuple[str, int]]:
-    """Yield pieces of `text` at the borders of `CUTS[level]`, finer ones only where a piece is still too large.
+    """Yield pieces of `text`, cut at the borders of `CUTS[level]`. A piece that is still too large is cut at finer
+    borders.
 
-    With `whole` a text that fits is one piece; otherwise paragraphs are pieces of their own, to be packed.
+    With `whole`, a text that fits is one piece. Otherwise each paragraph is a piece, and the caller packs them.
     """
     size = estimate_tokens(text)
     if size <= limit and (whole or level > 0):
@@ -111,7 +114,7 @@ def _split_at_borders(text: str, limit: int, level: int, *, whole: bool = False)
 
 
 def _split_long_word(text: str, limit: int) -> Iterator[tuple[str, int]]:
-    """Yield pieces of a single word too large for one part (base64, a language without spaces): cut between tokens."""
+    """Yield pieces of a word that is too large for one part (base64, a language without spaces), cut between tokens."""
     start = size = 0
     for token in TOKEN.finditer(text):
         for at in range(token.start(), token.end(), LETTERS_A_TOKEN):
@@ -123,7 +126,7 @@ def _split_long_word(text: str, limit: int) -> Iterator[tuple[str, int]]:
 
 
 def _build_passage_rows(copied: pa.Table, numbers: list[int], texts: list[str], step_key: str) -> pa.Table:
-    """Return rows of the `passages` table."""
+    """Return rows of the `passages` table. Columns that are neither copied nor given are null."""
     ids = [
         compute_content_id(mid, str(part)) for mid, part in zip(copied["message_id"].to_pylist(), numbers, strict=True)
     ]
@@ -133,12 +136,12 @@ def _build_passage_rows(copied: pa.Table, numbers: list[int], texts: list[str], 
         "text": pa.array(texts, pa.string()),
         "step_key": pa.array([step_key] * len(texts), pa.string()),
     }
-    columns = [
-        made[field.name]
-        if field.name in made
-        else copied[field.name].cast(field.type)
-        if field.name in copied.schema.names
-        else pa.nulls(len(texts), field.type)
-        for field in PASSAGES.schema
-    ]
+    columns = []
+    for field in PASSAGES.schema:
+        if field.name in made:
+            columns.append(made[field.name])
+        elif field.name in copied.schema.names:
+            columns.append(copied[field.name].cast(field.type))
+        else:
+            columns.append(pa.nulls(len(texts), field.type))
     return pa.Table.from_arrays(columns, schema=PASSAGES.schema)

@@ -1,4 +1,4 @@
-"""Passages of every spoken message, with their vectors: what recall searches of the vault."""
+"""Write the passages of every spoken message, with their vectors. Recall searches them."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ COLUMNS = ["message_id", "session_id", "seq", "role", "speaker", "text", "ts", "
 
 
 def write_passages(job: Job) -> StepReport:
-    """Cut and encode the messages that have no passages yet; those of messages taken back are removed."""
+    """Cut and encode the messages without passages, and remove the passages of messages that are no longer active."""
     with report_step("passages") as report:
         key = compute_step_key("passages", VERSION, describe_encoder(job.settings))
         spoken = read_spoken_messages(job.store)
@@ -46,5 +46,6 @@ def write_passages(job: Job) -> StepReport:
 
 
 def _delete_passages(job: Job, message_ids: set[str]) -> None:
+    """Delete the passages of messages."""
     old = job.store.read_ids(PASSAGES, sorted(message_ids), ["passage_id"], by="message_id")
     job.store.delete_ids(PASSAGES, old.column("passage_id").to_pylist())

@@ -1,1 +1,1 @@
-"""Release what the night made, and export it."""
+"""Release the newest tables, and export a release."""

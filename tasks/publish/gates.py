@@ -1,8 +1,8 @@
-"""Gates: whether a night may make live what it made, or the release before stays in force and a person decides.
+"""Gates decide whether a run may release its tables. If not, the last release stays live and a person decides.
 
-A night that retires, merges or loses much of what is known is likelier wrong than right: other tools' nights turned 62
-notes into 3. So is one whose model put all under one topic, or wrote summaries that do not tell what they stand on.
-The main bounds are settings; a memory of few claims is not held, since there a share says nothing.
+A run that retires, merges or loses a large part of the claims is more likely wrong than right: runs of other tools
+turned 62 notes into 3. The same holds if a model put all claims under one topic, or wrote summaries that do not match
+their sources. The main bounds are settings. A memory of few claims passes, since a share means little there.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,28 +17,28 @@ from slowwave.tasks.summarize.coherence import Coherence
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is no setting: how many rows there must be before a share says something, and bounds on what a model made
-    (`docs/decisions/014-models-and-gates.md`).
+    """Bounds that are not settings: how many rows a share needs before it means something, and bounds on a model's
+    output (`docs/decisions/014-models-and-gates.md`).
     """
 
     examples: int = 3
-    """Claims shown of each gate."""
+    """Most examples in a gate's reason."""
     claims: int = 100
-    """Claims in the live release."""
+    """Least claims in the live release."""
     new_claims: int = 20
-    """New claims."""
+    """Least new claims."""
     summaries: int = 20
-    """New summaries of a model's."""
+    """Least new summaries by a model, and least summarised sessions and topics."""
     base_topic: float = 0.5
-    """Share of all claims in one base topic of a model's, at most."""
+    """Largest share of all claims in one base topic of a model."""
     coverage: float = 0.03
-    """Mean share of their members' words, the rare ones more, in a model's summaries, at least."""
+    """Least mean share of the members' words in a model's summaries, weighted by rarity."""
     unfounded: float = 0.6
-    """Share of a model's summaries that say what none of their members says, at most."""
+    """Largest share of a model's summaries that say something that no member says."""
     nearest: float = 0.98
-    """Share of the nearest rows, by brute force, that an index of vectors finds, at least."""
+    """Least share of the nearest rows, by brute force, that an index of vectors must find."""
     likeness: float = 0.2
-    """Mean cosine of a model's summaries to what they sum up, at least."""
+    """Least mean cosine of a model's summaries to their members."""
 
 
 BOUNDS = Bounds()
@@ -46,7 +46,7 @@ RETIRED, LOST = ("superseded", "merged"), ("withdrawn", "gone")
 
 
 class ReleaseHeld(Exception):
-    """What would have been released is outside the bounds; the reasons, a line each."""
+    """The release is outside the bounds. `reasons` has a line for each gate."""
 
     def __init__(self, reasons: list[str]) -> None:
         self.reasons = reasons
@@ -58,68 +58,88 @@ class Changes:
     """The differences between a candidate release and the live one."""
 
     active: int = 0
-    """Claims that hold in the live release."""
+    """Number of active claims in the live release."""
     became: Sequence[tuple[str, str]] = ()
-    """What became of claims since (a kind of `slowwave.recall.views.compare`), and the claim."""
+    """What became of each claim since (a kind of `slowwave.recall.views.compare`), and its text."""
     fewer: int = 0
-    """How many claims less there are of the sessions that were observed anew since."""
+    """How many fewer claims there are of sessions that were observed again."""
     counts: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {})
-    """Rows of each table in the live release, and in the one to be."""
+    """Rows of each table in the live release and in the draft."""
     unanswered: Sequence[tuple[str, str]] = ()
-    """Questions, and answers, that the live release knows and the one to be does not."""
+    """Questions with their answers that the live release finds and the draft does not."""
     new_claims: int = 0
-    """New ones that hold."""
+    """Number of new active claims."""
     rejected: Sequence[str] = ()
-    """Reasons of a model's claims that were not kept: most often a quote that stands in no message."""
+    """Reasons why a model's claims were not kept; most often their quote is not in a message."""
     junk: Sequence[str] = ()
-    """New claims that were found trivial or of no use later."""
+    """New claims that a model judged trivial or not reusable."""
     tokens: int = 0
+    """Tokens that models used since the live release."""
     base_share: float = 0.0
-    """Of all claims, those in one base topic, where a model placed any since."""
+    """Share of all claims in the largest base topic; 0 if no model placed a claim since."""
     summaries: Sequence[Coherence] = ()
-    """Those that a model wrote since."""
+    """Coherence of the summaries that a model wrote since."""
     summarised: tuple[int, int] = (0, 0)
-    """Sessions and topics that have a summary in the live release, and those of them that lost it."""
+    """Number of sessions and topics with a summary in the live release, and of those that lost it."""
 
 
 def check_gates(settings: GateSettings, changes: Changes) -> list[str]:
-    """Return why a release should not be made, a line a gate with examples; none where it should."""
+    """Return why the release should not be made: a line with examples for each gate. Empty if it should."""
     return [*_check_losses(settings, changes), *_check_made(settings, changes), *_check_summaries(changes.summaries)]
 
 
 def check_nearest(shares: Mapping[str, float]) -> list[str]:
-    """Return the tables of which the index of vectors finds too few of the nearest rows, each with the share."""
+    """Return a line for each table whose index of vectors finds too few of the nearest rows."""
     least = f"{BOUNDS.nearest:.0%} at least is right: the index is built anew, and the release waits for a night"
     short = sorted((name, share) for name, share in shares.items() if share < BOUNDS.nearest)
     return [f"{name}: the index of vectors finds {share:.1%} of the nearest rows, {least}" for name, share in short]
 
 
 def _check_losses(settings: GateSettings, changes: Changes) -> Iterator[str]:
-    # 1. What was read, of which nothing but a loss takes any row, and what a person wants answered.
-    live, candidate = changes.counts
-    for table in (MESSAGES, SESSIONS):
-        if (after := candidate.get(table.name, 0)) < (before := live.get(table.name, 0)):
-            yield f"{table.name}: {after:,} rows, {before:,} in the live release"
+    """Yield a line for each loss: rows, probes, claims and summaries."""
+    yield from _check_rows(changes.counts)
     for question, answer in changes.unanswered:
         yield f"a probe is no longer answered: {question!r} by {answer!r}"
-    # 2. Claims, of which some go every night.
+    yield from _check_claims(settings, changes)
+    yield from _check_summarised(settings, changes.summarised)
+
+
+def _check_rows(counts: tuple[Mapping[str, int], Mapping[str, int]]) -> Iterator[str]:
+    """Yield the tables of transcripts that have fewer rows. Steps never remove rows from them, so this is a loss."""
+    live, candidate = counts
+    for table in (MESSAGES, SESSIONS):
+        before = live.get(table.name, 0)
+        after = candidate.get(table.name, 0)
+        if after < before:
+            yield f"{table.name}: {after:,} rows, {before:,} in the live release"
+
+
+def _check_claims(settings: GateSettings, changes: Changes) -> Iterator[str]:
+    """Yield a line if too many claims were retired, and one if too many were lost."""
+    if changes.active < BOUNDS.claims:
+        return
     for kinds, fewer, name in ((RETIRED, 0, "max_retired"), (LOST, changes.fewer, "max_lost")):
         texts = [claim for kind, claim in changes.became if kind in kinds]
-        share, bound = (len(texts) + fewer) / max(1, changes.active), getattr(settings, name)
-        if share > bound and changes.active >= BOUNDS.claims:
+        share = (len(texts) + fewer) / max(1, changes.active)
+        bound = getattr(settings, name)
+        if share > bound:
             reasons = [f"{fewer:,} fewer in the sessions that were observed anew"] if fewer else []
             reasons += [_show_texts(texts)] if texts else []
             what = f"{share:.0%} of {changes.active:,} claims {' or '.join(kinds)}"
             yield f"{what}, gates.{name} allows {bound:.0%}: {'; '.join(reasons)}"
-    had, lost = changes.summarised
+
+
+def _check_summarised(settings: GateSettings, summarised: tuple[int, int]) -> Iterator[str]:
+    """Yield a line if too many sessions and topics lost their summaries."""
+    had, lost = summarised
     if had >= BOUNDS.summaries and lost > settings.max_lost * had:
         what = f"{lost:,} of {had:,} sessions and topics lost their summaries"
         yield f"{what}, gates.max_lost allows {settings.max_lost:.0%}"
 
 
 def _check_made(settings: GateSettings, changes: Changes) -> Iterator[str]:
-    """Yield what is amiss with new claims: how many a model's answers were not kept, how many say nothing, where they
-    were put, and what they cost.
+    """Yield a line for each bound on new claims that is exceeded: the rejected and the useless ones, their tokens, and
+    the share in one topic.
     """
     for bad, good, what, name in (
         (changes.rejected, changes.new_claims, "were not kept", "max_rejected"),
@@ -136,7 +156,7 @@ def _check_made(settings: GateSettings, changes: Changes) -> Iterator[str]:
 
 
 def _check_summaries(summaries: Sequence[Coherence]) -> Iterator[str]:
-    """Yield what is amiss with a model's new summaries, with the worst of them."""
+    """Yield a line for each bound on a model's new summaries that is exceeded, with the worst of them."""
     if (count := len(summaries)) < BOUNDS.summaries:
         return
     unfounded = [summary.text for summary in summaries if summary.unfounded]
@@ -154,4 +174,5 @@ def _check_summaries(summaries: Sequence[Coherence]) -> Iterator[str]:
 
 
 def _show_texts(texts: Iterable[str]) -> str:
+    """Return the first texts as examples for a reason."""
     return "; ".join(" ".join(text.split())[:100] for text in islice(texts, BOUNDS.examples))

@@ -1,4 +1,4 @@
-"""A release's claims and how they hang together as GraphML, which yEd, Gephi, networkx and the like read."""
+"""Write a release's claims and relations as GraphML, which yEd, Gephi, networkx and others read."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -15,20 +15,20 @@ NODE = {"summary": "string", "category": "string", "workspace": "string", "speak
 NODE |= {"observed_at": "string", "confidence": "double"}
 EDGE = {"kind": "string", "weight": "double", "reason": "string"}
 CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), *range(0xD800, 0xE000), 0xFFFE, 0xFFFF])
-"""Characters that XML can't hold."""
+"""Characters that XML does not allow."""
 
 
 def write_graph(snapshot: Snapshot, to: Path, confidences: Mapping[str, float]) -> dict[str, dict[str, Any]]:
-    """Write `relations.graphml` below `to`: a node a claim, an edge a relation, from the later claim to the earlier.
+    """Write `relations.graphml` below `to`: a node for each claim, an edge for each relation from the later to the
+    earlier claim.
 
-    Returns rows, file and columns of both tables, for the manifest. `confidences` has how sure each claim is, by its
-    id: more than what the table's column has where several sessions say it.
+    Returns rows, file and columns of both tables for the manifest. `confidences` has each claim's confidence by its id;
+    it is higher than the table's column if several sessions state the claim.
     """
     root = Element("graphml", xmlns="http://graphml.graphdrawing.org/xmlns")
     for element, columns in (("node", NODE), ("edge", EDGE)):
         for name, kind in columns.items():
             SubElement(root, "key", {"id": f"{element}-{name}", "for": element, "attr.name": name, "attr.type": kind})
-    # nodes and edges
     graph = SubElement(root, "graph", id=snapshot.release.name, edgedefault="directed")
     nodes = _read_rows(snapshot, OBSERVATIONS, [OBSERVATIONS.key, *NODE])
     edges = _read_rows(snapshot, RELATIONS, [RELATIONS.key, "from_id", "to_id", *EDGE])
@@ -48,10 +48,12 @@ def write_graph(snapshot: Snapshot, to: Path, confidences: Mapping[str, float]) 
 
 
 def _read_rows(snapshot: Snapshot, table: Table, columns: list[str]) -> list[dict[str, Any]]:
+    """Return rows of a released table, sorted by its key."""
     return snapshot.read(table, columns).sort_by(table.key).to_pylist()  # type: ignore[no-any-return]
 
 
 def _add_values(into: Element, owner: str, columns: dict[str, str], row: dict[str, Any]) -> None:
+    """Add a data element to a node or an edge for each column that is not null."""
     for name in columns:
         value = row[name]
         if value is not None:

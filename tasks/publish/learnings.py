@@ -1,6 +1,6 @@
-"""The learnings that a memory shares: its claims with their sources, as one JSON document or as Markdown to be read.
+"""The learnings of a memory: its claims with their sources, as a JSON document or a Markdown page.
 
-Everything is redacted again. Of a workspace the folder's name goes out, never its path; files below it are relative.
+All texts are redacted again. A workspace is named by its folder and never by its path; files below it are relative.
 """
 
 import hashlib
@@ -17,13 +17,13 @@ from slowwave.text.fence import escape_line
 from slowwave.text.redact import redact_text
 
 SCHEMA = 1
-"""Version of the document: raised when a field changes its meaning."""
+"""Version of the document. It is raised when a field changes its meaning."""
 CITED = ("message_id", "role", "ts", "text")
 """Columns of MESSAGES that `build_learnings` needs."""
 
 
 def select_learnings(claims: pa.Table, places: Collection[str] = ()) -> pa.Table:
-    """Return this memory's own active claims, the oldest first; `places`: one workspace's names, none for all."""
+    """Return this memory's own active claims, the oldest first: of the workspace with these names, or of all."""
     own = pa.array([not is_shared(observer) for observer in claims["observer"].to_pylist()], pa.bool_())
     rows = claims.filter(pc.and_(pc.equal(claims["status"], Status.ACTIVE), own))
     if places:
@@ -34,9 +34,13 @@ def select_learnings(claims: pa.Table, places: Collection[str] = ()) -> pa.Table
 def build_learnings(claims: pa.Table, messages: pa.Table, confidences: Mapping[str, float]) -> list[dict[str, Any]]:
     """Return a plain record for each claim.
 
-    claims: rows of OBSERVATIONS; messages: columns CITED of those that the claims name; confidences: how sure each
-    claim is, by its id. `sessions` is how many sessions say it; `cited` has of each message who said it, when, and the
-    SHA-256 of its text.
+    Args:
+        claims: rows of OBSERVATIONS.
+        messages: columns CITED of the messages that the claims cite.
+        confidences: each claim's confidence, by its id.
+
+    Returns: Records. `sessions` is the number of sessions that state the claim. `cited` has the role, the time and the
+    SHA-256 of the text of each cited message.
     """
     cited = {row["message_id"]: row for row in messages.to_pylist()}
     return [
@@ -46,6 +50,7 @@ def build_learnings(claims: pa.Table, messages: pa.Table, confidences: Mapping[s
 
 
 def _build_learning(row: Mapping[str, Any], confidence: float, cited: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the record of one claim."""
     workspace = row["workspace"]
     folder = f"{workspace.rstrip('/')}/" if workspace else ""
     return {
@@ -73,7 +78,7 @@ def _build_learning(row: Mapping[str, Any], confidence: float, cited: Sequence[M
 
 
 def render_markdown(learnings: Sequence[Mapping[str, Any]], title: str) -> str:
-    """Return the records as a page: a heading a category, a line a claim with its detail and quote below it."""
+    """Return the records as a page: a heading for each category, and each claim with its detail and quote."""
     lines = [f"# {escape_line(title)}", ""]
     for category in sorted(Counter(claim["category"] for claim in learnings)):
         lines += [f"## {category.capitalize() or 'Other'}", ""]

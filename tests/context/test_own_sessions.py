@@ -8,7 +8,7 @@ import pytest
 
 from slowwave import Memory
 from slowwave.context.build import Context
-from slowwave.context.running import fold_turns, is_same
+from slowwave.context.running import fold_turns, is_same_conversation
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.nightly import run_night
@@ -84,19 +84,19 @@ def test_another_conversation_that_begins_alike_keeps_its_memories(memory: Memor
 def test_a_session_is_a_conversation_whose_turns_end_with_its_own() -> None:
     a, b, c, d = ("user", "one"), ("assistant", "two"), ("user", "three"), ("assistant", "four")
     said = fold_turns([a, b, c])
-    assert is_same(said, fold_turns([a, b, c, d]))  # read before the last turn
-    assert is_same(said, fold_turns([b, c, d]))  # the client dropped the first
-    assert not is_same(said, fold_turns([c, d]))  # one message is too little
-    assert not is_same(said, fold_turns([a, b, d]))  # it went on otherwise
-    assert not is_same([], fold_turns([a]))
+    assert is_same_conversation(said, fold_turns([a, b, c, d]))  # read before the last turn
+    assert is_same_conversation(said, fold_turns([b, c, d]))  # the client dropped the first
+    assert not is_same_conversation(said, fold_turns([c, d]))  # one message is too little
+    assert not is_same_conversation(said, fold_turns([a, b, d]))  # it went on otherwise
+    assert not is_same_conversation([], fold_turns([a]))
 
 
 def test_a_compacted_conversation_is_known_by_four_turns_in_a_row() -> None:
     said = [("user", "one"), ("assistant", "two"), ("user", "three"), ("assistant", "four"), ("user", "five")]
     summary = ("user", "So far: one to four.")
-    assert is_same(fold_turns(said), fold_turns([summary, *said[1:]]))
-    assert not is_same(fold_turns(said), fold_turns([summary, *said[2:]]))  # three in a row may be chance
-    assert not is_same(fold_turns(said), fold_turns([summary, *said[:4]]))  # it went on otherwise
+    assert is_same_conversation(fold_turns(said), fold_turns([summary, *said[1:]]))
+    assert not is_same_conversation(fold_turns(said), fold_turns([summary, *said[2:]]))  # three in a row may be chance
+    assert not is_same_conversation(fold_turns(said), fold_turns([summary, *said[:4]]))  # it went on otherwise
 
 
 @pytest.mark.parametrize("is_read", [False, True])

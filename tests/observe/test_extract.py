@@ -23,7 +23,7 @@ from slowwave.tasks.llm.claims import ParsedClaims, build_claims_table, drop_rep
 from slowwave.tasks.llm.library import Library, limit_answer
 from slowwave.tasks.llm.quotes import compute_support, find_anchor
 from slowwave.tasks.observe import by_model as consolidate
-from slowwave.tasks.observe.by_model import Plan, build_claims_answer, plan_requests
+from slowwave.tasks.observe.by_model import ExtractionPlan, build_claims_answer, plan_requests
 from slowwave.tasks.summarize.by_model import GistAnswer, SummaryAnswer, build_summary_answer, parse_summary
 from slowwave.tasks.topics.by_model import BatchAnswer, Board, Topic
 from tests.claim_rows import message
@@ -52,11 +52,11 @@ def table(said: list[str], **more: Any) -> pa.Table:
     return pa.Table.from_pylist(rows(said, **more), schema=MESSAGES.schema)
 
 
-def plan(said: list[str], observe: ObserveSettings = CODING, **extract: Any) -> Plan:
+def plan(said: list[str], observe: ObserveSettings = CODING, **extract: Any) -> ExtractionPlan:
     return plan_requests(table(said), observe, ExtractSettings(**extract), Library(), count, 32_768)
 
 
-def answered(made: Plan, claims: list[dict[str, Any]], part: int = 0) -> ParsedClaims:
+def answered(made: ExtractionPlan, claims: list[dict[str, Any]], part: int = 0) -> ParsedClaims:
     request = made.parts[part].request
     got = reuse_completion(request, Completion(request.id, json.dumps({"claims": claims}), model="tiny"))
     assert got.ok, got.reason
@@ -267,7 +267,7 @@ def test_chunks_hold_every_turn_in_order_and_fit(lengths: list[int], overlap: in
     assert all(list(c.turns) == sorted(c.turns, key=lambda t: t.number) for c in chunks)
 
 
-def settle(made: Plan, said: list[dict[str, Any]], *drops: tuple[int, int, str]) -> ParsedClaims:
+def settle(made: ExtractionPlan, said: list[dict[str, Any]], *drops: tuple[int, int, str]) -> ParsedClaims:
     """What is left of some claims when the model says (claim, kept, why)."""
     whole = drop_repeated_claims([("s/0", answered(made, said))])
     (question,) = consolidate.build_questions("s", whole.claims, Library(), count, 4_000)

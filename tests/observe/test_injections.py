@@ -20,7 +20,7 @@ from slowwave.tasks.llm.chunks import build_turns
 from slowwave.tasks.llm.claims import read_answer
 from slowwave.tasks.llm.fence import LEFT_OUT, count_injections, find_injections, has_injection, mask_injections
 from slowwave.tasks.llm.library import Library
-from slowwave.tasks.observe.by_model import Plan, plan_requests
+from slowwave.tasks.observe.by_model import ExtractionPlan, plan_requests
 from slowwave.tasks.summarize.by_model import GistAnswer, SummaryAnswer, parse_gist, parse_summary
 from slowwave.text.fence import fence_entries, format_entry, neutralize_template_marks
 from tests.claim_rows import message
@@ -45,7 +45,7 @@ def messages(*said: tuple[str, str]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=MESSAGES.schema)
 
 
-def asked(table: pa.Table) -> Plan:
+def asked(table: pa.Table) -> ExtractionPlan:
     settings = ObserveSettings(pack="personal"), ExtractSettings()
     return plan_requests(table, *settings, Library(), lambda texts: [len(t) // 4 + 1 for t in texts], 32_768)
 

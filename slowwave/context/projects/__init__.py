@@ -1,1 +1,1 @@
-"""Texts that need no query: the briefing, a project's files, a skill."""
+"""Texts without a query: the briefing, a project's files, and a skill."""

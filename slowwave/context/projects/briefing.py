@@ -1,7 +1,7 @@
-"""The briefing for a session's start: facts, topics and the latest sessions, collected, ordered and packed into lines.
+"""The briefing at a session's start: facts, topics and the latest sessions, collected, ordered and packed into lines.
 
-That of a project has what stands about it for facts, and its own sessions and topics. A session is called by as much of
-its id as tells it from all others of the store.
+A project's briefing has the standing claims about it as facts, and its own sessions and topics. A session is named by
+the shortest prefix of its id that is unique in the store.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.context.build import Context, OpenMemory, check_block
-from slowwave.context.direct import tell_hit
+from slowwave.context.direct import make_hit_line
 from slowwave.context.projects.standing import (
     EARLIEST,
     LIKELY,
@@ -28,6 +28,7 @@ from slowwave.context.tokens import Tokenizer, cache_counts, resolve_tokenizer
 from slowwave.recall.hits import QUOTE_CHARS
 from slowwave.recall.live import read_unreleased
 from slowwave.recall.query import is_of_session, parse_sessions
+from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View, mark_changes
 from slowwave.schemas.tables import OBSERVATIONS, PERSONAL, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import EXTRACTIVE, MODEL_KEY, Role, Status, SummaryScope
@@ -35,10 +36,10 @@ from slowwave.text.pyramid import MASTER
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
 MOST_LINES = 200
-"""Lines that are looked at of each kind: the foremost ones."""
+"""Most lines of each kind that are considered."""
 
 Kinds = Sequence[Sequence[Line]]
-"""What a briefing is made of: facts, topics, sessions, what is not yet distilled."""
+"""The lines of a briefing by kind: facts, topics, sessions, and messages that are not yet distilled."""
 
 
 def build_briefing(
@@ -50,8 +51,7 @@ def build_briefing(
     workspace: str | None = None,
     own_sessions: Iterable[str] | str = (),
 ) -> Context:
-    """Return the ambient block of the release; see `Memory.briefing`."""
-    # what it may have
+    """Return the briefing of the release; see `Memory.briefing`."""
     settings = memory.settings.context
     room = settings.briefing_budget if budget is None else budget
     check_block(room, format)
@@ -68,16 +68,16 @@ def build_briefing(
 
 
 def collect_briefing_kinds(memory: OpenMemory, workspace: str | None, own_sessions: Collection[str] = ()) -> Kinds:
-    """Return what a briefing may have of the release and of what was written since, less what was said in
+    """Return the lines that a briefing may have, from the release and from messages written since, without those of
     `own_sessions`.
     """
     view = memory.get_view()
     written = read_unreleased(view, memory.root / memory.space, (Role.USER,)) if not memory._live.named else []
     workspaces = view.workspaces | {hit.workspace for hit in written}
     places = require_workspaces(workspace, workspaces) if workspace else ()
-    # what persons wrote since, in short, the newest first; what ends in a question may state something before it
+    # messages of persons since the release, shortened, the newest first; a question may also state something
     newest = [hit for hit in reversed(written) if not places or hit.workspace in places]
-    unreleased = [tell_hit(replace(hit, text=shorten(hit.text, QUOTE_CHARS, placeholder=" …"))) for hit in newest]
+    unreleased = [make_hit_line(replace(hit, text=shorten(hit.text, QUOTE_CHARS, placeholder=" …"))) for hit in newest]
     own = view.find_session_ids(own_sessions)
     summaries = collect_topic_summaries(view, places, own), collect_session_summaries(view, places, own)
     kinds = [collect_facts(view, places, own), *summaries, unreleased]
@@ -85,12 +85,15 @@ def collect_briefing_kinds(memory: OpenMemory, workspace: str | None, own_sessio
 
 
 def collect_facts(view: View, places: Collection[str] = (), own: Collection[str] = ()) -> list[Line]:
-    """Return the standing claims of persons, the best borne out first; of a project also those that it goes by, each
-    category in turn, then what else a person said of it, as a model understood it (without one, that is noise).
+    """Return the standing claims of persons, those stated in most sessions first.
+
+    With `places`, return the standing claims about the project, each category in turn. Then follow a person's other
+    statements about it, as a model understood them; the statements that rules found are noise.
     """
-    categories, confidence = ((*STANDING, *PERSONAL), LIKELY) if places else (PERSONAL, 0.0)  # the surest come first
+    # without a workspace, confidence only sorts the claims
+    categories, confidence = ((*STANDING, *PERSONAL), LIKELY) if places else (PERSONAL, 0.0)
     claims = collect_standing_claims(view, places, categories, confidence, perhaps_changed=not places)
-    if not places:  # a newest fact that something like it perhaps changed is told, and marked
+    if not places:  # a fact that a later claim perhaps changed is shown with a mark
         return [_make_line(view, claim.topic or "", claim.text, claim.source, own) for claim in claims[:MOST_LINES]]
     others = collect_standing_claims(view, places, ("context",))
     claims = [
@@ -101,65 +104,80 @@ def collect_facts(view: View, places: Collection[str] = (), own: Collection[str]
 
 
 def pack_briefing(kinds: Kinds, budget: int, count: Tokenizer, format: Format = "markdown") -> Context:
-    """Return the block, at most `budget` tokens: of each kind in turn, as many lines as fit whole.
+    """Return the block, at most `budget` tokens: whole lines of each kind in turn, as many as fit.
 
     Args:
-        kinds: what may stand in it.
-        budget: by `count`.
-        count: tokens of a text.
-        format: how it reads.
+        kinds: the lines by kind.
+        budget: tokens, by `count`.
+        count: returns the tokens of a text.
+        format: of the block.
     """
     measure = Measure(cache_counts(count), format)
-    chosen, used = list[Line](), 0
+    chosen = list[Line]()
+    used = 0
     for line in take_in_turn(kinds):
         if used + measure.count(line.text) > budget + 1:
             continue
-        if (tokens := measure.count_part("briefing", arrange_by_kind(kinds, [*chosen, line]))) <= budget:
-            chosen, used = [*chosen, line], tokens
+        tokens = measure.count_part("briefing", arrange_by_kind(kinds, [*chosen, line]))
+        if tokens <= budget:
+            chosen.append(line)
+            used = tokens
     parts = (Part("briefing", tuple(arrange_by_kind(kinds, chosen))),) if chosen else ()
     return Context(measure.render(parts), measure.count_parts(parts), parts)
 
 
 def arrange_by_kind(kinds: Kinds, chosen: Sequence[Line]) -> list[Line]:
-    """Return the lines chosen: topics, sessions from the oldest on, facts, then the newest nearest to the end."""
+    """Return the chosen lines: topics, sessions from the oldest on, facts, and the newest messages last."""
     ids = set(map(id, chosen))
     facts, topics, sessions, newest = ([line for line in kind if id(line) in ids] for kind in kinds)
     return [*topics, *reversed(sessions), *facts, *reversed(newest)]
 
 
 def collect_topic_summaries(view: View, places: Collection[str] = (), own: Collection[str] = ()) -> list[Line]:
-    """Return for each topic a model's highest summaries that nothing stands above, the largest topics first; of a
-    workspace those of which most claims were made there. Those over what only an agent noted give way to those below.
-    Without a model a topic's summary is sentences of several sessions, which say little beside each other.
+    """Return the top summaries of each topic that a model wrote, the largest topics first.
+
+    With `places`, only topics are returned whose claims were mostly made there. A summary that rests on an unconfirmed
+    note of an agent is replaced by those below it. Extractive summaries are left out: they join sentences of several
+    sessions that do not belong together.
     """
     columns = ["summary_id", "scope_id", "tier", "title", "text", "last_at", "member_ids"]
     condition = (pc.field("scope") == SummaryScope.TOPIC) & pc.starts_with(pc.field("step_key"), MODEL_KEY)
     rows = sorted(view.read(SUMMARIES, columns, condition).to_pylist(), key=lambda row: row["tier"])
-    # without those that stand on something which only an agent noted
+    rows = _drop_doubtful_summaries(view, rows)
+    covered = {key for row in rows for key in row["member_ids"]}
+    tops = [row for row in rows if row["summary_id"] not in covered]
+    if places:
+        mostly_here = _find_topics_of(view, places)
+        tops = [row for row in tops if row["scope_id"] in mostly_here]
+    sizes = dict(zip(*view.read(TOPICS, ["topic_id", "size"]).to_pydict().values(), strict=True))
+    tops.sort(key=lambda row: (-sizes.get(row["scope_id"], 0), row["scope_id"], -row["tier"]))
+    lines = []
+    for row in tops[:MOST_LINES]:
+        source = LineSource(at=row["last_at"], topic=row["title"] or row["scope_id"])
+        lines.append(_make_line(view, row["scope_id"], row["text"], source, own))
+    return lines
+
+
+def _drop_doubtful_summaries(view: View, rows: Sequence[Row]) -> list[Row]:
+    """Return the summaries (the lower tiers first) that do not rest on an agent's unconfirmed note."""
     noted = pc.field("session_id").isin(pa.array(sorted(view.unconfirmed_notes), pa.string()))
     doubtful = set(view.read(OBSERVATIONS, ["observation_id"], noted)["observation_id"].to_pylist())
     for row in rows:
         if doubtful.intersection(row["member_ids"]):
             doubtful.add(row["summary_id"])
-    rows = [row for row in rows if row["summary_id"] not in doubtful]
-    covered = {key for row in rows for key in row["member_ids"]}
-    tops = [row for row in rows if row["summary_id"] not in covered]
-    # of the topics of which more than half the claims were made in the workspace
-    if places:
-        claims = view.read(OBSERVATIONS, ["topic_id", "workspace"], pc.field("status") == Status.ACTIVE).to_pylist()
-        claims_of = Counter(claim["topic_id"] for claim in claims)
-        claims_here = Counter(claim["topic_id"] for claim in claims if claim["workspace"] in places)
-        tops = [row for row in tops if 2 * claims_here[row["scope_id"]] > claims_of[row["scope_id"]]]
-    # those of the largest topics first
-    sizes = dict(zip(*view.read(TOPICS, ["topic_id", "size"]).to_pydict().values(), strict=True))
-    tops.sort(key=lambda row: (-sizes.get(row["scope_id"], 0), row["scope_id"], -row["tier"]))
-    sources = (LineSource(at=row["last_at"], topic=row["title"] or row["scope_id"]) for row in tops)
-    some = zip(tops[:MOST_LINES], sources, strict=False)
-    return [_make_line(view, row["scope_id"], row["text"], source, own) for row, source in some]
+    return [row for row in rows if row["summary_id"] not in doubtful]
+
+
+def _find_topics_of(view: View, places: Collection[str]) -> set[str]:
+    """Return ids of the topics of which more than half of the active claims were made in a workspace."""
+    claims = view.read(OBSERVATIONS, ["topic_id", "workspace"], pc.field("status") == Status.ACTIVE).to_pylist()
+    claims_of = Counter(claim["topic_id"] for claim in claims)
+    claims_here = Counter(claim["topic_id"] for claim in claims if claim["workspace"] in places)
+    return {topic for topic, count in claims_here.items() if 2 * count > claims_of[topic]}
 
 
 def collect_session_summaries(view: View, places: Collection[str] = (), own: Collection[str] = ()) -> list[Line]:
-    """Return sessions' master summaries, the latest first."""
+    """Return the master summaries of sessions, the latest first."""
     condition = (pc.field("scope") == SummaryScope.SESSION) & (pc.field("tier") == MASTER)
     if places:
         condition = condition & pc.field("workspace").isin(sorted(places))
@@ -175,5 +193,6 @@ def collect_session_summaries(view: View, places: Collection[str] = (), own: Col
 
 
 def _make_line(view: View, scope: str, text: str, source: LineSource, own: Collection[str]) -> Line:
+    """Return a text as a line, with notes of what changed since."""
     marked = mark_changes(view.chains, text, scope, own_sessions=own)
     return Line(" ".join(marked.split()), source, own_words=(" ".join(text.split()),) if marked != text else ())

@@ -1,13 +1,12 @@
-"""A project's facts in files that agents read: a block for CLAUDE.md, AGENTS.md or Cursor's rules, and small pages.
+"""A project's facts in files that agents load: a block for CLAUDE.md, AGENTS.md or Cursor's rules, and small pages.
 
-Such a file is obeyed, not quoted. So a line that was said in one session bears no mark, by which it is no rule
-(`StandingClaim.standing`), nothing doubts a line, it does not address its reader, and nothing in it ends the block or
-pulls in a file. Of the same claims come the same bytes,
-whatever the release is called and whenever that is written.
+An agent obeys such a file and does not only quote it. So a line of one session alone has no mark that makes it a rule
+(`StandingClaim.standing`), no later claim doubts a line, no line addresses its reader, and no text in a line ends the
+block or includes a file. The same claims give the same bytes, whatever the release's name and time.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -31,7 +30,7 @@ HEADINGS = {
     "event": "Events",
     "plan": "Plans",
 }
-"""In the order they stand in."""
+"""Headings in their order, by category."""
 FOLDERS = ("decisions", "gotchas", "people", "projects")
 """Folders of the pages."""
 INTRODUCTION = (
@@ -53,33 +52,33 @@ Pages = dict[str, str]
 def collect_told_claims(
     view: View, places: Collection[str], categories: Iterable[str], steers: Steers, min_confidence: float = LIKELY
 ) -> list[StandingClaim]:
-    """Return the standing claims that may be written where they are obeyed.
+    """Return the standing claims that may be written to a file that agents obey.
 
     Args:
         view: the release.
-        places: names of the workspace; none for any.
-        categories: those wanted.
-        steers: whether a text addresses who reads it.
-        min_confidence: confidence from which a claim stands.
+        places: names of the workspace; empty for all.
+        categories: the wanted categories.
+        steers: whether a text addresses its reader.
+        min_confidence: least confidence of a claim.
     """
     claims = collect_standing_claims(view, places, tuple(categories), min_confidence)
-    return [claim for claim in claims if claim.is_told and not steers(claim.text)]
+    return [claim for claim in claims if claim.may_instruct and not steers(claim.text)]
 
 
 @dataclass(frozen=True, slots=True)
 class PageLine:
-    """A line of a file, and the claim that it tells."""
+    """A line of a file, and its claim."""
 
     category: str
     text: str
     claim: str = ""
-    """The claim's id; empty of what is no claim."""
+    """The claim's id. Empty if the line is not from a claim."""
     own_words: str = ""
     """The claim's own words."""
 
 
 def render_page(title: str, introduction: str, headings: Mapping[str, str], lines: Sequence[PageLine]) -> str:
-    """Return the lines by category under a title."""
+    """Return the lines under a title, by category."""
     page = [f"# {make_harmless(title)}", "", introduction if lines else NOTHING]
     for category, heading in headings.items():
         items = [f"- {line.text}" for line in lines if line.category == category]
@@ -90,7 +89,7 @@ def render_page(title: str, introduction: str, headings: Mapping[str, str], line
 def fill_page(
     title: str, introduction: str, headings: Mapping[str, str], lines: Sequence[PageLine], budget: int, count: Tokenizer
 ) -> tuple[str, list[PageLine]]:
-    """Return a page of at most `budget` tokens, its categories in turn, and its lines (given foremost first)."""
+    """Return a page of at most `budget` tokens, filled from each category in turn, and its lines."""
     chosen: list[PageLine] = []
     by_category = ([line for line in lines if line.category == category] for category in headings)
     for line in islice(take_in_turn(by_category), MOST_LINES):
@@ -102,8 +101,9 @@ def fill_page(
 def build_block(
     claims: Sequence[StandingClaim], title: str, budget: int, count: Tokenizer
 ) -> tuple[str, list[PageLine]]:
-    """Return the block about a project, at most `budget` tokens by `count`, and its lines; the block is empty without
-    any. `claims` are the foremost of each category first.
+    """Return the block about a project, at most `budget` tokens by `count`, and its lines. Without lines, it is empty.
+
+    `claims` are in order of rank within each category.
     """
     lines = [_make_line(claim, title) for claim in claims]
     block, chosen = fill_page(title, INTRODUCTION, HEADINGS, lines, budget, count)
@@ -113,14 +113,25 @@ def build_block(
 def build_pages(
     view: View, places: Collection[str], steers: Steers, min_confidence: float = LIKELY
 ) -> tuple[Pages, list[StandingClaim]]:
-    """Return the pages that are due, of one workspace or of all, and the claims that may stand in them.
+    """Return the pages of one workspace or of all, and the claims that may be in them.
 
-    `decisions/` and `gotchas/` are by topic, `people/` by who speaks, `projects/` by workspace; none without content.
+    Pages in `decisions/` and `gotchas/` are by topic, in `people/` by speaker, and in `projects/` by workspace. No page
+    is empty.
     """
-    # the claims of each page
     claims = collect_told_claims(view, places, (*STANDING, *PERSONAL), steers, min_confidence)
     rows = view.read(TOPICS, ["topic_id", "name"]).to_pylist()
-    topics = {row["topic_id"]: row["name"] for row in rows}
+    groups = _group_by_page(claims, {row["topic_id"]: row["name"] for row in rows})
+    pages = Pages()
+    for (folder, name), path in _name_pages(groups).items():
+        lines = [_make_line(claim, name) for claim in groups[folder, name][:MOST_LINES]]
+        pages[path] = render_page(name, INTRODUCTION, HEADINGS, lines)
+    return pages, claims
+
+
+def _group_by_page(
+    claims: Iterable[StandingClaim], topics: Mapping[str, str]
+) -> dict[tuple[str, str], list[StandingClaim]]:
+    """Return the claims of each page, by its folder and title. A claim may be in several pages."""
     groups: dict[tuple[str, str], list[StandingClaim]] = defaultdict(list)
     for claim in claims:
         if claim.category in ("decision", "gotcha"):
@@ -129,33 +140,40 @@ def build_pages(
             groups["people", claim.source.speaker].append(claim)
         if claim.workspace:
             groups["projects", claim.workspace].append(claim)
-    # a file name for each that a person can read; where two would have one, with some of its hash
+    return groups
+
+
+def _name_pages(groups: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """Return a readable path for each page. If two pages would have the same path, both get a part of their hash."""
     paths: dict[tuple[str, str], str] = {}
     for folder, name in sorted(groups):
         plain = PurePath(name.replace("\\", "/")).name if folder == "projects" else name
         paths[folder, name] = f"{folder}/{UNSAFE.sub('-', plain.casefold()).strip('-.')[:60] or 'other'}"
-    taken, pages = list(paths.values()), Pages()
+    taken = Counter(paths.values())
+    named: dict[tuple[str, str], str] = {}
     for (folder, name), path in paths.items():
-        apart = f"-{compute_content_id(folder, name)[:6]}" if taken.count(path) > 1 else ""
-        lines = [_make_line(claim, name) for claim in groups[folder, name][:MOST_LINES]]
-        pages[f"{path}{apart}.md"] = render_page(name, INTRODUCTION, HEADINGS, lines)
-    return pages, claims
+        suffix = f"-{compute_content_id(folder, name)[:6]}" if taken[path] > 1 else ""
+        named[folder, name] = f"{path}{suffix}.md"
+    return named
 
 
 def _make_line(claim: StandingClaim, title: str) -> PageLine:
-    """Return a claim with its day, what makes it a rule, and its id."""
+    """Return a claim with its day, the reason why it is a rule, and its id."""
     day = f"{claim.source.at:%Y-%m-%d}, " if claim.source.at else ""
     speaker = claim.source.speaker if claim.category in PERSONAL else None
     who = f"{speaker}: " if speaker not in (None, title) else ""
     rule = f"{claim.standing}, " if claim.standing else ""
     text = f"{make_harmless(who + claim.text)} ({day}{rule}{claim.id[:SHORT_ID]})"
-    return PageLine(claim.category, text, claim.id, claim.text)
+    return PageLine(category=claim.category, text=text, claim=claim.id, own_words=claim.text)
 
 
 def make_harmless(text: str) -> str:
-    """Return one line that ends no comment and pulls in no file: in CLAUDE.md `@path` does, but not within code."""
+    """Return one line that cannot end a comment or include a file.
+
+    In CLAUDE.md, `@path` outside code includes a file.
+    """
     line = escape_line(text).replace("<!--", "<! --").replace("-->", "-- >")
     pieces = line.split("`")
-    if len(pieces) % 2 == 0:  # a backtick without its other
+    if len(pieces) % 2 == 0:  # an odd backtick
         pieces = ["".join(pieces)]
     return "`".join(MENTION.sub(r"`\g<0>`", piece) if n % 2 == 0 else piece for n, piece in enumerate(pieces))

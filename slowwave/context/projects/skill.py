@@ -1,10 +1,10 @@
 """A project's conventions as a skill that agents load: SKILL.md of the Agent Skills format (agentskills.io).
 
-A skill is obeyed, not quoted: its claims are those of `slowwave/context/projects/projection.py`, which a person said.
-Traps that an agent found have a section of their own, where a second session bears them out.
-Its commands, and the files that change together, are counted in the agents' own calls; a command with a quoted part,
-which may hold anything, is told by its plain form or not at all. Each line ends in a comment that names session and
-message, as `slowwave show` takes them. Of one release come the same bytes.
+An agent obeys a skill and does not only quote it, so its claims are a person's, as in
+`slowwave/context/projects/projection.py`. Traps that agents found in at least two sessions have a section of their own.
+Commands, and files that change together, are counted in the agents' calls. A quoted part of a command may hold
+anything, so such a command is shown in its plain form or left out. Each line ends with a comment that names session and
+message for `slowwave show`. The same release gives the same bytes.
 """
 
 import json
@@ -41,11 +41,11 @@ SECTIONS = {
     HabitKind.SEQUENCE: "Common Workflows",
     HabitKind.COMMAND: "Testing and Build",
 }
-"""In the order they stand in, by category of claim or kind of habit."""
+"""Headings in their order, by category of claim or kind of habit."""
 CHECKED = (CommandRole.TEST, CommandRole.BUILD, CommandRole.LINT, CommandRole.FORMAT, CommandRole.RUN)
 LOOKS = (ActionKind.READ, ActionKind.SEARCH, ActionKind.EDIT)
 LONGEST_NAME, LONGEST_DESCRIPTION = 64, 1024
-"""Characters, as the format has it."""
+"""Most characters in the format."""
 NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 INTRODUCTION = (
     "Distilled by slowwave from earlier sessions: what a person said, what was done over and over, and, marked, what "
@@ -62,17 +62,17 @@ MOST_FILES = 3
 def collect_skill_lines(
     view: View, places: Collection[str], steers: Steers, min_confidence: float = LIKELY, days: int | None = None
 ) -> list[PageLine]:
-    """Return the lines that may stand in a project's skill, the foremost of each section first.
+    """Return the lines for a project's skill, in order of rank within each section.
 
     Args:
         view: the release.
         places: names of the workspace.
-        steers: whether a text addresses who reads it.
-        min_confidence: confidence from which a claim is told.
-        days: only what was said or done in so many days before the release; None for all.
+        steers: whether a text addresses its reader.
+        min_confidence: least confidence of a claim.
+        days: include only claims and habits of so many days before the release; None for all.
     """
     since = view.release.created_at - timedelta(days=days) if days is not None else EARLIEST
-    # what a person said, and what more than one agent found
+    # claims of persons, and traps that agents found in several sessions
     claims = collect_told_claims(view, places, STANDING, steers, min_confidence)
     for claim in collect_standing_claims(view, places, ("gotcha",), min_confidence):
         if not claim.by_person and addresses_nobody(claim.text):
@@ -80,30 +80,30 @@ def collect_skill_lines(
     claims = [claim for claim in claims if (claim.source.at or EARLIEST) >= since]
     columns = ["detail", "files", "observer", "message_ids"]
     more = view.read_by_id(OBSERVATIONS, [claim.id for claim in claims], columns)
-    lines = [_tell_claim(claim, more[claim.id]) for claim in claims]
-    # what was done over and over
+    lines = [_make_claim_line(claim, more[claim.id]) for claim in claims]
     habits = [
         habit for habit in find_habits(view) if habit.workspace in places and (habit.last_at or EARLIEST) >= since
     ]
-    lines += [line for kind in HabitKind for line in _tell_habits(view, habits, kind)]
+    lines += [line for kind in HabitKind for line in _make_habit_lines(view, habits, kind)]
     return [line for line in lines if not steers(line.text)]
 
 
-def _tell_claim(claim: StandingClaim, row: Row) -> PageLine:
-    """Return a claim with its reasons, the files that it does not name itself, and what makes it a rule."""
-    # without a model its reasons are what stands around it
+def _make_claim_line(claim: StandingClaim, row: Row) -> PageLine:
+    """Return a claim with its reasons, the files that it does not name itself, and the reason why it is a rule."""
+    # only a model's detail is a reason; that of rules is a neighbouring sentence
     detail = " ".join(str(row["detail"] or "").split()) if row["observer"] != EXTRACTIVE else ""
-    is_told = not detail or detail.casefold() in claim.text.casefold() or not addresses_nobody(detail)
+    is_left_out = not detail or detail.casefold() in claim.text.casefold() or not addresses_nobody(detail)
     files = [f"`{file}`" for file in row["files"][:MOST_FILES] if file not in claim.text]
     named = f" ({', '.join(files)})" if files else ""
     rule = f" ({claim.standing})" if claim.standing else ""
-    text = f"{claim.text}{'' if is_told else f' — {detail}'}{named}{rule}"
+    text = f"{claim.text}{'' if is_left_out else f' — {detail}'}{named}{rule}"
     session = claim.source.short or claim.source.session or ""
-    return PageLine(claim.category, _cite(text, session, row["message_ids"][0]), claim.id, claim.text)
+    cited = _cite(text, session, row["message_ids"][0])
+    return PageLine(category=claim.category, text=cited, claim=claim.id, own_words=claim.text)
 
 
 def _cite(text: str, session: str, message: str) -> str:
-    """Return a text with the session and the message that it comes from, in a comment."""
+    """Return a text followed by its session and message in a comment."""
     return f"{make_harmless(text)} <!-- {make_harmless(session).replace('`', '')}/{message[:SHORT_ID]} -->"
 
 
@@ -113,14 +113,14 @@ def build_skill(lines: Sequence[PageLine], title: str, budget: int, count: Token
 
 
 def make_skill_name(name: str) -> str:
-    """Return a name as the format wants it: a-z, 0-9 and single hyphens, 64 characters at most."""
+    """Return a name in the format's alphabet: a-z, 0-9 and single hyphens, at most 64 characters."""
     last = PurePath(name.replace("\\", "/").rstrip("/")).name
     return NOT_IN_NAMES.sub("-", last.casefold()).strip("-")[:LONGEST_NAME].rstrip("-") or "project"
 
 
 def build_front_matter(name: str, project: str, lines: Sequence[PageLine]) -> str:
-    """Return a skill's front matter: its name, which the format wants to be its folder's, and when it is of use: at
-    work on the project. YAML, its text quoted as in JSON.
+    """Return a skill's front matter: its name, which must be that of its folder, and when to use it. It is YAML, with
+    the text quoted as in JSON.
     """
     kinds = [
         heading.lower() for section, heading in SECTIONS.items() if any(line.category == section for line in lines)
@@ -133,36 +133,43 @@ def build_front_matter(name: str, project: str, lines: Sequence[PageLine]) -> st
     return f"---\nname: {name}\ndescription: {json.dumps(text[:LONGEST_DESCRIPTION])}\n---\n"
 
 
-def _tell_habits(view: View, habits: Sequence[Habit], kind: HabitKind) -> list[PageLine]:
-    """Return the foremost habits of a kind that tell somebody who works here what to do."""
-    shown = [habit for habit in habits if habit.kind == kind and habit.sources and all(map(_is_plain, habit.items))]
-    if kind is HabitKind.COMMAND:
-        shown = [habit for habit in shown if habit.role in CHECKED]
-        shown.sort(key=lambda habit: CHECKED.index(CommandRole(str(habit.role))))
-    if kind is HabitKind.SEQUENCE:  # to look before one edits is nothing of this project
-        shown = [habit for habit in shown if any(item not in LOOKS for item in habit.items)]
-    # of two checkouts the one with more of it; each with its latest source
+def _make_habit_lines(view: View, habits: Sequence[Habit], kind: HabitKind) -> list[PageLine]:
+    """Return the most frequent habits of a kind that are useful to somebody who works on the project."""
+    # of two checkouts, the habit of the one that has it more often is kept
     foremost: dict[tuple[str, ...], Habit] = {}
-    for habit in shown:
+    for habit in _select_useful_habits(habits, kind):
         foremost.setdefault(habit.items, habit)
-    # each in words, as its kind has it
     lines = []
     for habit in list(foremost.values())[:MOST_HABITS]:
-        if kind is HabitKind.CO_EDIT:
-            text = f"{' and '.join(f'`{item}`' for item in habit.items)}: {habit.count}"
-        elif kind is HabitKind.SEQUENCE:
-            text = f"{' → '.join(item if item in LOOKS else f'`{item}`' for item in habit.items)}: {habit.count}"
-        else:
-            typed = habit.line if habit.line and _is_plain(habit.line) else habit.items[0]
-            text = f"{str(habit.role).capitalize()}: `{typed}` ({habit.count})"
         source = habit.sources[0]
         session = view.session_tags.get(source.session, source.session)
-        lines.append(PageLine(kind, _cite(text, session, source.id)))
+        lines.append(PageLine(kind, _cite(_format_habit(habit, kind), session, source.id)))
     return lines
 
 
+def _select_useful_habits(habits: Sequence[Habit], kind: HabitKind) -> list[Habit]:
+    """Return the habits of a kind: commands with a role, by role, and sequences with more than looking and editing."""
+    useful = [habit for habit in habits if habit.kind == kind and habit.sources and all(map(_is_plain, habit.items))]
+    if kind is HabitKind.COMMAND:
+        useful = [habit for habit in useful if habit.role in CHECKED]
+        useful.sort(key=lambda habit: CHECKED.index(CommandRole(str(habit.role))))
+    if kind is HabitKind.SEQUENCE:
+        useful = [habit for habit in useful if any(item not in LOOKS for item in habit.items)]
+    return useful
+
+
+def _format_habit(habit: Habit, kind: HabitKind) -> str:
+    """Return a habit as text, with its count."""
+    if kind is HabitKind.CO_EDIT:
+        return f"{' and '.join(f'`{item}`' for item in habit.items)}: {habit.count}"
+    if kind is HabitKind.SEQUENCE:
+        return f"{' → '.join(item if item in LOOKS else f'`{item}`' for item in habit.items)}: {habit.count}"
+    typed = habit.line if habit.line and _is_plain(habit.line) else habit.items[0]
+    return f"{str(habit.role).capitalize()}: `{typed}` ({habit.count})"
+
+
 def _is_plain(item: str) -> bool:
-    """Return whether a file is one word, and a command, also one in a folder, of words that need no quotes."""
+    """Return True for a file name of one word, and for a command of words that need no quotes, possibly after `cd`."""
     word = r"[\w@%+=:,./-]+"
     is_plain = len(item.split()) == 1 or re.fullmatch(rf"(cd {word} && )?{word}( {word})*", item)
     return bool(is_plain) and "`" not in item
