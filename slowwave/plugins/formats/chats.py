@@ -1,8 +1,8 @@
 """Chats that are lists of messages: OpenAI's lines, Claude.ai, Gemini and Cursor.
 
-Each format is a `ChatFormat`: `open` finds a conversation's messages, the row says where a message has its role, id and
-time, and `parse` makes its blocks. What a format has of its own stands below its heading. `READERS`, at the end, has a
-row a format too: the first whose `sniff` takes a file reads it.
+Each format is a `ChatFormat`: `open` finds the messages of a conversation, the fields name where a message has its
+role, id and time, and `parse` makes its blocks. The functions of a format are below its heading. `READERS`, at the end,
+has a row for each format: the first one whose `sniff` accepts a file reads it.
 """
 
 import mimetypes
@@ -33,6 +33,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Role,
     Session,
     Skipped,
+    Who,
     lies_below,
     read_each,
 )
@@ -64,43 +65,43 @@ class Chat:
     session: Session
     messages: object = ()
     began: object = None
-    """The time of messages that have none of their own."""
+    """The time used for messages without a time."""
     positions: Iterable[str] = ()
-    """Ids of messages that have none; empty: their numbers from 0."""
+    """Ids used for messages without an id; if empty, their numbers from 0."""
     inactive: Iterable[str] = ()
     """Ids of messages that were regenerated or edited."""
-    text: Callable[[str, Role], str] = lambda said, role: said
-    """What somebody said, out of a message's text blocks."""
+    text: Callable[[str, Role], str] = lambda text, role: text
+    """Returns the words of the speaker in a message's text blocks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChatFormat:
-    """Where the messages of a format have what; a dot in a name leads into an object."""
+    """Names the fields of a format's messages; a dot in a name leads into an object."""
 
     parse: Callable[[Fields, Role], list[Block] | None]
-    """A message's blocks; None where its content is of no known type."""
+    """Returns the blocks of a message; None if its content is of an unknown type."""
     open: Callable[[Path, int, Fields], Chat | None] = lambda path, number, fields: None
-    """The conversation in a document, which is its file's so many-th; None where it has no id."""
+    """Returns the conversation in a document of a file, given its number; None if it has no id."""
     id: str = "id"
     role: str = "role"
     roles: Mapping[str, Role] = field(default_factory=dict)
-    """Roles by other names than the common ones."""
+    """Roles of names that `parse_role` does not know."""
     time: tuple[str, ...] = ()
     speaker: str = ""
     parent: str = ""
     hides: Callable[[Fields], bool] = lambda fields: False
-    """Whether a message was never shown to anybody: it is nobody's words."""
+    """Returns True if a message was never shown to anybody; its origin is then `synthetic`."""
     adapt: Callable[[Fields], Fields | str] = lambda fields: fields
-    """An item with its fields as this row names them, or the kind of one that is no message."""
+    """Returns an item with the field names of this format, or its kind if it is not a message."""
     notes: Sequence[str] = ()
-    """The kinds that are known to hold no message."""
+    """Kinds of items that are known not to be messages."""
 
     def read(self, path: Path, limits: Limits) -> Iterator[Record]:
-        """Yield records of each conversation; `line` is its number in the file, from 1."""
+        """Yield the records of each conversation; `line` is the conversation's number in the file, from 1."""
         return read_each(iter_documents(path, limits), partial(self.read_document, path))
 
     def read_document(self, path: Path, number: int, fields: Fields) -> Iterator[Record]:
-        """Yield a conversation's session, its messages, and which of these were taken back."""
+        """Yield a conversation's session, its messages, and an `Inactive` for each message that was taken back."""
         chat = self.open(path, number, fields)
         if chat is None or not isinstance(chat.messages, list):
             missing = "a list of messages" if chat else "an id"
@@ -112,7 +113,7 @@ class ChatFormat:
         yield from (Inactive(chat.session.native_id, gone) for gone in chat.inactive)
 
     def parse_message(self, chat: Chat, position: str, item: object, line: int) -> Message | Rejected | Skipped:
-        """Return the message that an item is; `position` is its id where it has none."""
+        """Parse an item as a message; `position` is its id if it has none."""
         fields = self.adapt(coerce_dict(item))
         if isinstance(fields, str):
             return leave_out(fields, line, item, known=fields in self.notes)
@@ -124,26 +125,38 @@ class ChatFormat:
             return Rejected(line, f"message {position}: {why}", format_excerpt(item))
         if not blocks:
             return leave_out("empty message", line, {**fields, "role": parsed[0]})
-        # Results in a turn of the user's are a tool's; what nobody saw is nobody's words.
-        if parsed[0] == "user" and all(block.type == "tool_result" for block in blocks):
-            parsed = ("tool", "tool")
-        if parsed[1] != "tool" and self.hides(fields):
-            parsed = (parsed[0], "synthetic")
+        role, origin = self._attribute(fields, parsed, blocks)
         return Message(
             chat.session.native_id,
             get_id(fields, self.id) or position,
-            *parsed,
-            blocks,
-            chat.text(join_text_blocks(blocks), parsed[0]),
-            coerce_time(next(filter(None, (get(fields, key) for key in self.time)), chat.began)),
+            role=role,
+            origin=origin,
+            blocks=blocks,
+            text=chat.text(join_text_blocks(blocks), role),
+            ts=coerce_time(next(filter(None, (get(fields, key) for key in self.time)), chat.began)),
             parent_id=get_text(fields, self.parent),
-            speaker=get_text(fields, self.speaker) if parsed[0] != "tool" else None,
+            speaker=get_text(fields, self.speaker) if role != "tool" else None,
             line=line,
         )
 
+    def _attribute(self, fields: Fields, who: Who, blocks: list[Block]) -> Who:
+        """Return the role and origin of a message: tool results in a user's turn are the tool's, hidden ones nobody's.
+
+        Args:
+            fields: the message.
+            who: its role and origin by its role alone.
+            blocks: its content.
+        """
+        role, origin = who
+        if role == "user" and all(block.type == "tool_result" for block in blocks):
+            return "tool", "tool"
+        if origin != "tool" and self.hides(fields):
+            return role, "synthetic"
+        return role, origin
+
 
 def get(fields: Fields, path: str) -> object:
-    """Return the value at a path of keys with dots between them; None where there is none."""
+    """Return the value at a path of keys with dots between them; None if there is no such key."""
     value: object = fields
     for key in path.split("."):
         value = coerce_dict(value).get(key)
@@ -161,30 +174,30 @@ def get_id(fields: Fields, *paths: str) -> str | None:
 
 
 def get_objects(fields: Fields, path: str) -> list[Fields]:
-    """Return the list at a path; what is no object in it counts as an empty one."""
+    """Return the list at a path; entries that are not objects become empty ones."""
     return list(map(coerce_dict, coerce_list(get(fields, path))))
 
 
 def name_by_file(path: Path, number: int = 1) -> str:
-    """Return the file's name without its suffixes, with a conversation's number from the second on."""
+    """Return the file's name without its suffixes; from the second conversation on, with its number."""
     stem = path.name.split(".")[0]
     return stem if number == 1 else f"{stem}:{number}"
 
 
 def starts_with(*alternatives: str) -> Callable[[Head], bool]:
-    """Return whether a file starts as an array, an object or lines that have all keys of one alternative."""
+    """Return a test: True if a file starts as an array, an object or lines with all keys of one alternative."""
     return lambda head: any(has_leading_keys(head, *keys.split()) for keys in alternatives)
 
 
-# OpenAI's chat lines: `{"messages": [{"role", "content"}, …]}`, one conversation a line. One without an id is known by
-# its content, so that a line keeps its identity when others come or go.
+# OpenAI's chat lines: `{"messages": [{"role", "content"}, …]}`, one conversation a line. If a conversation has no id,
+# the hash of its content is its id: a line keeps its identity when other lines are added or removed.
 
 _TIMES = ("created_at", "created", "timestamp", "ts")
 _NOT_OPENAI = frozenset(("sessionId", "projectHash", "mapping", "chat_messages", "payload"))
 
 
 def _sniff_openai(head: Head) -> bool:
-    """Return whether most of the first lines are objects whose `messages` start with one that has a role."""
+    """Return True if most of the first lines are objects whose first entry in `messages` has a role."""
     first = [get_objects(line, "messages")[:1] for line in head.objects if not _NOT_OPENAI & line.keys()]
     return 2 * sum(isinstance(message.get("role"), str) for opening in first for message in opening) > len(head.objects)
 
@@ -212,14 +225,14 @@ def _parse_openai(fields: Fields, role: Role) -> list[Block] | None:
 OPENAI = ChatFormat(open=_open_openai, parse=_parse_openai, time=_TIMES, speaker="name")
 
 
-# Claude.ai's export. A message's `content` is what was said; its `text` is a rendering that may differ, and serves only
-# where there is no content. Text extracted from an attachment is a document, not speech.
+# Claude.ai's export. A message's words are its `content`. Its `text` is a rendering that may differ: it is used only if
+# there is no content. Text extracted from an attachment is a document, not speech.
 
 _PARENT = "parent_message_uuid"
 
 
 def _open_claude_ai(path: Path, number: int, fields: Fields) -> Chat | None:
-    """Return the conversation; where the export names the current leaf, what does not lead to it is inactive."""
+    """Return the conversation; if the export names the current leaf, messages off the path to it are inactive."""
     messages = get_objects(fields, "chat_messages")
     parents = {key: get_text(message, _PARENT) for message in messages if (key := get_id(message, "uuid"))}
     active = set(trace_active_path(parents, get_text(fields, "current_leaf_message_uuid")))
@@ -246,15 +259,15 @@ CLAUDE_AI = ChatFormat(
 
 
 # Gemini: AI Studio's prompts, and the Gemini CLI's sessions. The CLI keeps a session as one document or, since 0.40, as
-# lines that are appended: a header, messages (the same id again is a newer version), `$set` patches, and `$rewindTo`
-# marks that take back a message and all after it.
+# appended lines: a header, messages (a repeated id is a newer version), `$set` patches, and `$rewindTo` marks that take
+# back a message and all later ones.
 
 _BINARY = ("inlineData", "inlineImage", "inlineAudio", "inlineVideo", "inlineFile")
 _DRIVE = ("driveDocument", "driveImage", "driveAudio", "driveVideo", "youtubeVideo", "fileData")
 
 
 def _open_studio(path: Path, number: int, fields: Fields) -> Chat:
-    """Return the prompt, by its file's name where it has no id; its chunks have no times."""
+    """Return the prompt; if it has no id, its file's name is used. Its chunks have no times."""
     instruction = {**coerce_dict(fields.get("systemInstruction")), "role": "system"}
     first = [instruction] if _parse_gemini(instruction, "system") else []
     about = Session(get_id(fields, "id") or name_by_file(path, number), title=get_text(fields, "title", "name"))
@@ -272,7 +285,7 @@ def _open_cli(path: Path, number: int, fields: Fields) -> Chat | None:
 
 
 def _parse_gemini(fields: Fields, role: Role) -> list[Block]:
-    """Return thoughts, then `parts` (or a list in `content`, or the plain text), attachments and the CLI's calls."""
+    """Return blocks in this order: thoughts, `parts` (or a list in `content`, or the plain text), the CLI's calls."""
     parts = coerce_list(fields.get("parts")) or coerce_list(fields.get("content"))
     text = None if parts else fields.get("text") or fields.get("content")
     thoughts = [
@@ -291,7 +304,7 @@ def _parse_gemini(fields: Fields, role: Role) -> list[Block]:
 
 
 def _parse_part(part: Fields) -> Iterator[Block]:
-    """Yield the blocks of a part; of what is attached the media type, never the bytes."""
+    """Yield the blocks of a part; an attachment's media type is kept, never its bytes."""
     if text := get_text(part, "text"):
         yield Block("thinking" if part.get("thought") is True else "text", text)
     if code := coerce_dict(part.get("executableCode")):
@@ -315,7 +328,7 @@ def _get_answer(answer: Fields) -> str:
 
 
 def _skip_note(fields: Fields) -> Fields | str:
-    """Return the type of the CLI's own notes: info, error, warning."""
+    """Return the type of a note by the CLI itself (info, error, warning); any other item as it is."""
     kind = get_text(fields, "type")
     return kind if kind and kind != "gemini" and not parse_role(kind) else fields
 
@@ -332,7 +345,7 @@ CLI = ChatFormat(
 
 
 def _read_gemini(path: Path, limits: Limits) -> Iterator[Record]:
-    """Yield records of each conversation; `line` is the line, or the conversation's number in an array."""
+    """Yield the records of each conversation; `line` is the line, or the conversation's number in an array."""
     if get_inner_suffix(path) in (".jsonl", ".ndjson"):
         return _read_cli_lines(path, limits)
     return read_each(
@@ -342,43 +355,58 @@ def _read_gemini(path: Path, limits: Limits) -> Iterator[Record]:
 
 
 def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
+    """Yield the records of a session that the CLI keeps as appended lines."""
     session, live = Session(name_by_file(path)), dict[str, None]()
     for item in iter_json(path, limits):
         if isinstance(item, Rejected):
             yield item
             continue
         line, fields = item
-        messages: dict[str, object] = {}
         if "projectHash" in fields and (header := _open_cli(path, line, fields)):
             session = header.session
             yield session
         elif back := get_id(fields, "$rewindTo"):
-            ids = list(live)
-            for gone in ids[ids.index(back) if back in live else 0 :]:  # all, where it names none of them
-                del live[gone]
-                yield Inactive(session.native_id, gone)
+            yield from _rewind(session, live, back)
         elif patch := coerce_dict(fields.get("$set")):
-            if title := get_text(patch, "summary"):
-                yield Session(session.native_id, title=title)
-            new = [
-                message
-                for message in coerce_list(patch.get("messages"))
-                if get_id(coerce_dict(message), "id") not in live
-            ]
-            messages = {f"{line}.{position}": message for position, message in enumerate(new)}
+            yield from _apply_patch(session, live, patch, line)
         else:
-            messages = {str(line): fields}
-        for position, message in messages.items():
-            record = CLI.parse_message(Chat(session), position, message, line)
-            if isinstance(record, Message):
-                live[record.native_id] = None
-            yield record
+            yield from _append_messages(session, live, {str(line): fields}, line)
         if coerce_dict(fields.get("$set")):
             yield Skipped("$set", line)
 
 
-# Cursor's agent transcripts: lines of `{role, message: {content: […]}}`, and of `{type, …}` for what is no message.
-# They bear no ids and no times: the session is the file, and a message is known by its line.
+def _rewind(session: Session, live: dict[str, None], back: str) -> Iterator[Inactive]:
+    """Take back the message `back` and all later ones; all messages if it is unknown. `live` has the ids in order."""
+    ids = list(live)
+    first = ids.index(back) if back in live else 0
+    for taken_back in ids[first:]:
+        del live[taken_back]
+        yield Inactive(session.native_id, taken_back)
+
+
+def _apply_patch(session: Session, live: dict[str, None], patch: Fields, line: int) -> Iterator[Record]:
+    """Yield the title and the new messages of a `$set` patch."""
+    if title := get_text(patch, "summary"):
+        yield Session(session.native_id, title=title)
+    new = [message for message in coerce_list(patch.get("messages")) if get_id(coerce_dict(message), "id") not in live]
+    yield from _append_messages(
+        session, live, {f"{line}.{position}": message for position, message in enumerate(new)}, line
+    )
+
+
+def _append_messages(
+    session: Session, live: dict[str, None], messages: Mapping[str, object], line: int
+) -> Iterator[Record]:
+    """Yield each message, by its position, and add its id to `live`."""
+    for position, message in messages.items():
+        record = CLI.parse_message(Chat(session), position, message, line)
+        if isinstance(record, Message):
+            live[record.native_id] = None
+        yield record
+
+
+# Cursor's agent transcripts: lines of `{role, message: {content: […]}}`; `{type, …}` for anything but a message.
+# They have neither ids nor times: the file's name is the session's id, the line's number the message's.
 
 _NOT_CURSOR = frozenset(("uuid", "sessionId", "type", "payload", "parentUuid"))
 _PROJECT = re.compile(r"/projects/([^/]+)/agent-transcripts/")
@@ -386,7 +414,7 @@ _ADDED = ("attached_files", "open_and_recently_viewed_files", "user_info", "syst
 
 
 def _sniff_cursor(head: Head) -> bool:
-    """Return whether the first object is a role and a message with content, and nothing of another tool's."""
+    """Return True if the first object has a role and a message with content, and no field of another tool's format."""
     first = next(iter(head.objects), {})
     plain_role = isinstance(first.get("role"), str) and not _NOT_CURSOR & first.keys()
     return plain_role and isinstance(get(first, "message.content"), (str, list))

@@ -1,7 +1,7 @@
-"""opencode's sessions: its database (`~/.local/share/opencode/opencode.db`), and what `opencode export` prints.
+"""opencode's sessions: its database (`~/.local/share/opencode/opencode.db`) and the output of `opencode export`.
 
-Both hold the same objects: a session's `info`, and messages with their parts. The database belongs to a running
-program: it is opened read-only. A damaged row goes to quarantine under its rowid.
+Both contain the same objects: a session's `info`, and messages with their parts. The database is opened read-only,
+since a running program uses it. A damaged row goes to quarantine under its rowid.
 """
 
 import sqlite3
@@ -35,17 +35,17 @@ from slowwave.tasks.ingest.parsing.sqlite_readonly import (
 from slowwave.tasks.ingest.parsing.values import coerce_dict, encode_json
 
 _NOISE = frozenset(("step-start", "step-finish", "snapshot", "patch", "agent", "retry", "compaction"))
-"""Parts that tell of the program's own doing."""
+"""Types of parts that record the program's own actions."""
 
 
 def sniff(head: Head) -> bool:
-    """Return whether the file is opencode's database, or starts as an export of it."""
+    """Return True if the file is opencode's database, or starts as an export of it."""
     is_export = not head.data.startswith(MAGIC) and has_leading_keys(head, "info", "projectID", "directory")
     return is_export or has_columns(head, "part", {"session_id", "message_id", "data"})
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
-    """Yield records of each session; `line` is the session's or a bad row's rowid, or the export's number."""
+    """Yield records of each session; `line` is the rowid of the session or bad row, or the export's number."""
     return _read_database(path, limits) if is_database(path) else OPENCODE.read(path, limits)
 
 
@@ -55,7 +55,7 @@ def _read_database(path: Path, limits: Limits) -> Iterator[Record]:
             revert = "revert" if "revert" in list_columns(db, "session") else "NULL"
             columns = ("id", "parent_id", "directory", "title", revert)
             rows = db.execute("SELECT rowid, rowid FROM session ORDER BY time_created, id").fetchall()
-            # A session that fails, as on a damaged page, costs itself alone.
+            # if a session can't be read (a damaged page, for example), the others still are
             yield from read_each(rows, lambda rowid, _: _read_session(db, path, columns, rowid, limits))
     except TROUBLE as error:
         yield Rejected(0, f"the database cannot be read: {error}")
@@ -64,7 +64,7 @@ def _read_database(path: Path, limits: Limits) -> Iterator[Record]:
 def _read_session(
     db: sqlite3.Connection, path: Path, columns: Sequence[str], rowid: int, limits: Limits
 ) -> Iterator[Record]:
-    """Yield the records of one session, which is put together as an export has it."""
+    """Yield the records of one session, whose rows are first arranged as in an export."""
     cells, long = fetch_row(db, "session", columns, "rowid", rowid)
     yield from (Rejected(rowid, f"session's {name}: {explain_long_cell(limits)}") for name in long)
     info: Fields = dict(zip(("id", "parentID", "directory", "title"), cells, strict=False))
@@ -76,7 +76,7 @@ def _read_session(
 
 
 def _query_messages(db: sqlite3.Connection, session: str, limits: Limits) -> Iterator[Fields | Rejected]:
-    """Yield each message as an export has it, and before them the parts that can't be used."""
+    """Yield the parts that can't be used, then each message, arranged as in an export."""
     parts: dict[str, list[object]] = {}
     for rowid, owner in db.execute("SELECT rowid, message_id FROM part WHERE session_id = ? ORDER BY id", (session,)):
         part = _fetch_data(db, "part", f"part of message {owner}", rowid, limits)
@@ -93,8 +93,10 @@ def _query_messages(db: sqlite3.Connection, session: str, limits: Limits) -> Ite
 def _fetch_data(db: sqlite3.Connection, table: str, what: str, rowid: int, limits: Limits) -> Fields | Rejected:
     (data,), long = fetch_row(db, table, ["data"], "rowid", rowid)
     fields = _parse_data(data)
-    why = explain_long_cell(limits) if long else "it is no JSON object" if fields is None else None
-    return Rejected(rowid, f"{what}: {why}", str(data or "")[:200]) if why or fields is None else fields
+    if fields is not None and not long:
+        return fields
+    why = explain_long_cell(limits) if long else "it is no JSON object"
+    return Rejected(rowid, f"{what}: {why}", str(data or "")[:200])
 
 
 def _parse_data(data: object) -> Fields | None:
@@ -103,7 +105,7 @@ def _parse_data(data: object) -> Fields | None:
 
 
 def _open(path: Path, number: int, fields: Fields) -> Chat | None:
-    """Return the session; what was said from the message on that `revert` names was taken back."""
+    """Return the session; messages from the one that `revert` names on are inactive."""
     info = coerce_dict(fields.get("info"))
     session, parent = get_id(info, "id"), get_id(info, "parentID")
     if session is None:
@@ -123,7 +125,7 @@ def _parse_parts(message: Fields, role: Role) -> list[Block] | None:
 
 
 def _is_synthetic(message: Fields) -> bool:
-    """Return whether nobody said it: a summary, for the model itself, or what the program alone put in a turn."""
+    """Return True if nobody said a message: a summary by the model, or a user's turn without text of the user."""
     if get(message, "info.role") != "user":
         return get(message, "info.summary") is True
     return not any(block.type == "text" for block in _parse_parts(message, "user") or ())
@@ -132,14 +134,14 @@ def _is_synthetic(message: Fields) -> bool:
 def _parse_part(part: Fields) -> Iterator[Block]:
     match kind := get_text(part, "type") or "unknown":
         case "text":
-            if text := get_text(part, "text"):  # what the program adds (a file's content) nobody said
+            if text := get_text(part, "text"):  # the program adds text too, such as a file's content
                 added = part.get("synthetic") is True or part.get("ignored") is True
                 yield Block("other", text, name="synthetic") if added else Block("text", text)
         case "reasoning":
             if thought := get_text(part, "text"):
                 yield Block("thinking", thought)
         case "tool":
-            # A call, and its result once there is one.
+            # a call, and its result if the call has ended
             tool, call_id, state = get_text(part, "tool"), get_id(part, "callID"), coerce_dict(part.get("state"))
             yield Block("tool_call", encode_json(coerce_dict(state.get("input"))), name=tool, call_id=call_id)
             if (status := state.get("status")) in ("completed", "error"):
