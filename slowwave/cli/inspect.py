@@ -1,6 +1,7 @@
-"""`slowwave status`, `inspect` and `config`: how a memory is, its ledgers, and the settings in force."""
+"""`slowwave status`, `inspect` and `config`: the state of a memory, its ledgers, and the current settings."""
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ from slowwave.text.fence import escape_line
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from slowwave.flows.status import StatusLine
     from slowwave.schemas.settings import Settings
 
 Row = dict[str, Any]
@@ -60,29 +62,41 @@ def status(
     Exit status 0: all is well; 3: transcripts have waited for more than a day, the last run did not end well, or a
     forgetting is not finished; 4: what it made is held back; 1: there is no memory yet, or it can't be read.
     """
-    from slowwave.flows.status import UNFINISHED, StatusLine, collect_status
+    from slowwave.flows.status import collect_status
 
     rows = collect_status(settings)
-    last = next(row.value for row in rows if row.heading == "last run")
-    behind = rows[0].value["behind"]
-    # figures, where they are asked for
-    if stats:
-        from slowwave.flows.metrics import list_metrics
-
-        figures = list_metrics(settings)
-        by_name = {metric.name: metric.as_dict() for metric in figures}
-        counted = [metric for metric in figures if any(metric.values.values()) and "timestamp" not in metric.name]
-        none = "; ".join(metric.about for metric in figures if not any(metric.values.values()))
-        lines = [*(str(metric) for metric in counted), f"None: {none}"]
-        rows += [StatusLine("stats", "", by_name)] if as_json else [StatusLine("", line, None) for line in lines]
+    more = _list_figures(settings, as_json=as_json) if stats else []
     if as_json:
-        print_json({heading.replace(" ", "_"): value for heading, _, value in rows})
+        print_json({heading.replace(" ", "_"): value for heading, _, value in [*rows, *more]})
     else:
-        OUT.print("\n".join(f"{heading:<12}{escape_line(text)}" for heading, text, _ in rows))
-    # the exit status
-    unfinished = any(heading == UNFINISHED for heading, _, _ in rows)
+        OUT.print("\n".join(f"{heading:<12}{escape_line(text)}" for heading, text, _ in [*rows, *more]))
+    raise typer.Exit(_find_exit_status(rows))
+
+
+def _list_figures(settings: "Settings", *, as_json: bool) -> list["StatusLine"]:
+    """Return the figures of `--stats`: as one value for JSON, else as a line for each figure that is not zero."""
+    from slowwave.flows.metrics import list_metrics
+    from slowwave.flows.status import StatusLine
+
+    figures = list_metrics(settings)
+    if as_json:
+        return [StatusLine("stats", "", {metric.name: metric.as_dict() for metric in figures})]
+    counted = [metric for metric in figures if any(metric.values.values()) and "timestamp" not in metric.name]
+    none = "; ".join(metric.about for metric in figures if not any(metric.values.values()))
+    return [StatusLine("", line, None) for line in (*(str(metric) for metric in counted), f"None: {none}")]
+
+
+def _find_exit_status(rows: Sequence["StatusLine"]) -> int:
+    """Return the exit status that the help of `slowwave status` describes."""
+    from slowwave.flows.status import UNFINISHED
+
+    last = next(row.value for row in rows if row.heading == "last run")
+    if last.get("status") == RunStatus.HELD:
+        return HELD
+    behind = rows[0].value["behind"]
+    unfinished = any(row.heading == UNFINISHED for row in rows)
     ended_well = last.get("status") == RunStatus.DONE and not behind and not unfinished
-    raise typer.Exit(HELD if last.get("status") == RunStatus.HELD else 0 if ended_well else INCOMPLETE)
+    return 0 if ended_well else INCOMPLETE
 
 
 @command
@@ -96,7 +110,7 @@ def config(as_json: bool = False) -> Row | None:
         load_user_settings,
     )
 
-    # The names that files set, nested as in them, each with the files that set it.
+    # the names that files set, nested as in the files, each with its file
     own = _map_to_path(str(find_user_file()), load_user_settings(Settings))
     if load_project_excludes():
         section = own.setdefault("read", {})
@@ -104,7 +118,7 @@ def config(as_json: bool = False) -> Row | None:
     rows = _list_settings(load_settings(), (), own)
     if as_json:
         return {name: {"value": value, "from": origin} for name, value, origin, _ in rows}
-    for name, value, origin, about in rows:  # no table: at 80 columns it would cut the names
+    for name, value, origin, about in rows:  # a table would cut the names at 80 columns
         echo(f"{name} = {value}  ({origin})\n    {about}")
     return None
 
@@ -114,7 +128,7 @@ def _map_to_path(path: str, table: Row) -> Row:
 
 
 def _list_settings(model: "BaseModel", above: tuple[str, ...], files: Row) -> list[tuple[str, Any, str, str]]:
-    """Return every setting below a model: dotted name, value, who said so, what it is."""
+    """Return every setting of a model: its dotted name, value, origin and description."""
     from pydantic import BaseModel
 
     environment = {name.upper() for name in os.environ}

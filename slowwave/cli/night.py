@@ -1,9 +1,9 @@
-"""Commands that do a night or a part of one: run, plan, reprocess."""
+"""Commands that run a night or a part of one: run, plan, reprocess."""
 
 import logging
 import os
 import shlex
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,6 +31,7 @@ from slowwave.text.words import count_noun
 
 if TYPE_CHECKING:
     from slowwave.flows.parts.report import RunReport
+    from slowwave.flows.plan import Estimate
 
 Paths = Annotated[
     list[Path] | None, typer.Argument(help="Files, folders or s3:// prefixes; default: installed tools' transcripts.")
@@ -49,7 +50,7 @@ STEPS = "read, passages, gists, boilerplate, habits, observe, dedupe, supersede,
 
 
 def _add_model_options(given: dict[str, Any], llm: str | None, max_tokens: int | None, **more: Any) -> dict[str, Any]:
-    """Return the settings given, and those that options name; `--llm` is the model of every task."""
+    """Add the settings that options name to `given`; `--llm` is the model of every task."""
     named = {
         "llm": llm,
         "models": None if llm is None else dict.fromkeys(("extract", "summaries", "topics", "judge", "talk"), ""),
@@ -100,39 +101,58 @@ def run(
     was released, unless an index failed its check; 4: the result is outside the bounds of `gates` and held back; 1:
     nothing was released.
     """
-    # settings of this run
-    if address and not engine:
-        raise UsageError("--address goes with --engine alone")
-    if engine and engine not in (known := sorted(find_plugins("slowwave.executors"))):
-        raise UsageError(f"--engine is {' or '.join(known) or 'the name of a plugin, and none is installed'}")
+    how = NightOptions(prefect=prefect, executor=_name_executor(engine, address), rewrite=rewrite)
     if rewrite and background:
         raise UsageError("--rewrite asks the memory's writer, and --background asks no model: leave one out")
-    executor = f"{engine}:{address or ''}" if engine else None
     given = _add_model_options(given, llm, max_tokens, gists=gists, embeddings=embeddings, redact=redact)
-    # several spaces, each with a night of its own, or one
     if all_spaces or len(space or ()) > 1:
         if background or (all_spaces and space):
             raise UsageError("--all-spaces goes without --space, and several spaces without --background")
-        ended = _run_each(given, paths or [], space or [], prefect=prefect, executor=executor, rewrite=rewrite)
-        raise typer.Exit(ended)
-    here = load_settings(**given).space
-    own_paths = [Path(str(path).replace(SPACE, here)) for path in paths or []]
-    return _run_one(given, own_paths, prefect, background, executor, rewrite=rewrite)
+        raise typer.Exit(_run_each(given, paths or [], space or [], how))
+    own_paths = _fill_in_space(paths or [], load_settings(**given).space)
+    if background:
+        return _run_in_background(given, own_paths, how.executor)
+    return _run_one(given, own_paths, how)
 
 
-def _run_each(
-    given: dict[str, Any],
-    paths: list[Path],
-    spaces: list[str],
-    *,
-    prefect: bool | None,
-    executor: str | None,
-    rewrite: bool,
-) -> int:
-    """Run a night of each space, whoever has waited longest first; return the exit status: the gravest.
+@dataclass(frozen=True, kw_only=True)
+class NightOptions:
+    """How the nights of one command run."""
+
+    prefect: bool | None
+    """Run under a Prefect server; None decides by PREFECT_API_URL."""
+    executor: str | None
+    """The plugin that computes shards, as `NAME:ADDRESS`."""
+    rewrite: bool
+    """Let another writer write claims, topics and summaries again."""
+
+
+def _name_executor(engine: str | None, address: str | None) -> str | None:
+    """Return the executor that options name, as `NAME:ADDRESS`; None if they name none.
 
     Raises:
-        UsageError: a path is one for all spaces, which would put what one says into the memory of others.
+        UsageError: the engine is not installed, or there is an address without an engine.
+    """
+    if address and not engine:
+        raise UsageError("--address goes with --engine alone")
+    if not engine:
+        return None
+    known = sorted(find_plugins("slowwave.executors"))
+    if engine not in known:
+        raise UsageError(f"--engine is {' or '.join(known) or 'the name of a plugin, and none is installed'}")
+    return f"{engine}:{address or ''}"
+
+
+def _fill_in_space(paths: list[Path], space: str) -> list[Path]:
+    """Replace the placeholder for the space in paths."""
+    return [Path(str(path).replace(SPACE, space)) for path in paths]
+
+
+def _run_each(given: dict[str, Any], paths: list[Path], spaces: list[str], how: NightOptions) -> int:
+    """Run a night of each space, the longest-waiting one first; return the most severe exit status.
+
+    Raises:
+        UsageError: a path lacks the placeholder for the space: each memory would get the messages of all spaces.
     """
     from slowwave.store.releases import list_spaces
 
@@ -144,57 +164,59 @@ def _run_each(
     order = [*(name for name in dict.fromkeys(spaces) if name not in waiting), *waiting]
     if not order:
         raise UsageError("the store has no space yet: name them with --space")
-    ended = set[int]()
-    for name in (space for space in order if not spaces or space in spaces):
-        OUT.print(f"space {name}", style="bold")
-        try:
-            with report_errors():
-                own_paths = [Path(str(path).replace(SPACE, name)) for path in paths]
-                if report := _run_one(given | {"space": name}, own_paths, prefect, False, executor, rewrite=rewrite):
-                    print_report(report)
-                    ended.add(HELD if report.held else INCOMPLETE if report.failures else 0)
-        except typer.Exit as failed:
-            ended.add(failed.exit_code)
-        except Exception as error:  # a mistake of ours in one space is no reason to leave out the others
-            LOG.warning("the night of space %s failed", name, exc_info=error)
-            print_notes([f"the night of {name} failed: {type(error).__name__}: {error}"])
-            ended.add(1)
-    return next((status for status in (1, HELD, INCOMPLETE) if status in ended), 0)
+    statuses = set[int]()
+    for name in order:
+        if not spaces or name in spaces:
+            statuses.add(_run_space(given, paths, name, how))
+    return next((status for status in (1, HELD, INCOMPLETE) if status in statuses), 0)
 
 
-def _run_one(
-    given: dict[str, Any],
-    paths: list[Path],
-    prefect: bool | None,
-    background: bool,
-    executor: str | None,
-    *,
-    rewrite: bool = False,
-) -> "RunReport | None":
+def _run_space(given: dict[str, Any], paths: list[Path], space: str, how: NightOptions) -> int:
+    """Run a night of a space, print its report or error, and return its exit status."""
+    OUT.print(f"space {space}", style="bold")
+    try:
+        with report_errors():
+            report = _run_one(given | {"space": space}, _fill_in_space(paths, space), how)
+            print_report(report)
+    except typer.Exit as failed:
+        return failed.exit_code
+    except Exception as error:  # a bug in one night must not stop the others
+        LOG.warning("the night of space %s failed", space, exc_info=error)
+        print_notes([f"the night of {space} failed: {type(error).__name__}: {error}"])
+        return 1
+    if report.held:
+        return HELD
+    return INCOMPLETE if report.failures else 0
+
+
+def _run_in_background(given: dict[str, Any], paths: list[Path], executor: str | None) -> "RunReport | None":
+    """Run a night at low priority after any running one; None if `same_day` is off or another run reads the paths."""
     settings = load_settings(**given)
-    if background and not settings.same_day:
+    if not settings.same_day:
         return None
-    if background:
-        os.nice(19)
+    os.nice(19)
     absolute = _list_transcripts(paths)
-    # A night in the background, one under Prefect, or a plain one.
-    if background:
-        from slowwave.flows.nightly import run_night
-        from slowwave.store.lock import wait_alone
+    from slowwave.flows.nightly import run_night
+    from slowwave.store.lock import wait_alone
 
-        with wait_alone(settings.store / settings.space, str(absolute)) as alone:
-            return run_night(absolute, settings, wait=600, executor=executor, same_day=True) if alone else None
-    if find_server(prefect):
+    with wait_alone(settings.store / settings.space, str(absolute)) as alone:
+        return run_night(absolute, settings, wait=600, executor=executor, same_day=True) if alone else None
+
+
+def _run_one(given: dict[str, Any], paths: list[Path], how: NightOptions) -> "RunReport":
+    """Run a night of one space, under Prefect or without it, and complete its report for a terminal."""
+    settings = load_settings(**given)
+    absolute = _list_transcripts(paths)
+    if find_server(how.prefect):
         import_prefect_quietly()
         from slowwave.flows.prefect import run_night_under_prefect
 
-        report = run_night_under_prefect([str(path) for path in absolute], given, executor, rewrite=rewrite)
+        report = run_night_under_prefect([str(path) for path in absolute], given, how.executor, rewrite=how.rewrite)
     else:
         with show_loading():
             from slowwave.flows.nightly import run_night
 
-        report = run_night(absolute, settings, executor=executor, rewrite=rewrite)
-    # What it brought, for a terminal.
+        report = run_night(absolute, settings, executor=how.executor, rewrite=how.rewrite)
     from slowwave.store import Store
 
     named = {name: given[name].removeprefix(f"{Path.cwd()}/") for name in ("store", "space") if name in given}
@@ -204,7 +226,7 @@ def _run_one(
 
 
 def _list_transcripts(paths: list[Path]) -> list[Path]:
-    """Return the paths to read, absolute; those of a bucket as they were fetched.
+    """Return the paths to read, absolute; those of a bucket as the folders they were downloaded to.
 
     Raises:
         NoSuchPath: a path does not exist, or is a pipe or a device.
@@ -237,9 +259,23 @@ def plan(
     estimate = plan_night([fetch_transcripts(path).expanduser().absolute() for path in paths or []], settings)
     if as_json:
         return asdict(estimate)
+    _print_sources(estimate)
+    _print_costs(estimate)
+    for note in estimate.notes:
+        OUT.print(f"note: {escape_line(note)}")
+    return None
+
+
+def _print_sources(estimate: "Estimate") -> None:
+    """Print the transcripts that a night would read, and the messages that wait."""
     sources = [
-        {"tool": source.tool, "where": source.where, "files": source.files, "MB": source.bytes / 1e6}
-        | {"state": source.problem or "new or changed"}
+        {
+            "tool": source.tool,
+            "where": source.where,
+            "files": source.files,
+            "MB": source.bytes / 1e6,
+            "state": source.problem or "new or changed",
+        }
         for source in estimate.sources
     ]
     if sources:
@@ -247,11 +283,20 @@ def plan(
     OUT.print(f"{count_noun(estimate.unchanged, 'transcript')} had no news.")
     pending = f"Pending: {count_noun(estimate.messages, 'message')} in {count_noun(estimate.sessions, 'session')}"
     OUT.print(f"{pending}, {estimate.skipped:,} of them too short." if estimate.skipped else f"{pending}.")
-    # The costs, a line a step.
+
+
+def _print_costs(estimate: "Estimate") -> None:
+    """Print the costs of a night's steps, and their sum."""
     costs = [
-        {"step": line.step, "units": line.units, "prompts": line.requests, "from the cache": line.cached}
-        | {"prompt tokens": line.prompt_tokens, "answer tokens (expected)": line.answer_tokens}
-        | {"": "estimated" if line.estimated else ""}
+        {
+            "step": line.step,
+            "units": line.units,
+            "prompts": line.requests,
+            "from the cache": line.cached,
+            "prompt tokens": line.prompt_tokens,
+            "answer tokens (expected)": line.answer_tokens,
+            "": "estimated" if line.estimated else "",
+        }
         for line in estimate.lines
     ]
     if costs:
@@ -259,13 +304,10 @@ def plan(
         took = "unknown" if estimate.seconds is None else _format_duration(estimate.seconds)
         tokens = f"{estimate.prompt_tokens:,} prompt and {estimate.answer_tokens:,} answer tokens"
         OUT.print(f"In all {tokens}; time: {took}; money: ${estimate.usd:,.2f}")
-    for note in estimate.notes:
-        OUT.print(f"note: {escape_line(note)}")
-    return None
 
 
 def _format_duration(seconds: float) -> str:
-    """Return seconds as a person says them."""
+    """Return a duration in seconds, minutes or hours."""
     if seconds < 90:
         return f"about {seconds:.0f} s"
     return f"about {seconds / 60:.0f} min" if seconds < 5_400 else f"about {seconds / 3600:.1f} h"
@@ -296,7 +338,6 @@ def reprocess(
 
     chosen = Selection(tuple(session or ()), workspace, since, until)
     settings = load_settings(**_add_model_options(given, llm, max_tokens, gists=gists))
-    # fill in what is missing, and print the summaries
     if missing:
         report = run_reprocess(step, chosen, settings, missing=True)
         summaries = list_masters(chosen, settings) if step == "summaries" else []

@@ -1,4 +1,4 @@
-"""Commands on a whole space: check and mend it, copy it, export from it, import into it."""
+"""Commands on a whole space: check, backup, restore, export, import."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -61,7 +61,11 @@ def check(
 
 
 def _find_damage(settings: "Settings", quick: bool) -> tuple["Checked", str | None, list[str]]:
-    """Compare a space's files, then the messages' chains if the files are whole; return also how much was looked at."""
+    """Check a space's files, and the messages' hash chains if the files are intact.
+
+    Returns:
+        The check of the files, the numbers of messages and sessions checked (None if they were not), and the damage.
+    """
     from slowwave.store.repair import check_store
 
     checked = check_store(settings.store / settings.space, read=not quick)
@@ -143,18 +147,11 @@ def export(
     key_file: KeyFileOption = None,
 ) -> None:
     """Write the released tables, or learnings to share with others."""
-    # learnings: claims for others
     if learnings:
-        with show_loading():
-            from slowwave.flows.export import export_learnings, place_learnings
-
         if table or encrypted or key_file:
             raise UsageError("--learnings writes claims alone, in plain: leave out --table and --encrypted")
-        to = place_learnings(settings, to, release)
-        count = export_learnings(settings, to, workspace, form or "json", release)
-        OUT.print(f"{count:,} learnings written to {to}")
+        _export_learnings(settings, to, workspace, form, release)
         return
-    # tables, as they were released
     if workspace:
         raise UsageError("--workspace goes with --learnings: tables are written whole")
     with show_loading():
@@ -165,6 +162,22 @@ def export(
     if encrypted and not phrase:
         raise UsageError("--encrypted needs a passphrase: --key-file or SLOWWAVE_BACKUP_KEY; nothing was written")
     manifest = export_tables(settings, to, form or "parquet", table or [], release, phrase)
+    _print_export(manifest)
+
+
+def _export_learnings(
+    settings: "Settings", to: Path, workspace: str | None, form: str | None, release: str | None
+) -> None:
+    """Write claims for other memories."""
+    with show_loading():
+        from slowwave.flows.export import export_learnings, place_learnings
+
+    file = place_learnings(settings, to, release)
+    count = export_learnings(settings, file, workspace, form or "json", release)
+    OUT.print(f"{count:,} learnings written to {file}")
+
+
+def _print_export(manifest: dict[str, Any]) -> None:
     for name, facts in manifest["tables"].items():
         OUT.print(f"{facts['rows']:>10,}  {name}")
     how = "written to" if manifest["written"] else "was exported before, and is in"
@@ -190,4 +203,4 @@ def import_learnings(
     return take_in(settings, file.expanduser(), name, workspace or [])
 
 
-import_learnings.__name__ = "import"  # no name that Python lets a function be defined by
+import_learnings.__name__ = "import"  # a keyword of Python, so `def import` is not possible

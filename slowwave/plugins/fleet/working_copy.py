@@ -367,7 +367,7 @@ def _digest(content: bytes) -> list[Any]:
 
 
 def _read_record(folder: Path) -> tuple[str | None, Files]:
-    """Return the SHA-256 of the list of files at the last synchronisation, and the list; None and empty for a new copy."""
+    """Return the list of files at the last synchronisation, and its SHA-256; for a new copy, None and an empty list."""
     if not (folder / RECORD).exists():
         return None, {}
     content = (folder / RECORD).read_bytes()
