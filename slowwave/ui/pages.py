@@ -75,7 +75,7 @@ def search(
         # one page more than the one shown, up to 250 hits
         hits = at.memory.recall(q, max(ROWS, min(after + ROWS, 250)), **given)
         passed = [hit for hit in hits if topic in ("", hit.topic) and status in ("", hit.status)]
-        facets = {name: Counter(chain.from_iterable(map(values, passed))).most_common(8) for name, values in FACETS}
+        facets = _count_facets(passed)
         rows = [_describe_hit(hits, hit) for hit in passed[after:end]]
         more = len(passed) > end
     else:
@@ -91,6 +91,11 @@ def search(
         "next": end if more else None,
         "release": at.view.release.name,
     }
+
+
+def _count_facets(hits: Sequence[Hit]) -> dict[str, list[tuple[str, int]]]:
+    """Return the most frequent values of each facet, with their counts."""
+    return {name: Counter(chain.from_iterable(map(values, hits))).most_common(8) for name, values in FACETS}
 
 
 def _describe_hit(hits: Hits, hit: Hit) -> Data:
@@ -278,7 +283,7 @@ def _list_actions(ledger: str, row: Row) -> list[tuple[str, str, str]]:
 
 
 def _build_turn(row: Row, claims: Sequence[Row], start: int = 0, chars: int = SHOWN_CHARS) -> Data:
-    """Return a message as data: `chars` of its text from `start`, with its claims' quotes marked, and its tool blocks."""
+    """Return a message as data: `chars` of its text from `start`, its claims' quotes marked, and its tool blocks."""
     text = row["text"]
     tools = [
         {
