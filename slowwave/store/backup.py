@@ -158,7 +158,7 @@ def _compare_hashes(file: Path, fresh: Path, manifest: Manifest) -> None:
 
 @contextmanager
 def _open_for_writing(out: IO[bytes], key: str | None, root: Path) -> Iterator[tarfile.TarFile]:
-    """Yield an archive that is compressed into a file; to encrypt it, it is first written to an unnamed file of `root`."""
+    """Yield an archive that is compressed into a file; before encryption it is in an unnamed file of `root`."""
     with ExitStack() as stack:
         target = cast(IO[bytes], stack.enter_context(tempfile.TemporaryFile(dir=root))) if key else out
         with (

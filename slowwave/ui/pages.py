@@ -76,11 +76,9 @@ def search(
         hits = at.memory.recall(q, max(ROWS, min(after + ROWS, 250)), **given)
         passed = [hit for hit in hits if topic in ("", hit.topic) and status in ("", hit.status)]
         facets = _count_facets(passed)
-        rows = [_describe_hit(hits, hit) for hit in passed[after:end]]
-        more = len(passed) > end
+        rows = [_describe_hit(hits, hit) for hit in passed[after : end + 1]]
     else:
         rows = _list_newest(at, topic, status, given, end - after + 1, after)
-        more = len(rows) > end - after
     return {
         "asked": conditions,
         "facets": facets,
@@ -88,7 +86,7 @@ def search(
         "caveat": hits.caveat,
         "reason": None if rows else hits.reason or "no claim passes these conditions",
         "notes": list(hits.notes),
-        "next": end if more else None,
+        "next": end if len(rows) > end - after else None,
         "release": at.view.release.name,
     }
 
