@@ -123,12 +123,12 @@ def append(space_dir: Path, entry: Recall | Asked | Rating | Review | Export) ->
 
 
 def append_lines(path: Path, raw: bytes, *, durable: bool = False) -> None:
-    """Add lines to a file of its owner's alone, in one write.
+    """Append lines to a private file with one write.
 
-    After a line that a full disk cut they begin a new one: else both would be lost.
+    If the last line was truncated (by a full disk), a new one is begun: else both lines would be lost.
 
     Raises:
-        OSError: they can't be written, or only in part.
+        OSError: the lines can't be written, or only a part of them.
     """
     handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     try:
@@ -143,12 +143,12 @@ def append_lines(path: Path, raw: bytes, *, durable: bool = False) -> None:
 
 
 def format_line(line: Mapping[str, object]) -> bytes:
-    """Return a line of a file; a lone surrogate has no place in one."""
+    """Return a line of a file; lone surrogates are replaced."""
     return json.dumps(line, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
 def parse_line(raw: bytes) -> Line:
-    """Return a line's object; an empty one where a crash cut it, or it was written by hand."""
+    """Parse a line as an object; return an empty one if it is truncated or invalid."""
     try:
         line = json.loads(raw)
     except (ValueError, RecursionError):
@@ -157,7 +157,7 @@ def parse_line(raw: bytes) -> Line:
 
 
 def read(space_dir: Path, kind: type[E]) -> list[E]:
-    """Return the entries of a kind that can be read, oldest first."""
+    """Return the readable entries of a kind, oldest first."""
     path, entries = space_dir / FILES[kind], list[E]()
     for line in map(parse_line, path.read_bytes().splitlines() if path.is_file() else ()):
         with suppress(KeyError, TypeError, ValueError):

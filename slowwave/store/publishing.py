@@ -1,4 +1,4 @@
-"""Make a release, or make an earlier one live again: versions of all tables are pinned, and its row is written last."""
+"""Make a release, or make an earlier one live again: pin versions of all tables, and write the release's row last."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +24,7 @@ from slowwave.store.releases import CANDIDATE, Release, Snapshot, make_ledger_ro
 from slowwave.store.store import Store
 
 UNREAD = (FILES, QUARANTINE)
-"""Pinned tables that no reader queries: a change in these alone makes no release."""
+"""Pinned tables that no reader queries: a change in these alone does not make a release."""
 
 
 def read_releases(store: Store) -> list[Release]:
@@ -33,7 +33,7 @@ def read_releases(store: Store) -> list[Release]:
 
 
 def find_writer(store: Store) -> str | None:
-    """Return the writer of the last release that is no roll-back; None where there is none."""
+    """Return the writer of the last release that is not a roll-back; None if there is no such release."""
     return next((release.writer for release in reversed(read_releases(store)) if release.restores is None), None)
 
 
@@ -44,12 +44,18 @@ def publish(
     calibrate: Callable[[Release], str | None] | None = None,
     writer: str | None = None,
 ) -> Release | None:
-    """Pin every table's newest version and make that live; None when nothing changed since the last publication, the
-    writer included.
+    """Make a release of every table's newest version; return None if neither rows nor writer changed.
 
-    A roll-back is no publication: after one, an unchanged night leaves it in force. `calibrate` is called with the
-    release to be, only when there will be one, and gives what its row keeps in `calibration`; what it raises ends it.
-    Unless one is named, `writer` is that of the release before.
+    Changes are counted since the last release that is not a roll-back: after a roll-back, a night without changes
+    keeps it live.
+
+    Args:
+        store: the store.
+        run_id: the run that makes the release.
+        encoder: the encoder of the vectors.
+        calibrate: called with the new release, if there is one; returns the value of its column `calibration`. If it
+            raises an error, no release is made.
+        writer: the writer of the memory; default: that of the last release.
     """
     releases = read_releases(store)
     published = [r for r in releases if r.restores is None]

@@ -1,8 +1,8 @@
 """Versioned Lance tables of one space: open, read, append, merge.
 
-What Lance does not promise is checked here: keys are unique and not null before a merge (duplicate new keys in one
-batch are both inserted, null keys vanish), and indexes are left out of merges, since a B-tree on the key
-brings the duplicates back.
+This module checks what Lance does not: keys are unique and not null before a merge (Lance inserts duplicate new keys of
+one batch twice, and drops rows with null keys). Merges don't use indexes, since a B-tree on the key would bring the
+duplicates back.
 """
 
 import ctypes
@@ -30,21 +30,21 @@ from slowwave.store.place import find_place
 from slowwave.store.private import close_to_others, make_private_folder
 from slowwave.store.releases import check_columns, check_tables_exist, load_releases
 
-if TYPE_CHECKING:  # it takes a second to import, and only who writes needs it
+if TYPE_CHECKING:  # it takes a second to import, and only writers need it
     from lancedb.db import DBConnection
     from lancedb.table import LanceTable
 
     Write = Callable[[LanceTable, pa.Table], object]
 
 IDS_AT_ONCE = 2_000
-"""Keys in one filter: longer lists cost more to plan than a second scan."""
+"""Most keys in one filter: planning a longer list takes longer than a second scan."""
 
 
 class Store:
     """The tables of one space, at their newest version. Writers hold `writer_lock`.
 
-    What reads raises `StoreUnreadable` for a table that is broken; what writes raises `StoreUnwritable`, also where
-    there is no room or no right.
+    Methods that read raise `StoreUnreadable` for a broken table. Methods that write raise `StoreUnwritable`, also if the
+    disk is full or read-only.
     """
 
     def __init__(self, root: Path, space: str) -> None:
@@ -60,11 +60,11 @@ class Store:
 
     @classmethod
     def open(cls, root: Path, space: str = "default", *, create: bool = False) -> "Store":
-        """Open a space's tables; with `create`, make those that are not there.
+        """Open a space's tables; with `create`, make the missing ones.
 
         Raises:
-            StoreMissing: there is none, and create is False.
-            StoreUnreadable: a table is broken, or gone though a release names it.
+            StoreMissing: the space does not exist, and create is False.
+            StoreUnreadable: a table is broken, or a table that a release names is missing.
             SchemaMismatch: another version of slowwave wrote a table.
         """
         directory = root / space
@@ -83,7 +83,7 @@ class Store:
         store = cls(root, space)
         there = [table for table in TABLES.values() if has_table(directory, table.name)]
         with translate_read_errors(directory):
-            for table in there:  # all, before anything is changed
+            for table in there:  # all tables, before any is changed
                 check_columns(table, store.open_dataset(table).schema)
         if create:
             with translate_write_errors(directory):
@@ -97,15 +97,15 @@ class Store:
 
     @property
     def dim(self) -> int:
-        """Dimensions of the store's vectors, or those that it was made for while it has none."""
+        """Dimensions of the store's vectors; before the first table exists, the default."""
         if not has_table(self.dir, PASSAGES.name):
             return VECTOR_DIM
         return int(self.open_dataset(PASSAGES).schema.field("vector").type.list_size)
 
     def change_dim(self, dim: int) -> bool:
-        """Make room for vectors of another dimension, in a store that has none yet; returns whether that is so.
+        """Change the dimension of the vector columns; return False, and change nothing, if the store has vectors.
 
-        Passages are the last: a run that dies before finds the store as it was, and does it again.
+        Passages are changed last, since `dim` reads them: if a run dies before, the next one repeats the change.
         """
         tables = sorted((table for table in TABLES.values() if table.vector), key=lambda table: table == PASSAGES)
         if any(self.open_dataset(table).count_rows(f"{table.vector} IS NOT NULL") for table in tables):
@@ -119,7 +119,7 @@ class Store:
         return True
 
     def open_dataset(self, table: Table) -> lance.LanceDataset:
-        """Return a table at its newest version, for reading what this class does not."""
+        """Return a table at its newest version, for reads that this class does not offer."""
         path = self.dir / f"{table.name}.lance"
         newest = identify_newest_version(path)
         version, dataset = self._opened.get(table.name, (None, None))
@@ -130,16 +130,16 @@ class Store:
         return dataset
 
     def open_table(self, table: Table) -> "LanceTable":
-        """Return the LanceDB table at its newest version, for writing what this class does not."""
+        """Return the LanceDB table at its newest version, for writes that this class does not offer."""
         return cast("LanceTable", self._db.open_table(table.name))
 
     def read(self, table: Table, columns: list[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
-        """Return rows of a table in Arrow, in no order that may be relied on."""
+        """Return rows of a table as Arrow, in an undefined order."""
         rows = self.read_as_stored(table, columns or table.schema.names, where)
         return rows.cast(pa.schema([table.schema.field(name) for name in rows.schema.names]))
 
     def read_as_stored(self, table: Table, columns: list[str], where: pc.Expression | None = None) -> pa.Table:
-        """Return rows like `read`, with vectors as they are on disk: in half the bytes."""
+        """Return rows like `read`, with vectors in the disk's format, which takes half the bytes."""
         with translate_read_errors(self.dir):
             return self.open_dataset(table).to_table(columns=columns, filter=where)
 
@@ -151,7 +151,7 @@ class Store:
         by: str | None = None,
         where: pc.Expression | None = None,
     ) -> pa.Table:
-        """Return rows whose key (or column `by`) is among the ids, and that fit `where`."""
+        """Return the rows whose key (or column `by`) is among the ids, and that pass `where`."""
         chunks = list(_split_chunks(ids))
         if not chunks:
             return table.make_empty_table().select(columns or table.schema.names)
@@ -159,23 +159,23 @@ class Store:
         return pa.concat_tables([self.read(table, columns, w if where is None else w & where) for w in conditions])
 
     def count(self, table: Table, where: pc.Expression | None = None) -> int:
-        """Return rows of a table."""
+        """Return the number of rows of a table that pass `where`."""
         with translate_read_errors(self.dir):
             return int(self.open_dataset(table).count_rows(where))
 
     def append(self, table: Table, rows: pa.Table) -> int:
-        """Add rows that are known to be new; returns how many.
+        """Add rows with new keys, which is not checked against the stored ones; return their number.
 
         Raises:
-            BadRows: a null or repeated key among them.
+            BadRows: a key is null or repeated.
         """
         return self._write(table, rows, lambda opened, fit: opened.add(fit, on_bad_vectors="null"))
 
     def merge(self, table: Table, rows: pa.Table) -> int:
-        """Insert the new keys and replace the rows of known ones; returns how many were written.
+        """Insert rows with new keys and replace rows with stored keys; return the number of rows written.
 
         Raises:
-            BadRows: a null or repeated key among them.
+            BadRows: a key is null or repeated.
         """
 
         def merge(opened: "LanceTable", fit: pa.Table) -> None:
@@ -185,14 +185,15 @@ class Store:
         return self._write(table, rows, merge)
 
     def update(self, table: Table, rows: pa.Table) -> int:
-        """Set columns of stored rows, by their key; returns how many. Others of many rows are neither read nor written.
+        """Set columns of stored rows, by their key; return the number of rows. With many rows, other columns are
+        neither read nor written.
 
         Raises:
-            BadRows: a null or repeated key among them.
+            BadRows: a key is null or repeated.
         """
         others = [name for name in table.schema.names if name not in rows.column_names]
-        is_fit = pc.count_distinct(rows[table.key], mode="only_valid").as_py() == rows.num_rows  # else it is refused
-        if is_fit and 10 * rows.num_rows < self.count(table):  # few are written whole: a column is, for a whole file
+        is_fit = pc.count_distinct(rows[table.key], mode="only_valid").as_py() == rows.num_rows  # else `_write` raises
+        if is_fit and 10 * rows.num_rows < self.count(table):  # few rows: a column would be rewritten for a whole file
             stored = self.read_ids(table, rows[table.key].to_pylist(), [table.key, *others])
             rows = rows.take(pc.index_in(stored[table.key], rows[table.key].combine_chunks()))
             columns = [*rows.columns, *stored.columns[1:]]
@@ -205,13 +206,13 @@ class Store:
         return self._write(table, rows, merge, others)
 
     def merge_changed(self, table: Table, rows: pa.Table) -> int:
-        """Merge like `merge`, but rows equal to what is stored are left out; with none left, no version is made."""
+        """Merge like `merge`, without rows equal to the stored ones; if no row is left, make no version."""
         stored = {row[table.key]: row for row in self.read_ids(table, rows.column(table.key).to_pylist()).to_pylist()}
         fresh = [row for row in rows.to_pylist() if stored.get(row[table.key]) != row]
         return self.merge(table, pa.Table.from_pylist(fresh, schema=table.schema))
 
     def delete_ids(self, table: Table, ids: Iterable[str]) -> None:
-        """Remove rows by key. The vault has no such call on its way through the night."""
+        """Delete rows by key. A night never deletes rows of the vault."""
         if not (chunks := list(_split_chunks(ids))):
             return
         from lancedb.expr import col
@@ -222,21 +223,24 @@ class Store:
             check_not_torn(self.dir, table)
 
     def read_versions(self, tables: Iterable[Table]) -> dict[str, int]:
-        """Return newest version of each table."""
+        """Return the newest version of each table."""
         with translate_read_errors(self.dir):
             return {t.name: int(self.open_dataset(t).version) for t in tables}
 
     def restore_versions(self, versions: Mapping[str, int]) -> None:
-        """Make the tables again what they were at these versions; one that has not changed is left alone."""
+        """Restore tables to these versions; a table already at its version is left as it is."""
         with translate_write_errors(self.dir):
             for name, version in versions.items():
                 if int((table := self.open_table(TABLES[name])).version) != version:
                     table.restore(version)
 
     def _write(self, table: Table, rows: pa.Table, write: "Write", but: Sequence[str] = ()) -> int:
-        """Write rows that may be stored, without some columns, and return how many; of none no version is made."""
+        """Check rows, write them without the columns `but`, and return their number; without rows, make no version.
+
+        Raises:
+            BadRows: a key is null or repeated.
+        """
         if rows.num_rows:
-            # Keys are there, and unique.
             keys = rows.column(table.key)
             if keys.null_count:
                 raise BadRows(table.name, f"{keys.null_count} rows have no {table.key}")
@@ -253,9 +257,9 @@ class Store:
 
 
 def release_memory() -> None:
-    """Give back what is no longer used: Arrow and the C library keep it, as much again as Lance takes for a merge."""
+    """Return unused memory of Arrow and the C library to the system: they can keep as much as a merge needs."""
     pa.default_memory_pool().release_unused()
-    with suppress(AttributeError, TypeError):  # no GNU C library
+    with suppress(AttributeError, TypeError):  # another C library than GNU's
         ctypes.CDLL(None).malloc_trim(0)
 
 

@@ -69,7 +69,6 @@ def search(
 ) -> Data:
     """Return the hits of a query with their facets; without a query, the newest claims."""
     given: Data = {name: value for name, value in filters.items() if value}
-    conditions = {"q": q, "topic": topic, "status": status, **given}
     hits, facets, end = Hits(), dict[str, list[tuple[str, int]]](), after + ROWS // 2
     if q:
         # one page more than the one shown, up to 250 hits
@@ -80,13 +79,13 @@ def search(
     else:
         rows = _list_newest(at, topic, status, given, end - after + 1, after)
     return {
-        "asked": conditions,
+        "asked": {"q": q, "topic": topic, "status": status, **given},
         "facets": facets,
-        "hits": rows[: end - after],
+        "hits": rows[: ROWS // 2],
         "caveat": hits.caveat,
         "reason": None if rows else hits.reason or "no claim passes these conditions",
         "notes": list(hits.notes),
-        "next": end if len(rows) > end - after else None,
+        "next": end if len(rows) > ROWS // 2 else None,
         "release": at.view.release.name,
     }
 
