@@ -43,8 +43,8 @@ IDS_AT_ONCE = 2_000
 class Store:
     """The tables of one space, at their newest version. Writers hold `writer_lock`.
 
-    Methods that read raise `StoreUnreadable` for a broken table. Methods that write raise `StoreUnwritable`, also if the
-    disk is full or read-only.
+    Methods that read raise `StoreUnreadable` for a broken table. Methods that write raise `StoreUnwritable`, also if
+    the disk is full or read-only.
     """
 
     def __init__(self, root: Path, space: str) -> None:

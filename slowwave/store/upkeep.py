@@ -54,7 +54,7 @@ def compact_store(store: Store, fewest: int = INDEXED_ROWS) -> list[str]:
 
 
 def pick_kept(releases: Sequence[Release], settings: StoreSettings) -> list[Release]:
-    """Return the releases that the settings keep, oldest first: the newest ones, and the last one of each recent day."""
+    """Return the releases that the settings keep, oldest first: the newest ones, and the last of each recent day."""
     last = {release.created_at.date(): release.number for release in releases}
     days = sorted(last)[max(0, len(last) - settings.keep_daily) :]
     numbers = {*(release.number for release in releases[-settings.keep_releases :]), *(last[day] for day in days)}
