@@ -1,4 +1,4 @@
-"""Whether a command runs under Prefect, decided in one place; and the import of Prefect.
+"""Decide whether a command runs under Prefect, and import Prefect.
 
 A night is plain unless PREFECT_API_URL is set or `--prefect` is given. slowwave starts no Prefect server: `make serve`
 and the deployments do.
@@ -43,7 +43,7 @@ def find_server(wanted: bool | None) -> str | None:
 
 
 def _find_trouble(server: str) -> str:
-    """Return why a server can't be reached; empty if it answers, whatever it answers."""
+    """Return why a server can't be reached; empty if it answers, with any status."""
     try:
         with urlopen(f"{server.rstrip('/')}/health", timeout=PATIENCE):
             return ""
@@ -52,26 +52,26 @@ def _find_trouble(server: str) -> str:
     except (OSError, ValueError) as trouble:
         reason = trouble.reason if isinstance(trouble, URLError) else trouble
         if isinstance(reason, ssl.SSLError):
-            return ""  # Prefect has certificates of its own to check it by
+            return ""  # Prefect checks the certificate with its own settings
         return " ".join(str(reason).split()) or type(reason).__name__
 
 
 def import_prefect_quietly() -> None:
     """Import Prefect without telemetry and without messages on the terminal, unless the user set it otherwise.
 
-    Prefect obeys `.env`, `prefect.toml` and pyproject.toml of the folder that it is imported in: they may name another
-    server, and a logging file that runs code. So it is imported in an empty folder.
+    Prefect reads `.env`, `prefect.toml` and `pyproject.toml` of the current folder during its import. They may name
+    another server, or a logging file that runs code. So it is imported in an empty folder.
     """
     from slowwave.tasks.progress import show_progress
 
     os.environ.setdefault("DO_NOT_TRACK", "1")
-    # What it would log of an error, with a traceback, is raised and printed as a line.
+    # an error that Prefect would log with a traceback is raised and printed as one line
     shown = os.environ.get("PREFECT_LOGGING_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", shown)
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
-    # With its own five tries, each waiting longer, a server that dies costs a minute at every call.
+    # with its default of five attempts, each call to a dead server would take a minute
     os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", "2")
-    # It remembers the folder it is imported in: there what is spawned, vLLM's engine too, looks for modules.
+    # Prefect remembers the folder of its import: spawned processes, also vLLM's engine, look for modules there
     import multiprocessing.process  # noqa: F401
 
     with show_progress("loading Prefect"), report_errors(), TemporaryDirectory() as empty, chdir(empty):

@@ -36,8 +36,9 @@ def show_injected(
     release: Annotated[str, "A release (r3) to set beside the live one."] = "",
     setting: Annotated[str, "A setting of the block beside it: context.hits=20."] = "",
 ) -> Data:
-    """Return the block that an agent would get, with the reason for each line; also that of another release or
-    setting, if one is named.
+    """Return the block that an agent would get, with the reason for each line.
+
+    If a release or setting is named, return its block too.
     """
     at.memory.refuse_unknown_workspace(workspace)
     blocks = [_build_block(at, at.memory, q, workspace, budget, bool(automatic))]

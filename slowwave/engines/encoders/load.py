@@ -1,8 +1,7 @@
-"""An encoder by its name: found in an installed package, then as a folder, then on the hub.
+"""Load an encoder by its name: from an installed package, else from a folder, else from the hub.
 
-A folder of the same name in whatever project the process works in must not take the place of the packaged model.
-What is a plain BERT on disk goes by ONNX Runtime; all else, and a night where there is a GPU, by sentence-transformers,
-whose torch takes 3 to 15 s to import.
+The package comes first: a folder of the same name in the current project must not replace it. A plain BERT runs on ONNX
+Runtime. Other models, and nights with a GPU, use sentence-transformers, whose torch takes 3 to 15 s to import.
 """
 
 import importlib.util
@@ -27,7 +26,7 @@ DEVICES = {
     "linux": ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd"),  # NVIDIA, a guest of Windows, AMD
     "win32": (r"C:\Windows\System32\nvcuda.dll",),
 }
-"""Where a GPU's driver shows on a platform: without one, torch need not be asked."""
+"""Device files of GPU drivers by platform: without one, torch is not imported to look for a GPU."""
 
 
 def load_encoder(name: str, *, for_queries: bool = False) -> Encoder:
@@ -100,7 +99,7 @@ def _open_server(setting: str, attempts: int, seconds: float) -> Encoder:
 
 
 def _has_gpu() -> bool:
-    """Return whether sentence-transformers would compute on a GPU; torch is imported only where there may be one."""
+    """Return True if sentence-transformers would compute on a GPU; torch is imported only if there may be one."""
     if sys.platform in DEVICES and not any(Path(device).exists() for device in DEVICES[sys.platform]):
         return False
     if not importlib.util.find_spec("sentence_transformers"):
@@ -111,7 +110,7 @@ def _has_gpu() -> bool:
 
 
 def _find_folder(name: str) -> Path | None:
-    """Return the model's folder: inside the installed package that carries it, else of that name."""
+    """Return the model's folder: inside its installed package, else the folder of that name."""
     package, inside = PACKAGED.get(name.removeprefix("sentence-transformers/"), ("", ""))
     spec = importlib.util.find_spec(package) if package else None
     packaged = [Path(place) / inside for place in (spec.submodule_search_locations or ())] if spec else []
@@ -121,7 +120,7 @@ def _find_folder(name: str) -> Path | None:
 
 
 def suggest_package(name: str) -> str:
-    """Return the words for a note on how to have a packaged model that is not here, without torch; else none."""
+    """Return advice on installing a packaged model that is missing, without torch; empty if it does not apply."""
     package, _ = PACKAGED.get(name, ("", ""))
     if not package or importlib.util.find_spec(package):
         return ""

@@ -20,7 +20,7 @@ SERVER = "openai:"
 
 
 class Encoder(Protocol):
-    """Turns texts into unit vectors. `name` tells two models apart in every id that depends on vectors."""
+    """Turns texts into unit vectors. `name` distinguishes models in every id that depends on vectors."""
 
     name: str
     dim: int
@@ -44,18 +44,18 @@ def watch_encoding(tick: Callable[[int], None]) -> Iterator[None]:
 
 
 def report_encoded(texts: int) -> None:
-    """Tell those who watch that a batch of so many texts is encoded."""
+    """Report to the watchers that a batch of `texts` texts is encoded."""
     for tick in _watchers.get():
         tick(texts)
 
 
 def hide_url(setting: str) -> str:
-    """Return the setting as a release keeps it: of a server its model alone, so that no store sends queries away."""
+    """Return the setting as a release stores it: of a server only the model, so that a store can't redirect queries."""
     return compute_encoder_name(setting) if setting.startswith(SERVER) else setting
 
 
 def compute_encoder_name(setting: str) -> str:
-    """Return the name that ids know what `encoder` names by: no folder, no organisation, no URL."""
+    """Return the encoder's name as ids contain it: without folder, organisation and URL."""
     return split_server(setting)[0] if setting.startswith(SERVER) else Path(setting).name
 
 
@@ -69,7 +69,7 @@ class HashEncoder:
     """Hashed bags of words: no model, no torch; for tests and for a look at the pipeline.
 
     Each word votes +1 or -1 for one of `dim` places; the sum is scaled to unit length (Weinberger et al., 2009). Texts
-    that share words lie near each other and nothing else is understood: it is no stand-in for a real encoder.
+    that share words are near each other. It does not replace a real encoder: it knows nothing about meaning.
     """
 
     def __init__(self, dim: int = 384) -> None:
@@ -97,7 +97,7 @@ def _hash_word(word: str, dim: int) -> tuple[int, int]:
 
 
 class KnownEncoder:
-    """An encoder that remembers its last texts: each is encoded once. 100,000 are about 160 MB at 384 dimensions."""
+    """An encoder that caches the vectors of its last texts. 100,000 take about 160 MB at 384 dimensions."""
 
     def __init__(self, encoder: Encoder, texts: Sequence[str] = (), size: int = 100_000) -> None:
         self.name, self.dim, self.encoder, self.size = encoder.name, encoder.dim, encoder, size
@@ -105,7 +105,7 @@ class KnownEncoder:
         self.encode(texts)
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return vectors; of texts that are new, by the encoder, in one call."""
+        """Return vectors from the cache; the encoder makes those of new texts in one call."""
         new = [text for text in dict.fromkeys(texts) if text not in self.known]
         self.known |= dict(zip(new, self.encoder.encode(new), strict=True)) if new else {}
         vectors = np.array([self.known[text] for text in texts], dtype=np.float32).reshape(len(texts), self.dim)
