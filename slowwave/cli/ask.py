@@ -1,4 +1,4 @@
-"""Commands that ask the memory, or tell it something. They start without loading the pipeline."""
+"""Commands that query the memory or add a note. They start without importing the pipeline."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from slowwave.schemas.settings import Settings
 
 SHOWN_CHARS = 300
-"""Characters of a hit's text that a terminal shows."""
+"""Characters of a hit's text shown on a terminal."""
 Budget = Annotated[int | None, typer.Option(help="Most tokens; default: from the settings.")]
 TokenizerOption = Annotated[
     str | None, typer.Option("--tokenizer", help="minilm, bytes/4, tiktoken:ENCODING or a tokenizer.json.")
@@ -74,10 +74,10 @@ def recall(
 def _recall_spaces(
     first: "Memory", spaces: list[str], query: str, k: int, kind: list[str] | None, filters: Filters
 ) -> "Hits":
-    """Return the hits of several spaces, each noted as handed out in its own.
+    """Return the hits of several spaces, and log each hit in its own space.
 
     Raises:
-        UsageError: sessions or a release of several.
+        UsageError: sessions or a release are requested, which belong to one space.
     """
     from slowwave.context.handed_out import note_hits
     from slowwave.memory import SESSION, Memory, recall_spaces
@@ -147,7 +147,7 @@ def _format_session(number: int, session: "SessionHit") -> str:
 
 
 def format_change(hit: "Hit") -> str:
-    """Return a note on a hit's change, certain or possible; empty where none is known."""
+    """Return a note on a certain or possible change of a hit; empty if no change is known."""
     if hit.perhaps_superseded_by:
         return f"perhaps changed since by {_format_successor(hit)}"
     changed = "" if hit.status == Status.NOT_DISTILLED else f" by {_format_successor(hit)}"
@@ -227,11 +227,11 @@ def briefing(
 
 
 def _print_block(memory: "Memory", block: "Context", nothing: str, as_json: bool, web: str = "") -> None:
-    """Print the block, fenced unless it is JSON, and on stderr what was amiss; note that it was handed out.
+    """Print the block (fenced, or as JSON), print notes on stderr, and log the block as returned.
 
     Args:
-        nothing: what stands for an empty block that is no JSON.
-        web: why the web was queried; empty where it was not.
+        nothing: text printed in place of an empty block, unless as JSON.
+        web: why the web was queried; empty if it was not.
     """
     from slowwave.context.handed_out import note_block
 
@@ -287,7 +287,7 @@ def remember(
 
 
 def finish_before_noting(settings: "Settings") -> None:
-    """Finish what a killed run had begun to forget. If a run is at work, it does; the note is written in any case."""
+    """Finish a forgetting that a killed run left; if a run is in progress, leave it to that run."""
     from slowwave.schemas.errors import StoreError
 
     try:

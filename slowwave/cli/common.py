@@ -1,4 +1,4 @@
-"""What the commands share: the decorator that makes one of a function, options, settings, errors as one line."""
+"""Shared by the commands: the `command` decorator, options, settings, output, and errors as one line."""
 
 import functools
 import gc
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 
 class Terminal(Console):
-    """A terminal that no text on it steers: what is printed is data, paths and reasons, and none of it is markup."""
+    """A terminal that prints text as it is: markup is not interpreted, and control characters are escaped."""
 
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Return a string, also one of a table, as it is shown."""
+        """Return a string, also of a table cell, with its control characters escaped."""
         return super().render_str(escape_control(text), **options)
 
 
@@ -58,24 +58,29 @@ SHARED = {
     "space": Annotated[str | None, typer.Option("--space", help="Space (user or tenant) to use.")],
     "release": Annotated[str | None, typer.Option("--release", help="An earlier release, by name (r3) or id.")],
 }
-"""Options that mean the same to every command that has them, by the parameter that they fill."""
+"""Options that are the same for all commands, by the parameter they set."""
 OPENED = {"given": (), "settings": (), "memory": ("release",)}
-"""What `command` makes of --store and --space for a function that asks for it, with the option that it also takes."""
+"""Parameters that `command` fills from --store and --space, each with the options that it needs besides these."""
 
 
 def command(function: Callable[..., Any] | None = None, *, progress: bool = False) -> Callable[..., Any]:
     """Make a command of a function.
 
-    Its parameters are arguments and options as Typer has them, but for these: `given` are the settings that --store
-    and --space name, `settings` all settings with those in them, `memory` the opened memory (also of --release),
-    `as_json` whether --json stands there, `**filters` an option for each filter. One that lists `space` itself takes
-    several, and what is opened is the first. An error raised on purpose becomes one
-    line and exit status 1. Of what it returns, a run's report is printed and decides the exit status; anything else is
-    printed as JSON.
+    Its parameters become arguments and options, as in Typer, except for these:
+
+    - `given`: the settings that --store and --space name
+    - `settings`: all settings, with those in them
+    - `memory`: the opened memory, also of --release
+    - `as_json`: True if --json is given
+    - `**filters`: an option for each filter
+
+    A function with a parameter `space` of its own takes several spaces; the first one is opened. Errors raised on
+    purpose become one line and exit status 1. If the function returns a run's report, it is printed and decides the
+    exit status; any other result is printed as JSON.
 
     Args:
-        function: what the command does.
-        progress: show how far a long command is.
+        function: the function of the command.
+        progress: show the progress of a long command.
     """
     if function is None:
         return functools.partial(command, progress=progress)
@@ -83,9 +88,7 @@ def command(function: Callable[..., Any] | None = None, *, progress: bool = Fals
         function = spell_out_filters(_make_filter_option)(function)
     signature = inspect.signature(function)
     opened = [name for name in OPENED if name in signature.parameters]
-    shared = [name for name in ("as_json",) if name in signature.parameters]
-    shared += [name for name in ("store", "space") if opened and name not in signature.parameters]
-    shared += [more for name in opened for more in OPENED[name]]
+    shared = _list_shared_options(signature, opened)
 
     @functools.wraps(function)
     def run(**options: Any) -> None:
@@ -95,23 +98,40 @@ def command(function: Callable[..., Any] | None = None, *, progress: bool = Fals
             with show_loading(progress):
                 for name in opened:
                     options[name] = _open(name, **words)
-            done = function(**options)
-            if hasattr(done, "failures"):
-                print_report(done)
-                end_run(done)
-            elif done is not None:
-                print_json(done)
+            _print_result(function(**options))
 
-    own = [parameter for parameter in signature.parameters.values() if parameter.name not in (*OPENED, *shared)]
-    parameters = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in own] + [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=None if name != "as_json" else False, annotation=SHARED[name]
-        )
-        for name in shared
-    ]
+    parameters = _make_parameters(signature, shared)
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def _list_shared_options(signature: inspect.Signature, opened: Sequence[str]) -> list[str]:
+    """Return the names of the shared options of a command whose function asks for `opened`."""
+    shared = [name for name in ("as_json",) if name in signature.parameters]
+    shared += [name for name in ("store", "space") if opened and name not in signature.parameters]
+    return shared + [more for name in opened for more in OPENED[name]]
+
+
+def _make_parameters(signature: inspect.Signature, shared: Sequence[str]) -> list[inspect.Parameter]:
+    """Return the parameters that Typer reads: the function's own, then the shared options."""
+    own = [parameter for parameter in signature.parameters.values() if parameter.name not in (*OPENED, *shared)]
+    parameters = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in own]
+    for name in shared:
+        default = False if name == "as_json" else None
+        parameters.append(
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=SHARED[name])
+        )
+    return parameters
+
+
+def _print_result(result: Any) -> None:
+    """Print a run's report and exit with its status; print any other result as JSON."""
+    if hasattr(result, "failures"):
+        print_report(result)
+        end_run(result)
+    elif result is not None:
+        print_json(result)
 
 
 def _open(name: str, store: Path | None, space: str | None, release: str | None = None) -> Any:
@@ -122,7 +142,7 @@ def _open(name: str, store: Path | None, space: str | None, release: str | None 
 
 
 def _make_filter_option(name: str, about: str) -> object:
-    """Return a filter's annotation as an option; files are named one at a time."""
+    """Return the annotation that makes a filter an option; `--file` takes one file and may be repeated."""
     panel = "Filters"
     if name == "files":
         about = f"{about} May be repeated."
@@ -133,56 +153,56 @@ def _make_filter_option(name: str, about: str) -> object:
 
 
 def build_overrides(store: Path | None = None, space: str | None = None, **more: Any) -> dict[str, Any]:
-    """Return the settings that the command line names, as plain JSON values."""
+    """Return the settings of the command line, as plain JSON values."""
     given = {"store": str(find_working_copy(store).expanduser().absolute()) if store else None, "space": space, **more}
     return {name: value for name, value in given.items() if value is not None}
 
 
 def load_settings(store: Path | str | None = None, space: str | None = None, **more: Any) -> "Settings":
-    """Return settings with the command line's words over those of the file and the environment.
+    """Return the settings; those of the command line override the settings file and the environment.
 
     Raises:
-        UsageError: a value that is none of the setting's; the message names the setting and what it takes. Or the
-            user's settings file can't be read.
+        UsageError: a value is invalid (the message names the setting and its valid values), or the user's settings
+            file can't be read.
     """
-    from slowwave.schemas.settings import make_settings  # a tenth of a second, that `--help` has no use for
+    from slowwave.schemas.settings import make_settings  # takes a tenth of a second, which `--help` does not need
 
     return make_settings(build_overrides(Path(store) if store else None, space, **more))
 
 
 def open_memory(store: Path | None, space: str | None, release: str | None = None) -> "Memory":
-    """Return the memory that the settings and these words name, its notes not logged: who opens it prints them.
+    """Open the memory that the settings and these options name. Its notes are not logged: the caller prints them.
 
     Raises:
         UsageError, StoreError: as `Memory.open`.
     """
-    gc.disable()  # what is imported lives on, and to look through it meanwhile takes an eighth of a command's start
+    gc.disable()  # imported objects live on: collecting during the import takes an eighth of a command's start
     from slowwave.memory import Memory
     from slowwave.recall.live import LOG
 
     gc.freeze()
     gc.enable()
-    LOG.addHandler(logging.NullHandler())  # with any handler Python's last resort, a line on stderr, is not taken
+    LOG.addHandler(logging.NullHandler())  # without a handler, Python would print the notes on stderr
     settings = load_settings(store, space)
     return Memory.open(settings.store, settings.space, release)
 
 
 def start_small_night(transcript: Path, given: dict[str, Any]) -> None:
-    """Take in a session that has ended, without asking a model, in a process that outlives this one."""
-    # -P: a folder that a client works in may hold a module of any name.
+    """Distil a session that has ended, without a model, in a process that outlives this one."""
+    # -P: the client's folder may contain a module of any name
     words = [sys.executable, "-P", "-m", "slowwave", "run", str(transcript), "--background"]
     words += [word for name, value in given.items() if name in ("store", "space") for word in (f"--{name}", value)]
     night = subprocess.Popen(words, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
-    night.returncode = 0  # nobody waits for it: Python would warn of that
+    night.returncode = 0  # Python warns of a process that nobody waits for
 
 
 def find_project(memory: "Memory", folder: str = ".") -> str | None:
-    """Return the folder, this one unless named, where it lies in a project that the memory knows."""
+    """Return the folder (default: the current one) if the memory knows its project; else None."""
     return folder if memory.has_workspace(folder) else None
 
 
 def print_report(report: "RunReport") -> None:
-    """Print a run's report as tables, and below them what stands now."""
+    """Print a run's report: tables, notes, and the result."""
     if report.steps and not report.searched:
         print_table(report.list_steps(), f"{report.kind} {report.run_id}")
     for model, rows in report.list_usage().items():
@@ -195,7 +215,7 @@ def print_report(report: "RunReport") -> None:
 
 
 def end_run(report: "RunReport") -> None:
-    """End a command that ran steps with status 3 (a part failed, the rest is released) or 4 (a gate holds it back)."""
+    """Exit with status 4 if a gate holds a run's release back, with 3 if a part failed; else return."""
     if report.held or report.failures:
         raise typer.Exit(HELD if report.held else INCOMPLETE)
 
@@ -204,7 +224,7 @@ def end_run(report: "RunReport") -> None:
 def report_errors() -> Iterator[None]:
     """Report an error raised on purpose, or by the file system, as one line on stderr, and exit with its status.
 
-    So is what a night needs and an install for reading alone does not have.
+    A module that only a night needs, and an installation for reading lacks, is reported in the same way.
     """
     try:
         yield
@@ -212,7 +232,7 @@ def report_errors() -> Iterator[None]:
         message, status = str(error), getattr(error, "exit_status", 1)
     except ModuleNotFoundError as missing:
         if find_spec("prefect"):
-            raise  # the night's packages are here: what is missing is a mistake
+            raise  # the night's packages are installed: the missing module is a bug
         message, status = f"this needs what a night does (no module {missing.name}): {name_install('night')}", 1
     else:
         return
@@ -222,7 +242,7 @@ def report_errors() -> Iterator[None]:
 
 @contextmanager
 def show_progress(shown: bool) -> Iterator[None]:
-    """Where no terminal shows bars, print a line every ten seconds."""
+    """Show progress: without a terminal for bars, print a line every ten seconds."""
     if not shown:
         yield
         return
@@ -234,7 +254,7 @@ def show_progress(shown: bool) -> Iterator[None]:
 
 @contextmanager
 def show_loading(shown: bool = True) -> Iterator[None]:
-    """Show at a terminal that modules are imported, which takes seconds: an empty terminal looks like a hang."""
+    """Show on a terminal that modules are being imported, which takes seconds."""
     if not shown:
         yield
         return
@@ -245,17 +265,17 @@ def show_loading(shown: bool = True) -> Iterator[None]:
 
 
 def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
-    """Print a text as it is, but for what would steer the terminal."""
+    """Print a text with its control characters escaped."""
     typer.echo(escape_control(text), nl=nl, err=err)
 
 
 def print_json(data: object) -> None:
-    """Print data as JSON, a date as ISO has it."""
+    """Print data as JSON, with dates in ISO format."""
     echo(json.dumps(data, ensure_ascii=False, indent=2, default=lambda v: getattr(v, "isoformat", v.__str__)()))
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> None:
-    """Print rows, one at least, as a table with their names for headings; numbers stand to the right."""
+    """Print rows as a table with their keys as headings; numbers are aligned right. There must be at least one row."""
     columns = [
         Column(name, justify="right" if any(isinstance(row[name], int | float) for row in rows) else "left")
         for name in rows[0]
@@ -267,12 +287,12 @@ def print_table(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> 
 
 
 def print_notes(notes: Iterable[str]) -> None:
-    """Print what an answer could not use, a line each: stdout is the answer's alone."""
+    """Print the notes of an answer on stderr, one a line; stdout is for the answer."""
     for note in notes:
         echo(f"note: {escape_line(note)}", err=True)
 
 
 def truncate_line(text: str, chars: int) -> str:
-    """Return one line, cut at a word."""
+    """Return a text on one line, cut at a word if it is longer than `chars`."""
     line = escape_line(text)
     return line if len(line) <= chars else line[:chars].rsplit(" ", 1)[0] + " …"

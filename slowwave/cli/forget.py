@@ -1,7 +1,7 @@
-"""`slowwave forget`: what was said is erased with all that was made of it, and a certificate says so."""
+"""`slowwave forget`: erase messages and everything derived from them, and write a certificate."""
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,27 +15,29 @@ from slowwave.text.fence import escape_line
 
 if TYPE_CHECKING:
     from slowwave.flows.forget import Preview
+    from slowwave.flows.parts.report import RunReport
     from slowwave.schemas.settings import Settings
     from slowwave.tasks.forget.select import Wanted
 
+SessionsOption = Annotated[list[str] | None, typer.Option(help="Sessions, by the transcript's own id.")]
+MessagesOption = Annotated[list[str] | None, typer.Option(help="Messages, by the transcript's own id or a hit's.")]
+MatchOption = Annotated[list[str] | None, typer.Option(help="Messages that contain this text, tool output included.")]
+NotesOption = Annotated[list[str] | None, typer.Option(help="Notes, by the id that `remember` printed.")]
+SourcesOption = Annotated[list[str] | None, typer.Option(help="Messages of this transcript format, or shared:NAME.")]
 UNREACHED = "Not reached: backups, disk snapshots, and other machines' copies; docs/forgetting.md says more."
 
 
 @command(progress=True)
 def forget(
     settings: "Settings",
-    session: Annotated[list[str] | None, typer.Option(help="Sessions, by the transcript's own id.")] = None,
-    message: Annotated[list[str] | None, typer.Option(help="Messages, by the transcript's own id or a hit's.")] = None,
-    match: Annotated[
-        list[str] | None, typer.Option(help="Messages that contain this text, tool output included.")
-    ] = None,
+    session: SessionsOption = None,
+    message: MessagesOption = None,
+    match: MatchOption = None,
     speaker: Annotated[list[str] | None, typer.Option(help="Messages by these people.")] = None,
     workspace: Annotated[list[str] | None, typer.Option(help="Messages of this workspace.")] = None,
     before: Annotated[datetime | None, typer.Option(help="Messages before this day.")] = None,
-    note: Annotated[list[str] | None, typer.Option(help="Notes, by the id that `remember` printed.")] = None,
-    source: Annotated[
-        list[str] | None, typer.Option(help="Messages of this transcript format, or shared:NAME.")
-    ] = None,
+    note: NotesOption = None,
+    source: SourcesOption = None,
     check: Annotated[Path | None, typer.Option(help="Check a certificate against the current store.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be erased, then stop.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
@@ -51,12 +53,10 @@ def forget(
     """
     from slowwave.tasks.forget.select import Wanted
 
-    # what is selected
     given = (session, message, match, speaker, workspace, note, source)
     wanted = Wanted(*(tuple(values or ()) for values in given), before=before)
     if (check is not None or everything) and wanted.kinds:
         raise UsageError("--check and --everything cannot be combined with options that select messages")
-    # the space, a check of a certificate, or the messages
     if everything:
         _remove_space(settings, yes=yes)
     elif check is not None:
@@ -77,79 +77,115 @@ def _remove_space(settings: "Settings", *, yes: bool) -> None:
     OUT.print(f"{name_place(space.dir)} is removed.")
 
 
+@dataclass
+class _Erasure:
+    """The result of a forgetting."""
+
+    preview: "Preview"
+    """What was selected, before it was erased."""
+    report: "RunReport"
+    certificates: list[tuple[Path, dict[str, Any]]]
+    """Each certificate, with its file."""
+
+    @property
+    def exports(self) -> list[dict[str, Any]]:
+        """The earlier exports that contained it."""
+        return [export for _, certificate in self.certificates for export in certificate["exports"]]
+
+    def is_complete(self, *, exports: bool) -> bool:
+        """Return True if nothing of it was found afterwards; with `exports`, also in no export."""
+        if any(certificate["scan"]["found"] for _, certificate in self.certificates) or self.preview.left:
+            return False
+        return not exports or all(export["removed"] for export in self.exports)
+
+
 def _forget(
     wanted: "Wanted", settings: "Settings", *, dry_run: bool, yes: bool, rebuild: bool, exports: bool, as_json: bool
 ) -> None:
+    """Show the selected messages, ask for confirmation, and erase them."""
     with show_loading():
         from slowwave.flows.forget import preview_forgetting, run_forget, take_in_notes
-    from slowwave.tasks.forget.proof import describe_certificate, load_certificate
+    from slowwave.tasks.forget.proof import load_certificate
 
     wanted.check()
     if not dry_run:
         if not yes and (as_json or not sys.stdin.isatty()):
             raise UsageError("nothing was forgotten: without a terminal, --yes must confirm it; --dry-run shows it")
         take_in_notes(settings)
-    # What would go is shown, and asked about.
-    seen = preview_forgetting(wanted, settings, search_files=not dry_run)
+    preview = preview_forgetting(wanted, settings, search_files=not dry_run)
     if dry_run and as_json:
-        print_json(asdict(seen))
+        print_json(asdict(preview))
     elif dry_run or not yes:
-        _print_preview(seen)
+        _print_preview(preview)
     if dry_run:
         return
     if not yes:
         typer.confirm("Forget this for good?", abort=True)
-    # Erase it, and print the certificates.
     report, paths = run_forget(wanted, settings, rebuild=rebuild, exports=exports)
-    made = [(path, load_certificate(path)) for path in paths]
-    old_exports = [export for _, certificate in made for export in certificate["exports"]]
+    erasure = _Erasure(preview, report, [(path, load_certificate(path)) for path in paths])
     if as_json:
-        result: dict[str, Any] = {
-            "preview": asdict(seen),
-            "certificates": [{"path": str(path), **certificate} for path, certificate in made],
-            "release": report.release.name if report.release else None,
-            "notes": report.collect_notes(),
-        }
-        print_json(result)
+        print_json(_describe_erasure(erasure))
     else:
-        for line in report.collect_notes():
-            OUT.print(f"note: {escape_line(line)}")
-        for path, certificate in made:
-            OUT.print("\n".join(describe_certificate(path, certificate)))
-        nothing = f"{'No message or title holds it' if seen.left else 'Nothing of it is there'}: nothing was forgotten."
-        OUT.print(report.format_verdict() if made else nothing)
-        _print_transcripts(seen)
-        for export in old_exports:
-            end = "Removed" if export["removed"] else "Still there"
-            OUT.print(f"{end}, an export made before that held it: {escape_line(export['path'])}")
-        if made:
-            OUT.print(UNREACHED)
-    is_found = any(certificate["scan"]["found"] for _, certificate in made)
-    if is_found or seen.left or (exports and not all(export["removed"] for export in old_exports)):
-        ERR.print(f"slowwave: something of it is still there{': --check names it' if made else ''}", style="red")
+        _print_erasure(erasure)
+    if not erasure.is_complete(exports=exports):
+        where = ": --check names it" if erasure.certificates else ""
+        ERR.print(f"slowwave: something of it is still there{where}", style="red")
         raise typer.Exit(1)
     end_run(report)
 
 
-def _print_preview(seen: "Preview") -> None:
-    counts = ", ".join(f"{count:,} {name}" for name, count in seen.rows.items())
+def _describe_erasure(erasure: _Erasure) -> dict[str, Any]:
+    """Return the result of a forgetting as data."""
+    release = erasure.report.release
+    return {
+        "preview": asdict(erasure.preview),
+        "certificates": [{"path": str(path), **certificate} for path, certificate in erasure.certificates],
+        "release": release.name if release else None,
+        "notes": erasure.report.collect_notes(),
+    }
+
+
+def _print_erasure(erasure: _Erasure) -> None:
+    """Print the notes and certificates of a forgetting, and the transcripts and exports that still have it."""
+    from slowwave.tasks.forget.proof import describe_certificate
+
+    for line in erasure.report.collect_notes():
+        OUT.print(f"note: {escape_line(line)}")
+    for path, certificate in erasure.certificates:
+        OUT.print("\n".join(describe_certificate(path, certificate)))
+    if erasure.certificates:
+        OUT.print(erasure.report.format_verdict())
+    elif erasure.preview.left:
+        OUT.print("No message or title holds it: nothing was forgotten.")
+    else:
+        OUT.print("Nothing of it is there: nothing was forgotten.")
+    _print_transcripts(erasure.preview)
+    for export in erasure.exports:
+        end = "Removed" if export["removed"] else "Still there"
+        OUT.print(f"{end}, an export made before that held it: {escape_line(export['path'])}")
+    if erasure.certificates:
+        OUT.print(UNREACHED)
+
+
+def _print_preview(preview: "Preview") -> None:
+    counts = ", ".join(f"{count:,} {name}" for name, count in preview.rows.items())
     OUT.print(f"Would go: {counts or 'nothing'}.")
-    if not counts and seen.left is None:
+    if not counts and preview.left is None:
         OUT.print("No table has it. Without --dry-run the notes of today are read, and each file is searched.")
-    for line in seen.messages:
+    for line in preview.messages:
         OUT.print(f"  {escape_line(line)}")
-    if (more := seen.rows.get("messages", 0) - len(seen.messages)) > 0:
+    if (more := preview.rows.get("messages", 0) - len(preview.messages)) > 0:
         OUT.print(f"  and {more:,} more message{'s' * (more != 1)}")
-    _print_transcripts(seen)
-    for path in seen.exports:
+    _print_transcripts(preview)
+    for path in preview.exports:
         OUT.print(f"In an export made before, which --exports removes: {escape_line(path)}")
 
 
-def _print_transcripts(seen: "Preview") -> None:
-    for path in seen.transcripts:
+def _print_transcripts(preview: "Preview") -> None:
+    for path in preview.transcripts:
         OUT.print(f"Still on disk, and not read again: {escape_line(path)}")
-    if seen.left:
-        OUT.print(f"Still in the space, as an id, a path or a claim: {escape_line(', '.join(seen.left))}")
+    if preview.left:
+        OUT.print(f"Still in the space, as an id, a path or a claim: {escape_line(', '.join(preview.left))}")
 
 
 def _check(path: Path, settings: "Settings", *, as_json: bool) -> None:

@@ -28,7 +28,7 @@ COMMANDS = {
     "Keep": (export, import_learnings, check, backup, restore),
     "Look inside": (inspect, config),
 }
-"""By the heading that `slowwave --help` lists them under."""
+"""Commands by their heading in `slowwave --help`."""
 RENAMED = {
     "claims": "show claims",
     "related": "show related",
@@ -41,15 +41,15 @@ RENAMED = {
     "search": "recall",
     "assemble": "context",
 }
-"""Commands as other memories call them, and what does the same here."""
+"""Names of commands in other memory tools, and the command that does the same here."""
 
 
 GROUP, PLUGINS = "slowwave.commands", "Plugins"
-"""Group of the commands that packages add, and the heading that they are listed under."""
+"""Entry point group of the commands that plugins add, and their heading in the help."""
 
 
 class Commands(TyperGroup):
-    """The commands; for one by another's name the answer says what it is called here.
+    """The group of all commands. A command of another tool's name gets an error that names the command here.
 
     A plugin's command is loaded when it is called or listed.
     """
@@ -101,7 +101,7 @@ app.command(cls=NeverBlocking, hidden=True)(hook)  # clients call it; `slowwave 
 
 
 def print_version(is_given: bool) -> None:
-    """Print name and version, and end, where that was asked for."""
+    """Print the name and version and exit, if `--version` is given."""
     if is_given:
         from importlib.metadata import version
 

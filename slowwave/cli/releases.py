@@ -1,5 +1,6 @@
-"""Commands on releases and on what is in them: compare, go back, promote, leave out, take in again."""
+"""Commands on releases and their content: diff, rollback, promote, exclude, include."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from slowwave.schemas.settings import Settings
 
 
+ClaimLimit = Annotated[int, typer.Option(min=0, help="Most claims to show of each kind; 0: all.")]
+
+
 @command
 def diff(
     settings: "Settings",
@@ -24,19 +28,18 @@ def diff(
     candidate: Annotated[
         bool, typer.Option("--candidate", help="Compare with the release that a gate holds back.")
     ] = False,
-    limit: Annotated[int, typer.Option(min=0, help="Most claims to show of each kind; 0: all.")] = 20,
+    limit: ClaimLimit = 20,
     as_json: bool = False,
 ) -> dict[str, object] | None:
     """Compare two releases: claims added, changed and removed.
 
     It lists claims that were added, changed, superseded, merged, withdrawn, restored or removed.
     """
-    from slowwave.recall.views.compare import KINDS, compare_releases, read_decisions
+    from slowwave.recall.views.compare import compare_releases, read_decisions
     from slowwave.store.publishing import open_candidate
     from slowwave.store.releases import CANDIDATE, Snapshot
     from slowwave.store.store import Store
 
-    # Read both releases.
     store = Store.open(settings.store, settings.space)
     later = open_candidate(store) if candidate else Snapshot(settings.store, settings.space, new)
     if old is None and later.release.number == 1:
@@ -49,20 +52,29 @@ def diff(
     names = {"old": earlier.release.name, "new": CANDIDATE if candidate else later.release.name}
     if as_json:
         return {**names, "differences": [difference._asdict() for difference in differences]}
-    # Print the differences by their kind.
-    by_kind = {kind: [difference for difference in differences if difference.kind == kind] for kind in KINDS}
-    counts = ", ".join(f"{len(rows):,} {kind}" for kind, rows in by_kind.items() if rows)
-    lines = [f"{names['old']} to {names['new']}: {counts or 'the same claims'}"]
-    for kind, rows in by_kind.items():
-        shown = rows[: limit or None]
-        more = f" ({len(shown):,} of {len(rows):,} shown)" if len(shown) < len(rows) else ""
-        lines += [f"\n{kind}{more}"] * bool(rows) + list(map(_format_difference, shown))
-    echo("\n".join(lines))
+    lines = _format_differences(differences, limit)
+    echo("\n".join([f"{names['old']} to {names['new']}: {lines[0]}", *lines[1:]]))
     return None
 
 
+def _format_differences(differences: Sequence["Difference"], limit: int) -> list[str]:
+    """Return a line with the counts by kind, then each kind with at most `limit` of its claims (0: all)."""
+    from slowwave.recall.views.compare import KINDS
+
+    by_kind = {kind: [difference for difference in differences if difference.kind == kind] for kind in KINDS}
+    counts = ", ".join(f"{len(rows):,} {kind}" for kind, rows in by_kind.items() if rows)
+    lines = [counts or "the same claims"]
+    for kind, rows in by_kind.items():
+        shown = rows[: limit or None]
+        more = f" ({len(shown):,} of {len(rows):,} shown)" if len(shown) < len(rows) else ""
+        if rows:
+            lines.append(f"\n{kind}{more}")
+        lines += map(_format_difference, shown)
+    return lines
+
+
 def _format_difference(difference: "Difference") -> str:
-    """Return a claim, what took its place or why it went, and its quote, where that says more."""
+    """Return a claim, its later claim or the reason for its removal, and its quote unless the claim contains it."""
     lines = [f"  {difference.claim_id[:SHORT_ID]}  {escape_line(difference.summary)}"]
     if difference.by:
         later = escape_line(difference.by_summary or "not in this release")

@@ -1,4 +1,4 @@
-"""`slowwave schedule install|remove`: a night at a fixed hour of this machine's clock, without a server."""
+"""`slowwave schedule install|remove`: run a night at a fixed hour of this machine's clock, without a server."""
 
 import shlex
 import sys
@@ -49,14 +49,17 @@ def schedule(
         when = time.fromisoformat(at)
     except ValueError:
         raise UsageError(f"--at is {at!r}; it is an hour like 03:00") from None
-    # The command, and its removal.
     settings = load_settings(**given)
     words = [*find_command(), "run", "--plain", "--store", str(settings.store.absolute()), "--space", settings.space]
     if action is Action.REMOVE:
         removed = [path for scheduler in Scheduler for path in _remove(scheduler, when, words)]
         OUT.print("\n".join(f"{path}: taken away." for path in removed) or "No schedule is there.")
-        return
-    chosen = by or _find_scheduler()
+    else:
+        _install(by or _find_scheduler(), when, words)
+
+
+def _install(chosen: Scheduler, when: time, words: list[str]) -> None:
+    """Replace the schedule of a scheduler by a new one, and start it."""
     _remove(chosen, when, words)
     for path, text in make_schedule_files(chosen, when, words).items():
         write_whole(path, text)
@@ -80,7 +83,7 @@ def _find_scheduler() -> Scheduler:
 
 
 def _remove(by: Scheduler, at: time, words: list[str]) -> list[Path]:
-    """Take away what is there of a schedule; returns where it was."""
+    """Remove a schedule; return the files it was in."""
     if by is Scheduler.CRON:
         lines = read_crontab()
         if (rest := remove_marked(lines, HASH_MARKS)) != lines:

@@ -1,4 +1,4 @@
-"""`slowwave show`: what the memory holds, by its kind or by its id."""
+"""`slowwave show`: list the memory's rows of a kind, or show a row by its id."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from slowwave.recall.views.show import Node
 
 LISTED = 20
-"""Claims, unless --limit says otherwise."""
+"""Number of claims listed without --limit."""
 SHADES = " ▁▂▃▄▅▆▇█"
-"""A week's claims, from none to the most of any week shown."""
+"""Bars for the claims of a week: none up to the highest count of the weeks shown."""
 HEADINGS = {"co_edit": "Files that change together", "sequence": "Steps that follow each other", "command": "Commands"}
-"""Of habits, by their kind."""
+"""Headings of habits, by their kind."""
 
 
 @command
@@ -51,37 +51,49 @@ def show(
     The kinds are claims, topics, habits, and what is related to a name. An id (or its first characters) names a claim,
     summary, topic, session or message: shown are its sources, down to the messages, and what contains it.
     """
-    from slowwave.recall.views.show import show as find_row
-
     options: dict[str, Any] = {"name": name, "limit": limit, "depth": depth, "keywords": keywords, "files": file}
     options |= {"all": everything, **filters}
     given = {key: value for key, value in options.items() if value not in (None, False, [])}
-    list_them, takes = KINDS.get(what, (None, {"depth"}))
-    if wrong := sorted(given.keys() - takes):
-        of = what if list_them else "an id"
-        raise UsageError(f"show of {of} takes no {' and no '.join(NAMES.get(key, f'--{key}') for key in wrong)}")
-    if list_them is None:
-        # A row of any kind, with what is below, above and beside it.
-        details = find_row(memory.get_view(), what, depth)
-        if as_json:
-            return details.as_dict()
-        lines = _format_node_lines(details.node, 0, whole=True)
-        lines += ["held by"] * bool(details.above) + [_format_node(node, 1) for node in details.above]
-        lines += ["related"] * bool(details.related)
-        lines += [f"  {node.facts['relation'].replace('_', ' ')}: {_format_node(node, 0)}" for node in details.related]
-        echo("\n".join(lines))
-        return None
-    rows, lines = list_them(memory, **given)
+    list_rows, takes = KINDS.get(what, (None, {"depth"}))
+    _refuse_options(what if list_rows else "an id", given.keys() - takes)
+    if list_rows is None:
+        return _show_row(memory, what, depth, as_json=as_json)
+    rows, lines = list_rows(memory, **given)
     if as_json:
         return rows
     echo("\n".join(lines) or f"No {what}.")
     return None
 
 
+def _refuse_options(of: str, wrong: set[str]) -> None:
+    """Raise a usage error that names the options, if there are any."""
+    if wrong:
+        names = " and no ".join(NAMES.get(key, f"--{key}") for key in sorted(wrong))
+        raise UsageError(f"show of {of} takes no {names}")
+
+
+def _show_row(memory: "Memory", id: str, depth: int | None, *, as_json: bool) -> Any:
+    """Show a row of any kind with the rows below, above and related to it; with `as_json`, return them as data."""
+    from slowwave.recall.views.show import show as find_row
+
+    details = find_row(memory.get_view(), id, depth)
+    if as_json:
+        return details.as_dict()
+    lines = _format_node_lines(details.node, 0, whole=True)
+    if details.above:
+        lines += ["held by", *(_format_node(node, 1) for node in details.above)]
+    if details.related:
+        lines.append("related")
+    for node in details.related:
+        lines.append(f"  {node.facts['relation'].replace('_', ' ')}: {_format_node(node, 0)}")
+    echo("\n".join(lines))
+    return None
+
+
 def _list_claims(
     memory: "Memory", limit: int = LISTED, keywords: bool = False, **filters: Unpack[ClaimFilters]
 ) -> tuple[object, list[str]]:
-    """Return the claims that hold, newest first; or how many of them have each keyword."""
+    """Return the current claims, newest first; with `keywords`, the number of claims with each keyword."""
     from slowwave.context.handed_out import note_listed
 
     claims = memory.claims(None if keywords else limit, **filters)
@@ -93,7 +105,7 @@ def _list_claims(
 
 
 def _format_claim(claim: "Claim") -> str:
-    """Return the claim in a line, and in a second what is known of it."""
+    """Return the claim on one line, and its properties on a second."""
     sessions = f"{claim.sessions} sessions" if claim.sessions > 1 else f"session {claim.session}"
     facts = [claim.category, f"{claim.confidence:.0%} sure", sessions, claim.speaker, claim.topic, claim.workspace]
     facts += [", ".join(claim.files[:3])] if claim.files else []
@@ -104,7 +116,7 @@ def _format_claim(claim: "Claim") -> str:
 
 
 def _list_related(memory: "Memory", name: str = "", limit: int = LISTED, depth: int = 1) -> tuple[object, list[str]]:
-    """Return claims that are related to a claim or a name: by files and things named, by order, by change."""
+    """Return claims related to a claim or a name: by shared files and names, by order, or by change."""
     from slowwave.context.handed_out import note_listed
 
     if not name:
@@ -115,7 +127,7 @@ def _list_related(memory: "Memory", name: str = "", limit: int = LISTED, depth: 
 
 
 def _format_related(claim: "Related") -> str:
-    """Return the claim in a line, and in a second how it was come by."""
+    """Return the claim on one line, and its relation on a second."""
     how = " ".join(filter(None, (claim.relation.replace("_", " "), f"({claim.reason})" if claim.reason else "")))
     facts = [how, f"of {claim.of[:12]}" if claim.steps > 1 else "", f"session {claim.session}"]
     return _format_two_lines(claim, "" if claim.status == Status.ACTIVE else claim.status, claim.summary, facts)
@@ -129,11 +141,11 @@ def _format_two_lines(claim: "Claim | Related", status: str, text: str, facts: S
 
 
 def _list_topics(memory: "Memory") -> tuple[object, list[str]]:
-    """Return the topics, the strongest first, with how they came and went."""
+    """Return the topics, the strongest first, with their claims week by week."""
     topics = memory.topics()
     busiest = max((count for topic in topics for count in topic.weeks), default=0) or 1
     lines = []
-    for topic in topics:  # in a line: claims, strength, the last weeks as bars, days and name; its text below
+    for topic in topics:  # on one line: claims, strength, the last weeks as bars, days and name; its text below
         bars = "".join(SHADES[-(-count * (len(SHADES) - 1) // busiest)] for count in topic.weeks)
         days = " to ".join(f"{at:%Y-%m-%d}" if at else "undated" for at in (topic.first_at, topic.last_at))
         name = escape_line(topic.name or NAMELESS)
@@ -175,7 +187,7 @@ def _format_node(node: "Node", level: int, *, whole: bool = False) -> str:
 
 NAMELESS = "(no name)"
 NAMES = {"files": "--file", "name": "second word", "min_confidence": "--min-confidence"}
-"""Options that are not called as their parameter is."""
+"""Options whose name differs from their parameter's."""
 KINDS: dict[str, tuple[Callable[..., tuple[object, list[str]]], set[str]]] = {
     "claims": (_list_claims, {"limit", "keywords", *get_type_hints(ClaimFilters)}),
     "topics": (_list_topics, set()),

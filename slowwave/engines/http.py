@@ -18,7 +18,7 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 
 
 class Transient(Exception):
-    """A failure that may pass: no connection, a busy server, half an answer. `wait` is what a server asks for."""
+    """A temporary failure: no connection, a busy server, half an answer. `wait`: the seconds that a server asks for."""
 
     def __init__(self, why: str, wait: float | None = None, *, connected: bool = True) -> None:
         self.why, self.wait, self.connected = why, wait, connected
@@ -26,10 +26,10 @@ class Transient(Exception):
 
 
 def read_key(variable: str) -> str:
-    """Return the key that the environment holds, or nothing.
+    """Return the key in the environment, or an empty text.
 
     Raises:
-        ValueError: it can't stand in a header. httpx would say so too, and show it.
+        ValueError: the key can't be sent in a header. The error of httpx would show the key.
     """
     key = os.environ.get(variable, "").strip()
     if not (key.isascii() and key.isprintable()):
@@ -48,7 +48,7 @@ def build_client_options(url: str, key_variable: str, timeout: float) -> dict[st
     """Return arguments of an httpx client. A proxy of the environment is not used for this machine itself.
 
     Raises:
-        ValueError: the key in the environment is none.
+        ValueError: the key in the environment is invalid.
     """
     key = read_key(key_variable)
     return {
@@ -61,7 +61,7 @@ def build_client_options(url: str, key_variable: str, timeout: float) -> dict[st
 
 
 def describe_failure(error: Exception, seconds: float) -> Transient:
-    """Return an error of the transport as one that may pass."""
+    """Convert an error of the transport to a temporary failure."""
     if isinstance(error, (TimeoutError, httpx.TimeoutException)) and not isinstance(error, httpx.ConnectTimeout):
         return Transient(f"no whole answer within {seconds:g} s")
     connected = not isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout))
@@ -79,7 +79,7 @@ def build_retry_options(attempts: int, seconds: float) -> dict[str, Any]:
 
 
 def _compute_wait(state: RetryCallState) -> float:
-    """Return seconds before the next attempt: what the server asks for, else doubling, with jitter."""
+    """Return the seconds before the next attempt: as the server asks, else doubling, with jitter."""
     error = state.outcome.exception() if state.outcome else None
     if isinstance(error, Transient) and error.wait is not None:
         return error.wait

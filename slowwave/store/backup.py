@@ -1,7 +1,7 @@
-"""A space as one file, each of its files with its SHA-256, and back: nothing counts before all of it was compared.
+"""Back up a space to one file with the SHA-256 of each of its files, and restore it after comparing all of them.
 
-The archive is a tar, packed with Zstandard, whose first member is `manifest.json`. It is made under the writer's lock,
-so no run changes the tables meanwhile; what readers append to their logs meanwhile is cut at the length of then.
+The archive is a tar, compressed with Zstandard, whose first member is `manifest.json`. It is made under the writer's
+lock: no run changes the tables meanwhile. Lines that readers append to their logs meanwhile are left out.
 """
 
 import io
@@ -31,16 +31,17 @@ from slowwave.store.repair import check_store
 FORMAT = "slowwave-backup/1"
 MANIFEST = "manifest.json"
 RESTORING = ".restoring-"
-"""How the name of a folder begins in which a backup is unpacked."""
+"""Prefix of the folder in which a backup is unpacked."""
 Manifest = dict[str, Any]
 
 
 def back_up(root: Path, space: str, file: Path, key: str | None = None) -> Manifest:
-    """Write a space into a file, encrypted where there is a passphrase or a key of age's; return what is in it.
+    """Write a space into a file, and return its manifest. With a key (a passphrase or a key of age) it is encrypted.
 
     Raises:
-        UsageError: the file is there already, or would lie in the space.
-        StoreMissing, StoreUnreadable, StoreLocked: as every writer; also for a space whose files are damaged.
+        UsageError: the file exists, or would lie in the space.
+        StoreMissing, StoreLocked: as for every writer.
+        StoreUnreadable: also if files of the space are damaged.
     """
     folder = root / space
     releases = load_releases(folder)
@@ -48,7 +49,7 @@ def back_up(root: Path, space: str, file: Path, key: str | None = None) -> Manif
         raise UsageError(f"{file} is there already: name a file that is new")
     if folder.resolve() in file.resolve().parents:
         raise UsageError(f"{file} would lie in the space itself, and go with it: name a file elsewhere")
-    # what goes in, measured before it is read: nothing changes it meanwhile
+    # the files are measured first: under the lock they don't change before they are read
     part = file.with_name(f"{file.name}.part")
     with make_files_private(), writer_lock(folder, "backup", "backup"):
         _check_whole(folder)
@@ -61,7 +62,7 @@ def back_up(root: Path, space: str, file: Path, key: str | None = None) -> Manif
             "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "files": {path.relative_to(folder).as_posix(): measure_file(path) for path in paths},
         }
-        # written beside, and named once it is whole
+        # written under another name, and renamed when it is complete
         try:
             part.unlink(missing_ok=True)
             with open_new(part) as out, _open_for_writing(out, key, root) as packed:
@@ -75,18 +76,18 @@ def back_up(root: Path, space: str, file: Path, key: str | None = None) -> Manif
 
 
 def restore(root: Path, space: str | None, file: Path, key: str | None = None) -> Manifest:
-    """Make a space of what `back_up` wrote, under its own name or another; return what was in it.
+    """Restore a space from a file of `back_up`, under its own name or another; return its manifest.
 
     Raises:
-        UsageError: the file is none, was altered or cut, the passphrase is wrong, or there is such a space already. The
-            store is as it was.
+        UsageError: the file is not a backup, was altered or truncated, the passphrase is wrong, or the space exists.
+            The store is then unchanged.
     """
     refuse_copy(root, "a backup is restored into a folder: name one with --store")
     if not file.is_file():
         raise UsageError(f"{file} is no file")
     with make_files_private():
         make_private_folder(root)
-        # Unpacked beside the spaces, and named once all of it was compared.
+        # unpacked beside the spaces, and renamed after all files were compared
         fresh = Path(tempfile.mkdtemp(prefix=RESTORING, dir=root))
         try:
             manifest = _unpack(file, fresh, key)
@@ -104,17 +105,15 @@ def restore(root: Path, space: str | None, file: Path, key: str | None = None) -
 
 
 def _unpack(file: Path, fresh: Path, key: str | None) -> Manifest:
+    """Unpack a backup into a folder, compare each file with its hash, and return the manifest.
+
+    Raises:
+        UsageError: as `restore`, or the disk has too little space.
+    """
     try:
         with file.open("rb") as source, _open_for_reading(source, key, fresh.parent) as packed:
             first = packed.next()
-            member_file = packed.extractfile(first) if first and first.name == MANIFEST else None
-            # a manifest of some two million files, at most
-            manifest: Manifest = orjson.loads(member_file.read(1 << 28)) if member_file else {}
-            if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-                raise UsageError(f"{file} is no backup of slowwave's")
-            space = str(manifest.get("space"))  # a file from elsewhere names any place
-            if not re.fullmatch(SPACE_NAME, space):
-                raise UsageError(f"{file} names the space {space!r}, which is no name: nothing was restored")
+            manifest = _read_manifest(file, packed, first)
             needed = sum(size for size, _ in manifest["files"].values())
             if needed > (free := shutil.disk_usage(fresh).free):
                 raise UsageError(f"{file} unpacks to {needed:,} bytes, {free:,} are free: nothing was restored")
@@ -126,6 +125,29 @@ def _unpack(file: Path, fresh: Path, key: str | None) -> Manifest:
                 packed.extract(member, fresh, filter="data")
     except (tarfile.TarError, zstandard.ZstdError, EOFError, AttributeError, TypeError, ValueError, KeyError) as broken:
         raise UsageError(f"{file} is no backup of slowwave's, or was cut: {broken}; nothing was restored") from broken
+    _compare_hashes(file, fresh, manifest)
+    return manifest
+
+
+def _read_manifest(file: Path, packed: tarfile.TarFile, first: tarfile.TarInfo | None) -> Manifest:
+    """Read the manifest from the first member of an archive.
+
+    Raises:
+        UsageError: the member is not a manifest, or names an invalid space: a file from elsewhere could name any path.
+    """
+    member_file = packed.extractfile(first) if first and first.name == MANIFEST else None
+    # the limit is enough for about two million files
+    manifest: Manifest = orjson.loads(member_file.read(1 << 28)) if member_file else {}
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise UsageError(f"{file} is no backup of slowwave's")
+    space = str(manifest.get("space"))
+    if not re.fullmatch(SPACE_NAME, space):
+        raise UsageError(f"{file} names the space {space!r}, which is no name: nothing was restored")
+    return manifest
+
+
+def _compare_hashes(file: Path, fresh: Path, manifest: Manifest) -> None:
+    """Raise a usage error if an unpacked file is missing or differs from the manifest."""
     wrong = [
         name
         for name, facts in manifest["files"].items()
@@ -133,12 +155,11 @@ def _unpack(file: Path, fresh: Path, key: str | None) -> Manifest:
     ]
     if wrong:
         raise UsageError(f"{file}: {wrong[0]} differs from its hash ({len(wrong)} files): nothing was restored")
-    return manifest
 
 
 @contextmanager
 def _open_for_writing(out: IO[bytes], key: str | None, root: Path) -> Iterator[tarfile.TarFile]:
-    """Yield an archive that is packed into a file; before it is encrypted it lies unnamed on the store's own disk."""
+    """Yield an archive that is compressed into a file; before encryption it is in an unnamed file of `root`."""
     with ExitStack() as stack:
         target = cast(IO[bytes], stack.enter_context(tempfile.TemporaryFile(dir=root))) if key else out
         with (
@@ -170,7 +191,7 @@ def _open_for_reading(source: IO[bytes], key: str | None, root: Path) -> Iterato
 
 
 class _Member(tarfile.TarInfo):
-    """A member of an archive. `tarfile` holds a long name's whole record in memory, so one of any size is refused."""
+    """A member of an archive. `tarfile` reads a long name into memory as a whole, so a very long one is refused."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_Member":

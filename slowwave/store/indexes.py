@@ -1,6 +1,6 @@
-"""Indexes of the tables' texts and vectors: built, kept up with the rows, and built anew if unusable.
+"""Build the indexes of the tables' texts and vectors, update them with new rows, and rebuild unusable ones.
 
-An index is derived: whatever is wrong with one, it is dropped and built again.
+An index is derived: a broken one is dropped and built again.
 """
 
 import lance
@@ -13,7 +13,7 @@ from slowwave.store.store import Store
 from slowwave.text.full_text import FULL_TEXT
 
 CELL_ROWS, MOST_PARTS = 4_096, 8
-"""Vectors of a cell of an index; its parts that wait to be merged."""
+"""Vectors in a cell of an index; parts of an index before they are merged."""
 
 
 def index_table(store: Store, table: Table, fewest: int = INDEXED_ROWS) -> bool:
@@ -39,7 +39,7 @@ def _index_column(store: Store, table: Table, column: str) -> bool:
         name = None
     if name and _count_unindexed(dataset, name) == 0:
         return False
-    if name:  # LanceDB's own `optimize` compacts too, and each kept release pins what was
+    if name:  # LanceDB's own `optimize` also compacts, and releases would pin the old files too
         parts = max(len(index.segments) for index in dataset.describe_indices())
         dataset.optimize.optimize_indices(**({"num_indices_to_merge": parts} if parts > MOST_PARTS else {}))
     elif column == table.vector:
@@ -56,7 +56,7 @@ def _index_column(store: Store, table: Table, column: str) -> bool:
 
 
 def find_index(dataset: lance.LanceDataset, column: str | None) -> str | None:
-    """Return the name of a column's index; None where it has none."""
+    """Return the name of a column's index; None if it has none."""
     return next((index.name for index in dataset.describe_indices() if index.field_names == [column]), None)
 
 
@@ -72,12 +72,12 @@ def has_current_settings(dataset: lance.LanceDataset, name: str) -> bool:
 
 
 def count_unindexed(dataset: lance.LanceDataset) -> int:
-    """Return the number of rows that a table's indexes lack, all together."""
+    """Return the number of rows missing from a table's indexes, summed over the indexes."""
     return sum(dataset.stats.index_stats(index.name)["num_unindexed_rows"] for index in dataset.describe_indices())
 
 
 def _count_unindexed(dataset: lance.LanceDataset, name: str) -> int | None:
-    """Return the number of rows that an index does not cover; None where its files are broken or gone."""
+    """Return the number of rows that an index does not cover; None if its files are broken or missing."""
     try:
         return int(dataset.stats.index_stats(name)["num_unindexed_rows"])
     except READ_TROUBLE:
@@ -85,9 +85,9 @@ def _count_unindexed(dataset: lance.LanceDataset, name: str) -> int | None:
 
 
 def drop_unusable_indexes(store: Store, table: Table) -> list[str]:
-    """Drop the indexes of a table's newest version whose files are not what they were; return their names.
+    """Drop the indexes of a table's newest version with altered files; return their names.
 
-    Lance reads none of them before their bytes were compared. It names in a version also what a failed write left.
+    The bytes are compared before Lance reads them. A version of Lance can also name an index that a failed write left.
     """
     dataset = store.open_dataset(table)
     altered = find_index_damage(store.dir, dataset, read_manifest(store.dir).files)

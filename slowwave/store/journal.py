@@ -1,7 +1,7 @@
-"""The journals beside the tables in a space's folder: one file of JSON lines for each kind of entry.
+"""The logs beside the tables in a space's folder: one file of JSON lines for each kind of entry.
 
-Lines are only ever appended, each in one write and without the writer's lock; one that a crash has cut is passed over.
-They belong to no release. Only a forgetting writes a file anew.
+Lines are appended, each with one write and without the writer's lock. A line that a crash truncated is skipped. Logs
+are not part of a release. Only a forgetting rewrites a file.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from slowwave.text.words import TERM
 LOG = logging.getLogger(__name__)
 Line = dict[str, Any]
 MIN_WORDS = 4
-"""Shorter sentences say the same by chance."""
+"""Shorter sentences are equal by chance."""
 
 
 class Recall(NamedTuple):
@@ -31,7 +31,7 @@ class Recall(NamedTuple):
     at: str
     """ISO, as in all entries."""
     hits: list[dict[str, Any]]
-    """Of each the `id`, and as `spans` the hashes of its sentences."""
+    """The `id` of each hit, and the hashes of its sentences as `spans`."""
 
     @property
     def spans(self) -> frozenset[str]:
@@ -61,19 +61,19 @@ class Asked(NamedTuple):
 
     at: str
     kind: str
-    """recall, sessions, context, automatic (a context that nobody asked for) or briefing."""
+    """recall, sessions, context, automatic (a context requested by a hook) or briefing."""
     seconds: float
     encoding: float
-    """Of the seconds those in which the encoder was loaded or run."""
+    """The part of `seconds` that the encoder took to load and run."""
     hits: int
     """Hits, or lines from the memory."""
     tokens: int
     budget: int
-    """Of a block; 0 of hits, as `tokens`."""
+    """Tokens a block may have; 0 for hits, as `tokens`."""
     notes: int
-    """How often something could not be used: an encoder that failed, a store that can't be read."""
+    """Number of failures: an encoder that failed, a store that can't be read."""
     web: str
-    """Why the web was queried; empty where it was not."""
+    """Why the web was queried; empty if it was not."""
 
 
 INCLUDED = "included"
@@ -89,7 +89,7 @@ class Review(NamedTuple):
 
 
 class Export(NamedTuple):
-    """An export that was made of the space, a folder of tables or a file of learnings: a forgetting looks into it."""
+    """An export of the space: a folder of tables or a file of learnings. A forgetting searches it."""
 
     at: str
     path: str
@@ -108,7 +108,7 @@ FILES: dict[type, str] = {
 
 
 def format_now() -> str:
-    """Return the time of an entry that is made now."""
+    """Return the current time, as entries have it."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -116,7 +116,7 @@ def append(space_dir: Path, entry: Recall | Asked | Rating | Review | Export) ->
     """Add an entry to the file of its kind.
 
     Raises:
-        StoreUnwritable: the folder takes no more, or is mounted read-only.
+        StoreUnwritable: the folder's disk is full or read-only.
     """
     path = space_dir / FILES[type(entry)]
     try:
@@ -126,12 +126,12 @@ def append(space_dir: Path, entry: Recall | Asked | Rating | Review | Export) ->
 
 
 def append_lines(path: Path, raw: bytes, *, durable: bool = False) -> None:
-    """Add lines to a file of its owner's alone, in one write.
+    """Append lines to a private file with one write.
 
-    After a line that a full disk cut they begin a new one: else both would be lost.
+    If the last line was truncated (by a full disk), a new one is begun: else both lines would be lost.
 
     Raises:
-        OSError: they can't be written, or only in part.
+        OSError: the lines can't be written, or only a part of them.
     """
     handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     try:
@@ -146,12 +146,12 @@ def append_lines(path: Path, raw: bytes, *, durable: bool = False) -> None:
 
 
 def format_line(line: Mapping[str, object]) -> bytes:
-    """Return a line of a file; a lone surrogate has no place in one."""
+    """Return a line of a file; lone surrogates are replaced."""
     return json.dumps(line, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
 def parse_line(raw: bytes) -> Line:
-    """Return a line's object; an empty one where a crash cut it, or it was written by hand."""
+    """Parse a line as an object; return an empty one if it is truncated or invalid."""
     try:
         line = json.loads(raw)
     except (ValueError, RecursionError):
@@ -160,7 +160,7 @@ def parse_line(raw: bytes) -> Line:
 
 
 def read(space_dir: Path, kind: type[E]) -> list[E]:
-    """Return the entries of a kind that can be read, oldest first."""
+    """Return the readable entries of a kind, oldest first."""
     path, entries = space_dir / FILES[kind], list[E]()
     for line in map(parse_line, path.read_bytes().splitlines() if path.is_file() else ()):
         with suppress(KeyError, TypeError, ValueError):
@@ -206,7 +206,7 @@ def _keep_line(line: Line, keep: Callable[[Line], Line | None]) -> Line | None:
 
 
 def hash_span(sentence: str) -> str | None:
-    """Return hash of a sentence's words, case and punctuation apart; None for one too short to be known again."""
+    """Return a hash of a sentence's words, without case and punctuation; None if it has too few words."""
     words = TERM.findall(sentence.casefold())
     if len(words) < MIN_WORDS:
         return None
@@ -214,18 +214,20 @@ def hash_span(sentence: str) -> str | None:
 
 
 def hash_spans(texts: Iterable[str]) -> list[str]:
-    """Return hashes of the texts' sentences, and of the texts as a whole, sorted."""
+    """Return the hashes of the texts' sentences and of the whole texts, sorted."""
     spans = [span for text in texts for span in (text, *(sentence.text for sentence in split_sentences(text)))]
     return sorted({hashed for span in spans if (hashed := hash_span(span))})
 
 
 def log_recall(space_dir: Path, hits: Mapping[str, Iterable[str]], at: datetime | None = None) -> bool:
-    """Note what was handed out; False where the folder can't be written to, which costs the guard and nothing else.
+    """Log the hits that were returned; return False if the folder can't be written.
+
+    Without the entry, the next night can't recognise repeated sentences; nothing else depends on it.
 
     Args:
         space_dir: the space's folder.
-        hits: id of each hit -> what of it was shown: its text and its quotes.
-        at: when; now, unless given.
+        hits: id of each hit -> the texts of it that were shown.
+        at: time of the recall; default: now.
     """
     shown = [{"id": key, "spans": hash_spans(texts)} for key, texts in hits.items()]
     try:
@@ -237,7 +239,7 @@ def log_recall(space_dir: Path, hits: Mapping[str, Iterable[str]], at: datetime 
 
 
 def load_recalled_spans(space_dir: Path) -> dict[str, datetime]:
-    """Return hash of each sentence that this space ever handed out -> when it first was."""
+    """Return the hash of each sentence that this space ever returned -> the first time."""
     first: dict[str, datetime] = {}
     for recall in read(space_dir, Recall):
         at = datetime.fromisoformat(recall.at)
@@ -248,7 +250,7 @@ def load_recalled_spans(space_dir: Path) -> dict[str, datetime]:
 
 
 def note_export(space_dir: Path, export: Export) -> None:
-    """Note that an export was made; a store that takes no line is told of on the log."""
+    """Record an export; if the folder can't be written, log a warning."""
     try:
         append(space_dir, export)
     except StoreUnwritable as trouble:

@@ -1,4 +1,4 @@
-"""One writer at a time. The lock is the kernel's (flock), so it is gone the moment its holder dies, however it dies."""
+"""One writer at a time. The kernel holds the lock (flock), so it is released as soon as its holder dies."""
 
 import os
 import shutil
@@ -22,13 +22,13 @@ from slowwave.store.private import make_private_folder, replace_file
 
 LOCK_FILE = "writer.lock"
 WAITING_FILES = "waiting-{:08x}.lock"
-"""By what is waited for; gone when it was done."""
+"""Locks of processes that wait, by a checksum of their work; deleted when the work is done."""
 HOLDER_FILE = "writer.json"
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who writes: a run, its kind and its process, since when (ISO, UTC), and on which start of the machine."""
+    """The writer: its run, the run's kind, its process and machine, the start (ISO, UTC), and the machine's boot id."""
 
     run_id: str
     kind: str
@@ -40,16 +40,16 @@ class Holder:
 
 @contextmanager
 def writer_lock(space_dir: Path, run_id: str, kind: str = "run", wait: float = 0) -> Iterator[Holder | None]:
-    """Hold the space's writer lock, after so many seconds at most; yields who died holding it, if somebody did.
+    """Hold the space's writer lock, waiting at most `wait` seconds; yield the last holder if it died, else None.
 
-    The holder file says who writes. It is removed when all that was written is synced, so one that is still there when
-    the lock is free belongs to a run that was killed; where the machine was started since, power may have been lost,
-    and the tables go back to what was synced. If the store lies elsewhere (`place.py`), the lock is held there too, and
-    what was written is live once it is released.
+    The holder file names the writer. It is deleted after all writes are synced. So if it exists while the lock is free,
+    a run was killed. If the machine has booted since then, power may have been lost: the tables are reset to the last
+    synced state. If the store has a place elsewhere (`place.py`), the lock is held there too, and the writes are
+    published when it is released.
 
     Raises:
-        StoreLocked: another process, or another thread of this one, holds it; or another machine.
-        StoreUnwritable: there is no room, or no right; or what was written can't be synced, or brought up.
+        StoreLocked: another process, thread or machine has the lock.
+        StoreUnwritable: the disk is full or read-only, or the writes can't be synced or published.
     """
     lock, path = hold_lock(space_dir, wait), space_dir / HOLDER_FILE
     try:
@@ -61,10 +61,10 @@ def writer_lock(space_dir: Path, run_id: str, kind: str = "run", wait: float = 0
                         go_back_to_synced(space_dir)
                     begin_sync(space_dir, synced=not left)
                     holder = Holder(run_id, kind, os.getpid(), socket.gethostname(), format_now(), read_boot())
-                    replace_file(path, orjson.dumps(holder))  # durably: it alone tells of a run
+                    replace_file(path, orjson.dumps(holder))  # synced: nothing else shows that a run began
                 yield died
             except BaseException:
-                with suppress(StoreError):  # what went wrong first is what is told
+                with suppress(StoreError):  # the first error is the one to raise
                     _let_go(space_dir)
                 raise
             else:
@@ -75,7 +75,7 @@ def writer_lock(space_dir: Path, run_id: str, kind: str = "run", wait: float = 0
 
 @contextmanager
 def wait_alone(space_dir: Path, what: str) -> Iterator[bool]:
-    """Yield whether no other process waits for the same, or does it: who comes while one does leaves it to that."""
+    """Yield True if no other process waits to do the same work or does it; else False: the caller leaves it to that."""
     make_private_folder(space_dir)
     path = space_dir / WAITING_FILES.format(crc32(what.encode("utf-8", "replace")))
     lock = FileLock(path)
@@ -87,14 +87,14 @@ def wait_alone(space_dir: Path, what: str) -> Iterator[bool]:
     try:
         yield True
     finally:
-        with suppress(OSError):  # Windows removes no open file
+        with suppress(OSError):  # Windows can't delete an open file
             path.unlink()
         lock.release()
 
 
 def remove_space(space_dir: Path) -> None:
-    """Remove a space while nobody else can write it: its ledger of releases last, so that one half removed is known as
-    a space and can be removed again.
+    """Remove a space under the writer's lock. The ledger of releases is removed last: a half-removed space is still
+    recognised as a space, and can be removed again.
 
     Raises:
         StoreLocked, StoreUnwritable: as `writer_lock`.
@@ -110,7 +110,7 @@ def remove_space(space_dir: Path) -> None:
 
 
 def hold_lock(space_dir: Path, wait: float = 0) -> FileLock:
-    """Return the writer's lock, held, for what writes no table; whoever asked releases it.
+    """Acquire the writer's lock, for work that writes no table; the caller releases it.
 
     Raises:
         StoreLocked, StoreUnwritable: as `writer_lock`.
@@ -130,7 +130,7 @@ def hold_lock(space_dir: Path, wait: float = 0) -> FileLock:
 
 
 def _let_go(space_dir: Path) -> None:
-    """Sync what was written, and say that nobody writes any more."""
+    """Sync the writes, and delete the holder file."""
     with translate_write_errors(space_dir):
         mark_synced(space_dir)
         (space_dir / HOLDER_FILE).unlink(missing_ok=True)
@@ -140,6 +140,6 @@ def _read_holder(space_dir: Path) -> Holder | None:
     try:
         holder = Holder(**orjson.loads((space_dir / HOLDER_FILE).read_bytes()))
         datetime.fromisoformat(holder.since).astimezone(UTC)
-    except (FileNotFoundError, TypeError, ValueError, OverflowError):  # not there, altered, or cut by its death
+    except (FileNotFoundError, TypeError, ValueError, OverflowError):  # missing, altered or truncated
         return None
     return holder

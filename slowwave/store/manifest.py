@@ -1,10 +1,13 @@
 """Manifests of a space's files: `manifest.json` as of the last sync, `manifests/r7.json` as of release 7.
 
-Each names the versions of tables and, of each file, bytes and SHA-256. Lance checks no bytes (of one altered in a data
-file about half the time other rows come, without a word) and syncs nothing (after a loss of power each file that was
-not synced is there, empty or gone). So a writer syncs and notes what is new before a release and before it lets go of
-the lock; files are compared before Lance reads them; and tables go back to the versions noted where power was lost.
-That finds damage: whoever may write the store may write manifests too.
+Each names the versions of the tables, and the size and SHA-256 of each file.
+
+Lance does not check bytes: with an altered byte in a data file, about half the time it returns other rows without an
+error. It does not sync either: after a power failure, a file may be complete, empty or missing. So a writer syncs and
+records new files before a release and before it releases the lock. Files are compared before Lance reads them. After a
+power failure, tables are reset to the recorded versions.
+
+Manifests find damage, not forgery: whoever can write the store can write manifests too.
 """
 
 import hashlib
@@ -26,32 +29,32 @@ from slowwave.store.private import replace_file, sync_path
 
 MANIFEST_FILE, FOLDER, PART = "manifest.json", "manifests", ".part"
 REPAIR_FILE = "repair.json"
-"""The remaining work of a repair, until it is done."""
+"""The remaining work of an unfinished repair."""
 OWN = (MANIFEST_FILE, "writer.json", "writer.lock")
-"""Files that say nothing about the tables."""
+"""Files that are not part of the tables."""
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 LAST_VERSION = 2**64 - 1
 """Lance names the manifest of version 3 by this number less 3, so that the newest sorts first."""
 DIGESTED = 128 << 20
-"""Bytes of a release that a reader digests before it opens it: a tenth of a second. Of more it looks at sizes alone."""
+"""A reader hashes the files of a release up to this size (a tenth of a second); of larger ones it compares sizes."""
 PIECE = 1 << 20
-"""Bytes of a file that are read at once."""
+"""Bytes read from a file at a time."""
 LASTING = (RELEASES.name, COMPLETIONS.name)
-"""Tables of which the newest whole version stays: releases are synced one by one, answers depend on nothing else."""
+"""Tables that keep their newest readable version: releases are synced one by one, answers depend on nothing else."""
 INDEXES = "/_indices/"
-"""Part of the path of each file of an index: derived, so that damage to one stops no night."""
+"""Part of the path of each file of an index. Indexes are derived, so damage to one does not stop a night."""
 GONE = "is gone"
 NEWEST = "newest"
-"""Name of damage in the newest tables, with which the next night continues."""
+"""Name of the newest tables, with which the next night continues, in damage reports."""
 
 Files = dict[str, list[Any]]
-"""Path inside the space's folder -> its bytes, its SHA-256 in hex."""
+"""Path inside the space's folder -> its size in bytes and its SHA-256 in hex."""
 _states: dict[Path, dict[str, tuple[int, ...]]] = {}
-"""Of each space that this process writes, its files as they were last synced: by what they are, not by any clock."""
+"""The files of each space that this process writes, as last synced: see `list_state`."""
 
 
 class Manifest(NamedTuple):
-    """Versions of tables and what their files were; of a release also its row in the ledger."""
+    """Versions of tables with the sizes and hashes of their files; of a release also its row in the ledger."""
 
     versions: dict[str, int]
     files: Files
@@ -70,7 +73,7 @@ class Damage(NamedTuple):
 
 
 def compute_table_digest(table: Table, rows: pa.Table) -> str:
-    """Return SHA-256 over the sorted hashes of the rows, volatile columns left out: equal for equal rows."""
+    """Return a SHA-256 over the sorted hashes of the rows without volatile columns: equal for equal rows."""
     names = [name for name in table.schema.names if name not in table.volatile]
     hashes = sorted(hashlib.sha256(repr(row).encode()).digest() for row in rows.select(names).to_pylist())
     return hashlib.sha256(b"".join(hashes)).hexdigest()
@@ -80,18 +83,18 @@ def compute_table_digest(table: Table, rows: pa.Table) -> str:
 
 
 def list_versions(path: Path) -> dict[int, Path]:
-    """Return the manifest of each version of a table that is there."""
+    """Return Lance's manifest of each existing version of a table."""
     files = (path / "_versions").glob("*.manifest")
     return {LAST_VERSION - int(file.stem): file for file in files if file.stem.isdigit()}
 
 
 def find_newest_version(folder: Path, table: str) -> int:
-    """Return the number of a table's newest version; 0 where it has none."""
+    """Return the number of a table's newest version; 0 if it has none."""
     return max(list_versions(folder / f"{table}.lance"), default=0)
 
 
 def has_table(folder: Path, name: str) -> bool:
-    """Return whether a space's folder holds this table; one that was killed before its first version is none."""
+    """Return True if a space has this table, with at least one version."""
     return bool(list_versions(folder / f"{name}.lance"))
 
 
@@ -100,13 +103,13 @@ def identify_newest_version(path: Path) -> tuple[str, int, int] | None:
     try:
         newest = min(entry.name for entry in os.scandir(path / "_versions") if entry.name.endswith(".manifest"))
         status = (path / "_versions" / newest).stat()
-    except (OSError, ValueError):  # gone, or named otherwise: Lance says what is wrong
+    except (OSError, ValueError):  # missing, or with another name: Lance reports what is wrong
         return None
     return newest, status.st_ino, status.st_mtime_ns
 
 
 def list_pinned_files(folder: Path, versions: dict[str, int]) -> list[str]:
-    """Return the files that versions of tables consist of, as paths inside the space's folder, in order.
+    """Return the files of versions of tables, as sorted paths inside the space's folder.
 
     Raises:
         OSError, ValueError: a version can't be read.
@@ -124,7 +127,7 @@ def list_pinned_files(folder: Path, versions: dict[str, int]) -> list[str]:
 
 
 def list_fragment_files(root: Path, fragment: lance.LanceFragment) -> list[Path]:
-    """Return the files of a table's fragment, with that of its deleted rows."""
+    """Return the files of a table's fragment, including the file of deleted rows."""
     deleted = fragment.deletion_file()
     return [root / "data" / file.path for file in fragment.metadata.files] + ([root / deleted] if deleted else [])
 
@@ -133,14 +136,14 @@ def list_fragment_files(root: Path, fragment: lance.LanceFragment) -> list[Path]
 
 
 def read_boot() -> str | None:
-    """Return the id of the machine's current boot; None where there is none."""
+    """Return the id of the machine's current boot; None if the system has none."""
     with suppress(OSError):
         return BOOT.read_text(encoding="ascii").strip()
     return None
 
 
 def begin_sync(folder: Path, *, synced: bool) -> None:
-    """Begin to look at what is written; what is there is synced already where it is `synced` that no writer died."""
+    """Begin to record changes; `synced` says that no writer died, so that all existing files are synced."""
     _states.pop(folder, None)
     if synced and (folder / MANIFEST_FILE).exists():
         _states[folder] = list_state(folder)
@@ -149,16 +152,16 @@ def begin_sync(folder: Path, *, synced: bool) -> None:
 
 
 def mark_synced(folder: Path) -> None:
-    """Sync what is new, and note it; of Lance's files, which are never written again, what is known of one stays.
+    """Sync new files and record them in the manifest. Lance never rewrites its files, so recorded hashes are kept.
 
     Raises:
-        OSError: the disk can't.
+        OSError: the disk failed.
         StoreUnreadable: the manifest is broken.
     """
     last, names = read_manifest(folder), [path[len(str(folder)) + 1 :] for path in sync_changes(folder)]
     lasting = [name for name in names if _is_lasting(name) and (folder / name).is_file()]
     files = {name: last.files.get(name) or measure_file(folder / name) for name in lasting}
-    # A version that was lost is still missed.
+    # a lost version stays recorded, so that it is reported as missing
     there = {table.stem: find_newest_version(folder, table.stem) for table in folder.glob("*.lance")}
     versions = last.versions | {name: max(version, last.versions.get(name, 0)) for name, version in there.items()}
     if Manifest(versions, files) != last or not (folder / MANIFEST_FILE).exists():
@@ -166,12 +169,12 @@ def mark_synced(folder: Path) -> None:
 
 
 def sync_changes(folder: Path) -> Collection[str]:
-    """Sync each file that is new or another than at the last sync, and each folder in which a name came or went.
+    """Sync each file that is new or changed since the last sync, and each folder with new or deleted entries.
 
     Return all files and folders.
 
     Raises:
-        OSError: the disk can't.
+        OSError: the disk failed.
     """
     before, now = _states.get(folder, {}), list_state(folder)
     changed = {path for path, state in now.items() if before.get(path) != state}
@@ -187,14 +190,14 @@ def sync_changes(folder: Path) -> Collection[str]:
 
 
 def list_state(folder: Path) -> dict[str, tuple[int, ...]]:
-    """Return each file and folder below one, with what tells that it changed: of a folder one figure, of a file three.
+    """Return each file and folder below a folder, with figures that show a change: one for a folder, three for a file.
 
-    In strings: a store may have thousands of files, and `Path` costs more than the disk.
+    Paths are strings: with thousands of files, `Path` would take longer than the disk.
     """
     states: dict[str, tuple[int, ...]] = {}
     for above, folders, names in os.walk(folder):
         for name in (*folders, *(name for name in names if name not in OWN)):
-            with suppress(FileNotFoundError):  # a reader's
+            with suppress(FileNotFoundError):  # a reader's file, just deleted
                 stat = os.lstat(f"{above}/{name}")
                 facts = (stat.st_ino,) if name in folders else (stat.st_ino, stat.st_size, stat.st_mtime_ns)
                 states[f"{above}/{name}"] = facts
@@ -202,17 +205,17 @@ def list_state(folder: Path) -> dict[str, tuple[int, ...]]:
 
 
 def _is_lasting(name: str) -> bool:
-    """Return whether a file is never written again: not Lance's tags, nor its hint at which version is the newest."""
+    """Return True if a file is never rewritten; Lance rewrites its tags and its hint at the newest version."""
     if name.startswith(f"{FOLDER}/"):
         return name.endswith(".json")
     return ".lance/" in name and "/_refs/" not in name and not name.endswith(".json")
 
 
 def go_back_to_synced(folder: Path) -> None:
-    """Take the tables back to what they were when they were last synced.
+    """Reset the tables to their last synced state.
 
     Raises:
-        OSError: the disk can't.
+        OSError: the disk failed.
     """
     if not (folder / MANIFEST_FILE).exists() or not (synced := _parse_manifest((folder / MANIFEST_FILE).read_bytes())):
         return  # nothing to go back to
@@ -222,7 +225,7 @@ def go_back_to_synced(folder: Path) -> None:
             continue
         for version, path in sorted(list_versions(table).items(), reverse=True):
             if version > synced.versions[table.stem] and not (table.stem in LASTING and _is_readable(table, version)):
-                path.unlink()  # also below one that is whole: a clean-up reads every one
+                path.unlink()  # also if a newer one is intact: Lance's clean-up reads all of them
         for hint in (table / "_versions").glob("*.json"):
             hint.unlink()
         for tag in (table / "_refs" / "tags").glob("*"):
@@ -238,7 +241,7 @@ def _is_readable(path: Path, version: int) -> bool:
 
 
 def read_tag(path: Path) -> int | None:
-    """Return the version that one of Lance's tags names; None where it is not there, or none."""
+    """Return the version that a tag of Lance names; None if the tag is missing or broken."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         version = orjson.loads(path.read_bytes())["version"]
         return version if isinstance(version, int) else None
@@ -246,24 +249,25 @@ def read_tag(path: Path) -> int | None:
 
 
 def check_not_torn(folder: Path, table: Table) -> None:
-    """Look at the newest version of a table: of a small file that a full disk takes but in part Lance says nothing.
+    """Check that the files of a table's newest version are complete. On a full disk, Lance can write only a part of a
+    small file without an error.
 
     Raises:
-        OSError: a file of it is not as long as it was meant to be.
+        OSError: a file is shorter than it should be.
     """
     if torn := find_torn_file(lance.dataset(str(folder / f"{table.name}.lance"))):
         raise OSError(f"only a part of {torn} is there")
 
 
 def find_torn_file(dataset: lance.LanceDataset) -> str | None:
-    """Return a file of a version that is shorter than it was meant to be, or gone; None when all are whole."""
+    """Return a file of a version that is missing or shorter than it should be; None if all are complete."""
     root = Path(dataset.uri)
     for fragment in dataset.get_fragments():
         for file in fragment.metadata.files:
             path, size = root / "data" / file.path, file.file_size_bytes
             if size and not (path.is_file() and path.stat().st_size == size):
                 return path.name
-        if deleted := fragment.deletion_file():  # of its length a version says nothing
+        if deleted := fragment.deletion_file():  # a version does not record its length
             content = (root / deleted).read_bytes() if (root / deleted).is_file() else b""
             if not content or (deleted.endswith(".arrow") and not content.endswith(b"ARROW1")):
                 return Path(deleted).name
@@ -271,9 +275,9 @@ def find_torn_file(dataset: lance.LanceDataset) -> str | None:
 
 
 def find_last_whole(path: Path, released: int = 0) -> lance.LanceDataset | None:
-    """Return a table as it is, or as it was before a last write, and the upkeep after it, that were not finished.
+    """Return the newest version of a table with complete files, not older than `released`; None if there is none.
 
-    None where neither is whole; what was `released` is never gone behind.
+    An older version than the newest is returned after an unfinished write.
     """
     there = sorted((version for version in list_versions(path) if version >= released), reverse=True)
     for version in there:
@@ -285,13 +289,13 @@ def find_last_whole(path: Path, released: int = 0) -> lance.LanceDataset | None:
 
 
 def restore_last_whole(folder: Path, table: Table, released: int) -> None:
-    """Make the newest whole version of a table the newest one; whoever wrote more was told, and marked nothing done.
+    """Restore the newest version of a table with complete files. The writer of later ones got an error.
 
     Raises:
-        StoreUnreadable: what was released is torn.
+        StoreUnreadable: no version since `released` is complete.
     """
     path = folder / f"{table.name}.lance"
-    if (whole := find_last_whole(path, released)) is None:  # one without rows is falsy
+    if (whole := find_last_whole(path, released)) is None:  # a dataset without rows is falsy
         torn = find_torn_file(lance.dataset(str(path)))
         why = f"{torn} of table {table.name!r} is torn or gone: `slowwave check --repair` mends what it can"
         raise StoreUnreadable(folder, why)
@@ -303,10 +307,10 @@ def restore_last_whole(folder: Path, table: Table, released: int) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Return the last manifest of a space; an empty one if no writer left any.
+    """Return the last manifest of a space; an empty one if there is none.
 
     Raises:
-        StoreUnreadable: the manifest is broken itself.
+        StoreUnreadable: the manifest itself is broken.
     """
     path = folder / MANIFEST_FILE
     if not path.is_file():
@@ -318,13 +322,13 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def check_newest_whole(folder: Path, tables: Collection[str] = TABLES.keys()) -> None:
-    """Check what a night goes on with, and what its clean-up reads, before Lance does: it may end the process.
+    """Check the files that a night and its clean-up read, before Lance reads them: damage can crash the process.
 
-    What is altered in files that older releases alone pin stops no night, nor does an index, which a night builds anew.
-    Rows of other `tables` are not compared.
+    Files of older releases alone and indexes are not checked: neither stops a night. Of tables that are not in
+    `tables`, only sizes are compared.
 
     Raises:
-        StoreUnreadable: a file is not what it was when the last writer let go, or a repair is not done.
+        StoreUnreadable: a file differs from the manifest, or a repair is unfinished.
     """
     if (folder / REPAIR_FILE).exists():
         raise StoreUnreadable(folder, "a repair is unfinished: `slowwave check --repair` continues it")
@@ -338,7 +342,13 @@ def check_newest_whole(folder: Path, tables: Collection[str] = TABLES.keys()) ->
 
 
 def find_newest_damage(folder: Path, tables: Collection[str] = TABLES.keys(), *, read: bool = True) -> Iterator[Damage]:
-    """Yield differences from the last writer's notes in each table's newest version; unread, or of others, by sizes."""
+    """Yield the files of each table's newest version that differ from the manifest.
+
+    Args:
+        folder: the space's folder.
+        tables: tables whose hashes are compared; of others only sizes are.
+        read: False compares only sizes, of all tables.
+    """
     try:
         listed, altered = read_manifest(folder).files, find_altered(folder, within="/_versions/", read=read)
     except StoreUnreadable as broken:
@@ -349,7 +359,7 @@ def find_newest_damage(folder: Path, tables: Collection[str] = TABLES.keys(), *,
         look = read and table in tables
         found = {name: what for name, what in altered.items() if name.startswith(below)}
         if newest and not found:
-            with suppress(*READ_TROUBLE):  # what a killed run wrote last: the next takes it back
+            with suppress(*READ_TROUBLE):  # written last by a killed run: the next run removes it
                 pinned = list_pinned_files(folder, {table: newest})
                 files = {name: listed[name] for name in pinned if name in listed and INDEXES not in name}
                 dataset = lance.dataset(str(folder / f"{table}.lance"), version=newest)
@@ -360,12 +370,18 @@ def find_newest_damage(folder: Path, tables: Collection[str] = TABLES.keys(), *,
 
 
 def find_altered(folder: Path, below: str = "", *, within: str = "", read: bool = True) -> dict[str, str]:
-    """Return a space's files, `below` a folder and `within` one, that are not as they were, with how; unread by sizes.
+    """Return the files of a space that differ from its manifest, each with the difference.
 
-    Of files that are gone it has the manifests of tables' newest versions alone: clean-up removes older files.
+    Of missing files, only the manifests of tables' newest versions are returned: a clean-up deletes older files.
+
+    Args:
+        folder: the space's folder.
+        below: prefix of the paths to compare.
+        within: text that the paths to compare contain.
+        read: False compares only sizes.
 
     Raises:
-        StoreUnreadable: what is known of them is broken.
+        StoreUnreadable: the manifest is broken.
     """
     manifest = read_manifest(folder)
     inside = {name: facts for name, facts in manifest.files.items() if name.startswith(below) and within in name}
@@ -377,7 +393,7 @@ def find_altered(folder: Path, below: str = "", *, within: str = "", read: bool 
 
 
 def describe_changes(folder: Path, files: Files, *, read: bool) -> dict[str, str]:
-    """Return the files that are others than they were, with how; without `read` by sizes alone."""
+    """Return the files that differ from their recorded size or hash, with the difference; without `read`, by size."""
     changes: dict[str, str] = {}
     for name, (size, digest) in files.items():
         path = folder / name
@@ -392,7 +408,7 @@ def describe_changes(folder: Path, files: Files, *, read: bool) -> dict[str, str
 
 @lru_cache(maxsize=2)
 def _parse_manifest(content: bytes) -> Manifest | None:
-    """Return the parsed manifest, which nobody changes; None where a disk, or a hand, has altered it."""
+    """Parse a manifest; return None if it is broken. The result is cached and must not be changed."""
     with suppress(AttributeError, KeyError, TypeError, ValueError):
         parsed = orjson.loads(content)
         row, files = parsed.get("row"), parsed["files"]
@@ -404,9 +420,9 @@ def _parse_manifest(content: bytes) -> Manifest | None:
 def find_index_damage(
     folder: Path, dataset: lance.LanceDataset, files: Files, *, read: bool = True
 ) -> dict[str, dict[str, str]]:
-    """Return the indexes of a table's version that are not as they were, and of each the files or the folder, with how.
+    """Return the damaged indexes of a table's version, each with its altered files or folder and the difference.
 
-    Files are compared with those listed, and each folder with the bytes that Lance says it has.
+    Files are compared with `files`, and each folder's size with the size that Lance records.
     """
     damage: dict[str, dict[str, str]] = {}
     for index in dataset.describe_indices():
@@ -424,7 +440,7 @@ def find_index_damage(
 
 
 def measure_file(path: Path) -> list[Any]:
-    """Return a file's bytes and SHA-256 in hex; what is appended meanwhile is in neither."""
+    """Return a file's size and its SHA-256 in hex; bytes appended during the call are in neither."""
     size = left = path.stat().st_size
     digest = hashlib.sha256()
     with path.open("rb") as file:
@@ -438,9 +454,9 @@ def measure_file(path: Path) -> list[Any]:
 
 
 def write_release_manifest(folder: Path, row: dict[str, Any]) -> None:
-    """Write the manifest of a release that is about to be made; settled, it counts.
+    """Write the manifest of the next release as a part file; `settle_release_manifests` makes it valid.
 
-    A manifest without its row then means that the row was lost.
+    A valid manifest without a row in the ledger then means that the row was lost.
     """
     listed = read_manifest(folder).files
     files = {
@@ -453,7 +469,7 @@ def write_release_manifest(folder: Path, row: dict[str, Any]) -> None:
 
 
 def settle_release_manifests(folder: Path, numbers: Container[int]) -> None:
-    """Make written manifests count whose releases have a row; drop others, which a writer that was killed left."""
+    """Make part files of manifests valid if their release has a row; delete others, which a killed writer left."""
     for part in (folder / FOLDER).glob(f"r*{PART}"):
         if int(part.stem[1:]) in numbers:
             part.replace(part.with_suffix(".json"))
@@ -462,22 +478,22 @@ def settle_release_manifests(folder: Path, numbers: Container[int]) -> None:
 
 
 def drop_release_manifests(folder: Path, numbers: Container[int]) -> None:
-    """Drop the manifests of all releases but some: the files of the others are gone."""
+    """Delete the manifests of all releases except `numbers`, since the files of the others were deleted."""
     for number in list_release_manifests(folder):
         if number not in numbers:
             get_release_manifest(folder, number).unlink()
 
 
 def list_release_manifests(folder: Path) -> list[int]:
-    """Return the numbers of the releases that have a manifest, in order."""
+    """Return the numbers of the releases with a manifest, in order."""
     return sorted(int(path.stem[1:]) for path in (folder / FOLDER).glob("r*.json") if path.stem[1:].isdigit())
 
 
 def read_release_manifest(folder: Path, number: int) -> Manifest | None:
-    """Return a release's manifest; None where it has none.
+    """Return a release's manifest; None if it has none.
 
     Raises:
-        StoreUnreadable: it is broken itself.
+        StoreUnreadable: the manifest itself is broken.
     """
     path = get_release_manifest(folder, number)
     if not path.exists():
@@ -493,18 +509,18 @@ def get_release_manifest(folder: Path, number: int) -> Path:
 
 
 def find_last_known(folder: Path) -> int:
-    """Return the number of the newest release that a manifest tells of; 0 where none does.
+    """Return the number of the newest release with a manifest; 0 if there is none.
 
-    To be called before the ledger is read: of a release that is made meanwhile the row is there before its manifest.
+    Call it before reading the ledger: a release made in between has its row before its manifest.
     """
     return max(list_release_manifests(folder), default=0)
 
 
 def check_ledger_whole(folder: Path, newest: int, noted: int) -> None:
-    """Check that the ledger of releases still has the newest row that is known of.
+    """Check that the newest row of the ledger of releases is the newest one known (`noted`).
 
     Raises:
-        StoreUnreadable: it was lost; without this an older release would be served, or numbers given twice.
+        StoreUnreadable: it was lost. Without this check an older release would be served, or a number used twice.
     """
     if noted > newest:
         raise StoreUnreadable(
@@ -524,10 +540,10 @@ def list_release_files(folder: Path, number: int) -> tuple[Files, bool]:
 
 
 def check_release_files(folder: Path, number: int, table: str) -> None:
-    """Check the files of a table of a release but for its indexes: a reader does without a broken one, and says so.
+    """Check the files of a table of a release, except its indexes: a reader works without a broken index.
 
     Raises:
-        StoreUnreadable: one is not as it was.
+        StoreUnreadable: a file differs from the manifest.
     """
     files, read = list_release_files(folder, number)
     of_rows = {name: files[name] for name in files if name.startswith(f"{table}.lance/") and INDEXES not in name}

@@ -1,8 +1,8 @@
-"""Rows by the ids that commands print: whole or cut to their first characters, ours or the transcript's own.
+"""Find rows by the ids that commands print: complete or the first characters, slowwave's or the transcript's own.
 
-Every command that takes an id resolves it here, so that each takes what the others print. Sessions and messages are
-also found by their transcript's id; a message by both, SESSION/MESSAGE; a note without its `note-`; and the session of
-another memory with its `shared:`.
+Every command resolves ids here, so each command accepts the ids that another prints. Sessions and messages are also
+found by their transcript's id, a message by both as SESSION/MESSAGE, a note without its prefix `note-`, and the session
+of another memory with its prefix `shared:`.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -37,23 +37,23 @@ KINDS: dict[str, Table] = {
     "boilerplate": BOILERPLATE,
 }
 NATIVE = ("message", "session")
-"""Kinds that have ids of their own in transcripts."""
+"""Kinds of rows that have an id in their transcript."""
 SHORTEST = 6
-"""Characters of an id that name a row."""
+"""Least number of first characters that name a row."""
 MOST_LISTED = 5
-"""Rows that a message lists."""
+"""Most rows that an error message lists."""
 
 
 class ReadableTables(Protocol):
     """The tables of a space: their newest versions (`Store`) or those of a release (`Snapshot`, `View`)."""
 
     def read(self, table: Table, columns: list[str], where: pc.Expression | None = None) -> pa.Table:
-        """Return columns of the rows that pass."""
+        """Return columns of the rows that pass `where`."""
         ...
 
 
 class NamedRow(NamedTuple):
-    """A row that an id names: its kind, its own id, and of a session or message the transcript's."""
+    """A row that an id names: its kind, its id, and for a session or message the id in the transcript."""
 
     kind: str
     id: str
@@ -61,17 +61,17 @@ class NamedRow(NamedTuple):
 
 
 def find_named_rows(tables: ReadableTables, name: str, kinds: Collection[str] = tuple(KINDS)) -> list[NamedRow]:
-    """Return the rows that an id names: one that a row has whole is no cut one of others.
+    """Return the rows that an id names. If a row has exactly this id, rows whose ids begin with it are not returned.
 
     Args:
-        tables: of a space.
+        tables: the tables of a space.
         name: the id.
-        kinds: some of `KINDS`.
+        kinds: kinds of rows to search, of `KINDS`.
     """
     name = name.removeprefix(f"{SHARED}:")
     unit, _, kind = name.rpartition("/")
     if kind in kinds and (rows := find_named_rows(tables, unit, (kind,))):
-        return rows  # as quarantine names what failed
+        return rows  # UNIT/KIND, as quarantine writes it
     searches: tuple[Callable[[], list[NamedRow]], ...] = (
         lambda: _find(tables, kinds, name, whole=NATIVE),
         lambda: _find(tables, kinds, name, begins=("session",)),
@@ -91,7 +91,7 @@ def find_named_row(tables: ReadableTables, name: str, kinds: Collection[str] = t
     """Return the row that an id names; None if there is none.
 
     Raises:
-        UsageError: there are several.
+        UsageError: the id names several rows.
     """
     rows = find_named_rows(tables, name, kinds)
     if len(rows) > 1:
@@ -100,10 +100,10 @@ def find_named_row(tables: ReadableTables, name: str, kinds: Collection[str] = t
 
 
 def find_sessions(tables: ReadableTables, names: Collection[str], what: str = "session") -> set[str]:
-    """Return our ids of the sessions that ids name; one that several transcripts gave to a session means all of these.
+    """Return slowwave's ids of the named sessions; if several transcripts gave a session the same id, all of them.
 
     Raises:
-        UsageError: there is no such session, or an id is the beginning of several.
+        UsageError: a session does not exist, or an id is the beginning of several ids.
     """
     ids = set[str]()
     for name in names:
@@ -117,7 +117,7 @@ def find_sessions(tables: ReadableTables, names: Collection[str], what: str = "s
 
 
 def explain_several(rows: Sequence[NamedRow], name: str) -> str:
-    """Return a message that an id is the beginning of several, with the first ones."""
+    """Return an error message: the id is the beginning of several ids, with the first of these."""
     ids = ", ".join(
         f"{row.kind} {row.id if row.id.startswith(name) else row.native or row.id}" for row in rows[:MOST_LISTED]
     )
@@ -132,8 +132,14 @@ def _find(
     whole: Collection[str] = (),
     begins: Collection[str] = (),
 ) -> list[NamedRow]:
-    """Return rows of the kinds: with `whole` those that have just this id, their own or, of these kinds, their
-    transcript's; with `begins` those whose own id begins so, or of these kinds their transcript's.
+    """Return the rows of some kinds with an id.
+
+    Args:
+        tables: the tables of a space.
+        kinds: kinds of rows to search.
+        name: the id.
+        whole: if not empty, find rows with exactly this id; for these kinds also by the transcript's id.
+        begins: if not empty, find rows whose id begins with it; for these kinds also by the transcript's id.
     """
     rows: list[NamedRow] = []
     for kind in kinds:
@@ -153,8 +159,8 @@ def _find(
 
 
 def _find_in_session(tables: ReadableTables, name: str) -> list[NamedRow]:
-    """Return the messages called SESSION/MESSAGE: by the session's id or its first characters, and the message's own id
-    or the first characters of ours.
+    """Return the messages named SESSION/MESSAGE: SESSION is a session's id or its first characters, MESSAGE the
+    transcript's id of a message or the first characters of slowwave's.
     """
     session, slash, message = name.rpartition("/")
     if not slash or not session or not message:

@@ -1,14 +1,14 @@
-"""Conversations and notes that slowwave itself writes down: generic JSONL in the space's folder, for the next night.
+"""Conversations and notes that slowwave itself writes: generic JSONL in the space's folder, for the next night.
 
     <store>/<space>/talk/talk-20261121-211500-3f2a.jsonl     one conversation of `slowwave talk`
     <store>/<space>/notes/2026-11-21.jsonl                   what agents and people asked to be remembered that day
 
-They belong to no release and are written without the writer's lock. A folder that is not there is made, since a note
-may come before the first night. Secrets are replaced before anything is written, as a night would.
+They are not part of a release and are written without the writer's lock. A missing folder is made, since a note may be
+written before the first night. Secrets are replaced before writing, as in a night.
 
-What an agent noted may be what a page told it to note. So until a person confirms it, it stands in no briefing, no
-skill and no project file, bears nothing out, and is held less sure; what is rejected is left out of all that is
-distilled. Verdicts hold at once.
+A web page may have told an agent what to note. So until a person confirms an agent's note, it is left out of briefings,
+skills and project files, does not confirm other claims, and has a lower confidence. A rejected note is left out of all
+distilled rows. Verdicts apply at once.
 """
 
 import secrets
@@ -27,31 +27,31 @@ from slowwave.telemetry import open_memory_span
 
 TALK, NOTES = "talk", "notes"
 FORGETTING = "forgetting"
-"""Folder of a space with plans of what is to be forgotten (`slowwave.tasks.forget`)."""
+"""Folder of a space with the plans of unfinished forgettings (`slowwave.tasks.forget`)."""
 PREFIX = "note-"
 """Prefix of a note's session id."""
 OWN_SESSIONS = (PREFIX, f"{TALK}-")
 """Prefixes of the ids of slowwave's own sessions."""
 NOTED = "Noted."
 MAX_NOTE = 10_000
-"""Characters of a note, with its names: more is a document, and no one thing to be remembered."""
+"""Most characters of a note, with its names: a longer text is a document, not one thing to remember."""
 MAX_DAY = 500_000
-"""Most bytes of a day's notes by agents, so that a misled agent fills no disk; a person may add as much again."""
+"""Most bytes of a day's notes by agents, so that a misled agent can't fill the disk; a person may add as much again."""
 Verdict = Literal["confirmed", "rejected"]
 
 
 def is_unfinished(space_dir: Path) -> bool:
-    """Return True if a run that was killed had begun to forget something, and no run has finished that yet."""
+    """Return True if a killed run left a forgetting unfinished."""
     return any((space_dir / FORGETTING).glob("*.json"))
 
 
 def find_journals(space_dir: Path) -> list[Path]:
-    """Return the folders of a space that hold what slowwave wrote down; none where it wrote nothing yet."""
+    """Return the existing folders of conversations and notes of a space."""
     return [folder for name in (TALK, NOTES) if (folder := space_dir / name).is_dir()]
 
 
 class Journal:
-    """One conversation being written down; its file is made with the first message."""
+    """Writes a conversation to a file, which is made with the first message."""
 
     def __init__(
         self, space_dir: Path, workspace: str | None = None, at: datetime | None = None, *, redact: bool = True
@@ -65,14 +65,14 @@ class Journal:
     def append(
         self, role: str, content: str, speaker: str | None = None, at: datetime | None = None, tags: Sequence[str] = ()
     ) -> str:
-        """Write down a message; its id.
+        """Write a message, and return its id.
 
         Args:
             role: user or assistant.
-            content: what was said.
-            speaker: who said it.
-            at: when, aware; now by default.
-            tags: words to keep with it.
+            content: the text.
+            speaker: the speaker's name.
+            at: the time, with a time zone; default: now.
+            tags: words to store with it.
 
         Raises:
             OSError: the folder can't be written to.
@@ -96,11 +96,11 @@ def write_note(
     tags: Sequence[str] = (),
     redact: bool = True,
 ) -> str:
-    """Write down a note, a session of its own; the session's id. `Memory.remember` says what the arguments are.
+    """Write a note as a session of its own, and return the session's id. `Memory.remember` describes the arguments.
 
     Raises:
-        UsageError: the note is empty or over-long, so is a name, or the day has its fill of notes.
-        OSError: the folder can't be written to.
+        UsageError: the note is empty, too long with its names, or the day's notes are too large.
+        OSError: the folder can't be written.
     """
     moment, write = at or datetime.now(UTC), partial(_format_message, redact)
     path = space_dir / NOTES / f"{moment:%Y-%m-%d}.jsonl"
@@ -109,10 +109,10 @@ def write_note(
         raise UsageError(f"a note has 1 to {MAX_NOTE:,} characters, this one has {length:,}: nothing was noted")
     if path.exists() and path.stat().st_size > (max_bytes := MAX_DAY * (1 + of_person)):
         raise UsageError(f"this day's notes have over {max_bytes:,} bytes: nothing was noted")
-    session = f"{PREFIX}{secrets.token_hex(8)}"  # no hash of it: it stays when the note is forgotten
+    session = f"{PREFIX}{secrets.token_hex(8)}"  # not a hash of the note: the id outlives a forgetting
     role = "user" if of_person else "assistant"
     lines = write(session, "m1", role, note.strip(), workspace, speaker, moment, tags)
-    answer = write(session, "m2", "agent", NOTED, workspace, "slowwave", moment)  # one alone is no session
+    answer = write(session, "m2", "agent", NOTED, workspace, "slowwave", moment)  # a session has two messages at least
     with open_memory_span("create_memory", space_dir) as count_records:
         make_private_folder(path.parent)
         append_lines(path, lines + answer, durable=True)
@@ -154,7 +154,7 @@ class Note:
     """One note."""
 
     id: str
-    """Its session's, as the transcript has it."""
+    """The id of its session in the transcript."""
     at: str
     """ISO, UTC."""
     by: str
@@ -163,11 +163,11 @@ class Note:
     workspace: str | None
     speaker: str | None
     verdict: str
-    """What a person said of it: confirmed, rejected; unconfirmed of an agent's note that nobody looked at."""
+    """A person's verdict: confirmed or rejected; unconfirmed for an agent's note without a verdict."""
 
 
 def read_notes(space_dir: Path) -> list[Note]:
-    """Return all notes, the oldest first; lines that can't be read are passed over, as the night quarantines them."""
+    """Return all notes, oldest first; unreadable lines are skipped, since the night quarantines them."""
     verdicts = {review.id: review.verdict for review in read(space_dir, Review)}
     lines = [
         line
@@ -175,7 +175,6 @@ def read_notes(space_dir: Path) -> list[Note]:
         for line in map(parse_line, path.read_bytes().splitlines())
         if str(line.get("session_id", "")).startswith(PREFIX) and line.get("message_id") == "m1"
     ]
-    # A note is as its last verdict says.
     return [
         Note(
             line["session_id"],
@@ -191,8 +190,9 @@ def read_notes(space_dir: Path) -> list[Note]:
 
 
 def read_written(space_dir: Path, read_before: Container[tuple[str, int, int]]) -> list[dict[str, str]]:
-    """Return the lines of talks and notes, less those of notes that a person rejected; those that can't be read are
-    passed over. A file is left out whose name, size and time of change (ns) are in `read_before`.
+    """Return the lines of conversations and notes, without rejected notes and unreadable lines.
+
+    A file is skipped if its name, size and time of change (ns) are in `read_before`.
     """
     paths = [path for folder in find_journals(space_dir) for path in folder.glob("*.jsonl")]
     stats = [(path, path.stat()) for path in paths]

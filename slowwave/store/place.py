@@ -1,8 +1,8 @@
-"""Where the files of a store lie: in its own folder, or elsewhere, with the folder as a copy of them.
+"""The place of a store's files: its own folder, or an address with the folder as a working copy.
 
-A store at an address (`s3://bucket/prefix`) is worked on in a folder of this machine that is named after the address
-(`slowwave/schemas/places.py`). What brings its files here and back is a `Place`, found by the address's scheme among
-the entry points of the group `slowwave.places`. A store in a folder of its own has a place that does nothing.
+A store at an address (`s3://bucket/prefix`) is used through a folder of this machine that is named after the address
+(`slowwave/schemas/places.py`). A `Place` downloads and uploads its files; the address's scheme selects it among the
+entry points of the group `slowwave.places`. For a store in a folder of its own, the place does nothing.
 """
 
 from collections.abc import Iterator
@@ -19,45 +19,45 @@ GROUP, EXTRA = "slowwave.places", "bucket"
 
 
 class Place(Protocol):
-    """Where the files of a store lie. A factory makes one of the store's folder here and its address."""
+    """The place of a store's files. A factory makes it from the store's folder on this machine and its address."""
 
     def pull(self, space: str | None = None) -> None:
-        """Bring a space's copy up to what is live; of no space, the copies of all of them.
+        """Update the working copy of a space, or of all spaces.
 
         Raises:
-            StoreUnreadable: the place can't be reached, and there is no copy.
+            StoreUnreadable: the place can't be reached, and there is no copy yet.
         """
         ...
 
     def lease(self, space: str, run_id: str, kind: str, wait: float = 0) -> AbstractContextManager[None]:
-        """Hold the right to write a space: begin with what is live, and make live what stands here at the end.
+        """Hold the right to write a space: update the copy at the start, and publish it at the end.
 
         Raises:
-            StoreLocked: another machine writes it.
+            StoreLocked: another machine writes the space.
             StoreUnwritable: the place can't be reached, or another machine took over.
         """
         ...
 
     def push(self, space: str) -> None:
-        """Bring up what was noted here, unless a run is in progress: the next run or note does it then."""
+        """Publish notes of this machine; if a run is in progress, leave it to the next run or note."""
         ...
 
     def find_damage(self, space: str) -> list[Damage]:
-        """Return the files of a space that the place lacks, or has otherwise."""
+        """Return the files of a space that the place lacks, or has with other content."""
         ...
 
     def fetch(self) -> Path:
-        """Return the folder with all files below the address: transcripts to read.
+        """Download all files below the address (transcripts to read), and return their folder.
 
         Raises:
-            UsageError: nothing lies there.
+            UsageError: the address has no files.
             StoreUnreadable: the place can't be reached.
         """
         ...
 
 
 class OwnFolder:
-    """The place of a store whose folder is no copy: nothing has to be brought anywhere."""
+    """The place of a store in a folder of its own: there is nothing to download or upload."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -67,14 +67,14 @@ class OwnFolder:
 
     @contextmanager
     def lease(self, space: str, run_id: str, kind: str, wait: float = 0) -> Iterator[None]:
-        """Hold nothing: the writer's lock is enough."""
+        """Do nothing: the writer's lock is enough."""
         yield
 
     def push(self, space: str) -> None:
         """Do nothing."""
 
     def find_damage(self, space: str) -> list[Damage]:
-        """Return nothing: the manifest has it all."""
+        """Return an empty list: the manifest covers all files."""
         return []
 
     def fetch(self) -> Path:
@@ -83,10 +83,10 @@ class OwnFolder:
 
 
 def find_place(root: Path, url: str | None = None) -> Place:
-    """Return the place of a store by its folder here; `url` is the address, if the folder's name does not tell it.
+    """Return the place of a store, given its folder on this machine; `url` is needed if the folder does not name it.
 
     Raises:
-        UsageError: no package is installed for its scheme.
+        UsageError: no package is installed for the address's scheme.
     """
     if (address := url or find_url(root)) is None:
         return OwnFolder(root)
@@ -95,21 +95,21 @@ def find_place(root: Path, url: str | None = None) -> Place:
 
 
 def fetch_transcripts(path: Path) -> Path:
-    """Return a folder with what lies below an address; a path as it is.
+    """Return a folder with the files below an address; return a path as it is.
 
     Raises:
-        UsageError: nothing lies there, or no package is installed for its scheme.
-        StoreUnreadable: it can't be reached.
+        UsageError: the address has no files, or no package is installed for its scheme.
+        StoreUnreadable: the address can't be reached.
     """
     url = read_url(path)
     return find_place(find_working_copy(url, "transcripts"), url).fetch() if url else path
 
 
 def refuse_copy(store: Path, what: str) -> None:
-    """Refuse what can't be done with a store whose folder is a copy.
+    """Raise a usage error if a store's folder is a working copy, since `what` needs a folder of its own.
 
     Raises:
-        UsageError: it is one.
+        UsageError: the folder is a working copy.
     """
     if url := find_url(store):
         raise UsageError(f"{what}, and {url} is in a bucket: nothing was done")

@@ -8,12 +8,12 @@ from typing import BinaryIO
 
 FOLDER = 0o700
 OTHERS = 0o077
-"""The rights of group and others."""
+"""The permissions of group and others."""
 
 
 @contextmanager
 def make_files_private() -> Iterator[None]:
-    """Make all that this process writes in the block its owner's alone; Lance makes files by the umask."""
+    """Set the umask for the block: files that this process writes, also by Lance, are private to their owner."""
     before = os.umask(OTHERS)
     try:
         yield
@@ -22,9 +22,9 @@ def make_files_private() -> Iterator[None]:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, closed to others; one that is there stays as it is.
+    """Make a private folder, and its missing parents; existing folders are not changed.
 
-    `Path.mkdir` gives its mode to the last folder only.
+    `Path.mkdir` applies its mode to the last folder only.
     """
     for path in reversed([folder, *folder.parents]):
         if not path.exists():
@@ -57,7 +57,7 @@ def open_new(path: Path, mode: int = 0o666) -> BinaryIO:
 
 
 def sync_path(path: Path) -> None:
-    """Make durable what a file holds, or which files a folder has."""
+    """Sync a file's content, or a folder's entries, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -66,10 +66,10 @@ def sync_path(path: Path) -> None:
 
 
 def close_to_others(folder: Path) -> None:
-    """Close a folder that others may look into, and all that is in it; one that is somebody else's stays as it is."""
+    """Remove the permissions of others from a folder and its content; entries of other owners are left as they are."""
     if not folder.stat().st_mode & OTHERS:
         return
     for path in [*folder.rglob("*"), folder]:
         if not path.is_symlink():
-            with suppress(PermissionError, FileNotFoundError):  # another's, or a file of a reader's that is gone
+            with suppress(PermissionError, FileNotFoundError):  # of another owner, or just deleted by a reader
                 path.chmod(path.stat().st_mode & ~OTHERS)

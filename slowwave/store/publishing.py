@@ -1,4 +1,4 @@
-"""Make a release, or make an earlier one live again: versions of all tables are pinned, and its row is written last."""
+"""Make a release, or make an earlier one live again: pin versions of all tables, and write the release's row last."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +24,7 @@ from slowwave.store.releases import CANDIDATE, Release, Snapshot, make_ledger_ro
 from slowwave.store.store import Store
 
 UNREAD = (FILES, QUARANTINE)
-"""Pinned tables that no reader queries: a change in these alone makes no release."""
+"""Pinned tables that no reader queries: a change in these alone does not make a release."""
 
 
 def read_releases(store: Store) -> list[Release]:
@@ -33,7 +33,7 @@ def read_releases(store: Store) -> list[Release]:
 
 
 def find_writer(store: Store) -> str | None:
-    """Return the writer of the last release that is no roll-back; None where there is none."""
+    """Return the writer of the last release that is not a roll-back; None if there is no such release."""
     return next((release.writer for release in reversed(read_releases(store)) if release.restores is None), None)
 
 
@@ -44,12 +44,18 @@ def publish(
     calibrate: Callable[[Release], str | None] | None = None,
     writer: str | None = None,
 ) -> Release | None:
-    """Pin every table's newest version and make that live; None when nothing changed since the last publication, the
-    writer included.
+    """Make a release of every table's newest version; return None if neither rows nor writer changed.
 
-    A roll-back is no publication: after one, an unchanged night leaves it in force. `calibrate` is called with the
-    release to be, only when there will be one, and gives what its row keeps in `calibration`; what it raises ends it.
-    Unless one is named, `writer` is that of the release before.
+    Changes are counted since the last release that is not a roll-back: after a roll-back, a night without changes
+    keeps it live.
+
+    Args:
+        store: the store.
+        run_id: the run that makes the release.
+        encoder: the encoder of the vectors.
+        calibrate: called with the new release, if there is one; returns the value of its column `calibration`. If it
+            raises an error, no release is made.
+        writer: the writer of the memory; default: that of the last release.
     """
     releases = read_releases(store)
     published = [r for r in releases if r.restores is None]
@@ -71,9 +77,9 @@ def open_candidate(store: Store) -> Snapshot:
 
 
 def _has_changes(store: Store, table: Table, published: Release) -> bool:
-    """Return whether a table has other rows or indexes than a release; the same rows in other files are no change.
+    """Return True if a table has other rows or indexes than a release; the same rows in other files don't count.
 
-    Rows are compared last, since that reads the whole table: a night with news has a table with more of them.
+    Rows are compared last, since that reads the whole table. Usually the number of rows has changed.
     """
     path, then = str(store.dir / f"{table.name}.lance"), published.versions[table.name]
     if store.open_dataset(table).version == then:
@@ -87,18 +93,18 @@ def _has_changes(store: Store, table: Table, published: Release) -> bool:
             or old.count_rows() != new.count_rows()
         ):
             return True
-        # The same files again, after changes were taken back.
+        # changes were undone: the files are the same
         files = [[fragment.metadata.to_json() for fragment in dataset.get_fragments()] for dataset in both]
         if files[0] == files[1]:
             return False
         check_release_files(store.dir, published.number, table.name)
         return compute_table_digest(table, old.to_table()) != compute_table_digest(table, new.to_table())
-    except (*READ_TROUBLE, StoreUnreadable):  # cleaned up since, or damaged: the release can't be read as it was
+    except (*READ_TROUBLE, StoreUnreadable):  # cleaned up or damaged: the release can't be read
         return True
 
 
 def _are_indexes_usable(store: Store, dataset: lance.LanceDataset, release: Release) -> bool:
-    """Return True if a release's indexes of a table are whole, and built with the settings that new ones have."""
+    """Return True if a release's indexes of a table are intact and were built with the current settings."""
     files, is_read = list_release_files(store.dir, release.number)
     if find_index_damage(store.dir, dataset, files, read=is_read):
         return False
@@ -109,8 +115,9 @@ def roll_back(store: Store, name: str, run_id: str) -> Release:
     """Make an earlier release live again, as a new release; the tables keep their newer versions.
 
     Raises:
-        NoRelease, ReleaseDropped: there is none of that name, or no longer.
-        UsageError: it is live.
+        NoRelease: no release has this name.
+        ReleaseDropped: the release is no longer kept.
+        UsageError: the release is live already.
     """
     releases = read_releases(store)
     old = pick_release(releases, name, store.dir)
@@ -124,7 +131,7 @@ def roll_back(store: Store, name: str, run_id: str) -> Release:
 def _draft_release(
     store: Store, releases: list[Release], run_id: str, encoder: str | None, versions: dict[str, int] | None = None
 ) -> Release:
-    """Return the next release, with these versions of the tables or their newest ones."""
+    """Return the next release, with the given versions of the tables or the newest ones."""
     versions, counts = versions or store.read_versions(RELEASED), {table.name: store.count(table) for table in RELEASED}
     number = releases[-1].number + 1 if releases else 1
     release_id = compute_content_id(store.space, str(number), *(f"{k}={v}" for k, v in sorted(versions.items())))
@@ -133,7 +140,7 @@ def _draft_release(
 
 def _add_release(store: Store, releases: list[Release], release: Release) -> Release:
     with translate_write_errors(store.dir):
-        # Each pinned version is tagged, so that no clean-up takes it while the release is kept.
+        # a tag keeps each pinned version from the clean-up while the release is kept
         for table in RELEASED:
             tags = store.open_table(table).tags
             if release.name in tags.list():  # a run that died between tag and row
@@ -146,6 +153,6 @@ def _add_release(store: Store, releases: list[Release], release: Release) -> Rel
         write_release_manifest(store.dir, vars(release))
         store.append(RELEASES, make_ledger_rows([vars(release)]))
         sync_changes(store.dir)
-        # Never on the disk before the row: that would be a lost row.
+        # after the row is synced: a valid manifest without a row would mean a lost row
         settle_release_manifests(store.dir, {*numbers, release.number})
     return release

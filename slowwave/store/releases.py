@@ -1,8 +1,8 @@
 """Releases: one row that pins a version of every table, written last.
 
-There is no transaction over several tables. A night writes them all, syncs them, and then adds one row to `releases`;
-readers open the versions that the highest-numbered row names, so a half-done night is invisible. A `Snapshot` is a
-reader's view of one: opening it writes nothing and takes no lock.
+Lance has no transactions over several tables. A night writes all tables, syncs them, and then adds one row to
+`releases`. Readers open the versions that the row with the highest number names, so an unfinished night is invisible. A
+`Snapshot` is a reader's view of a release: opening it writes nothing and takes no lock.
 """
 
 from collections.abc import Iterable
@@ -55,12 +55,12 @@ class Release:
 
     @property
     def name(self) -> str:
-        """Its short name: `r3`."""
+        """The short name, such as `r3`."""
         return f"r{self.number}"
 
 
 def list_spaces(root: Path) -> list[str]:
-    """Return the spaces of a store: those without a release, then those whose last is oldest."""
+    """Return the spaces of a store, those with the oldest last change of their releases first."""
     find_place(root).pull()
     folders = [folder for folder in root.glob("*/") if has_table(folder, RELEASES.name)]
     last = {folder.name: (folder / f"{RELEASES.name}.lance" / "_versions").stat().st_mtime_ns for folder in folders}
@@ -71,8 +71,8 @@ def load_releases(folder: Path) -> list[Release]:
     """Return the releases of a space, oldest first.
 
     Raises:
-        StoreMissing: there is no such store or space.
-        StoreUnreadable: what is there is broken.
+        StoreMissing: the store or space does not exist.
+        StoreUnreadable: the ledger is broken.
         SchemaMismatch: another version of slowwave wrote it.
     """
     find_place(folder.parent).pull(folder.name)
@@ -105,7 +105,7 @@ def check_columns(table: Table, schema: pa.Schema) -> None:
     """Check that a stored table has the columns of this version; vectors may be of any length.
 
     Raises:
-        SchemaMismatch: it has others.
+        SchemaMismatch: the columns differ.
     """
     missing = [field.name for field in table.schema if field.name not in schema.names]
     unknown = [name for name in schema.names if name not in table.schema.names]
@@ -120,10 +120,10 @@ def check_columns(table: Table, schema: pa.Schema) -> None:
 
 
 def check_tables_exist(folder: Path, releases: Iterable[Release], tables: Iterable[Table] = TABLES.values()) -> None:
-    """Check that the tables which releases name are there.
+    """Check that the tables of releases exist.
 
     Raises:
-        StoreUnreadable: one is gone.
+        StoreUnreadable: a table is missing.
     """
     named = {name: release.name for release in releases for name in release.versions}
     for table in tables:
@@ -144,8 +144,8 @@ def pick_release(releases: list[Release], name: str | None, path: Path) -> Relea
     """Return the live release, or the one of that name (`r3`), of that id or its first characters, or of that run.
 
     Raises:
-        NoRelease: there is none, or not under that name.
-        ReleaseDropped: it is no longer kept.
+        NoRelease: no release has this name.
+        ReleaseDropped: the release is no longer kept.
     """
     for release in reversed(releases):
         short = name if name and len(name) >= SHORT_ID else None
@@ -158,14 +158,14 @@ def pick_release(releases: list[Release], name: str | None, path: Path) -> Relea
 
 
 def is_dropped(folder: Path, release: Release) -> bool:
-    """Return whether a release is no longer kept: its manifest was dropped, and a version that it pins is gone."""
+    """Return True if a release is no longer kept: its manifest and a version that it pins were deleted."""
     if release.number in list_release_manifests(folder):
         return False
     return any(version not in list_versions(folder / f"{name}.lance") for name, version in release.versions.items())
 
 
 def make_ledger_rows(releases: list[dict[str, Any]]) -> pa.Table:
-    """Return releases, as `vars` gives them, as rows of the releases table."""
+    """Convert releases (the result of `vars`) to rows of the releases table."""
     rows = [
         {**release, "versions": [*release["versions"].items()], "counts": [*release["counts"].items()]}
         for release in releases
@@ -174,14 +174,14 @@ def make_ledger_rows(releases: list[dict[str, Any]]) -> pa.Table:
 
 
 CANDIDATE = "candidate"
-"""What the newest tables are called that no release names: what a gate held back."""
+"""The name of the newest, unreleased tables, which a gate held back."""
 
 
 def open_pinned(folder: Path, release: Release, table: Table) -> lance.LanceDataset:
-    """Return a table at the version that a release pins, once its files are seen to be what they were.
+    """Check a table's files, and open the version that a release pins.
 
     Raises:
-        StoreUnreadable: it is gone, or one of its files is not.
+        StoreUnreadable: the table is missing, or a file differs from the manifest.
         SchemaMismatch: another version of slowwave wrote it.
     """
     check_tables_exist(folder, [release], [table])
@@ -192,16 +192,16 @@ def open_pinned(folder: Path, release: Release, table: Table) -> lance.LanceData
 
 
 class Snapshot:
-    """The tables of one space as one release has them."""
+    """The tables of a space at the versions of a release."""
 
     def __init__(self, root: Path, space: str = "default", release: str | None = None) -> None:
         """Open the live release, or the one of that id or name.
 
         Raises:
-            StoreMissing: there is no such store or space.
-            StoreUnreadable: what is there is broken.
+            StoreMissing: the store or space does not exist.
+            StoreUnreadable: the ledger of releases is broken.
             SchemaMismatch: another version of slowwave wrote it.
-            NoRelease: nothing is released yet, or not under that name.
+            NoRelease: nothing is released yet, or no release has this name.
         """
         self.dir = root / space
         self.release: Release = pick_release(load_releases(self.dir), release, self.dir)
@@ -209,16 +209,16 @@ class Snapshot:
 
     @classmethod
     def of_release(cls, folder: Path, release: Release) -> Self:
-        """Return a space's tables at the versions of a release, also of one that is not written yet."""
+        """Return a space's tables at the versions of a release, which need not be written yet."""
         snapshot = cls.__new__(cls)
         snapshot.dir, snapshot.release, snapshot._tables = folder, release, {}
         return snapshot
 
     def open_dataset(self, table: Table) -> lance.LanceDataset:
-        """Return a table at the pinned version; opened once and kept.
+        """Open a table at the pinned version; it is opened once and kept.
 
         Raises:
-            StoreUnreadable: it is broken or gone.
+            StoreUnreadable: it is broken or missing.
             SchemaMismatch: another version of slowwave wrote it.
         """
         if table.name not in self._tables:
@@ -227,10 +227,10 @@ class Snapshot:
         return self._tables[table.name]
 
     def read(self, table: Table, columns: list[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
-        """Return rows of a table in Arrow, in no order that may be relied on.
+        """Return rows of a table as Arrow, in an undefined order.
 
         Raises:
-            StoreUnreadable: the table is broken or gone.
+            StoreUnreadable: the table is broken or missing.
         """
         with translate_read_errors(self.dir):
             rows = self.open_dataset(table).to_table(columns=columns or table.schema.names, filter=where)

@@ -1,8 +1,8 @@
-"""A whole space compared with its manifests, and what is left of damaged tables put in their place.
+"""Compare a space with its manifests, and repair damaged tables.
 
-Of a table that nothing else can give, the fragments are kept whose files are what they were; one whose rows are derived
-is emptied, and the night's steps compute them again (`flows/parts/repair.py`). Lost rows of the ledger of releases come
-back from the manifests of these.
+A table that can't be computed from others keeps the fragments whose files are intact. A table with derived rows is
+emptied, and the steps of a night compute it again (`flows/parts/repair.py`). Lost rows of the ledger of releases are
+restored from the releases' manifests.
 """
 
 import shutil
@@ -61,7 +61,7 @@ from slowwave.store.releases import Release, is_dropped, make_ledger_rows, read_
 from slowwave.store.store import Store
 
 KEPT = (MESSAGES, SESSIONS, COMPLETIONS, MERGES, EXCLUSIONS, FORGOTTEN, RUNS, RELEASES)
-"""Tables of which the intact fragments stay: read, paid for or decided; the rows of all others are derived."""
+"""Tables whose intact fragments are kept: read, paid for or decided. The rows of all other tables are derived."""
 
 
 class Checked(NamedTuple):
@@ -71,7 +71,7 @@ class Checked(NamedTuple):
     releases: int
     """Releases with a manifest."""
     unchecked: int
-    """Kept releases without one: a writer was killed before it could be written."""
+    """Kept releases without a manifest: a writer was killed before it wrote one."""
 
 
 class Salvaged(NamedTuple):
@@ -79,14 +79,14 @@ class Salvaged(NamedTuple):
 
     kept: int
     lost: int | None
-    """Rows; None where nothing tells how many there were."""
+    """Number of lost rows; None if the earlier number of rows is unknown."""
 
 
 def check_store(folder: Path, *, read: bool = True) -> Checked:
-    """Compare a space with what its files were; without `read` sizes alone.
+    """Compare a space's files with its manifests; without `read`, only their sizes.
 
     Raises:
-        StoreMissing: there is no such store or space.
+        StoreMissing: the store or the space does not exist.
     """
     place = find_place(folder.parent)
     place.pull(folder.name)
@@ -95,7 +95,7 @@ def check_store(folder: Path, *, read: bool = True) -> Checked:
     numbers, damage = list_release_manifests(folder), [*find_newest_damage(folder, read=read)]
     try:
         releases = {release.number: release for release in read_ledger(folder)}
-    except StoreError as trouble:  # all else can be compared without it
+    except StoreError as trouble:  # the rest can be compared without the ledger
         releases = {}
         if not any(part.where.startswith(f"{RELEASES.name}.lance/") for part in damage):
             damage.append(Damage(NEWEST, RELEASES.name, getattr(trouble, "why", "the table is gone")))
@@ -110,7 +110,7 @@ def check_store(folder: Path, *, read: bool = True) -> Checked:
 def find_release_damage(folder: Path, releases: dict[int, Release], *, read: bool = True) -> list[Damage]:
     """Return differences from the releases' manifests: in the manifests, in files, and in rows of the ledger."""
     damage, manifests, files = list[Damage](), dict[int, Manifest](), Files()
-    with suppress(StoreUnreadable):  # which is told of the newest tables
+    with suppress(StoreUnreadable):  # `find_newest_damage` reports it
         altered = find_altered(folder, f"{FOLDER}/", read=read)
         damage += [Damage(Path(name).stem, name, what) for name, what in altered.items()]
     for number in list_release_manifests(folder):
@@ -133,9 +133,9 @@ def find_release_damage(folder: Path, releases: dict[int, Release], *, read: boo
 
 
 def find_broken_tables(folder: Path, damage: list[Damage]) -> list[str]:
-    """Return the tables whose newest version, or the name of it, is not whole, by what `check_store` found.
+    """Return the tables whose newest version, or its version file, is damaged, according to `check_store`.
 
-    An index is no part of it: a night builds a broken one anew.
+    Damaged indexes don't count: a night builds them again.
     """
     broken = {_name_table(part.where) for part in damage if part.release == NEWEST and INDEXES not in part.where}
     with suppress(StoreError):
@@ -144,75 +144,103 @@ def find_broken_tables(folder: Path, damage: list[Damage]) -> list[str]:
 
 
 def find_broken_indexes(damage: list[Damage]) -> list[str]:
-    """Return the tables of which an index is damaged, in the newest version or in a release."""
+    """Return the tables with a damaged index, in the newest version or in a release."""
     return sorted({_name_table(part.where) for part in damage if INDEXES in part.where})
 
 
 def salvage(folder: Path, damage: list[Damage]) -> tuple[dict[str, Salvaged], list[str]]:
-    """Put what is left of each damaged table in its place, and the ledger of releases back; say what was done.
+    """Repair each damaged table and the ledger of releases; return the result of each table, and notes.
 
-    The writer's lock is held. What older releases alone pin stays as it is: `drop_unreadable` takes these.
+    The caller holds the writer's lock. Files of older releases alone are left as they are: see `drop_unreadable`.
     """
-    notes, altered_rows = list[str](), {part.release for part in damage if part.what.startswith("its row is not")}
-    manifests = {part.where for part in damage if part.where == MANIFEST_FILE or part.where.startswith(f"{FOLDER}/")}
-    for name in sorted(manifests | {f"{FOLDER}/{release}.json" for release in altered_rows}):
-        (folder / name).unlink(missing_ok=True)
-        notes.append(f"{name} was altered and is made anew: files that no other manifest names were not compared")
-    notes += _drop_lost_indexes(folder, damage)
-    # the rows that can still be read of each broken table
+    notes = _delete_altered_manifests(folder, damage) + _drop_lost_indexes(folder, damage)
     broken = find_broken_tables(folder, damage)
     bad, dim = {folder / name for name in find_altered(folder)}, _find_dim(folder, broken)
     done = {name: _salvage_table(folder, TABLES[name], bad, dim) for name in broken}
-    # the manifest is of what is there now
-    noted = read_manifest(folder)
-    made = tuple(f"{name}/" for name in (FOLDER, *(f"{name}.lance" for name in broken)))
-    files = {name: facts for name, facts in noted.files.items() if not name.startswith(made)}
-    replace_file(folder / MANIFEST_FILE, orjson.dumps({"versions": noted.versions, "files": files}))
-    # releases that have a manifest and no row
+    _forget_files(folder, broken)
+    return done, notes + _restore_ledger_rows(folder)
+
+
+def _delete_altered_manifests(folder: Path, damage: list[Damage]) -> list[str]:
+    """Delete manifests that were altered, or differ from their release's row; return a note for each."""
+    altered_rows = {part.release for part in damage if part.what.startswith("its row is not")}
+    manifests = {part.where for part in damage if part.where == MANIFEST_FILE or part.where.startswith(f"{FOLDER}/")}
+    notes = []
+    for name in sorted(manifests | {f"{FOLDER}/{release}.json" for release in altered_rows}):
+        (folder / name).unlink(missing_ok=True)
+        notes.append(f"{name} was altered and is made anew: files that no other manifest names were not compared")
+    return notes
+
+
+def _forget_files(folder: Path, tables: Collection[str]) -> None:
+    """Remove the files of these tables and the releases' manifests from the manifest of the space."""
+    manifest = read_manifest(folder)
+    removed = tuple(f"{name}/" for name in (FOLDER, *(f"{name}.lance" for name in tables)))
+    files = {name: facts for name, facts in manifest.files.items() if not name.startswith(removed)}
+    replace_file(folder / MANIFEST_FILE, orjson.dumps({"versions": manifest.versions, "files": files}))
+
+
+def _restore_ledger_rows(folder: Path) -> list[str]:
+    """Add the row of each release that has a manifest but no row to the ledger; return a note for each."""
     numbers = {release.number for release in read_ledger(folder)} if has_table(folder, RELEASES.name) else set()
-    lost = [number for number in list_release_manifests(folder) if number not in numbers]
-    if rows := [
-        manifest.row | {"created_at": datetime.fromisoformat(manifest.row["created_at"])}
-        for number in lost
-        if (manifest := read_release_manifest(folder, number)) and manifest.row
-    ]:
+    rows = []
+    for number in list_release_manifests(folder):
+        manifest = None if number in numbers else read_release_manifest(folder, number)
+        if manifest and manifest.row:
+            rows.append(manifest.row | {"created_at": datetime.fromisoformat(manifest.row["created_at"])})
+    if rows:
         restore_last_whole(folder, RELEASES, 1)
         lance.write_dataset(make_ledger_rows(rows), str(folder / f"{RELEASES.name}.lance"), mode="append")
-    return done, notes + [f"r{row['number']}: its row in the ledger was put back from its manifest" for row in rows]
+    return [f"r{row['number']}: its row in the ledger was put back from its manifest" for row in rows]
 
 
 def _salvage_table(folder: Path, table: Table, bad: set[Path], dim: int) -> Salvaged:
-    """Write what is left of a table as its newest version; manifests of Lance's that were altered are removed first."""
+    """Write the intact rows of a table as its newest version, after deleting altered version files of Lance.
+
+    Args:
+        folder: the space.
+        table: the table.
+        bad: files that differ from the manifest.
+        dim: dimensions of the store's vectors.
+    """
     from lancedb import connect
 
     path = folder / f"{table.name}.lance"
-    # The highest version that the last writer, a release or the disk knows of the table.
-    manifests = [read_release_manifest(folder, number) for number in list_release_manifests(folder)]
-    noted = [read_manifest(folder).versions, *(manifest.versions for manifest in manifests if manifest)]
-    with suppress(StoreError):
-        noted += [release.versions for release in read_ledger(folder)]
-    last = max([0, *list_versions(path), *(versions.get(table.name, 0) for versions in noted)])
+    last = _find_last_version(folder, table)
     cut = {fragment for fragment in bad if fragment.parent == path / "_versions"}
     for fragment in cut:
         fragment.unlink(missing_ok=True)
     rows, total = table.build_disk_schema(dim).empty_table(), 0
-    if not (there := list_versions(path)):
+    present = list_versions(path)
+    if not present:
         shutil.rmtree(path, ignore_errors=True)
     elif table in KEPT:
         rows, total = _read_intact(path, table, rows, bad)
-    connect(folder).create_table(table.name, rows, mode="overwrite" if there else "create", on_bad_vectors="null")
-    while (dataset := lance.dataset(str(path))).version <= last:  # what releases name is nothing else
+    connect(folder).create_table(table.name, rows, mode="overwrite" if present else "create", on_bad_vectors="null")
+    # a version that a release names must not be used for other rows
+    while (dataset := lance.dataset(str(path))).version <= last:
         dataset.restore()  # type: ignore[no-untyped-call]
     for version, manifest in list_versions(path).items():
-        if version not in there and version < dataset.version:
+        if version not in present and version < dataset.version:
             manifest.unlink()
-    return Salvaged(rows.num_rows, None if cut or not there or table not in KEPT else max(total - rows.num_rows, 0))
+    is_known = present and not cut and table in KEPT
+    return Salvaged(rows.num_rows, max(total - rows.num_rows, 0) if is_known else None)
+
+
+def _find_last_version(folder: Path, table: Table) -> int:
+    """Return the highest version of a table in the manifests, the ledger of releases, and on the disk."""
+    manifests = [read_release_manifest(folder, number) for number in list_release_manifests(folder)]
+    known = [read_manifest(folder).versions, *(manifest.versions for manifest in manifests if manifest)]
+    with suppress(StoreError):
+        known += [release.versions for release in read_ledger(folder)]
+    on_disk = list_versions(folder / f"{table.name}.lance")
+    return max([0, *on_disk, *(versions.get(table.name, 0) for versions in known)])
 
 
 def _read_intact(path: Path, table: Table, rows: pa.Table, bad: set[Path]) -> tuple[pa.Table, int]:
-    """Return the rows of each fragment whose files are whole, and how many the newest version has in all.
+    """Return the rows of each fragment with intact files, and the number of rows of the newest version.
 
-    Messages are only ever added to: of them an older version has what it had.
+    Messages are never deleted or changed, so for them older versions are read too.
     """
     versions = sorted(list_versions(path), reverse=True)
     newest = [fragment.metadata for fragment in lance.dataset(str(path), version=versions[0]).get_fragments()]
@@ -229,13 +257,13 @@ def _read_intact(path: Path, table: Table, rows: pa.Table, bad: set[Path]) -> tu
 
 
 def mend_releases(store: Store) -> None:
-    """Make the tags of kept releases name their versions, by which they are kept, and lost manifests anew."""
+    """Repair the tags that pin the versions of kept releases, and write lost manifests of releases again."""
     releases = [release for release in read_releases(store) if not is_dropped(store.dir, release)]
     for release in releases:
         for broken in _find_broken_tags(store.dir, release):
             (store.dir / broken.where).unlink()
             name = _name_table(broken.where)
-            with suppress(*READ_TROUBLE):  # a version that is gone has no tag
+            with suppress(*READ_TROUBLE):  # a version that no longer exists can't be tagged
                 store.open_table(TABLES[name]).tags.create(release.name, release.versions[name])
         is_kept = _get_tag(store.dir, MESSAGES.name, release.name).exists()
         if is_kept and not get_release_manifest(store.dir, release.number).exists():
@@ -245,9 +273,9 @@ def mend_releases(store: Store) -> None:
 
 
 def drop_unreadable(store: Store) -> list[str]:
-    """Keep no longer the releases whose files are not what they were, but for the live one; returns their names.
+    """Drop the releases with damaged files, except the live one; return their names.
 
-    Their rows stay in the ledger. The versions that can't be read go, by which they are known for dropped.
+    Their rows stay in the ledger. Their unreadable versions are deleted, which marks the releases as dropped.
     """
     *older, live = read_releases(store)
     damage = find_release_damage(store.dir, {entry.number: entry for entry in (*older, live)})
@@ -264,14 +292,14 @@ def drop_unreadable(store: Store) -> list[str]:
 
 
 def _name_index_folder(where: str) -> str:
-    """Return the folder of one part of an index: "topics.lance/_indices/UUID"."""
+    """Return the folder of one part of an index, such as "topics.lance/_indices/UUID"."""
     return "/".join(Path(where).parts[:3])
 
 
 def _drop_lost_indexes(folder: Path, damage: list[Damage]) -> list[str]:
-    """Remove what is left of broken indexes, and their files from the releases' manifests; return a note for each.
+    """Delete broken indexes, and remove their files from the releases' manifests; return a note for each.
 
-    Lance still names them in its versions, so a reader sees that they are gone, and a night builds the newest anew.
+    Lance's versions still name them: a reader sees that they are missing, and a night builds the newest ones again.
     """
     lost = {_name_index_folder(part.where) for part in damage if INDEXES in part.where}
     notes = [f"{name}: its index is built anew" for name in find_broken_indexes(damage)]
@@ -289,7 +317,7 @@ def _drop_lost_indexes(folder: Path, damage: list[Damage]) -> list[str]:
 
 
 def _find_dim(folder: Path, broken: Collection[str]) -> int:
-    """Return the dimensions of the store's vectors, by a table that is whole."""
+    """Return the dimensions of the store's vectors, according to an intact table."""
     for table in TABLES.values():
         if table.vector and table.name not in broken and has_table(folder, table.name):
             return int(lance.dataset(str(folder / f"{table.name}.lance")).schema.field(table.vector).type.list_size)
@@ -297,7 +325,7 @@ def _find_dim(folder: Path, broken: Collection[str]) -> int:
 
 
 def _find_broken_tags(folder: Path, release: Release) -> list[Damage]:
-    """Return the tags of a release by which its versions are kept, where one does not name its version."""
+    """Return the tags of a release that don't name the version they should pin."""
     tags = {_get_tag(folder, table, release.name): version for table, version in release.versions.items()}
     broken = {tag: version for tag, version in tags.items() if tag.exists() and read_tag(tag) != version}
     return [
@@ -307,7 +335,7 @@ def _find_broken_tags(folder: Path, release: Release) -> list[Damage]:
 
 
 def _get_tag(folder: Path, table: str, release: str) -> Path:
-    """Return the path of the Lance tag by which a release pins its version of a table."""
+    """Return the path of the Lance tag with which a release pins its version of a table."""
     return folder / f"{table}.lance" / "_refs" / "tags" / f"{release}.json"
 
 

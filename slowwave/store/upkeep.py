@@ -1,6 +1,6 @@
-"""Upkeep at the end of a run: indexes over what is new, small files compacted, old versions dropped.
+"""Upkeep at the end of a run: index new rows, compact small files, delete old versions.
 
-A failure is `StoreUnwritable`: no room, no right, or a table that is broken.
+Failures raise `StoreUnwritable`: the disk is full or read-only, or a table is broken.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,15 +18,15 @@ from slowwave.store.releases import Release
 from slowwave.store.store import Store
 
 GRACE = timedelta(hours=2)
-"""A reader that opened a version an hour ago still finds its files; what a night wrote on the way, the next removes."""
+"""Age of the versions that are deleted: a reader that opened a version earlier still finds its files."""
 MOST_GONE = 0.2
-"""Share of a table's rows on disk that were replaced or removed, above which it is rewritten without them."""
+"""A table is rewritten above this share of replaced or deleted rows on disk."""
 SMALL_ROWS, MOST_FILES = 100_000, 20
-"""Rows of a file that is not worth another rewriting; files of fewer, above which a table is compacted."""
+"""A file with fewer rows is small; a table with more small files is compacted."""
 
 
 def compact_table(store: Store, table: Table) -> bool:
-    """Rewrite a table of many small files, or of many rows that are gone; return True if it was done.
+    """Rewrite a table with many small files or many deleted rows; return True if it was rewritten.
 
     `lancedb`'s own `optimize` also cleans up, and raises if a version older than a week is tagged.
     """
@@ -38,15 +38,14 @@ def compact_table(store: Store, table: Table) -> bool:
 
 
 def compact_store(store: Store, fewest: int = INDEXED_ROWS) -> list[str]:
-    """Compact and index what this run made; names the tables that were touched. Runs before a release.
+    """Compact tables and index new rows before a release; return the names of the tables changed.
 
-    A table of `fewest` vectors gets an index of them.
+    Vectors are indexed in a table with at least `fewest` of them.
     """
     with translate_write_errors(store.dir):
-        mark_synced(store.dir)  # what is compacted may be cleaned up, and there must be something to go back to
+        mark_synced(store.dir)  # compacted files may be deleted: a power failure must find a synced state
         for table in RELEASED:
             drop_unusable_indexes(store, table)
-        # Small files and the rows that came since.
         touched = [t.name for t in TABLES.values() if compact_table(store, t)]
         touched += [t.name for t in RELEASED if index_table(store, t, fewest)]
         for table in TABLES.values():
@@ -55,7 +54,7 @@ def compact_store(store: Store, fewest: int = INDEXED_ROWS) -> list[str]:
 
 
 def pick_kept(releases: Sequence[Release], settings: StoreSettings) -> list[Release]:
-    """Return the releases that settings keep, oldest first: the newest, and the last of so many days."""
+    """Return the releases that the settings keep, oldest first: the newest ones, and the last of each recent day."""
     last = {release.created_at.date(): release.number for release in releases}
     days = sorted(last)[max(0, len(last) - settings.keep_daily) :]
     numbers = {*(release.number for release in releases[-settings.keep_releases :]), *(last[day] for day in days)}
@@ -63,7 +62,7 @@ def pick_kept(releases: Sequence[Release], settings: StoreSettings) -> list[Rele
 
 
 def drop_old_versions(store: Store, settings: StoreSettings) -> int:
-    """Unpin all releases that settings don't keep, and delete the versions that none pins; returns the bytes freed.
+    """Unpin the releases that the settings don't keep, and delete unpinned versions; return the bytes freed.
 
     `lancedb`'s own clean-up stops at the first tagged version, so this goes through `lance`.
     """
@@ -77,7 +76,7 @@ def drop_old_versions(store: Store, settings: StoreSettings) -> int:
 
 
 def _unpin_all_but(store: Store, releases: Sequence[Release]) -> None:
-    """Drop the manifests and tags of all releases but some; their rows stay in the ledger."""
+    """Delete the manifests and tags of all releases except these; their rows stay in the ledger."""
     drop_release_manifests(store.dir, {release.number for release in releases})
     names = {release.name for release in releases}
     for table in RELEASED:
@@ -87,9 +86,9 @@ def _unpin_all_but(store: Store, releases: Sequence[Release]) -> None:
 
 
 def rewrite_tables(store: Store, tables: Iterable[Table] = TABLES.values()) -> None:
-    """Rewrite every file that holds a row which is gone, and build the indexes anew.
+    """Rewrite every file with deleted rows, and rebuild the indexes.
 
-    What is deleted in Lance is only marked so, and an index keeps the words of rows that went.
+    Lance only marks rows as deleted, and an index keeps the words of deleted rows.
     """
     with translate_write_errors(store.dir):
         for table in tables:
@@ -98,27 +97,27 @@ def rewrite_tables(store: Store, tables: Iterable[Table] = TABLES.values()) -> N
                 opened.drop_index(index.name)
             dataset = store.open_dataset(table)
             if any(len(fragment.metadata.files) > 1 for fragment in dataset.get_fragments()):
-                dataset.update({table.key: table.key})  # anew: columns written alone leave what they held
+                dataset.update({table.key: table.key})  # rewrites all columns: files of single columns keep old values
             dataset.optimize.compact_files(materialize_deletions=True, materialize_deletions_threshold=0.0)
-            dataset.update_config({"rewritten": ""})  # a version made by a deletion alone names the ids that went
+            dataset.update_config({"rewritten": ""})  # a new version: one made by a deletion contains the deleted ids
             index_table(store, table)
             check_not_torn(store.dir, table)
 
 
 def drop_all_but_live(store: Store) -> None:
-    """Unpin all releases but the live one, and delete at once all that no pinned version names."""
+    """Unpin all releases except the live one, and delete all unpinned versions and files at once."""
     with translate_write_errors(store.dir):
         mark_synced(store.dir)
         _unpin_all_but(store, read_releases(store)[-1:])
         for table in TABLES.values():
             drop_versions_at_once(store, table)
-        sync_changes(store.dir)  # what is gone does not come back
+        sync_changes(store.dir)  # so that deleted files don't reappear after a power failure
 
 
 def drop_versions_at_once(store: Store, table: Table) -> None:
-    """Delete all that no pinned version of a table names, without a day of grace.
+    """Delete all files of a table that are in no pinned version, without a grace period.
 
-    A reader that has one open finds its files gone. The writer's lock is held, so what no version names is nobody's.
+    A reader of such a version loses its files. The writer's lock is held, so no writer uses a file without a version.
     """
     with translate_write_errors(store.dir):
         store.open_dataset(table).cleanup_old_versions(
@@ -126,7 +125,7 @@ def drop_versions_at_once(store: Store, table: Table) -> None:
         )
         dataset = store.open_dataset(table)
         versions = {int(dataset.version), *(int(tag["version"]) for tag in dataset.tags.list().values())}
-        # Lance passes over what it can't delete: of files that no kept version names, its own notes alone stay.
+        # Lance skips files that it can't delete; of files in no kept version, only its own records are kept
         names = {name for version in versions for name in list_pinned_files(store.dir, {table.name: version})}
         left = [path for path in (store.dir / f"{table.name}.lance").rglob("*") if path.is_file()]
         left = [path for path in left if path.relative_to(store.dir).as_posix() not in names]

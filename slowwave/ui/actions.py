@@ -1,4 +1,4 @@
-"""What may be done from a page: each action is one that the commands have, says what it did, and how to undo it."""
+"""The actions of the pages. Each is an action of a command, and says what it did and how to undo it."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
@@ -17,12 +17,12 @@ if TYPE_CHECKING:  # a night's packages: the pages are there without them
 
 Id = Annotated[str, "Of a claim, session, merge, change or note; its first characters are enough."]
 Undo = tuple[str, str, dict[str, str]]
-"""What the button says, the action, its fields."""
+"""The button's text, the action, and its fields."""
 Why = Annotated[str, "Your reason, which is kept."]
 
 
 def exclude(at: Explorer, id: Id, why: Why) -> Data:
-    """Leave a session, claim or note out, or undo a merge or change: what depended on it is made anew."""
+    """Exclude a session, claim or note, or undo a merge or change; dependent rows are recomputed."""
     from slowwave.flows.exclude import run_exclude
 
     undo = ("Take it in again", "include", {"id": id})
@@ -30,7 +30,7 @@ def exclude(at: Explorer, id: Id, why: Why) -> Data:
 
 
 def include(at: Explorer, id: Id) -> Data:
-    """Take in again what was left out or undone; of an agent's note, confirm it."""
+    """Undo an exclusion, or confirm an agent's note."""
     from slowwave.flows.exclude import run_include
 
     undo = ("Leave it out", "exclude", {"id": id, "why": "left out again"})
@@ -38,7 +38,7 @@ def include(at: Explorer, id: Id) -> Data:
 
 
 def rate(at: Explorer, id: Id, verdict: Annotated[Literal["good", "bad"], "good or bad."], why: Why = "") -> Data:
-    """Say whether a memory is good or bad: it is noted and changes no answer; the last word counts."""
+    """Rate a memory as good or bad. The rating is logged and does not change answers; the last one counts."""
     check_encrypted(at.settings)
     node = rate_memory(at.view, id, verdict, why, redact=at.settings.redact)
     other = "bad" if verdict == "good" else "good"
@@ -58,7 +58,7 @@ def preview_forget(
         str, "Anything: where no table has the text, every file is searched for it; that may take long."
     ] = "",
 ) -> Data:
-    """Return what a forgetting would take, without erasing anything; of several conditions all must hold."""
+    """Return the messages that a forgetting would erase, without erasing them; conditions combine with AND."""
     conditions = {"message": message, "session": session, "match": match, "speaker": speaker, "workspace": workspace}
     conditions = {name: value for name, value in {**conditions, "note": note}.items() if value}
     if not conditions:
@@ -72,7 +72,7 @@ def preview_forget(
 
 
 def forget(at: Explorer, seen: Annotated[str, "`seen` of a preview: what goes is what it showed."]) -> Data:
-    """Erase what was previewed and all that was made of it, and certify it; there is no way back."""
+    """Erase the previewed messages and all rows derived from them, and write a certificate. It can't be undone."""
     from slowwave.flows.forget import run_forget
     from slowwave.tasks.forget.proof import describe_certificate, load_certificate
 
@@ -87,7 +87,7 @@ def forget(at: Explorer, seen: Annotated[str, "`seen` of a preview: what goes is
 
 
 def list_outcomes(at: Explorer) -> Data:
-    """Return what was done from these pages since the server began, newest first, with how to undo it."""
+    """Return the actions since the server started, newest first, each with how to undo it."""
     return {"outcomes": at.outcomes}
 
 
@@ -99,7 +99,7 @@ def _build_wanted(conditions: dict[str, str]) -> "Wanted":
 
 
 def _keep(at: Explorer, did: str, report: "RunReport | None", undo: Undo | None, lines: Iterable[str] = ()) -> Data:
-    """Return what was done, once it is kept for the page that lists it; the next page reads the new release."""
+    """Add an action to the list of actions, and return it; the next page reads the new release."""
     shown = [*lines, *(report.collect_notes() if report else ()), *([report.format_verdict()] if report else ())]
     how = dict(zip(("label", "action", "fields"), undo, strict=True)) if undo else None
     outcome = {"at": datetime.now(UTC), "did": did, "lines": shown, "undo": how}

@@ -1,8 +1,8 @@
-"""The explorer: an ASGI app over one space, for this machine alone.
+"""The explorer: an ASGI app over one space, for this machine only.
 
-A page is a function that returns plain data: its template shows them, and the address with `.json` after it is them.
-Every request needs the token, which the printed address puts into a cookie; a POST also the page's own origin. The
-pages have no script, and the Content-Security-Policy allows none.
+A page is a function that returns plain data. Its template renders them; the address with `.json` appended returns them
+as JSON. Every request needs the token, which the printed address stores in a cookie. A POST must also come from the
+same origin. The pages have no scripts, and the Content-Security-Policy forbids them.
 """
 
 from functools import partial
@@ -37,7 +37,7 @@ from slowwave.ui.topics import PAGES as TOPIC_PAGES
 
 LOOPBACK = ("127.0.0.1", "localhost")
 MOST_BODY = 64 * 1024
-"""Bytes of a form that is sent."""
+"""Most bytes of a form."""
 SAFE_HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'",
@@ -52,7 +52,7 @@ STATIC = Path(__file__).parent / "static"
 
 
 class Guard:
-    """Answers those alone who have the token, by cookie or as a bearer; a POST only from its own pages, and short."""
+    """Requires the token, as a cookie or bearer; accepts a POST only if it is small and from the same origin."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self.app, self.token = app, token
@@ -75,7 +75,7 @@ class Guard:
             await self.app(scope, receive, send_safely)
 
     def refuse(self, request: Request) -> Response | None:
-        """Return the refusal of a request; None where it is allowed."""
+        """Return the response that refuses a request; None if it is allowed."""
         if (given := request.query_params.get("token")) is not None and self.is_token(given):
             rest = urlencode([(k, v) for k, v in request.query_params.multi_items() if k != "token"])
             answer = RedirectResponse(f"/{request.url.path.lstrip('/')}{'?' * bool(rest)}{rest}", 303)
@@ -94,11 +94,11 @@ class Guard:
         return None
 
     def is_token(self, given: str) -> bool:
-        """Return whether it is; the comparison takes as long whatever is wrong."""
+        """Return True if the token is right; the comparison takes the same time for every wrong token."""
         return compare_digest(given.encode(), self.token.encode())
 
     def name_cookie(self, request: Request) -> str:
-        """Return the cookie's name, with the port: cookies of one host are shared by all its ports."""
+        """Return the cookie's name, which contains the port: all ports of a host share its cookies."""
         return f"slowwave-token-{request.url.port or 80}"
 
 
@@ -119,13 +119,13 @@ def make_environment() -> Environment:
 
 
 def make_url(path: str, **params: object) -> str:
-    """Return an address with those parameters that are set."""
+    """Return an address with the parameters that are set."""
     words = urlencode({name: value for name, value in params.items() if value not in (None, "", 0)})
     return f"{path}?{words}" if words else path
 
 
 class Site:
-    """The pages as routes: each answers as HTML or, with `.json`, as its data."""
+    """The routes of the pages: each answers with HTML or, with `.json`, with its data."""
 
     def __init__(self, explorer: Explorer) -> None:
         self.explorer, self.templates = explorer, make_environment()
@@ -136,13 +136,13 @@ class Site:
         return make_json(data) if wants_json(request) else self.render(request, page.template, data)
 
     async def act(self, page: Page, request: Request) -> Response:
-        """Carry an action out, and lead to the page that lists what was done and how to undo it."""
+        """Run an action, and redirect to the page that lists the actions with how to undo them."""
         form = page.parse(dict(parse_qsl((await request.body()).decode("utf-8", "replace"))))
         done = await run_in_threadpool(page.build, self.explorer, **form)
         return make_json(done) if wants_json(request) else RedirectResponse("/did", 303)
 
     def refuse(self, request: Request, refused: Exception) -> Response:
-        """Return an error that was raised on purpose: what is not there, not yet there, or can't be done as put."""
+        """Return the response for an error raised on purpose: something is missing, or the request is invalid."""
         why, empty = (
             str(refused),
             isinstance(refused, StoreMissing | NoRelease) and not getattr(refused, "release", None),
@@ -165,15 +165,15 @@ class Site:
 
 
 def wants_json(request: Request) -> bool:
-    """Return whether the address is that of the data."""
+    """Return True if the address asks for the data as JSON."""
     return request.url.path.endswith(".json")
 
 
 def render_report(settings: Settings, run: str = "") -> str:
-    """Return what a run brought as a page that needs no other file; without `run`, of the last one.
+    """Return the page of a run (default: the last one) as one self-contained file.
 
     Raises:
-        UsageError: no run has the id, or none ended yet.
+        UsageError: no run has the id, or no run has ended yet.
     """
     from slowwave.flows.tonight import describe_run
 
@@ -183,12 +183,12 @@ def render_report(settings: Settings, run: str = "") -> str:
 
 
 def make_json(data: Data, status: int = 200) -> Response:
-    """Return plain data as JSON, a date as ISO has it."""
+    """Return plain data as JSON, with dates in ISO format."""
     return Response(orjson.dumps(data, default=str), status, media_type="application/json")
 
 
 def describe_api(at: Explorer) -> Data:
-    """Return the addresses with their parameters: as JSON a document of OpenAPI."""
+    """Return the addresses with their parameters; as JSON, an OpenAPI document."""
     paths: Data = {}
     answer = {"responses": {"200": {"description": "The data of the page."}}}
     for page in (*at.pages, *(Page(f"/do/{name}", action, "") for name, action in at.actions.items())):
@@ -216,7 +216,7 @@ def describe_api(at: Explorer) -> Data:
 
 
 def make_app(settings: Settings, *, read_only: bool = False) -> Starlette:
-    """Return the app over a space, its token in `app.state.explorer`; `read_only` for one that offers no actions."""
+    """Return the app over a space, with its token in `app.state.explorer`; `read_only` omits the actions."""
     shown = (
         *PAGES,
         *TOPIC_PAGES,

@@ -1,4 +1,4 @@
-"""The page Injected: a briefing or block as an agent gets it, with each line's reason; and two releases compared."""
+"""The page Injected: a briefing or block as an agent gets it, with each line's reason; and a diff of two releases."""
 
 from copy import copy
 from itertools import zip_longest
@@ -24,7 +24,7 @@ from slowwave.text.workspaces import anchor_workspace
 from slowwave.ui.page import ROWS, After, Data, Explorer, Page, explain_hit
 
 MISSED = 8
-"""Hits that are told of those that are not in the block."""
+"""Number of hits listed that are not in the block."""
 
 
 def show_injected(
@@ -36,7 +36,10 @@ def show_injected(
     release: Annotated[str, "A release (r3) to set beside the live one."] = "",
     setting: Annotated[str, "A setting of the block beside it: context.hits=20."] = "",
 ) -> Data:
-    """Return what an agent would be given, and under each line why; beside it that of another release or setting."""
+    """Return the block that an agent would get, with the reason for each line.
+
+    If a release or setting is named, return its block too.
+    """
     at.memory.refuse_unknown_workspace(workspace)
     blocks = [_build_block(at, at.memory, q, workspace, budget, bool(automatic))]
     if release or setting:
@@ -49,10 +52,10 @@ def show_injected(
 
 
 def _change_setting(settings: Settings, given: str) -> Settings:
-    """Return settings with one of `context` or `recall` changed, named and valued as in `context.hits=20`.
+    """Change one setting of `context` or `recall`, given as in `context.hits=20`; return the settings.
 
     Raises:
-        UsageError: there is none of that name, or it can't have that value.
+        UsageError: the setting does not exist, or the value is invalid.
     """
     section, _, rest = given.partition(".")
     name, _, value = rest.partition("=")
@@ -67,32 +70,22 @@ def _change_setting(settings: Settings, given: str) -> Settings:
 
 
 def _build_block(at: Explorer, memory: Memory, q: str, workspace: str, budget: int, automatic: bool) -> Data:
-    """Return the block's text and tokens, its lines with their reasons, and what just missed it."""
-    project, hits, settings = workspace or None, Hits(), memory.settings.context
+    """Return the text and tokens of the block for `q` (of the briefing without it), its lines with their reasons, and
+    the best hits that are not in it.
+    """
+    settings = memory.settings.context
     room = budget or (settings.budget if q else settings.briefing_budget)
     if q:
-        block = memory.context(q, room, automatic=automatic, workspace=project)
-        hits = memory.recall(q, settings.hits, ("message",), automatic=automatic, workspace=project)
-        lines = _explain_lines(block, hits, memory)
-        shown = {(line["source"].get("session"), line["source"].get("message")) for line in lines}
-        other = [hit for hit in hits if hit.sources and (hit.sources[0].session, hit.sources[0].message) not in shown]
-        missed = [
-            {"id": hit.id, "why": explain_hit(hits, hit), "text": hit.text, "at": hit.observed_at} for hit in other
-        ]
+        block, lines, missed = _build_answer(memory, q, workspace, room, automatic=automatic)
     else:
         block, lines, missed = _build_briefing(memory, workspace, room)
-    # Tokens of each part; the rest are headings and sources.
-    tokens: dict[str, int] = {}
-    for line in lines:
-        tokens[line["part"]] = tokens.get(line["part"], 0) + line["tokens"]
-    tokens["headings and sources"] = max(0, block.tokens - sum(tokens.values()))
     backlog = "" if q else describe_backlog(at.settings)
     return {
         "release": memory.release.name,
         "text": backlog + fence_block(block.text) if block.text else "",
         "tokens": block.tokens,
         "budget": room,
-        "parts": tokens,
+        "parts": _count_part_tokens(block, lines),
         "reason": block.reason,
         "confident": block.confident,
         "lines": lines,
@@ -100,8 +93,34 @@ def _build_block(at: Explorer, memory: Memory, q: str, workspace: str, budget: i
     }
 
 
+def _count_part_tokens(block: Context, lines: list[Data]) -> dict[str, int]:
+    """Return the tokens of each part of a block; the rest are headings and sources."""
+    tokens: dict[str, int] = {}
+    for line in lines:
+        tokens[line["part"]] = tokens.get(line["part"], 0) + line["tokens"]
+    tokens["headings and sources"] = max(0, block.tokens - sum(tokens.values()))
+    return tokens
+
+
+def _build_answer(
+    memory: Memory, q: str, workspace: str, room: int, *, automatic: bool
+) -> tuple[Context, list[Data], list[Data]]:
+    """Return the block for a question, its lines with their reasons, and the hits that are not in it."""
+    project = workspace or None
+    block = memory.context(q, room, automatic=automatic, workspace=project)
+    hits = memory.recall(q, memory.settings.context.hits, ("message",), automatic=automatic, workspace=project)
+    lines = _explain_lines(block, hits, memory)
+    shown = {(line["source"].get("session"), line["source"].get("message")) for line in lines}
+    missed = [
+        {"id": hit.id, "why": explain_hit(hits, hit), "text": hit.text, "at": hit.observed_at}
+        for hit in hits
+        if hit.sources and (hit.sources[0].session, hit.sources[0].message) not in shown
+    ]
+    return block, lines, missed
+
+
 def _build_briefing(memory: Memory, workspace: str, room: int) -> tuple[Context, list[Data], list[Data]]:
-    """Return the briefing as `Memory.briefing` packs it, its lines with their ranks by kind, and those left out."""
+    """Return the briefing as `Memory.briefing` packs it, its lines with their ranks by kind, and the other lines."""
     kinds = collect_briefing_kinds(memory, anchor_workspace(workspace) if workspace else None)
     count = resolve_tokenizer(None, memory.settings.context.tokenizer)
     block = pack_briefing(kinds, room, count)
@@ -123,7 +142,7 @@ def _build_briefing(memory: Memory, workspace: str, room: int) -> tuple[Context,
 
 
 def _explain_lines(block: Context, hits: Hits, memory: Memory) -> list[Data]:
-    """Return the lines of a block, each with its source, tokens and, where recall found it, its trace."""
+    """Return the lines of a block, each with its source, its tokens and, if recall found it, its trace."""
     count = resolve_tokenizer(None, memory.settings.context.tokenizer)
     hit_of = {(cited.session, cited.message): hit for hit in reversed(hits) for cited in hit.sources[:1]}
     view = memory.get_view()
@@ -147,7 +166,7 @@ def compare(
     new: Annotated[str, "The later release; by default the live one."] = "",
     after: After = 0,
 ) -> Data:
-    """Return the claims that came, changed or went between two releases."""
+    """Return the claims that were added, changed or removed between two releases."""
     store = Store.open(at.settings.store, at.settings.space)
     names = [release.name for release in read_releases(store)]
     later = Snapshot(at.settings.store, at.settings.space, new or None)

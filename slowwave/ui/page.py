@@ -23,7 +23,7 @@ from slowwave.schemas.tables import Table
 ROWS = 50
 """Most rows of a page."""
 KEPT_OPEN = 2
-"""Releases beside the live one: each holds its vectors in memory."""
+"""Most releases kept open beside the live one: each has its vectors in memory."""
 Data = dict[str, Any]
 Id = Annotated[str, "An id, or its first characters."]
 After = Annotated[int, "Show what comes after so many rows."]
@@ -39,9 +39,9 @@ class Explorer:
     pages: tuple["Page", ...] = ()
     actions: Mapping[str, Callable[..., Data]] = field(default_factory=dict)
     outcomes: list[Data] = field(default_factory=list)
-    """The actions since the server began, newest first."""
+    """The actions since the server started, newest first."""
     previews: dict[str, dict[str, str]] = field(default_factory=dict)
-    """What was asked of each preview of a forgetting, by the word that it gave."""
+    """The conditions of each preview of a forgetting, by the preview's token."""
     _memory: Memory | None = None
     _earlier: LRUCache[tuple[str, str], Memory] = field(default_factory=lambda: LRUCache(KEPT_OPEN))
     _opening: Lock = field(default_factory=Lock)
@@ -51,7 +51,7 @@ class Explorer:
         """The memory.
 
         Raises:
-            StoreMissing, NoRelease: there is none yet.
+            StoreMissing, NoRelease: the space has no release yet.
         """
         with self._opening:
             if self._memory is None:
@@ -59,10 +59,10 @@ class Explorer:
             return self._memory
 
     def open_release(self, name: str) -> Memory:
-        """Return the memory as a release has it; the last few that were asked for are kept open.
+        """Return the memory at a release; the last few releases are kept open.
 
         Raises:
-            NoRelease: there is none of that name.
+            NoRelease: no release has this name.
         """
         key = (self.view.release.name, name)  # a forgetting makes a new release, and drops the earlier ones
         if (memory := self._earlier.get(key)) is None:
@@ -71,28 +71,28 @@ class Explorer:
         return memory
 
     def close(self) -> None:
-        """Let the next page open the memory anew: a new release is seen at once."""
+        """Close the memory: the next page opens it again, with a new release."""
         with self._opening:
             self._memory = None
 
     @property
     def view(self) -> View:
-        """The release that answers now."""
+        """The view of the live release."""
         return self.memory.get_view()
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page: where it is, what makes its data, what shows them."""
+    """A page: its address, the function that makes its data, and the template."""
 
     path: str
     build: Callable[..., Data]
-    """Takes the explorer and, by name, what the address says."""
+    """Called with the explorer and, by name, the parameters of the address."""
     template: str
 
     @cached_property
     def parameters(self) -> type[BaseModel]:
-        """What the address may say, by name: of which type, by default what, and what for."""
+        """The parameters of the address by name: type, default and description."""
         fields: dict[str, Any] = {}
         for name, parameter in list(inspect.signature(self.build).parameters.items())[1:]:
             kind, about = get_args(parameter.annotation)
@@ -101,10 +101,10 @@ class Page:
         return create_model(self.build.__name__, __config__=ConfigDict(extra="forbid"), **fields)
 
     def parse(self, given: Mapping[str, str]) -> Data:
-        """Return the parameters of an address as the function takes them.
+        """Parse the parameters of an address as the function takes them.
 
         Raises:
-            UsageError: one is unknown or missing, or is no number where one is wanted.
+            UsageError: a parameter is unknown, missing or not a number.
         """
         try:
             return dict(self.parameters.model_validate({name: value for name, value in given.items() if value.strip()}))
@@ -113,10 +113,10 @@ class Page:
 
 
 def find_row(at: Explorer, row_id: str, kind: str, depth: int = 0) -> NodeLineage:
-    """Return a row of a kind with so many levels below it, and what is above.
+    """Return a row of a kind with `depth` levels below it, and the rows above it.
 
     Raises:
-        UsageError: no row has that id, several do, or it is of another kind.
+        UsageError: no row has the id, several do, or the row is of another kind.
     """
     lineage = show(at.view, row_id, depth)
     if lineage.node.kind != kind:
@@ -125,11 +125,11 @@ def find_row(at: Explorer, row_id: str, kind: str, depth: int = 0) -> NodeLineag
 
 
 def read_rows(at: Explorer, table: Table, columns: Sequence[str], where: pc.Expression) -> list[Data]:
-    """Return rows of the live release; none of a table that it does not have."""
+    """Return rows of the live release; an empty list if it lacks the table."""
     rows: list[Data] = at.view.read(table, columns, where).to_pylist() if at.view.count(table) else []
     return rows
 
 
 def explain_hit(hits: Hits, hit: Hit) -> Data:
-    """Return the trace of a hit's rank: its score by each signal, and its place after each stage."""
+    """Return the trace of a hit's rank: its score in each signal, and its rank after each stage."""
     return {"relevance": hit.relevance, "signals": {}, "places": {}, "order": "", **hits.trace.get(hit.id, {})}

@@ -1,4 +1,4 @@
-"""The pages' data: what each address shows, as plain values."""
+"""The data of the pages, as plain values."""
 
 import re
 from collections import Counter
@@ -24,11 +24,11 @@ from slowwave.text.fence import format_cell
 from slowwave.ui.page import ROWS, After, Data, Explorer, Id, Page, explain_hit, find_row, read_rows
 
 SHOWN_CHARS = 1_500
-"""Characters of a message among others; its own page has the rest."""
+"""Characters shown of a message in a list; the message's page has the rest."""
 MESSAGE_CHARS = 50_000
-"""Characters of a message on its own page, at once."""
+"""Characters of a message shown at a time on its own page."""
 BESIDE = 2
-"""Messages before and after one that a claim stands on."""
+"""Messages shown before and after one that a claim cites."""
 CLAIM = ["observation_id", "session_id", "summary", "category", "quote", "message_ids", "speaker", "observed_at"]
 CLAIM += ["status", "workspace", "topic_id"]
 SUMMARY = ["summary_id", "tier", "seq", "title", "text"]
@@ -40,11 +40,11 @@ LEDGER_LINKS = {
     "runs": "/night/{run_id}",
     "releases": "/compare?new={name}",
 }
-"""By ledger, the page that a row leads to."""
+"""The page linked from a row of each ledger."""
 WITH_OLD = ("merges", "notes", "quarantine")
-"""Ledgers that also have rows which were taken back, mended or have lapsed."""
+"""Ledgers that also have rows which were undone, resolved or have lapsed."""
 LISTED = [name for name in LEDGERS if name != "usage"]
-"""Ledgers that have a page: that of use reads every claim's sentences anew."""
+"""Ledgers that have a page. `usage` has none: it reads the sentences of every claim each time."""
 FACETS: Sequence[tuple[str, Callable[[Hit], Iterable[str]]]] = (
     ("workspace", lambda hit: filter(None, (hit.workspace,))),
     ("speaker", lambda hit: filter(None, (hit.speaker,))),
@@ -54,7 +54,7 @@ FACETS: Sequence[tuple[str, Callable[[Hit], Iterable[str]]]] = (
     ("date", lambda hit: (hit.observed_at.date().isoformat(),) if hit.observed_at else ()),
     ("files", lambda hit: hit.files),
 )
-"""What hits are counted by, and what each has of it."""
+"""The facets that hits are counted by, and a hit's values of each."""
 Row = dict[str, Any]
 
 
@@ -67,39 +67,46 @@ def search(
     after: After = 0,
     **filters: Unpack[Filters],
 ) -> Data:
-    """Return what recall does, with counts to narrow it by; or, without a query, the newest claims."""
+    """Return the hits of a query with their facets; without a query, the newest claims."""
     given: Data = {name: value for name, value in filters.items() if value}
-    conditions = {"q": q, "topic": topic, "status": status, **given}
-    # What recall finds, counted by what it may be narrowed by; or the newest claims.
     hits, facets, end = Hits(), dict[str, list[tuple[str, int]]](), after + ROWS // 2
     if q:
-        # one page more than is asked for, up to 250 hits
+        # one page more than the one shown, up to 250 hits
         hits = at.memory.recall(q, max(ROWS, min(after + ROWS, 250)), **given)
         passed = [hit for hit in hits if topic in ("", hit.topic) and status in ("", hit.status)]
-        facets = {name: Counter(chain.from_iterable(map(values, passed))).most_common(8) for name, values in FACETS}
-        rows = [
-            hit.shorten(SHOWN_CHARS).as_dict()
-            | {"claim": hit.get_claim_in_other_words(), "why": explain_hit(hits, hit)}
-            for hit in passed[after:end]
-        ]
-        more = len(passed) > end
+        facets = _count_facets(passed)
+        rows = [_describe_hit(hits, hit) for hit in passed[after : end + 1]]
     else:
         rows = _list_newest(at, topic, status, given, end - after + 1, after)
-        more = len(rows) > end - after
     return {
-        "asked": conditions,
+        "asked": {"q": q, "topic": topic, "status": status, **given},
         "facets": facets,
-        "hits": rows[: end - after],
+        "hits": rows[: ROWS // 2],
         "caveat": hits.caveat,
         "reason": None if rows else hits.reason or "no claim passes these conditions",
         "notes": list(hits.notes),
-        "next": end if more else None,
+        "next": end if len(rows) > ROWS // 2 else None,
         "release": at.view.release.name,
     }
 
 
+def _count_facets(hits: Sequence[Hit]) -> dict[str, list[tuple[str, int]]]:
+    """Return the most frequent values of each facet, with their counts."""
+    return {name: Counter(chain.from_iterable(map(values, hits))).most_common(8) for name, values in FACETS}
+
+
+def _describe_hit(hits: Hits, hit: Hit) -> Data:
+    """Return a hit as data, with its claim and its trace."""
+    row: Data = hit.shorten(SHOWN_CHARS).as_dict()
+    return row | {"claim": hit.get_claim_in_other_words(), "why": explain_hit(hits, hit)}
+
+
 def _list_newest(at: Explorer, topic: str, status: str, given: Data, limit: int, after: int = 0) -> list[Data]:
-    """Return claims without a question, as hits; conditions that only recall knows are refused."""
+    """Return the newest claims, as hits.
+
+    Raises:
+        UsageError: a condition of `given` needs a query.
+    """
     if alone := sorted(given.keys() - {"workspace", "category", "since", "min_confidence"}):
         raise UsageError(f"{', '.join(alone)}: only together with words to look for")
     old = status == Status.SUPERSEDED
@@ -108,43 +115,19 @@ def _list_newest(at: Explorer, topic: str, status: str, given: Data, limit: int,
 
 
 def show_claim(at: Explorer, id: Id) -> Data:
-    """Return a claim in its transcript, what it repeats, what changed it, what holds it, and its use."""
+    """Return a claim with its transcript, repeats, changes, relations, summaries, uses and ratings."""
     lineage = find_row(at, id, "observation")
     key = lineage.node.id
     (claim,) = read_rows(at, OBSERVATIONS, _OF_CLAIM, pc.field("observation_id") == key)
-    head = claim["canonical_id"] or key
-    same = (pc.field("canonical_id") == head) | (pc.field("observation_id") == head)
-    repeats = [row for row in read_rows(at, OBSERVATIONS, CLAIM, same) if row["observation_id"] != key]
     topic = next(iter(read_rows(at, TOPICS, ["topic_id", "name"], pc.field("topic_id") == claim["topic_id"])), None)
-    sure = at.view.look_up_confidences([key])
     texts = [claim["summary"], claim["quote"]]
-    # The messages that it stands on and those beside them, as they were said.
-    inside = pc.field("session_id") == claim["session_id"]
-    cited = read_rows(at, MESSAGES, ["seq"], inside & pc.field("message_id").isin(claim["message_ids"]))
-    near = {seq for row in cited[:3] for seq in range(row["seq"] - 2 * BESIDE, row["seq"] + 2 * BESIDE + 1)}
-    rows = read_rows(at, MESSAGES, MESSAGE, inside & pc.field("seq").isin(sorted(near)))
-    rows = [row for row in sorted(rows, key=lambda row: row["seq"]) if row["text"].strip()]
-    places = [n for n, row in enumerate(rows) if row["message_id"] in claim["message_ids"]]
-    beside = [row for n, row in enumerate(rows) if any(abs(n - hit) <= BESIDE for hit in places)]
-    transcript = [_build_turn(row, [claim] if row["message_id"] in claim["message_ids"] else []) for row in beside]
-    # Decisions that it is part of, each with both claims: merges, changes, doubts.
-    ends = (pc.field("loser_id") == key) | (pc.field("winner_id") == key)
-    columns = ["merge_id", "kind", "loser_id", "winner_id", "rule", "scores", "reason", "undone"]
-    decisions = [row for row in read_rows(at, MERGES, columns, ends) if row["kind"] != LedgerKind.JUDGEMENT]
-    sides = at.view.read_by_id(
-        OBSERVATIONS, [row[name] for row in decisions for name in ("loser_id", "winner_id")], CLAIM
-    )
-    for row in decisions:
-        row |= {"scores": dict(row["scores"] or [])}
-        row |= {"earlier": sides.get(row.pop("loser_id")), "later": sides.get(row.pop("winner_id"))}
-    changes = sorted(decisions, key=lambda row: (row["undone"], row["kind"], row["merge_id"]))[:ROWS]
     return {
-        "claim": {**claim, "confidence": sure.get(key)},
+        "claim": {**claim, "confidence": at.view.look_up_confidences([key]).get(key)},
         "left_out": read_decisions(Store.open(at.settings.store, at.settings.space)).get(key),
         "topic": topic,
-        "transcript": transcript,
-        "repeats": sorted(repeats, key=lambda row: (str(row["observed_at"]), row["observation_id"]))[:ROWS],
-        "changes": changes,
+        "transcript": _build_transcript(at, claim),
+        "repeats": _list_repeats(at, claim)[:ROWS],
+        "changes": _list_changes(at, key)[:ROWS],
         "related": [node.as_dict() for node in lineage.related][:ROWS],
         "above": [node.as_dict() for node in lineage.above if node.kind == "summary"],
         "served": find_uses(at.view.dir, key, texts)[-ROWS:][::-1],
@@ -155,27 +138,55 @@ def show_claim(at: Explorer, id: Id) -> Data:
 _OF_CLAIM = [name for name in OBSERVATIONS.schema.names if name not in ("vector", "step_key")]
 
 
+def _list_repeats(at: Explorer, claim: Row) -> list[Row]:
+    """Return the other claims with the same canonical claim, in order of time."""
+    key = claim["observation_id"]
+    head = claim["canonical_id"] or key
+    same = (pc.field("canonical_id") == head) | (pc.field("observation_id") == head)
+    repeats = [row for row in read_rows(at, OBSERVATIONS, CLAIM, same) if row["observation_id"] != key]
+    return sorted(repeats, key=lambda row: (str(row["observed_at"]), row["observation_id"]))
+
+
+def _build_transcript(at: Explorer, claim: Row) -> list[Data]:
+    """Return the messages that a claim cites, with `BESIDE` messages with text before and after each."""
+    inside = pc.field("session_id") == claim["session_id"]
+    cited = read_rows(at, MESSAGES, ["seq"], inside & pc.field("message_id").isin(claim["message_ids"]))
+    near = {seq for row in cited[:3] for seq in range(row["seq"] - 2 * BESIDE, row["seq"] + 2 * BESIDE + 1)}
+    rows = read_rows(at, MESSAGES, MESSAGE, inside & pc.field("seq").isin(sorted(near)))
+    rows = [row for row in sorted(rows, key=lambda row: row["seq"]) if row["text"].strip()]
+    places = [n for n, row in enumerate(rows) if row["message_id"] in claim["message_ids"]]
+    beside = [row for n, row in enumerate(rows) if any(abs(n - hit) <= BESIDE for hit in places)]
+    return [_build_turn(row, [claim] if row["message_id"] in claim["message_ids"] else []) for row in beside]
+
+
+def _list_changes(at: Explorer, key: str) -> list[Row]:
+    """Return the merges, changes and possible changes of a claim, each with its earlier and later claim."""
+    ends = (pc.field("loser_id") == key) | (pc.field("winner_id") == key)
+    columns = ["merge_id", "kind", "loser_id", "winner_id", "rule", "scores", "reason", "undone"]
+    decisions = [row for row in read_rows(at, MERGES, columns, ends) if row["kind"] != LedgerKind.JUDGEMENT]
+    ids = [row[name] for row in decisions for name in ("loser_id", "winner_id")]
+    sides = at.view.read_by_id(OBSERVATIONS, ids, CLAIM)
+    for row in decisions:
+        row["scores"] = dict(row["scores"] or [])
+        row["earlier"] = sides.get(row.pop("loser_id"))
+        row["later"] = sides.get(row.pop("winner_id"))
+    return sorted(decisions, key=lambda row: (row["undone"], row["kind"], row["merge_id"]))
+
+
 def show_session(at: Explorer, id: Id, after: After = 0) -> Data:
-    """Return a session as it was said: turns, tool calls, and which sentences became claims."""
+    """Return a session: its messages with tool calls, gists and claims, and its summaries."""
     node = find_row(at, id, "session").node
     inside = pc.field("session_id") == node.id
     (session,) = read_rows(at, SESSIONS, [name for name in SESSIONS.schema.names if name != "head_hash"], inside)
-    back = set(session.pop("inactive"))
-    shown_rows = (pc.field("seq") >= after) & (pc.field("seq") < after + ROWS)
-    rows = sorted(read_rows(at, MESSAGES, MESSAGE, inside & shown_rows), key=lambda row: row["seq"])
+    taken_back = set(session.pop("inactive"))
     claims = read_rows(at, OBSERVATIONS, CLAIM, inside & pc.field("status").isin([Status.ACTIVE, Status.SUPERSEDED]))
     gists = {row["message_id"]: row["summary"] for row in read_rows(at, GISTS, ["message_id", "summary"], inside)}
-    # Its turns, each with the claims that were made of it.
-    by_message: dict[str, list[Row]] = {}
-    for claim in claims:
-        for message in claim["message_ids"]:
-            by_message.setdefault(message, []).append(claim)
-    turns = [_build_turn(row, by_message.get(row["message_id"], [])) for row in rows]
+    turns = _build_turns(at, inside, claims, after)
     summaries = read_rows(at, SUMMARIES, SUMMARY, pc.field("scope_id") == node.id)
     return {
         "session": session,
         "left_out": read_decisions(Store.open(at.settings.store, at.settings.space)).get(node.id),
-        "turns": [{**turn, "gist": gists.get(turn["id"]), "taken_back": turn["id"] in back} for turn in turns],
+        "turns": [{**turn, "gist": gists.get(turn["id"]), "taken_back": turn["id"] in taken_back} for turn in turns],
         "claims": len(claims),
         "summaries": sorted(summaries, key=lambda row: (row["tier"] >= 0, -row["tier"], row["seq"]))[:ROWS],
         "previous": max(0, after - ROWS) if after else None,
@@ -183,8 +194,19 @@ def show_session(at: Explorer, id: Id, after: After = 0) -> Data:
     }
 
 
+def _build_turns(at: Explorer, inside: pc.Expression, claims: Iterable[Row], after: int) -> list[Data]:
+    """Return a page of a session's messages, each with its claims."""
+    on_page = (pc.field("seq") >= after) & (pc.field("seq") < after + ROWS)
+    rows = sorted(read_rows(at, MESSAGES, MESSAGE, inside & on_page), key=lambda row: row["seq"])
+    by_message: dict[str, list[Row]] = {}
+    for claim in claims:
+        for message in claim["message_ids"]:
+            by_message.setdefault(message, []).append(claim)
+    return [_build_turn(row, by_message.get(row["message_id"], [])) for row in rows]
+
+
 def show_message(at: Explorer, id: Id, after: After = 0) -> Data:
-    """Return one message, whole, with the claims that were made of it."""
+    """Return one message, whole, with its claims."""
     node = find_row(at, id, "message").node
     (row,) = read_rows(at, MESSAGES, MESSAGE, pc.field("message_id") == node.id)
     inside = pc.field("session_id") == row["session_id"]
@@ -200,14 +222,17 @@ def show_message(at: Explorer, id: Id, after: After = 0) -> Data:
 
 
 def show_tonight(at: Explorer, run: Annotated[str, "A run's id, or its first characters."] = "") -> Data:
-    """Return what a run brought, the last one's if none is named: learnt, changed, left out, its cost, and the runs."""
+    """Return the results of a run (default: the last one): claims learnt, changed and left out, its cost, and the runs.
+
+    Without a release yet, the data say so.
+    """
     from slowwave.flows.tonight import describe_run
 
-    return describe_run(at.settings, run, at.view)  # where there is no release yet, it says so
+    return describe_run(at.settings, run, at.view)
 
 
 def show_coverage(at: Explorer) -> Data:
-    """Return what is covered, what is in quarantine, how the last night went, and when the next one is."""
+    """Return the status: coverage, quarantine, the last night and the next one."""
     facts = {row.heading: {"line": row.text, "value": row.value} for row in collect_status(at.settings)}
     return {"status": facts, "ledgers": LISTED, "newest": _list_newest(at, "", "", {}, 8)}
 
@@ -240,7 +265,7 @@ def show_ledger(
 
 
 def _list_actions(ledger: str, row: Row) -> list[tuple[str, str, str]]:
-    """Return what may be done with a row of a ledger: the action, what its button says, and the id."""
+    """Return the possible actions on a row of a ledger: each with its button's text and the row's id."""
     match ledger:
         case "excluded":
             return [("include", "Take it in again", row["row_id"])]
@@ -255,7 +280,7 @@ def _list_actions(ledger: str, row: Row) -> list[tuple[str, str, str]]:
 
 
 def _build_turn(row: Row, claims: Sequence[Row], start: int = 0, chars: int = SHOWN_CHARS) -> Data:
-    """Return a message as it is shown: its words with the sentences that became claims, and its tools' traffic."""
+    """Return a message as data: `chars` of its text from `start`, its claims' quotes marked, and its tool blocks."""
     text = row["text"]
     tools = [
         {
@@ -282,7 +307,7 @@ def _build_turn(row: Row, claims: Sequence[Row], start: int = 0, chars: int = SH
 
 
 def mark_quotes(text: str, claims: Iterable[Row]) -> list[tuple[str, str | None]]:
-    """Return a text in pieces, each with the id of the claim that quotes it, where one does."""
+    """Split a text at the quotes of claims; return each piece with the id of the claim that quotes it, or None."""
     places: list[tuple[int, int, str]] = []
     for claim in claims:
         words = r"\s+".join(map(re.escape, claim["quote"].split()))

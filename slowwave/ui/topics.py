@@ -1,4 +1,4 @@
-"""The pages of topics and of the pyramid: an icicle from the whole down to a claim or message, and topics over time."""
+"""The pages of topics and of the pyramid: an icicle from all claims down to one claim or message; topics over time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from slowwave.schemas.vocabulary import Status, SummaryScope
 from slowwave.ui.page import ROWS, After, Data, Explorer, Id, Page, find_row, read_rows
 
 LEAST = 0.15
-"""Percent of the chart's width under which a rectangle is not drawn: nobody could see or hit it."""
+"""Percent of the chart's width; a narrower rectangle is not drawn, since nobody could see or click it."""
 
 
 @dataclass
@@ -25,12 +25,12 @@ class Node:
 
     @property
     def weight(self) -> int:
-        """Leaves under it, its own where it has none drawn."""
+        """Number of leaves below it: `size` if it is set, else the sum of the nodes below; at least 1."""
         return self.size or sum(node.weight for node in self.below) or 1
 
 
 def lay_out(node: Node, x: float = 0.0, width: float = 100.0, level: int = 0) -> Iterator[Data]:
-    """Yield the rectangles of an icicle, in percent of its width; a level is a row."""
+    """Yield the rectangles of an icicle, in percent of its width; each level is a row."""
     yield {"x": round(x, 3), "w": round(width, 3), "level": level, "label": node.label, "href": node.href}
     whole = max(node.weight, sum(child.weight for child in node.below))
     for child in node.below:
@@ -41,17 +41,12 @@ def lay_out(node: Node, x: float = 0.0, width: float = 100.0, level: int = 0) ->
 
 
 def build_scope(at: Explorer, scope: str, scope_id: str) -> tuple[dict[str, Node], list[Node]]:
-    """Return the nodes of a topic's or session's pyramid by id, and those that no other one holds."""
+    """Return the nodes of a topic's or session's pyramid by id, and those of them that are in no other node."""
     columns = ["summary_id", "tier", "seq", "title", "text", "member_ids"]
     rows = read_rows(at, SUMMARIES, columns, pc.field("scope_id") == scope_id)
-    nodes: dict[str, Node] = {}
-    if scope == SummaryScope.TOPIC:
-        where = (pc.field("topic_id") == scope_id) & (pc.field("status") == Status.ACTIVE)
-        claims = read_rows(at, OBSERVATIONS, ["observation_id", "summary", "observed_at"], where)
-        for row in sorted(claims, key=lambda row: str(row["observed_at"])):
-            nodes[row["observation_id"]] = Node(row["summary"], f"/claim/{row['observation_id']}")
-    loose = [key for row in rows for key in row["member_ids"]] if scope == SummaryScope.SESSION else []
-    messages = at.view.read_by_id(MESSAGES, loose, ["text"])
+    nodes = _make_claim_nodes(at, scope_id) if scope == SummaryScope.TOPIC else {}
+    message_ids = [key for row in rows for key in row["member_ids"]] if scope == SummaryScope.SESSION else []
+    messages = at.view.read_by_id(MESSAGES, message_ids, ["text"])
     members: set[str] = set()
     for row in sorted(rows, key=lambda row: (row["tier"] < 0, row["tier"], row["seq"])):
         below = [nodes.get(key) or _make_leaf(key, messages.get(key)) for key in row["member_ids"]]
@@ -60,13 +55,23 @@ def build_scope(at: Explorer, scope: str, scope_id: str) -> tuple[dict[str, Node
     return nodes, [node for key, node in nodes.items() if key not in members]
 
 
+def _make_claim_nodes(at: Explorer, topic_id: str) -> dict[str, Node]:
+    """Return a node for each active claim of a topic by its id, in order of time."""
+    where = (pc.field("topic_id") == topic_id) & (pc.field("status") == Status.ACTIVE)
+    claims = read_rows(at, OBSERVATIONS, ["observation_id", "summary", "observed_at"], where)
+    return {
+        row["observation_id"]: Node(row["summary"], f"/claim/{row['observation_id']}")
+        for row in sorted(claims, key=lambda row: str(row["observed_at"]))
+    }
+
+
 def _make_leaf(key: str, message: dict[str, object] | None) -> Node:
-    """Return the node of a message, called by its opening words."""
+    """Return the node of a message, labelled with its first words."""
     return Node(str(message["text"])[:300].strip() or "message" if message else "message", f"/message/{key}")
 
 
 def list_topics(at: Explorer, after: After = 0) -> Data:
-    """Return the topics, the strongest first, with their claims week by week, and the whole as an icicle."""
+    """Return the topics, the strongest first, with their claims week by week, and an icicle of all claims."""
     themes = at.memory.topics()
     nodes = [Node(theme.name or theme.purpose, f"/topic/{theme.id}", theme.claims) for theme in themes]
     whole = Node(f"All {sum(theme.claims for theme in themes):,} claims", "/topics", 0, tuple(nodes))
@@ -95,7 +100,7 @@ def show_topic(at: Explorer, id: Id, after: After = 0) -> Data:
 
 
 def show_summary(at: Explorer, id: Id) -> Data:
-    """Return a summary: what it is made of, as an icicle too, and what is above it."""
+    """Return a summary with its members, also as an icicle, and the rows that contain it."""
     lineage = find_row(at, id, "summary", 1)
     node = lineage.node.as_dict()
     nodes, _ = build_scope(at, node["scope"], node["scope_id"])

@@ -18,7 +18,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.plugins.talk.talk import INSTRUCTIONS, Conversation
 from slowwave.plugins.talk.web.engines import WebResult
-from slowwave.plugins.talk.web.search import Verdict, WebSearch
+from slowwave.plugins.talk.web.search import WebSearch, WebVerdict
 from slowwave.recall.views.show import show
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import ContextSettings, Settings, TalkSettings, WebSettings
@@ -199,7 +199,7 @@ def test_the_web_stands_in_the_block_also_where_the_memory_can_not_be_asked(
         def search(self, query: str, limit: int) -> list[WebResult]:
             return [WebResult("Tides", "https://example.org/tides", "High water today is at 14:20.", self.name)]
 
-    sends = Verdict(search=True, private=[])
+    sends = WebVerdict(search=True, private=[])
     web = WebSearch(WebSettings(enabled=True, pages=False), lambda _: sends, [Known()])
     talk = Conversation(ScriptedLLM(echo, context_window=99_000), Memory.open(settings.store), settings, web=web)
     for said in ("When is high water today?", f"When is high water today, {'please ' * 8_000}?"):

@@ -12,10 +12,10 @@ from pydantic import Field
 
 from slowwave.engines.llm.checks import check_completion
 from slowwave.engines.llm.protocol import KEYWORDS, AnswerModel, Completion, Request, build_json_schema
-from slowwave.plugins.talk.web.search import Verdict
+from slowwave.plugins.talk.web.search import WebVerdict
 from tests.llm.test_golden_prompts import PROMPTS
 
-FORMS: dict[str, Any] = {name: ask().answer for name, ask in PROMPTS.items()} | {"web": Verdict}
+FORMS: dict[str, Any] = {name: ask().answer for name, ask in PROMPTS.items()} | {"web": WebVerdict}
 HARD = 'KeyError: "x"\nC:\\data\\new\ttab é 記憶 😀'
 """A text that no model can copy unless strings admit escapes: 34 characters."""
 

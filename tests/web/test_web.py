@@ -17,7 +17,7 @@ from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.plugins.talk.web.engines import WebEngine, WebTrouble, make_engines
 from slowwave.plugins.talk.web.pages import fetch_page_text, shorten_text
 from slowwave.plugins.talk.web.scrub import scrub_personal_data
-from slowwave.plugins.talk.web.search import Verdict, WebSearch, make_llm_judge
+from slowwave.plugins.talk.web.search import WebSearch, WebVerdict, make_llm_judge
 from slowwave.schemas.settings import Settings, WebSettings
 from tests.web_server import STORY, Web, serving
 
@@ -115,10 +115,11 @@ def test_anybodys_engine_and_judge_may_fail_in_any_way(web: Web) -> None:
     assert found.notes[2].startswith("clumsy: TypeError(")
     assert found.notes[3].startswith("clumsy: the answer is no list of results")
 
-    def judge(message: str) -> Verdict:
+    def judge(message: str) -> WebVerdict:
         raise RuntimeError("out of memory")
 
-    for anybodys, told in ((judge, "(RuntimeError('out of memory'))"), (bool, "instance of Verdict"), (str, "Verdict")):
+    failures = ((judge, "(RuntimeError('out of memory'))"), (bool, "instance of WebVerdict"), (str, "WebVerdict"))
+    for anybodys, told in failures:
         lost = WebSearch(settings(web), anybodys, engines=engines).answer("latest harbour fees")
         assert (lost.query, lost.results) == (None, ())
         assert "could not be asked" in lost.notes[0]

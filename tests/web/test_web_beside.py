@@ -21,7 +21,7 @@ from slowwave.memory import Memory
 from slowwave.plugins.talk.command import _build_web_search
 from slowwave.plugins.talk.talk import Conversation
 from slowwave.plugins.talk.web.engines import WebResult
-from slowwave.plugins.talk.web.search import Verdict, WebSearch
+from slowwave.plugins.talk.web.search import WebSearch, WebVerdict
 from slowwave.schemas.settings import Settings
 from tests.waiting import PATIENCE
 from tests.web_server import Web, serving
@@ -79,9 +79,9 @@ class Remembering:
         return Context("", 0, ())
 
 
-def needs_web(message: str) -> Verdict:
+def needs_web(message: str) -> WebVerdict:
     """A judge that sends what asks to the web."""
-    return Verdict(search="?" in message, private=[])
+    return WebVerdict(search="?" in message, private=[])
 
 
 def ask(remembering: Remembering, engine: Slow, *, memory: float = 30, web: float = 30) -> Conversation:

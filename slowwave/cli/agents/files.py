@@ -1,4 +1,4 @@
-"""`slowwave project` and `slowwave skill`: what stands about a project, in files that its agents load anyway."""
+"""`slowwave project` and `slowwave skill`: write a project's current facts into files that its agents load."""
 
 from enum import StrEnum
 from pathlib import Path, PurePath
@@ -22,7 +22,7 @@ RULE = "---\ndescription: What earlier sessions settled about this project\nalwa
 
 
 class Target(StrEnum):
-    """Whose file it is."""
+    """The agent that reads the file."""
 
     CLAUDE = "claude"
     CODEX = "codex"
@@ -71,7 +71,6 @@ def project(
         block, written_lines = build_block(claims, "What earlier sessions settled", budget, count)
         if _keep_block(block, out or _find_file(to or Target.AGENTS, places), to):
             log_recall(memory.root / memory.space, {line.claim: [line.own_words] for line in written_lines})
-    # The folder of pages.
     if pages is not None:
         due, written_claims = build_pages(view, places, has_injection, min_confidence)
         if _keep_pages(due, pages):
@@ -97,43 +96,63 @@ def skill(
     Each line names its session and message. Only the text between two marks is replaced; the same release gives the
     same bytes.
     """
-    from slowwave.context.projects.skill import build_front_matter, build_skill, collect_skill_lines, make_skill_name
+    from slowwave.context.projects.skill import build_front_matter, build_skill, collect_skill_lines
     from slowwave.context.tokens import resolve_tokenizer
     from slowwave.store.journal import log_recall
     from slowwave.tasks.llm.fence import has_injection
 
-    # What the skill is called, and its block.
     places = _find_places(memory, workspace)
     file = out and (out / SKILL if out.is_dir() or not out.suffix else out)
     title = PurePath(places[0].replace("\\", "/")).name or places[0]
-    called = make_skill_name(name or (file.absolute().parent.name if file and file.name == SKILL else title))
-    if name and called != name:
-        raise UsageError(f"name is {name!r}; it is a-z, 0-9 and single hyphens, at most 64 long, as {called!r}")
+    called = _name_skill(name, file, title)
     lines = collect_skill_lines(memory.get_view(), places, has_injection, min_confidence, days)
     count = resolve_tokenizer(None, memory.settings.context.tokenizer)
     block, written_lines = build_skill(lines, title, budget, count)
     front = build_front_matter(called, title, lines)
     print_notes(memory.notes)
-    # Printed, or put into its file.
-    changed = True
     if file is None:
         echo(replace_marked(front, block), nl=False)
+        changed = True
     else:
-        before = read_as_it_is(file)
-        text = _put_block(file, before if before.startswith("---") else front + before, block)
-        if before and not force and find_marked(before) is None:
-            raise UsageError(f"{file} has no marks of slowwave's: --force adds the block below what stands there")
-        changed = bool(before or written_lines) and write_whole(file, text)
-        _tell_lines(file, len(written_lines), changed)
+        changed = _write_skill(file, front, block, len(written_lines), force=force)
     if changed:
         log_recall(memory.root / memory.space, {line.claim: [line.own_words] for line in written_lines if line.claim})
 
 
-def _find_places(memory: "Memory", workspace: str | None, *, needed: bool = True) -> tuple[str, ...]:
-    """Return the names of the project: the one that is named, else this folder's; none where none is `needed`.
+def _name_skill(name: str | None, file: Path | None, title: str) -> str:
+    """Return the skill's name: the given one, else its folder's, else the project's title.
 
     Raises:
-        UsageError: the memory does not know it.
+        UsageError: the given name is not valid.
+    """
+    from slowwave.context.projects.skill import make_skill_name
+
+    called = make_skill_name(name or (file.absolute().parent.name if file and file.name == SKILL else title))
+    if name and called != name:
+        raise UsageError(f"name is {name!r}; it is a-z, 0-9 and single hyphens, at most 64 long, as {called!r}")
+    return called
+
+
+def _write_skill(file: Path, front: str, block: str, count: int, *, force: bool) -> bool:
+    """Put a skill's block of `count` lines into its file, below the front matter; return True if the file changed.
+
+    Raises:
+        UsageError: the file has text but no marks, and `force` is False; or its marks are not one pair.
+    """
+    before = read_as_it_is(file)
+    text = _put_block(file, before if before.startswith("---") else front + before, block)
+    if before and not force and find_marked(before) is None:
+        raise UsageError(f"{file} has no marks of slowwave's: --force adds the block below what stands there")
+    changed = bool(before or count) and write_whole(file, text)
+    _print_line_count(file, count, changed)
+    return changed
+
+
+def _find_places(memory: "Memory", workspace: str | None, *, needed: bool = True) -> tuple[str, ...]:
+    """Return the names of the named project, or of this folder's; empty if there is none and `needed` is False.
+
+    Raises:
+        UsageError: the memory does not know the project.
     """
     from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
@@ -144,10 +163,10 @@ def _find_places(memory: "Memory", workspace: str | None, *, needed: bool = True
 
 
 def _find_file(to: Target, places: tuple[str, ...]) -> Path:
-    """Return the file at the top of the project that is here.
+    """Return the agent's file in the top folder of the project.
 
     Raises:
-        UsageError: its folder is not on this machine.
+        UsageError: the project's folder is not on this machine.
     """
     from slowwave.text.workspaces import find_project_root, find_workspaces
 
@@ -158,10 +177,10 @@ def _find_file(to: Target, places: tuple[str, ...]) -> Path:
 
 
 def _put_block(file: Path, text: str, block: str) -> str:
-    """Return a file's text with the block between its marks; without it where the block is empty.
+    """Replace the block between the marks of a file's text; remove it if the block is empty.
 
     Raises:
-        UsageError: its marks are not one pair; the message names the file.
+        UsageError: the marks are not one pair; the message names the file.
     """
     try:
         return replace_marked(text, block) if block else remove_marked(text)
@@ -170,8 +189,9 @@ def _put_block(file: Path, text: str, block: str) -> str:
 
 
 def _write_block(file: Path, block: str, opening: str = "") -> bool:
-    """Put the block into a file, or take it out; one that was made for the block alone then goes. Return whether
-    anything changed. `opening` is what a new file begins with.
+    """Put the block into a file, or remove it if it is empty; return True if the file changed.
+
+    A new file begins with `opening`. A file that contains nothing else without the block is deleted.
     """
     before = read_as_it_is(file)
     after = _put_block(file, before or (opening if block else ""), block)
@@ -181,25 +201,29 @@ def _write_block(file: Path, block: str, opening: str = "") -> bool:
     return bool(block or before) and write_whole(file, after)
 
 
-def _tell_lines(file: Path, count: int, changed: bool) -> None:
+def _print_line_count(file: Path, count: int, changed: bool) -> None:
     OUT.print(f"{file}: {count_noun(count, 'line')}, {'written' if changed else 'as they were'}.")
 
 
 def _keep_block(block: str, file: Path, to: Target | None) -> bool:
-    """Keep the block in its file, or print it; return whether that is news."""
+    """Put the block into its file, or print it; return True if it was printed or the file changed."""
     if str(file) == "-":
         echo(block or "Nothing is known about it yet.")
         return True
     changed = _write_block(file, block, RULE if to is Target.CURSOR else "")
     if block:
-        _tell_lines(file, block.count("\n- "), changed)
+        _print_line_count(file, block.count("\n- "), changed)
     else:
         OUT.print(f"{file}: no facts yet{'; the old block was removed' if changed else ''}.")
     return changed
 
 
 def _keep_pages(due: "Pages", folder: Path) -> bool:
-    """Write the pages that are due, and take out of the others what is ours; return whether one was written."""
+    """Write the pages `due`, and remove the block from all other pages; return True if one was written.
+
+    Raises:
+        UsageError: a page is a link to a place outside the folder.
+    """
     from slowwave.context.projects.projection import FOLDERS
 
     if out := [page for page in (*due, *FOLDERS) if not (folder / page).resolve().is_relative_to(folder.resolve())]:

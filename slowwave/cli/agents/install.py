@@ -1,4 +1,4 @@
-"""`slowwave install CLIENT` and `slowwave uninstall CLIENT`: the memory in an agent, and out again."""
+"""`slowwave install CLIENT` and `slowwave uninstall CLIENT`: connect an agent to the memory, and disconnect it."""
 
 import difflib
 import shutil
@@ -60,26 +60,26 @@ def _list_files(client: Client, project: bool, given: dict[str, Any]) -> list[Cl
     here = Path.cwd()
     folder = (find_project_root(here) or here) if project else None
     more = [word for name, value in given.items() for word in (f"--{name}", value)]
-    # A project's files are shared: on another machine the command lies elsewhere.
+    # a project's files are shared: the command has another path on another machine
     return list_client_files(client, folder, ["slowwave"] if project else find_command(), more)
 
 
 def find_command() -> list[str]:
-    """Return a command that starts slowwave from anywhere: clients have a search path of their own."""
+    """Return a command that starts slowwave with its full path, since clients have a search path of their own."""
     beside = Path(sys.executable).with_name("slowwave")
     program = str(beside) if beside.exists() else shutil.which("slowwave")
     return [program] if program else [sys.executable, "-m", "slowwave"]
 
 
 def _change(file: ClientFile, before: str, after: str | None, dry_run: bool, *, keep: bool) -> None:
-    """Write a file, or take it away where nothing is left of it; say so.
+    """Write a client's file, or delete it, and print the change.
 
     Args:
-        file: which.
-        before: as it is.
-        after: as it is to be; None for none.
-        dry_run: print the difference alone.
-        keep: put the bytes of before beside it, unless some are there; else take those away.
+        file: the file.
+        before: its current text.
+        after: its new text; None deletes it.
+        dry_run: only print the difference.
+        keep: copy the current text to a file beside it, unless that exists; False deletes that copy.
     """
     if dry_run:
         lines = difflib.unified_diff(before.splitlines(), (after or "").splitlines(), lineterm="", n=0)
@@ -90,7 +90,6 @@ def _change(file: ClientFile, before: str, after: str | None, dry_run: bool, *, 
     if after == before:
         OUT.print(f"{file.path}: as it was.")
         return
-    # the file as it was is kept beside it
     if keep and file.path.exists() and not file.kept.exists():
         write_whole(file.kept, before, like=file.path)
     if after is None:

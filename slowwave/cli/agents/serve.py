@@ -1,4 +1,4 @@
-"""Local servers: `slowwave mcp` for agents, `slowwave ui` for a browser; and `slowwave report`, a page as a file."""
+"""Local servers (`slowwave mcp` for agents, `slowwave ui` for a browser), and `slowwave report`, a page as a file."""
 
 import os
 import tomllib
@@ -61,10 +61,10 @@ def mcp(
 
 
 def read_keys(file: Path) -> dict[str, str | None]:
-    """Return the key of each space, by a TOML file that its owner alone may read.
+    """Read the key of each space from a TOML file that only its owner may read.
 
     Raises:
-        UsageError: others may read it, it is no such file, or a key is short or another space's too.
+        UsageError: others may read the file, it is not valid, or a key is too short or used twice.
     """
     try:
         named = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -96,7 +96,7 @@ def ui(
 
 
 def make_pages(settings: "Settings", port: int, *, read_only: bool) -> "Starlette":
-    """Return the app of the pages, its address printed."""
+    """Return the app of the pages, and print its address."""
     _require(*PAGES)
     from slowwave.ui.app import make_app
 
@@ -130,6 +130,6 @@ def report(
 
 
 def _require(what: str, extra: str, *packages: str) -> None:
-    """Raise a usage error, with the command that installs them, where packages are not here."""
+    """Raise a usage error, with the command that installs them, if packages are missing."""
     if not all(map(find_spec, packages)):
         raise UsageError(f"{what}: {name_install(extra)}")

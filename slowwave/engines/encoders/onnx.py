@@ -143,7 +143,9 @@ def open_onnx_encoder(folder: Path, name: str) -> OnnxEncoder:
 
 
 def is_plain_bert(folder: Path) -> bool:
-    """Return whether a sentence-transformers folder holds what the graph computes: BERT, mean pooling, no prompts."""
+    """Return True if a sentence-transformers folder has a model that the graph can compute: BERT, mean pooling, no
+    prompts.
+    """
     files = ("config.json", "modules.json", "tokenizer.json", "model.safetensors", "1_Pooling/config.json")
     if not all((folder / file).is_file() for file in files):
         return False
@@ -160,16 +162,16 @@ def is_plain_bert(folder: Path) -> bool:
 
 
 def read_json(path: Path) -> Any:
-    """Return a JSON file's object; without the file, an empty one."""
+    """Return the object in a JSON file; an empty one if the file does not exist."""
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def find_graph(folder: Path, check: Callable[[bytes], None]) -> Path | bytes:
-    """Return a model's graph: its file, made where there is none, or itself where no file can be kept.
+    """Return a model's graph: its cached file, made if it does not exist; or the graph itself if it can't be cached.
 
-    The name is a hash of weights and configuration, noted by the weights' place, size and times: to hash 90 MB takes
-    as long as to answer a query. `check` is given a new graph before it is kept: it brings torch, and where nothing can
-    be kept each process would wait for that.
+    The file is named by a hash of weights and configuration. Hashing 90 MB takes as long as answering a query, so a
+    note with the weights' path, size and times stores the name. `check` is called with a new graph before it is cached.
+    It imports torch, so it is not called if the graph can't be cached: each process would wait for it.
 
     Raises:
         OSError, KeyError, TypeError, ValueError: the weights can't be read, or are not those of such a model.
@@ -177,11 +179,8 @@ def find_graph(folder: Path, check: Callable[[bytes], None]) -> Path | bytes:
     weights, config = (folder / "model.safetensors").resolve(), (folder / "config.json").read_bytes()
     status = weights.stat()
     times = f"{weights} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}".encode()
-    try:
-        cache_dir = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slowwave" / "encoders"
-        for private in (cache_dir.parent, cache_dir):
-            private.mkdir(mode=0o700, parents=True, exist_ok=True)  # the mode is the last one's alone
-    except (OSError, RuntimeError):  # no right to, or no home at all
+    cache_dir = _make_cache_dir()
+    if cache_dir is None:
         return _make_graph(folder)
     note = cache_dir / f"{_hash(times, config)}.name"
     if note.is_file() and (graph := cache_dir / note.read_text()).is_file():
@@ -194,21 +193,41 @@ def find_graph(folder: Path, check: Callable[[bytes], None]) -> Path | bytes:
         if os.access(cache_dir, os.W_OK):
             check(made)
     try:
-        with tempfile.TemporaryDirectory(dir=cache_dir) as part:
-            if made:
-                import onnx
-
-                # Its constants are beside it, and first: whoever sees the one finds the other.
-                written, constants = Path(part) / graph.name, graph.with_suffix(".weights")
-                model = onnx.load_model_from_string(made)
-                onnx.save_model(model, written, save_as_external_data=True, location=constants.name)
-                written.with_suffix(".weights").replace(constants)
-                written.replace(graph)
-            (Path(part) / note.name).write_text(graph.name)
-            (Path(part) / note.name).replace(note)
-    except OSError:  # no room, or no right: it is made again by the next process
+        _cache_graph(made, graph, note)
+    except OSError:  # the disk is full, or the folder is read-only: the next process makes it again
         return made or graph
     return graph
+
+
+def _make_cache_dir() -> Path | None:
+    """Return the folder of cached graphs, made if it does not exist; None if it can't be made."""
+    try:
+        cache_dir = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slowwave" / "encoders"
+        for private in (cache_dir.parent, cache_dir):
+            private.mkdir(mode=0o700, parents=True, exist_ok=True)  # `mode` applies to the last folder only
+    except (OSError, RuntimeError):  # no permission, or no home folder
+        return None
+    return cache_dir
+
+
+def _cache_graph(made: bytes, graph: Path, note: Path) -> None:
+    """Write a new graph to its file, if there is one, and its name into the note; each file is complete at once.
+
+    Raises:
+        OSError: the folder can't be written.
+    """
+    with tempfile.TemporaryDirectory(dir=graph.parent) as part:
+        if made:
+            import onnx
+
+            # the weights are a file of their own and written first: a process that sees the graph finds them
+            written, constants = Path(part) / graph.name, graph.with_suffix(".weights")
+            model = onnx.load_model_from_string(made)
+            onnx.save_model(model, written, save_as_external_data=True, location=constants.name)
+            written.with_suffix(".weights").replace(constants)
+            written.replace(graph)
+        (Path(part) / note.name).write_text(graph.name)
+        (Path(part) / note.name).replace(note)
 
 
 def _make_graph(folder: Path) -> bytes:

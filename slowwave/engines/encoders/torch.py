@@ -1,7 +1,7 @@
-"""Any model of sentence-transformers, on a GPU when there is one: what a night has for models that are no plain BERT.
+"""Any model of sentence-transformers, on a GPU if there is one: for nights, and models other than a plain BERT.
 
-torch is imported when a model is loaded (3 to 15 s), not before. A text's vector does not depend on the texts it is
-encoded with, to the last bit on a CPU and on an H200.
+torch is imported when a model is loaded (3 to 15 s), not before. On a CPU and on an H200, a text's vector is the same
+to the last bit, whatever texts it is encoded with.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,14 +32,14 @@ def load_from_hub(name: str) -> "SentenceTransformerEncoder":
     """Return the model from the hub's cache on disk or, unless HF_HUB_OFFLINE is set or there is no network, the hub.
 
     Raises:
-        OSError, ValueError: it could not be had.
+        OSError, ValueError: the model could not be loaded.
         ModuleNotFoundError: sentence-transformers is not installed.
     """
     return SentenceTransformerEncoder(_load_model(name, local=not knows_hub()), Path(name).name)
 
 
 def knows_hub() -> bool:
-    """Return whether the hub can be reached: without a network its client tries half a minute for each file."""
+    """Return True if the hub can be reached: without a network, its client retries half a minute for each file."""
     from huggingface_hub.constants import ENDPOINT
 
     if getproxies():

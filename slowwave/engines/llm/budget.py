@@ -1,9 +1,9 @@
 """The cost of a model: a layer that stops a night at its token budget, and estimates of tokens.
 
-The night is stopped between requests and never inside one. A request is let through when its prompt and its whole
-answer budget still fit; so the night never spends more than it was given (beyond the error of an estimate, where a
-server counts no tokens), and what was not asked is pending in the next night. What costs more than a whole night's
-budget is never let through, says so, and holds up nothing else.
+The night stops between requests, never inside one. A request is sent if its prompt and its maximal answer still fit the
+budget. So the night never spends more than its budget, except for the error of an estimate if a server reports no
+tokens. Requests that were not sent stay pending for the next night. A request that costs more than a whole budget is
+never sent: it fails with a message, and does not delay the others.
 """
 
 import re
@@ -23,14 +23,14 @@ from slowwave.engines.llm.protocol import (
 
 @dataclass(slots=True)
 class Budget:
-    """Tokens of prompts and answers a night may spend, over all engines of its chain, and has spent."""
+    """The limit on a night's tokens (prompts and answers, all engines together), and the tokens spent so far."""
 
     limit: int
     spent: int = 0
 
 
 class BudgetedLLM(Layer):
-    """Answers from `inner` while the budget lasts; then completions with the error `budget`, and nothing is sent."""
+    """Sends requests to `inner` while the budget lasts; then yields completions with the error `budget`."""
 
     def __init__(self, inner: LLM, budget: Budget) -> None:
         super().__init__(inner)
@@ -43,12 +43,9 @@ class BudgetedLLM(Layer):
         prompts = {r.id: tokens for r, tokens in zip(requests, count_prompt_tokens(self, requests), strict=True)}
         costs = {request.id: prompts[request.id] + request.max_tokens for request in requests}
         waiting = [request for request in requests if costs[request.id] <= budget.limit]
-        # Rounds: what is sent together fits the budget if every answer takes its whole own.
+        # in rounds: the requests of one fit the budget even if every answer has its maximal length
         while waiting:
-            left, fitting = budget.limit - budget.spent, 0
-            while fitting < len(waiting) and costs[waiting[fitting].id] <= left:
-                left -= costs[waiting[fitting].id]
-                fitting += 1
+            fitting = _count_fitting([costs[request.id] for request in waiting], budget.limit - budget.spent)
             if not fitting:
                 break
             for completion in self.inner.complete(waiting[:fitting]):
@@ -64,25 +61,34 @@ class BudgetedLLM(Layer):
                 yield make_failure(request, "budget", f"{why}: raise it (--max-tokens)", self)
 
     def _count_spent(self, completion: Completion, prompt: int) -> int:
-        """Return tokens to charge for an answer: those the engine counted, else an estimate."""
+        """Return the tokens to charge for an answer: the engine's count, else an estimate."""
         if completion.error or completion.finish_reason == "error":
             return completion.prompt_tokens + completion.completion_tokens
         answer = completion.completion_tokens or self.count_tokens([completion.text])[0]
         return (completion.prompt_tokens or prompt) + answer
 
 
+def _count_fitting(costs: Sequence[int], tokens: int) -> int:
+    """Return how many of the first requests fit into the tokens together."""
+    for number, cost in enumerate(costs):
+        if cost > tokens:
+            return number
+        tokens -= cost
+    return len(costs)
+
+
 PIECES = re.compile(r"[A-Z]?[a-z]+|[A-Z]{1,2}|\d|[^\S\n]*\n\s*|[^\S\n]{2,}|[^\x00-\x7f]|[^\w\s]+|_")
 LETTERS_A_TOKEN = 5
-"""Tokens of a word, a hump of camel case or a run of random letters: one for each five letters begun."""
+"""Letters a token, rounded up, of a word, a part of a camel-case name or a run of random letters."""
 
 
 def estimate_tokens(texts: Sequence[str]) -> list[int]:
-    """Return tokens of each text, by kinds of characters."""
+    """Return an estimate of the tokens of each text, by kinds of characters."""
     return [sum(map(_estimate_piece_tokens, PIECES.findall(text))) for text in texts]
 
 
 def _estimate_piece_tokens(piece: str) -> int:
-    """Return tokens of one piece: a word, a digit, blanks, signs, or a character beyond ASCII."""
+    """Return the tokens of one piece: a word, a digit, blanks, signs, or a character beyond ASCII."""
     if piece[0].isascii() and piece[0].isalpha():
         return -(-len(piece) // LETTERS_A_TOKEN)
     return 1 if piece[0].isspace() or len(piece) == 1 else -(-len(piece) // 2)

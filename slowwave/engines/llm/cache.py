@@ -1,12 +1,12 @@
-"""The completions cache: an answer is kept by the hash of what was asked, and no prompt is paid for twice.
+"""The completions cache: each answer is stored by the hash of its request, so no prompt is paid for twice.
 
-Greedy decoding on a GPU is not the same from batch to batch; a rerun gives identical tables because the answers come
-from here. What is kept is the text as generated; good answers are checked again on the way out, so the checks may grow
-stricter. Errors that asking again would repeat are kept too (`KEPT`), the others are not.
+Greedy decoding on a GPU differs from batch to batch. A rerun gives identical tables because it reads the answers from
+the cache. The cache stores the generated text; good answers are checked again when they are read, so checks may become
+stricter. Errors that would occur again are stored too (`KEPT`), others are not.
 
-What a crash may cost: the answers that came since the last commit. One is made when an answer comes and the last commit
-is a second old, or 200 answers are in hand; so an engine slower than an answer a second loses at most the one in hand
-and those that came within a second of the last commit, while it waited for the next.
+A crash loses the answers since the last commit. A commit is made when an answer arrives and the last commit is a second
+old, or when 200 answers wait. So an engine slower than one answer a second loses at most the current answer, and those
+that arrived within a second of the last commit.
 """
 
 import time
@@ -30,33 +30,33 @@ from slowwave.engines.llm.protocol import (
 from slowwave.schemas.ids import compute_content_id
 
 BATCH = 200
-"""Answers kept together, at most. A commit of 1 to 200 answers takes 14 to 40 ms (2 cores, up to 60,000 in the table):
-in a burst, as of in-process vLLM whose answers come 2,000 at once, smaller batches cost and save nothing."""
+"""Most answers in a commit. A commit of 1 to 200 answers takes 14 to 40 ms (2 cores, up to 60,000 in the table). In a
+burst (in-process vLLM returns 2,000 at once), smaller batches take longer and save nothing."""
 BATCH_SECONDS = 1.0
-"""An answer that comes this long after the last commit is kept at once, with all in hand: at most 4% of the time."""
+"""An answer that arrives this long after the last commit is committed at once: that takes at most 4% of the time."""
 
 
 class CompletionCache(Protocol):
-    """Where answers are kept; the store's is a table."""
+    """Storage of answers; the store keeps them in a table."""
 
     def known(self, ids: Sequence[str]) -> Mapping[str, Completion]:
-        """Return the kept answers among `ids`, by id of the completion (not of the request)."""
+        """Return the stored answers among `ids`, by id of the completion (not of the request)."""
         ...
 
     def keep(self, completions: Mapping[str, Completion]) -> None:
-        """Keep these answers, by id of the completion; they are durable when this returns."""
+        """Store answers, by id of the completion; they are durable when this returns."""
         ...
 
 
 class CachedLLM(Layer):
-    """Answers from `cache` where it has them; the rest from `inner`, kept before they are handed on."""
+    """Answers requests from `cache`, and the others from `inner`; new answers are stored before they are yielded."""
 
     def __init__(self, inner: LLM, cache: CompletionCache, *, batch: int = BATCH) -> None:
         super().__init__(inner)
         self.cache, self.batch = cache, batch
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
-        """Yield kept answers first, then new ones. Equal prompts are asked once and answered to each who asked."""
+        """Yield stored answers first, then new ones. Equal requests are sent once, and each gets the answer."""
         index_by_id(requests)
         sharers: dict[str, list[Request]] = {}
         for request in requests:
@@ -74,7 +74,7 @@ class CachedLLM(Layer):
             yield from (reuse_completion(other, completion) for other in others)
 
     def _complete_and_cache(self, misses: Sequence[Request], keys: Mapping[str, str]) -> Iterator[Completion]:
-        """Yield the engine's answers, a batch at a time, each batch kept before it is handed on."""
+        """Yield the engine's answers in batches; each batch is stored before it is yielded."""
         batch: list[Completion] = []
         began, gone = time.monotonic(), None
         try:
@@ -86,7 +86,7 @@ class CachedLLM(Layer):
                     batch, began = [], time.monotonic()
         except EngineUnavailable as error:
             gone = error
-        finally:  # what was answered before the engine gave up is paid for too
+        finally:  # answers that came before a failure of the engine are paid for too
             self._keep(batch, keys)
         yield from batch
         if gone:
@@ -110,12 +110,13 @@ def compute_completion_id(request: Request, model: str, sampling: Sampling) -> s
 
 
 def reuse_completion(request: Request, completion: Completion) -> Completion:
-    """Return a kept answer as the answer to `request`: its own tokens for the record, and nothing paid. A good one is
-    checked anew, an error stays.
+    """Return a stored answer as the answer to `request`, with its tokens but without cost.
+
+    A good answer is checked again; an error is returned as it is.
     """
     return check_completion(request, replace(completion, id=request.id, value=None, cached=True))
 
 
 def _is_cacheable(completion: Completion) -> bool:
-    """Return whether asking again would give this again: an answer, or an error that lasts."""
+    """Return True if the request would give this again: an answer, or a permanent error."""
     return completion.error is None or completion.error in KEPT

@@ -1,9 +1,7 @@
-"""Validation of answers: every completion is checked, and one that was cut, went in circles or is missing is requested
-once more.
+"""Validation of answers: every completion is checked. A truncated, looping or missing answer is requested once more.
 
-`check_completion` turns what an engine generated into a completion with a value or an error; `CheckedLLM` does so for
-all that an engine gives, and yields exactly one completion a request: an answer to an unknown id and a second answer to
-the same id are dropped.
+`check_completion` turns generated text into a completion with a value or an error. `CheckedLLM` checks all completions
+of an engine and yields exactly one a request: answers to unknown ids and second answers to an id are dropped.
 """
 
 import re
@@ -28,17 +26,17 @@ from slowwave.engines.llm.protocol import (
 
 A = TypeVar("A", bound=AnswerModel)
 RUNAWAY = 4
-"""An answer of more than this many times its token budget comes from a server that ignores budgets."""
+"""If an answer is longer than this many times its token budget, the server ignores budgets."""
 BYTES_A_TOKEN = 8
-"""More bytes than this a token are not words: used where a server counts no tokens."""
+"""More bytes a token than words have: used if a server reports no tokens."""
 LOOP_TAIL, LOOP_PERIOD, LOOP_TIMES = 400, 400, 3
 """A text is in a loop if its last 400 characters or more repeat, three times or more, with a period of up to 400."""
 LOOP_PENALTY = 0.5
 """Frequency penalty (as OpenAI's API defines it) of the second attempt at an answer that went in circles."""
 LONGEST_REFUSAL = 600
-"""Characters from which a text that begins like a refusal is an answer."""
+"""A text of at least this many characters is an answer, even if it begins like a refusal."""
 Finding = tuple[ErrorKind, str]
-"""The error of an answer, and the reason for a person."""
+"""The error of an answer, and its reason in words."""
 
 THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 FENCE = re.compile(r"```(?:json)?[^\S\n]*+\n(.*)```\Z", re.DOTALL)
@@ -55,7 +53,7 @@ REFUSAL = re.compile(
 
 
 class CheckedLLM(Layer):
-    """Completions of `inner`, checked. What was cut, missing or in circles is requested once more, at the end."""
+    """Checks the completions of `inner`. Truncated, missing and looping answers are requested once more at the end."""
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
         """Yield one completion a request: its value, or the error found in it.
@@ -81,7 +79,7 @@ class CheckedLLM(Layer):
             for completion in self._complete_once(again):
                 yield _merge_attempts(answers.pop(completion.id), completion)
         except EngineUnavailable:
-            yield from (c for c in answers.values() if c.error != "missing")  # paid for, and of use up to the cut
+            yield from (c for c in answers.values() if c.error != "missing")  # paid for, and useful up to the end
             raise
 
     def _complete_once(self, requests: Sequence[Request]) -> Iterator[Completion]:
@@ -96,10 +94,10 @@ class CheckedLLM(Layer):
 
 
 def _make_second_request(request: Request, first: Completion, room: int) -> Request | None:
-    """Return the request for the second attempt; None if it would be the first one again.
+    """Return the request for the second attempt; None if it would equal the first.
 
-    What was cut gets a larger budget if the context window has `room` (tokens) for one. What went in circles gets a
-    penalty for repeated tokens.
+    After a truncated answer it has a larger budget, if the context window has `room` (tokens) for one. After a looping
+    answer it has a penalty for repeated tokens.
     """
     if first.error == "missing":
         return request
@@ -110,7 +108,7 @@ def _make_second_request(request: Request, first: Completion, room: int) -> Requ
 
 
 def _merge_attempts(first: Completion, second: Completion) -> Completion:
-    """Return the second attempt, or the first where it alone says anything, with the tokens of both."""
+    """Return the second attempt, or the first if only that has text, with the tokens of both."""
     chosen = first if first.text and not second.text else second
     return replace(
         chosen,
@@ -122,7 +120,7 @@ def _merge_attempts(first: Completion, second: Completion) -> Completion:
 
 
 def check_completion(request: Request, completion: Completion) -> Completion:
-    """Return the completion with its `value`, or with the first `error` found in it; one with an error as it is."""
+    """Return the completion with its `value`, or with the first `error` found; a completion with an error as it is."""
     if completion.error:
         return completion
     text = THINKING.sub("", completion.text)
@@ -205,7 +203,7 @@ def _read_value(
 
 
 def _explain_misfit(error: ValidationError, completion: Completion, text: str) -> Finding:
-    """Return why a text is not the answer that was asked for."""
+    """Return why a text is not a valid answer."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     if first["type"] != "json_invalid":
         return "schema", f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

@@ -1,10 +1,10 @@
 """Any OpenAI-compatible server as an LLM: `vllm serve`, Ollama, a cloud; one model at one base URL.
 
-Requests are in flight together, at most `concurrency`, and answers are yielded as they come. A failure that may pass
-(`slowwave/engines/http.py`) is tried again; a server that takes no connection any more, or refuses the key, the path or
-the model, ends the call. The schema goes as `response_format` of type `json_schema`: with `json_object` models echo the
-schema. The deadline is over the whole answer, so a server that drips a byte now and then does not hold a night.
-`stream` gives one answer in pieces, for a conversation.
+Up to `concurrency` requests are sent at once, and answers are yielded as they arrive. Temporary failures
+(`slowwave/engines/http.py`) are retried. The call ends if the server refuses connections, the key, the path or the
+model. The schema is sent as `response_format` of type `json_schema`: with `json_object`, models echo the schema. The
+deadline covers the whole answer, so a very slow server does not block a night. `stream` yields one answer in pieces,
+for a conversation.
 """
 
 import asyncio
@@ -46,15 +46,15 @@ from slowwave.engines.llm.protocol import (
 from slowwave.schemas.settings import LLMSettings
 
 ATTEMPTS = 6
-"""Times a request is sent, at most, with some 16 s of waits between; none is sent after twice the timeout."""
+"""Most attempts at a request, with about 16 s of waits in all; none begins after twice the timeout."""
 KEY = "SLOWWAVE_LLM_API_KEY"
 """The variable that holds the server's key."""
 THREAD = "slowwave-async"
-"""The name of the thread with the event loop: callers may be sync, or inside a loop of their own."""
+"""Name of the thread with the event loop: callers may be synchronous, or in a loop of their own."""
 WINDOW_FIELDS = ("max_model_len", "context_window", "context_length", "max_context_length")
-"""Names of a model's context window in servers' lists of models."""
+"""Fields with a model's context window in servers' lists of models."""
 OLD_BUDGET, NEW_BUDGET = "max_tokens", "max_completion_tokens"
-"""The two names of an answer's budget; some clouds know the second alone."""
+"""The two names of an answer's budget; some clouds only accept the second."""
 TOO_LONG = ("context length", "context window", "maximum context", "too long", "too many tokens")
 FINISHES: Mapping[str | None, FinishReason] = {
     "length": "length",
@@ -75,26 +75,26 @@ class OpenAIServer(LLM):
         self.settings = settings or LLMSettings()
         self.sampling = build_sampling(self.settings)
         self.budget_field = OLD_BUDGET
-        """The server's name of the budget of an answer."""
+        """The field with an answer's budget that the server accepts."""
         self._answered = False
-        """Whether it ever gave an answer: a 404 is then about the request."""
+        """True if the server has answered a request: a 404 is then about the request, not the path."""
 
     @property
     def context_window(self) -> int:
-        """The setting, else what the server says of the model, else 8,192.
+        """The setting, else the value in the server's list of models, else 8,192.
 
         Raises:
-            EngineUnavailable: the server does not answer, refuses the key, or has only other models.
+            EngineUnavailable: the server does not answer, refuses the key, or lacks the model.
         """
         listed = self._listed_window
         return self.settings.context_window or listed
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
-        """Yield one completion a request, each as it comes.
+        """Yield one completion a request, each as it arrives.
 
         Raises:
-            EngineUnavailable: the server does not answer at the outset, takes no connection any more, or refuses the
-                key, the path or the model; other failures are completions with an error.
+            EngineUnavailable: the server does not answer at first, refuses connections later, or refuses the key, the
+                path or the model. Other failures are completions with an error.
         """
         index_by_id(requests)
         fit, refused = split_fitting(self, requests)
@@ -103,7 +103,7 @@ class OpenAIServer(LLM):
             return
         completions: queue.SimpleQueue[Any] = queue.SimpleQueue()
         ended = object()
-        # The work goes on while the caller handles a completion; a caller that stops early cancels it.
+        # requests continue while the caller handles a completion; a caller that stops early cancels them
         with start_blocking_portal(name=THREAD) as portal:
             working = portal.start_task_soon(self._answer_all, fit, completions.put)
             working.add_done_callback(lambda _: completions.put(ended))
@@ -114,7 +114,7 @@ class OpenAIServer(LLM):
         """Yield an answer in pieces; a server that does not stream gives it as one.
 
         Raises:
-            EngineUnavailable: there is no answer, or it breaks off.
+            EngineUnavailable: the server does not answer, or the answer breaks off.
         """
         request = Request("turn", tuple(messages), max_tokens=max_tokens)
         pieces = 0
@@ -135,7 +135,7 @@ class OpenAIServer(LLM):
 
     @cached_property
     def _listed_window(self) -> int:
-        """The context window in the server's list of models, which is asked for once, else 8,192."""
+        """The context window in the server's list of models, which is fetched once; else 8,192."""
         try:
             with httpx.Client(**self._client_options) as client:
                 response = client.get("models", timeout=min(30.0, self.settings.timeout))
@@ -146,7 +146,7 @@ class OpenAIServer(LLM):
         try:
             listed = [model for model in orjson.loads(response.content)["data"] if isinstance(model, dict)]
         except (orjson.JSONDecodeError, KeyError, TypeError):
-            listed = []  # it has no such list
+            listed = []  # the server has no list of models
         # Ollama lists `NAME:latest` and answers to `NAME`.
         own = [model for model in listed if model.get("id") in (self.model, f"{self.model}:latest")]
         if listed and not own:
@@ -171,7 +171,7 @@ class OpenAIServer(LLM):
             raise next((e for e in errors.exceptions if isinstance(e, EngineUnavailable)), errors) from None
 
     async def _answer(self, client: httpx.AsyncClient, request: Request) -> Completion:
-        """Return the answer to one request, after as many attempts as it may have."""
+        """Return the answer to one request, after at most `ATTEMPTS` attempts."""
         retrying = AsyncRetrying(**build_retry_options(ATTEMPTS, 2 * self.settings.timeout))
         try:
             return await retrying(self._send, client, request)
@@ -182,13 +182,13 @@ class OpenAIServer(LLM):
             return make_failure(request, "unavailable", why, self)
 
     async def _send(self, client: httpx.AsyncClient, request: Request) -> Completion:
-        """Return the outcome of one attempt, unless another one may be better.
+        """Send a request once, and return its completion.
 
         Raises:
-            Transient: another one may.
-            EngineUnavailable: every other request would be refused too.
+            Transient: another attempt may succeed.
+            EngineUnavailable: the server would refuse all other requests too.
         """
-        budget_field = self.budget_field  # that of this very attempt: another one may change it meanwhile
+        budget_field = self.budget_field  # another request may change it during this attempt
         try:
             async with asyncio.timeout(self.settings.timeout):
                 response = await client.post("chat/completions", content=self._build_body(request, budget_field))
@@ -231,7 +231,7 @@ class OpenAIServer(LLM):
         """Yield the text in server-sent events, up to the one that ends the answer.
 
         Raises:
-            Transient: the stream ends before, tells of an error, or is none of the API's.
+            Transient: the stream ends early, contains an error, or does not follow the API.
         """
         for event in events.iter_sse():
             if event.data == "[DONE]":
@@ -273,7 +273,7 @@ class OpenAIServer(LLM):
         """Return the completion in a response's body.
 
         Raises:
-            Transient: the body is none (cut off, or another kind of page).
+            Transient: the body is not a completion (truncated, or another kind of page).
         """
         try:
             answer = orjson.loads(response.content)
@@ -294,14 +294,14 @@ class OpenAIServer(LLM):
             raise Transient(f"no chat completion in the answer: {self._read_excerpt(response)[:200]!r}") from None
 
     def _learn_budget_field(self, response: httpx.Response, sent: str) -> bool:
-        """Remember the budget's other name where a refusal asks for it; return whether to send the request again."""
+        """If a refusal asks for the budget's other name, use it from now on and return True: send the request again."""
         if NEW_BUDGET not in response.text or sent != OLD_BUDGET:
             return False
         self.budget_field = NEW_BUDGET
         return True
 
     def _explain_refusal(self, response: httpx.Response) -> str:
-        """Return why there is no answer, with what to do where that is known."""
+        """Return the error of an unavailable server, with advice if the cause is known."""
         hints = {
             **dict.fromkeys((401, 403), f"set the key in {KEY}: "),
             404: f"no model {self.model!r} there, or no API (does the base URL end in /v1?): ",
@@ -310,7 +310,7 @@ class OpenAIServer(LLM):
         return f"status {status}: {hints.get(status, '')}{self._read_excerpt(response)}"
 
     def _read_excerpt(self, response: httpx.Response) -> str:
-        """Return the beginning of what the server said."""
+        """Return the beginning of the server's message."""
         return mask_key(response.text, KEY)[:500]
 
     @property

@@ -1,14 +1,14 @@
-"""The LLM protocol: requests with ids in, one completion for each id out, as soon as it is there.
+"""The LLM protocol: requests with ids in, one completion for each id out, as soon as it is available.
 
-Everything that answers is an `LLM`, and so is every layer around one: the checks (`checks.py`), the completions
-cache (`cache.py`), the token budget (`budget.py`) and the fallback chain (`select.py`). A step sees one object:
+Every engine is an `LLM`, and so is every layer around one: the checks (`checks.py`), the completions cache
+(`cache.py`), the token budget (`budget.py`) and the fallback chain (`select.py`). A step sees one object:
 
     for completion in llm.complete(requests):   # any order, exactly one a request
         if completion.ok: use(completion.id, completion.value)
         else: quarantine(completion.id, completion.error, completion.reason)
 
-A request that fails is a completion with an error, never an exception; `EngineUnavailable` says that no request can be
-answered at all. Answers are matched by id and never by text: equal prompts are common.
+A request that fails becomes a completion with an error, not an exception. `EngineUnavailable` means that the engine
+can't answer any request. Answers are matched by id, never by text: equal prompts are common.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from slowwave.schemas.settings import LLMSettings
 
 Role = Literal["system", "user", "assistant"]
 JsonSchema = Mapping[str, Any]
-"""For constrained decoding: no references, every field required, `maxItems` set, keywords of `KEYWORDS` alone."""
+"""A schema for constrained decoding: no references, every field required, `maxItems` set, only `KEYWORDS`."""
 
 KEYWORDS = (
     *("type", "properties", "required", "additionalProperties", "items", "minItems", "maxItems"),
@@ -32,14 +32,14 @@ KEYWORDS = (
 """The keywords that xgrammar 0.2.8 and llguidance 1.7.6 both enforce as JSON Schema defines them. Pydantic checks the
 others of an answer's form afterwards."""
 LENGTHS = ("minLength", "maxLength")
-"""llguidance enforces these. Under them xgrammar 0.2.8 admits no escape in a string (no quote mark, no backslash, no
-new line), and admits raw control characters, which JSON forbids."""
+"""Keywords that llguidance enforces. With them, xgrammar 0.2.8 forbids escapes in a string (quotation marks,
+backslashes, new lines) and allows raw control characters, which JSON forbids."""
 NON_EMPTY: dict[str, JsonValue] = {"minLength": 1}
-"""`json_schema_extra` of a text that constrained decoding must not leave empty. An empty one from a server is valid:
-what reads the answer decides what it is worth."""
+"""`json_schema_extra` of a text that constrained decoding must not leave empty. An empty text from a server is valid:
+the reader of the answer decides."""
 
 DEFAULT_WINDOW = 8_192
-"""Context window where neither a setting nor a server says: the prompts of the default settings need up to 6,000."""
+"""Context window if neither a setting nor a server names one: prompts with default settings need up to 6,000."""
 
 FinishReason = Literal["stop", "length", "repetition", "content_filter", "error"]
 
@@ -61,26 +61,26 @@ ErrorKind = Literal[
 LASTING: frozenset[ErrorKind] = frozenset(
     {"too_long", "cut", "empty", "not_json", "schema", "runaway", "refusal", "poison"}
 )
-"""Errors that the same request to the same model would meet again; the others are tried anew."""
+"""Errors that the same request to the same model would get again; after others it is sent again."""
 
 KEPT: frozenset[ErrorKind] = LASTING - {"too_long"}
-"""Errors that the completions cache keeps: what is too long depends on the server's settings, and asking is free."""
+"""Errors that the completions cache stores; `too_long` depends on the server's settings, and checking it is free."""
 
 
 class EngineUnavailable(EngineError):
-    """The engine called `engine` can answer nothing: `why` says what to install, start or set."""
+    """The engine named `engine` can't answer any request; `why` says what to install, start or set."""
 
     def __init__(self, engine: str, why: str) -> None:
         self.engine, self.why = engine, why
         super().__init__(f"{engine} is unavailable: {why}")
 
     def __reduce__(self) -> tuple[type["EngineUnavailable"], tuple[str, str]]:
-        """Return how another process makes it anew: an engine may be asked there."""
+        """Pickle the error: an engine can run in another process."""
         return type(self), (self.engine, self.why)
 
 
 class ModelNotServed(EngineUnavailable):
-    """The engine has no model of that name, and no later night will have one: the name in the settings is wrong."""
+    """The engine has no model of that name: the name in the settings is wrong, so a later night fails too."""
 
     exit_status = 3
 
@@ -102,7 +102,7 @@ class Sampling:
 
 
 class AnswerModel(BaseModel):
-    """Base of what a model is asked to answer as JSON: every field required, no other allowed, no type coerced."""
+    """Base of the JSON answers of a model: every field is required, others are forbidden, types are not coerced."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -116,12 +116,12 @@ class Request:
     answer: type[AnswerModel] | None = None
     max_tokens: int = 1_024
     frequency_penalty: float = 0.0
-    """What a token's logit loses for each time that the token stands in the answer: for the second attempt at an answer
-    that went in circles."""
+    """Subtracted from a token's logit for each occurrence of the token in the answer: for the second attempt after a
+    looping answer."""
 
     @property
     def schema(self) -> JsonSchema | None:
-        """The answer's form for constrained decoding by any backend."""
+        """The schema of the answer for constrained decoding by any backend."""
         return None if self.answer is None else build_json_schema(self.answer)
 
 
@@ -134,23 +134,23 @@ class Completion:
     value: Any = None
     error: ErrorKind | None = None
     reason: str = ""
-    """The error, for a person."""
+    """The error in words."""
     finish_reason: FinishReason = "stop"
     prompt_tokens: int = 0
     completion_tokens: int = 0
     prefix_tokens: int = 0
     """Prompt tokens the engine did not compute again (prefix cache)."""
     cached: bool = False
-    """Whether the answer comes from the completions cache and cost nothing."""
+    """True if the answer comes from the completions cache, without cost."""
     engine: str = ""
     model: str = ""
     flags: tuple[str, ...] = field(default=())
-    """What happened on the way: `retried` (a second attempt, tokens of both), `fallback` (by a later engine),
-    `shortened` (a text was longer than its field admits, and was cut to that length)."""
+    """`retried`: a second attempt, with the tokens of both. `fallback`: answered by a later engine. `shortened`: a text
+    was cut to the maximal length of its field."""
 
     @property
     def ok(self) -> bool:
-        """Whether there is an answer that passed its checks."""
+        """True if the answer passed its checks."""
         return self.error is None
 
 
@@ -183,7 +183,7 @@ def build_json_schema(answer: type[BaseModel], *, lengths: bool = False) -> Json
 
 
 class LLM:
-    """Anything that completes prompts; engines and the layers around them derive from it."""
+    """Completes prompts; engines and the layers around them derive from it."""
 
     name: str
     """The engine's kind: `vllm`, `openai`, `scripted`."""
@@ -191,7 +191,7 @@ class LLM:
     """The model's identity in ids and reports."""
     sampling: Sampling
     gpus: int | None = None
-    """GPUs that an engine within this process takes, where there are any; None of one that only asks a server."""
+    """GPUs that an engine in this process uses, if there are any; None for an engine that calls a server."""
 
     @property
     def context_window(self) -> int:
@@ -208,10 +208,10 @@ class LLM:
         raise NotImplementedError
 
     def stream(self, messages: Sequence[Message], max_tokens: int) -> Iterator[str]:
-        """Yield one answer in plain words, for a conversation: in pieces where the engine streams, else as one.
+        """Yield one answer as text, for a conversation: in pieces if the engine streams, else as one.
 
         Raises:
-            EngineUnavailable: there is no answer, or it breaks off; pieces that came before are good.
+            EngineUnavailable: the engine does not answer, or the answer breaks off; earlier pieces are valid.
         """
         (completion,) = self.complete([Request("turn", tuple(messages), max_tokens=max_tokens)])
         if not completion.text:
@@ -223,14 +223,14 @@ class LLM:
         raise NotImplementedError
 
     def free_gpu(self) -> None:
-        """Close, if the engine holds a GPU that others need; else it stays open, as opening may take a minute."""
+        """Close the engine if it holds a GPU that others need; else leave it open, since opening can take a minute."""
 
     def close(self) -> None:
         """Free what the engine holds (GPU memory, connections). A later `complete` opens it again."""
 
 
 class Layer(LLM):
-    """Everything of an `LLM` but `complete`, from `inner`."""
+    """Base of a layer: everything of an `LLM` except `complete` comes from `inner`."""
 
     def __init__(self, inner: LLM) -> None:
         self.inner = inner
@@ -259,7 +259,7 @@ class Layer(LLM):
 
 
 def make_failure(request: Request, error: ErrorKind, reason: str, llm: LLM | None = None) -> Completion:
-    """Return the completion of a request that got no answer."""
+    """Return a failed completion of a request."""
     engine, model = (llm.name, llm.model) if llm else ("", "")
     return Completion(request.id, error=error, reason=reason, finish_reason="error", engine=engine, model=model)
 

@@ -1,7 +1,7 @@
-"""The cause of a failure that another process names on its standard error alone.
+"""Find the cause of a failure that another process writes only to its standard error.
 
-vLLM's engine is a process of its own. When it can't start, the client's error says "See root cause above" and nothing
-more; the cause is the last line of a traceback that the engine wrote.
+vLLM's engine is a separate process. If it can't start, the client's error only says "See root cause above"; the cause
+is the last line of the traceback that the engine wrote.
 """
 
 import os
@@ -13,18 +13,18 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 SECONDS = 2.0
-"""How long the last lines of a process that has ended are waited for."""
+"""Seconds to wait for the last lines of a process that has ended."""
 RAISED = re.compile(r"(?:^|\s)((?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)\b: \S.*)$")
-"""The last line of a traceback, behind whatever names the process."""
+"""The last line of a traceback, after a prefix that names the process."""
 ELSEWHERE = "root cause"
-"""In the message of an error that only points to another one."""
+"""Part of the message of an error that only refers to another one."""
 
 
 @contextmanager
 def watch_stderr(lines: deque[str]) -> Iterator[None]:
-    """Add to `lines` what this process, and those that it starts inside, write to standard error.
+    """Add to `lines` the standard error of this process, and of processes that it starts in the block.
 
-    Every line still goes to standard error as it was, after the block too.
+    Every line is still written to standard error, also after the block.
     """
     own = os.dup(2)
     reading, writing = os.pipe()
@@ -52,7 +52,7 @@ def watch_stderr(lines: deque[str]) -> Iterator[None]:
 
 
 def find_root_cause(error: Exception, lines: Iterable[str]) -> str:
-    """Return an error's kind and message; of one that points to another, the last one in `lines` that doesn't."""
+    """Return an error's kind and message; if it refers to another error, the last one in `lines` that does not."""
     message = traceback.format_exception_only(error)[-1].strip()
     if ELSEWHERE not in message:
         return message

@@ -4,8 +4,8 @@
     ScriptedLLM(["first answer", "second answer"])       # in the order of asking
     ScriptedLLM()                                        # the emptiest value each schema allows
 
-What the function returns is dumped as JSON unless it is text; a `Completion` goes out as it is, so every trouble an
-engine may have can be scripted; a tuple of them, or an empty one, makes duplicates and gaps.
+The function's result is dumped as JSON unless it is text. A `Completion` is yielded as it is, so every failure of an
+engine can be scripted. A tuple of completions makes duplicates; an empty one makes a gap.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ Script = Callable[[Request], Any]
 
 
 class ScriptedLLM(LLM):
-    """Answers from `script`; `asked` keeps every request it was given."""
+    """Answers requests from `script`; `asked` has every request."""
 
     def __init__(
         self, script: Script | Sequence[Any] | None = None, *, model: str = "scripted", context_window: int = 32_768
@@ -47,7 +47,7 @@ class ScriptedLLM(LLM):
         return self._context_window
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
-        """Yield what the script says to each request, in order."""
+        """Yield the script's answers to each request, in order."""
         index_by_id(requests)
         for request in requests:
             self.asked.append(request)
@@ -63,7 +63,7 @@ class ScriptedLLM(LLM):
             )
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Return a token for each four bytes, at least one where there is text."""
+        """Return one token for each four bytes, rounded up."""
         return [-(-len(text.encode("utf-8", "replace")) // 4) for text in texts]  # about four bytes a token
 
 

@@ -1,4 +1,4 @@
-"""The LLM that settings name, with every layer around it, and the chain in which a later engine answers for an earlier.
+"""Make the LLM that settings name, with its layers, and the chain in which later engines replace earlier ones.
 
     off                                        no LLM: everything is made by rules
     vllm:<folder or hub name>                  in this process
@@ -6,10 +6,10 @@
     scripted                                   the fake that ships: the emptiest answer each schema allows
     scripted:<module>:<function>               the fake that ships: what the function makes of each request; it plays
                                                the model that its attribute `model` names, if it has one
-    vllm:… > openai:…                          a chain: what one can't answer the next one is asked
+    vllm:… > openai:…                          a chain: each request goes to the next engine if one can't answer it
 
-`->` and `→` are the same as `>`. A chain is one writer (`slowwave.tasks.llm.writer`): its later models stand in for the
-first one. What none of them can answer now waits for another night.
+`->` and `→` are the same as `>`. A chain is one writer (`slowwave.tasks.llm.writer`): its later models replace the
+first one. Requests that none can answer wait for another night.
 """
 
 import re
@@ -41,10 +41,10 @@ FORMS = "off, vllm:<folder or name>, openai:<model>@<url>, scripted, or several 
 
 
 class ChainLLM(LLM):
-    """Asks `engines` in order; an answer of any but the first bears the flag `fallback` and its own model's name.
+    """Sends requests to `engines` in order; answers of later engines have the flag `fallback` and their model's name.
 
-    An engine that turns out to be unavailable is not asked again by this object; `notes` says what happened, for the
-    report. The chain's name, model and sampling are those of its first engine.
+    An unavailable engine is not called again by this object; `notes` records it for the report. The chain's name, model
+    and sampling are those of its first engine.
     """
 
     def __init__(self, engines: Sequence[LLM]) -> None:
@@ -55,22 +55,22 @@ class ChainLLM(LLM):
 
     @property
     def context_window(self) -> int:
-        """That of the first engine that is available.
+        """The context window of the first available engine.
 
         Raises:
-            EngineUnavailable: none is.
+            EngineUnavailable: no engine is available.
         """
         return self._ask_first(lambda engine: engine.context_window)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Count by the first engine that is available."""
+        """Count the tokens with the first available engine."""
         return self._ask_first(lambda engine: engine.count_tokens(texts))
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
-        """Yield one completion a request: the first good answer, or the last engine's error with what each one said.
+        """Yield one completion a request: the first good answer, or the last engine's error with the errors of all.
 
         Raises:
-            EngineUnavailable: no engine of the chain could be had.
+            EngineUnavailable: no engine of the chain is available.
         """
         pending = index_by_id(requests)
         errors: dict[str, list[Completion]] = {id_: [] for id_ in pending}
@@ -84,7 +84,7 @@ class ChainLLM(LLM):
             yield _merge_errors(request, errors[request.id])
 
     def stream(self, messages: Sequence[Message], max_tokens: int) -> Iterator[str]:
-        """Yield an answer in pieces: that of the first engine which says anything."""
+        """Yield an answer in pieces, from the first engine that answers."""
 
         def begin(engine: LLM) -> tuple[str, Iterator[str]]:
             pieces = engine.stream(messages, max_tokens)
@@ -105,8 +105,9 @@ class ChainLLM(LLM):
             engine.close()
 
     def _ask_first(self, question: Callable[[LLM], T]) -> T:
-        """Return what the first available engine says to a question that any can answer; with none left, all are asked
-        again: a conversation goes on when its server is back.
+        """Return the result of a call that any engine can answer, from the first available one.
+
+        If none is left, all are tried again: a conversation continues when its server is back.
         """
         for engine in self._list_available() or self.engines:
             try:
@@ -118,7 +119,7 @@ class ChainLLM(LLM):
     def _ask_engine(
         self, engine: LLM, pending: dict[str, Request], errors: dict[str, list[Completion]]
     ) -> Iterator[Completion]:
-        """Yield one engine's good answers; they leave `pending`, errors are kept for the next engine or the end."""
+        """Yield one engine's good answers and remove them from `pending`; keep errors for later engines or the end."""
         count, good, unpaid, first = len(pending), 0, 0, engine is self.engines[0]
         try:
             for completion in engine.complete(list(pending.values())):
@@ -151,7 +152,7 @@ class ChainLLM(LLM):
 
 
 def _merge_errors(request: Request, errors: Sequence[Completion]) -> Completion:
-    """Return the last engine's error, its reason saying what each engine made of the request."""
+    """Return the last engine's error, with the errors of all engines as its reason."""
     if not errors:
         return make_failure(request, "unavailable", "no engine of the chain could be had")
     reasons = "; ".join(f"{e.engine or 'engine'}: {e.error}: {e.reason}" for e in errors)
@@ -165,17 +166,17 @@ def select_llm(
     budget: Budget | None = None,
     place: Callable[[LLM], LLM] = lambda engine: engine,
 ) -> ChainLLM | None:
-    """Return the LLM that `spec` names, None where it names none. Nothing is loaded or asked yet.
+    """Return the LLM that `spec` names; None if it names none. Nothing is loaded or called yet.
 
-    Around each engine lie its token budget, the checks, and the completions cache, from the inside out: a kept answer
-    passes none of the others, and costs nothing. A `budget` that is given is shared with others; else it is that of the
-    settings. `place` may put an engine on another machine; the layers stay here.
+    The layers around each engine are, from the inside out, the token budget, the checks and the completions cache. So a
+    cached answer passes no other layer, and costs nothing. A given `budget` is shared with other engines; else the
+    settings' budget is used. `place` can move an engine to another machine; its layers stay on this one.
 
     Raises:
-        UsageError: `spec` is none of the forms above.
+        UsageError: `spec` has none of the forms above.
     """
     settings = settings or LLMSettings()
-    # the engines that are named
+    # the named engines
     names = [part.strip() for part in re.split(r"->|→|>", spec)]
     if names == ["off"]:
         return None
@@ -186,7 +187,7 @@ def select_llm(
         )
     if budget is None and settings.max_tokens is not None:
         budget = Budget(settings.max_tokens)
-    # each within its layers
+    # the layers around each
     engines: list[LLM] = []
     for name in names:
         engine = place(make_engine(name, settings))
@@ -196,10 +197,10 @@ def select_llm(
 
 
 def make_engine(name: str, settings: LLMSettings) -> LLM:
-    """Return one engine, bare.
+    """Return one engine without layers.
 
     Raises:
-        UsageError: the name is none of the forms.
+        UsageError: the name has none of the forms.
     """
     kind, _, rest = name.partition(":")
     if kind == "vllm" and rest:
@@ -229,7 +230,7 @@ def _import_function(name: str, path: str) -> Script:
 
 
 def _is_base_url(url: str) -> bool:
-    """Return whether a request can be sent there: one URL of http or https with a host, and a port that is a number."""
+    """Return True for one URL of http or https with a host and, if it has a port, a number as the port."""
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and "," not in url

@@ -14,10 +14,10 @@ def open_ray(folder: Path, address: str) -> AbstractContextManager[Executor]:
 
     Raises:
         UsageError: Ray is not installed.
-        ClusterFailed: there is no cluster at the address.
+        ClusterFailed: the address has no cluster.
     """
     address = address or os.environ.get("RAY_ADDRESS") or "local"
-    os.environ |= {  # Ray reads these when it is imported; the last makes what it starts listen on loopback alone
+    os.environ |= {  # Ray reads these when it is imported; the last one makes its processes listen on loopback only
         "RAY_AUTH_MODE": "token",
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",

@@ -1,13 +1,15 @@
-"""A space as a bucket holds it: `files/SHA256`, which are never written again, and `live.json`, which says what counts;
-and transcripts in a bucket, of which what is new or changed comes down and is read like any other folder.
+"""A space in a bucket, and transcripts in a bucket.
 
-Only `live.json` is ever replaced, and only by whoever names the version that it read (If-Match). Each writer raises its
-epoch, so that one which was thought dead can't make live what it goes on to write.
+A space is `files/SHA256`, which are never overwritten, and `live.json`, which names the current files. Only `live.json`
+is replaced, and only by a writer that names the version it read (If-Match). Each writer raises the epoch: a writer that
+was believed dead can't publish what it writes later.
+
+Of transcripts, new and changed objects are downloaded into a folder, which is read like any other.
 """
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from hashlib import file_digest
@@ -29,7 +31,7 @@ Answer = TypeVar("Answer")
 
 
 class Fenced(Exception):
-    """Somebody else replaced the pointer meanwhile."""
+    """Another writer replaced the pointer in the meantime."""
 
 
 class Pointer(NamedTuple):
@@ -40,23 +42,23 @@ class Pointer(NamedTuple):
     listing: str | None = None
     """The SHA-256 of the list of its files."""
     holder: str | None = None
-    """The working copy that is being written, until it is given back."""
+    """The working copy that has the lease; None if none has."""
     who: str = ""
     renewed: float = 0.0
-    """When its holder last said so, in seconds since 1970 by its clock."""
+    """When the holder last renewed the lease, in seconds since 1970 by its clock."""
     nonce: str = ""
-    """No two are equal: it tells whether a write whose answer was lost was one's own."""
+    """Unique to each write: if the answer to a write was lost, it shows whether the write arrived."""
 
 
 class Bucket:
     """The objects of one space, or those below an address."""
 
     def __init__(self, folder: Path, url: str = "", *, retries: int = 10) -> None:
-        """Set up; nothing is asked yet.
+        """Set up the connection; no request is sent yet.
 
         Raises:
-            UsageError: what it takes is not installed.
-            StoreUnreadable: the address, or a variable that says how it is reached, is none.
+            UsageError: obstore is not installed.
+            StoreUnreadable: the address, or an environment variable about the connection, is invalid.
         """
         try:
             import obstore.exceptions
@@ -67,13 +69,13 @@ class Bucket:
         with self.translate_errors():
             self.objects = obstore.store.from_url(
                 url or f"{find_url(folder.parent)}/{folder.name}",
-                client_options={"read_timeout": "60s", "timeout": "1h", "allow_http": True},  # of a large file, in all
+                client_options={"read_timeout": "60s", "timeout": "1h", "allow_http": True},  # 1h: a whole large file
                 retry_config={"max_retries": retries},
             )
 
     @contextmanager
     def translate_errors(self, raised: type[StoreUnreadable | StoreUnwritable] = StoreUnreadable) -> Iterator[None]:
-        """Raise an error of ours, in a line, for what the bucket or the way there refuses inside."""
+        """Raise an error of the bucket or the connection as `raised`, with its reason on one line."""
         try:
             yield
         except self.trouble as trouble:
@@ -81,7 +83,7 @@ class Bucket:
             raise raised(self.folder, why) from trouble
 
     def read_pointer(self) -> tuple[Pointer, "UpdateVersion"]:
-        """Return the pointer and what tells this version of it, which is empty where there is none."""
+        """Return the pointer and its version; the version is empty if the bucket has no pointer."""
         try:
             return self._read_whole(
                 lambda: self.obs.get(self.objects, POINTER),
@@ -91,10 +93,10 @@ class Bucket:
             return Pointer(), {}
 
     def replace_pointer(self, new: Pointer, version: "UpdateVersion") -> "UpdateVersion":
-        """Put a pointer in the place of the version that was read, and return its own.
+        """Replace the version of the pointer that was read, and return the new version.
 
         Raises:
-            Fenced: there is another by now.
+            Fenced: another writer replaced it.
         """
         for attempt in range(TRIES):
             try:
@@ -103,7 +105,7 @@ class Bucket:
             except self.trouble:
                 stored, now = self.read_pointer()
                 if stored == new:
-                    return now  # the answer was lost, or the request was made twice
+                    return now  # the answer was lost, or the request was sent twice
                 if now != version:
                     raise Fenced from None
                 if attempt == TRIES - 1:
@@ -112,7 +114,7 @@ class Bucket:
         raise Fenced
 
     def fetch(self, name: str, path: Path) -> None:
-        """Download an object into a file; one that is named by its hash once it is seen to be that."""
+        """Download an object into a file; if its name is a hash, check the content against it."""
         make_private_folder(path.parent)
 
         def save(answer: Any) -> None:
@@ -126,8 +128,9 @@ class Bucket:
         self._read_whole(lambda: self.obs.get(self.objects, name), save)
 
     def _read_whole(self, ask: Callable[[], Any], read: Callable[[Any], Answer]) -> Answer:
-        """Return what is read of an answer. One that breaks off is asked for again: obstore repeats what is refused,
-        but not each answer that ends too early.
+        """Send a request and read its answer; send it again if the answer breaks off.
+
+        obstore repeats refused requests itself, but not every request whose answer ends early.
         """
         for _ in range(TRIES - 1):
             answer = ask()
@@ -136,7 +139,7 @@ class Bucket:
         return read(ask())
 
     def upload(self, name: str, content: Path | bytes) -> None:
-        """Upload an object; a large one in parts, few at once, since they are held in memory."""
+        """Upload an object; a large one in parts, few at a time, since they are in memory."""
         self.obs.put(self.objects, name, content, max_concurrency=4)
 
     def list_objects(self, below: str | None = None) -> dict[str, Any]:
@@ -148,7 +151,7 @@ class Bucket:
 
 
 def do_for_each(call: Callable[[str], object], names: Iterable[str]) -> None:
-    """Call a function for each of many names, several at once; what the first that failed raised is raised."""
+    """Call a function for each name, several at once; raise the error of the first call that failed."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(call, names))
 
@@ -158,28 +161,35 @@ def _pick_version(meta: Any) -> "UpdateVersion":
 
 
 def fetch_objects(folder: Path, url: str) -> Path:
-    """Return the folder with what lies below an address. What is gone there is gone from the folder.
+    """Make a folder equal to the objects below an address, and return it.
+
+    Objects that are new or changed are downloaded; files whose object was deleted are deleted.
 
     Raises:
-        UsageError: nothing lies there.
+        UsageError: the address has no objects.
         StoreUnreadable: the bucket can't be reached.
     """
-    bucket, noted = Bucket(folder, url), folder.with_name(f"{folder.name}.json")
-    fetched = orjson.loads(noted.read_bytes()) if noted.exists() else {}
+    bucket, tags_file = Bucket(folder, url), folder.with_name(f"{folder.name}.json")
+    fetched = orjson.loads(tags_file.read_bytes()) if tags_file.exists() else {}
     with bucket.translate_errors():
-        there = {name: entry for name, entry in bucket.list_objects().items() if ".." not in Path(name).parts}
-        if not there:
+        objects = {name: entry for name, entry in bucket.list_objects().items() if ".." not in Path(name).parts}
+        if not objects:
             raise UsageError(f"nothing lies at {url}/: name a bucket, or a prefix in one")
 
         def fetch(name: str) -> None:
             bucket.fetch(name, folder / name)
-            os.utime(folder / name, (at := there[name]["last_modified"].timestamp(), at))
+            at = objects[name]["last_modified"].timestamp()
+            os.utime(folder / name, (at, at))
 
-        # what is new there, or changed; what is gone there goes here
-        tags = {name: entry["e_tag"] for name, entry in there.items()}
+        tags = {name: entry["e_tag"] for name, entry in objects.items()}
         do_for_each(fetch, [name for name in tags if fetched.get(name) != tags[name] or not (folder / name).exists()])
-    for path in (path for path in [*folder.rglob("*")] if path.is_file()):
-        if path.relative_to(folder).as_posix() not in there:
-            path.unlink()
-    replace_file(noted, orjson.dumps(tags))
+    _delete_others(folder, objects)
+    replace_file(tags_file, orjson.dumps(tags))
     return folder
+
+
+def _delete_others(folder: Path, names: Container[str]) -> None:
+    """Delete the files of a folder whose paths are not among the names."""
+    for path in [*folder.rglob("*")]:
+        if path.is_file() and path.relative_to(folder).as_posix() not in names:
+            path.unlink()

@@ -1,8 +1,9 @@
-"""Shards computed by tasks of Ray Core, on this machine or a cluster (docs/fleet.md). Ray is imported here alone.
+"""Compute shards in tasks of Ray Core, on this machine or a cluster (docs/fleet.md). Only this module imports Ray.
 
-A task is given a shard's rows and returns the rows made of them; it needs no store and no shared disk. Each result is
-kept as an Arrow file named by the hash of step, settings and rows until the night has ended, so after a kill the next
-night computes only the rest. Ray keeps its worker processes between tasks, and with them the encoder.
+A task takes the rows of a shard and returns the rows made from them. It needs neither a store nor a shared disk. Until
+the night ends, each result is kept as an Arrow file, named by the hash of step, settings and rows: if a night is
+killed, the next one computes only the missing results. Ray's worker processes stay alive between tasks, with the
+encoder loaded.
 """
 
 import logging
@@ -30,25 +31,25 @@ from slowwave.store.private import make_private_folder, replace_file
 from slowwave.tasks.shards import ShardStep
 
 TRIES = 3
-"""Times a shard, or a call of a language model, is tried whose worker dies: it may be killed for what others do."""
+"""Attempts at a shard or a call of a language model whose worker dies: the cause may be other processes."""
 
 
 class ClusterFailed(SlowwaveError):
-    """Ray could not be started, or there is no cluster at the address."""
+    """Ray could not be started, or the address has no cluster."""
 
 
 class RayExecutor:
-    """Computes shards on a cluster's workers; results that `folder` has are not computed again."""
+    """Computes shards on a cluster's workers; results in `folder` are used again."""
 
     at_once = 100
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        # of a GPU that a task with an encoder takes, where the cluster has GPUs
+        # the share of a GPU that a task with an encoder takes; 0 if the cluster has none
         self._gpus: float = 0.5 if ray.cluster_resources().get("GPU") else 0
 
     def map(self, step: ShardStep, shards: Sequence[pa.Table]) -> list[pa.Table | Exception]:
-        """Return the result of each shard, in order: a table, or what was raised."""
+        """Return the result of each shard, in order: a table, or the exception raised."""
         make_private_folder(self.folder)
         raws = [write_arrow(shard) for shard in shards]
         paths = [self._name_file(step, raw) for raw in raws]
@@ -57,7 +58,7 @@ class RayExecutor:
         }
         gpus = self._gpus if step.uses == "encoder" else 0
         compute = ray.remote(compute_shard).options(num_gpus=gpus, max_retries=TRIES - 1).remote
-        left = {path: raw for path, raw in zip(paths, raws, strict=True) if path not in made}  # equal shards are one
+        left = {path: raw for path, raw in zip(paths, raws, strict=True) if path not in made}  # equal shards once
         sent = ray.put(step)
         running: dict[Any, Path] = {compute(sent, raw): path for path, raw in left.items()}
         while running:
@@ -73,10 +74,10 @@ class RayExecutor:
         return [made[path] for path in paths]
 
     def place(self, engine: LLM) -> LLM:
-        """Return the engine on actors, as many as the cluster has GPUs for; one that asks a server is asked from here.
+        """Return the engine on as many actors as the cluster has GPUs for; an engine that calls a server unchanged.
 
         Raises:
-            ClusterFailed: no machine has all the GPUs that a copy takes, though there are some.
+            ClusterFailed: the cluster has GPUs, but no machine has enough for one copy.
         """
         if engine.gpus is None:
             return engine
@@ -94,9 +95,9 @@ class RayExecutor:
 
 
 class ActorLLM(LLM):
-    """An engine whose copies live in actors of Ray, begun when something is asked first.
+    """An engine with copies in actors of Ray, which start at the first call.
 
-    One that dies is begun again, and what it was asked is asked again; the last time it counts as unavailable.
+    An actor that dies is restarted and its call repeated. After the last attempt the engine counts as unavailable.
     """
 
     def __init__(self, engine: LLM, gpus: int, copies: int) -> None:
@@ -106,11 +107,11 @@ class ActorLLM(LLM):
 
     @property
     def context_window(self) -> int:
-        """The engine's."""
+        """The engine's context window."""
         return int(self._get(self._ask(attrgetter("context_window"))))
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
-        """Yield one completion a request, a call's when it has ended; each copy gets as many calls."""
+        """Yield one completion a request, as calls end; calls are shared equally among the copies."""
         size = min(CHUNK, max(1, ceil(len(requests) / self._copies)))
         calls = [requests[start : start + size] for start in range(0, len(requests), size)]
         running = [self._ask(methodcaller("complete", call), copy) for copy, call in enumerate(calls)]
@@ -119,22 +120,22 @@ class ActorLLM(LLM):
             yield from self._get(ended)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Return tokens of each text, by the engine's count."""
+        """Return the number of tokens of each text, by the engine's tokenizer."""
         return list(self._get(self._ask(methodcaller("count_tokens", texts))))
 
     def free_gpu(self) -> None:
-        """End the actors, where they hold GPUs."""
+        """End the actors if they use GPUs."""
         if self.gpus:
             self.close()
 
     def close(self) -> None:
-        """End the actors, each with what it was asked; a GPU is free for others when its actor has ended."""
+        """Ask each actor to end after its current call, which frees its GPU."""
         for actor in self._actors:
             actor.ask.remote(methodcaller("close"))
         self._actors = []
 
     def _ask(self, question: Callable[[LLM], Any], copy: int = 0) -> Any:
-        """Return what will hold the answer of a copy."""
+        """Return a reference to the answer of a copy, which Ray fills in."""
         if not self._actors:
             kind = ray.remote(EngineActor).options(
                 num_cpus=0, num_gpus=self.gpus, max_restarts=TRIES - 1, max_task_retries=TRIES - 1
@@ -143,10 +144,10 @@ class ActorLLM(LLM):
         return self._actors[copy % self._copies].ask.remote(question)
 
     def _get(self, answer: Any) -> Any:
-        """Return an answer.
+        """Wait for an answer and return it.
 
         Raises:
-            EngineUnavailable: the engine says so, or its actor has died for good.
+            EngineUnavailable: the engine raised it, or its actor died after the last attempt.
         """
         try:
             return ray.get(answer)
@@ -158,13 +159,13 @@ class ActorLLM(LLM):
 
 
 class EngineActor:
-    """A copy of an engine, on a worker."""
+    """A copy of an engine on a worker."""
 
     def __init__(self, engine: LLM) -> None:
         self.engine = engine
 
     def ask(self, question: Callable[[LLM], Any]) -> Any:
-        """Return what the engine says to a question."""
+        """Call a function with the engine and return its result; an iterator as a list."""
         answer = question(self.engine)
         return [*answer] if isinstance(answer, Iterator) else answer
 
@@ -174,18 +175,18 @@ def open_ray(folder: Path, address: str) -> Iterator[RayExecutor]:
     """Start Ray on this machine for the block, or join the cluster at the address; results are kept in `folder`.
 
     Raises:
-        ClusterFailed: there is none at the address.
+        ClusterFailed: the address has no cluster, or Ray did not start.
     """
     local, is_own = address == "local", not ray.is_initialized()
-    # Ray lets everybody on this machine into its own folder, so it lies in another; paths of its sockets must be short.
+    # Every user of this machine can read Ray's own folder, so a private one is used; its socket paths must be short.
     short = "/tmp" if sys.platform == "darwin" else None
     with TemporaryDirectory(prefix="slowwave-ray-", dir=short, ignore_cleanup_errors=True) as private:
         try:
             host, colon, port = address.rpartition(":")
-            if colon and port.isdecimal() and "/" not in host:  # Ray itself would try for minutes
+            if colon and port.isdecimal() and "/" not in host:  # fail at once: Ray would retry for minutes
                 socket.create_connection((host, int(port)), timeout=10).close()
             if is_own:
-                warnings.filterwarnings("ignore", "lance is not fork-safe")  # what Ray forks becomes another program
+                warnings.filterwarnings("ignore", "lance is not fork-safe")  # Ray's forks execute another program
                 own: dict[str, Any] = {"include_dashboard": False, "_temp_dir": f"{private}/r"} if local else {}
                 ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
         except (OSError, RayError, RuntimeError, ValueError) as away:
@@ -217,7 +218,7 @@ def read_arrow(raw: pa.Buffer) -> pa.Table:
 
 
 def read_kept(path: Path, step: ShardStep) -> pa.Table | None:
-    """Return the result that a file holds; None where there is no such file, or not the whole of it."""
+    """Read a kept result; None if the file does not exist, is incomplete or has another schema."""
     try:
         made = read_arrow(pa.py_buffer(path.read_bytes()))
     except (FileNotFoundError, pa.ArrowInvalid):

@@ -1,8 +1,8 @@
-"""The copy on this disk in which a store in a bucket is worked on: what is live comes down, what a run made goes up.
+"""The local working copy of a store in a bucket: the published state is downloaded, the result of a run uploaded.
 
-A writer holds a lease and renews it; one that has ended without a word loses it after `LEASE`. Whoever takes it raises
-the epoch, and only a writer whose pointer still stands makes anything live. What another wrote stays unnamed, and goes
-after `SPARED`.
+A writer has a lease and renews it; without renewal it ends after `LEASE`. Taking the lease raises the epoch. A writer
+can publish only if the bucket's pointer is still its own. Files of other writers are not named by the pointer, and are
+deleted after `SPARED`.
 """
 
 import logging
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 RECORD = "bucket.json"
-"""Beside the tables: the list of files that the copy was last equal to."""
+"""File in the space's folder with the list of bucket files at the last synchronisation."""
 LEFT_OUT = (RECORD, "writer.json")
-"""Parts of a space's folder that are this machine's alone, with locks and unfinished files."""
+"""Files of a space's folder that are never uploaded, besides locks and unfinished files."""
 LEASE, SPARED, EVERY = timedelta(minutes=2), timedelta(hours=1), timedelta(seconds=10)
-"""How long a lease is not renewed, a file that nothing ever named is kept, a reader does not look again."""
+"""How long a lease lasts without renewal, an unnamed file is kept, and a reader waits before it looks again."""
 TAKEN_OVER = "another machine took over, and nothing of this run is live: the next run goes on from what is"
 _looked: dict[Path, float] = {}
 _held: set[Path] = set()
-"""Spaces that this process writes."""
+"""Folders of the spaces that this process has a lease of."""
 
 
 class Lease:
-    """The right to write a space, renewed by a thread until it is given back."""
+    """The right to write a space, renewed by a thread until it ends."""
 
     def __init__(self, bucket: Bucket, pointer: Pointer, version: "UpdateVersion") -> None:
         self.bucket, self.pointer, self._version = bucket, pointer, version
@@ -62,10 +62,10 @@ class Lease:
         Thread(target=self._renew, daemon=True).start()
 
     def put(self, **changes: Any) -> None:
-        """Say that it still holds, and what else is so from now on.
+        """Renew the lease, and change fields of the pointer.
 
         Raises:
-            Fenced: somebody else took it.
+            Fenced: another writer took the lease.
         """
         with self._lock:
             fresh = self.pointer._replace(renewed=time.time(), nonce=secrets.token_hex(8), **changes)
@@ -73,27 +73,34 @@ class Lease:
             self.pointer = fresh
 
     def end(self, **changes: Any) -> None:
-        """Give it back."""
+        """Give the lease back, and change fields of the pointer.
+
+        Raises:
+            Fenced: another writer took the lease.
+        """
         self._ended.set()
         self.put(holder=None, **changes)
 
     def _renew(self) -> None:
         while not self._ended.wait(LEASE.total_seconds() / 4):
-            with suppress(Fenced, *self.bucket.trouble):  # whoever ends it is told
+            with suppress(Fenced, *self.bucket.trouble):  # `end` raises it
                 self.put()
 
 
 class BucketPlace:
-    """A store in a bucket, by the folder of its copies and its address."""
+    """A store in a bucket: `root` has the working copies of its spaces, `url` is its address."""
 
     def __init__(self, root: Path, url: str) -> None:
         self.root, self.url = root, url
 
     def pull(self, space: str | None = None) -> None:
-        """Bring a space's copy up to what is live in its bucket, unless it is written here just now; of no space, all.
+        """Update the working copy of a space, or of all spaces, from the bucket.
+
+        A copy that a run of this machine writes at the moment is left as it is. If the bucket can't be reached, the
+        copy answers.
 
         Raises:
-            StoreUnreadable: the bucket can't be reached, and there is no copy: else the copy answers.
+            StoreUnreadable: the bucket can't be reached, and there is no copy yet.
         """
         if space is not None:
             return _refresh(self.root / space)
@@ -105,15 +112,15 @@ class BucketPlace:
 
     @contextmanager
     def lease(self, space: str, run_id: str, kind: str, wait: float = 0) -> Iterator[None]:
-        """Hold the lease of a space, begin with what is live, and make live what stands here at the end. A run of
-        the kind `forget` also deletes what the bucket has that no release refers to; one of the kind `note` does not
-        wait.
+        """Hold the lease of a space: update the copy at the start, and publish it at the end.
+
+        A run of the kind `forget` also deletes all unnamed files of the bucket. One of the kind `note` does not wait
+        for other processes.
 
         Raises:
-            StoreLocked: another machine writes it.
-            StoreUnwritable: the bucket can't be reached; or another took over meanwhile.
+            StoreLocked: another machine writes the space.
+            StoreUnwritable: the bucket can't be reached, or another machine took over in the meantime.
         """
-        # the lease: a note waits for nobody
         folder, is_note = self.root / space, kind == "note"
         bucket = Bucket(folder, retries=2 if is_note else 10)
         with _lock_copy(folder, 0 if is_note else 600):
@@ -137,7 +144,7 @@ class BucketPlace:
                 _held.discard(folder)
 
     def push(self, space: str) -> None:
-        """Bring up what was noted here, unless a run is in progress: the next run here, or note, does it then."""
+        """Publish notes of this machine; if a run is in progress, leave it to the next run or note."""
         if not (self.root / space / "writer.json").exists():
             with suppress(StoreError, Timeout), self.lease(space, "that takes a note", "note"):
                 pass
@@ -147,29 +154,29 @@ class BucketPlace:
         folder = self.root / space
         bucket = Bucket(folder)
         with bucket.translate_errors():
-            there = {name.removeprefix(FILES): entry["size"] for name, entry in bucket.list_objects(FILES).items()}
+            sizes = {name.removeprefix(FILES): entry["size"] for name, entry in bucket.list_objects(FILES).items()}
         files = _read_record(folder)[1].items()
         return [
-            Damage("the bucket", name, "is gone or cut") for name, (size, digest) in files if there.get(digest) != size
+            Damage("the bucket", name, "is gone or cut") for name, (size, digest) in files if sizes.get(digest) != size
         ]
 
     def fetch(self) -> Path:
-        """Return the folder with what lies below the address. What is gone there is gone from the folder.
+        """Make the folder equal to the objects below the address, and return it.
 
         Raises:
-            UsageError: nothing lies there.
+            UsageError: the address has no objects.
             StoreUnreadable: the bucket can't be reached.
         """
         return fetch_objects(self.root, self.url)
 
 
 def _refresh(folder: Path) -> None:
-    """Bring a space's copy up to what is live in its bucket, unless it is written here just now.
+    """Update a space's copy from its bucket, unless this process writes it or looked less than `EVERY` ago.
 
     If the bucket can't be reached, the copy answers.
 
     Raises:
-        StoreUnreadable: it can't be reached, and there is no copy.
+        StoreUnreadable: the bucket can't be reached, and there is no copy yet.
     """
     now, last = time.monotonic(), _looked.get(folder)
     if folder in _held or (last and now - last < EVERY.total_seconds()):
@@ -179,7 +186,7 @@ def _refresh(folder: Path) -> None:
     try:
         with _lock_copy(folder, 0 if has_copy else 600), bucket.translate_errors():
             _pull_newest(bucket)
-    except Timeout:  # a run at work here, or another reader that does the same
+    except Timeout:  # a run or another reader of this machine has the lock
         pass
     except StoreUnreadable as trouble:
         if not has_copy:
@@ -190,7 +197,7 @@ def _refresh(folder: Path) -> None:
 
 @contextmanager
 def _lock_copy(folder: Path, wait: float) -> Iterator[None]:
-    """Hold the copy alone, against others of this machine who would bring it up to date or write it."""
+    """Lock the copy: no other process of this machine can update or write it."""
     make_private_folder(folder.parent)
     with FileLock(folder.with_name(f"{folder.name}.lock"), timeout=wait):
         yield
@@ -203,7 +210,7 @@ def _take_lease(bucket: Bucket, who: str, wait: float) -> Lease:
         pointer, version = bucket.read_pointer()
         left = pointer.renewed + LEASE.total_seconds() - time.time()
         if pointer.holder in (None, copy) or left < 0:
-            with suppress(Fenced):  # another was quicker
+            with suppress(Fenced):  # another writer was quicker
                 return Lease(bucket, pointer._replace(holder=copy, who=who), version)
         elif time.monotonic() > until:
             raise StoreLocked(bucket.folder, f"{pointer.who} (unless renewed, its lease ends in {left:.0f} s)")
@@ -212,90 +219,132 @@ def _take_lease(bucket: Bucket, who: str, wait: float) -> Lease:
 
 def _pull_newest(bucket: Bucket) -> None:
     for _ in range(5):
-        with suppress(FileNotFoundError):  # a newer one took its place meanwhile
+        with suppress(FileNotFoundError):  # a newer state replaced it in the meantime
             return _pull(bucket, bucket.read_pointer()[0])
     why = "files of it are gone from the bucket: `slowwave check --repair` on a machine that has them puts them back"
     raise StoreUnreadable(bucket.folder, why)
 
 
 def _pull(bucket: Bucket, pointer: Pointer) -> None:
-    """Make the copy what the pointer names. Where that did not change since, what a killed run left here stays; lines
-    that were added here to what readers write go below those that came.
+    """Make the copy equal to the state that the pointer names.
+
+    If that state did not change, files that a killed run left in the copy are kept. Lines that were added here to a
+    log of readers are kept below the downloaded ones.
 
     Raises:
-        FileNotFoundError: a file of it is gone by now.
-        StoreUnreadable: the bucket has lost the space that this copy is of.
+        FileNotFoundError: the bucket no longer has one of the files.
+        StoreUnreadable: the bucket no longer has the space of this copy, or names a file outside the space.
     """
     folder, (listing, before) = bucket.folder, _read_record(bucket.folder)
     if pointer.listing == listing:
         return
     if not pointer.listing:
         raise StoreUnreadable(folder, "the bucket is empty, and was not: this machine's copy is left as it is")
-    bucket.fetch(FILES + pointer.listing, part := folder.with_name(f"{folder.name}.part"))
-    newest: Files = orjson.loads(part.read_bytes())
-    if outside := next((name for name in newest if name.startswith("/") or ".." in Path(name).parts), None):
-        raise StoreUnreadable(folder, f"the bucket names {outside!r}, which is no file of a space")
-    there, files = _list_files(folder), Files()
-    with suppress(StoreUnreadable):
-        files = read_manifest(folder).files
-    added = {name: lines for name in there if (lines := _find_added_lines(folder / name, before.get(name)))}
-    lacking = [
-        name
-        for name, facts in newest.items()
-        if name not in there or (files.get(name) or _digest((folder / name).read_bytes())) != facts
-    ]
-    do_for_each(lambda name: bucket.fetch(FILES + newest[name][1], _name_part(folder / name)), lacking)
-    for name in sorted(lacking, key=_rank):
-        with _name_part(folder / name).open("ab") as fresh:
-            fresh.write(added.get(name, b""))
+    part = folder.with_name(f"{folder.name}.part")
+    newest = _fetch_listing(bucket, pointer.listing, part)
+    present = _list_files(folder)
+    added = {name: lines for name in present if (lines := _find_added_lines(folder / name, before.get(name)))}
+    changed = _find_changed(folder, present, newest)
+    do_for_each(lambda name: bucket.fetch(FILES + newest[name][1], _name_part(folder / name)), changed)
+    for name in sorted(changed, key=_rank):
+        with _name_part(folder / name).open("ab") as fetched:
+            fetched.write(added.get(name, b""))
         _name_part(folder / name).replace(folder / name)
-    for name in there - newest.keys():
+    for name in present - newest.keys():
         if name in added:
             (folder / name).write_bytes(added[name])
         else:
             (folder / name).unlink()
     os.sync()
-    make_private_folder(folder)  # of one that is there no more
+    make_private_folder(folder)  # the listing may be empty
     part.replace(folder / RECORD)
 
 
+def _fetch_listing(bucket: Bucket, digest: str, path: Path) -> Files:
+    """Download the list of a space's files to a path, and return it.
+
+    Raises:
+        FileNotFoundError: the bucket no longer has the list.
+        StoreUnreadable: it names a file outside the space.
+    """
+    bucket.fetch(FILES + digest, path)
+    files: Files = orjson.loads(path.read_bytes())
+    outside = next((name for name in files if name.startswith("/") or ".." in Path(name).parts), None)
+    if outside:
+        raise StoreUnreadable(bucket.folder, f"the bucket names {outside!r}, which is no file of a space")
+    return files
+
+
+def _find_changed(folder: Path, present: set[str], newest: Files) -> list[str]:
+    """Return the names of `newest` that the copy lacks, or has with another content."""
+    files = Files()
+    with suppress(StoreUnreadable):
+        files = read_manifest(folder).files
+    return [
+        name
+        for name, facts in newest.items()
+        if name not in present or (files.get(name) or _digest((folder / name).read_bytes())) != facts
+    ]
+
+
 def _publish(bucket: Bucket, lease: Lease, *, everything: bool) -> None:
-    """Upload new files, make them live, return the lease, and delete obsolete files; with `everything` all unnamed."""
+    """Upload the changed files of the copy, make them current, and end the lease; then delete obsolete files.
+
+    Args:
+        bucket: the space's bucket.
+        lease: the lease of the space.
+        everything: delete all unnamed files, not only obsolete and old ones.
+
+    Raises:
+        Fenced: another writer took the lease.
+    """
     folder, (listing, before) = bucket.folder, _read_record(bucket.folder)
-    listed, files, contents = read_manifest(folder).files, Files(), dict[str, Path | bytes]()
-    for name in sorted(_list_files(folder)):
-        content = b"" if name in listed else (folder / name).read_bytes()  # what is no table's may grow
-        files[name] = listed.get(name) or _digest(content)
-        contents[files[name][1]] = folder / name if name in listed else content
-    size, digest = _digest(packed := orjson.dumps(files))
+    files, contents = _collect_contents(folder)
+    packed = orjson.dumps(files)
+    size, digest = _digest(packed)
     contents[digest] = packed
     sizes = {FILES + key: size for size, key in [(size, digest), *files.values()]}
-    there = bucket.list_objects(FILES)
-    lacking = [name for name, size in sizes.items() if name not in there or there[name]["size"] != size]
+    stored = bucket.list_objects(FILES)
+    lacking = [name for name, size in sizes.items() if name not in stored or stored[name]["size"] != size]
     do_for_each(lambda name: bucket.upload(name, contents[name.removeprefix(FILES)]), lacking)
     newest = find_last_known(folder)
     lease.end(listing=digest, release=f"r{newest}" if newest else None)
     if files:
         os.sync()
         replace_file(folder / RECORD, packed)
-    named, due = {listing, *(key for _, key in before.values())}, datetime.now(UTC) - SPARED
-    old = [
+    # files of the state before are obsolete, and other unnamed ones once they are old
+    obsolete, due = {listing, *(key for _, key in before.values())}, datetime.now(UTC) - SPARED
+    deleted = [
         name
-        for name, entry in there.items()
-        if name not in sizes and (everything or name.removeprefix(FILES) in named or entry["last_modified"] < due)
+        for name, entry in stored.items()
+        if name not in sizes and (everything or name.removeprefix(FILES) in obsolete or entry["last_modified"] < due)
     ]
-    bucket.obs.delete(bucket.objects, old)
+    bucket.obs.delete(bucket.objects, deleted)
+
+
+def _collect_contents(folder: Path) -> tuple[Files, dict[str, Path | bytes]]:
+    """Return the list of a space's files, and the content of each by its SHA-256."""
+    listed, files, contents = read_manifest(folder).files, Files(), dict[str, Path | bytes]()
+    for name in sorted(_list_files(folder)):
+        if name in listed:
+            files[name] = listed[name]
+            contents[files[name][1]] = folder / name
+        else:
+            content = (folder / name).read_bytes()  # it may grow during the upload
+            files[name] = _digest(content)
+            contents[files[name][1]] = content
+    return files, contents
 
 
 def _list_files(folder: Path) -> set[str]:
-    """Return the files that make up a space, as paths inside its folder."""
+    """Return the paths of a space's files in its folder, without those of this machine alone."""
     names = {path.relative_to(folder).as_posix(): path.name for path in folder.rglob("*") if path.is_file()}
     own = {name: last for name, last in names.items() if name.partition("/")[0] not in LEFT_OUT}
     return {name for name, last in own.items() if not last.startswith(".") and not last.endswith(".lock")}
 
 
 def _rank(name: str) -> int:
-    """Return a file's place in the order of a commit, by which a reader sees a release whole or not at all."""
+    """Return a file's rank in the order of a commit: in that order a reader sees a whole release or none of it."""
     if name.startswith(f"{RELEASES.name}.lance/"):
         return 2
     return 3 if name.startswith(f"{FOLDER}/") or name == MANIFEST_FILE else int(name.endswith(".manifest"))
@@ -306,7 +355,7 @@ def _name_part(path: Path) -> Path:
 
 
 def _find_added_lines(path: Path, before: list[Any] | None) -> bytes:
-    """Return the lines that were added here to a readers' log since the copy was equal to the bucket."""
+    """Return the lines that were added to a log of readers since the last synchronisation."""
     if path.suffix != ".jsonl":
         return b""
     content, size = path.read_bytes(), before[0] if before else 0
@@ -318,7 +367,7 @@ def _digest(content: bytes) -> list[Any]:
 
 
 def _read_record(folder: Path) -> tuple[str | None, Files]:
-    """Return the list of files that the copy was last equal to, and its SHA-256; None of one that was made just now."""
+    """Return the list of files at the last synchronisation, and its SHA-256; for a new copy, None and an empty list."""
     if not (folder / RECORD).exists():
         return None, {}
     content = (folder / RECORD).read_bytes()

@@ -1,6 +1,6 @@
 """Transcript formats beyond Claude Code, Codex, OpenClaw, pi, the generic one and our own exports.
 
-The most particular is asked first. A history in Markdown may quote lines of every other format.
+The most specific reader is tried first: a history in Markdown may quote lines of every other format.
 """
 
 from slowwave.plugins.formats import chatgpt, chats, copilot, markdown, opencode, pmm, qwen_code

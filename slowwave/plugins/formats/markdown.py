@@ -1,14 +1,14 @@
 """Histories in Markdown: aider's and SpecStory's.
 
-**aider** appends to one file a project: `# aider chat started at TIME` begins a session, `#### ` stands before each
-line a person typed, `> ` before what the program says; the rest is the model's answer. aider ends its own lines with
-two spaces, a model does not: so a heading or a quotation in an answer is told from the person and the program. Method:
-`append_chat_history` and `user_input` in aider/io.py, versions 0.5 to 0.86.
+**aider** appends to one file a project. `# aider chat started at TIME` begins a session. A line that a person typed
+starts with `#### `, a line of the program with `> `; all other lines are the model's answer. aider ends its own lines
+with two spaces, a model does not: this distinguishes a heading or a quotation in an answer from the person and the
+program. Source: `append_chat_history` and `user_input` in aider/io.py, versions 0.5 to 0.86.
 
-**SpecStory** writes a file a session. `_**User (…)**_`, `_**Agent (model time)**_` or, in older files,
-`_**Assistant**_` begin a turn; `---` stands between turns, and in files of the editor's extension between the pieces of
-an answer. What a tool did stands in `<tool-use>`, or in older files in `<details>`, below "Tool use: **name**", or as a
-piece that is nothing but fenced code. Method: `pkg/markdown/markdown.go` of SpecStory's command (Markdown v2.1.0).
+**SpecStory** writes one file a session. `_**User (…)**_`, `_**Agent (model time)**_` or, in older files,
+`_**Assistant**_` begin a turn. `---` separates turns, and in files of the editor's extension also the pieces of an
+answer. Tool output is in `<tool-use>`; in older files it is in `<details>`, below "Tool use: **name**", or in a piece
+of fenced code alone. Source: `pkg/markdown/markdown.go` of SpecStory's command (Markdown v2.1.0).
 """
 
 import re
@@ -48,87 +48,144 @@ _SPOKEN = frozenset(("ask", "code", "architect", "context", "help"))
 
 
 def sniff_aider(head: Head) -> bool:
-    """Return whether the first line that says anything is the program's start; in a file of its name, any is."""
+    """Return True if the first line with text starts a session; in a file with aider's name, if any line does."""
     lines = [line for line in head.data.decode("utf-8", "replace").removeprefix("\ufeff").splitlines() if line.strip()]
-    if head.path.name == AIDER_NAME:  # a person may have written above, and cut off the start
+    if head.path.name == AIDER_NAME:  # a person may have added lines above, or cut off the start
         return any(_START.fullmatch(line) for line in lines) or any(line[:2] == "> " for line in lines[:1])
     return bool(lines) and _START.fullmatch(lines[0]) is not None
 
 
+@dataclass
+class _AiderSession:
+    """A session of an aider history that is being read."""
+
+    session: Session
+    time: datetime | None = None
+    """The session's start: aider's messages have no times."""
+    messages: int = 0
+    """Messages so far; the next one has this number."""
+
+    def parse_message(self, who: Who, raw: str, line: int) -> Message | Skipped:
+        """Parse a run of lines of one speaker as the next message."""
+        native = str(self.messages)
+        self.messages += 1
+        if who == TOOL:
+            raw = "\n".join(line[2:] if line[:2] in ("> ", ">") else line for line in raw.split("\n"))
+            return self._make_message(native, who, Block("tool_result", raw, "aider"), "", line)
+        if who == HUMAN:
+            raw = "\n".join(line[4:].removeprefix(" ") for line in raw.split("\n"))
+        if raw.strip() in ("", "<blank>"):
+            return Skipped("empty input", line)
+        text = _extract_prompt(raw) if who == HUMAN else clean_text(raw)
+        return self._make_message(native, who, Block("text", raw), text, line)
+
+    def _make_message(self, native_id: str, who: Who, block: Block, text: str, line: int) -> Message:
+        role, origin = who
+        return Message(
+            self.session.native_id,
+            native_id,
+            role=role,
+            origin=origin,
+            blocks=[block],
+            text=text,
+            ts=self.time,
+            line=line,
+        )
+
+
 def read_aider(path: Path, limits: Limits) -> Iterator[Record]:
-    """Yield records in order of the file; times are of the session, whose messages have none of their own."""
+    """Yield records in file order. Each message has its session's time, since aider writes no other."""
     project = path.absolute().parent if path.name == AIDER_NAME else None
     name, workspace = (project.name, str(project)) if project else (path.name.split(".")[0], None)
-    session, time, messages, started = Session(f"{name}@", workspace), None, 0, Counter[str]()
+    current, started = _AiderSession(Session(f"{name}@", workspace)), Counter[str]()
     for run in _group_lines(path, limits):
         if isinstance(run, Rejected):
             yield run
             continue
-        who, lines = run
-        number, raw = lines[0][0], "\n".join(line.rstrip() for _, line in lines).strip("\n")
-        if start := _START.fullmatch(lines[0][1]):
-            # Two sessions that started in one second are told apart by their order.
+        if start := _START.fullmatch(run.lines[0][1]):
+            # the order distinguishes two sessions that started in the same second
             started[start[1]] += 1
             nth = f" {started[start[1]]}" if started[start[1]] > 1 else ""
-            session, time, messages = Session(f"{name}@{start[1]}{nth}", workspace), coerce_time(start[1]), 0
+            current = _AiderSession(Session(f"{name}@{start[1]}{nth}", workspace), coerce_time(start[1]))
             continue
-        if who is None or not raw:
+        raw = "\n".join(line.rstrip() for _, line in run.lines).strip("\n")
+        if run.who is None or not raw:
             continue
-        if not messages:
-            yield session
-        native, messages = str(messages), messages + 1
-        # Of the program its output, of a model its answer, of a person the typed lines.
-        if who == TOOL:
-            raw = "\n".join(line[2:] if line[:2] in ("> ", ">") else line for line in raw.split("\n"))
-            yield Message(session.native_id, native, *who, [Block("tool_result", raw, "aider")], "", time, line=number)
-            continue
-        if who == HUMAN:
-            raw = "\n".join(line[4:].removeprefix(" ") for line in raw.split("\n"))
-        if raw.strip() in ("", "<blank>"):
-            yield Skipped("empty input", number)
-            continue
-        text = _extract_prompt(raw) if who == HUMAN else clean_text(raw)
-        yield Message(session.native_id, native, *who, [Block("text", raw)], text, time, line=number)
+        if not current.messages:
+            yield current.session
+        yield current.parse_message(run.who, raw, run.lines[0][0])
 
 
-def _group_lines(path: Path, limits: Limits) -> Iterator[tuple[Who | None, list[tuple[int, str]]] | Rejected]:
-    """Yield whose words and lines, of each run of lines that are one's; a session's start is a run of nobody's."""
-    # Editors and hooks may have taken the two spaces off that the program's lines end with.
-    padded = _PADDED.search(read_head(path).data) is not None
+@dataclass
+class _Run:
+    """Consecutive lines of one speaker, each with its number; a session's start has no speaker."""
+
     who: Who | None = None
-    run: list[tuple[int, str]] = []
-    spoken = False  # before a person has spoken there is nothing a model could answer
+    lines: list[tuple[int, str]] = field(default_factory=list)
+
+    def ends_before(self, who: Who | None, line: str) -> bool:
+        """Return True if a line of this speaker begins another run.
+
+        That is so if the speaker changes, at a session's start, and below an empty line if a person speaks: aider
+        writes no empty line inside a prompt.
+        """
+        if who != self.who or (who is None and line.strip()):
+            return True
+        return who == HUMAN and bool(self.lines) and not self.lines[-1][1].strip()
+
+
+def _group_lines(path: Path, limits: Limits) -> Iterator[_Run | Rejected]:
+    """Yield the runs of lines of one speaker."""
+    # Editors and hooks may have removed the two spaces at the end of the program's lines.
+    padded = _PADDED.search(read_head(path).data) is not None
+    run = _Run()
+    spoken = False  # a model answers only after a person has typed something
     for item in iter_text(path, limits):
         if isinstance(item, Rejected):
             yield item
             continue
-        line, above, own = item[1], run[-1][1] if run else "", item[1].endswith("  ") or not padded
-        now: Who | None = MODEL
+        line = item[1]
+        who = _find_speaker(line, run, padded=padded, spoken=spoken)
         if _START.fullmatch(line):
-            now, spoken = None, False
-        elif not line.strip():
-            now = who
-        elif line.startswith("####") and line[4:5] in ("", " ") and own:
-            now = HUMAN
-        elif line.startswith(">") and line[1:2] in ("", " "):
-            now = TOOL if own or who != MODEL else MODEL  # an answer's quotation
-        elif padded and who == TOOL:
-            # Of a message of the program only the first line is marked, and only the last ends with two spaces.
-            last = next(line for _, line in reversed(run) if line.strip())
-            now = MODEL if spoken and last.endswith("  ") else TOOL
-        # A run ends where another speaks, at a session's start, and at an empty line of a person's, who types none.
-        if now != who or (now is None and line.strip()) or (now == HUMAN and run and not above.strip()):
-            if run:
-                yield who, run
-            who, run = now, []
-        run.append(item)
-        spoken = spoken or now == HUMAN
-    if run:
-        yield who, run
+            spoken = False
+        if run.ends_before(who, line):
+            if run.lines:
+                yield run
+            run = _Run(who)
+        run.lines.append(item)
+        spoken = spoken or who == HUMAN
+    if run.lines:
+        yield run
+
+
+def _find_speaker(line: str, run: _Run, *, padded: bool, spoken: bool) -> Who | None:
+    """Return the speaker of a line; None for a session's start.
+
+    Args:
+        line: the line.
+        run: the run of lines before it.
+        padded: True if the program's lines in this file end with two spaces.
+        spoken: True if a person has typed something in this session.
+    """
+    is_own = line.endswith("  ") or not padded  # of aider's own lines
+    if _START.fullmatch(line):
+        return None
+    if not line.strip():
+        return run.who
+    if line.startswith("####") and line[4:5] in ("", " ") and is_own:
+        return HUMAN
+    if line.startswith(">") and line[1:2] in ("", " "):
+        is_quotation = run.who == MODEL and not is_own
+        return MODEL if is_quotation else TOOL
+    if padded and run.who == TOOL:
+        # In a message of the program only the first line is marked, and only the last line ends with two spaces.
+        last = next(line for _, line in reversed(run.lines) if line.strip())
+        return MODEL if spoken and last.endswith("  ") else TOOL
+    return MODEL
 
 
 def _extract_prompt(typed: str) -> str:
-    """Return a person's words; of a command to the program only a prompt that it passes on."""
+    """Return the words of a person; of a command to the program, only a prompt that the command passes on."""
     command = _COMMAND.match(typed)
     if command and not (typed[0] == "/" and command[1] in _SPOKEN):
         return ""
@@ -147,11 +204,11 @@ _FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.
 _TOOL_NAME = re.compile(r'data-tool-name="([^"]*)"|(?:Tool use: \*\*|### Rule: )([^*\n]+)')
 _TOOL_LINES = ("Tool use: **", "### Rule: ", "Read file: ")
 _SHIELDS = {"<tool-use ": "</tool-use>", "<think>": "</think>", "<details": "</details>"}
-"""What opens and closes a block in an agent's turn, whose lines are nobody's turns whatever they look like."""
+"""Opening and closing tags of a block in an agent's turn. A line inside such a block never begins a turn."""
 
 
 def sniff_specstory(head: Head) -> bool:
-    """Return whether the file says that SpecStory made it, and holds a turn or its header alone."""
+    """Return True if the file has SpecStory's header, or lies in a SpecStory folder and has a turn."""
     start = head.data[:4096].decode("utf-8", "replace").lstrip("\ufeff \r\n")
     if start.startswith(("<!-- Generated by SpecStory", "## SpecStory")):
         return True
@@ -159,7 +216,7 @@ def sniff_specstory(head: Head) -> bool:
 
 
 def read_specstory(path: Path, limits: Limits) -> Iterator[Record]:
-    """Yield records in order of the file, after the lines that can't be read; a file is one session."""
+    """Yield the lines that can't be read, then records in file order; a file is one session."""
     lines: list[tuple[int, str]] = []
     for item in iter_text(path, limits):
         if isinstance(item, Rejected):
@@ -173,26 +230,39 @@ def read_specstory(path: Path, limits: Limits) -> Iterator[Record]:
         yield Rejected(strays[0][0], reason, "\n".join(line for _, line in strays)[:EXCERPT])
     if begin < len(lines):
         yield session
-    # Pieces of one turn are numbered on, so that a file that grows keeps the names of what it held.
-    for number, piece in enumerate(_split_pieces(lines[begin:], time)):
-        text = clean_text("\n".join(block.text or "" for block in piece.blocks if block.type == "text"))
-        who = TOOL if all(block.type == "tool_result" for block in piece.blocks) else piece.who
-        text = text if who in (MODEL, TOOL) else strip_tags(text, NOISE_TAGS).strip()
-        native = piece.native_id or str(number)
-        yield Message(session.native_id, native, *who, piece.blocks, text, piece.time, line=piece.line)
+    # Pieces are numbered through the file: if the file grows, the earlier messages keep their ids.
+    for number, piece in enumerate(_PieceSplitter(lines[begin:], time).split()):
+        yield _make_message(session, piece, number)
+
+
+def _make_message(session: Session, piece: "_Piece", number: int) -> Message:
+    """Return the message of a piece, which is named by its id or its number."""
+    text = clean_text("\n".join(block.text or "" for block in piece.blocks if block.type == "text"))
+    role, origin = who = TOOL if all(block.type == "tool_result" for block in piece.blocks) else piece.who
+    text = text if who in (MODEL, TOOL) else strip_tags(text, NOISE_TAGS).strip()
+    return Message(
+        session.native_id,
+        piece.native_id or str(number),
+        role=role,
+        origin=origin,
+        blocks=piece.blocks,
+        text=text,
+        ts=piece.time,
+        line=piece.line,
+    )
 
 
 def _find_project(path: Path) -> Path | None:
-    """Return the folder whose `.specstory/history` the file lies in."""
+    """Return the folder whose `.specstory/history` contains the file."""
     folders = path.absolute().parents
     return next((f.parent.parent for f in folders if (f.parent.name, f.name) == (".specstory", "history")), None)
 
 
 def _parse_header(path: Path, lines: list[tuple[int, str]]) -> tuple[Session, datetime | None, list[tuple[int, str]]]:
-    """Return the session that the lines before the first turn tell of, its time, and the lines that are none of it."""
+    """Parse the lines before the first turn: return the session, its time, and the lines that are not a header."""
     project, named = _find_project(path), _NAMED.match(path.name)
     session = Session(path.name.split(".")[0], workspace=str(project) if project else None)
-    # The header's time may be of any zone and not say which; that of the file's name is UTC.
+    # The header's time may be in any zone without naming it; the time in the file's name is UTC.
     time = coerce_time(f"{named[1]}T{named[2]}:{named[3]}:{named[4] or '00'}Z") if named else None
     strays = []
     for number, line in lines:
@@ -211,7 +281,7 @@ def _parse_header(path: Path, lines: list[tuple[int, str]]) -> tuple[Session, da
 
 @dataclass
 class _Piece:
-    """A turn, or a piece of an agent's: its lines of text that are not yet a block, and its blocks."""
+    """A turn, or a piece of an agent's turn: its blocks, and the lines of text that are not in a block yet."""
 
     who: Who
     time: datetime | None
@@ -221,11 +291,11 @@ class _Piece:
     blocks: list[Block] = field(default_factory=list)
 
     def close_text(self) -> None:
-        """Make blocks of the lines of text: in an agent's turn those that a tool wrote are told from what was said."""
+        """Make blocks of the lines of text; in an agent's turn, a tool's lines become a block of their own."""
         raw = "\n".join(line.rstrip() for line in self.text).strip("\n")
         self.text = []
         if self.who != MODEL:
-            raw = re.sub(r"(?:\A|\n)---\Z", "", raw).rstrip()  # what stands between this turn and the next
+            raw = re.sub(r"(?:\A|\n)---\Z", "", raw).rstrip()  # the line between this turn and the next
             self.blocks += [Block("text", raw)] if raw.strip() else []
         elif raw.startswith(_TOOL_LINES[:2]) or (_FENCED.match(raw.lstrip("\n")) and not _FENCED.sub("", raw).strip()):
             name = _TOOL_NAME.match(raw)
@@ -237,55 +307,92 @@ class _Piece:
             self.blocks += [Block("tool_result", "\n".join(marked))] if marked else []
 
 
-def _split_pieces(lines: list[tuple[int, str]], time: datetime | None) -> Iterator[_Piece]:
-    """Yield each turn, and each piece of an agent's turn, that holds something; the first line begins a turn.
+class _PieceSplitter:
+    """Splits the lines of a SpecStory file, from its first turn on, into pieces."""
 
-    A turn without a time of its own bears the last one before it.
-    """
-    piece = _Piece(HUMAN, time, 0)
-    blocks = _Blocks(lines)
-    at, above, fence = 0, "---", None  # `above`: the last line that was not blank
-    while at < len(lines):
-        number, line = lines[at]
-        stripped, at = line.strip(), at + 1
-        turn = _match_turn(line, above, fence)
-        is_mark = piece.who == MODEL and fence is None and stripped == "---"
-        if turn or is_mark:
-            piece.close_text()
-            if piece.blocks:
-                yield piece
-            native_id = piece.native_id if is_mark and not piece.blocks else None
-            if turn:
-                time = _find_time(turn[3] or "") or time
-                piece = _Piece(MODEL if turn[1] != "User" else AGENT if turn[2] else HUMAN, time, number)
+    def __init__(self, lines: list[tuple[int, str]], time: datetime | None) -> None:
+        """Begin at the first line, which begins a turn; `time` is used until a turn has one."""
+        self._lines, self._time = lines, time
+        self._blocks = _BlockEnds(lines)
+        self._piece = _Piece(HUMAN, time, 0)
+        self._at = 0
+        """The place of the next line."""
+        self._above = "---"
+        """The last line that was not blank."""
+        self._fence: str | None = None
+        """The fence of the code that the next line is in."""
+
+    def split(self) -> Iterator[_Piece]:
+        """Yield each turn, and each piece of an agent's turn, that is not empty.
+
+        A turn without a time has the last time before it.
+        """
+        while self._at < len(self._lines):
+            number, line = self._lines[self._at]
+            turn = _match_turn(line, self._above, self._fence)
+            is_mark = self._piece.who == MODEL and self._fence is None and line.strip() == "---"
+            self._at += 1
+            if turn or is_mark:
+                ended = self._piece
+                ended.close_text()
+                if ended.blocks:
+                    yield ended
+                self._begin_piece(number, line, turn)
             else:
-                piece = _Piece(MODEL, time, number, native_id)
-            above, fence = line if turn else stripped, None
-            continue
-        if (comment := _MESSAGE_ID.fullmatch(line)) and _TURN.fullmatch(above):
-            piece.native_id = comment[1]
-            continue
-        above = stripped or above
-        # A block of a tool or a thought, up to the line that closes it; one that never closes is text.
-        opening = next(filter(line.startswith, _SHIELDS), None) if piece.who == MODEL and fence is None else None
+                self._add_line(line)
+        self._piece.close_text()
+        if self._piece.blocks:
+            yield self._piece
+
+    def _begin_piece(self, number: int, line: str, turn: re.Match[str] | None) -> None:
+        """Begin a turn; if `turn` is None, the next piece of the agent's turn."""
+        if turn is None:
+            native_id = self._piece.native_id if not self._piece.blocks else None
+            self._piece = _Piece(MODEL, self._time, number, native_id)
+            self._above = line.strip()
+        else:
+            self._time = _find_time(turn[3] or "") or self._time
+            self._piece = _Piece(_get_speaker(turn), self._time, number)
+            self._above = line
+        self._fence = None
+
+    def _add_line(self, line: str) -> None:
+        """Add a line to the piece; the opening line of a tool's block or of a thought adds the whole block."""
+        if (comment := _MESSAGE_ID.fullmatch(line)) and _TURN.fullmatch(self._above):
+            self._piece.native_id = comment[1]
+            return
+        self._above = line.strip() or self._above
+        is_answer = self._piece.who == MODEL and self._fence is None
+        opening = next(filter(line.startswith, _SHIELDS), None) if is_answer else None
         if opening:
-            piece.close_text()
-            if end := blocks.find_end(at - 1, opening):
-                raw = "\n".join(text.rstrip() for _, text in lines[at - 1 : end])
-                name = _TOOL_NAME.search(raw)
-                tool = Block("tool_result", raw, name=(name[1] or name[2]) if name else None)
-                piece.blocks.append(Block("thinking", raw) if opening == "<think>" else tool)
-                at, above = end, lines[end - 1][1].strip()
-                continue
-        fence = _follow_fence(line, fence)
-        piece.text.append(line)
-    piece.close_text()
-    if piece.blocks:
-        yield piece
+            self._piece.close_text()
+            if end := self._blocks.find_end(self._at - 1, opening):
+                self._add_block(opening, end)
+                return
+        # a block that is never closed is text
+        self._fence = _follow_fence(line, self._fence)
+        self._piece.text.append(line)
+
+    def _add_block(self, opening: str, end: int) -> None:
+        """Add the block from the line before `_at` up to `end`, and go on there."""
+        raw = "\n".join(text.rstrip() for _, text in self._lines[self._at - 1 : end])
+        if opening == "<think>":
+            block = Block("thinking", raw)
+        else:
+            name = _TOOL_NAME.search(raw)
+            block = Block("tool_result", raw, name=(name[1] or name[2]) if name else None)
+        self._piece.blocks.append(block)
+        self._at, self._above = end, self._lines[end - 1][1].strip()
+
+
+def _get_speaker(turn: re.Match[str]) -> Who:
+    if turn[1] != "User":
+        return MODEL
+    return AGENT if turn[2] else HUMAN
 
 
 def _match_turn(line: str, above: str, fence: str | None) -> re.Match[str] | None:
-    """Return the match of a line that begins a turn: one below `---` or another, or one that bears its second."""
+    """Match a line that begins a turn: one below `---` or below another such line, or one with a time to the second."""
     turn = _TURN.fullmatch(line) if line.startswith("_**") else None
     if turn is None or (turn[1] == "" and above != "---"):
         return None
@@ -295,29 +402,29 @@ def _match_turn(line: str, above: str, fence: str | None) -> re.Match[str] | Non
 
 
 def _follow_fence(line: str, fence: str | None) -> str | None:
-    """Return the fence that is open after a line, None outside fenced code; `fence` is the one open before it."""
+    """Return the fence that is open after a line; None outside fenced code. `fence` is open before the line."""
     match = _FENCE.match(line)
     if fence is None:
         return match and match[1]
-    # files of 2025 end a rule's text amid its last line
+    # in files of 2025, the fence that closes a rule's text is at the end of its last line
     is_amid = match is None and line.rstrip().endswith(fence)
     return None if is_amid or (match and match[1].startswith(fence) and not match[2].strip()) else fence
 
 
-class _Blocks:
-    """Where the blocks of tools and thoughts end: a closing tag closes the last one open, as in HTML.
+class _BlockEnds:
+    """Finds the end of a tool's block or a thought. A closing tag closes the last open block, as in HTML.
 
-    A block that is never closed would take everything up to the end of a later one. So no block holds a turn of the
-    person that stands outside fenced code, and one without a closing tag of its own ends within its piece or never.
+    Two rules keep an unclosed block from extending to the end of a later one. A block never contains a turn of the
+    person outside fenced code. A block without a closing tag of its own ends within its piece or never.
     """
 
     def __init__(self, lines: list[tuple[int, str]]) -> None:
         self._lines = lines
         self._ends = dict[tuple[str, int], int]()
-        """By tag and place of its opening line, the place after the line that closes a block."""
+        """The place after a block's closing line, by its tag and the place of its opening line."""
         self._closings: dict[str, list[int]] = {opening: [] for opening in _SHIELDS}
         self._barred = {True: -1, False: -1}
-        """Up to where openings are known to be cut off, those with a closing tag of their own and those without."""
+        """A block that opens before this place never ends; True: with a closing tag of its own, False: without."""
         for opening, closing in _SHIELDS.items():
             opened: list[int] = []
             for at, (_, line) in enumerate(lines):
@@ -329,7 +436,7 @@ class _Blocks:
                         self._ends[opening, opened.pop()] = at + 1
 
     def find_end(self, start: int, opening: str) -> int | None:
-        """Return the place after the end of the block that opens here; None where it never ends."""
+        """Return the place after the end of the block that opens at `start`; None if it never ends."""
         end, is_closed = self._ends.get((opening, start)), (opening, start) in self._ends
         if end is None:
             closings = self._closings[opening]
@@ -344,11 +451,12 @@ class _Blocks:
         return None
 
     def _find_barrier(self, start: int, end: int, *, is_closed: bool) -> int | None:
-        """Return the first place outside fenced code that no such block goes beyond.
+        """Return the first place between `start` and `end` that a block can't extend over; None if there is none.
 
-        Code that is still fenced at the end of the block, or where another fence opens, was never closed.
+        Places in fenced code don't count. A fence that is still open at `end`, or when another fence opens, was never
+        closed: places after it count.
         """
-        fence, above, fenced = None, "", None  # `fenced`: the first such place in the code under way
+        fence, above, fenced = None, "", None  # `fenced`: the first such place since the open fence
         for at in range(start + 1, end):
             line = self._lines[at][1]
             turn, opening = _match_turn(line, above, None), _FENCE.match(line)

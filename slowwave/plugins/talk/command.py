@@ -1,4 +1,4 @@
-"""`slowwave talk`: a chat in the terminal with a language model that remembers."""
+"""`slowwave talk`: a chat in the terminal with a language model that has a memory."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
@@ -27,7 +27,7 @@ HELP = """/why     what the last answer was given: web results, memories, earlie
 /help    this
 /quit    leave; so does the end of input (Ctrl-D). Ctrl-C stops an answer."""
 LISTED = 20
-"""Turns that /memory and /why list."""
+"""Most turns that /memory and /why list."""
 
 
 @command
@@ -59,7 +59,7 @@ def talk(
     if model is None:
         raise UsageError(f"no language model is set ({spec!r}): SLOWWAVE_LLM or --llm names one of {FORMS}")
     folder, memory = settings.store / settings.space, _try_open_memory(settings)
-    workspace = settle_project(settings, workspace)  # it is stored: "." would be another place tomorrow
+    workspace = settle_project(settings, workspace)  # stored as an absolute path, since "." changes
     conversation = Conversation(
         model,
         memory,
@@ -80,7 +80,7 @@ def talk(
 
 
 def _try_open_memory(settings: "Settings") -> "Memory | None":
-    """Return the memory; none, with a word about it, before the first night or where it can't be read."""
+    """Return the memory; None, with a message, before the first night or if it can't be read."""
     from slowwave.memory import Memory
     from slowwave.schemas.errors import StoreError
 
@@ -92,7 +92,7 @@ def _try_open_memory(settings: "Settings") -> "Memory | None":
 
 
 def _load_encoder(settings: "Settings") -> "Encoder | None":
-    """Return the encoder that finds earlier turns; None where it is switched off or can't be loaded."""
+    """Return the encoder that finds earlier turns; None if it is switched off or can't be loaded."""
     from slowwave.engines.encoders.load import load_query_encoder
     from slowwave.schemas.errors import EncoderNotFound
 
@@ -127,7 +127,7 @@ def _read_input_lines() -> Iterator[str]:
 
 
 def _print_answer(conversation: "Conversation", typed: str) -> None:
-    """Print the answer as it comes; a turn that fails costs that turn alone."""
+    """Run a slash command, or print an answer as it arrives; after an error the conversation continues."""
     from slowwave.engines.llm.protocol import ModelNotServed
     from slowwave.schemas.errors import SlowwaveError
 
@@ -147,10 +147,10 @@ def _print_answer(conversation: "Conversation", typed: str) -> None:
     except KeyboardInterrupt:
         OUT.print(" … stopped", end="")
     except ModelNotServed:
-        raise  # no later turn will have it either
+        raise  # later turns would fail too
     except SlowwaveError as trouble:
         ERR.print(f"slowwave: {trouble}", style="red")
-    # The number of memories and web results that it was given.
+    # the number of memories and web results in its context
     block = conversation.recalled.block if conversation.recalled else None
     names = {"memories": "from memory", "web": "from the web"}
     counts = [f"{len(part.lines)} {names[part.name]}" for part in block.parts if part.name in names] if block else []
@@ -158,7 +158,7 @@ def _print_answer(conversation: "Conversation", typed: str) -> None:
 
 
 def _rate_turn(conversation: "Conversation", given: list[str]) -> str:
-    """Set how much a turn matters; the person's last message, unless one is named."""
+    """Set the strength of a turn (default: the person's last message), and return a message."""
     turns = conversation.turns.messages
     latest = max((n for n, (role, _) in enumerate(turns, 1) if role == "user"), default=0)
     try:
@@ -182,13 +182,13 @@ def _list_traces(conversation: "Conversation") -> str:
 
 
 def _list_turn(turns: "Turns", number: int) -> str:
-    """Return the beginning of a turn, with its number from 1 and who said it."""
+    """Return the beginning of a turn, with its number from 1 and its speaker's role."""
     role, text = turns.messages[number]
     return f"{number + 1} {role}: {shorten(text, 100, placeholder=' …')}"
 
 
 def _explain_turns(turns: "Turns", recalled: "Recalled") -> list[str]:
-    """Return lines on the turns that were sent along, the older ones' activation, and turns that did not fit."""
+    """Return lines on the turns in the prompt, the activation of older ones, and the turns left out."""
 
     def list_turns(lines: "Iterable[Line]") -> list[str]:
         ranked = sorted(lines, key=lambda line: -line.relevance)[:LISTED]

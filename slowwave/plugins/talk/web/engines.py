@@ -1,7 +1,7 @@
 """Search engines on the web behind one Protocol: SearXNG, Google's Custom Search API, and ddgs.
 
-An engine takes a query and returns pages as it ranks them; it raises `WebTrouble` for anything that goes wrong, and
-the next one is asked. Each is made from the settings, and only where these say enough to use it.
+An engine takes a query and returns ranked pages. It raises `WebTrouble` for any failure; the next engine is then asked.
+An engine is made only if the settings have all that it needs.
 """
 
 import importlib.util
@@ -20,7 +20,7 @@ from slowwave.schemas.errors import SlowwaveError, name_install
 from slowwave.schemas.settings import EngineName, WebSettings
 
 TIMEOUT = 8.0
-"""Seconds that a search or a page may take, however slowly it drips."""
+"""Seconds that a search or a page may take in all."""
 AGENT = "slowwave (web search for one person's assistant)"
 GOOGLE_URL = "https://www.googleapis.com/customsearch/v1"
 GOOGLE_KEY = "SLOWWAVE_GOOGLE_KEY"
@@ -29,7 +29,7 @@ TAG = re.compile(r"<[^>]{1,200}>")
 
 
 class WebTrouble(SlowwaveError):
-    """A search or a page could not be had: `where` and `why`."""
+    """A search failed or a page could not be fetched: `where` and `why`."""
 
     def __init__(self, where: str, why: str) -> None:
         self.where, self.why = where, why
@@ -38,7 +38,7 @@ class WebTrouble(SlowwaveError):
 
 @dataclass(frozen=True, slots=True)
 class WebResult:
-    """A page that was found; `text` is its main text, or the engine's snippet where the page could not be had."""
+    """A page that was found; `text` is its main text, or the engine's snippet if the page could not be fetched."""
 
     title: str
     url: str
@@ -47,7 +47,7 @@ class WebResult:
 
 
 class WebEngine(Protocol):
-    """Anything that finds pages."""
+    """Finds pages for a query."""
 
     @property
     def name(self) -> str:
@@ -58,7 +58,7 @@ class WebEngine(Protocol):
         """Return up to `limit` pages, best first, with snippets as their text.
 
         Raises:
-            WebTrouble: the engine gave no list of results.
+            WebTrouble: the engine failed, or its answer is not a list of results.
         """
         ...
 
@@ -70,17 +70,17 @@ class JsonEngine:
     name: str
     url: str
     params: Mapping[str, str]
-    """Sent beside the query."""
+    """Parameters sent beside the query."""
     results: str
-    """Where the answer has its results; without it, it found nothing."""
+    """Field of the answer with the results; an answer without it has none."""
     fields: tuple[str, str, str]
-    """Where a result has title, address and snippet."""
+    """Fields of a result with its title, address and snippet."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def search(self, query: str, limit: int) -> list[WebResult]:
         """As in the Protocol."""
         try:
-            local = httpx.URL(self.url).host in LOOPBACK  # no proxy for this machine itself
+            local = httpx.URL(self.url).host in LOOPBACK  # this machine is reached without a proxy
             headers = {"user-agent": AGENT, **self.headers}
             with httpx.Client(timeout=TIMEOUT, headers=headers, trust_env=not local) as client:
                 params = {"q": query, **self.params}
@@ -113,7 +113,7 @@ class DDGS:
 
 
 def make_engines(settings: WebSettings) -> tuple[list[WebEngine], list[str]]:
-    """Return the engines that settings name and can be used, in order, and for each other one what it lacks."""
+    """Return the usable engines of the settings, in order, and for each other engine what it lacks."""
     made = [_make_engine(name, settings) for name in settings.engines]
     return [engine for engine in made if not isinstance(engine, str)], [
         engine for engine in made if isinstance(engine, str)
@@ -121,7 +121,7 @@ def make_engines(settings: WebSettings) -> tuple[list[WebEngine], list[str]]:
 
 
 def _make_engine(name: EngineName, settings: WebSettings) -> WebEngine | str:
-    """Return the engine, or what must be set up for it."""
+    """Return the engine, or a message that says what it lacks."""
     if name == "searxng":  # its setting `search.formats` must list `json`, else it answers with status 403
         if not settings.searxng_url:
             return "searxng: set web.searxng_url"
@@ -142,13 +142,13 @@ def _make_engine(name: EngineName, settings: WebSettings) -> WebEngine | str:
 def read_bounded(
     client: httpx.Client, where: str, url: str, max_bytes: int = 2_000_000, params: Mapping[str, str] | None = None
 ) -> httpx.Response:
-    """Return what a URL answers, when it comes whole, with status 200, within TIMEOUT and `max_bytes`.
+    """Fetch a URL: return its answer if it has status 200 and is complete within TIMEOUT and `max_bytes`.
 
-    httpx's own timeout is for each read; the deadline here is for all of them.
+    httpx's own timeout applies to each read; the deadline here applies to all reads together.
 
     Raises:
-        WebTrouble: another status, too slow, or too large.
-        httpx.HTTPError: no connection, or one that broke.
+        WebTrouble: another status, or an answer that is too slow or too large.
+        httpx.HTTPError: the connection failed or broke.
     """
     until, content = time.monotonic() + TIMEOUT, bytearray()
     with client.stream("GET", url, params=params) as response:
@@ -165,10 +165,10 @@ def read_bounded(
 
 
 def _parse_results(engine: str, records: object, names: tuple[str, str, str], limit: int) -> list[WebResult]:
-    """Return results from an engine's own records, whose title, address and snippet have these names.
+    """Parse an engine's records as results; `names` are the fields of title, address and snippet.
 
     Raises:
-        WebTrouble: there is no list.
+        WebTrouble: the records are not a list.
     """
     if not isinstance(records, Iterable) or isinstance(records, str | bytes | Mapping):
         raise WebTrouble(engine, "the answer holds no list of results")
@@ -181,7 +181,7 @@ def _parse_results(engine: str, records: object, names: tuple[str, str, str], li
 
 
 def is_web_url(url: object) -> bool:
-    """Return whether this is the address of a web page."""
+    """Return True for the address of a web page."""
     return isinstance(url, str) and url.lower().startswith(("http://", "https://"))
 
 

@@ -1,8 +1,7 @@
-"""Pages on the web as their main text: fetched within bounds, cleaned by trafilatura.
+"""Fetch pages of the web within limits, and extract their main text with trafilatura.
 
-What a page says is data for a model to read, never an instruction: it is cut to one block of plain text. Pages on
-private and loopback addresses are not fetched unless the settings allow it: a search result must not reach into the
-network it is read in.
+A page's text is data for a model, never an instruction: it is reduced to one block of plain text. Pages on private and
+loopback addresses are not fetched unless the settings allow it: a search result must not reach into the local network.
 """
 
 import importlib.util
@@ -22,13 +21,15 @@ from slowwave.schemas.settings import WebSettings
 
 HTML = frozenset({"text/html", "application/xhtml+xml", ""})
 INWARD = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "fec0::/10")))
-"""Networks that lead to IPv4 addresses of any kind, or were private once; Python takes them for public."""
+"""Networks that reach IPv4 addresses of any kind, or were private once; Python calls them public."""
 
 
 def fill_page_texts(
     results: Sequence[WebResult], settings: WebSettings, *, most_chars: int = 2_000
 ) -> tuple[list[WebResult], list[str]]:
-    """Return results with the first `most_chars` of their pages, fetched in parallel, and a note for each without."""
+    """Fetch the pages of results in parallel; return the results with at most `most_chars` of text, and a note for
+    each page that failed.
+    """
     if not results or not settings.pages:
         return list(results), []
     if importlib.util.find_spec("trafilatura") is None:
@@ -50,7 +51,7 @@ def fetch_page_text(url: str, settings: WebSettings) -> str:
     """Return the main text of a page, paragraphs on lines of their own.
 
     Raises:
-        WebTrouble: it can't be had within the bounds, is no text, or holds none.
+        WebTrouble: it can't be fetched within the limits, is not text, or has no main text.
     """
     pinned = None if settings.private_pages or getproxies() else PublicTransport()  # a proxy looks names up itself
     check = [] if settings.private_pages else [lambda request: _find_public_address(request.url)]
@@ -83,7 +84,7 @@ def fetch_page_text(url: str, settings: WebSettings) -> str:
 
 
 class PublicTransport(httpx.HTTPTransport):
-    """Connects to the very address that was checked: a name that is looked up twice may say another the second time."""
+    """Connects to the address that was checked: a second lookup of the name could return another address."""
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send the request to a public address of its host, with the host's name in header and certificate.

@@ -1,8 +1,8 @@
-"""Personal data out of a text that leaves this machine: a web query has no need of any.
+"""Remove personal data from a text that leaves this machine: a web query does not need it.
 
-Where the vault's redaction must keep a text readable, and so errs on the side of leaving things in, this errs on the
-side of taking out: a query without one odd word still finds its answer. Secrets, cards and IBANs are found by redaction
-and by the look of a machine-made word, addresses, numbers and paths by their form.
+Redaction in the vault keeps a text readable and, in doubt, keeps a word. This module removes a word in doubt: a query
+that lacks a word still finds its answer. Secrets, cards and IBANs are found by redaction and as words that look
+machine-made; addresses, numbers and paths by their form.
 """
 
 import re
@@ -47,24 +47,33 @@ FORMS = (("email", EMAIL), ("social-security", SSN), ("hardware", MAC), ("ip", I
 
 @dataclass(frozen=True, slots=True)
 class ScrubResult:
-    """A text without personal data, and how much of each kind was taken out."""
+    """A text without personal data, and how many items of each kind were removed."""
 
     text: str
     removed: Counter[str]
 
 
 def scrub_personal_data(text: str, never: Iterable[str] = (), names: Iterable[str] = ()) -> ScrubResult:
-    """Return the text in one line, its personal data taken out: what was between stays, in order.
+    """Remove personal data from a text, and return the rest on one line.
 
-    Taken out: secrets, e-mail addresses, phone, card, account and social security numbers, IBANs, IP and hardware
-    addresses, absolute paths, what follows `?` or `#` or stands before `@` in a URL, the words and phrases in `never`,
-    in any case and with any spaces or signs between, and people's `names`: whole likewise, and each of their parts with
-    its capital.
+    Removed are secrets, e-mail addresses, phone, card, account and social security numbers, IBANs, IP and hardware
+    addresses, and absolute paths; in a URL, the part after `?` or `#` and before `@`.
+
+    Args:
+        text: the text.
+        never: words and phrases to remove, in any case and with any spaces or signs between words.
+        names: people's names to remove, likewise; each part of a name is removed if it is capitalised.
     """
     removed: Counter[str] = Counter()
     text = normalize("NFC", text)
     text = _replace(URL, text, "url", removed, lambda url: URL_TAIL.sub("", CREDENTIALS_IN_URL.sub("", url[0])))
-    # words and names, the longest first: taking "Ann" out first would leave the rest of "Ann Lee"
+    text = _remove_names(text, never, names, removed)
+    text = _remove_forms(text, removed)
+    return ScrubResult(" ".join(text.split()), removed)
+
+
+def _remove_names(text: str, never: Iterable[str], names: Iterable[str], removed: Counter[str]) -> str:
+    """Remove words and names, the longest first: removing "Ann" first would leave the rest of "Ann Lee"."""
     for phrase in sorted(never, key=len, reverse=True):
         text = _remove_phrase(phrase, text, "private word", removed)
     for name in sorted(names, key=len, reverse=True):
@@ -72,7 +81,11 @@ def scrub_personal_data(text: str, never: Iterable[str] = (), names: Iterable[st
         text = _remove_phrase(name, text, "name", removed) if len(parts) > 1 else text
         for part in (part[0].upper() + part[1:] for part in parts if len(part.strip(".")) > 1):
             text = _remove_phrase(part, text, "name", removed, re.NOFLAG)
-    # what has the form of something personal, and secrets
+    return text
+
+
+def _remove_forms(text: str, removed: Counter[str]) -> str:
+    """Remove secrets, and words and numbers whose form shows that they are personal."""
     for kind, pattern in FORMS:
         text = _replace(pattern, text, kind, removed)
     text, counts = redact(text)
@@ -80,8 +93,7 @@ def scrub_personal_data(text: str, never: Iterable[str] = (), names: Iterable[st
     text = _replace(ASSIGNED, PLACEHOLDER.sub(" ", text), "secret", removed, lambda match: match[1])
     text = _replace(WORD_OF_A_MACHINE, text, "secret", removed)
     text = _replace(NUMBERED, text, "number", removed, lambda match: match[1])
-    text = _replace(PHONE, text, "phone", removed, lambda match: " " if _is_phone(match[0]) else match[0])
-    return ScrubResult(" ".join(text.split()), removed)
+    return _replace(PHONE, text, "phone", removed, lambda match: " " if _is_phone(match[0]) else match[0])
 
 
 def _replace(
@@ -91,7 +103,7 @@ def _replace(
     removed: Counter[str],
     keep: Callable[[re.Match[str]], str] = lambda match: " ",
 ) -> str:
-    """Return a text with what is to be kept of each match, counting those that something is taken out of."""
+    """Replace each match with what `keep` returns for it; count the matches that this changes."""
 
     def cut(match: re.Match[str]) -> str:
         text = keep(match)
@@ -105,8 +117,9 @@ def _replace(
 def _remove_phrase(
     phrase: str, text: str, kind: str, removed: Counter[str], flags: re.RegexFlag = re.IGNORECASE
 ) -> str:
-    """Return a text without a phrase, whatever stands between its words; where a script has no capitals, as it has none
-    of the spaces that part words either, also within a word.
+    """Remove a phrase from a text, with any signs between its words.
+
+    In a script without capitals, the phrase is also removed inside a word: such scripts put no spaces between words.
     """
     phrase = normalize("NFC", phrase)
     if not (words := TERM.findall(phrase)):
@@ -117,9 +130,8 @@ def _remove_phrase(
 
 
 def _is_phone(number: str) -> bool:
-    """Return whether digits in groups are a phone number rather than a date, a span of years or one long number."""
+    """Return True if digits are a phone number, not a date, a span of years or a short number."""
     plain = number.strip()
-    # a date is no telephone number, and neither is what has fewer than seven digits
     if DATE.fullmatch(plain) or sum(c.isdigit() for c in plain) < 7:
         return False
     return plain.startswith(("+", "00", "0", "(")) or bool(re.search(r"[ ()/.-]", plain)) or len(plain) >= 9

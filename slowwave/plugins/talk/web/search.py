@@ -1,12 +1,12 @@
-"""Web search beside the memory: whether a message needs it, and what the web says. Off by default.
+"""Web search beside the memory: decide whether a message needs it, and search. Off by default.
 
     web = WebSearch(settings.web, judge)
     found = web.answer("What is the latest release of PostgreSQL?")
     found.results, found.query, found.notes
 
-A judge (the model that is talked with, or `web.judge`) says whether a message needs the web, and which of its words are
-private. Engines are asked in turn until one answers; whatever fails falls through with a note, and never stops the
-conversation. A search may go on beside other work (`AwaitedWeb`): nobody waits for it longer than it is given.
+A judge (the model of the conversation, or `web.judge`) decides whether a message needs the web, and which of its words
+are private. Engines are tried in turn until one answers. A failure becomes a note, and never stops the conversation. A
+search can run in the background (`AwaitedWeb`), with a limit on the time that callers wait for it.
 """
 
 import logging
@@ -46,20 +46,20 @@ QUESTION = (
 )
 
 
-class Verdict(AnswerModel):
-    """Whether a message needs the web, and what of it is private."""
+class WebVerdict(AnswerModel):
+    """Whether a message needs the web, and which of its words are private."""
 
     search: bool
     private: list[str] = Field(max_length=50)
 
 
-Judge = Callable[[str], Verdict]
-"""Whatever it raises keeps the message here."""
+Judge = Callable[[str], WebVerdict]
+"""If it raises an error, nothing is sent to the web."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebAnswer:
-    """The web's answer."""
+    """The results of a web search."""
 
     results: tuple[WebResult, ...] = ()
     query: str | None = None
@@ -70,12 +70,12 @@ class WebAnswer:
 
     @property
     def cause(self) -> str:
-        """Why the web was queried; empty where it was not."""
+        """Why the web was queried; empty if it was not."""
         return self.why if self.query else ""
 
 
 class WebSearch:
-    """The web as the settings have it. `engines` take the place of those that the settings name."""
+    """Searches the web with the engines of the settings, or with `engines`."""
 
     def __init__(
         self,
@@ -84,17 +84,17 @@ class WebSearch:
         engines: Sequence[WebEngine] | None = None,
         names: Iterable[str] = (),
     ) -> None:
-        """Search as the settings say; `names` of people, and what the judge finds private, are left out of a query."""
+        """Set up the engines; `names` of people, and words that the judge calls private, are removed from queries."""
         self.settings, self.judge, self.names = settings, judge, tuple(names)
         self.engines, self.lacking = (list(engines), []) if engines is not None else make_engines(settings)
 
     def answer(self, message: str) -> WebAnswer:
-        """Return web results for a message that the judge sends to the web; failures of the web never raise."""
+        """Search the web for a message if the judge says that it needs it; failures become notes."""
         if not self.settings.enabled or self.judge is None:
             return WebAnswer(why="no model judges what may go there" if self.settings.enabled else "web search is off")
         try:
-            verdict = Verdict.model_validate(self.judge(message[:MAX_READ]))
-        except Exception as trouble:  # a judge may be anybody's code
+            verdict = WebVerdict.model_validate(self.judge(message[:MAX_READ]))
+        except Exception as trouble:  # a judge can be code of a plugin
             why = trouble if isinstance(trouble, SlowwaveError) else repr(trouble)
             note = f"nothing was sent: the model that judges could not be asked ({why})"
             return WebAnswer(notes=(note,))
@@ -103,7 +103,7 @@ class WebSearch:
         return self.search(message, "the model says that it needs it", verdict.private)
 
     def search(self, message: str, why: str = "asked for", private: Sequence[str] = ()) -> WebAnswer:
-        """Return the results of the first engine that answers; the query is free of personal and private data."""
+        """Search the web with the first engine that answers; personal and private data is removed from the query."""
         if not self.settings.enabled:
             return WebAnswer(why="web search is off")
         clean = scrub_personal_data(message[:MAX_READ], (*self.settings.never_send, *private), self.names)
@@ -114,10 +114,8 @@ class WebSearch:
         for engine in self.engines:
             name = getattr(engine, "name", type(engine).__name__)
             try:
-                pages = list(engine.search(query, self.settings.results))
-                if not all(isinstance(result, WebResult) for result in pages):
-                    raise WebTrouble(name, f"the answer is no list of results: {pages!r:.80}")
-            except Exception as trouble:  # an engine may be anybody's code
+                pages = self._ask_engine(engine, name, query)
+            except Exception as trouble:  # an engine can be code of a plugin
                 notes.append(str(trouble) if isinstance(trouble, WebTrouble) else f"{name}: {trouble!r}")
                 LOG.warning("web search: %s", notes[-1])
                 continue
@@ -128,24 +126,35 @@ class WebSearch:
         missing = [] if self.engines else [f"no engine can be asked: {'; '.join(self.lacking) or 'none is named'}"]
         return WebAnswer((), query if self.engines else None, why, (*notes, *missing))
 
+    def _ask_engine(self, engine: WebEngine, name: str, query: str) -> list[WebResult]:
+        """Return an engine's results.
+
+        Raises:
+            WebTrouble: the answer is not a list of results.
+        """
+        pages = list(engine.search(query, self.settings.results))
+        if not all(isinstance(result, WebResult) for result in pages):
+            raise WebTrouble(name, f"the answer is no list of results: {pages!r:.80}")
+        return pages
+
 
 def make_llm_judge(llm: LLM) -> Judge:
-    """Return a judge that asks a language model, which must answer with a `Verdict` as JSON; else it raises."""
+    """Return a judge that asks a language model; it raises an error unless the answer is a `WebVerdict` as JSON."""
 
-    def judge(message: str) -> Verdict:
+    def judge(message: str) -> WebVerdict:
         prompt = QUESTION.format(fenced=fence_entries([message])["fenced"])
-        request = Request("web", ({"role": "user", "content": prompt},), Verdict, max_tokens=200)
+        request = Request("web", ({"role": "user", "content": prompt},), WebVerdict, max_tokens=200)
         completion = next(iter(llm.complete([request])))
         if not completion.ok:
             raise WebTrouble(llm.name, completion.reason or "it gave no answer")
-        verdict: Verdict = completion.value
+        verdict: WebVerdict = completion.value
         return verdict
 
     return judge
 
 
 class BackgroundCall(Generic[T]):
-    """A result of `ask` that is fetched in the background; a hanging call does not keep the program from exiting."""
+    """Calls `ask` in the background; a call that hangs does not keep the program from exiting."""
 
     def __init__(self, ask: Callable[[], T], seconds: float) -> None:
         self.seconds, self._until = seconds, time.monotonic() + seconds
@@ -155,23 +164,23 @@ class BackgroundCall(Generic[T]):
     def _fetch(self, ask: Callable[[], T]) -> None:
         try:
             self._future.set_result(ask())
-        except BaseException as trouble:  # it is raised where the answer is wanted
+        except BaseException as trouble:  # `get` raises it
             self._future.set_exception(trouble)
 
     def get(self, at_least: float = 0.0) -> T:
-        """Return the answer, as soon as it is there: within its seconds, or `at_least` so many from now.
+        """Wait for the result: until the call's seconds are over, but `at_least` so many from now.
 
         Raises:
-            TimeoutError: it is not there by then.
+            TimeoutError: the call has not ended by then.
         """
         return self._future.result(max(at_least, self._until - time.monotonic()))
 
 
 class AwaitedWeb(BackgroundCall[WebAnswer]):
-    """The results of a search that goes on while memory is asked: who iterates over them waits for it."""
+    """The results of a search in the background; iterating over them waits for it."""
 
     def __init__(self, web: WebSearch | None, message: str, *, asked_for: bool = False) -> None:
-        """Begin to search, where there is a web: for a message that needs it, or that it is `asked_for`."""
+        """Begin the search if `web` is given; unless `asked_for`, a judge decides whether the message needs it."""
         ask = partial(web.search if asked_for else web.answer, message) if web else WebAnswer
         super().__init__(ask, web.settings.seconds if web else 1.0)
 
@@ -189,5 +198,5 @@ class AwaitedWeb(BackgroundCall[WebAnswer]):
 
 
 def begin_search(settings: WebSettings, names: Sequence[str], query: str) -> AwaitedWeb:
-    """Return the web's answer to a query that was asked for, once it is there; the names are not sent."""
+    """Begin a search that a person asked for, and return its results to wait for; the names are not sent."""
     return AwaitedWeb(WebSearch(settings, names=names), query, asked_for=True)
