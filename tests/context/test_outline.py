@@ -71,9 +71,12 @@ def test_a_fact_stated_once_in_a_talk_is_told_in_the_next_by_its_gist(tmp_path: 
     )
     folder = settings.store / settings.space
     paths = write_works(tmp_path)
+    for n in range(12, 30):  # what persons said fills the room of whole messages
+        said = f"For the garden I am building trellis {n} of ash, with pegs, wires, oil and a lid this week."
+        paths.append(session(tmp_path, f"day-{n}", n, [("user", said)]))
     talk = Conversation(ScriptedLLM(["Good."]), None, settings, journal=Journal(folder))
     story = " ".join(f"It weighs {n} pounds, says neighbour {n}." for n in range(40))
-    "".join(talk.say(f"For the garden I took a beehive out of the attic. {story}"))
+    "".join(talk.say(f"I took a beehive out of the attic. {story}"))
     run_night([*paths, *find_journals(folder)], settings).check_complete()
     after = Conversation(ScriptedLLM(["Good."]), Memory(settings, settings.store, None, HashEncoder()), settings)
     "".join(after.say("In which order did I bring up what I am building for the garden?"))
