@@ -92,10 +92,10 @@ def config(
     ] = None,
     as_json: bool = False,
 ) -> Row | None:
-    """Show every current setting and where it comes from; `config alias OLD NEW` gives a workspace another name.
+    """Show every setting and its origin, or give a workspace an alias.
 
-    What was said under OLD, or in a folder below it, is found under NEW. Nothing that is stored changes: the alias is a
-    line of your settings file.
+    After `config alias OLD NEW`, what was said under OLD, or in a folder below it, is found under NEW. Nothing that is
+    stored changes: the alias is a line of your settings file.
     """
     from slowwave.schemas.settings import Settings
     from slowwave.schemas.settings_files import (
