@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import bench.all
+import bench.fit.secrets
 import bench.house
 import bench.nights.tiny_models
 import bench.recall.scale
@@ -76,6 +77,9 @@ def small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench.recall.scale, "SWAPS", 1)
     monkeypatch.setattr(bench.recall.scale, "PAUSE", 0.05)
     monkeypatch.setattr(bench.nights.tiny_models, "CACHE", folder / "models")
+    monkeypatch.setattr(bench.fit.secrets, "FILLS", 1)
+    monkeypatch.setattr(bench.fit.secrets, "FOLDS", 2)
+    monkeypatch.setattr(bench.fit.secrets, "SAMPLES", ROOT / "data" / "samples" / "codex")
     monkeypatch.setattr(bench.house, "SAMPLES", ROOT / "data" / "samples" / "codex")
     monkeypatch.setattr(
         vectors, "load_shared_encoder", vectors.load_shared_encoder
