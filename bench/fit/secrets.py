@@ -5,7 +5,7 @@
 Lines are made of `data/labelled/secrets.tsv`: a kind and a template, whose fields in capitals become secrets and the
 others what only looks like one, drawn from a seed. The lines of the kind `none`, and all of `data/samples` and the
 labelled sessions, have no secret. Each kind is judged by a model of the other kinds. Columns: *lines*, and the share
-*masked* from `CERTAIN` and from `PERHAPS` on. `--write` writes the model that ships. Time: a minute.
+*masked*. `--write` writes the model that ships. Time: a minute.
 """
 
 import csv
@@ -22,8 +22,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.harness import LABELLED, ROOT, Figures, Row, run
-from slowwave.text.redact import CERTAIN, PERHAPS
-from slowwave.text.secrets.score import BUCKETS, MODEL_FILE, hash_feature, iter_candidates, list_features
+from slowwave.text.redact import CERTAIN
+from slowwave.text.secrets.score import (
+    BUCKETS,
+    MODEL_FILE,
+    hash_feature,
+    is_numbered_name,
+    iter_candidates,
+    list_features,
+)
 
 TEMPLATES = LABELLED / "secrets.tsv"
 FILLS, FOLDS = 12, 5
@@ -220,7 +227,9 @@ def fit_weights(examples: Sequence[Example]) -> tuple[Any, float]:
 
 
 def score(example: Example, weights: Any, bias: float) -> float:
-    """Return the probability of an example."""
+    """Return the probability of an example; 0 for a name with a number, which is never masked."""
+    if is_numbered_name(example.text[example.start : example.end]):
+        return 0.0
     logit = bias + sum(weights[hash_feature(one)] for one in list_features(example.text, example.start, example.end))
     return 1 / (1 + math.exp(-logit))
 
@@ -237,10 +246,8 @@ def measure(*, write: bool = False) -> Figures:
     if write:
         _write_model(examples, ordinary)
     lines = sum(int(str(row["lines"])) for row in rows)
-    total = Counter[str]()
-    for row in rows:
-        total.update({name: float(str(row[name])) * int(str(row["lines"])) / lines for name in ("masked", "perhaps")})
-    rows.append({"kind": "all", "lines": lines} | {name: round(share, 3) for name, share in total.items()})
+    masked = sum(float(str(row["masked"])) * int(str(row["lines"])) for row in rows)
+    rows.append({"kind": "all", "lines": lines, "masked": round(masked / lines, 3)})
     notes = [
         f"without a secret, masked: {touched['none masked']:,} of {touched['none']:,} that look like one, "
         f"{touched['ordinary masked']:,} of {touched['ordinary']:,} candidates of ordinary texts"
@@ -264,11 +271,11 @@ def _measure_fold(
     none = [example for example in examples if example.kind == "none" and example.text in own]
     for name, without in (("ordinary", rest), ("none", none)):
         touched[name] += len(without)
-        touched[f"{name} masked"] += sum(score(example, weights, bias) >= PERHAPS for example in without)
+        touched[f"{name} masked"] += sum(score(example, weights, bias) >= CERTAIN for example in without)
     rows = list[Row]()
     for kind in kinds:
         sure = [score(example, weights, bias) for example in fresh if example.kind == kind and example.secret]
-        rows.append({"kind": kind, "lines": len(sure)} | _share(sure))
+        rows.append({"kind": kind, "lines": len(sure)} | {"masked": _share(sure)})
     return rows
 
 
@@ -279,11 +286,8 @@ def _write_model(examples: Sequence[Example], ordinary: Sequence[Example]) -> No
     (ROOT / "slowwave" / "text" / "secrets" / MODEL_FILE).write_bytes(out.getvalue())
 
 
-def _share(sure: Sequence[float]) -> dict[str, float]:
-    return {
-        "masked": round(sum(p >= CERTAIN for p in sure) / max(1, len(sure)), 3),
-        "perhaps": round(sum(p >= PERHAPS for p in sure) / max(1, len(sure)), 3),
-    }
+def _share(sure: Sequence[float]) -> float:
+    return round(sum(p >= CERTAIN for p in sure) / max(1, len(sure)), 3)
 
 
 if __name__ == "__main__":

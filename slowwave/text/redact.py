@@ -40,10 +40,8 @@ _KEYS, _TOKENS, _PHRASES, _ANYWHERE = (
     [(hint, rule) for rule in rules for hint in rule.hints] for rules in (KEYS, TOKENS, PHRASES, ANYWHERE)
 )
 """Each hint with its rule: one look at all of them is what most texts cost."""
-CERTAIN, PERHAPS = 0.8, 0.25
-"""Probability from which a word is masked as a secret, and as what may be one."""
-UNSURE = "perhaps"
-"""The kind of what may be a secret."""
+CERTAIN = 0.8
+"""Probability from which a word is masked as a secret. Below it most words of real sessions are none."""
 MOST_PASSES = 8
 """So many secrets may have run together; a chain of names alone gave up one a pass, and held a night for hours."""
 
@@ -133,14 +131,13 @@ def _redact_assignments(text: str, counts: Counter[str]) -> str:
 
 
 def _redact_likely(text: str, counts: Counter[str]) -> str:
-    """Return the text without the words that are probably secrets; one that only may be is marked so."""
+    """Return the text without the words that are certainly secrets by what stands around them."""
     pieces, at = list[str](), 0
-    for start, end, sure in find_secrets(text, PERHAPS):
+    for start, end in find_secrets(text, CERTAIN):
         if is_placeholder(text[start:end]):
             continue
-        kind = "secret" if sure >= CERTAIN else UNSURE
-        counts[kind] += 1
-        pieces += (text[at:start], f"{MARK}{kind}]")
+        counts["secret"] += 1
+        pieces += (text[at:start], f"{MARK}secret]")
         at = end
     return "".join((*pieces, text[at:])) if pieces else text
 

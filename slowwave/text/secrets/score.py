@@ -31,6 +31,7 @@ _MARK = re.compile(r"\[redacted:[a-z-]+\]")
 _MARKED = re.compile(r"""\[redacted:[a-z-]+\][^\s"',;]*\Z""")
 _WORD = re.compile(r"[^\W\d_]+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
+_NUMBERED = re.compile(r"(?:[A-Z]?+[a-z]{3,}+[0-9]{0,5}+[-_.]?+)++\Z")
 _HEX = re.compile(r"[0-9a-fA-F-]+\Z")
 _SHAPES = tuple(map(re.compile, (r"[A-Z]", r"[a-z]", r"[!#$%&*?^@]", r"[+/=]", r"\.", r"_", r"-", r"/")))
 _ENDS_IN_FIGURES = re.compile(r"[^0-9]+[0-9]+\Z")
@@ -60,14 +61,26 @@ def load_secret_model() -> SecretModel:
         return SecretModel(kept["weights"].astype(np.float64).tolist(), float(kept["bias"]))
 
 
-def find_secrets(text: str, least: float) -> Iterator[tuple[int, int, float]]:
-    """Yield start, end and probability of each word that is a secret with a probability of `least`, in order."""
+def find_secrets(text: str, least: float) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each word that is a secret with a probability of `least`, in order.
+
+    A name with a number ("Brother42", "libx11") is left to the rules: things are called so more often than secrets are.
+    """
     model = load_secret_model()
     for start, end in iter_candidates(text):
         if _MARKED.search(text[max(0, start - LEFT) : start]):
             continue  # what is left of a word of which the secret is masked already
-        if (sure := model.compute_probability(text, start, end)) >= least:
-            yield start, end, sure
+        if is_numbered_name(text[start:end]):
+            continue
+        if model.compute_probability(text, start, end) >= least:
+            yield start, end
+
+
+def is_numbered_name(word: str) -> bool:
+    """Return True if each part of a word can be spoken and may end in figures: "Fritz7590", "libx11-common3"."""
+    return bool(_NUMBERED.match(word)) and all(
+        _VOWEL.search(part) and not _RUN.search(part) for part in _WORD.findall(word)
+    )
 
 
 def iter_candidates(text: str) -> Iterator[tuple[int, int]]:
