@@ -45,7 +45,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "faults": [(["--stride", 5_000, "--start", 0, "--case", "night"], "fault")],
         "fit.changes": [([ferry, pay, "--none", told, "--json"], "amendments_fresh4")],
         "fit.prompts": [([], "writer c")],
-        "fit.secrets": [([], "of kinds that were not learnt"), (["--json"], '"kind": "webhook"')],
+        "fit.secrets": [([], "without a secret, masked"), (["--json"], '"kind": "webhook"')],
         "golden": [([talk, "--write", folder / "golden.json"], "none differs")],
         "house": [([modules(folder)], "longest chain")],
         "recall.outline": [([told, "--budgets", 300, *PLAIN], "in order")],
