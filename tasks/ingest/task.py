@@ -17,7 +17,6 @@ from textwrap import shorten
 from typing import Any
 
 import polars as pl
-import pyarrow.compute as pc
 
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES, MESSAGES, SESSIONS
@@ -86,26 +85,9 @@ class VaultIndex:
         self.included = {review.id for review in read_journal(store.dir, Review) if review.verdict == INCLUDED}
         """Files that a person lets change what was said elsewhere."""
         self.natives = {row["session_id"]: row["native_id"] for row in sessions}
-        self._store, self._known = store, frozenset(self.home)
-        self._places: dict[str, dict[tuple[str, str], str]] = {}  # of the session looked at last
+        self._known = frozenset(self.home)
         last = stored.sort("seq").group_by("session_id").last()
         self.tail = {s: (n + 1, h) for s, n, h in zip(last["session_id"], last["seq"], last["hash"], strict=True)}
-
-    def find_identity(self, sid: str, message: Message) -> str | None:
-        """Return the identity of the stored message that has this place in its session and this content.
-
-        A reader that learns to tell copies apart gives identities of another form: what is stored keeps its own.
-        """
-        if sid not in self._places:
-            columns = ["native_id", "identity", "blocks"]
-            rows = (
-                self._store.read_ids(MESSAGES, [sid], columns, by="session_id").to_pylist()
-                if sid in self._known
-                else []
-            )
-            self._places = {sid: {(row["native_id"], dump_json(row["blocks"])): row["identity"] for row in rows}}
-        blocks = [{name: getattr(block, name) for name in BLOCK_FIELDS} for block in message.blocks]
-        return self._places[sid].get((message.native_id, dump_json(blocks)))
 
     def find_trespass(self, session: Session, sid: str, iid: str | None, path: Path) -> str | None:
         """Return why a file may not say this of a session, or take messages of it back (no `iid`); None where it may.
@@ -122,31 +104,41 @@ class VaultIndex:
             return None
         return f"{TRESPASS}{home}, where its session was first read"
 
-    def settle_identity(self, source: str, session: Session, sid: str, message: Message) -> str:
-        """Return a message's identity; of one that is known, or forgotten, under another the one it is known under.
-
-        An identity that hangs on words is another once these are redacted otherwise. Such a message is known by the
-        identity that an earlier version of its reader gave it, or by its place: the same id and time in its session.
-        """
+    def settle_identity(self, source: str, session: Session, message: Message) -> str:
+        """Return a message's identity, or the one that an earlier version of its reader gave it if that is known."""
         message.session = session.native_id
         former = message.former, session.former and f"{session.former}/{message.native_id}"
         copies = [message, *(replace(message, identity=identity) for identity in former if identity)]
         iids = [compute_message_identity(source, copy) for copy in copies]
-        found = next(filter(self.has_identity, iids), None)
-        if found is None and message.identity and message.former and message.ts and sid in self.tail:
-            found = self._list_places(sid).get((message.native_id, message.role, message.ts))
-        return found or iids[0]
+        return next(filter(self.has_identity, iids), iids[0])
+
+    def find_identity(self, sid: str, message: Message) -> str | None:
+        """Return the identity of the stored message at a message's place in its session; None if there is none.
+
+        Its native id is the place. What stands there is the same message if its content is the same: a reader that
+        learns to tell copies apart gives identities of another form. If the identity is made of words that were
+        redacted otherwise, the same role and time decide in place of the content.
+        """
+        blocks = dump_json([{name: getattr(block, name) for name in BLOCK_FIELDS} for block in message.blocks])
+        for row in self._list_places(sid).get(message.native_id, ()):
+            is_said_then = (row["role"], row["ts"]) == (message.role, message.ts) and message.ts is not None
+            if dump_json(row["blocks"]) == blocks or (message.former and is_said_then):
+                return str(row["identity"])
+        return None
 
     def has_identity(self, iid: str) -> bool:
         """Return True if a message of this identity is stored or was forgotten."""
         return _shorten_id(iid) in self.owner or _shorten_id(iid) in self.forgotten
 
     @lru_cache(maxsize=1)  # noqa: B019  # one file's session at a time; the index lives for one reading
-    def _list_places(self, sid: str) -> dict[tuple[str, str, datetime], str]:
-        """Return identities of a session's stored messages by id, role and time."""
-        columns = ["native_id", "role", "ts", "identity"]
-        rows = self._store.read(MESSAGES, columns, pc.field("session_id") == sid).to_pylist()
-        return {(row["native_id"], row["role"], row["ts"]): row["identity"] for row in rows}
+    def _list_places(self, sid: str) -> dict[str, list[dict[str, Any]]]:
+        """Return the messages that were stored of a session before this reading, by native id."""
+        places = defaultdict[str, list[dict[str, Any]]](list)
+        if sid in self._known:
+            columns = ["native_id", "role", "ts", "blocks", "identity"]
+            for row in self._store.read_ids(MESSAGES, [sid], columns, by="session_id").to_pylist():
+                places[row["native_id"]].append(row)
+        return places
 
     def append_row(self, row: dict[str, Any]) -> dict[str, Any]:
         """Return the row chained at the end of its session, and known from now on."""
@@ -406,10 +398,10 @@ def _prepare_message_row(
         got.skipped["message of an excluded workspace"] += 1
         return None
     try:
-        iid = known_as.identity if known_as else index.settle_identity(source, session, sid, message)
+        iid = known_as.identity if known_as else index.settle_identity(source, session, message)
         if redact:
             got.redacted.update(redact_message(message))
-        if not known_as and _shorten_id(iid) not in index.owner:
+        if not known_as and not index.has_identity(iid):
             iid = index.find_identity(sid, message) or iid
         mid = known_as.message_id if known_as else compute_message_id(iid, message)
     except (TypeError, UnicodeEncodeError) as error:  # a lone surrogate: no UTF-8 exists for it
