@@ -137,30 +137,39 @@ def run_include(names: Sequence[str], settings: Settings) -> RunReport:
             run_step(job, report, read_transcripts, [*files.values()], [*files.values()])
             report.notes += [f"taken in: what {path} changes of what was said elsewhere" for path in files.values()]
         finish_forgettings(job, report)
-        excluded = {row["row_id"]: row for row in job.store.read(EXCLUSIONS).to_pylist()}
-        left_out = {key: row for key, row in excluded.items() if row["kind"] == CLAIM}
-        named = find_named(job.store, plain, left_out)
-        sessions = [row for row in named.sessions.values() if row["session_id"] in excluded]
-        messages = _include_messages(job.store, named.messages, excluded)
-        set_inactive(job.store, {row["session_id"]: excluded[row["session_id"]]["inactive"] for row in sessions})
-        words = {left_out[claim]["words"] for claim in named.claims if claim in left_out}
-        claims = [key for key, row in left_out.items() if row["words"] in words]
-        job.store.delete_ids(EXCLUSIONS, [*(row["session_id"] for row in sessions), *claims])
-        # The night decides anew on pairs that were taken apart.
-        undone = [row for row in job.store.read_ids(MERGES, named.merges).to_pylist() if row["undone"]]
-        job.store.delete_ids(MERGES, [row["merge_id"] for row in undone])
-        losers = job.store.read_ids(OBSERVATIONS, [row["loser_id"] for row in undone])
-        job.store.merge(OBSERVATIONS, set_columns(losers, dedupe_key=None, supersede_key=None))
-        merges = sorted((row["merge_id"] for row in undone), key=named.merges.index)
+        taken_in = _take_in_again(job.store, plain)
         notes = [name for name in plain if name not in names or name.startswith(PREFIX)]
         report.notes += [f"confirmed: {note}" for note in notes]
-        taken_in = (format_names(sessions), *messages, *claims, *merges)
-        report.notes += [f"taken in again: {what}" for what in taken_in if what]
+        report.notes += [f"taken in again: {what}" for what in taken_in]
         if not report.notes:
             raise UsageError(f"not left out: {', '.join(names)}; `slowwave inspect excluded` lists what is")
-        if files or sessions or messages or claims or merges:  # a note's verdict counts at once
+        if files or taken_in:  # a note's verdict counts at once
             run_steps_after_read(job, report)
     return report
+
+
+def _take_in_again(store: Store, names: Sequence[str]) -> list[str]:
+    """Undo the exclusions of what the names mean; return what was taken in: sessions, messages, claims and merges."""
+    excluded = {row["row_id"]: row for row in store.read(EXCLUSIONS).to_pylist()}
+    left_out = {key: row for key, row in excluded.items() if row["kind"] == CLAIM}
+    named = find_named(store, names, left_out)
+    sessions = [row for row in named.sessions.values() if row["session_id"] in excluded]
+    messages = _include_messages(store, named.messages, excluded)
+    set_inactive(store, {row["session_id"]: excluded[row["session_id"]]["inactive"] for row in sessions})
+    words = {left_out[claim]["words"] for claim in named.claims if claim in left_out}
+    claims = [key for key, row in left_out.items() if row["words"] in words]
+    store.delete_ids(EXCLUSIONS, [*(row["session_id"] for row in sessions), *claims])
+    merges = _forget_undoing(store, named.merges)
+    return [*filter(None, (format_names(sessions), *messages, *claims, *merges))]
+
+
+def _forget_undoing(store: Store, merges: Sequence[str]) -> list[str]:
+    """Delete those of some merges that were undone, so that the night decides anew on their pairs; return them."""
+    undone = [row for row in store.read_ids(MERGES, merges).to_pylist() if row["undone"]]
+    store.delete_ids(MERGES, [row["merge_id"] for row in undone])
+    losers = store.read_ids(OBSERVATIONS, [row["loser_id"] for row in undone])
+    store.merge(OBSERVATIONS, set_columns(losers, dedupe_key=None, supersede_key=None))
+    return sorted((row["merge_id"] for row in undone), key=merges.index)
 
 
 def find_named(store: Store, names: Iterable[str], excluded: Mapping[str, Row] = MappingProxyType({})) -> Named:

@@ -10,7 +10,7 @@ export to a new folder is written beside it and moved there when it is whole: a 
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELEASED
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELEASED, Table
 from slowwave.schemas.vocabulary import LEARNINGS
 from slowwave.store.crypt import check_encrypted
 from slowwave.store.journal import Export, note_export
@@ -61,16 +61,7 @@ def export_tables(
             something else.
         StoreMissing, NoRelease: there is nothing to export.
     """
-    chosen = [t for t in RELEASED if not tables or t.name in tables]
-    unknown = set(tables or []) - {t.name for t in RELEASED}
-    if form not in (*FORMATS, GRAPH) or unknown:
-        raise UsageError(
-            f"formats are {', '.join((*FORMATS, GRAPH))}; tables are {', '.join(t.name for t in RELEASED)}"
-        )
-    if form == GRAPH and tables:
-        raise UsageError("graphml is of claims and their relations: leave out the tables")
-    if phrase and form != "parquet":
-        raise UsageError(f"an export is encrypted as Parquet alone, not as {form}: `slowwave backup` encrypts a space")
+    chosen = _choose_tables(tables, form, is_encrypted=bool(phrase))
     snapshot = Snapshot(settings.store, settings.space, release)
     template, to = to, fill_place(to, snapshot)
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
@@ -86,18 +77,43 @@ def export_tables(
             if form == GRAPH
             else {table.name: write_table(snapshot, table, part, form, phrase, internal=internal) for table in chosen}
         )
-        manifest: dict[str, Any] = {
-            "release": snapshot.release.name,
-            "release_id": snapshot.release.release_id,
-            "space": settings.space,
-            "format": form,
-            "exported_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "tables": tables_written,
-        }
-        with open_new(part / MANIFEST) as out:
-            out.write(orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
+        manifest = _write_manifest(part, snapshot, form, tables_written)
     note_export(snapshot.dir, Export(manifest["exported_at"], str(to.resolve()), form, manifest["release"]))
     return manifest | {"to": str(to), "written": True}
+
+
+def _choose_tables(tables: Sequence[str] | None, form: str, *, is_encrypted: bool) -> list[Table]:
+    """Return the tables of an export.
+
+    Raises:
+        UsageError: an unknown format or table, or a format that the tables or the encryption do not go with.
+    """
+    chosen = [t for t in RELEASED if not tables or t.name in tables]
+    unknown = set(tables or []) - {t.name for t in RELEASED}
+    if form not in (*FORMATS, GRAPH) or unknown:
+        raise UsageError(
+            f"formats are {', '.join((*FORMATS, GRAPH))}; tables are {', '.join(t.name for t in RELEASED)}"
+        )
+    if form == GRAPH and tables:
+        raise UsageError("graphml is of claims and their relations: leave out the tables")
+    if is_encrypted and form != "parquet":
+        raise UsageError(f"an export is encrypted as Parquet alone, not as {form}: `slowwave backup` encrypts a space")
+    return chosen
+
+
+def _write_manifest(folder: Path, snapshot: Snapshot, form: str, tables: dict[str, Any]) -> dict[str, Any]:
+    """Write the file that makes an export whole, and return what it holds."""
+    manifest: dict[str, Any] = {
+        "release": snapshot.release.name,
+        "release_id": snapshot.release.release_id,
+        "space": snapshot.dir.name,
+        "format": form,
+        "exported_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "tables": tables,
+    }
+    with open_new(folder / MANIFEST) as out:
+        out.write(orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
+    return manifest
 
 
 def place_learnings(settings: Settings, to: Path, release: str | None = None) -> Path:

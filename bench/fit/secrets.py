@@ -11,7 +11,6 @@ labelled sessions, have no secret. Each kind is judged by a model of the other k
 import csv
 import io
 import json
-import math
 import random
 import re
 from collections import Counter
@@ -26,6 +25,7 @@ from slowwave.text.redact import CERTAIN
 from slowwave.text.secrets.score import (
     BUCKETS,
     MODEL_FILE,
+    SecretModel,
     hash_feature,
     is_numbered_name,
     iter_candidates,
@@ -214,8 +214,8 @@ def _list_texts(value: Any) -> Iterator[str]:
                 yield from _list_texts(member)
 
 
-def fit_weights(examples: Sequence[Example]) -> tuple[Any, float]:
-    """Return weights and bias of a logistic regression on the examples."""
+def fit_model(examples: Sequence[Example]) -> SecretModel:
+    """Return a logistic regression fitted on the examples."""
     from scipy.sparse import csr_matrix
     from sklearn.linear_model import LogisticRegression
 
@@ -223,15 +223,14 @@ def fit_weights(examples: Sequence[Example]) -> tuple[Any, float]:
     ends = np.cumsum([0, *map(len, rows)])
     matrix = csr_matrix((np.ones(ends[-1]), np.concatenate(rows), ends), shape=(len(rows), BUCKETS))
     fitted = LogisticRegression(C=STRENGTH, max_iter=2_000).fit(matrix, [e.secret for e in examples])
-    return fitted.coef_[0], float(fitted.intercept_[0])
+    return SecretModel(fitted.coef_[0].tolist(), float(fitted.intercept_[0]))
 
 
-def score(example: Example, weights: Any, bias: float) -> float:
+def score(example: Example, model: SecretModel) -> float:
     """Return the probability of an example; 0 for a name with a number, which is never masked."""
     if is_numbered_name(example.text[example.start : example.end]):
         return 0.0
-    logit = bias + sum(weights[hash_feature(one)] for one in list_features(example.text, example.start, example.end))
-    return 1 / (1 + math.exp(-logit))
+    return model.compute_probability(example.text, example.start, example.end)
 
 
 def measure(*, write: bool = False) -> Figures:
@@ -266,23 +265,23 @@ def _measure_fold(
     kinds = sorted({example.kind for example in examples} - {"none"})[fold::FOLDS]
     own = set(sorted({example.text for example in examples if example.kind == "none"})[fold::FOLDS])
     learnt = [example for example in examples if example.kind not in kinds and example.text not in own]
-    weights, bias = fit_weights([*learnt, *(one for at, one in enumerate(ordinary) if at % FOLDS != fold)])
+    model = fit_model([*learnt, *(one for at, one in enumerate(ordinary) if at % FOLDS != fold)])
     rest = [example for at, example in enumerate(ordinary) if at % FOLDS == fold]
     none = [example for example in examples if example.kind == "none" and example.text in own]
     for name, without in (("ordinary", rest), ("none", none)):
         touched[name] += len(without)
-        touched[f"{name} masked"] += sum(score(example, weights, bias) >= CERTAIN for example in without)
+        touched[f"{name} masked"] += sum(score(example, model) >= CERTAIN for example in without)
     rows = list[Row]()
     for kind in kinds:
-        sure = [score(example, weights, bias) for example in fresh if example.kind == kind and example.secret]
+        sure = [score(example, model) for example in fresh if example.kind == kind and example.secret]
         rows.append({"kind": kind, "lines": len(sure)} | {"masked": _share(sure)})
     return rows
 
 
 def _write_model(examples: Sequence[Example], ordinary: Sequence[Example]) -> None:
-    weights, bias = fit_weights([*examples, *ordinary])
+    model = fit_model([*examples, *ordinary])
     out = io.BytesIO()
-    np.savez_compressed(out, weights=weights.astype(np.float16), bias=np.float32(bias))
+    np.savez_compressed(out, weights=np.array(model.weights, dtype=np.float16), bias=np.float32(model.bias))
     (ROOT / "slowwave" / "text" / "secrets" / MODEL_FILE).write_bytes(out.getvalue())
 
 

@@ -30,7 +30,7 @@ from slowwave.tasks.job import StepReport
 
 
 @dataclass(frozen=True)
-class Node:
+class StepTables:
     """The tables of one step."""
 
     reads: tuple[Table, ...]
@@ -41,19 +41,19 @@ class Node:
 READ = (MESSAGES, SESSIONS, FILES)
 MADE = (PASSAGES, GISTS, BOILERPLATE, LINES, ACTIONS, PATTERNS, OBSERVATIONS, MERGES, RELATIONS, TOPICS, TOPIC_HISTORY)
 GRAPH = {
-    "read": Node((), READ),
-    "forget": Node(READ, (*READ, *MADE, SUMMARIES)),
-    "passages": Node((MESSAGES, SESSIONS), (PASSAGES,)),
-    "gists": Node((MESSAGES, SESSIONS), (GISTS,)),
-    "boilerplate": Node((MESSAGES, SESSIONS), (BOILERPLATE, LINES)),
-    "habits": Node((MESSAGES, SESSIONS), (ACTIONS, PATTERNS)),
-    "observe": Node((MESSAGES, SESSIONS, PASSAGES, BOILERPLATE), (OBSERVATIONS,)),
-    "dedupe": Node((MESSAGES, OBSERVATIONS, BOILERPLATE), (OBSERVATIONS, MERGES)),
-    "supersede": Node((OBSERVATIONS, MERGES, PASSAGES), (OBSERVATIONS, MERGES, PASSAGES)),
-    "relate": Node((OBSERVATIONS,), (RELATIONS,)),
-    "assign": Node((MESSAGES, OBSERVATIONS), (OBSERVATIONS, TOPICS, TOPIC_HISTORY)),
-    "rollup": Node((MESSAGES, SESSIONS, PASSAGES, BOILERPLATE, OBSERVATIONS, TOPICS), (SUMMARIES, TOPICS)),
-    "publish": Node((*READ, *MADE, SUMMARIES), (RELEASES,)),
+    "read": StepTables((), READ),
+    "forget": StepTables(READ, (*READ, *MADE, SUMMARIES)),
+    "passages": StepTables((MESSAGES, SESSIONS), (PASSAGES,)),
+    "gists": StepTables((MESSAGES, SESSIONS), (GISTS,)),
+    "boilerplate": StepTables((MESSAGES, SESSIONS), (BOILERPLATE, LINES)),
+    "habits": StepTables((MESSAGES, SESSIONS), (ACTIONS, PATTERNS)),
+    "observe": StepTables((MESSAGES, SESSIONS, PASSAGES, BOILERPLATE), (OBSERVATIONS,)),
+    "dedupe": StepTables((MESSAGES, OBSERVATIONS, BOILERPLATE), (OBSERVATIONS, MERGES)),
+    "supersede": StepTables((OBSERVATIONS, MERGES, PASSAGES), (OBSERVATIONS, MERGES, PASSAGES)),
+    "relate": StepTables((OBSERVATIONS,), (RELATIONS,)),
+    "assign": StepTables((MESSAGES, OBSERVATIONS), (OBSERVATIONS, TOPICS, TOPIC_HISTORY)),
+    "rollup": StepTables((MESSAGES, SESSIONS, PASSAGES, BOILERPLATE, OBSERVATIONS, TOPICS), (SUMMARIES, TOPICS)),
+    "publish": StepTables((*READ, *MADE, SUMMARIES), (RELEASES,)),
 }
 """The steps of a run by name, in their order."""
 

@@ -283,22 +283,7 @@ def find_unreleased(view: View | None, space_dir: Path, query: Query, vectors: Q
     hits = [] if query.is_of_claims or "message" not in query.kinds else read_unreleased(view, space_dir)
     if not hits:
         return []
-    # those that pass the query's conditions
-    workspaces = {hit.workspace for hit in hits if hit.workspace}
-    known = workspaces | (view.workspaces if view else set())
-    places = find_workspaces(query.workspace, known) if query.workspace else ()
-    speaker = normalise_name(query.speaker or "")
-    ways = build_path_variants(query.files, workspaces) if query.files else []
-    hits = [
-        hit
-        for hit in hits
-        if not is_of_session(hit.sources[0].session, query.own_sessions)
-        and (query.workspace is None or hit.workspace in places)
-        and (query.since is None or (hit.observed_at and hit.observed_at >= query.since))
-        and (query.until is None or (hit.observed_at and hit.observed_at <= query.until))
-        and (not speaker or f"{normalise_name(hit.speaker or '')} ".startswith(f"{speaker} "))
-        and (not ways or any(way.is_valid_in(hit.workspace) and way.pattern.search(hit.text) for way in ways))
-    ][-KEPT_QUERIES // 2 :]  # whose vectors are kept for the next query
+    hits = _filter_unreleased(hits, query, view)[-KEPT_QUERIES // 2 :]  # whose vectors are kept for the next query
     # how relevant each is, by its words and, where there is a scale, by its cosine
     share = relevance = np.array(compute_word_shares(query.content_words, [hit.text for hit in hits]))
     scale = view.scales.get("message") if view else None
@@ -309,6 +294,25 @@ def find_unreleased(view: View | None, space_dir: Path, query: Query, vectors: Q
         relevance = np.where(is_read, scale.compute_relevances(cosines, share), share)
     order = np.lexsort((-np.arange(len(hits)), -share, -relevance))
     return [replace(hits[n], score=float(share[n]), relevance=float(relevance[n])) for n in order if relevance[n] > 0]
+
+
+def _filter_unreleased(hits: Sequence[Hit], query: Query, view: View | None) -> list[Hit]:
+    """Return the hits that meet the query's conditions."""
+    workspaces = {hit.workspace for hit in hits if hit.workspace}
+    known = workspaces | (view.workspaces if view else set())
+    places = find_workspaces(query.workspace, known) if query.workspace else ()
+    speaker = normalise_name(query.speaker or "")
+    ways = build_path_variants(query.files, workspaces) if query.files else []
+    return [
+        hit
+        for hit in hits
+        if not is_of_session(hit.sources[0].session, query.own_sessions)
+        and (query.workspace is None or hit.workspace in places)
+        and (query.since is None or (hit.observed_at and hit.observed_at >= query.since))
+        and (query.until is None or (hit.observed_at and hit.observed_at <= query.until))
+        and (not speaker or f"{normalise_name(hit.speaker or '')} ".startswith(f"{speaker} "))
+        and (not ways or any(way.is_valid_in(hit.workspace) and way.pattern.search(hit.text) for way in ways))
+    ]
 
 
 def read_unreleased(

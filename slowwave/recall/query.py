@@ -276,33 +276,13 @@ def build_query(
     refuse_unknown_filters(filters, Filters)
     if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
         raise UsageError(f"k is {k!r}; it is the number of hits wanted, at least 1")
-    # its bounds, in UTC
-    start = parse_bound(filters.get("since"), "since", time.min)
-    end = parse_bound(filters.get("until"), "until", time.max)
     then = parse_bound(filters.get("as_of"), "as_of", time.max)
-    end = min((bound for bound in (end, then) if bound is not None), default=None)
-    if start and end and start > end:
-        raise UsageError(f"since ({start.isoformat()}) is after until ({end.isoformat()}): nothing lies between")
-    # its names
-    names = {"workspace": filters.get("workspace"), "category": filters.get("category")}
-    names["speaker"] = filters.get("speaker")
-    for name, value in names.items():
-        if value is not None and not _is_name(value):
-            raise UsageError(f"{name} is {value!r}; it is a name without control characters, or None for any")
-    if names["workspace"] is not None:  # what was answered last is kept by the query: "." is another folder tomorrow
-        names["workspace"] = anchor_workspace(names["workspace"])
+    start, end = _parse_span(filters, then)
+    names = _parse_names(filters)
     asked_at = parse_bound(now, "now", time.min) or then
     files = _parse_files(filters.get("files"))
-    # the text, without control characters
-    if not isinstance(text, str):
-        raise UsageError(f"the query is {text!r:.40}; it is a text")
-    if len(text) > MAX_CHARS:
-        raise UsageError(f"the query has {len(text):,} characters; at most {MAX_CHARS:,} are searched: shorten it")
-    plain = unicodedata.normalize("NFC", " ".join(CONTROL.sub(" ", text).split()))
-    if not TERM.search(plain):
-        raise UsageError(f"the query {text[:40]!r} has no words to search for")
     return Query(
-        plain,
+        _parse_text(text),
         min(k, MOST_HITS),
         _check_kinds(kinds),
         since=start,
@@ -315,6 +295,40 @@ def build_query(
         places=() if (workspace := names["workspace"]) is None else (workspace,),  # `place_query` adds its other names
         **names,
     )
+
+
+def _parse_span(filters: Filters, then: datetime | None) -> tuple[datetime | None, datetime | None]:
+    """Return the first and last time in UTC, the last no later than `then`."""
+    start = parse_bound(filters.get("since"), "since", time.min)
+    end = parse_bound(filters.get("until"), "until", time.max)
+    end = min((bound for bound in (end, then) if bound is not None), default=None)
+    if start and end and start > end:
+        raise UsageError(f"since ({start.isoformat()}) is after until ({end.isoformat()}): nothing lies between")
+    return start, end
+
+
+def _parse_names(filters: Filters) -> dict[str, str | None]:
+    """Return the workspace, category and speaker; the workspace as a path that means the same tomorrow."""
+    names = {"workspace": filters.get("workspace"), "category": filters.get("category")}
+    names["speaker"] = filters.get("speaker")
+    for name, value in names.items():
+        if value is not None and not _is_name(value):
+            raise UsageError(f"{name} is {value!r}; it is a name without control characters, or None for any")
+    if names["workspace"] is not None:
+        names["workspace"] = anchor_workspace(names["workspace"])
+    return names
+
+
+def _parse_text(text: object) -> str:
+    """Return a query's text in one line, without control characters, in Unicode's form NFC."""
+    if not isinstance(text, str):
+        raise UsageError(f"the query is {text!r:.40}; it is a text")
+    if len(text) > MAX_CHARS:
+        raise UsageError(f"the query has {len(text):,} characters; at most {MAX_CHARS:,} are searched: shorten it")
+    plain = unicodedata.normalize("NFC", " ".join(CONTROL.sub(" ", text).split()))
+    if not TERM.search(plain):
+        raise UsageError(f"the query {text[:40]!r} has no words to search for")
+    return plain
 
 
 def parse_share(value: float | str | None, name: str) -> float | None:

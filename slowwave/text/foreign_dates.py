@@ -29,7 +29,7 @@ NUMBERED = re.compile(
 
 
 @dataclass(frozen=True)
-class Reader:
+class TimeExpressions:
     """The expressions of a language."""
 
     dates: re.Pattern[str] | None
@@ -48,23 +48,23 @@ def find_foreign_times(text: str) -> Iterator[tuple[str, str]]:
     language = find_text_language(text)
     if language in (None, ENGLISH) or language not in LISTS:
         return
-    reader, lowered = _get_reader(language), text.lower()
+    expressions, lowered = _get_expressions(language), text.lower()
     for match in NUMBERED.finditer(text) if JOINED.search(text) else ():
         month = MONTHS[int(match["month"]) - 1]
         yield " ".join(filter(None, (match["day"] or "in", month, match["year"]))), match[0]
-    for match in reader.dates.finditer(lowered) if reader.dates else ():
-        month = reader.months[match["month"]]
+    for match in expressions.dates.finditer(lowered) if expressions.dates else ():
+        month = expressions.months[match["month"]]
         yield " ".join(filter(None, (match["day"] or "in", month, match["year"]))), match[0]
-    for match in reader.phrases.finditer(lowered):
-        yield reader.relative[match[0]], match[0]
-    for pattern, english in reader.ago:
+    for match in expressions.phrases.finditer(lowered):
+        yield expressions.relative[match[0]], match[0]
+    for pattern, english in expressions.ago:
         yield from ((f"{match['n']} {english}", match[0]) for match in pattern.finditer(lowered))
-    for pattern, english in reader.last_days:
+    for pattern, english in expressions.last_days:
         yield from ((english, match[0]) for match in pattern.finditer(lowered))
 
 
 @cache
-def _get_reader(language: str) -> Reader:
+def _get_expressions(language: str) -> TimeExpressions:
     names = LISTS[language]
     months = {form: month for month in MONTHS for form in names.get(month.lower(), ())}
     relative = {form: english for english, forms in names.items() if not english.endswith(" ago") for form in forms}
@@ -81,7 +81,9 @@ def _get_reader(language: str) -> Reader:
         if english.endswith(" ago")
         for form in forms
     )
-    return Reader(dates, months, _bound(f"(?:{_join(relative)})"), relative, ago, tuple(_list_last_days(language)))
+    return TimeExpressions(
+        dates, months, _bound(f"(?:{_join(relative)})"), relative, ago, tuple(_list_last_days(language))
+    )
 
 
 def _list_last_days(language: str) -> Iterator[tuple[re.Pattern[str], str]]:

@@ -306,8 +306,7 @@ def _parse_ledger_row(
     if event.long or not isinstance(event.kind, str) or not isinstance(event.content, str):
         return Rejected(event.id, event.long or "kind or content is no text", repr(event.content)[:200])
     meta = coerce_dict(_load_json(event.meta))
-    kind = _KINDS.get(event.kind) or (_TYPES.get(str(meta.get("type"))) if event.kind == EVENT else None)
-    kind = kind and (parse_role(meta.get("role")) or kind)
+    kind = _find_kind(event.kind, meta)
     if kind is None:
         return leave_out(event.kind, event.id, {"kind": event.kind, "content": event.content})
     text, condensed = _extract_said(event.kind, event.content, meta)
@@ -318,7 +317,30 @@ def _parse_ledger_row(
     last[role] = text, event.kind == EVENT
     if by_event != last[role][1] and before.startswith(text.removesuffix(CUT) if condensed else text):
         return Skipped("message told twice", event.id)
-    # What else its meta holds is kept as JSON, and the mind's own summary and keywords as its gist.
+    blocks = _make_blocks(event, text, meta)
+    identity, former = _make_identity(event, secret)
+    return Message(
+        session=session,
+        native_id=str(event.id),
+        role=role,
+        origin="synthetic" if condensed else origin,  # a condensed text is nobody's words: no claim
+        blocks=blocks,
+        text=join_text_blocks(blocks),
+        ts=coerce_time(event.ts),
+        identity=identity,
+        line=event.id,
+        former=former,
+    )
+
+
+def _find_kind(kind: str, meta: dict[str, object]) -> Who | None:
+    """Return the role and origin of a row's words; None if the row is no message."""
+    found = _KINDS.get(kind) or (_TYPES.get(str(meta.get("type"))) if kind == EVENT else None)
+    return found and (parse_role(meta.get("role")) or found)
+
+
+def _make_blocks(event: Event, text: str, meta: dict[str, object]) -> list[Block]:
+    """Return a row's text and tags, the rest of its meta as JSON, and its own summary and keywords as its gist."""
     rest = {key: value for key, value in meta.items() if key not in (*FULL, TAGS) and value not in (None, "", [], {})}
     blocks = [Block("text", text), *make_tag_blocks(meta.get(TAGS))]
     blocks += [Block("other", encode_json(rest), name="meta")] if rest else []
@@ -326,14 +348,18 @@ def _parse_ledger_row(
         words = [word for word in coerce_list(_load_json(event.keywords)) if isinstance(word, str)]
         gist = "\n".join(" ".join(line.split()) for line in (event.summary, *words))
         blocks.append(Block("other", gist, name=GIST))
-    # Ids start at 1 in every ledger: the row's hash makes it the same message in a copy, and another in another mind.
-    identity = former = f"{event.ts}:{event.hash}" if event.hash else None
-    if identity and secret:
-        identity = f"{event.ts}:{compute_content_id(str(event.id), encode_redacted(event.content))}"
-    who: Who = (role, "synthetic" if condensed else origin)  # a condensed text is nobody's words: no claim
-    spoken, at = join_text_blocks(blocks), coerce_time(event.ts)
-    former = None if former == identity else former
-    return Message(session, str(event.id), *who, blocks, spoken, at, identity=identity, line=event.id, former=former)
+    return blocks
+
+
+def _make_identity(event: Event, secret: bool) -> tuple[str | None, str | None]:
+    """Return a row's identity, and the one that an earlier version gave it if that is another.
+
+    Ids start at 1 in every ledger. The row's hash makes it the same message in a copy, and another in another mind.
+    """
+    former = f"{event.ts}:{event.hash}" if event.hash else None
+    if former is None or not secret:
+        return former, None
+    return f"{event.ts}:{compute_content_id(str(event.id), encode_redacted(event.content))}", former
 
 
 def _extract_said(kind: str, content: str, meta: dict[str, object]) -> tuple[str, bool]:

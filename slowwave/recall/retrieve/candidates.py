@@ -409,22 +409,8 @@ def retrieve_groups(view: View, plan: QueryPlan, pool: Pool, full_text: bool) ->
     Args:
         full_text: whether the index of full text may be asked.
     """
-    # those of which some is of the query's time, and none later than `as_of`
-    query, conditions = plan.query, [pc.field("text").is_valid()] if pool.kind == "topic" else []
-    if query.places:
-        conditions.append(pc.field("workspace").isin(pa.array(query.places, pa.string())))
-    if query.own_sessions and pool.kind == "summary":
-        conditions.append(~pc.field("scope_id").isin(pa.array(view.find_session_ids(query.own_sessions), pa.string())))
-    if query.since:
-        conditions.append(pc.field(pool.last) >= pa.scalar(query.since, UTC_US))
-    if query.until:
-        conditions.append(pc.field(pool.first) <= pa.scalar(query.until, UTC_US))
-    if query.as_of:
-        conditions.append(pc.field(pool.last) <= pa.scalar(query.as_of, UTC_US))
-    # what each index finds of them
-    groups = Rows(
-        view=view, table=pool.table, where=reduce(and_, conditions) if conditions else None, columns=pool.columns
-    )
+    query = plan.query
+    groups = Rows(view=view, table=pool.table, where=_filter_groups(view, query, pool), columns=pool.columns)
     lookups = {"text": groups.search_text(query.index_terms, plan.limit)} if full_text else {}
     if plan.full_vector is not None:
         lookups["vector"] = groups.find_nearest(plan.full_vector, plan.limit)
@@ -446,3 +432,22 @@ def retrieve_groups(view: View, plan: QueryPlan, pool: Pool, full_text: bool) ->
         covered=np.array(compute_word_shares(words, [str(by_key[key][pool.text]) for key in keys])),
         cosine=signals.get("vector"),
     )
+
+
+def _filter_groups(view: View, query: Query, pool: Pool) -> pc.Expression | None:
+    """Return the condition that a summary or topic must meet: of the query's workspace and time, and no part of it
+    later than `as_of`. None if there is no condition.
+    """
+    conditions = [pc.field("text").is_valid()] if pool.kind == "topic" else []
+    if query.places:
+        conditions.append(pc.field("workspace").isin(pa.array(query.places, pa.string())))
+    if query.own_sessions and pool.kind == "summary":
+        own = pa.array(view.find_session_ids(query.own_sessions), pa.string())
+        conditions.append(~pc.field("scope_id").isin(own))
+    if query.since:
+        conditions.append(pc.field(pool.last) >= pa.scalar(query.since, UTC_US))
+    if query.until:
+        conditions.append(pc.field(pool.first) <= pa.scalar(query.until, UTC_US))
+    if query.as_of:
+        conditions.append(pc.field(pool.last) <= pa.scalar(query.as_of, UTC_US))
+    return reduce(and_, conditions) if conditions else None

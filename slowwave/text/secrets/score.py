@@ -1,6 +1,6 @@
 """How likely a word is a secret: a logistic regression on its letters and on the words around it.
 
-What `secret_rules.py` knows by form or by an assignment needs no guess. This judges what is left: a word that mixes
+What `rules.py` knows by form or by an assignment needs no guess. This judges what is left: a word that mixes
 letters and figures near words such as "password" in any of a dozen languages, in a prompt, a table, code or prose, with
 the name in one field and the value in the next. It was learnt from lines made of `data/labelled/secrets.tsv`
 (`python -m bench.fit.secrets`). Cost: a word that mixes letters and figures takes some 30 µs.
