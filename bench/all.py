@@ -42,7 +42,11 @@ def list_commands() -> list[list[str]]:
 
 
 def _fill_in(word: str) -> list[str]:
-    return sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(word)) if "*" in word else [word]
+    return (
+        sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(word))
+        if "*" in word
+        else [word]
+    )
 
 
 def measure() -> Figures:
@@ -50,8 +54,12 @@ def measure() -> Figures:
     ended = []
     for name, *words in list_commands():
         print(f"\n== python -m bench.{name} {' '.join(words)}", flush=True)
-        done = subprocess.run([sys.executable, "-m", f"bench.{name}", *words], cwd=ROOT, check=False)
-        ended.append({"measurement": " ".join([name, *words[:1]]), "status": done.returncode})
+        done = subprocess.run(
+            [sys.executable, "-m", f"bench.{name}", *words], cwd=ROOT, check=False
+        )
+        ended.append(
+            {"measurement": " ".join([name, *words[:1]]), "status": done.returncode}
+        )
     return Figures(ended, failed=any(row["status"] for row in ended))
 
 

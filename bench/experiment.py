@@ -97,12 +97,16 @@ class Range(Part):
     @property
     def is_whole(self) -> bool:
         """Return True if the range holds whole numbers only."""
-        return all(isinstance(bound, int) for bound in (self.low, self.high, self.step or 1))
+        return all(
+            isinstance(bound, int) for bound in (self.low, self.high, self.step or 1)
+        )
 
     def list_values(self) -> list[Value]:
         """Return every value; a grid needs them."""
         if self.step is None:
-            raise UsageError("a grid needs `step` with low and high, or a list of values")
+            raise UsageError(
+                "a grid needs `step` with low and high, or a list of values"
+            )
         count = math.floor((self.high - self.low) / self.step + 1e-9) + 1
         values = (self.low + n * self.step for n in range(count))
         return [value if self.is_whole else float(f"{value:.6g}") for value in values]
@@ -146,7 +150,9 @@ class Lab:
     base: Mapping[str, Any]
     """Settings in force that are given by name."""
     encoder: KnownEncoder
-    count: Callable[[str], int] = field(default_factory=lambda: cache_counts(load_tokenizer("minilm")))
+    count: Callable[[str], int] = field(
+        default_factory=lambda: cache_counts(load_tokenizer("minilm"))
+    )
     nights: int = 0
 
     def build_settings(self, params: Params) -> Settings:
@@ -169,16 +175,23 @@ class Lab:
         settings = self.build_settings(params)
         store = self._name_store(talk, settings)
         if not store.exists():
-            first, part = self._name_store(talk, self.build_settings({})), store.with_suffix(".part")
+            first, part = (
+                self._name_store(talk, self.build_settings({})),
+                store.with_suffix(".part"),
+            )
             shutil.rmtree(part, ignore_errors=True)  # of a run that was stopped
             if store != first:
                 self.open_memory(talk, {})
                 shutil.copytree(first, part)
             paths = talk.list_paths(store.parent)
-            run_night(paths, settings.model_copy(update={"store": part})).check_complete()
+            run_night(
+                paths, settings.model_copy(update={"store": part})
+            ).check_complete()
             part.rename(store)
             self.nights += 1
-        return Memory(settings.model_copy(update={"store": store}), store, None, self.encoder)
+        return Memory(
+            settings.model_copy(update={"store": store}), store, None, self.encoder
+        )
 
     def _name_store(self, talk: Talk, settings: Settings) -> Path:
         key = compute_content_id(settings.model_dump_json(exclude=UNREAD_BY_NIGHTS))
@@ -204,31 +217,56 @@ class Lab:
         if self.definition.target == "hits":
 
             def recall(one: Asked) -> list[str]:
-                hits = memory.recall(one.text, self.definition.k, ("message", "observation"), workspace=one.workspace)
+                hits = memory.recall(
+                    one.text,
+                    self.definition.k,
+                    ("message", "observation"),
+                    workspace=one.workspace,
+                )
                 return [hit.text for hit in hits]
 
             return recall
 
         def build_block(one: Asked) -> list[str]:
-            block = memory.context(one.text, self.definition.budget, workspace=one.workspace)
+            block = memory.context(
+                one.text, self.definition.budget, workspace=one.workspace
+            )
             return [line.text for part in block.parts for line in part.lines]
 
         return build_block
 
     def _start_conversation(self, memory: Memory) -> Callable[[Asked], list[str]]:
         """Return what a conversation of all messages shows: its last turns, and older ones that a question calls up."""
-        turns = Turns(memory.settings.context, memory.settings.pyramid, Measure(self.count), self.encoder)
-        rows = memory.snapshot.read(MESSAGES, ["ts", "session_id", "seq", "speaker", "role", "origin", "text"])
-        ordered = rows.sort_by([(name, "ascending") for name in ("ts", "session_id", "seq")]).to_pylist()
-        said = [(row["speaker"] or row["role"], row["text"]) for row in ordered if is_spoken(row)]
-        self.encoder.encode([f"{speaker}: {text}" for speaker, text in said])  # in one call: one by one takes longer
+        turns = Turns(
+            memory.settings.context,
+            memory.settings.pyramid,
+            Measure(self.count),
+            self.encoder,
+        )
+        rows = memory.snapshot.read(
+            MESSAGES, ["ts", "session_id", "seq", "speaker", "role", "origin", "text"]
+        )
+        ordered = rows.sort_by(
+            [(name, "ascending") for name in ("ts", "session_id", "seq")]
+        ).to_pylist()
+        said = [
+            (row["speaker"] or row["role"], row["text"])
+            for row in ordered
+            if is_spoken(row)
+        ]
+        self.encoder.encode(
+            [f"{speaker}: {text}" for speaker, text in said]
+        )  # in one call: one by one takes longer
         for speaker, text in said:
             turns.add(speaker, text)
 
         def show(one: Asked) -> list[str]:
             latest = memory.settings.context.active.exchange_turns
             ranked = [*turns.list_latest(latest), *turns.rank_older(one.text, latest)]
-            return [line.text for line in turns.pack(ranked, one.text, self.definition.budget)]
+            return [
+                line.text
+                for line in turns.pack(ranked, one.text, self.definition.budget)
+            ]
 
         return show
 
@@ -239,29 +277,68 @@ def measure(file: Path, *, store: Path = SCRATCH, encoder: str = ENCODER) -> Fig
     # a night that is held back would leave the store of the settings in force
     base = {"encoder": encoder, "gates": {"enabled": False}}
     lab = Lab(definition, store, base, KnownEncoder(load_query_encoder(encoder)))
-    for name, choices in definition.space.items():  # a value that no setting takes is refused before anything is made
-        for value in (choices.low, choices.high) if isinstance(choices, Range) else choices:
+    for (
+        name,
+        choices,
+    ) in (
+        definition.space.items()
+    ):  # a value that no setting takes is refused before anything is made
+        for value in (
+            (choices.low, choices.high) if isinstance(choices, Range) else choices
+        ):
             lab.build_settings({name: value})
     train, rest = split_by_session(list_questions(lab))
 
     # training
     rate = cache(lambda key: fmean(lab.score(dict(key), train)))
-    tried = {params: rate(params) for params in [(), *search(definition, lambda params: rate(tuple(params.items())))]}
+    tried = {
+        params: rate(params)
+        for params in [
+            (),
+            *search(definition, lambda params: rate(tuple(params.items()))),
+        ]
+    }
     ranked = sorted(tried.items(), key=lambda pair: -pair[1])
-    rows: list[Row] = [{"settings": format_params(params), "training": mean} for params, mean in ranked[:SHOWN]]
-    notes = [f"{len(train)} questions for training, {len(rest)} for the rest; {lab.nights} nights."]
+    rows: list[Row] = [
+        {"settings": format_params(params), "training": mean}
+        for params, mean in ranked[:SHOWN]
+    ]
+    notes = [
+        f"{len(train)} questions for training, {len(rest)} for the rest; {lab.nights} nights."
+    ]
     best = dict(ranked[0][0])
     if not best:
-        return Figures(rows, notes=[*notes, "On training no setting was better than those in force."])
+        return Figures(
+            rows,
+            notes=[*notes, "On training no setting was better than those in force."],
+        )
 
     # the best one, on questions that it was not chosen by
     before, after = lab.score({}, rest), lab.score(best, rest)
-    gain, low, high = compute_gain(before, after, [question.session for question in rest])
+    gain, low, high = compute_gain(
+        before, after, [question.session for question in rest]
+    )
     for name, scores in (("in force", before), (format_params(best.items()), after)):
-        rows.append({"settings": name, "rest": fmean(scores), "gain": None, "low": None, "high": None})
+        rows.append(
+            {
+                "settings": name,
+                "rest": fmean(scores),
+                "gain": None,
+                "low": None,
+                "high": None,
+            }
+        )
     rows[-1] = {**rows[-1], "gain": gain, "low": low, "high": high}
-    surely = "better" if low > 0 else "worse" if high < 0 else "neither surely better nor surely worse"
-    return Figures(rows, notes=[*notes, f"On the rest the best of training is {surely}."])
+    surely = (
+        "better"
+        if low > 0
+        else "worse"
+        if high < 0
+        else "neither surely better nor surely worse"
+    )
+    return Figures(
+        rows, notes=[*notes, f"On the rest the best of training is {surely}."]
+    )
 
 
 def load_definition(file: Path) -> Definition:
@@ -271,7 +348,9 @@ def load_definition(file: Path) -> Definition:
         UsageError: it is no experiment, or names a setting that can't be varied.
     """
     try:
-        definition = Definition.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
+        definition = Definition.model_validate(
+            tomllib.loads(file.read_text(encoding="utf-8"))
+        )
     except ValidationError as error:
         raise UsageError(f"{file} is no experiment: {explain_invalid(error)}") from None
     except (OSError, ValueError) as error:
@@ -279,7 +358,10 @@ def load_definition(file: Path) -> Definition:
     for name in definition.space:
         check_name(name)
     here = file.absolute().parent
-    paths = {part: tuple(here / path for path in getattr(definition, part)) for part in ("files", "talks")}
+    paths = {
+        part: tuple(here / path for path in getattr(definition, part))
+        for part in ("files", "talks")
+    }
     if lost := [path for some in paths.values() for path in some if not path.exists()]:
         raise UsageError(f"{file} names {lost[0]}, which does not exist")
     return definition.model_copy(update=paths)
@@ -299,10 +381,16 @@ def check_name(name: str) -> None:
 
 def list_questions(lab: Lab) -> list[Question]:
     """Return the questions of all files; those that have all words of their answer are left out."""
-    talks = [talk for path in lab.definition.files for talk in read_talks(path, lab.definition.talks)]
+    talks = [
+        talk
+        for path in lab.definition.files
+        for talk in read_talks(path, lab.definition.talks)
+    ]
     names = [talk.name for talk in talks]
     if twice := {name for name in names if names.count(name) > 1}:
-        raise UsageError(f"two conversations are called {min(twice)!r}: rename one of the files")
+        raise UsageError(
+            f"two conversations are called {min(twice)!r}: rename one of the files"
+        )
     questions = []
     for talk in talks:
         messages = load_messages(lab.open_memory(talk, {}))
@@ -315,7 +403,9 @@ def list_questions(lab: Lab) -> list[Question]:
     return questions
 
 
-def split_by_session(questions: Sequence[Question]) -> tuple[list[Question], list[Question]]:
+def split_by_session(
+    questions: Sequence[Question],
+) -> tuple[list[Question], list[Question]]:
     """Return two halves of the questions, the same each time; those about one session stay together.
 
     Raises:
@@ -334,22 +424,36 @@ def split_by_session(questions: Sequence[Question]) -> tuple[list[Question], lis
     return halves
 
 
-def search(definition: Definition, rate: Callable[[Params], float]) -> Iterator[tuple[tuple[str, Value], ...]]:
+def search(
+    definition: Definition, rate: Callable[[Params], float]
+) -> Iterator[tuple[tuple[str, Value], ...]]:
     """Yield the settings of each trial, rated; more is better."""
     if definition.method == "grid":
         space = definition.space.items()
-        values = {name: some.list_values() if isinstance(some, Range) else list(some) for name, some in space}
+        values = {
+            name: some.list_values() if isinstance(some, Range) else list(some)
+            for name, some in space
+        }
         if (size := math.prod(map(len, values.values()))) > definition.trials:
-            raise UsageError(f"the grid has {size} settings, `trials` allows {definition.trials}")
+            raise UsageError(
+                f"the grid has {size} settings, `trials` allows {definition.trials}"
+            )
         for chosen in product(*values.values()):
             yield tuple(zip(values, chosen, strict=True))
         return
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    samplers = {"random": optuna.samplers.RandomSampler, "tpe": optuna.samplers.TPESampler}
-    study = optuna.create_study(direction="maximize", sampler=samplers[definition.method](seed=definition.seed))
-    distributions = {name: make_distribution(choices) for name, choices in definition.space.items()}
+    samplers = {
+        "random": optuna.samplers.RandomSampler,
+        "tpe": optuna.samplers.TPESampler,
+    }
+    study = optuna.create_study(
+        direction="maximize", sampler=samplers[definition.method](seed=definition.seed)
+    )
+    distributions = {
+        name: make_distribution(choices) for name, choices in definition.space.items()
+    }
     for _ in range(definition.trials):
         trial = study.ask(distributions)
         params = {name: trial.params[name] for name in definition.space}
@@ -359,14 +463,22 @@ def search(definition: Definition, rate: Callable[[Params], float]) -> Iterator[
 
 def make_distribution(choices: Range | tuple[Value, ...]) -> Any:
     """Return optuna's distribution of a setting's values."""
-    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+    from optuna.distributions import (
+        CategoricalDistribution,
+        FloatDistribution,
+        IntDistribution,
+    )
 
     if not isinstance(choices, Range):
         return CategoricalDistribution(choices)
     if choices.is_whole:
         step = int(choices.step or 1)
-        return IntDistribution(int(choices.low), int(choices.high), log=choices.log, step=step)
-    return FloatDistribution(choices.low, choices.high, log=choices.log, step=choices.step)
+        return IntDistribution(
+            int(choices.low), int(choices.high), log=choices.log, step=step
+        )
+    return FloatDistribution(
+        choices.low, choices.high, log=choices.log, step=choices.step
+    )
 
 
 def compute_gain(

@@ -38,16 +38,28 @@ class Disk:
             NoFaults: it can't be.
         """
         if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
-            raise NoFaults(f"system calls are filtered on Linux, x86-64 or arm64: this is {platform.platform()}")
+            raise NoFaults(
+                f"system calls are filtered on Linux, x86-64 or arm64: this is {platform.platform()}"
+            )
         compiler = shutil.which(os.environ.get("CC", "cc"))
         if compiler is None:
             raise NoFaults("there is no C compiler: `cc`, or what CC names")
         with tempfile.TemporaryDirectory() as folder:
             library = Path(folder, "disk_faults.so")
-            words = [compiler, "-O2", "-shared", "-fPIC", "-o", str(library), str(SOURCE)]
+            words = [
+                compiler,
+                "-O2",
+                "-shared",
+                "-fPIC",
+                "-o",
+                str(library),
+                str(SOURCE),
+            ]
             done = subprocess.run(words, capture_output=True, text=True, check=False)
             if done.returncode:
-                raise NoFaults(f"{SOURCE.name} does not compile: {done.stderr.strip()[-300:]}")
+                raise NoFaults(
+                    f"{SOURCE.name} does not compile: {done.stderr.strip()[-300:]}"
+                )
             self._library = ctypes.CDLL(str(library))
         self._library.faults_count.restype = ctypes.c_long
         if error := self._library.faults_start():
@@ -57,10 +69,14 @@ class Disk:
     def watch(self, folder: Path, shadow: Path | None = None) -> None:
         """Look at what lies below a folder, and at nothing else; with a shadow, keep there what is made durable."""
         self.shadow = shadow or Path()
-        self._library.faults_watch(os.fsencode(folder), os.fsencode(shadow) if shadow else b"")
+        self._library.faults_watch(
+            os.fsencode(folder), os.fsencode(shadow) if shadow else b""
+        )
         self.arm(None)
 
-    def arm(self, kind: str | None, nth: int = 0, error: int = 0, mode: int = ONCE) -> None:
+    def arm(
+        self, kind: str | None, nth: int = 0, error: int = 0, mode: int = ONCE
+    ) -> None:
         """Count anew; fail the n-th call of a kind, or kill the process with an `error` of -1. None fails nothing."""
         number = -1 if kind is None else KINDS.index(kind)
         self._library.faults_arm(number, ctypes.c_long(nth), error, mode)
@@ -68,19 +84,27 @@ class Disk:
     @property
     def counts(self) -> dict[str, int]:
         """Calls of each kind since `arm`."""
-        return {kind: int(self._library.faults_count(number)) for number, kind in enumerate(KINDS)}
+        return {
+            kind: int(self._library.faults_count(number))
+            for number, kind in enumerate(KINDS)
+        }
 
     def keep(self, folder: Path) -> None:
         """Take all that lies in a folder for durable."""
         for path in [folder, *folder.rglob("*")]:
             copy = self.shadow / str(path.stat().st_ino)
             if path.is_dir():
-                names = "".join(f"{o.stat().st_ino} {DIR if o.is_dir() else 8} {o.name}\n" for o in path.iterdir())
+                names = "".join(
+                    f"{o.stat().st_ino} {DIR if o.is_dir() else 8} {o.name}\n"
+                    for o in path.iterdir()
+                )
                 copy.with_suffix(".names").write_text(names)
             else:
                 shutil.copyfile(path, copy)
 
-    def build_lost(self, folder: Path, image: Path, shadow: Path, keeps: str, chance: random.Random) -> None:
+    def build_lost(
+        self, folder: Path, image: Path, shadow: Path, keeps: str, chance: random.Random
+    ) -> None:
         """Write the folder as a loss of power would leave it now.
 
         Args:
@@ -97,7 +121,9 @@ class Disk:
         else:
             self._build_from_names(folder, image, chance if keeps == "some" else None)
 
-    def _build_from_names(self, folder: Path, image: Path, chance: random.Random | None) -> None:
+    def _build_from_names(
+        self, folder: Path, image: Path, chance: random.Random | None
+    ) -> None:
         image.mkdir()
         for path in sorted(folder.iterdir()):
             lot = chance.random() if chance else 0.5

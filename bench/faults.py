@@ -38,7 +38,14 @@ from slowwave.flows.forget import run_forget
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.errors import NoRelease, SlowwaveError, StoreMissing, UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import ACTIONS, MARKS, MESSAGES, OBSERVATIONS, RELEASED, Table
+from slowwave.schemas.tables import (
+    ACTIONS,
+    MARKS,
+    MESSAGES,
+    OBSERVATIONS,
+    RELEASED,
+    Table,
+)
 from slowwave.store import Store
 from slowwave.store.manifest import compute_table_digest
 from slowwave.store.releases import Snapshot
@@ -55,7 +62,11 @@ SAID = (
     "Ann paid {} euros for the {}th cabin, and the gauge at Hoy reads 1.83 m too high.",
     "We decided to poll the gauge every {} minutes and to keep the last {} readings.",
 )
-DISKS = {"EIO": (errno.EIO, ONCE), "ENOSPC": (errno.ENOSPC, FULL), "killed": (errno.EIO, STOP)}
+DISKS = {
+    "EIO": (errno.EIO, ONCE),
+    "ENOSPC": (errno.ENOSPC, FULL),
+    "killed": (errno.EIO, STOP),
+}
 LOSSES = {
     "nothing": "nothing is left of what was not synced",
     "names": "files that were not synced are empty",
@@ -65,7 +76,11 @@ CALLS = ("write", "fsync", "rename", "unlink", "create")
 
 
 def measure(
-    *, stride: int = 1, start: int | None = None, case: Sequence[str] = (), write: Path | None = None
+    *,
+    stride: int = 1,
+    start: int | None = None,
+    case: Sequence[str] = (),
+    write: Path | None = None,
 ) -> Figures:
     """Break the runs and return a row a fault; the status tells whether an invariant did not hold.
 
@@ -79,7 +94,10 @@ def measure(
     rows = [outcome.as_row() for outcome in outcomes]
     if write:
         said = f"Of the calls that a run makes one in {stride} was failed, the first drawn by chance."
-        write.write_text(replace_marked(write.read_text("utf-8"), f"{said}\n\n{format_table(rows)}"), "utf-8")
+        write.write_text(
+            replace_marked(write.read_text("utf-8"), f"{said}\n\n{format_table(rows)}"),
+            "utf-8",
+        )
     broken = [line for outcome in outcomes for line in outcome.broken]
     return Figures(rows, notes=broken, failed=bool(broken))
 
@@ -87,7 +105,9 @@ def measure(
 def format_table(rows: Sequence[Row]) -> str:
     """Return rows as a table in Markdown: a name, figures, and how the run ended."""
     head = [f"| {' | '.join(rows[0])} |", "|---|--:|--:|--:|--:|---|"]
-    return "\n".join([*head, *(f"| {' | '.join(map(str, row.values()))} |" for row in rows)])
+    return "\n".join(
+        [*head, *(f"| {' | '.join(map(str, row.values()))} |" for row in rows)]
+    )
 
 
 @dataclass
@@ -109,7 +129,12 @@ class Outcome:
         """Return its line of the table."""
         told = ", ".join(f"{count} {name}" for name, count in self.told.most_common())
         counts = {"times": self.times, "rows lost": self.lost, "rows wrong": self.wrong}
-        return {"fault": self.fault, **counts, "seconds unavailable": round(self.seconds), "how the run ended": told}
+        return {
+            "fault": self.fault,
+            **counts,
+            "seconds unavailable": round(self.seconds),
+            "how the run ended": told,
+        }
 
 
 Rows = dict[str, dict[str, Any]]
@@ -137,9 +162,25 @@ def write_talk(path: Path, sessions: int) -> Path:
     with path.open("w", encoding="utf-8") as file:
         for n in range(sessions):
             for k, text in enumerate(SAID):
-                said = text.format(n + 4, 240 + n) + (f" We named the boat {CANARY}." if n == 0 and k == 0 else "")
-                line = {"session_id": f"s{n}", "message_id": f"s{n}-{k}", "role": "user", "speaker": "Ben"}
-                file.write(json.dumps({**line, "content": said, "ts": f"2026-11-{n + 3:02}T10:0{k}:00Z"}) + "\n")
+                said = text.format(n + 4, 240 + n) + (
+                    f" We named the boat {CANARY}." if n == 0 and k == 0 else ""
+                )
+                line = {
+                    "session_id": f"s{n}",
+                    "message_id": f"s{n}-{k}",
+                    "role": "user",
+                    "speaker": "Ben",
+                }
+                file.write(
+                    json.dumps(
+                        {
+                            **line,
+                            "content": said,
+                            "ts": f"2026-11-{n + 3:02}T10:0{k}:00Z",
+                        }
+                    )
+                    + "\n"
+                )
     return path
 
 
@@ -156,7 +197,10 @@ def make_cases(folder: Path, names: Sequence[str], disk: Disk) -> list[Case]:
         names: which of them; none of them for all.
         disk: counts their calls.
     """
-    first, both = write_talk(folder / "first.jsonl", 3), write_talk(folder / "both.jsonl", 4)
+    first, both = (
+        write_talk(folder / "first.jsonl", 3),
+        write_talk(folder / "both.jsonl", 4),
+    )
     empty, base = folder / "empty", folder / "base"
     empty.mkdir()
     run_night([first], make_settings(base))
@@ -197,13 +241,17 @@ def digest_released(root: Path) -> dict[str, str]:
         live = Snapshot(root)
     except (StoreMissing, NoRelease):
         return {}
-    return {table.name: compute_table_digest(table, live.read(table)) for table in RELEASED}
+    return {
+        table.name: compute_table_digest(table, live.read(table)) for table in RELEASED
+    }
 
 
 def digest_newest(root: Path) -> dict[str, str]:
     """Return a digest of every table as a writer has it."""
     store = Store.open(root)
-    return {table.name: compute_table_digest(table, store.read(table)) for table in COMPARED}
+    return {
+        table.name: compute_table_digest(table, store.read(table)) for table in COMPARED
+    }
 
 
 def read_rows(root: Path) -> dict[str, Rows]:
@@ -213,7 +261,10 @@ def read_rows(root: Path) -> dict[str, Rows]:
 
 
 def _by_key(table: Table, rows: pa.Table) -> Rows:
-    return {row[table.key]: {k: v for k, v in row.items() if k not in table.volatile} for row in rows.to_pylist()}
+    return {
+        row[table.key]: {k: v for k, v in row.items() if k not in table.volatile}
+        for row in rows.to_pylist()
+    }
 
 
 def check_reader(case: Case, root: Path) -> str:
@@ -222,7 +273,11 @@ def check_reader(case: Case, root: Path) -> str:
         seen = digest_released(root)
     except (SlowwaveError, OSError) as error:
         return f"a reader sees no release: {error}" if case.before else ""
-    return "" if seen in (case.before, case.after) else "a reader sees a release that nobody made"
+    return (
+        ""
+        if seen in (case.before, case.after)
+        else "a reader sees a release that nobody made"
+    )
 
 
 def check_mended(case: Case, root: Path, outcome: Outcome, where: str) -> None:
@@ -230,23 +285,34 @@ def check_mended(case: Case, root: Path, outcome: Outcome, where: str) -> None:
     try:
         case.mend(root)
     except Exception as error:  # whatever it is, it is what is looked for
-        outcome.broken.append(f"{where}: the next run fails: {type(error).__name__}: {error}")
+        outcome.broken.append(
+            f"{where}: the next run fails: {type(error).__name__}: {error}"
+        )
         return
     store = Store.open(root)
     if digest_newest(root) != case.newest or digest_released(root) != case.after:
         found = read_rows(root)
         lost = {t: rows.keys() - found[t].keys() for t, rows in case.rows.items()}
-        wrong = {t: [k for k, row in found[t].items() if case.rows[t].get(k) != row] for t in found}
+        wrong = {
+            t: [k for k, row in found[t].items() if case.rows[t].get(k) != row]
+            for t in found
+        }
         outcome.lost += sum(map(len, lost.values()))
         outcome.wrong += sum(map(len, wrong.values()))
         names = sorted(t for t in found if lost[t] or wrong[t])
-        outcome.broken.append(f"{where}: other tables after the next run: {', '.join(names) or 'released'}")
+        outcome.broken.append(
+            f"{where}: other tables after the next run: {', '.join(names) or 'released'}"
+        )
     held = store.read(MESSAGES, ["message_id"])["message_id"].to_pylist()
     cited = store.read(OBSERVATIONS, ["message_ids"])["message_ids"].to_pylist()
-    if len(set(held)) != len(held) or not {key for keys in cited for key in keys} <= set(held):
+    if len(set(held)) != len(held) or not {
+        key for keys in cited for key in keys
+    } <= set(held):
         outcome.broken.append(f"{where}: an id twice, or a claim of what is not there")
     outcome.broken += [f"{where}: {damage}" for damage in check_store(store.dir).damage]
-    if case.name == "forgetting" and (found := scan_files([store.dir], pick_canaries([CANARY], [])).found):
+    if case.name == "forgetting" and (
+        found := scan_files([store.dir], pick_canaries([CANARY], [])).found
+    ):
         outcome.broken.append(f"{where}: what was forgotten is in {', '.join(found)}")
 
 
@@ -265,11 +331,17 @@ def run_faulty(case: Case, root: Path, disk: Disk) -> str:
     return "done"
 
 
-def fail_calls(case: Case, folder: Path, disk: Disk, stride: int, start: int) -> Iterator[Outcome]:
+def fail_calls(
+    case: Case, folder: Path, disk: Disk, stride: int, start: int
+) -> Iterator[Outcome]:
     """Fail each n-th call in each of the ways; yield what came of each kind of fault."""
     for name, (error, mode) in DISKS.items():
-        for kind in ("any",) if mode == STOP else CALLS if mode == ONCE else ("write", "create"):
-            outcome = Outcome(f"{case.name}: {name} at the n-th {'change' if kind == 'any' else kind}")
+        for kind in (
+            ("any",) if mode == STOP else CALLS if mode == ONCE else ("write", "create")
+        ):
+            outcome = Outcome(
+                f"{case.name}: {name} at the n-th {'change' if kind == 'any' else kind}"
+            )
             for nth in range(1 + start, case.calls[kind] + 1, stride):
                 root = folder / f"{name}-{kind}-{nth}"
                 shutil.copytree(case.base, root)
@@ -277,7 +349,9 @@ def fail_calls(case: Case, folder: Path, disk: Disk, stride: int, start: int) ->
                 disk.arm(kind, nth, error, mode)
                 outcome.told[run_faulty(case, root, disk)] += 1
                 outcome.times += 1
-                disk.watch(folder)  # what is done from here on need not wait for the true disk
+                disk.watch(
+                    folder
+                )  # what is done from here on need not wait for the true disk
                 judge(case, root, outcome, f"{name} {kind} {nth}")
                 shutil.rmtree(root)
             yield outcome
@@ -293,9 +367,14 @@ def judge(case: Case, root: Path, outcome: Outcome, where: str) -> None:
         outcome.seconds += time.perf_counter() - begun
 
 
-def lose_power(case: Case, folder: Path, disk: Disk, stride: int, start: int) -> Iterator[Outcome]:
+def lose_power(
+    case: Case, folder: Path, disk: Disk, stride: int, start: int
+) -> Iterator[Outcome]:
     """Lose the power at each n-th change of the disk, and start again; yield what came of it, for each way to lose."""
-    outcomes = {keeps: Outcome(f"{case.name}: power lost at the n-th change; {LOSSES[keeps]}") for keeps in LOSSES}
+    outcomes = {
+        keeps: Outcome(f"{case.name}: power lost at the n-th change; {LOSSES[keeps]}")
+        for keeps in LOSSES
+    }
     total = case.calls["any"]
     for nth in [*range(1 + start, total + 1, stride), total + 1]:
         root, shadow = folder / f"power-{nth}", folder / f"shadow-{nth}"
@@ -326,11 +405,16 @@ def check_kept(case: Case, root: Path, where: str) -> Iterator[str]:
     with contextlib.suppress(SlowwaveError):  # which is told as what a reader sees
         if digest_released(root) != case.after:
             yield f"{where}: what was released is lost"
-    if case.name == "forgetting" and scan_files([root], pick_canaries([CANARY], [])).found:
+    if (
+        case.name == "forgetting"
+        and scan_files([root], pick_canaries([CANARY], [])).found
+    ):
         yield f"{where}: what was forgotten is back"
 
 
-def break_runs(folder: Path, names: Sequence[str], stride: int, start: int) -> list[Outcome]:
+def break_runs(
+    folder: Path, names: Sequence[str], stride: int, start: int
+) -> list[Outcome]:
     """Break the runs of these names, and return what came of it. This process can start no other afterwards.
 
     Raises:
@@ -338,15 +422,22 @@ def break_runs(folder: Path, names: Sequence[str], stride: int, start: int) -> l
     """
     os.environ |= {"XDG_CACHE_HOME": str(folder), "XDG_STATE_HOME": str(folder)}
     disk, outcomes = Disk(), list[Outcome]()
-    for case, part in product(make_cases(folder, names, disk), (fail_calls, lose_power)):
+    for case, part in product(
+        make_cases(folder, names, disk), (fail_calls, lose_power)
+    ):
         for outcome in part(case, folder, disk, stride, start):
             outcomes.append(outcome)
-            lines = [f"{outcome.fault}: {outcome.times} times, {len(outcome.broken)} broken", *outcome.broken[:5]]
+            lines = [
+                f"{outcome.fault}: {outcome.times} times, {len(outcome.broken)} broken",
+                *outcome.broken[:5],
+            ]
             print("\n    ".join(lines), file=sys.stderr, flush=True)
     return outcomes
 
 
-def measure_apart(names: Sequence[str], stride: int = 1, start: int | None = None) -> list[Outcome]:
+def measure_apart(
+    names: Sequence[str], stride: int = 1, start: int | None = None
+) -> list[Outcome]:
     """Do the same in a process of its own, in memory where there is room: nothing waits for a disk.
 
     Raises:
@@ -355,7 +446,9 @@ def measure_apart(names: Sequence[str], stride: int = 1, start: int | None = Non
     first = random.randrange(stride) if start is None else start
     memory = Path("/dev/shm")
     with (
-        tempfile.TemporaryDirectory(prefix="slowwave-faults-", dir=memory if memory.is_dir() else None) as folder,
+        tempfile.TemporaryDirectory(
+            prefix="slowwave-faults-", dir=memory if memory.is_dir() else None
+        ) as folder,
         ProcessPoolExecutor(1, get_context("spawn")) as pool,
     ):
         return pool.submit(break_runs, Path(folder), names, stride, first).result()

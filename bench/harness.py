@@ -51,12 +51,17 @@ def run(measure: Callable[..., Figures], words: Sequence[str] | None = None) -> 
         SystemExit: the figures are marked as failed, or the input is refused.
     """
     given = {
-        name: value for name, value in vars(_build_parser(measure).parse_args(words)).items() if value not in (None, [])
+        name: value
+        for name, value in vars(_build_parser(measure).parse_args(words)).items()
+        if value not in (None, [])
     }
     as_json, taken = given.pop("json", False), signature(measure, eval_str=True)
     with tempfile.TemporaryDirectory(prefix="slowwave-bench-") as scratch:
         try:
-            found = {name: _find_data(taken.parameters[name], value) for name, value in given.items()}
+            found = {
+                name: _find_data(taken.parameters[name], value)
+                for name, value in given.items()
+            }
         except FileNotFoundError as missing:
             print(f"skipped: no {missing}")
             return
@@ -79,15 +84,23 @@ def run(measure: Callable[..., Figures], words: Sequence[str] | None = None) -> 
 def _build_parser(measure: Callable[..., Figures]) -> argparse.ArgumentParser:
     """Return the parser of a function's parameters; what is not given is None, an empty list or False."""
     parser = argparse.ArgumentParser(
-        description=sys.modules[measure.__module__].__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=sys.modules[measure.__module__].__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--json", action="store_true")
     for name, taken in signature(measure, eval_str=True).parameters.items():
         kind = (*get_args(taken.annotation), taken.annotation)[0]
-        needed, many = taken.default is Parameter.empty, get_origin(taken.annotation) is Sequence
+        needed, many = (
+            taken.default is Parameter.empty,
+            get_origin(taken.annotation) is Sequence,
+        )
         flag = f"--{name.replace('_', '-')}"
         if taken.kind is not Parameter.KEYWORD_ONLY:
-            parser.add_argument(name, type=kind, nargs=("+" if needed else "*") if many else None if needed else "?")
+            parser.add_argument(
+                name,
+                type=kind,
+                nargs=("+" if needed else "*") if many else None if needed else "?",
+            )
         elif kind is bool:
             parser.add_argument(flag, action="store_true")
         elif many:
@@ -103,20 +116,35 @@ def _find_data(taken: Parameter, value: Any) -> Any:
     Raises:
         FileNotFoundError: such a path is in neither.
     """
-    if get_origin(taken.annotation) is Sequence and get_args(taken.annotation) == (Path,):
+    if get_origin(taken.annotation) is Sequence and get_args(taken.annotation) == (
+        Path,
+    ):
         return [_find_path(path) for path in value]
-    return _find_path(value) if taken.annotation is Path and taken.default is Parameter.empty else value
+    return (
+        _find_path(value)
+        if taken.annotation is Path and taken.default is Parameter.empty
+        else value
+    )
 
 
 def _find_path(path: Path) -> Path:
-    folders = [Path(), *map(Path, filter(None, [os.environ.get("SLOWWAVE_BENCH_DATA")]))]
-    found = next((folder / path for folder in folders if (folder / path).exists()), None)
+    folders = [
+        Path(),
+        *map(Path, filter(None, [os.environ.get("SLOWWAVE_BENCH_DATA")])),
+    ]
+    found = next(
+        (folder / path for folder in folders if (folder / path).exists()), None
+    )
     if found is None:
-        raise FileNotFoundError(f"{path} here or in the folder that SLOWWAVE_BENCH_DATA names")
+        raise FileNotFoundError(
+            f"{path} here or in the folder that SLOWWAVE_BENCH_DATA names"
+        )
     return found.absolute()
 
 
-def average(rows: Sequence[Row], *keys: str, count: str | None = None) -> list[dict[str, Any]]:
+def average(
+    rows: Sequence[Row], *keys: str, count: str | None = None
+) -> list[dict[str, Any]]:
     """Return the mean of each figure over the rows that have the same keys, in the order of their first.
 
     Args:
@@ -126,8 +154,16 @@ def average(rows: Sequence[Row], *keys: str, count: str | None = None) -> list[d
     """
     frame = pl.DataFrame(rows, infer_schema_length=None)
     means = [pl.len().alias(count)] if count else []
-    means += [pl.col(name).mean() for name in frame.columns if name not in keys and frame.schema[name] != pl.String]
-    return (frame.group_by(keys, maintain_order=True).agg(means) if keys else frame.select(means)).to_dicts()
+    means += [
+        pl.col(name).mean()
+        for name in frame.columns
+        if name not in keys and frame.schema[name] != pl.String
+    ]
+    return (
+        frame.group_by(keys, maintain_order=True).agg(means)
+        if keys
+        else frame.select(means)
+    ).to_dicts()
 
 
 def print_figures(figures: Figures, as_json: bool) -> None:
@@ -139,10 +175,14 @@ def print_figures(figures: Figures, as_json: bool) -> None:
         table, rows = Table(title=figures.title), list(some)
         for heading in headings:
             is_text = isinstance(rows[0][heading], str)
-            table.add_column(heading, justify="left" if is_text else "right", no_wrap=is_text)
+            table.add_column(
+                heading, justify="left" if is_text else "right", no_wrap=is_text
+            )
         for row in rows:
             table.add_row(*map(format_figure, row.values()))
-        width = Console(width=1_000).measure(table).maximum  # what does not fit is for the terminal to wrap
+        width = (
+            Console(width=1_000).measure(table).maximum
+        )  # what does not fit is for the terminal to wrap
         Console(width=max(width, Console().width)).print(table, highlight=False)
     print(*figures.notes, sep="\n", end="\n" if figures.notes else "")
 

@@ -32,13 +32,23 @@ QUESTION = "Which database does tidepool use for the gauge readings?"
 
 
 def measure(
-    root: Path = ROOT, *, walk: Path | None = None, write: Path | None = None, folder: Path = SCRATCH
+    root: Path = ROOT,
+    *,
+    walk: Path | None = None,
+    write: Path | None = None,
+    folder: Path = SCRATCH,
 ) -> Figures:
     """Return the weight of each package, the figures of the whole, and the ways through a store."""
     figures = measure_house(root)
     if write:
-        write.write_text(json.dumps({name: figures[name] for name in MAY_NOT_RISE}, indent=1) + "\n")
-    sums = count_modules(root).group_by("package").agg(pl.col("nodes", "modules", "numbers", "patterns").sum())
+        write.write_text(
+            json.dumps({name: figures[name] for name in MAY_NOT_RISE}, indent=1) + "\n"
+        )
+    sums = (
+        count_modules(root)
+        .group_by("package")
+        .agg(pl.col("nodes", "modules", "numbers", "patterns").sum())
+    )
     packages = sums.sort("package").to_dicts()
     whole = [{"figure": name, "now": figure} for name, figure in figures.items()]
     return Figures([*packages, *whole, *(follow_ways(walk, folder) if walk else ())])
@@ -51,27 +61,41 @@ def read_modules(root: Path) -> dict[str, Path]:
         for path in sorted((root / top).rglob("*.py")):
             if path.resolve() != (root.resolve() / path.relative_to(root)):
                 continue  # the same file through a link
-            name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
-            found[name if top == "slowwave" or not (root / "slowwave" / top).exists() else f"slowwave.{name}"] = path
+            name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(
+                ".__init__"
+            )
+            found[
+                name
+                if top == "slowwave" or not (root / "slowwave" / top).exists()
+                else f"slowwave.{name}"
+            ] = path
     return found
 
 
 def list_functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Yield every function and method that is neither a dunder nor a property."""
     for node in ast.walk(tree):
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith("__"):
+        if not isinstance(
+            node, ast.FunctionDef | ast.AsyncFunctionDef
+        ) or node.name.startswith("__"):
             continue
-        if not any("property" in ast.unparse(decorator) for decorator in node.decorator_list):
+        if not any(
+            "property" in ast.unparse(decorator) for decorator in node.decorator_list
+        ):
             yield node
 
 
-def read_imports(modules: dict[str, Path], *, everywhere: bool = False) -> dict[str, set[str]]:
+def read_imports(
+    modules: dict[str, Path], *, everywhere: bool = False
+) -> dict[str, set[str]]:
     """Return the modules of slowwave that each module imports: at its top, or also inside functions and for types."""
     imports: dict[str, set[str]] = {}
     for name, path in modules.items():
         tree = ast.parse(path.read_text(encoding="utf-8"))
         targets = {
-            f"{node.module}.{alias.name}" if f"{node.module}.{alias.name}" in modules else node.module
+            f"{node.module}.{alias.name}"
+            if f"{node.module}.{alias.name}" in modules
+            else node.module
             for node in (ast.walk(tree) if everywhere else tree.body)
             if isinstance(node, ast.ImportFrom) and node.module
             for alias in node.names
@@ -86,7 +110,10 @@ def find_longest_chain(imports: dict[str, set[str]]) -> list[str]:
 
     def follow(name: str, above: frozenset[str]) -> list[str]:
         if name not in longest:
-            below = [follow(module, above | {name}) for module in sorted(imports[name] - above)]
+            below = [
+                follow(module, above | {name})
+                for module in sorted(imports[name] - above)
+            ]
             longest[name] = [name, *max(below, key=len, default=[])]
         return longest[name]
 
@@ -98,7 +125,10 @@ def find_cycles(imports: dict[str, set[str]]) -> list[list[str]]:
     names = sorted(imports)
     reached = csr_array([[other in imports[name] for other in names] for name in names])
     labels = connected_components(reached, connection="strong")[1].tolist()
-    groups = [[name for name, of in zip(names, labels, strict=True) if of == label] for label in dict.fromkeys(labels)]
+    groups = [
+        [name for name, of in zip(names, labels, strict=True) if of == label]
+        for label in dict.fromkeys(labels)
+    ]
     return [group for group in groups if len(group) > 1]
 
 
@@ -110,7 +140,10 @@ def count_settings() -> int:
 
     def count(model: type[BaseModel]) -> int:
         kinds = [field.annotation for field in model.model_fields.values()]
-        return sum(count(kind) if isinstance(kind, type) and issubclass(kind, BaseModel) else 1 for kind in kinds)
+        return sum(
+            count(kind) if isinstance(kind, type) and issubclass(kind, BaseModel) else 1
+            for kind in kinds
+        )
 
     return count(Settings)
 
@@ -139,11 +172,20 @@ def count_modules(root: Path) -> pl.DataFrame:
     """Return a row a module: its package and folder, its weight, and what it holds."""
     rows = []
     for path in read_modules(root).values():
-        source, folders = path.read_text(encoding="utf-8"), path.relative_to(root).parts[:-1]
+        source, folders = (
+            path.read_text(encoding="utf-8"),
+            path.relative_to(root).parts[:-1],
+        )
         tree = ast.parse(source)
-        values = [node.value for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign) and node.value]
+        values = [
+            node.value
+            for node in tree.body
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value
+        ]
         constants = [node for value in values for node in ast.walk(value)]
-        calls = [ast.unparse(node.func) for node in constants if isinstance(node, ast.Call)]
+        calls = [
+            ast.unparse(node.func) for node in constants if isinstance(node, ast.Call)
+        ]
         rows.append({
             "package": "/".join(folders[: 2 if folders[0] in ("tasks", "slowwave") else 1]),
             "folder": str(path.parent),
@@ -160,8 +202,14 @@ def count_modules(root: Path) -> pl.DataFrame:
 
 def _count_code_lines(source: str, tree: ast.AST) -> int:
     """Return the lines that are neither blank, nor a comment, nor of a docstring."""
-    texts = [node for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
-    documented = sum((node.end_lineno or node.lineno) - node.lineno + 1 for node in texts)
+    texts = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    ]
+    documented = sum(
+        (node.end_lineno or node.lineno) - node.lineno + 1 for node in texts
+    )
     lines = [line.strip() for line in source.splitlines()]
     return sum(bool(line) and not line.startswith("#") for line in lines) - documented
 
@@ -169,9 +217,15 @@ def _count_code_lines(source: str, tree: ast.AST) -> int:
 def measure_house(root: Path) -> dict[str, Any]:
     """Return the figures of one checkout, by name."""
     modules, counted = read_modules(root), count_modules(root)
-    sums = counted.select(pl.col("nodes", "code", "modules", "numbers", "patterns").sum()).to_dicts()[0]
-    functions = pl.Series([nodes for listed in counted["functions"] for nodes in listed], dtype=pl.Int64)
-    classes = pl.Series([name for listed in counted["classes"] for name in listed], dtype=pl.String)
+    sums = counted.select(
+        pl.col("nodes", "code", "modules", "numbers", "patterns").sum()
+    ).to_dicts()[0]
+    functions = pl.Series(
+        [nodes for listed in counted["functions"] for nodes in listed], dtype=pl.Int64
+    )
+    classes = pl.Series(
+        [name for listed in counted["classes"] for name in listed], dtype=pl.String
+    )
     return {
         "nodes": sums["nodes"],
         "nodes a line": round(sums["nodes"] / sums["code"], 2),
@@ -179,7 +233,9 @@ def measure_house(root: Path) -> dict[str, Any]:
         "nodes a function, median": functions.median(),
         "nodes a function, most": functions.max(),
         f"functions over {HEAVY} nodes": int((functions > HEAVY).sum()),
-        "class names with several meanings": int((classes.value_counts()["count"] > 1).sum()),
+        "class names with several meanings": int(
+            (classes.value_counts()["count"] > 1).sum()
+        ),
         "modules": sums["modules"],
         "commands": count_commands(),
         "settings": count_settings(),
@@ -187,7 +243,9 @@ def measure_house(root: Path) -> dict[str, Any]:
         "patterns": sums["patterns"],
         "import cycles": len(find_cycles(read_imports(modules, everywhere=True))),
         "longest chain of imports": len(find_longest_chain(read_imports(modules))),
-        "biggest folder": counted.group_by("folder").agg(pl.col("modules").sum())["modules"].max(),
+        "biggest folder": counted.group_by("folder")
+        .agg(pl.col("modules").sum())["modules"]
+        .max(),
     }
 
 
@@ -214,7 +272,11 @@ def follow_calls(work: Callable[[], object]) -> dict[str, int]:
     finally:
         sys.setprofile(None)
     visits = [module for module, _ in groupby(module for module, _ in calls)]
-    return {"modules": len(set(visits)), "functions": len(set(calls)), "returns": len(visits) - len(set(visits))}
+    return {
+        "modules": len(set(visits)),
+        "functions": len(set(calls)),
+        "returns": len(visits) - len(set(visits)),
+    }
 
 
 def follow_ways(store: Path, folder: Path) -> list[Row]:
@@ -227,11 +289,16 @@ def follow_ways(store: Path, folder: Path) -> list[Row]:
     ways: dict[str, Callable[[int], object]] = {
         "a question": lambda n: memory.recall(QUESTION + " " * n),
         "a block": lambda n: memory.context(QUESTION + " " * n),
-        "a night": lambda n: run_night([SAMPLES], Settings(store=folder / str(n), encoder="hash-384")),
+        "a night": lambda n: run_night(
+            [SAMPLES], Settings(store=folder / str(n), encoder="hash-384")
+        ),
     }
     for way in ways.values():
         way(0)
-    return [{"followed": name, **follow_calls(partial(way, 1))} for name, way in ways.items()]
+    return [
+        {"followed": name, **follow_calls(partial(way, 1))}
+        for name, way in ways.items()
+    ]
 
 
 if __name__ == "__main__":

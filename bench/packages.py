@@ -27,8 +27,14 @@ def count_packages(way: str) -> Row:
     try:
         packages = find_packages(way)
     except PackageNotFoundError as missing:
-        return {"install": way, "packages": f"not installed here: {missing.name}", "megabytes": None}
-    size = sum(file.size or 0 for package in packages.values() for file in package.files or ())
+        return {
+            "install": way,
+            "packages": f"not installed here: {missing.name}",
+            "megabytes": None,
+        }
+    size = sum(
+        file.size or 0 for package in packages.values() for file in package.files or ()
+    )
     return {"install": way, "packages": len(packages), "megabytes": round(size / 1e6)}
 
 
@@ -38,7 +44,9 @@ def find_packages(wanted: str) -> dict[str, Distribution]:
     Raises:
         PackageNotFoundError: one of them is not installed.
     """
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+        "project"
+    ]
     todo, seen, found = [Requirement(wanted)], set[str](), dict[str, Distribution]()
     while todo:
         asked = todo.pop()
@@ -47,7 +55,10 @@ def find_packages(wanted: str) -> dict[str, Distribution]:
         seen.add(str(asked))
         if asked.name == project["name"]:
             extras = project["optional-dependencies"]
-            lines = [*project["dependencies"], *(line for extra in asked.extras for line in extras[extra])]
+            lines = [
+                *project["dependencies"],
+                *(line for extra in asked.extras for line in extras[extra]),
+            ]
         else:
             package = found[canonicalize_name(asked.name)] = distribution(asked.name)
             lines = package.requires or []

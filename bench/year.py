@@ -36,7 +36,11 @@ START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 MOST, BURST, AWAY = 4, 10, (range(100, 114), range(210, 224))
 """Sessions on a working day, and in each fourth week; the days of the year on which nobody says anything."""
 FIGURE = re.compile(r"\d+")
-QUESTIONS = ("What did we decide about the database?", "When is the next release?", "Who likes tea?")
+QUESTIONS = (
+    "What did we decide about the database?",
+    "When is the next release?",
+    "Who likes tea?",
+)
 MONTH = 30
 
 Session = list[dict[str, str]]
@@ -65,14 +69,30 @@ def measure(
 ) -> Figures:
     """Live through it; return a row every thirtieth night, or with `each` one a night."""
     (talk := folder / "talk").mkdir()
-    with mock.patch.object(upkeep, "GRACE", timedelta(0)):  # hours, which these nights do not last
-        lived = pl.DataFrame(live_through(Settings(store=folder / "store", encoder=encoder), talk, nights, people))
-    rows = [summarise(lived[max(0, end - MONTH) : end]) for end in sorted({*range(MONTH, nights, MONTH), nights})]
-    first, last = summarise(lived[1 : MONTH + 1] if nights > 1 else lived)["for 100"], rows[-1]["for 100"]
+    with mock.patch.object(
+        upkeep, "GRACE", timedelta(0)
+    ):  # hours, which these nights do not last
+        lived = pl.DataFrame(
+            live_through(
+                Settings(store=folder / "store", encoder=encoder), talk, nights, people
+            )
+        )
+    rows = [
+        summarise(lived[max(0, end - MONTH) : end])
+        for end in sorted({*range(MONTH, nights, MONTH), nights})
+    ]
+    first, last = (
+        summarise(lived[1 : MONTH + 1] if nights > 1 else lived)["for 100"],
+        rows[-1]["for 100"],
+    )
     if svg:
         draw_curves(svg, lived)
     note = f"a new message costs {last / (first or 1):.2f} times as much CPU in the last month as in the first"
-    return Figures(lived.to_dicts() if each else rows, f"{nights} nights of {people} people", [note])
+    return Figures(
+        lived.to_dicts() if each else rows,
+        f"{nights} nights of {people} people",
+        [note],
+    )
 
 
 def read_sessions() -> list[Session]:
@@ -93,20 +113,42 @@ def count_sessions(day: int, chance: random.Random) -> int:
     return BURST if day // 7 % 4 == 3 else chance.randint(1, MOST)
 
 
-def write_session(folder: Path, session: Session, number: int, day: int, cycle: int) -> int:
+def write_session(
+    folder: Path, session: Session, number: int, day: int, cycle: int
+) -> int:
     """Write a session as if it was of that day; return its messages. Told again, its figures are others."""
     lines = []
     for n, row in enumerate(session):
-        text = FIGURE.sub(lambda found: str(int(found[0]) + cycle), row["content"]) if cycle else row["content"]
+        text = (
+            FIGURE.sub(lambda found: str(int(found[0]) + cycle), row["content"])
+            if cycle
+            else row["content"]
+        )
         at = START + timedelta(days=day, minutes=20 * (number % 20) + n)
         place = f"{row.get('workspace') or 'home'}{f'-{cycle}' if cycle else ''}"
-        told = {"session_id": f"s{number}", "message_id": f"s{number}-{n}", "ts": at.isoformat(), "workspace": place}
-        lines.append(orjson.dumps({"role": row["role"], "speaker": row.get("speaker"), **told, "content": text}))
+        told = {
+            "session_id": f"s{number}",
+            "message_id": f"s{number}-{n}",
+            "ts": at.isoformat(),
+            "workspace": place,
+        }
+        lines.append(
+            orjson.dumps(
+                {
+                    "role": row["role"],
+                    "speaker": row.get("speaker"),
+                    **told,
+                    "content": text,
+                }
+            )
+        )
     (folder / f"{number:06}.jsonl").write_bytes(b"\n".join(lines) + b"\n")
     return len(lines)
 
 
-def live_through(settings: Settings, folder: Path, nights: int, people: int) -> Iterator[Row]:
+def live_through(
+    settings: Settings, folder: Path, nights: int, people: int
+) -> Iterator[Row]:
     """Yield each night. In a release that a reader can't ask, or that holds nothing, the question raises."""
     chance, told, messages, memory = random.Random(1), 0, 0, None
     pool = read_sessions()
@@ -114,7 +156,9 @@ def live_through(settings: Settings, folder: Path, nights: int, people: int) -> 
     for day in range(nights):
         new = 0
         for _ in range(sum(count_sessions(day, chance) for _ in range(people))):
-            new += write_session(folder, pool[told % len(pool)], told, day, told // len(pool))
+            new += write_session(
+                folder, pool[told % len(pool)], told, day, told // len(pool)
+            )
             told += 1
         begun = process_time()
         report = run_night([folder], settings).check_complete()
@@ -124,18 +168,35 @@ def live_through(settings: Settings, folder: Path, nights: int, people: int) -> 
             memory.recall(question)
             if memory.notes:
                 raise SystemExit(f"night {day + 1}: {memory.notes}")
-        sizes = [path.stat().st_size for path in settings.store.rglob("*") if path.is_file()]
+        sizes = [
+            path.stat().st_size for path in settings.store.rglob("*") if path.is_file()
+        ]
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        claims = report.release.counts["observations"] if report.release else memory.release.counts["observations"]
+        claims = (
+            report.release.counts["observations"]
+            if report.release
+            else memory.release.counts["observations"]
+        )
         yield {
-            **{"night": day + 1, "messages": messages, "new": new, "CPU s": took, "peak MB": peak, "claims": claims},
+            **{
+                "night": day + 1,
+                "messages": messages,
+                "new": new,
+                "CPU s": took,
+                "peak MB": peak,
+                "claims": claims,
+            },
             **{"files": len(sizes), "MB": sum(sizes) / 1e6},
         }
 
 
 def summarise(nights: pl.DataFrame) -> Row:
     """Return the line of some nights in a row."""
-    last, busy, idle = nights.row(-1, named=True), nights.filter(pl.col("new") > 0), nights.filter(pl.col("new") == 0)
+    last, busy, idle = (
+        nights.row(-1, named=True),
+        nights.filter(pl.col("new") > 0),
+        nights.filter(pl.col("new") == 0),
+    )
     return {
         **last,
         "new": nights["new"].sum(),

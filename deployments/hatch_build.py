@@ -18,4 +18,6 @@ class IncludeFolders(BuildHookInterface):  # type: ignore[type-arg]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add each folder to `force_include` of the build, under `slowwave/`."""
         if version != "editable":
-            build_data["force_include"] |= {folder: f"slowwave/{folder}" for folder in FOLDERS}
+            build_data["force_include"] |= {
+                folder: f"slowwave/{folder}" for folder in FOLDERS
+            }

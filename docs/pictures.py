@@ -26,7 +26,9 @@ from slowwave.ui.app import make_app, render_report
 
 PICTURES = Path(__file__).parent / "pictures"
 QUESTION = "which database does tidepool use"
-SHOWN = (("recall", "Which database does tidepool use for the gauge readings?", "-k", "2"),)
+SHOWN = (
+    ("recall", "Which database does tidepool use for the gauge readings?", "-k", "2"),
+)
 """Commands of the terminal's picture, after the end of the night itself."""
 FORMAT = re.sub(r"@font-face \{\{.*?\}\}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
 """Without fonts from another server."""
@@ -46,10 +48,14 @@ def run_command(store: Path, *words: str) -> str:
     """Return what a command prints on a terminal of 100 columns."""
     looks = {"FORCE_COLOR": "1", "COLUMNS": "100", "SLOWWAVE_STORE": str(store)}
     call = [sys.executable, "-m", "slowwave", *words]
-    return subprocess.run(call, env=os.environ | looks, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        call, env=os.environ | looks, check=True, capture_output=True, text=True
+    ).stdout
 
 
-def draw_terminal(store: Path, night: str, commands: Sequence[Sequence[str]] = SHOWN) -> None:
+def draw_terminal(
+    store: Path, night: str, commands: Sequence[Sequence[str]] = SHOWN
+) -> None:
     """Write the end of a night and some answers as SVG."""
     console = Console(record=True, width=100, file=StringIO())
     for words, shown in [
@@ -74,16 +80,28 @@ def draw_pages(store: Path, report: Path) -> None:
     while not server.started:
         time.sleep(0.05)
     explorer, address = app.state.explorer, f"http://127.0.0.1:{port}"
-    claim = next(one.perhaps_superseded_by for one in explorer.memory.recall(QUESTION) if one.perhaps_superseded_by)
+    claim = next(
+        one.perhaps_superseded_by
+        for one in explorer.memory.recall(QUESTION)
+        if one.perhaps_superseded_by
+    )
     shown = (
         ("tonight", report.as_uri(), "light"),
         ("claim", f"{address}/claim/{claim}", "light"),
-        ("injected", f"{address}/injected?q={QUESTION.replace(' ', '+')}&budget=400", "dark"),
+        (
+            "injected",
+            f"{address}/injected?q={QUESTION.replace(' ', '+')}&budget=400",
+            "dark",
+        ),
     )
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox"]
+        )
         for name, where, scheme in shown:
-            page = browser.new_page(viewport={"width": 1000, "height": 760}, color_scheme=scheme)
+            page = browser.new_page(
+                viewport={"width": 1000, "height": 760}, color_scheme=scheme
+            )
             page.goto(f"{address}/?token={explorer.token}")
             page.goto(where)
             page.screenshot(path=PICTURES / f"{name}.png")

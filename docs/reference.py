@@ -9,7 +9,14 @@ from typing import Any
 import typer
 
 from slowwave.cli.common import SHARED
-from slowwave.cli.main import COMMANDS, GROUP, PLUGINS, RENAMED, app, make_plugin_command
+from slowwave.cli.main import (
+    COMMANDS,
+    GROUP,
+    PLUGINS,
+    RENAMED,
+    app,
+    make_plugin_command,
+)
 from slowwave.schemas.plugins import find_plugins
 
 HEAD = """# The commands
@@ -47,11 +54,17 @@ def _render_command(command: Any) -> Iterator[str]:
     arguments = [one for one in command.params if one.param_type_name == "argument"]
     words = " ".join(_name_argument(one) for one in arguments)
     yield f"### `{f'slowwave {command.name} {words}'.strip()}`\n"
-    yield from (" ".join(part.split()) + "\n" for part in (command.help or "").split("\n\n"))
+    yield from (
+        " ".join(part.split()) + "\n" for part in (command.help or "").split("\n\n")
+    )
     shared = {"help", *SHARED}
     for one in command.params:
         if one.name not in shared:
-            name = _name_argument(one) if one in arguments else ", ".join([*one.opts, *one.secondary_opts])
+            name = (
+                _name_argument(one)
+                if one in arguments
+                else ", ".join([*one.opts, *one.secondary_opts])
+            )
             yield f"- `{name}`: {' '.join((one.help or '').split())}"
 
 

@@ -23,24 +23,39 @@ def text_of(content) -> str:
     """Return the text of a message's content."""
     if isinstance(content, str):
         return content
-    return "\n".join(str(part.get("text", "")) for part in content or [] if isinstance(part, dict))
+    return "\n".join(
+        str(part.get("text", "")) for part in content or [] if isinstance(part, dict)
+    )
 
 
 def last_turn(body: dict) -> tuple[str, int]:
     """Return the last user text and how many tool results follow it."""
     asked, results = "", 0
     turns = body.get("messages") or body.get("contents") or body.get("input") or []
-    for turn in [{"role": "user", "content": turns}] if isinstance(turns, str) else turns:
+    for turn in (
+        [{"role": "user", "content": turns}] if isinstance(turns, str) else turns
+    ):
         parts = turn.get("content", turn.get("parts", ""))
-        kinds = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
-        answered = sum(part.get("type") == "tool_result" or "functionResponse" in part for part in kinds)
-        answered += turn.get("role") == "tool" or str(turn.get("type", "")).endswith("call_output")
+        kinds = (
+            [part for part in parts if isinstance(part, dict)]
+            if isinstance(parts, list)
+            else []
+        )
+        answered = sum(
+            part.get("type") == "tool_result" or "functionResponse" in part
+            for part in kinds
+        )
+        answered += turn.get("role") == "tool" or str(turn.get("type", "")).endswith(
+            "call_output"
+        )
         if answered:
             results += answered
         elif turn.get("role") == "user":
             text = text_of(parts)
             # what a client adds beside a tool's result opens no turn
-            if not re.fullmatch(r"\s*<system-reminder>.*</system-reminder>\s*", text, re.DOTALL):
+            if not re.fullmatch(
+                r"\s*<system-reminder>.*</system-reminder>\s*", text, re.DOTALL
+            ):
                 asked, results = text, 0
     return asked, results
 
@@ -59,22 +74,49 @@ def decide(body: dict) -> tuple[str, str | None, dict]:
 
 def anthropic(text: str, tool: str | None, arguments: dict, stream: bool):
     """Return the answer, or its stream, in Anthropic's form."""
-    block = {"type": "tool_use", "id": f"toolu_{time.time_ns()}", "name": tool, "input": arguments}
+    block = {
+        "type": "tool_use",
+        "id": f"toolu_{time.time_ns()}",
+        "name": tool,
+        "input": arguments,
+    }
     block = block if tool else {"type": "text", "text": text}
-    message = {"id": f"msg_{time.time_ns()}", "type": "message", "role": "assistant", "model": "stub"}
-    usage, stop = {"input_tokens": 10, "output_tokens": 5}, "tool_use" if tool else "end_turn"
+    message = {
+        "id": f"msg_{time.time_ns()}",
+        "type": "message",
+        "role": "assistant",
+        "model": "stub",
+    }
+    usage, stop = (
+        {"input_tokens": 10, "output_tokens": 5},
+        "tool_use" if tool else "end_turn",
+    )
     if not stream:
-        return message | {"content": [block], "stop_reason": stop, "stop_sequence": None, "usage": usage}
+        return message | {
+            "content": [block],
+            "stop_reason": stop,
+            "stop_sequence": None,
+            "usage": usage,
+        }
     empty = block | ({"input": {}} if tool else {"text": ""})
     delta = {"type": "input_json_delta", "partial_json": json.dumps(arguments)}
     delta = delta if tool else {"type": "text_delta", "text": text}
-    message |= {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+    message |= {
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage,
+    }
     return [
         {"type": "message_start", "message": message},
         {"type": "content_block_start", "index": 0, "content_block": empty},
         {"type": "content_block_delta", "index": 0, "delta": delta},
         {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": None}, "usage": usage},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": stop, "stop_sequence": None},
+            "usage": usage,
+        },
         {"type": "message_stop"},
     ]
 
@@ -82,13 +124,27 @@ def anthropic(text: str, tool: str | None, arguments: dict, stream: bool):
 def responses(text: str, tool: str | None, arguments: dict, stream: bool):
     """Return the answer, or its stream, in the form of OpenAI Responses."""
     content = [{"type": "output_text", "text": text, "annotations": []}]
-    item = {"type": "message", "role": "assistant", "id": f"msg_{time.time_ns()}", "content": content}
+    item = {
+        "type": "message",
+        "role": "assistant",
+        "id": f"msg_{time.time_ns()}",
+        "content": content,
+    }
     if tool:
-        item = {"type": "function_call", "call_id": f"call_{time.time_ns()}", "name": tool}
+        item = {
+            "type": "function_call",
+            "call_id": f"call_{time.time_ns()}",
+            "name": tool,
+        }
         item["arguments"] = json.dumps(arguments)
         if "/" in tool:
             item["namespace"], item["name"] = tool.split("/")
-    done = {"id": f"resp_{time.time_ns()}", "output": [item], "usage": USAGE, "status": "completed"}
+    done = {
+        "id": f"resp_{time.time_ns()}",
+        "output": [item],
+        "usage": USAGE,
+        "status": "completed",
+    }
     if not stream:
         return done
     return [
@@ -104,22 +160,50 @@ def chat(text: str, tool: str | None, arguments: dict, stream: bool):
     message: dict = {"role": "assistant", "content": text}
     if tool:
         function = {"name": tool, "arguments": json.dumps(arguments)}
-        calls = [{"index": 0, "id": f"call_{time.time_ns()}", "type": "function", "function": function}]
+        calls = [
+            {
+                "index": 0,
+                "id": f"call_{time.time_ns()}",
+                "type": "function",
+                "function": function,
+            }
+        ]
         message = {"role": "assistant", "content": None, "tool_calls": calls}
     end = "tool_calls" if tool else "stop"
     usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-    base = {"id": f"c{time.time_ns()}", "created": int(time.time()), "model": "stub", "usage": usage}
-    kind, field = ("chat.completion.chunk", "delta") if stream else ("chat.completion", "message")
-    first = base | {"object": kind, "choices": [{"index": 0, field: message, "finish_reason": None if stream else end}]}
-    last = base | {"object": kind, "choices": [{"index": 0, "delta": {}, "finish_reason": end}]}
+    base = {
+        "id": f"c{time.time_ns()}",
+        "created": int(time.time()),
+        "model": "stub",
+        "usage": usage,
+    }
+    kind, field = (
+        ("chat.completion.chunk", "delta") if stream else ("chat.completion", "message")
+    )
+    first = base | {
+        "object": kind,
+        "choices": [
+            {"index": 0, field: message, "finish_reason": None if stream else end}
+        ],
+    }
+    last = base | {
+        "object": kind,
+        "choices": [{"index": 0, "delta": {}, "finish_reason": end}],
+    }
     return [first, last] if stream else first
 
 
 def gemini(text: str, tool: str | None, arguments: dict, stream: bool):
     """Return the answer, or its stream, in Gemini's form."""
-    part = {"functionCall": {"name": tool, "args": arguments}} if tool else {"text": text}
+    part = (
+        {"functionCall": {"name": tool, "args": arguments}} if tool else {"text": text}
+    )
     usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
-    candidate = {"index": 0, "content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}
+    candidate = {
+        "index": 0,
+        "content": {"role": "model", "parts": [part]},
+        "finishReason": "STOP",
+    }
     answer = {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "stub"}
     return [answer] if stream else answer
 
@@ -129,29 +213,50 @@ class Stub(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """List the one model."""
-        self.send([] if "models" not in self.path else {"object": "list", "data": [{"id": "stub", "object": "model"}]})
+        self.send(
+            []
+            if "models" not in self.path
+            else {"object": "list", "data": [{"id": "stub", "object": "model"}]}
+        )
 
     def do_POST(self) -> None:
         """Answer a request to the model."""
-        body = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)) or "{}")
+        body = json.loads(
+            self.rfile.read(int(self.headers.get("content-length") or 0)) or "{}"
+        )
         path = self.path.split("?")[0]
         if len(sys.argv) > 2:
             with Path(sys.argv[2]).open("a") as log:
                 log.write(json.dumps({"path": path, "body": body}) + "\n")
-        endings = {"/messages": anthropic, "/responses": responses, "/chat/completions": chat, "enerateContent": gemini}
-        speak = next((speak for ending, speak in endings.items() if path.endswith(ending)), None)
+        endings = {
+            "/messages": anthropic,
+            "/responses": responses,
+            "/chat/completions": chat,
+            "enerateContent": gemini,
+        }
+        speak = next(
+            (speak for ending, speak in endings.items() if path.endswith(ending)), None
+        )
         if speak is None:
             self.send({"input_tokens": 10, "totalTokens": 10})
             return
         stream = bool(body.get("stream")) or "stream" in path
-        self.send(speak(*decide(body), stream), named=speak in (anthropic, responses), done=speak is chat)
+        self.send(
+            speak(*decide(body), stream),
+            named=speak in (anthropic, responses),
+            done=speak is chat,
+        )
 
     def send(self, answer, named: bool = False, done: bool = False) -> None:
         """Send a JSON answer, or the events of a stream."""
         text, kind = json.dumps(answer), "application/json"
         if isinstance(answer, list) and answer:
             kind = "text/event-stream"
-            lines = [(f"event: {each['type']}\n" if named else "") + f"data: {json.dumps(each)}\n\n" for each in answer]
+            lines = [
+                (f"event: {each['type']}\n" if named else "")
+                + f"data: {json.dumps(each)}\n\n"
+                for each in answer
+            ]
             text = "".join(lines) + ("data: [DONE]\n\n" if done else "")
         self.send_response(200)
         self.send_header("content-type", kind)

@@ -38,11 +38,27 @@ from slowwave.flows.parts.run import is_held, open_run, run_step, take_reason
 from slowwave.schemas.errors import NoRelease, UsageError
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import EXCLUSIONS, FILES, MERGES, MESSAGES, OBSERVATIONS, QUARANTINE, SESSIONS, SUMMARIES
+from slowwave.schemas.tables import (
+    EXCLUSIONS,
+    FILES,
+    MERGES,
+    MESSAGES,
+    OBSERVATIONS,
+    QUARANTINE,
+    SESSIONS,
+    SUMMARIES,
+)
 from slowwave.schemas.vocabulary import LedgerKind
 from slowwave.store.journal import INCLUDED, Review, append
 from slowwave.store.names import SHORTEST, NamedRow, find_named_row
-from slowwave.store.notes import OWN_SESSIONS, PREFIX, Note, Verdict, read_notes, review_note
+from slowwave.store.notes import (
+    OWN_SESSIONS,
+    PREFIX,
+    Note,
+    Verdict,
+    read_notes,
+    review_note,
+)
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import CANDIDATE, Snapshot, is_dropped, pick_release
 from slowwave.store.store import Store
@@ -93,7 +109,9 @@ def run_exclude(names: Sequence[str], why: str, settings: Settings) -> RunReport
     why = take_reason(why, settings)
     names = _review_notes(names, settings, "rejected")
     if CANDIDATE in names:
-        decided = settings.gates.model_copy(update={"max_rejected": 1.0, "max_tokens": 0})
+        decided = settings.gates.model_copy(
+            update={"max_rejected": 1.0, "max_tokens": 0}
+        )
         settings = settings.model_copy(update={"gates": decided})
     with open_run("exclude", settings, rewrite=False) as (job, report):
         finish_forgettings(job, report)
@@ -108,17 +126,28 @@ def run_exclude(names: Sequence[str], why: str, settings: Settings) -> RunReport
         # Of the claims, those that are not left out yet.
         excluded = set(job.store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
         new = [
-            row | {"row_id": key, "kind": CLAIM, "inactive": [], "words": hash_words(row["workspace"], row["summary"])}
+            row
+            | {
+                "row_id": key,
+                "kind": CLAIM,
+                "inactive": [],
+                "words": hash_words(row["workspace"], row["summary"]),
+            }
             for key, row in named.claims.items()
             if key not in excluded
         ]
         keep_reasons(job.store, new, why)
         done += [f"{new[0]['row_id']} and {len(new) - 1} that repeat it" if new else ""]
-        done = [*filter(None, done), *(_undo_merge(job.store, merge_id) for merge_id in named.merges)]
+        done = [
+            *filter(None, done),
+            *(_undo_merge(job.store, merge_id) for merge_id in named.merges),
+        ]
         if names and not done:
             raise UsageError(f"left out already: {', '.join(names)}")
         report.notes += [f"left out: {what}: {why}" for what in done]
-        run_steps_after_read(job, report, gated=is_held(job.store))  # what was asked for is no loss
+        run_steps_after_read(
+            job, report, gated=is_held(job.store)
+        )  # what was asked for is no loss
     return report
 
 
@@ -134,15 +163,22 @@ def run_include(names: Sequence[str], settings: Settings) -> RunReport:
         files = _let_files_change(job.store, plain)
         plain = [name for name in plain if name not in files]
         if files:
-            run_step(job, report, read_transcripts, [*files.values()], [*files.values()])
-            report.notes += [f"taken in: what {path} changes of what was said elsewhere" for path in files.values()]
+            run_step(
+                job, report, read_transcripts, [*files.values()], [*files.values()]
+            )
+            report.notes += [
+                f"taken in: what {path} changes of what was said elsewhere"
+                for path in files.values()
+            ]
         finish_forgettings(job, report)
         taken_in = _take_in_again(job.store, plain)
         notes = [name for name in plain if name not in names or name.startswith(PREFIX)]
         report.notes += [f"confirmed: {note}" for note in notes]
         report.notes += [f"taken in again: {what}" for what in taken_in]
         if not report.notes:
-            raise UsageError(f"not left out: {', '.join(names)}; `slowwave inspect excluded` lists what is")
+            raise UsageError(
+                f"not left out: {', '.join(names)}; `slowwave inspect excluded` lists what is"
+            )
         if files or taken_in:  # a note's verdict counts at once
             run_steps_after_read(job, report)
     return report
@@ -155,7 +191,13 @@ def _take_in_again(store: Store, names: Sequence[str]) -> list[str]:
     named = find_named(store, names, left_out)
     sessions = [row for row in named.sessions.values() if row["session_id"] in excluded]
     messages = _include_messages(store, named.messages, excluded)
-    set_inactive(store, {row["session_id"]: excluded[row["session_id"]]["inactive"] for row in sessions})
+    set_inactive(
+        store,
+        {
+            row["session_id"]: excluded[row["session_id"]]["inactive"]
+            for row in sessions
+        },
+    )
     words = {left_out[claim]["words"] for claim in named.claims if claim in left_out}
     claims = [key for key, row in left_out.items() if row["words"] in words]
     store.delete_ids(EXCLUSIONS, [*(row["session_id"] for row in sessions), *claims])
@@ -165,14 +207,20 @@ def _take_in_again(store: Store, names: Sequence[str]) -> list[str]:
 
 def _forget_undoing(store: Store, merges: Sequence[str]) -> list[str]:
     """Delete those of some merges that were undone, so that the night decides anew on their pairs; return them."""
-    undone = [row for row in store.read_ids(MERGES, merges).to_pylist() if row["undone"]]
+    undone = [
+        row for row in store.read_ids(MERGES, merges).to_pylist() if row["undone"]
+    ]
     store.delete_ids(MERGES, [row["merge_id"] for row in undone])
     losers = store.read_ids(OBSERVATIONS, [row["loser_id"] for row in undone])
     store.merge(OBSERVATIONS, set_columns(losers, dedupe_key=None, supersede_key=None))
     return sorted((row["merge_id"] for row in undone), key=merges.index)
 
 
-def find_named(store: Store, names: Iterable[str], excluded: Mapping[str, Row] = MappingProxyType({})) -> Named:
+def find_named(
+    store: Store,
+    names: Iterable[str],
+    excluded: Mapping[str, Row] = MappingProxyType({}),
+) -> Named:
     """Return the rows that the names mean: of a claim what repeats it too.
 
     Args:
@@ -183,9 +231,17 @@ def find_named(store: Store, names: Iterable[str], excluded: Mapping[str, Row] =
     Raises:
         UsageError: a name means nothing, or several rows.
     """
-    sessions = store.read(SESSIONS, ["session_id", "native_id", "path", "inactive", "messages"]).to_pylist()
+    sessions = store.read(
+        SESSIONS, ["session_id", "native_id", "path", "inactive", "messages"]
+    ).to_pylist()
     columns = ["observation_id", "session_id", "workspace", "summary", "canonical_id"]
-    claims = {**excluded, **{row["observation_id"]: row for row in store.read(OBSERVATIONS, columns).to_pylist()}}
+    claims = {
+        **excluded,
+        **{
+            row["observation_id"]: row
+            for row in store.read(OBSERVATIONS, columns).to_pylist()
+        },
+    }
     named = Named()
     for name in names:
         if own_sessions := _find_sessions(store, sessions, name):
@@ -213,7 +269,9 @@ def _find_row(store: Store, name: str) -> tuple[NamedRow, Store | Snapshot] | No
     for tables in every:
         if found := find_named_row(tables, name):
             if found.kind not in ROWS:
-                raise UsageError(f"{name} is a {found.kind}: it is counted anew by each night, and can't be left out")
+                raise UsageError(
+                    f"{name} is a {found.kind}: it is counted anew by each night, and can't be left out"
+                )
             return found, tables
     return None
 
@@ -231,9 +289,15 @@ def _find_excluded(excluded: Mapping[str, Row], name: str) -> str | None:
     Raises:
         UsageError: there are several.
     """
-    matches = [row_id for row_id in excluded if row_id.startswith(name)] if len(name) >= SHORTEST else []
+    matches = (
+        [row_id for row_id in excluded if row_id.startswith(name)]
+        if len(name) >= SHORTEST
+        else []
+    )
     if len(matches) > 1:
-        raise UsageError(f"{len(matches)} ids begin with {name!r}: give more characters")
+        raise UsageError(
+            f"{len(matches)} ids begin with {name!r}: give more characters"
+        )
     return matches[0] if matches else None
 
 
@@ -247,11 +311,15 @@ def _add_row(
 ) -> None:
     """Add what a row means to the rows that the names mean."""
     if found.kind == "session":
-        named.sessions |= {row["session_id"]: row for row in sessions if row["session_id"] == found.id}
+        named.sessions |= {
+            row["session_id"]: row for row in sessions if row["session_id"] == found.id
+        }
     elif found.kind == "merge":
         named.merges.append(found.id)
     elif found.kind == "topic":
-        rows = tables.read(OBSERVATIONS, ["observation_id"], pc.field("topic_id") == found.id)
+        rows = tables.read(
+            OBSERVATIONS, ["observation_id"], pc.field("topic_id") == found.id
+        )
         _add_claims(named, claims, rows["observation_id"].to_pylist())
     elif found.kind == "summary":
         members = _list_members(tables, found.id)
@@ -265,7 +333,8 @@ def _add_row(
 def _list_members(tables: Store | Snapshot, summary: str) -> list[str]:
     """Return the messages or claims below a summary, down through the summaries that it is made of."""
     below = {
-        row["summary_id"]: row["member_ids"] for row in tables.read(SUMMARIES, ["summary_id", "member_ids"]).to_pylist()
+        row["summary_id"]: row["member_ids"]
+        for row in tables.read(SUMMARIES, ["summary_id", "member_ids"]).to_pylist()
     }
     leaves, waiting, seen = dict[str, None](), [summary], set[str]()
     while waiting:
@@ -284,7 +353,11 @@ def _add_claims(named: Named, claims: Mapping[str, Row], ids: Iterable[str]) -> 
         if claim in claims:
             head = claims[claim].get("canonical_id") or claim
             named.claims[claim] = claims[claim]
-            named.claims |= {key: row for key, row in claims.items() if head in (key, row.get("canonical_id"))}
+            named.claims |= {
+                key: row
+                for key, row in claims.items()
+                if head in (key, row.get("canonical_id"))
+            }
 
 
 def _add_messages(named: Named, store: Store, ids: Sequence[str]) -> None:
@@ -295,30 +368,64 @@ def _add_messages(named: Named, store: Store, ids: Sequence[str]) -> None:
 
 def _exclude_messages(store: Store, messages: Mapping[str, str], why: str) -> str:
     """Leave messages out that are not yet; return what was done."""
-    rows = {row["session_id"]: row for row in store.read_ids(SESSIONS, set(messages.values())).to_pylist()}
-    new = {key: sid for key, sid in messages.items() if sid in rows and key not in rows[sid]["inactive"]}
+    rows = {
+        row["session_id"]: row
+        for row in store.read_ids(SESSIONS, set(messages.values())).to_pylist()
+    }
+    new = {
+        key: sid
+        for key, sid in messages.items()
+        if sid in rows and key not in rows[sid]["inactive"]
+    }
     reasons: list[Row] = [
-        {"row_id": key, "kind": MESSAGE, "session_id": sid, "inactive": [], "words": None} for key, sid in new.items()
+        {
+            "row_id": key,
+            "kind": MESSAGE,
+            "session_id": sid,
+            "inactive": [],
+            "words": None,
+        }
+        for key, sid in new.items()
     ]
     keep_reasons(store, reasons, why)
-    inactive = {sid: sorted({*rows[sid]["inactive"], *(key for key in new if new[key] == sid)}) for sid in new.values()}
+    inactive = {
+        sid: sorted({*rows[sid]["inactive"], *(key for key in new if new[key] == sid)})
+        for sid in new.values()
+    }
     set_inactive(store, inactive)
     names = [key[:SHORT_ID] for key in new]
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return f"{count_noun(len(names), 'message')} {', '.join(names[:MOST_NAMED])}{more}" if names else ""
+    return (
+        f"{count_noun(len(names), 'message')} {', '.join(names[:MOST_NAMED])}{more}"
+        if names
+        else ""
+    )
 
 
-def _include_messages(store: Store, messages: Mapping[str, str], excluded: Mapping[str, Row]) -> list[str]:
+def _include_messages(
+    store: Store, messages: Mapping[str, str], excluded: Mapping[str, Row]
+) -> list[str]:
     """Take messages in again that were left out; return them.
 
     Raises:
         UsageError: the session of one is left out as a whole.
     """
     chosen = {key: sid for key, sid in messages.items() if key in excluded}
-    rows = {row["session_id"]: row for row in store.read_ids(SESSIONS, set(chosen.values())).to_pylist()}
+    rows = {
+        row["session_id"]: row
+        for row in store.read_ids(SESSIONS, set(chosen.values())).to_pylist()
+    }
     if whole := sorted(rows[sid]["native_id"] for sid in rows if sid in excluded):
-        raise UsageError(f"the session is left out as a whole: `slowwave include {whole[0]}` first")
-    set_inactive(store, {sid: [key for key in row["inactive"] if key not in chosen] for sid, row in rows.items()})
+        raise UsageError(
+            f"the session is left out as a whole: `slowwave include {whole[0]}` first"
+        )
+    set_inactive(
+        store,
+        {
+            sid: [key for key in row["inactive"] if key not in chosen]
+            for sid, row in rows.items()
+        },
+    )
     store.delete_ids(EXCLUSIONS, [*chosen])
     return [key[:SHORT_ID] for key in chosen]
 
@@ -330,17 +437,33 @@ def _let_files_change(store: Store, names: Iterable[str]) -> dict[str, Path]:
     rows = store.read(QUARANTINE, ["path", "reason"], ~pc.field("resolved")).to_pylist()
     waiting = {row["path"] for row in rows if row["reason"].startswith(TRESPASS)}
     paths = {name: Path(name).expanduser().absolute() for name in names}
-    files = {name: path for name, path in paths.items() if waiting & {str(path), redact_path(path)}}
+    files = {
+        name: path
+        for name, path in paths.items()
+        if waiting & {str(path), redact_path(path)}
+    }
     for path in files.values():
-        append(store.dir, Review(datetime.now(UTC).isoformat(timespec="seconds"), str(path), INCLUDED))
-    store.delete_ids(FILES, [name for path in files.values() for name in (str(path), redact_path(path))])
+        append(
+            store.dir,
+            Review(
+                datetime.now(UTC).isoformat(timespec="seconds"), str(path), INCLUDED
+            ),
+        )
+    store.delete_ids(
+        FILES,
+        [name for path in files.values() for name in (str(path), redact_path(path))],
+    )
     return files
 
 
-def _review_notes(names: Sequence[str], settings: Settings, verdict: Verdict) -> list[str]:
+def _review_notes(
+    names: Sequence[str], settings: Settings, verdict: Verdict
+) -> list[str]:
     """Return the names, those of notes as their session's id, once the verdict on each note is written down."""
     folder = settings.store / settings.space
-    notes: dict[str, Note] = {note.id.removeprefix(PREFIX): note for note in read_notes(folder)}
+    notes: dict[str, Note] = {
+        note.id.removeprefix(PREFIX): note for note in read_notes(folder)
+    }
     # a note is a session of one message: either's id names it
     keys = {name: name.removeprefix(PREFIX).partition("/")[0] for name in names}
     reviewed = {name: note for name in names if (note := _find_note(notes, keys[name]))}
@@ -358,16 +481,26 @@ def _find_note(notes: Mapping[str, Note], name: str) -> Note | None:
     Raises:
         UsageError: there are several.
     """
-    matches = [note for key, note in notes.items() if key.startswith(name)] if len(name) >= SHORTEST else []
+    matches = (
+        [note for key, note in notes.items() if key.startswith(name)]
+        if len(name) >= SHORTEST
+        else []
+    )
     if len(matches) > 1:
-        raise UsageError(f"{len(matches)} notes have ids that begin with {name!r}: give more characters")
+        raise UsageError(
+            f"{len(matches)} notes have ids that begin with {name!r}: give more characters"
+        )
     return matches[0] if matches else None
 
 
 def _find_sessions(store: Store, sessions: Iterable[Row], name: str) -> list[Row]:
     path = str(absolute := Path(name).expanduser().absolute())
     paths = (path, redact_path(absolute))  # as it is stored where a secret stands in it
-    own = [row for row in sessions if name in (row["native_id"], row["session_id"]) or row["path"] in paths]
+    own = [
+        row
+        for row in sessions
+        if name in (row["native_id"], row["session_id"]) or row["path"] in paths
+    ]
     new = set() if own else find_new_sessions(store, _find_release(store, name))
     return own or [row for row in sessions if row["session_id"] in new]
 
@@ -388,9 +521,13 @@ def _undo_merge(store: Store, merge_id: str) -> str:
         UsageError: it is undone already, or a model's judgement.
     """
     merge = store.read_ids(MERGES, [merge_id])
-    kind, loser, winner = (merge[name][0].as_py() for name in ("kind", "loser_id", "winner_id"))
+    kind, loser, winner = (
+        merge[name][0].as_py() for name in ("kind", "loser_id", "winner_id")
+    )
     if kind == LedgerKind.JUDGEMENT:
-        raise UsageError(f"{merge_id} is a model's judgement: exclude what came of it (`slowwave inspect changes`)")
+        raise UsageError(
+            f"{merge_id} is a model's judgement: exclude what came of it (`slowwave inspect changes`)"
+        )
     if merge["undone"][0].as_py():
         raise UsageError(f"left out already: {merge_id}")
     # the claims as they were before it

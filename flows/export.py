@@ -30,7 +30,13 @@ from slowwave.store.private import open_new
 from slowwave.store.releases import Snapshot
 from slowwave.tasks.publish.export import FORMATS, MANIFEST, write_table
 from slowwave.tasks.publish.graph import write_graph
-from slowwave.tasks.publish.learnings import CITED, SCHEMA, build_learnings, render_markdown, select_learnings
+from slowwave.tasks.publish.learnings import (
+    CITED,
+    SCHEMA,
+    build_learnings,
+    render_markdown,
+    select_learnings,
+)
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
 GRAPH = "graphml"
@@ -66,23 +72,39 @@ def export_tables(
     template, to = to, fill_place(to, snapshot)
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         names = sorted(table.name for table in chosen)
-        if to != template and not phrase and (kept := _read_export(to, snapshot, form, names)):
+        if (
+            to != template
+            and not phrase
+            and (kept := _read_export(to, snapshot, form, names))
+        ):
             return kept | {"to": str(to), "written": False}
-        raise UsageError(f"{to} is not empty: name a folder that is new, as {to}-{RELEASE} is for each release")
+        raise UsageError(
+            f"{to} is not empty: name a folder that is new, as {to}-{RELEASE} is for each release"
+        )
     check_encrypted(settings, settings.store if phrase else to)
     # The tables, then the manifest, by which an export is whole.
     with _fill_new_folder(to) as part:
         tables_written = (
             write_graph(snapshot, part, read_claim_confidences(settings, snapshot))
             if form == GRAPH
-            else {table.name: write_table(snapshot, table, part, form, phrase, internal=internal) for table in chosen}
+            else {
+                table.name: write_table(
+                    snapshot, table, part, form, phrase, internal=internal
+                )
+                for table in chosen
+            }
         )
         manifest = _write_manifest(part, snapshot, form, tables_written)
-    note_export(snapshot.dir, Export(manifest["exported_at"], str(to.resolve()), form, manifest["release"]))
+    note_export(
+        snapshot.dir,
+        Export(manifest["exported_at"], str(to.resolve()), form, manifest["release"]),
+    )
     return manifest | {"to": str(to), "written": True}
 
 
-def _choose_tables(tables: Sequence[str] | None, form: str, *, is_encrypted: bool) -> list[Table]:
+def _choose_tables(
+    tables: Sequence[str] | None, form: str, *, is_encrypted: bool
+) -> list[Table]:
     """Return the tables of an export.
 
     Raises:
@@ -95,13 +117,19 @@ def _choose_tables(tables: Sequence[str] | None, form: str, *, is_encrypted: boo
             f"formats are {', '.join((*FORMATS, GRAPH))}; tables are {', '.join(t.name for t in RELEASED)}"
         )
     if form == GRAPH and tables:
-        raise UsageError("graphml is of claims and their relations: leave out the tables")
+        raise UsageError(
+            "graphml is of claims and their relations: leave out the tables"
+        )
     if is_encrypted and form != "parquet":
-        raise UsageError(f"an export is encrypted as Parquet alone, not as {form}: `slowwave backup` encrypts a space")
+        raise UsageError(
+            f"an export is encrypted as Parquet alone, not as {form}: `slowwave backup` encrypts a space"
+        )
     return chosen
 
 
-def _write_manifest(folder: Path, snapshot: Snapshot, form: str, tables: dict[str, Any]) -> dict[str, Any]:
+def _write_manifest(
+    folder: Path, snapshot: Snapshot, form: str, tables: dict[str, Any]
+) -> dict[str, Any]:
     """Write the file that makes an export whole, and return what it holds."""
     manifest: dict[str, Any] = {
         "release": snapshot.release.name,
@@ -131,12 +159,18 @@ def fill_place(to: Path, snapshot: Snapshot) -> Path:
     Raises:
         UsageError: another name stands in braces.
     """
-    values = {RELEASE: snapshot.release.name, "{date}": f"{date.today()}", "{space}": snapshot.dir.name}
+    values = {
+        RELEASE: snapshot.release.name,
+        "{date}": f"{date.today()}",
+        "{space}": snapshot.dir.name,
+    }
     text = str(to)
     for name, value in values.items():
         text = text.replace(name, value)
     if unknown := re.search(r"\{\w*\}", text):
-        raise UsageError(f"{unknown[0]} stands for nothing in a path: {', '.join(values)} do")
+        raise UsageError(
+            f"{unknown[0]} stands for nothing in a path: {', '.join(values)} do"
+        )
     return Path(text)
 
 
@@ -160,14 +194,22 @@ def _fill_new_folder(to: Path) -> Iterator[Path]:
         raise
 
 
-def _read_export(to: Path, snapshot: Snapshot, form: str, tables: list[str]) -> dict[str, Any] | None:
+def _read_export(
+    to: Path, snapshot: Snapshot, form: str, tables: list[str]
+) -> dict[str, Any] | None:
     """Return the manifest of a folder that holds the same export of the same release; None if it holds another."""
     try:
         manifest: dict[str, Any] = orjson.loads((to / MANIFEST).read_bytes())
         held = manifest["space"], manifest["release_id"], manifest["format"]
         same = held == (snapshot.dir.name, snapshot.release.release_id, form)
-        same = same and all((to / str(about["file"])).exists() for about in manifest["tables"].values())
-        return manifest if same and (form == GRAPH or sorted(manifest["tables"]) == tables) else None
+        same = same and all(
+            (to / str(about["file"])).exists() for about in manifest["tables"].values()
+        )
+        return (
+            manifest
+            if same and (form == GRAPH or sorted(manifest["tables"]) == tables)
+            else None
+        )
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
@@ -182,7 +224,11 @@ LEARNINGS_FORMATS = ("json", "md")
 
 
 def export_learnings(
-    settings: Settings, to: Path, workspace: str | None = None, form: str = "json", release: str | None = None
+    settings: Settings,
+    to: Path,
+    workspace: str | None = None,
+    form: str = "json",
+    release: str | None = None,
 ) -> int:
     """Write the active claims of a release, of one workspace however it is written or of all, to a file that is new;
     return how many. `{release}`, `{date}` and `{space}` in `to` are replaced.
@@ -192,7 +238,9 @@ def export_learnings(
         StoreMissing, NoRelease: there is nothing to export.
     """
     if form not in LEARNINGS_FORMATS:
-        raise UsageError(f"formats of learnings are {', '.join(LEARNINGS_FORMATS)}, got {form!r}")
+        raise UsageError(
+            f"formats of learnings are {', '.join(LEARNINGS_FORMATS)}, got {form!r}"
+        )
     snapshot = Snapshot(settings.store, settings.space, release)
     to = fill_place(to, snapshot)
     if to.exists() or to.is_symlink():
@@ -200,19 +248,33 @@ def export_learnings(
     check_encrypted(settings, to)
     # The claims, with quotes from the messages that they cite.
     rows = snapshot.read(OBSERVATIONS)
-    places = require_workspaces(anchor_workspace(workspace), rows["workspace"].to_pylist()) if workspace else ()
+    places = (
+        require_workspaces(anchor_workspace(workspace), rows["workspace"].to_pylist())
+        if workspace
+        else ()
+    )
     claims = select_learnings(rows, places)
     cited = pc.unique(pc.list_flatten(claims["message_ids"].combine_chunks()))
     messages = snapshot.read(MESSAGES, list(CITED), pc.field("message_id").isin(cited))
-    learnings = build_learnings(claims, messages, read_claim_confidences(settings, snapshot))
+    learnings = build_learnings(
+        claims, messages, read_claim_confidences(settings, snapshot)
+    )
     if form == "md":
         title = f"Learnings of {Path(places[0]).name}" if places else "Learnings"
         content = render_markdown(learnings, title).encode()
     else:
-        head = {LEARNINGS: SCHEMA, "release": snapshot.release.name, "claims": learnings}
-        content = orjson.dumps(head, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        head = {
+            LEARNINGS: SCHEMA,
+            "release": snapshot.release.name,
+            "claims": learnings,
+        }
+        content = orjson.dumps(
+            head, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+        )
     with open_new(to) as out:
         out.write(content)
     at = datetime.now(UTC).isoformat(timespec="seconds")
-    note_export(snapshot.dir, Export(at, str(to.resolve()), form, snapshot.release.name))
+    note_export(
+        snapshot.dir, Export(at, str(to.resolve()), form, snapshot.release.name)
+    )
     return len(learnings)

@@ -23,7 +23,12 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, SESSIONS
 from slowwave.store.notes import find_journals, is_unfinished
 from slowwave.store.store import Store
-from slowwave.tasks.forget.lineage import complete_plan, make_plan, read_plans, write_plan
+from slowwave.tasks.forget.lineage import (
+    complete_plan,
+    make_plan,
+    read_plans,
+    write_plan,
+)
 from slowwave.tasks.forget.plan import Plan
 from slowwave.tasks.forget.proof import scan_files
 from slowwave.tasks.forget.select import Wanted, Words, select_messages
@@ -49,7 +54,9 @@ class Preview:
     """Where no row would go and the files were searched: files that contain the text, as in ids and paths."""
 
 
-def preview_forgetting(wanted: Wanted, settings: Settings, *, search_files: bool = False) -> Preview:
+def preview_forgetting(
+    wanted: Wanted, settings: Settings, *, search_files: bool = False
+) -> Preview:
     """Return what would go; no row is written. Where no table has a text, `search_files` looks for it in every byte.
 
     Raises:
@@ -61,15 +68,34 @@ def preview_forgetting(wanted: Wanted, settings: Settings, *, search_files: bool
         store = job.store
         plan = _plan(store, "preview", wanted)
         rows = store.read_ids(MESSAGES, plan.messages[:5]).to_pylist()
-        paths = {row["path"] for row in store.read_ids(SESSIONS, plan.sessions, ["path"]).to_pylist()}
+        paths = {
+            row["path"]
+            for row in store.read_ids(SESSIONS, plan.sessions, ["path"]).to_pylist()
+        }
         only = wanted.matches if wanted.kinds == ("matches",) and plan.is_empty else ()
-        left = scan_files([store.dir], Words(only)).found if only and search_files else None
-    outside = [file for file in sorted(paths) if Path(file).is_file() and store.dir not in Path(file).parents]
-    lines = [_format_message(row) for row in sorted(rows, key=lambda row: (row["session_id"], row["seq"]))]
+        left = (
+            scan_files([store.dir], Words(only)).found
+            if only and search_files
+            else None
+        )
+    outside = [
+        file
+        for file in sorted(paths)
+        if Path(file).is_file() and store.dir not in Path(file).parents
+    ]
+    lines = [
+        _format_message(row)
+        for row in sorted(rows, key=lambda row: (row["session_id"], row["seq"]))
+    ]
     counts = {name: count for name, count in plan.counts.items() if count}
-    places = {Path(file).relative_to(store.dir).parts[0].removesuffix(".lance") for file in left or ()}
+    places = {
+        Path(file).relative_to(store.dir).parts[0].removesuffix(".lance")
+        for file in left or ()
+    }
     exports = [path for path, _ in plan.exports]
-    return Preview(counts, lines, outside, exports, None if left is None else sorted(places))
+    return Preview(
+        counts, lines, outside, exports, None if left is None else sorted(places)
+    )
 
 
 def run_forget(
@@ -88,10 +114,14 @@ def run_forget(
     """
     take_in_notes(settings)
     with (
-        open_memory_span("delete_memory", settings.store / settings.space) as count_records,
+        open_memory_span(
+            "delete_memory", settings.store / settings.space
+        ) as count_records,
         open_run("forget", settings, rewrite=False) as (job, report),
     ):
-        select_messages(job.store, wanted)  # what can't be is an error before anything is erased
+        select_messages(
+            job.store, wanted
+        )  # what can't be is an error before anything is erased
         erase_plans(job, report)
         plan = _plan(job.store, job.run_id, wanted)
         plan.drop_exports = exports
@@ -105,18 +135,24 @@ def run_forget(
         if pending and rebuild:
             # What leaned on it is made anew; a model that fails in that keeps nothing from being forgotten.
             try:
-                run_steps_after_read(job, report, gated=False)  # erasing is what a forgetting is for
+                run_steps_after_read(
+                    job, report, gated=False
+                )  # erasing is what a forgetting is for
             except StoreError:  # what is half made anew is not released
                 raise
             except SlowwaveError as error:
-                report.notes.append(f"what depended on it is left to the next night: {error}")
+                report.notes.append(
+                    f"what depended on it is left to the next night: {error}"
+                )
         certificates = seal_plans(job)
         if pending:
             report.release = find_live(job.store)
     return report, certificates
 
 
-def run_forget_due(settings: Settings, call: Callable[..., Any] = operator.call) -> RunReport:
+def run_forget_due(
+    settings: Settings, call: Callable[..., Any] = operator.call
+) -> RunReport:
     """Forget what is older than `retention` lets it be, now; a night does the same. Nothing is read.
 
     Args:
@@ -135,7 +171,9 @@ def run_forget_due(settings: Settings, call: Callable[..., Any] = operator.call)
         run_step(job, report, forget_due)
         if read_plans(job.store.dir):
             set_aside_candidate(job, report)
-            run_steps_after_read(job, report, gated=False)  # erasing is what a forgetting is for
+            run_steps_after_read(
+                job, report, gated=False
+            )  # erasing is what a forgetting is for
             seal_plans(job)
             report.release = find_live(job.store)
     return report
@@ -167,7 +205,9 @@ def take_in_notes(settings: Settings) -> None:
 
 def _plan(store: Store, run_id: str, wanted: Wanted) -> Plan:
     alone = wanted.matches if wanted.kinds == ("matches",) else ()
-    return make_plan(store, run_id, wanted.kinds, select_messages(store, wanted), matches=alone)
+    return make_plan(
+        store, run_id, wanted.kinds, select_messages(store, wanted), matches=alone
+    )
 
 
 def _format_message(row: dict[str, Any]) -> str:

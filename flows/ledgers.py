@@ -9,7 +9,16 @@ import orjson
 from slowwave.recall.views.usage import count_usage
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import BOILERPLATE, EXCLUSIONS, MERGES, MESSAGES, OBSERVATIONS, QUARANTINE, RUNS, SESSIONS
+from slowwave.schemas.tables import (
+    BOILERPLATE,
+    EXCLUSIONS,
+    MERGES,
+    MESSAGES,
+    OBSERVATIONS,
+    QUARANTINE,
+    RUNS,
+    SESSIONS,
+)
 from slowwave.schemas.vocabulary import LEADS, LedgerKind, RunStatus, Status
 from slowwave.store.crypt import find_encryption
 from slowwave.store.notes import PREFIX, read_notes
@@ -31,9 +40,16 @@ class Listing(NamedTuple):
     @property
     def table(self) -> list[Row]:
         """What a table shows: of an id the first characters."""
-        short = [key for key in self.columns.values() if key.endswith("id") and key != "run_id"]
+        short = [
+            key
+            for key in self.columns.values()
+            if key.endswith("id") and key != "run_id"
+        ]
         return [
-            {heading: str(row[key])[:SHORT_ID] if key in short else row[key] for heading, key in self.columns.items()}
+            {
+                heading: str(row[key])[:SHORT_ID] if key in short else row[key]
+                for heading, key in self.columns.items()
+            }
             for row in self.rows
         ]
 
@@ -51,27 +67,69 @@ def _list_releases(settings: Settings, everything: bool) -> Listing:
     for number, release in enumerate(releases):
         is_kept = number == 0 or not is_dropped(store.dir, release)
         state = ["live"] * (number == 0) + ["no longer kept"] * (not is_kept)
-        state += [f"back to {names.get(release.restores, release.restores)}"] if release.restores else []
-        counts = {name: release.counts.get(name, 0) for name in ("messages", "observations", "summaries")}
-        rows.append({**vars(release), "name": release.name, "kept": is_kept, "state": ", ".join(state), **counts})
+        state += (
+            [f"back to {names.get(release.restores, release.restores)}"]
+            if release.restores
+            else []
+        )
+        counts = {
+            name: release.counts.get(name, 0)
+            for name in ("messages", "observations", "summaries")
+        }
+        rows.append(
+            {
+                **vars(release),
+                "name": release.name,
+                "kept": is_kept,
+                "state": ", ".join(state),
+                **counts,
+            }
+        )
     counted = {name: name for name in ("messages", "observations", "summaries")}
-    return Listing(rows, {"release": "name", "made": "created_at", **counted, "": "state"})
+    return Listing(
+        rows, {"release": "name", "made": "created_at", **counted, "": "state"}
+    )
 
 
 def list_runs(settings: Settings, everything: bool) -> Listing:
     """Return the runs that changed something, paid a model, failed or died, newest first; below them, of those that did
     not end well, why.
     """
-    rows = sorted(_open_store(settings).read(RUNS).to_pylist(), key=lambda row: row["started_at"], reverse=True)
+    rows = sorted(
+        _open_store(settings).read(RUNS).to_pylist(),
+        key=lambda row: row["started_at"],
+        reverse=True,
+    )
     for row in rows:
-        row["seconds"] = (row["ended_at"] - row["started_at"]).total_seconds() if row["ended_at"] else None
+        row["seconds"] = (
+            (row["ended_at"] - row["started_at"]).total_seconds()
+            if row["ended_at"]
+            else None
+        )
         report = orjson.loads(row["report"])
-        counts = [pair for step in report.get("steps", ()) for pair in step["counts"].items()]
-        row["tokens"] = sum(n for name, n in counts if name.endswith((": prompt tokens", ": answer tokens"))) or None
+        counts = [
+            pair for step in report.get("steps", ()) for pair in step["counts"].items()
+        ]
+        row["tokens"] = (
+            sum(
+                n
+                for name, n in counts
+                if name.endswith((": prompt tokens", ": answer tokens"))
+            )
+            or None
+        )
         row["why"] = _explain_end(row["status"], report)
-    columns = {"run": "run_id", "kind": "kind", "started": "started_at", "seconds": "seconds", "tokens": "tokens"}
+    columns = {
+        "run": "run_id",
+        "kind": "kind",
+        "started": "started_at",
+        "seconds": "seconds",
+        "tokens": "tokens",
+    }
     bad = [row for row in rows if row["why"]][:MOST_EXPLAINED]
-    notes = [f"{row['run_id']} {row['status']}: {escape_line(row['why'])}" for row in bad]
+    notes = [
+        f"{row['run_id']} {row['status']}: {escape_line(row['why'])}" for row in bad
+    ]
     return Listing(rows, columns | {"status": "status"}, notes)
 
 
@@ -83,13 +141,25 @@ def _explain_end(status: str, report: Row) -> str:
     """Return why a run did not end well; empty if it did."""
     if status == RunStatus.FAILED:
         return "; ".join(report.get("notes", [])[-1:])
-    names = {str(RunStatus.INCOMPLETE): ("failed", "unread"), str(RunStatus.HELD): ("held",)}.get(status, ())
-    return "; ".join(line for step in report.get("steps", ()) for name in names for line in step.get(name, ()))
+    names = {
+        str(RunStatus.INCOMPLETE): ("failed", "unread"),
+        str(RunStatus.HELD): ("held",),
+    }.get(status, ())
+    return "; ".join(
+        line
+        for step in report.get("steps", ())
+        for name in names
+        for line in step.get(name, ())
+    )
 
 
 def list_quarantine(settings: Settings, everything: bool) -> Listing:
     """Return the input that could not be used and is not resolved: file, line and reason."""
-    rows = [row for row in _open_store(settings).read(QUARANTINE).to_pylist() if everything or not row["resolved"]]
+    rows = [
+        row
+        for row in _open_store(settings).read(QUARANTINE).to_pylist()
+        if everything or not row["resolved"]
+    ]
     rows.sort(key=lambda row: (row["path"] or "", row["line"] or 0))
     for row in rows:
         unit, slash, part = (row["row_id"] or "").partition("/")
@@ -104,14 +174,23 @@ def _list_junk(settings: Settings, everything: bool) -> Listing:
     rows = _open_store(settings).read(BOILERPLATE).to_pylist()
     rows.sort(key=lambda row: (-row["sessions"], row["span_id"]))
     rows = [row | {"masked": row["sessions"] - len(row["kept"])} for row in rows]
-    return Listing(rows, {"span": "span_id", "sessions": "sessions", "masked": "masked", "text": "text"})
+    return Listing(
+        rows,
+        {"span": "span_id", "sessions": "sessions", "masked": "masked", "text": "text"},
+    )
 
 
 def _list_merges(settings: Settings, everything: bool) -> Listing:
     """Return the claims that were merged or retired, with the rule."""
-    rows = [row for row in _collect_merges(_open_store(settings)) if everything or row["state"] == "in force"]
+    rows = [
+        row
+        for row in _collect_merges(_open_store(settings))
+        if everything or row["state"] == "in force"
+    ]
     columns = {"merge": "merge_id", "kind": "kind", "rule": "rule", "state": "state"}
-    return Listing(rows, columns | {"this claim": "loser", "gave way, or may, to": "winner"})
+    return Listing(
+        rows, columns | {"this claim": "loser", "gave way, or may, to": "winner"}
+    )
 
 
 def _list_changes(settings: Settings, everything: bool) -> Listing:
@@ -122,22 +201,57 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
     from slowwave.tasks.supersede.judge import Answer
 
     # Each row gets `answer`: what the model judged of its pair, or None.
-    ledger = [row for row in _collect_merges(_open_store(settings)) if row["state"] == "in force"]
-    judged = [row for row in ledger if row["kind"] == LedgerKind.JUDGEMENT and row["rule"] != Answer.UNANSWERED]
-    answers = {frozenset((row["loser_id"], row["winner_id"])): row["rule"] for row in judged}
+    ledger = [
+        row
+        for row in _collect_merges(_open_store(settings))
+        if row["state"] == "in force"
+    ]
+    judged = [
+        row
+        for row in ledger
+        if row["kind"] == LedgerKind.JUDGEMENT and row["rule"] != Answer.UNANSWERED
+    ]
+    answers = {
+        frozenset((row["loser_id"], row["winner_id"])): row["rule"] for row in judged
+    }
     rows, notes = list[Row](), list[str]()
-    for kind, what in ((LedgerKind.SUPERSESSION, "superseded"), (LedgerKind.DOUBT, "linked, both standing")):
-        of_kind = [row for row in ledger if row["kind"] == kind and row["rule"] != LEADS]
+    for kind, what in (
+        (LedgerKind.SUPERSESSION, "superseded"),
+        (LedgerKind.DOUBT, "linked, both standing"),
+    ):
+        of_kind = [
+            row for row in ledger if row["kind"] == kind and row["rule"] != LEADS
+        ]
         for row in of_kind:
             row["answer"] = answers.get(frozenset((row["loser_id"], row["winner_id"])))
             row["by"] = f"model: {row['answer']}" if row["answer"] else "classifier"
-            row["likely"] = f"{row['scores'].get('likely', 1.0):.0%}{' ?' * (kind == LedgerKind.DOUBT)}"
-        likely = [row["scores"].get("likely", 1.0) for row in of_kind if not row["answer"]]
-        notes += [f"{len(likely)} {what}: {sum(1 - p for p in likely):.1f} expected wrong."] if likely else []
-        notes += [f"{len(of_kind) - len(likely)} {what} by a model's word."] if len(of_kind) > len(likely) else []
-        rows += sorted(of_kind, key=lambda row: (-row["scores"].get("likely", 1.0), row["merge_id"]))
+            row["likely"] = (
+                f"{row['scores'].get('likely', 1.0):.0%}{' ?' * (kind == LedgerKind.DOUBT)}"
+            )
+        likely = [
+            row["scores"].get("likely", 1.0) for row in of_kind if not row["answer"]
+        ]
+        notes += (
+            [f"{len(likely)} {what}: {sum(1 - p for p in likely):.1f} expected wrong."]
+            if likely
+            else []
+        )
+        notes += (
+            [f"{len(of_kind) - len(likely)} {what} by a model's word."]
+            if len(of_kind) > len(likely)
+            else []
+        )
+        rows += sorted(
+            of_kind,
+            key=lambda row: (-row["scores"].get("likely", 1.0), row["merge_id"]),
+        )
     notes += [f"{len(judged)} pairs judged by a model."] if judged else []
-    columns = {"merge": "merge_id", "likely": "likely", "judged by": "by", "this claim": "loser"}
+    columns = {
+        "merge": "merge_id",
+        "likely": "likely",
+        "judged by": "by",
+        "this claim": "loser",
+    }
     return Listing(rows, columns | {"is changed, or may be, by": "winner"}, notes)
 
 
@@ -151,12 +265,25 @@ def _collect_merges(store: Store) -> list[Row]:
     rows = store.read(MERGES).to_pylist()
     ids = [row[name] for row in rows for name in ("loser_id", "winner_id")]
     columns = ["observation_id", "summary", "canonical_id", "superseded_by", "status"]
-    claims = {claim["observation_id"]: claim for claim in store.read_ids(OBSERVATIONS, ids, columns).to_pylist()}
+    claims = {
+        claim["observation_id"]: claim
+        for claim in store.read_ids(OBSERVATIONS, ids, columns).to_pylist()
+    }
     for row in rows:
-        loser, winner = claims.get(row["loser_id"], {}), claims.get(row["winner_id"], {})
-        row |= {"scores": dict(row["scores"] or []), "loser": loser.get("summary"), "winner": winner.get("summary")}
+        loser, winner = (
+            claims.get(row["loser_id"], {}),
+            claims.get(row["winner_id"], {}),
+        )
+        row |= {
+            "scores": dict(row["scores"] or []),
+            "loser": loser.get("summary"),
+            "winner": winner.get("summary"),
+        }
         # whether the decision is still in force
-        stands = row["winner_id"] in (loser.get("canonical_id"), loser.get("superseded_by"))
+        stands = row["winner_id"] in (
+            loser.get("canonical_id"),
+            loser.get("superseded_by"),
+        )
         if row["kind"] == LedgerKind.DOUBT:
             stands = loser.get("status") == winner.get("status") == Status.ACTIVE
         if row["kind"] == LedgerKind.JUDGEMENT:
@@ -167,11 +294,20 @@ def _collect_merges(store: Store) -> list[Row]:
 
 def _list_notes(settings: Settings, everything: bool) -> Listing:
     """Return the notes, the oldest first: when, by whom, and whether a person confirmed or rejected them."""
-    notes = [note for note in read_notes(settings.store / settings.space) if everything or note.verdict != "rejected"]
-    rows = [vars(note) | {"note": note.id.removeprefix(PREFIX), "noted": note.at[:16]} for note in notes]
+    notes = [
+        note
+        for note in read_notes(settings.store / settings.space)
+        if everything or note.verdict != "rejected"
+    ]
+    rows = [
+        vars(note) | {"note": note.id.removeprefix(PREFIX), "noted": note.at[:16]}
+        for note in notes
+    ]
     how = "`slowwave include ID` confirms an agent's note, `slowwave exclude ID --why …` rejects it."
     columns = {name: name for name in ("note", "noted", "speaker", "by", "verdict")}
-    return Listing(rows, columns | {"of": "workspace", "text": "text"}, [how] if notes else ())
+    return Listing(
+        rows, columns | {"of": "workspace", "text": "text"}, [how] if notes else ()
+    )
 
 
 def _list_excluded(settings: Settings, everything: bool) -> Listing:
@@ -181,25 +317,43 @@ def _list_excluded(settings: Settings, everything: bool) -> Listing:
         [("at", "ascending"), ("row_id", "ascending")]
     )
     ids = rows["row_id"].to_pylist()
-    sessions = store.read_ids(SESSIONS, ids, ["session_id", "native_id", "path"]).to_pylist()
-    claims = store.read_ids(OBSERVATIONS, ids, ["observation_id", "summary"]).to_pylist()
-    about = {row["session_id"]: {"name": row["native_id"], "text": row["path"]} for row in sessions}
+    sessions = store.read_ids(
+        SESSIONS, ids, ["session_id", "native_id", "path"]
+    ).to_pylist()
+    claims = store.read_ids(
+        OBSERVATIONS, ids, ["observation_id", "summary"]
+    ).to_pylist()
+    about = {
+        row["session_id"]: {"name": row["native_id"], "text": row["path"]}
+        for row in sessions
+    }
     about |= {row["observation_id"]: {"text": row["summary"]} for row in claims}
     messages = store.read_ids(MESSAGES, ids, ["message_id", "text"]).to_pylist()
     about |= {row["message_id"]: {"text": row["text"]} for row in messages}
     named = [
-        row | {"name": row["row_id"][:SHORT_ID], "text": "forgotten since"} | about.get(row["row_id"], {})
+        row
+        | {"name": row["row_id"][:SHORT_ID], "text": "forgotten since"}
+        | about.get(row["row_id"], {})
         for row in rows.to_pylist()
     ]
-    return Listing(named, {"kind": "kind", "id": "name", "since": "at", "why": "why", "what": "text"})
+    return Listing(
+        named,
+        {"kind": "kind", "id": "name", "since": "at", "why": "why", "what": "text"},
+    )
 
 
 def _list_usage(settings: Settings, everything: bool) -> Listing:
     """Return the claims that were used or rated, of `everything` all, the most used first."""
-    usage = count_usage(Snapshot(settings.store, settings.space), settings.store / settings.space)
+    usage = count_usage(
+        Snapshot(settings.store, settings.space), settings.store / settings.space
+    )
     verdicts = {rating.id: rating.verdict for rating in usage.ratings}
     rows = [vars(claim) | {"rating": verdicts.get(claim.id)} for claim in usage.claims]
-    span = f", {usage.first:%Y-%m-%d} to {usage.last:%Y-%m-%d}" if usage.first and usage.last else ""
+    span = (
+        f", {usage.first:%Y-%m-%d} to {usage.last:%Y-%m-%d}"
+        if usage.first and usage.last
+        else ""
+    )
     good, never = [*verdicts.values()].count("good"), len(usage.never)
     notes = (
         f"{usage.recalls:,} answers were handed out{span}.",
@@ -207,7 +361,11 @@ def _list_usage(settings: Settings, everything: bool) -> Listing:
         f"{good:,} memories were rated good, {len(verdicts) - good:,} bad.",
     )
     used = [row for row in rows if row["times"] or row["rating"] or everything]
-    return Listing(used, {"times": "times", "claim": "id", "rated": "rating", "what it says": "text"}, notes)
+    return Listing(
+        used,
+        {"times": "times", "claim": "id", "rated": "rating", "what it says": "text"},
+        notes,
+    )
 
 
 def measure_spaces(settings: Settings, everything: bool) -> Listing:
@@ -217,8 +375,23 @@ def measure_spaces(settings: Settings, everything: bool) -> Listing:
         folder = settings.store / name
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
         live = next((release.name for release in load_releases(folder)[::-1]), None)
-        rows.append({"space": name, "bytes": size, "release": live, "encrypted": find_encryption(folder)})
-    return Listing(rows, {"space": "space", "bytes": "bytes", "live": "release", "encrypted by": "encrypted"})
+        rows.append(
+            {
+                "space": name,
+                "bytes": size,
+                "release": live,
+                "encrypted": find_encryption(folder),
+            }
+        )
+    return Listing(
+        rows,
+        {
+            "space": "space",
+            "bytes": "bytes",
+            "live": "release",
+            "encrypted by": "encrypted",
+        },
+    )
 
 
 LEDGERS: dict[str, Callable[[Settings, bool], Listing]] = {

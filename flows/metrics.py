@@ -28,14 +28,31 @@ LOG = logging.getLogger(__name__)
 ANSWERS = {
     "answers_total": ("Answers handed out", pl.len()),
     "answers_empty_total": ("Answers without a memory", (pl.col("hits") == 0).sum()),
-    "answers_in_part_total": ("Answers that did without something", (pl.col("notes") > 0).sum()),
-    "answer_median_seconds": ("Seconds of an answer, median", pl.col("seconds").median()),
-    "answer_p95_seconds": ("Seconds of an answer, 95th percentile", pl.col("seconds").quantile(0.95, "linear")),
-    "encoding_median_seconds": ("Of these in the encoder, median", pl.col("encoding").median()),
-    "encoding_p95_seconds": ("Of these in the encoder, 95th percentile", pl.col("encoding").quantile(0.95, "linear")),
+    "answers_in_part_total": (
+        "Answers that did without something",
+        (pl.col("notes") > 0).sum(),
+    ),
+    "answer_median_seconds": (
+        "Seconds of an answer, median",
+        pl.col("seconds").median(),
+    ),
+    "answer_p95_seconds": (
+        "Seconds of an answer, 95th percentile",
+        pl.col("seconds").quantile(0.95, "linear"),
+    ),
+    "encoding_median_seconds": (
+        "Of these in the encoder, median",
+        pl.col("encoding").median(),
+    ),
+    "encoding_p95_seconds": (
+        "Of these in the encoder, 95th percentile",
+        pl.col("encoding").quantile(0.95, "linear"),
+    ),
     "budget_used_ratio": (
         "Share of a block's budget that was used",
-        (pl.col("tokens") / pl.col("budget")).filter(pl.col("budget") > 0, pl.col("hits") > 0).mean(),
+        (pl.col("tokens") / pl.col("budget"))
+        .filter(pl.col("budget") > 0, pl.col("hits") > 0)
+        .mean(),
     ),
 }
 """Of the answers of each kind (rows of `Asked`): a metric, what it is, and how it is computed."""
@@ -58,9 +75,14 @@ class Metric(NamedTuple):
 
     def __str__(self) -> str:
         """Return what is not zero in a line for a terminal: the five largest figures, and the sum of the others."""
-        ordered = sorted((-value, key) for key, value in self.as_dict().items() if value)
+        ordered = sorted(
+            (-value, key) for key, value in self.as_dict().items() if value
+        )
         others = sum(value for value, _ in ordered[5:])
-        parts = [*ordered[:5], *([(others, f"{len(ordered) - 5} others")] if others else [])]
+        parts = [
+            *ordered[:5],
+            *([(others, f"{len(ordered) - 5} others")] if others else []),
+        ]
         numbers = (f"{key} {format_figure(-value)}".strip() for value, key in parts)
         return f"{self.about}: {', '.join(numbers)}"
 
@@ -102,8 +124,14 @@ def render_metrics(settings: Settings) -> bytes:
     class Figures:
         def collect(self) -> Iterator[Any]:
             for metric in list_metrics(settings):
-                kind = CounterMetricFamily if metric.name.endswith("_total") else GaugeMetricFamily
-                family = kind(f"slowwave_{metric.name}", f"{metric.about}.", labels=metric.labels)
+                kind = (
+                    CounterMetricFamily
+                    if metric.name.endswith("_total")
+                    else GaugeMetricFamily
+                )
+                family = kind(
+                    f"slowwave_{metric.name}", f"{metric.about}.", labels=metric.labels
+                )
                 for key, value in metric.values.items():
                     family.add_metric(key, value)
                 yield family
@@ -119,7 +147,10 @@ def list_metrics(settings: Settings) -> list[Metric]:
     Raises:
         StoreError: there is no such store or space, or its ledgers can't be read.
     """
-    runs = sorted(Store.open(settings.store, settings.space).read(RUNS).to_pylist(), key=lambda row: row["started_at"])
+    runs = sorted(
+        Store.open(settings.store, settings.space).read(RUNS).to_pylist(),
+        key=lambda row: row["started_at"],
+    )
     reports = [parse_steps(row["report"]) for row in runs]
     live = Snapshot(settings.store, settings.space)
     return [
@@ -133,86 +164,168 @@ def list_metrics(settings: Settings) -> list[Metric]:
 
 def _label(name: str, about: str, label: str, values: Mapping[str, float]) -> Metric:
     """Return a metric with one label."""
-    return Metric(name, about, (label,), {(key,): float(value) for key, value in values.items()})
+    return Metric(
+        name, about, (label,), {(key,): float(value) for key, value in values.items()}
+    )
 
 
 def _measure_runs(
-    settings: Settings, runs: Sequence[dict[str, Any]], reports: Sequence[Sequence[StepReport]]
+    settings: Settings,
+    runs: Sequence[dict[str, Any]],
+    reports: Sequence[Sequence[StepReport]],
 ) -> Iterator[Metric]:
-    from slowwave.flows.status import measure_coverage  # which a run, that writes metrics, has no use for before
+    from slowwave.flows.status import (
+        measure_coverage,  # which a run, that writes metrics, has no use for before
+    )
 
-    ends = [row["ended_at"] for row in runs if row["status"] == RunStatus.DONE and row["ended_at"]]
+    ends = [
+        row["ended_at"]
+        for row in runs
+        if row["status"] == RunStatus.DONE and row["ended_at"]
+    ]
     good = {(): ends[-1].replace(tzinfo=UTC).timestamp()} if ends else {}
-    yield Metric("last_good_run_timestamp_seconds", "When a run last ended well, in seconds of the epoch", (), good)
+    yield Metric(
+        "last_good_run_timestamp_seconds",
+        "When a run last ended well, in seconds of the epoch",
+        (),
+        good,
+    )
     status = Counter(row["status"] for row in runs)
-    yield _label("runs_total", "Runs that changed something or failed", "status", status)
+    yield _label(
+        "runs_total", "Runs that changed something or failed", "status", status
+    )
     is_held = bool(runs) and runs[-1]["status"] == RunStatus.HELD
     yield Metric("gate_held", "Last run that is held back", (), {(): float(is_held)})
     seconds = {step.step: step.seconds for steps in reports for step in steps}
-    yield _label("step_seconds", "Seconds that a step took when last run", "step", seconds)
+    yield _label(
+        "step_seconds", "Seconds that a step took when last run", "step", seconds
+    )
     covered = measure_coverage(settings)
     states = {name: covered[name] for name in ("covered", "waiting", "unreadable")}
     yield _label("transcripts", "Transcripts by state", "state", states)
-    yield Metric("lag_seconds", "Seconds that the oldest transcript has waited", (), {(): covered["lag"]})
+    yield Metric(
+        "lag_seconds",
+        "Seconds that the oldest transcript has waited",
+        (),
+        {(): covered["lag"]},
+    )
 
 
 def _measure_tables(live: Snapshot) -> Iterator[Metric]:
-    sizes, unindexed, broken = dict[str, float](), dict[str, float](), dict[str, float]()
+    sizes, unindexed, broken = (
+        dict[str, float](),
+        dict[str, float](),
+        dict[str, float](),
+    )
     for table in RELEASED:
         folder = live.dir / f"{table.name}.lance"
-        sizes[table.name] = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        sizes[table.name] = sum(
+            path.stat().st_size for path in folder.rglob("*") if path.is_file()
+        )
         try:
-            unindexed[table.name], broken[table.name] = count_unindexed(live.open_dataset(table)), False
+            unindexed[table.name], broken[table.name] = (
+                count_unindexed(live.open_dataset(table)),
+                False,
+            )
         except TROUBLE:
             broken[table.name] = True
     rows = {table.name: live.release.counts.get(table.name, 0) for table in RELEASED}
     yield _label("rows", "Rows of the live release", "table", rows)
     yield _label("table_bytes", "Bytes on disk, kept versions included", "table", sizes)
     yield _label("rows_unindexed", "Rows that an index lacks", "table", unindexed)
-    yield _label("table_broken", "Tables of the live release that can't be opened", "table", broken)
+    yield _label(
+        "table_broken",
+        "Tables of the live release that can't be opened",
+        "table",
+        broken,
+    )
 
 
-def _measure_claims(live: Snapshot, reports: Sequence[Sequence[StepReport]]) -> Iterator[Metric]:
+def _measure_claims(
+    live: Snapshot, reports: Sequence[Sequence[StepReport]]
+) -> Iterator[Metric]:
     usage = count_usage(live, live.dir)
     never = len(usage.never)
     recalled = {"recalled": len(usage.claims) - never, "never": never}
-    yield _label("claims", "Claims that were ever and never handed out", "use", recalled)
+    yield _label(
+        "claims", "Claims that were ever and never handed out", "use", recalled
+    )
     claims = live.read(OBSERVATIONS, ["status", *CHAIN]).to_pylist()
     states = Counter(claim["status"] for claim in claims)
-    states["linked"] = sum(claim["status"] == Status.ACTIVE and is_perhaps_changed(claim) for claim in claims)
-    states["new"] = sum(step.rows_out for steps in reports[-1:] for step in steps if step.step == "observe")
-    yield _label("claims_by_state", "Claims by status, made by the last run, perhaps changed", "state", states)
+    states["linked"] = sum(
+        claim["status"] == Status.ACTIVE and is_perhaps_changed(claim)
+        for claim in claims
+    )
+    states["new"] = sum(
+        step.rows_out
+        for steps in reports[-1:]
+        for step in steps
+        if step.step == "observe"
+    )
+    yield _label(
+        "claims_by_state",
+        "Claims by status, made by the last run, perhaps changed",
+        "state",
+        states,
+    )
 
 
 def _measure_answers(answers: Sequence[Asked]) -> Iterator[Metric]:
-    rows = pl.DataFrame(answers, schema=[*Asked._fields], orient="row", infer_schema_length=None).sort("kind")
-    of_kind = rows.group_by("kind", maintain_order=True).agg(**{name: how for name, (_, how) in ANSWERS.items()})
+    rows = pl.DataFrame(
+        answers, schema=[*Asked._fields], orient="row", infer_schema_length=None
+    ).sort("kind")
+    of_kind = rows.group_by("kind", maintain_order=True).agg(
+        **{name: how for name, (_, how) in ANSWERS.items()}
+    )
     for name, (about, _) in ANSWERS.items():
         values = of_kind.select("kind", name).drop_nulls().rows() if answers else ()
         yield _label(name, about, "kind", dict(values))
     web = Counter(answer.web for answer in answers if answer.web)
-    yield _label("web_queries_total", "Queries sent to the web, by their reason", "why", web)
+    yield _label(
+        "web_queries_total", "Queries sent to the web, by their reason", "why", web
+    )
 
 
-def _measure_models(settings: Settings, steps: Sequence[StepReport]) -> Iterator[Metric]:
+def _measure_models(
+    settings: Settings, steps: Sequence[StepReport]
+) -> Iterator[Metric]:
     """Yield what summaries and language models took by all runs, and whether the encoder loads."""
     from slowwave.engines.encoders.load import load_query_encoder
 
     # summaries and their quality
     writing = [step for step in steps if step.step in WRITING]
     written = float(sum(step.rows_out for step in writing))
-    yield Metric("summaries_written_total", "Summaries and gists that were written", (), {(): written})
+    yield Metric(
+        "summaries_written_total",
+        "Summaries and gists that were written",
+        (),
+        {(): written},
+    )
     quality = {
-        name: n for step in writing for name, n in step.counts.items() if "members" in name or "no member" in name
+        name: n
+        for step in writing
+        for name, n in step.counts.items()
+        if "members" in name or "no member" in name
     }
-    yield _label("quality_of_texts", "A model's summaries, as last measured", "what", quality)
+    yield _label(
+        "quality_of_texts", "A model's summaries, as last measured", "what", quality
+    )
     # requests, tokens and money of models
     usage, prices = parse_usage(steps), settings.model
     for name, about, count in (
         ("model_requests_total", "Requests to a language model", "requests"),
-        ("model_cached_total", "Requests whose answers were kept from before", "cache hits"),
+        (
+            "model_cached_total",
+            "Requests whose answers were kept from before",
+            "cache hits",
+        ),
     ):
-        yield _label(name, about, "model", {model: counts[count] for model, counts in usage.items()})
+        yield _label(
+            name,
+            about,
+            "model",
+            {model: counts[count] for model, counts in usage.items()},
+        )
     seconds = {model: counts["milliseconds"] / 1000 for model, counts in usage.items()}
     yield _label("model_seconds_total", "Seconds that these took", "model", seconds)
     errors = {
@@ -221,11 +334,24 @@ def _measure_models(settings: Settings, steps: Sequence[StepReport]) -> Iterator
         for name, n in counts.items()
         if ERRORS in name
     }
-    yield Metric("model_errors_total", "Requests that failed", ("model", "error"), errors)
-    tokens = {(model, kind): c[f"{kind} tokens"] for model, c in usage.items() for kind in ("prompt", "answer")}
-    yield Metric("model_tokens_total", "Tokens read and written", ("model", "kind"), tokens)
-    usd = {model: prices.compute_usd(tokens[model, "prompt"], tokens[model, "answer"]) for model in usage}
-    yield _label("model_usd_total", "Money for them, by the prices that are set", "model", usd)
+    yield Metric(
+        "model_errors_total", "Requests that failed", ("model", "error"), errors
+    )
+    tokens = {
+        (model, kind): c[f"{kind} tokens"]
+        for model, c in usage.items()
+        for kind in ("prompt", "answer")
+    }
+    yield Metric(
+        "model_tokens_total", "Tokens read and written", ("model", "kind"), tokens
+    )
+    usd = {
+        model: prices.compute_usd(tokens[model, "prompt"], tokens[model, "answer"])
+        for model in usage
+    }
+    yield _label(
+        "model_usd_total", "Money for them, by the prices that are set", "model", usd
+    )
     # whether the encoder loads
     try:
         load_query_encoder(settings.encoder)

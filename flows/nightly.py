@@ -24,7 +24,16 @@ from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import STEP_NAMES, open_run, run_step
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ModelTask, Settings
-from slowwave.schemas.tables import FILES, FORGOTTEN, MARKS, QUARANTINE, RELEASES, RUNS, SESSIONS, TABLES
+from slowwave.schemas.tables import (
+    FILES,
+    FORGOTTEN,
+    MARKS,
+    QUARANTINE,
+    RELEASES,
+    RUNS,
+    SESSIONS,
+    TABLES,
+)
 from slowwave.schemas.vocabulary import LATER, RULES, WRITERS, RunStatus
 from slowwave.store.manifest import check_newest_whole, list_state
 from slowwave.store.notes import find_journals
@@ -36,7 +45,11 @@ from slowwave.tasks.forget.lineage import read_plans
 from slowwave.tasks.forget.task import find_live, forget_due, rewrite_store, seal_plans
 from slowwave.tasks.gists.task import write_gists
 from slowwave.tasks.habits.task import find_habits
-from slowwave.tasks.ingest.formats.registry import check_paths, find_installed, list_searched
+from slowwave.tasks.ingest.formats.registry import (
+    check_paths,
+    find_installed,
+    list_searched,
+)
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import NIGHTLY
@@ -99,15 +112,23 @@ def run_night(
         NoSuchPath: a path does not exist, or is a pipe or a device.
         StoreLocked: another run is at it.
     """
-    paths, check_all = check_paths(paths), cache(partial(check_newest_whole, settings.store / settings.space))
+    paths, check_all = (
+        check_paths(paths),
+        cache(partial(check_newest_whole, settings.store / settings.space)),
+    )
 
     def prepare(folder: Path) -> None:
-        idle = is_settled(settings, list_outside(folder)) and not settings.retention.has_limits
+        idle = (
+            is_settled(settings, list_outside(folder))
+            and not settings.retention.has_limits
+        )
         check_newest_whole(folder, READ) if idle else check_all()
 
     open_night = partial(open_run, "nightly", settings, prepare, create=True)
     writes = None if same_day else rewrite
-    with open_night(call=call, wait=wait, executor=executor, rewrite=writes, now=now) as (job, report):
+    with open_night(
+        call=call, wait=wait, executor=executor, rewrite=writes, now=now
+    ) as (job, report):
         written = find_journals(job.store.dir)  # talks and notes of the space itself
         set_aside_candidate(job, report)
         erase_plans(job, report)
@@ -118,7 +139,11 @@ def run_night(
             run_step(job, report, forget_due)
         outside = list_outside(job.store.dir)
         if is_settled(settings, outside):
-            done = [step for step in (*STEPS, publish_release) if step is not write_gists or settings.gists != "off"]
+            done = [
+                step
+                for step in (*STEPS, publish_release)
+                if step is not write_gists or settings.gists != "off"
+            ]
             report.steps += [StepReport(STEP_NAMES[step.__name__]) for step in done]
             return report
         check_all()
@@ -138,7 +163,12 @@ def choose_same_day_steps(job: Job) -> Sequence[Step]:
 
 
 def run_steps_after_read(
-    job: Job, report: RunReport, steps: Sequence[Step] = STEPS, *, gated: bool = True, whole: bool = True
+    job: Job,
+    report: RunReport,
+    steps: Sequence[Step] = STEPS,
+    *,
+    gated: bool = True,
+    whole: bool = True,
 ) -> None:
     """Run everything after reading, on whatever lacks it: the part that every kind of run shares.
 
@@ -153,22 +183,40 @@ def run_steps_after_read(
         whole: release a memory that is being rewritten only if nothing of it waits. Off where damage may have taken
             the release before.
     """
-    done = [run_step(job, report, step) for step in steps if step is not write_gists or job.settings.gists != "off"]
+    done = [
+        run_step(job, report, step)
+        for step in steps
+        if step is not write_gists or job.settings.gists != "off"
+    ]
     # a release, without what a forgetting erased
     if forgets := bool(read_plans(job.store.dir)):
         rewrite_store(job)
     complete = all(done) and set(steps) >= set(STEPS[STEPS.index(observe_sessions) :])
-    publish_run(job, report, gated=gated, complete=complete, whole=whole and not forgets)
+    publish_run(
+        job, report, gated=gated, complete=complete, whole=whole and not forgets
+    )
 
 
-def publish_run(job: Job, report: RunReport, *, gated: bool = True, complete: bool, whole: bool = True) -> None:
+def publish_run(
+    job: Job,
+    report: RunReport,
+    *,
+    gated: bool = True,
+    complete: bool,
+    whole: bool = True,
+) -> None:
     """Publish what the run made. A memory that is being rewritten keeps its release before until it is `complete`:
     every step of its writer was done and nothing waits.
 
     With `whole` off it is published all the same. A rewrite passes the gates: that other claims stand is its purpose.
     """
     rewriter, live = find_rewriter(job.store), find_released_writer(job.store)
-    counts = [pair for step in report.steps if step.step in WRITERS for pair in step.counts.items()]
+    counts = [
+        pair
+        for step in report.steps
+        if step.step in WRITERS
+        for pair in step.counts.items()
+    ]
     complete = complete and not any(n for name, n in counts if name.endswith(LATER))
     if rewriter and live and whole and not complete:
         why = f"{rewriter} has not written the whole memory yet: the release before answers, the next night goes on"
@@ -187,7 +235,10 @@ def collect_transcript_roots() -> list[Path]:
     return [path for _, path in find_installed(Path.home())]
 
 
-READ = tuple(table.name for table in (RUNS, RELEASES, MARKS, FILES, SESSIONS, QUARANTINE, FORGOTTEN))
+READ = tuple(
+    table.name
+    for table in (RUNS, RELEASES, MARKS, FILES, SESSIONS, QUARANTINE, FORGOTTEN)
+)
 """Tables that are read though nothing is new: the bytes of all others are compared when something is."""
 SETTLED = "settled"
 """File of a space: a hash of all that its last night read, written where that night left nothing to be done."""
@@ -196,28 +247,53 @@ SETTLED = "settled"
 def list_outside(folder: Path) -> list[tuple[str, int, int]]:
     """Return the state of the code, and of what readers write without the lock: before the steps read any of it."""
     stats, folders = [], os.walk(Path(__file__).parents[1], followlinks=True)
-    files = (Path(folder, name) for folder, _, names in folders if not folder.endswith("__pycache__") for name in names)
+    files = (
+        Path(folder, name)
+        for folder, _, names in folders
+        if not folder.endswith("__pycache__")
+        for name in names
+    )
     for file in sorted([*folder.glob("*.jsonl"), *files]):
-        with suppress(FileNotFoundError):  # an editor's lock, which is a link to nowhere
-            stats.append((str(file), (status := file.stat()).st_size, status.st_mtime_ns))
+        with suppress(
+            FileNotFoundError
+        ):  # an editor's lock, which is a link to nowhere
+            stats.append(
+                (str(file), (status := file.stat()).st_size, status.st_mtime_ns)
+            )
     return stats
 
 
 def is_settled(settings: Settings, outside: list[tuple[str, int, int]]) -> bool:
     """Return whether every input of the steps, and the steps themselves, are what the last night ended with."""
     file = settings.store / settings.space / SETTLED
-    return file.is_file() and file.read_bytes() == _hash_inputs(settings, outside) and not read_plans(file.parent)
+    return (
+        file.is_file()
+        and file.read_bytes() == _hash_inputs(settings, outside)
+        and not read_plans(file.parent)
+    )
 
 
-def note_settled(job: Job, report: RunReport, outside: list[tuple[str, int, int]]) -> None:
+def note_settled(
+    job: Job, report: RunReport, outside: list[tuple[str, int, int]]
+) -> None:
     """Write down what the steps read, unless something failed, is held back or waits for a model or an encoder."""
-    asks = any(job.settings.get_llm(task) != "off" for task in get_args(ModelTask) if task != "talk")
+    asks = any(
+        job.settings.get_llm(task) != "off"
+        for task in get_args(ModelTask)
+        if task != "talk"
+    )
     if report.status is RunStatus.DONE and not asks and not is_encoder_away(job):
         replace_file(job.store.dir / SETTLED, _hash_inputs(job.settings, outside))
 
 
 def _hash_inputs(settings: Settings, outside: list[tuple[str, int, int]]) -> bytes:
     """Return a hash of the settings, the code, what was handed out and each table's files, by all but their bytes."""
-    folders = [settings.store / settings.space / f"{name}.lance" for name in TABLES if name != RUNS.name]
+    folders = [
+        settings.store / settings.space / f"{name}.lance"
+        for name in TABLES
+        if name != RUNS.name
+    ]
     tables = [sorted(list_state(folder).items()) for folder in folders]
-    return compute_content_id(settings.model_dump_json(), repr(tables), repr(outside)).encode()
+    return compute_content_id(
+        settings.model_dump_json(), repr(tables), repr(outside)
+    ).encode()

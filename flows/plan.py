@@ -19,7 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.engines.llm.budget import estimate_tokens
-from slowwave.engines.llm.protocol import EngineUnavailable, Request, count_template_tokens
+from slowwave.engines.llm.protocol import (
+    EngineUnavailable,
+    Request,
+    count_template_tokens,
+)
 from slowwave.flows.nightly import collect_transcript_roots
 from slowwave.schemas.settings import LLMSettings, ModelTask, Settings
 from slowwave.schemas.tables import FILES, GISTS, MESSAGES, OBSERVATIONS, RUNS
@@ -33,7 +37,14 @@ from slowwave.tasks.ingest.store_messages import IngestedTranscript
 from slowwave.tasks.ingest.task import VaultIndex, iter_new_rows
 from slowwave.tasks.ingest.transcripts import TranscriptScan, find_pending
 from slowwave.tasks.job import Job, StepReport, parse_steps, parse_usage
-from slowwave.tasks.llm.ask import NIGHTLY, Model, check_llm, close_models, find_answered, get_model
+from slowwave.tasks.llm.ask import (
+    NIGHTLY,
+    Model,
+    check_llm,
+    close_models,
+    find_answered,
+    get_model,
+)
 from slowwave.tasks.llm.writer import explain_other_writer, find_writer, name_writer
 from slowwave.tasks.observe import by_model as extract
 from slowwave.tasks.observe.task import find_sessions_to_observe
@@ -43,9 +54,16 @@ from slowwave.tasks.pending import (
     read_spoken_messages,
     split_batches,
 )
-from slowwave.tasks.summarize.task import compute_summaries_key, find_sessions_to_summarise
+from slowwave.tasks.summarize.task import (
+    compute_summaries_key,
+    find_sessions_to_summarise,
+)
 from slowwave.tasks.supersede.judge import PAIRS_AT_ONCE
-from slowwave.tasks.supersede.task import compute_supersede_key, find_claims_to_judge, read_doubts
+from slowwave.tasks.supersede.task import (
+    compute_supersede_key,
+    find_claims_to_judge,
+    read_doubts,
+)
 from slowwave.tasks.topics.task import compute_assign_key
 
 MESSAGES_AT_ONCE = 20_000
@@ -99,7 +117,9 @@ class Line:
     estimated: bool = False
     """True if some of the prompts could not be built yet."""
 
-    def add(self, prompt_tokens: int, answer_tokens: float, *, cached: bool = False) -> None:
+    def add(
+        self, prompt_tokens: int, answer_tokens: float, *, cached: bool = False
+    ) -> None:
         """Count one request."""
         self.requests += 1
         self.cached += cached
@@ -167,7 +187,10 @@ def plan_night(paths: list[Path], settings: Settings) -> Estimate:
     find_place(settings.store).pull(settings.space)
     with tempfile.TemporaryDirectory() as empty:
         exists = (settings.store / settings.space / "releases.lance").is_dir()
-        job = Job(settings if exists else settings.model_copy(update={"store": Path(empty)}), "plan")
+        job = Job(
+            settings if exists else settings.model_copy(update={"store": Path(empty)}),
+            "plan",
+        )
         try:
             return _plan_job(job, paths)
         finally:
@@ -179,7 +202,9 @@ def _plan_job(job: Job, paths: list[Path]) -> Estimate:
     names = dict.fromkeys(model.llm.model for model in models.values())
     estimate = Estimate(", ".join(names) or "no language model")
     if not models:
-        estimate.notes.append("llm is off: claims, topics and summaries are made without a model and cost nothing")
+        estimate.notes.append(
+            "llm is off: claims, topics and summaries are made without a model and cost nothing"
+        )
     now, named = find_writer(job.store), name_writer(job.settings)
     if now and now != named:
         estimate.notes.append(explain_other_writer(now, named))
@@ -196,7 +221,9 @@ def _plan_job(job: Job, paths: list[Path]) -> Estimate:
 class Planner:
     """Adds up what a night would ask, by step."""
 
-    def __init__(self, job: Job, models: Mapping[ModelTask, Model], estimate: Estimate) -> None:
+    def __init__(
+        self, job: Job, models: Mapping[ModelTask, Model], estimate: Estimate
+    ) -> None:
         """Read what earlier nights of the same models cost."""
         self.job = job
         self.estimate = estimate
@@ -206,9 +233,13 @@ class Planner:
         """Sessions to extract claims from."""
         self.messages = 0
         """Messages to extract claims from."""
-        runs = job.store.read(RUNS, ["report", "started_at"], pc.field("kind") == "nightly")
+        runs = job.store.read(
+            RUNS, ["report", "started_at"], pc.field("kind") == "nightly"
+        )
         reports = runs.sort_by([("started_at", "descending")])["report"].to_pylist()
-        self.measured = measure_usage(reports, {step: model.llm.model for step, model in self.models.items()})
+        self.measured = measure_usage(
+            reports, {step: model.llm.model for step, model in self.models.items()}
+        )
 
     @cached_property
     def counting(self) -> tuple[Callable[[Sequence[str]], list[int]], int]:
@@ -246,20 +277,33 @@ class Planner:
     def _add_extraction(self, messages: pa.Table) -> None:
         settings, model = self.job.settings, self.models["observe"]
         try:
-            plan = extract.plan_requests(messages, settings.observe, settings.extract, model.library, *self.counting)
+            plan = extract.plan_requests(
+                messages,
+                settings.observe,
+                settings.extract,
+                model.library,
+                *self.counting,
+            )
         except EngineUnavailable as error:  # the window is too small
             self.estimate.notes = [*dict.fromkeys([*self.estimate.notes, str(error)])]
             return
         self.estimate.skipped += len(plan.skipped)
         self.messages += plan.count_messages()
         rate = self._get_rate("observe").answer_tokens
-        answers = [min(part.request.max_tokens, rate * len(part.chunk.turns)) for part in plan.parts]
+        answers = [
+            min(part.request.max_tokens, rate * len(part.chunk.turns))
+            for part in plan.parts
+        ]
         self._add_requests("observe", plan.requests, answers)
         parts = Counter(part.session_id for part in plan.parts)
         self.lines["observe"].units += len(parts)
         # A session of several parts has one more prompt. It shows the claims that the parts were answered with.
         long = {session for session, n in parts.items() if n > 1}
-        shown = sum(answer for answer, part in zip(answers, plan.parts, strict=True) if part.session_id in long)
+        shown = sum(
+            answer
+            for answer, part in zip(answers, plan.parts, strict=True)
+            if part.session_id in long
+        )
         if long:
             final = self.lines["consolidate"]
             final.estimated = True
@@ -267,10 +311,14 @@ class Planner:
             final.requests += len(long)
             final.prompt_tokens += round(shown)
 
-    def _add_requests(self, step: str, requests: Sequence[Request], answers: Sequence[float]) -> None:
+    def _add_requests(
+        self, step: str, requests: Sequence[Request], answers: Sequence[float]
+    ) -> None:
         cached = find_answered(self.job.store, requests, self.models[step])
         for request, answer in zip(requests, answers, strict=True):
-            tokens = self.counting[0]([message["content"] for message in request.messages])
+            tokens = self.counting[0](
+                [message["content"] for message in request.messages]
+            )
             prompt_tokens = count_template_tokens(request) + sum(tokens)
             self.lines[step].add(prompt_tokens, answer, cached=request.id in cached)
 
@@ -283,9 +331,13 @@ class Planner:
         others = ~pl.col("session_id").is_in(sorted(self.sessions))
         spoken = read_spoken_messages(job.store).filter(others)
         if model := self.models.get("gists"):
-            counts["gists"] = find_missing_messages(job.store, spoken, GISTS, compute_gists_key(job, model)).height
+            counts["gists"] = find_missing_messages(
+                job.store, spoken, GISTS, compute_gists_key(job, model)
+            ).height
         if model := self.models.get("rollup"):
-            sessions = find_sessions_to_summarise(job, compute_summaries_key(job, model))
+            sessions = find_sessions_to_summarise(
+                job, compute_summaries_key(job, model)
+            )
             counts["rollup"] = spoken.join(sessions, on="session_id", how="semi").height
         columns = ["observation_id", "session_id", "status", "assign_key"]
         claims = pl.DataFrame(job.store.read(OBSERVATIONS, columns)).filter(others)
@@ -298,11 +350,15 @@ class Planner:
         waiting = Counter[str]()
         if model := self.models.get("supersede"):
             key = compute_supersede_key(self.job, model)
-            unjudged = find_claims_to_judge(self.job.store, key, read_doubts(self.job.store))
+            unjudged = find_claims_to_judge(
+                self.job.store, key, read_doubts(self.job.store)
+            )
             waiting["supersede"] = len(unjudged.intersection(claims["observation_id"]))
         if model := self.models.get("assign"):
             key = compute_assign_key(self.job, model)
-            unassigned = (pl.col("status") == Status.ACTIVE) & pl.col("assign_key").ne_missing(key)
+            unassigned = (pl.col("status") == Status.ACTIVE) & pl.col(
+                "assign_key"
+            ).ne_missing(key)
             waiting["assign"] = claims.filter(unassigned).height
         return +waiting
 
@@ -310,9 +366,13 @@ class Planner:
         return self.measured.rates.get(step, DEFAULTS[step])
 
 
-def _find_model_of_each_step(settings: Settings, models: Mapping[ModelTask, Model]) -> dict[str, Model]:
+def _find_model_of_each_step(
+    settings: Settings, models: Mapping[ModelTask, Model]
+) -> dict[str, Model]:
     """Return the model of each step that asks one."""
-    tasks: dict[str, ModelTask] = {"gists": "extract"} if settings.gists == "llm" else {}
+    tasks: dict[str, ModelTask] = (
+        {"gists": "extract"} if settings.gists == "llm" else {}
+    )
     tasks |= {"observe": "extract", "consolidate": "extract"}
     tasks |= {"supersede": "judge"} if settings.supersede.pairs else {}
     tasks |= {"assign": "topics", "rollup": "summaries"}
@@ -334,16 +394,27 @@ def measure_usage(reports: Iterable[str], models: Mapping[str, str]) -> Measured
         total += sum(asked.values(), Counter[str]())
         messages = sum(_count_paid_messages(step, asked[step.step]) for step in steps)
         for step in steps:
-            unfinished = any(n for name, n in step.counts.items() if name.endswith(" another night"))
+            unfinished = any(
+                n for name, n in step.counts.items() if name.endswith(" another night")
+            )
             counts = asked[step.step]
             if counts["requests"] and (step.step in usage or not unfinished):
                 usage[step.step] += counts
                 usage[step.step]["messages"] += messages
         if total["answer tokens"] > 100_000:
             break
-    rates = {step: _compute_rate(counts) for step, counts in usage.items() if counts["messages"]}
+    rates = {
+        step: _compute_rate(counts)
+        for step, counts in usage.items()
+        if counts["messages"]
+    }
     seconds = total["milliseconds"] / 1000
-    return MeasuredUsage(rates, total["answer tokens"] / seconds if total["answer tokens"] and seconds > 0.5 else None)
+    return MeasuredUsage(
+        rates,
+        total["answer tokens"] / seconds
+        if total["answer tokens"] and seconds > 0.5
+        else None,
+    )
 
 
 def _count_paid_messages(step: StepReport, counts: Counter[str]) -> int:
@@ -355,20 +426,28 @@ def _count_paid_messages(step: StepReport, counts: Counter[str]) -> int:
 def _compute_rate(counts: Counter[str]) -> Rate:
     messages = counts["messages"]
     requests = (counts["requests"] - counts["cache hits"]) / messages
-    return Rate(requests, counts["prompt tokens"] / messages, counts["answer tokens"] / messages)
+    return Rate(
+        requests, counts["prompt tokens"] / messages, counts["answer tokens"] / messages
+    )
 
 
-def add_costs(estimate: Estimate, settings: LLMSettings, measured: MeasuredUsage) -> Estimate:
+def add_costs(
+    estimate: Estimate, settings: LLMSettings, measured: MeasuredUsage
+) -> Estimate:
     """Return the estimate with money by the prices that are set, and time by the rate that was measured."""
     prompts, answers = estimate.prompt_tokens, estimate.answer_tokens
     estimate.usd = settings.compute_usd(prompts, answers)
     if measured.answer_per_second or prompts + answers == 0:
-        estimate.seconds = answers / measured.answer_per_second if measured.answer_per_second else 0.0
+        estimate.seconds = (
+            answers / measured.answer_per_second if measured.answer_per_second else 0.0
+        )
     else:
         estimate.notes.append("no rate is known yet: the first run measures it")
     if settings.max_tokens is not None and prompts + answers > settings.max_tokens:
         nights = -(-(prompts + answers) // settings.max_tokens)
-        estimate.notes.append(f"the budget of {settings.max_tokens:,} tokens a night makes this about {nights} nights")
+        estimate.notes.append(
+            f"the budget of {settings.max_tokens:,} tokens a night makes this about {nights} nights"
+        )
     return estimate
 
 
@@ -378,27 +457,55 @@ def _read_pending_messages(job: Job, model: Model | None) -> Iterator[pa.Table]:
     pending = find_sessions_to_observe(job, model, mask)
     gone = pa.array(sorted(read_inactive_ids(job.store)), pa.string())
     for group in split_batches(pending, MESSAGES_AT_ONCE):
-        rows = job.store.read_ids(MESSAGES, group["session_id"].to_list(), by="session_id")
-        yield mask.mask_messages(rows.filter(pc.invert(pc.is_in(rows["message_id"], gone))))
+        rows = job.store.read_ids(
+            MESSAGES, group["session_id"].to_list(), by="session_id"
+        )
+        yield mask.mask_messages(
+            rows.filter(pc.invert(pc.is_in(rows["message_id"], gone)))
+        )
 
 
-def _read_transcripts(job: Job, paths: list[Path], estimate: Estimate) -> Iterator[pa.Table]:
+def _read_transcripts(
+    job: Job, paths: list[Path], estimate: Estimate
+) -> Iterator[pa.Table]:
     """Yield the messages of each transcript that is new or changed; list their folders in the estimate."""
     given = [*(paths or collect_transcript_roots()), *find_journals(job.store.dir)]
-    scan = find_pending({row["path"]: row for row in job.store.read(FILES).to_pylist()}, job.settings, given, paths)
+    scan = find_pending(
+        {row["path"]: row for row in job.store.read(FILES).to_pylist()},
+        job.settings,
+        given,
+        paths,
+    )
     estimate.unchanged = scan.counts["files unchanged"]
     estimate.sources = _list_sources(scan, paths)
-    index, limits, read = VaultIndex(job.store), Limits(job.settings.read.max_line_bytes), job.settings.read
+    index, limits, read = (
+        VaultIndex(job.store),
+        Limits(job.settings.read.max_line_bytes),
+        job.settings.read,
+    )
     for transcript in scan.pending:
         ingested = IngestedTranscript(transcript)
-        rows = [*iter_new_rows(ingested, index, limits, redact=job.settings.redact, exclude=read.exclude, now=job.now)]
+        rows = [
+            *iter_new_rows(
+                ingested,
+                index,
+                limits,
+                redact=job.settings.redact,
+                exclude=read.exclude,
+                now=job.now,
+            )
+        ]
         if rows:
             yield pa.Table.from_pylist(rows, schema=MESSAGES.schema)
 
 
 def _list_sources(scan: TranscriptScan, paths: list[Path]) -> list[Source]:
     """Return the tools and folders of new or changed transcripts, then each file that cannot be read."""
-    roots = paths or [place.root for transcript in scan.pending for place in transcript.reader.locations(Path.home())]
+    roots = paths or [
+        place.root
+        for transcript in scan.pending
+        for place in transcript.reader.locations(Path.home())
+    ]
     sources: dict[tuple[str, str], Source] = {}
     for transcript in scan.pending:
         above = (root for root in roots if transcript.path.is_relative_to(root))
@@ -406,5 +513,7 @@ def _list_sources(scan: TranscriptScan, paths: list[Path]) -> list[Source]:
         source = sources.setdefault(key, Source(*key))
         source.files += 1
         source.bytes += transcript.size
-    unreadable = [Source("?", str(path), 1, problem=problem) for path, problem in scan.unreadable]
+    unreadable = [
+        Source("?", str(path), 1, problem=problem) for path, problem in scan.unreadable
+    ]
     return [*sources.values(), *unreadable]

@@ -71,11 +71,20 @@ class PrefectFailed(SlowwaveError):
         super().__init__(f"Prefect failed ({self.reason})")
 
 
-OWN_WORDS = (UsageError, NoSuchPath, StoreError, NightIncomplete, PrefectFailed, Unquoted)
+OWN_WORDS = (
+    UsageError,
+    NoSuchPath,
+    StoreError,
+    NightIncomplete,
+    PrefectFailed,
+    Unquoted,
+)
 """Errors whose words may reach Prefect's server: they name what was asked for, and quote no transcript."""
 
 
-def hide_words(function: Callable[..., Result], where: str = "") -> Callable[..., Result]:
+def hide_words(
+    function: Callable[..., Result], where: str = ""
+) -> Callable[..., Result]:
     """Return the function with the words of its errors removed, unless they are `OWN_WORDS`: the others may quote a
     transcript, and no forgetting reaches Prefect's server.
 
@@ -94,7 +103,11 @@ def hide_words(function: Callable[..., Result], where: str = "") -> Callable[...
         except Exception as error:
             last = traceback.extract_tb(error.__traceback__)[-1]
             location = f"{Path(last.filename).name}:{last.lineno}"
-            place = where or "; ".join(getattr(error, "__notes__", ())) or f"{UNNOTED} shows its words"
+            place = (
+                where
+                or "; ".join(getattr(error, "__notes__", ()))
+                or f"{UNNOTED} shows its words"
+            )
             raise Unquoted(f"{type(error).__name__} at {location}: {place}") from None
 
     return call
@@ -161,7 +174,11 @@ class TaskRunner:
                 LOG.warning("%s", failed)
                 self.failed = failed
             else:
-                self.done += [result] if isinstance(result, StepReport) and result.step in GRAPH else []
+                self.done += (
+                    [result]
+                    if isinstance(result, StepReport) and result.step in GRAPH
+                    else []
+                )
                 return result
         return done[-1] if done else step(*args)
 
@@ -172,7 +189,9 @@ class TaskRunner:
         return report
 
 
-def _run_as_task(step: Callable[..., Result], name: str, parents: list[StepReport], *args: Any) -> Result:
+def _run_as_task(
+    step: Callable[..., Result], name: str, parents: list[StepReport], *args: Any
+) -> Result:
     """Run a step as a task that depends on those which returned `parents`.
 
     Raises:
@@ -192,12 +211,16 @@ def _run_as_task(step: Callable[..., Result], name: str, parents: list[StepRepor
 
 
 @contextmanager
-def record_step(name: str, parents: list[StepReport]) -> Iterator[Callable[[object], None]]:
+def record_step(
+    name: str, parents: list[StepReport]
+) -> Iterator[Callable[[object], None]]:
     """Log that a step begins and, when its report is given to what is yielded, what it did. Its progress is an artifact
     while the block runs, and its counts another one. If Prefect can't keep one, log it: the step goes on.
     """
     log, results = get_run_logger(), list[object]()
-    after = ", ".join(f"{report.step} ({count_noun(report.rows_out, 'row')})" for report in parents)
+    after = ", ".join(
+        f"{report.step} ({count_noun(report.rows_out, 'row')})" for report in parents
+    )
     log.info("%s begins%s", name, f" after {after}" if after else "")
     with _follow_progress(name) as end_progress:
         yield results.append
@@ -206,7 +229,13 @@ def record_step(name: str, parents: list[StepReport]) -> Iterator[Callable[[obje
             rows = f"{count_noun(report.rows_in, 'row')} in, {count_noun(report.rows_out, 'row')} out"
             log.info("%s ends: %s, %.1f s", name, rows, report.seconds)
             if end_progress():
-                _keep("counts", create_table_artifact, report.list_counts(), f"step-{name}", f"What {name} counted")
+                _keep(
+                    "counts",
+                    create_table_artifact,
+                    report.list_counts(),
+                    f"step-{name}",
+                    f"What {name} counted",
+                )
 
 
 @contextmanager
@@ -214,11 +243,20 @@ def _follow_progress(name: str) -> Iterator[Callable[[], bool]]:
     """Keep a step's progress as an artifact while the block runs; call what is yielded when the step is done. It
     returns False if Prefect could not keep it, so that a dead server is not asked again.
     """
-    key = _keep("progress", create_progress_artifact, 0.0, f"step-{name}-progress", f"How far {name} is")
+    key = _keep(
+        "progress",
+        create_progress_artifact,
+        0.0,
+        f"step-{name}-progress",
+        f"How far {name} is",
+    )
     over, kept = Event(), [key is not None]
 
     def update(percent: float) -> bool:
-        kept[0] = kept[0] and _keep("progress", update_progress_artifact, key, percent) is not None
+        kept[0] = (
+            kept[0]
+            and _keep("progress", update_progress_artifact, key, percent) is not None
+        )
         return kept[0]
 
     def follow() -> None:
@@ -229,7 +267,12 @@ def _follow_progress(name: str) -> Iterator[Callable[[], bool]]:
                 if not update(percent):
                     return
 
-    follower = Thread(target=copy_context().run, args=(follow,), name="progress for Prefect", daemon=True)
+    follower = Thread(
+        target=copy_context().run,
+        args=(follow,),
+        name="progress for Prefect",
+        daemon=True,
+    )
     if key is not None:
         follower.start()
 
@@ -250,7 +293,12 @@ def _keep(what: str, keep: Callable[..., Result], *args: Any) -> Result | None:
     try:
         return keep(*args)
     except Exception as trouble:
-        LOG.warning("Prefect could not keep the %s (%s: %s)", what, type(trouble).__name__, trouble)
+        LOG.warning(
+            "Prefect could not keep the %s (%s: %s)",
+            what,
+            type(trouble).__name__,
+            trouble,
+        )
         return None
 
 
@@ -262,12 +310,23 @@ def _should_retry(task: Any, task_run: Any, state: Any) -> bool:
 
 
 def _do_night(
-    paths: list[str] | None, overrides: dict[str, Any] | None, executor: str | None, tasks: TaskRunner, *, rewrite: bool
+    paths: list[str] | None,
+    overrides: dict[str, Any] | None,
+    executor: str | None,
+    tasks: TaskRunner,
+    *,
+    rewrite: bool,
 ) -> RunReport:
     """Return the report of a night whose steps are tasks. The flow's run is named by it, and has it as an artifact."""
     try:
         given = [Path(path) for path in paths or []]
-        report = run_night(given, make_settings(overrides or {}), tasks, executor=executor, rewrite=rewrite)
+        report = run_night(
+            given,
+            make_settings(overrides or {}),
+            tasks,
+            executor=executor,
+            rewrite=rewrite,
+        )
     except Exception:
         if tasks.failed is None:
             name_flow_run("failed", RunStatus.FAILED)
@@ -303,7 +362,9 @@ def nightly(
         NightIncomplete: a step failed, or a session in it; what was left is released. So the flow's run ends as Failed.
     """
     given = merge_settings(overrides, space, model)
-    return _do_night(paths, given, executor, TaskRunner(), rewrite=rewrite).check_complete()
+    return _do_night(
+        paths, given, executor, TaskRunner(), rewrite=rewrite
+    ).check_complete()
 
 
 @flow(name="reprocess", validate_parameters=False)
@@ -329,7 +390,11 @@ def reprocess(
     Raises:
         NightIncomplete: as `nightly`.
     """
-    chosen = selection if isinstance(selection, Selection) else make_selection(selection or {})
+    chosen = (
+        selection
+        if isinstance(selection, Selection)
+        else make_selection(selection or {})
+    )
     tasks = TaskRunner()
     with name_run("reprocess", step) as name:
         settings = make_settings(merge_settings(overrides, space, model))
@@ -341,7 +406,12 @@ def reprocess(
 
 @flow(name="export", validate_parameters=False)
 @hide_words
-def export(to: str, form: ExportForm = "parquet", overrides: Overrides = None, space: Space = None) -> dict[str, Any]:
+def export(
+    to: str,
+    form: ExportForm = "parquet",
+    overrides: Overrides = None,
+    space: Space = None,
+) -> dict[str, Any]:
     """Export under Prefect; return the manifest. The run is named by the release, and tagged `done`, or `unchanged` if
     nothing was written.
 
@@ -353,14 +423,21 @@ def export(to: str, form: ExportForm = "parquet", overrides: Overrides = None, s
         space: the space (user or tenant), over `overrides`.
     """
     with name_run("export", form) as name:
-        manifest = export_tables(make_settings(merge_settings(overrides, space)), Path(to), form)
-        name(f"{manifest['release']} as {form}", RunStatus.DONE if manifest["written"] else UNCHANGED)
+        manifest = export_tables(
+            make_settings(merge_settings(overrides, space)), Path(to), form
+        )
+        name(
+            f"{manifest['release']} as {form}",
+            RunStatus.DONE if manifest["written"] else UNCHANGED,
+        )
     return manifest
 
 
 @flow(name="check", validate_parameters=False)
 @hide_words
-def check(quick: bool = False, overrides: Overrides = None, space: Space = None) -> dict[str, Any]:
+def check(
+    quick: bool = False, overrides: Overrides = None, space: Space = None
+) -> dict[str, Any]:
     """Verify a space's files and the chains of its messages; return how many releases were compared.
 
     Args:
@@ -372,11 +449,19 @@ def check(quick: bool = False, overrides: Overrides = None, space: Space = None)
         StoreError: something was altered, truncated or lost.
     """
     with name_run("check", "quick" if quick else "whole") as name:
-        checked, messages, damage = find_damage(make_settings(merge_settings(overrides, space)), quick=quick)
+        checked, messages, damage = find_damage(
+            make_settings(merge_settings(overrides, space)), quick=quick
+        )
         if damage:
-            raise StoreError(f"{len(damage)} damaged, `slowwave check --repair` repairs: {'; '.join(damage[:5])}")
+            raise StoreError(
+                f"{len(damage)} damaged, `slowwave check --repair` repairs: {'; '.join(damage[:5])}"
+            )
         name(f"{checked.releases} releases", RunStatus.DONE)
-    return {"releases": checked.releases, "unchecked": checked.unchecked, "messages": messages}
+    return {
+        "releases": checked.releases,
+        "unchecked": checked.unchecked,
+        "messages": messages,
+    }
 
 
 @flow(name="backup", validate_parameters=False)
@@ -397,7 +482,12 @@ def backup(to: str, overrides: Overrides = None, space: Space = None) -> dict[st
         file.parent.mkdir(parents=True, exist_ok=True)
         made = back_up(settings.store, settings.space, file, key)
         name(f"{made['release']} of {made['space']}", RunStatus.DONE)
-    return {"file": str(file), "release": made["release"], "files": len(made["files"]), "encrypted": bool(key)}
+    return {
+        "file": str(file),
+        "release": made["release"],
+        "files": len(made["files"]),
+        "encrypted": bool(key),
+    }
 
 
 @flow(name="forget-due", validate_parameters=False)
@@ -414,20 +504,32 @@ def forget_due(overrides: Overrides = None, space: Space = None) -> RunReport:
     """
     tasks = TaskRunner()
     with name_run("forget", "due") as name:
-        report = run_forget_due(make_settings(merge_settings(overrides, space)), call=tasks)
+        report = run_forget_due(
+            make_settings(merge_settings(overrides, space)), call=tasks
+        )
         _finish(report, name)
     save_artifact(report, "forget-report", "What was forgotten")
     return tasks.note_failure(report).check_complete()
 
 
-def merge_settings(overrides: Overrides, space: Space = None, model: Model = None) -> dict[str, Any]:
+def merge_settings(
+    overrides: Overrides, space: Space = None, model: Model = None
+) -> dict[str, Any]:
     """Return the settings that a flow's parameters name."""
     named = {} if space is None else {"space": space}
-    return {**(overrides or {}), **named, **({} if model is None else name_model(model))}
+    return {
+        **(overrides or {}),
+        **named,
+        **({} if model is None else name_model(model)),
+    }
 
 
 def run_night_under_prefect(
-    paths: list[str], overrides: dict[str, Any], executor: str | None = None, *, rewrite: bool = False
+    paths: list[str],
+    overrides: dict[str, Any],
+    executor: str | None = None,
+    *,
+    rewrite: bool = False,
 ) -> RunReport:
     """Return the report of a run of `nightly`; of a plain night, if Prefect fails before the night has ended.
 
@@ -437,13 +539,17 @@ def run_night_under_prefect(
     reports, tasks = list[RunReport](), TaskRunner()
 
     @hide_words
-    def do_night(paths: list[str], overrides: dict[str, Any], executor: str | None, rewrite: bool) -> RunReport:
+    def do_night(
+        paths: list[str], overrides: dict[str, Any], executor: str | None, rewrite: bool
+    ) -> RunReport:
         reports.append(_do_night(paths, overrides, executor, tasks, rewrite=rewrite))
         return reports[-1].check_complete()
 
     try:
         with restore_words():
-            return Flow(do_night, name=nightly.name, validate_parameters=False)(paths, overrides, executor, rewrite)
+            return Flow(do_night, name=nightly.name, validate_parameters=False)(
+                paths, overrides, executor, rewrite
+            )
     except NightIncomplete as incomplete:
         return incomplete.report
     except PrefectFailed as failed:
@@ -454,7 +560,11 @@ def run_night_under_prefect(
         if reports:
             return tasks.note_failure(reports[-1])
         given = [Path(path) for path in paths]
-        return tasks.note_failure(run_night(given, make_settings(overrides), executor=executor, rewrite=rewrite))
+        return tasks.note_failure(
+            run_night(
+                given, make_settings(overrides), executor=executor, rewrite=rewrite
+            )
+        )
 
 
 def save_artifact(report: RunReport, key: str, description: str) -> None:
@@ -464,14 +574,25 @@ def save_artifact(report: RunReport, key: str, description: str) -> None:
     page = f"http://127.0.0.1:{UI_PORT}/night/{report.run_id}"
     try:
         create_table_artifact(
-            report.list_steps(), key=f"{key}-steps", description="Rows that each step read and wrote, and its time"
+            report.list_steps(),
+            key=f"{key}-steps",
+            description="Rows that each step read and wrote, and its time",
         )
         create_link_artifact(
-            page, "What was learnt", f"{key}-page", "In a browser that opened the address of `slowwave ui`"
+            page,
+            "What was learnt",
+            f"{key}-page",
+            "In a browser that opened the address of `slowwave ui`",
         )
-        create_markdown_artifact(report.render_markdown(), key=key, description=description)
+        create_markdown_artifact(
+            report.render_markdown(), key=key, description=description
+        )
     except Exception as trouble:
-        LOG.warning("Prefect could not keep the report (%s: %s)", type(trouble).__name__, trouble)
+        LOG.warning(
+            "Prefect could not keep the report (%s: %s)",
+            type(trouble).__name__,
+            trouble,
+        )
 
 
 def name_flow_run(news: str, outcome: str, kind: str = "night", *labels: str) -> None:
@@ -480,20 +601,28 @@ def name_flow_run(news: str, outcome: str, kind: str = "night", *labels: str) ->
     """
     try:
         with get_client(sync_client=True) as client:
-            name, tags = f"{kind} of {datetime.now():%Y-%m-%d}: {news}", {*flow_run.get_tags(), outcome, *labels}
+            name, tags = (
+                f"{kind} of {datetime.now():%Y-%m-%d}: {news}",
+                {*flow_run.get_tags(), outcome, *labels},
+            )
             client.update_flow_run(UUID(flow_run.get_id()), name=name, tags=tags)
         emit_event(
-            f"slowwave.{kind}.{outcome}", {"prefect.resource.id": f"slowwave.{kind}", "prefect.resource.name": name}
+            f"slowwave.{kind}.{outcome}",
+            {"prefect.resource.id": f"slowwave.{kind}", "prefect.resource.name": name},
         )
     except Exception as trouble:
-        LOG.warning("Prefect could not name the run (%s: %s)", type(trouble).__name__, trouble)
+        LOG.warning(
+            "Prefect could not name the run (%s: %s)", type(trouble).__name__, trouble
+        )
 
 
 @contextmanager
 def name_run(kind: str, label: str) -> Iterator[Callable[[str, str], None]]:
     """Yield what names the flow's run of a kind by what came of it and its outcome; an error names it `failed`."""
     try:
-        yield lambda what, outcome: name_flow_run(f"{label}, {what}", outcome, kind, label)
+        yield lambda what, outcome: name_flow_run(
+            f"{label}, {what}", outcome, kind, label
+        )
     except Exception:
         name_flow_run(label, RunStatus.FAILED, kind, label)
         raise
@@ -502,4 +631,7 @@ def name_run(kind: str, label: str) -> Iterator[Callable[[str, str], None]]:
 def _finish(report: RunReport, name: Callable[[str, str], None]) -> None:
     """Name the flow's run by its report: by the release that it made, if any."""
     unchanged = report.status == RunStatus.DONE and report.release is None
-    name(report.release.name if report.release else "nothing released", UNCHANGED if unchanged else report.status)
+    name(
+        report.release.name if report.release else "nothing released",
+        UNCHANGED if unchanged else report.status,
+    )

@@ -65,7 +65,10 @@ Redoable = Literal[
     "summaries",
 ]
 """Steps that can be done again."""
-Moment = Annotated[datetime, Field(json_schema_extra={"pattern": r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d\S*)?$"})]
+Moment = Annotated[
+    datetime,
+    Field(json_schema_extra={"pattern": r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d\S*)?$"}),
+]
 """A day or time. The pattern is for forms: Prefect's server checks no format."""
 
 
@@ -75,8 +78,12 @@ class Selection:
 
     sessions: Annotated[tuple[str, ...], Field(description="Ids of sessions.")] = ()
     workspace: Annotated[str | None, Field(description="Their workspace.")] = None
-    since: Annotated[Moment | None, Field(description="Sessions that ended then or later.")] = None
-    until: Annotated[Moment | None, Field(description="Sessions that began before.")] = None
+    since: Annotated[
+        Moment | None, Field(description="Sessions that ended then or later.")
+    ] = None
+    until: Annotated[
+        Moment | None, Field(description="Sessions that began before.")
+    ] = None
 
     def select_sessions(self, store: Store) -> pl.DataFrame:
         """Return rows of SESSIONS that are meant.
@@ -86,12 +93,22 @@ class Selection:
         """
         rows = pl.DataFrame(store.read(SESSIONS))
         if self.sessions:
-            rows = rows.filter(pl.col("session_id").is_in(sorted(find_sessions(store, self.sessions))))
+            rows = rows.filter(
+                pl.col("session_id").is_in(sorted(find_sessions(store, self.sessions)))
+            )
         if self.workspace:
-            rows = rows.filter(pl.col("workspace").is_in(require_workspaces(self.workspace, rows["workspace"])))
+            rows = rows.filter(
+                pl.col("workspace").is_in(
+                    require_workspaces(self.workspace, rows["workspace"])
+                )
+            )
         if self.since:
             rows = rows.filter(pl.col("ended_at") >= convert_to_utc(self.since))
-        return rows.filter(pl.col("started_at") < convert_to_utc(self.until)) if self.until else rows
+        return (
+            rows.filter(pl.col("started_at") < convert_to_utc(self.until))
+            if self.until
+            else rows
+        )
 
 
 def make_selection(given: Mapping[str, Any]) -> Selection:
@@ -109,36 +126,65 @@ def make_selection(given: Mapping[str, Any]) -> Selection:
             try:
                 values[name] = datetime.fromisoformat(values[name])
             except (ValueError, TypeError):
-                raise UsageError(f"{name} is {values[name]!r}; it is a day or time like 2026-10-01") from None
+                raise UsageError(
+                    f"{name} is {values[name]!r}; it is a day or time like 2026-10-01"
+                ) from None
     sessions = values.get("sessions") or ()
     values["sessions"] = (sessions,) if isinstance(sessions, str) else tuple(sessions)
     return Selection(**values)
 
 
-def _blank(store: Store, table: Table, rows: pa.Table, column: str = "step_key") -> None:
+def _blank(
+    store: Store, table: Table, rows: pa.Table, column: str = "step_key"
+) -> None:
     """Clear the step key of rows; they stand until others replace them."""
-    store.merge(table, set_columns(rows, **{column: None if table.schema.field(column).nullable else ""}))
+    store.merge(
+        table,
+        set_columns(
+            rows, **{column: None if table.schema.field(column).nullable else ""}
+        ),
+    )
 
 
 def _blank_marks(step: str, store: Store, chosen: pl.DataFrame) -> None:
     """Forget that the step was done with the chosen sessions."""
     ids = chosen["session_id"].to_list()
-    _blank(store, MARKS, store.read_ids(MARKS, ids, by="unit_id", where=pc.field("step") == step), "input_key")
+    _blank(
+        store,
+        MARKS,
+        store.read_ids(MARKS, ids, by="unit_id", where=pc.field("step") == step),
+        "input_key",
+    )
 
 
 def _blank_rows(table: Table, store: Store, chosen: pl.DataFrame) -> None:
     """Forget under which settings the rows made of the chosen sessions' messages were made."""
-    _blank(store, table, store.read_ids(table, chosen["session_id"].to_list(), by="session_id"))
+    _blank(
+        store,
+        table,
+        store.read_ids(table, chosen["session_id"].to_list(), by="session_id"),
+    )
 
 
 def _blank_claims(column: str, store: Store, chosen: pl.DataFrame) -> None:
     """Clear `column`, a step's key, in the chosen sessions' claims and in all that repeat them or are repeated."""
     names = ["observation_id", "canonical_id"]
-    own = store.read_ids(OBSERVATIONS, chosen["session_id"].to_list(), names, by="session_id")
+    own = store.read_ids(
+        OBSERVATIONS, chosen["session_id"].to_list(), names, by="session_id"
+    )
     heads = set(pc.coalesce(own["canonical_id"], own["observation_id"]).to_pylist())
-    repeats = store.read_ids(OBSERVATIONS, heads, names, by="canonical_id")["observation_id"].to_pylist()
-    standing = pc.field(column).is_valid() & pc.field("status").isin([Status.ACTIVE, Status.DUPLICATE])
-    _blank(store, OBSERVATIONS, store.read_ids(OBSERVATIONS, heads.union(repeats), where=standing), column)
+    repeats = store.read_ids(OBSERVATIONS, heads, names, by="canonical_id")[
+        "observation_id"
+    ].to_pylist()
+    standing = pc.field(column).is_valid() & pc.field("status").isin(
+        [Status.ACTIVE, Status.DUPLICATE]
+    )
+    _blank(
+        store,
+        OBSERVATIONS,
+        store.read_ids(OBSERVATIONS, heads.union(repeats), where=standing),
+        column,
+    )
 
 
 def _forget_files(store: Store, chosen: pl.DataFrame) -> None:
@@ -148,7 +194,9 @@ def _forget_files(store: Store, chosen: pl.DataFrame) -> None:
 def _forget_related(store: Store, chosen: pl.DataFrame) -> None:
     """Forget that the claims of the chosen sessions' workspaces were related."""
     units = {name_unit(workspace) for workspace in chosen["workspace"]}
-    store.delete_ids(MARKS, [compute_content_id("relate", unit) for unit in sorted(units)])
+    store.delete_ids(
+        MARKS, [compute_content_id("relate", unit) for unit in sorted(units)]
+    )
 
 
 def _blank_summaries(store: Store, chosen: pl.DataFrame) -> None:
@@ -167,17 +215,29 @@ def _forget_topics(store: Store, chosen: pl.DataFrame) -> None:
         UsageError: not every session is chosen.
     """
     if chosen.height != store.count(SESSIONS):
-        raise UsageError("topics are made anew from all sessions: `assign` places the claims of some of them again")
+        raise UsageError(
+            "topics are made anew from all sessions: `assign` places the claims of some of them again"
+        )
     _blank_claims("assign_key", store, chosen)
-    store.delete_ids(TOPIC_HISTORY, store.read(TOPIC_HISTORY, [TOPIC_HISTORY.key])[TOPIC_HISTORY.key].to_pylist())
-    _blank(store, SUMMARIES, store.read(SUMMARIES, where=pc.field("scope") == SummaryScope.TOPIC))
+    store.delete_ids(
+        TOPIC_HISTORY,
+        store.read(TOPIC_HISTORY, [TOPIC_HISTORY.key])[TOPIC_HISTORY.key].to_pylist(),
+    )
+    _blank(
+        store,
+        SUMMARIES,
+        store.read(SUMMARIES, where=pc.field("scope") == SummaryScope.TOPIC),
+    )
 
 
 FORGET: dict[str, Callable[..., None]] = {
     "read": _forget_files,
     "passages": partial(_blank_rows, PASSAGES),
     "gists": partial(_blank_rows, GISTS),
-    **{step: partial(_blank_marks, step) for step in ("boilerplate", "habits", "observe")},
+    **{
+        step: partial(_blank_marks, step)
+        for step in ("boilerplate", "habits", "observe")
+    },
     "dedupe": partial(_blank_claims, "dedupe_key"),
     "supersede": partial(_blank_claims, "supersede_key"),
     "relate": _forget_related,
@@ -213,26 +273,40 @@ def run_reprocess(
         StoreLocked: another run is at it.
     """
     if step not in FORGET:
-        raise UsageError(f"no step {step!r}: one of {', '.join(FORGET)} can be done again")
+        raise UsageError(
+            f"no step {step!r}: one of {', '.join(FORGET)} can be done again"
+        )
     if missing and step not in ("gists", "summaries"):
-        raise UsageError(f"nothing called {step!r} can be filled in: gists and summaries can")
+        raise UsageError(
+            f"nothing called {step!r} can be filled in: gists and summaries can"
+        )
     if step == "gists" and settings.gists == "off":
-        raise UsageError("gists are off: set SLOWWAVE_GISTS, or name a strategy with --gists")
+        raise UsageError(
+            "gists are off: set SLOWWAVE_GISTS, or name a strategy with --gists"
+        )
     with open_run("reprocess", settings, call=call, rewrite=False) as (job, report):
         finish_forgettings(job, report)
         # 1. Which sessions, and what of them is counted as never done.
         chosen = selection.select_sessions(job.store)
         if selection != Selection() and chosen.is_empty():
-            raise UsageError("no session is chosen: none in the vault is of that workspace and time")
+            raise UsageError(
+                "no session is chosen: none in the vault is of that workspace and time"
+            )
         if not missing:
             report.notes.append(f"{chosen.height} sessions chosen for {step}")
             FORGET[step](job.store, chosen)
         # 2. The step, and what depends on it; on some nothing does.
         if step == "read":
-            paths = [path for path in map(Path, chosen["path"].unique().sort().to_list()) if path.exists()]
+            paths = [
+                path
+                for path in map(Path, chosen["path"].unique().sort().to_list())
+                if path.exists()
+            ]
             run_step(job, report, read_transcripts, paths)
         if step == "gists" or missing:
-            report.steps.append(job.call(STEP_OF[step], job, frozenset(chosen["session_id"])))
+            report.steps.append(
+                job.call(STEP_OF[step], job, frozenset(chosen["session_id"]))
+            )
             publish_run(job, report, complete=False)
         else:
             run_steps_after_read(job, report)
@@ -250,4 +324,6 @@ def list_masters(selection: Selection, settings: Settings) -> list[dict[str, Any
     names = {compute_master_id(row["session_id"]): row["native_id"] for row in chosen}
     rows = store.read_ids(SUMMARIES, names).to_pylist()
     named = [{**row, "title": row["title"] or names[row["summary_id"]]} for row in rows]
-    return sorted(named, key=lambda row: (row["last_at"] is None, row["last_at"], row["scope_id"]))
+    return sorted(
+        named, key=lambda row: (row["last_at"] is None, row["last_at"], row["scope_id"])
+    )

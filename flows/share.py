@@ -21,7 +21,12 @@ from slowwave.schemas.vocabulary import LEARNINGS
 from slowwave.store.crypt import check_encrypted
 from slowwave.store.private import make_files_private, make_private_folder, replace_file
 from slowwave.store.store import Store
-from slowwave.tasks.ingest.formats.own.export import FOLDER, WITHDRAWN, read_claims, read_learnings
+from slowwave.tasks.ingest.formats.own.export import (
+    FOLDER,
+    WITHDRAWN,
+    read_claims,
+    read_learnings,
+)
 from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message
 from slowwave.tasks.publish.learnings import SCHEMA
 from slowwave.text.workspaces import settle_workspace
@@ -29,7 +34,9 @@ from slowwave.text.workspaces import settle_workspace
 _NAME = re.compile(r"[\w.-]{1,64}")
 
 
-def import_learnings(settings: Settings, file: Path, name: str, workspaces: Sequence[str] = ()) -> RunReport:
+def import_learnings(
+    settings: Settings, file: Path, name: str, workspaces: Sequence[str] = ()
+) -> RunReport:
     """Keep a document of learnings as NAME's, and run a night over it.
 
     Args:
@@ -44,16 +51,29 @@ def import_learnings(settings: Settings, file: Path, name: str, workspaces: Sequ
         StoreLocked: another run is at it.
     """
     if not _NAME.fullmatch(name) or name.startswith("."):
-        raise UsageError(f"--as {name!r}: a name of letters, digits, dots and dashes, at most 64")
+        raise UsageError(
+            f"--as {name!r}: a name of letters, digits, dots and dashes, at most 64"
+        )
     document = _load_document(file)
     # Paths here by their names there; under None the path for all.
     pairs = [workspace.partition("=") for workspace in workspaces]
-    if any(not here for _, sign, here in pairs if sign) or ("" in {sign for _, sign, _ in pairs} and len(pairs) > 1):
-        raise UsageError("--workspace takes one PATH for all claims, or NAME=PATH for each workspace")
+    if any(not here for _, sign, here in pairs if sign) or (
+        "" in {sign for _, sign, _ in pairs} and len(pairs) > 1
+    ):
+        raise UsageError(
+            "--workspace takes one PATH for all claims, or NAME=PATH for each workspace"
+        )
     known = _list_workspaces(settings) if pairs else []
-    places = {name if sign else None: settle_workspace(here if sign else name, known) for name, sign, here in pairs}
+    places = {
+        name if sign else None: settle_workspace(here if sign else name, known)
+        for name, sign, here in pairs
+    }
     claims = [
-        {**claim, "workspace": places.get(None) or places.get(str(there := claim.get("workspace")), there)}
+        {
+            **claim,
+            "workspace": places.get(None)
+            or places.get(str(there := claim.get("workspace")), there),
+        }
         for claim in document["claims"]
     ]
     folder = settings.store / settings.space / FOLDER
@@ -63,9 +83,20 @@ def import_learnings(settings: Settings, file: Path, name: str, workspaces: Sequ
         stored = folder / f"{name}.json"
         # What was in NAME's documents until now, and is not in these claims.
         before = read_learnings(stored, Limits()) if stored.exists() else ()
-        earlier = {(record.session, record.native_id) for record in before if isinstance(record, Message | Inactive)}
-        here = {(read.session, read.native_id) for read in read_claims(name, claims) if isinstance(read, Message)}
-        withdrawn = [{"session": session, "id": native} for session, native in sorted(earlier - here)]
+        earlier = {
+            (record.session, record.native_id)
+            for record in before
+            if isinstance(record, Message | Inactive)
+        }
+        here = {
+            (read.session, read.native_id)
+            for read in read_claims(name, claims)
+            if isinstance(read, Message)
+        }
+        withdrawn = [
+            {"session": session, "id": native}
+            for session, native in sorted(earlier - here)
+        ]
         now = {**document, "name": name, "claims": claims, WITHDRAWN: withdrawn}
         text = orjson.dumps(now, option=orjson.OPT_INDENT_2)
         if not stored.exists() or stored.read_bytes() != text:
@@ -90,12 +121,22 @@ def _load_document(file: Path) -> dict[str, Any]:
         UsageError: the file can't be read, or holds anything else.
     """
     try:
-        if file.exists() and not file.is_file():  # whoever opens a pipe waits for one who writes
+        if (
+            file.exists() and not file.is_file()
+        ):  # whoever opens a pipe waits for one who writes
             raise OSError("it is no file")
         document = orjson.loads(file.read_bytes())
     except (OSError, orjson.JSONDecodeError) as error:
         raise UsageError(f"{file} can't be read as learnings: {error}") from error
-    claims = document.get("claims") if isinstance(document, dict) and document.get(LEARNINGS) == SCHEMA else None
-    if not isinstance(claims, list) or not all(isinstance(claim, dict) for claim in claims):
-        raise UsageError(f"{file}: no learnings of version {SCHEMA} that `slowwave export --learnings` wrote as json")
+    claims = (
+        document.get("claims")
+        if isinstance(document, dict) and document.get(LEARNINGS) == SCHEMA
+        else None
+    )
+    if not isinstance(claims, list) or not all(
+        isinstance(claim, dict) for claim in claims
+    ):
+        raise UsageError(
+            f"{file}: no learnings of version {SCHEMA} that `slowwave export --learnings` wrote as json"
+        )
     return {**document}

@@ -55,24 +55,53 @@ def collect_status(settings: Settings) -> list[StatusLine]:
     writing = measure_waiting(settings)
     waits = Counter(row["reason"] for row in list_quarantine(settings, False).rows)
     reasons = "; ".join(f"{n:,} {reason}" for reason, n in waits.most_common(3))
-    space = next(row for row in measure_spaces(settings, False).rows if row["space"] == settings.space)
+    space = next(
+        row
+        for row in measure_spaces(settings, False).rows
+        if row["space"] == settings.space
+    )
     last = next(iter(list_runs(settings, False).rows), {})
     place = name_place(settings.store / settings.space)
     hooked = find_hooked_clients()
-    other = describe_languages(Store.open(settings.store, settings.space), settings.encoder)
+    other = describe_languages(
+        Store.open(settings.store, settings.space), settings.encoder
+    )
     return [
         StatusLine("memory", coverage["line"], coverage),
         *_list_unfinished(settings),
-        StatusLine("quarantine", f"{waits.total():,}{f': {reasons[:200]}' if reasons else ''}", waits),
+        StatusLine(
+            "quarantine",
+            f"{waits.total():,}{f': {reasons[:200]}' if reasons else ''}",
+            waits,
+        ),
         StatusLine("last run", _describe_run(last) if last else "none is noted", last),
-        StatusLine("next night", night or "none is planned: `slowwave schedule install`", night),
-        StatusLine("store", f"{place}, {space['bytes'] / 1e6:,.1f} MB, live {space['release']}", space),
-        StatusLine("encrypted", _describe_encryption(settings, space["encrypted"]), space["encrypted"]),
+        StatusLine(
+            "next night", night or "none is planned: `slowwave schedule install`", night
+        ),
+        StatusLine(
+            "store",
+            f"{place}, {space['bytes'] / 1e6:,.1f} MB, live {space['release']}",
+            space,
+        ),
+        StatusLine(
+            "encrypted",
+            _describe_encryption(settings, space["encrypted"]),
+            space["encrypted"],
+        ),
         StatusLine("writer", writing["line"], writing),
-        StatusLine("encoder", f"{settings.encoder}{f'; {other}' if other else ''}", settings.encoder),
+        StatusLine(
+            "encoder",
+            f"{settings.encoder}{f'; {other}' if other else ''}",
+            settings.encoder,
+        ),
         StatusLine("model", settings.llm, settings.llm),
         *_list_aliases(),
-        StatusLine("hooks", ", ".join(hooked) or "none: `slowwave install claude-code`, codex or cursor", hooked),
+        StatusLine(
+            "hooks",
+            ", ".join(hooked)
+            or "none: `slowwave install claude-code`, codex or cursor",
+            hooked,
+        ),
     ]
 
 
@@ -99,7 +128,12 @@ def _list_unfinished(settings: Settings) -> list[StatusLine]:
             UNFINISHED,
             f"{plan.run_id} of {plan.at[:16].replace('T', ' ')} UTC is not finished: the next `slowwave run`, or any "
             "other command that writes, finishes it first",
-            {"run_id": plan.run_id, "at": plan.at, "by": plan.why, "erased": plan.erased},
+            {
+                "run_id": plan.run_id,
+                "at": plan.at,
+                "by": plan.why,
+                "erased": plan.erased,
+            },
         )
         for plan in read_plans(settings.store / settings.space)
     ]
@@ -107,11 +141,28 @@ def _list_unfinished(settings: Settings) -> list[StatusLine]:
 
 def _describe_run(run: Row) -> str:
     """Return a run's time, status and output; the error of one that failed."""
-    report, names = orjson.loads(run.pop("report")), {"read": "messages", "observe": "claims"}
-    steps = report.get("steps", [])  # of a broken report that was forgotten nothing is left
-    made = [f"{step['rows_out']:,} {names[step['step']]}" for step in steps if step["step"] in names]
-    made += [f"{step['counts']['superseded']:,} changed" for step in steps if "superseded" in step["counts"]]
-    why = report.get("notes", [])[-1:] if run["status"] == RunStatus.FAILED or not made else made
+    report, names = (
+        orjson.loads(run.pop("report")),
+        {"read": "messages", "observe": "claims"},
+    )
+    steps = report.get(
+        "steps", []
+    )  # of a broken report that was forgotten nothing is left
+    made = [
+        f"{step['rows_out']:,} {names[step['step']]}"
+        for step in steps
+        if step["step"] in names
+    ]
+    made += [
+        f"{step['counts']['superseded']:,} changed"
+        for step in steps
+        if "superseded" in step["counts"]
+    ]
+    why = (
+        report.get("notes", [])[-1:]
+        if run["status"] == RunStatus.FAILED or not made
+        else made
+    )
     reasons = f": {', '.join(why)}" if why else ""
     return f"{run['kind']} {run['started_at']:%Y-%m-%d %H:%M} UTC, {run['status']}{reasons}"
 
@@ -128,19 +179,35 @@ def measure_coverage(settings: Settings) -> dict[str, Any]:
 
     # The transcripts of the installed tools or, where none of these was ever read, those that the store knows.
     live = Snapshot(settings.store, settings.space)
-    files = {row["path"]: row for row in Store.open(settings.store, settings.space).read(FILES).to_pylist()}
+    files = {
+        row["path"]: row
+        for row in Store.open(settings.store, settings.space).read(FILES).to_pylist()
+    }
     paths = [path for _, path in find_installed(Path.home())]
     if files and files.keys().isdisjoint(map(str, paths)):
         paths = [path for name in files if (path := Path(name)).is_file()]
     scan = find_pending(files, settings, [*paths, *find_journals(live.dir)])
-    covered, waiting, unreadable = scan.counts["files unchanged"], len(scan.pending), len(scan.unreadable)
-    sessions, until = live.release.counts[SESSIONS.name], pc.max(live.read(SESSIONS, ["ended_at"])["ended_at"]).as_py()
+    covered, waiting, unreadable = (
+        scan.counts["files unchanged"],
+        len(scan.pending),
+        len(scan.unreadable),
+    )
+    sessions, until = (
+        live.release.counts[SESSIONS.name],
+        pc.max(live.read(SESSIONS, ["ended_at"])["ended_at"]).as_py(),
+    )
     # The same in a line.
     line = f"Covers {covered:,} of {covered + waiting + unreadable:,} transcripts ({sessions:,} sessions)"
     line += f", up to {until:%Y-%m-%d %H:%M} UTC" if until else ""
     line += f"; {waiting:,} wait for the next night" if waiting else ""
     line += f"; {unreadable:,} can't be read." if unreadable else "."
-    facts = {"covered": covered, "waiting": waiting, "unreadable": unreadable, "sessions": sessions, "until": until}
+    facts = {
+        "covered": covered,
+        "waiting": waiting,
+        "unreadable": unreadable,
+        "sessions": sessions,
+        "until": until,
+    }
     # How long the oldest has waited.
     yesterday = (datetime.now(UTC) - timedelta(days=1)).timestamp() * 10**9
     oldest = min((transcript.mtime_ns for transcript in scan.pending), default=None)
@@ -167,13 +234,27 @@ def measure_waiting(settings: Settings) -> dict[str, Any]:
 
 def _describe_writer(settings: Settings, live: Release) -> dict[str, Any]:
     # Here, since an install for reading alone lacks what they need.
-    from slowwave.tasks.llm.writer import asks_model, explain_other_writer, find_rewriter, find_writer, name_writer
+    from slowwave.tasks.llm.writer import (
+        asks_model,
+        explain_other_writer,
+        find_rewriter,
+        find_writer,
+        name_writer,
+    )
 
     store = Store.open(settings.store, settings.space)
-    writer, named, rewriter = find_writer(store), name_writer(settings), find_rewriter(store)
+    writer, named, rewriter = (
+        find_writer(store),
+        name_writer(settings),
+        find_rewriter(store),
+    )
     facts: dict[str, Any] = {"writer": writer, "named": named}
     if writer and writer != named:
-        return facts | {"line": explain_other_writer(writer, named, is_rewritten=rewriter not in (None, live.writer))}
+        return facts | {
+            "line": explain_other_writer(
+                writer, named, is_rewritten=rewriter not in (None, live.writer)
+            )
+        }
     line = f"{writer or named}"
     if rewriter:
         facts["rewrites"] = live.name
@@ -183,7 +264,12 @@ def _describe_writer(settings: Settings, live: Release) -> dict[str, Any]:
     counts, why = _count_waiting(settings), _explain_waiting(store)
     some = [text for text, n in counts.items() if n]
     line += f"; {' and '.join(some)} wait: {why}" if some else ""
-    return facts | {"waiting": dict(zip(("claims", "topics", "summaries"), counts.values(), strict=True)), "line": line}
+    return facts | {
+        "waiting": dict(
+            zip(("claims", "topics", "summaries"), counts.values(), strict=True)
+        ),
+        "line": line,
+    }
 
 
 def _count_waiting(settings: Settings) -> dict[str, int]:
@@ -192,15 +278,25 @@ def _count_waiting(settings: Settings) -> dict[str, int]:
     from slowwave.tasks.job import Job
     from slowwave.tasks.llm.ask import close_models, get_model
     from slowwave.tasks.observe.task import find_sessions_to_observe
-    from slowwave.tasks.summarize.task import compute_summaries_key, find_sessions_to_summarise
+    from slowwave.tasks.summarize.task import (
+        compute_summaries_key,
+        find_sessions_to_summarise,
+    )
     from slowwave.tasks.topics.task import compute_assign_key
 
     job = Job(settings, "status")
     try:
-        claims = find_sessions_to_observe(job, get_model(job, "extract"), Mask(job)).height
-        key, placed = compute_assign_key(job, get_model(job, "topics")), pc.field("assign_key")
+        claims = find_sessions_to_observe(
+            job, get_model(job, "extract"), Mask(job)
+        ).height
+        key, placed = (
+            compute_assign_key(job, get_model(job, "topics")),
+            pc.field("assign_key"),
+        )
         active = pc.field("status") == Status.ACTIVE
-        topics = job.store.count(OBSERVATIONS, active & (placed.is_null() | (placed != key)))
+        topics = job.store.count(
+            OBSERVATIONS, active & (placed.is_null() | (placed != key))
+        )
         key = compute_summaries_key(job, get_model(job, "summaries"))
         summaries = find_sessions_to_summarise(job, key).height
     finally:
@@ -216,13 +312,27 @@ def _explain_waiting(store: Store) -> str:
     """Return why something waits, as the last run found."""
     from slowwave.tasks.job import parse_steps
 
-    runs = sorted(store.read(RUNS, ["started_at", "report"]).to_pylist(), key=lambda row: row["started_at"])
-    steps = [step for row in runs[-1:] for step in parse_steps(row["report"]) if step.step in WRITERS]
+    runs = sorted(
+        store.read(RUNS, ["started_at", "report"]).to_pylist(),
+        key=lambda row: row["started_at"],
+    )
+    steps = [
+        step
+        for row in runs[-1:]
+        for step in parse_steps(row["report"])
+        if step.step in WRITERS
+    ]
     failed = [line for step in steps for line in step.failed]
     if failed:
         return failed[0]
-    spent = any(name.endswith(LATER) and n for step in steps for name, n in step.counts.items())
-    return "the token budget of the last night was spent" if spent else "the next night makes them"
+    spent = any(
+        name.endswith(LATER) and n for step in steps for name, n in step.counts.items()
+    )
+    return (
+        "the token budget of the last night was spent"
+        if spent
+        else "the next night makes them"
+    )
 
 
 def describe_backlog(settings: Settings) -> str:
@@ -240,8 +350,15 @@ def find_next_night() -> str | None:
         "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
         "deployments": {"name": {"any_": ["nightly"]}},
     }
-    words = json.dumps(conditions | {"sort": "EXPECTED_START_TIME_ASC", "limit": 1}).encode()
-    request = Request(f"{server}/flow_runs/filter", words, {"Content-Type": "application/json"})
-    with suppress(OSError, ValueError, LookupError), build_opener(ProxyHandler({})).open(request, timeout=2) as answer:
+    words = json.dumps(
+        conditions | {"sort": "EXPECTED_START_TIME_ASC", "limit": 1}
+    ).encode()
+    request = Request(
+        f"{server}/flow_runs/filter", words, {"Content-Type": "application/json"}
+    )
+    with (
+        suppress(OSError, ValueError, LookupError),
+        build_opener(ProxyHandler({})).open(request, timeout=2) as answer,
+    ):
         return f"{datetime.fromisoformat(json.load(answer)[0]['expected_start_time']):%Y-%m-%d %H:%M} UTC"
     return None

@@ -6,7 +6,12 @@ from typing import Any
 import orjson
 import pyarrow.compute as pc
 
-from slowwave.flows.parts.report import RunReport, collect_left_out, collect_news, open_views
+from slowwave.flows.parts.report import (
+    RunReport,
+    collect_left_out,
+    collect_news,
+    open_views,
+)
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
@@ -23,7 +28,9 @@ CLAIM = ["session_id", "summary", "category", "workspace", "speaker", "observed_
 Data = dict[str, Any]
 
 
-def describe_run(settings: Settings, run_id: str = "", live: View | None = None) -> Data:
+def describe_run(
+    settings: Settings, run_id: str = "", live: View | None = None
+) -> Data:
     """Return the results of a run as plain values.
 
     Args:
@@ -37,9 +44,17 @@ def describe_run(settings: Settings, run_id: str = "", live: View | None = None)
     store = Store.open(settings.store, settings.space)
     rows = sorted(store.read(RUNS).to_pylist(), key=lambda row: row["started_at"])
     ended = [row for row in rows if row["ended_at"] is not None]
-    named = [row for row in ended if row["run_id"].startswith(run_id)] if run_id else ended[-1:]
+    named = (
+        [row for row in ended if row["run_id"].startswith(run_id)]
+        if run_id
+        else ended[-1:]
+    )
     if len(named) != 1:
-        why = f"{len(named)} ended runs have the id {run_id!r}" if run_id else "no run has ended yet"
+        why = (
+            f"{len(named)} ended runs have the id {run_id!r}"
+            if run_id
+            else "no run has ended yet"
+        )
         raise UsageError(f"{why}: `slowwave inspect runs` lists them")
     (row,) = named
     by_run = {release.run_id: release for release in read_releases(store)}
@@ -47,15 +62,26 @@ def describe_run(settings: Settings, run_id: str = "", live: View | None = None)
     report = _parse_report(row, made)
     views, before = open_views(made, store, live)
     # Each run's lag: hours from the first session that ended since the run before began to its own end, if any did.
-    ends = sorted(at for at in store.read(SESSIONS, ["ended_at"])["ended_at"].to_pylist() if at is not None)
+    ends = sorted(
+        at
+        for at in store.read(SESSIONS, ["ended_at"])["ended_at"].to_pylist()
+        if at is not None
+    )
     lags: list[float | None] = []
     start = 0
     for run in ended:
         stop = max(start, bisect_right(ends, run["started_at"]))
-        lags.append((run["ended_at"] - ends[start]).total_seconds() / 3600 if stop > start else None)
+        lags.append(
+            (run["ended_at"] - ends[start]).total_seconds() / 3600
+            if stop > start
+            else None
+        )
         start = stop
     return {
-        "run": {name: row[name] for name in ("run_id", "kind", "started_at", "ended_at", "status")},
+        "run": {
+            name: row[name]
+            for name in ("run_id", "kind", "started_at", "ended_at", "status")
+        },
         "release": made.name if made else None,
         "counts": made.counts if made else None,
         "verdict": report.format_verdict(),
@@ -65,7 +91,10 @@ def describe_run(settings: Settings, run_id: str = "", live: View | None = None)
         "notes": report.collect_notes(),
         "steps": [step.as_dict() for step in report.steps],
         "seconds": report.seconds,
-        "usage": [{"model": model, **counts} for model, counts in parse_usage(report.steps).items()],
+        "usage": [
+            {"model": model, **counts}
+            for model, counts in parse_usage(report.steps).items()
+        ],
         "nights": [
             _describe_night(run, by_run.get(run["run_id"])) | {"lag": lag}
             for run, lag in [*zip(ended, lags, strict=True)][-NIGHTS:]
@@ -75,23 +104,44 @@ def describe_run(settings: Settings, run_id: str = "", live: View | None = None)
 
 def _parse_report(row: Data, made: Any) -> RunReport:
     notes = orjson.loads(row["report"] or b"{}").get("notes", [])
-    return RunReport(row["run_id"], row["kind"], parse_steps(row["report"]), made, notes=notes)
+    return RunReport(
+        row["run_id"], row["kind"], parse_steps(row["report"]), made, notes=notes
+    )
 
 
 def _describe_claims(settings: Settings, new: View | None, old: View | None) -> Data:
     """Return the claims learnt and changed, the day's sessions, and the shares that the gates limit."""
     if new is None:
-        nothing: Data = {"learnt": [], "learnt_count": 0, "changed": [], "changed_count": 0}
+        nothing: Data = {
+            "learnt": [],
+            "learnt_count": 0,
+            "changed": [],
+            "changed_count": 0,
+        }
         return nothing | {"became": {}, "sessions": [], "gates": []}
     news = collect_news(new, old)
     changed = news.changed[:SHOWN]
-    ids = [*(claim.claim_id for claim in news.learnt[:SHOWN]), *(key for key, *_ in changed)]
+    ids = [
+        *(claim.claim_id for claim in news.learnt[:SHOWN]),
+        *(key for key, *_ in changed),
+    ]
     claims = new.read_by_id(OBSERVATIONS, [*dict.fromkeys(ids)], CLAIM)
     # The shares of what was known that a night retired and lost, each with the most that its gate lets pass.
-    active = old.read(OBSERVATIONS, ["status"], pc.field("status") == Status.ACTIVE).num_rows if old else 0
-    bounds = (("retired or merged", RETIRED, "max_retired"), ("withdrawn or lost", LOST, "max_lost"))
+    active = (
+        old.read(OBSERVATIONS, ["status"], pc.field("status") == Status.ACTIVE).num_rows
+        if old
+        else 0
+    )
+    bounds = (
+        ("retired or merged", RETIRED, "max_retired"),
+        ("withdrawn or lost", LOST, "max_lost"),
+    )
     gates = [
-        {"gate": name, "share": sum(news.lost[kind] for kind in kinds) / active, "most": getattr(settings.gates, bound)}
+        {
+            "gate": name,
+            "share": sum(news.lost[kind] for kind in kinds) / active,
+            "most": getattr(settings.gates, bound),
+        }
         | {"setting": f"gates.{bound}"}
         for name, kinds, bound in (bounds if active else ())
     ]
@@ -100,13 +150,28 @@ def _describe_claims(settings: Settings, new: View | None, old: View | None) -> 
     before = old.read(SESSIONS, ["session_id", "messages"]).to_pylist() if old else []
     messages = {row["session_id"]: row["messages"] for row in before}
     rows = new.read(SESSIONS, columns).to_pylist()
-    rows = [row | {"new": row["messages"] - messages.get(row["session_id"], 0)} for row in rows]
-    sessions = sorted((row for row in rows if row["new"] > 0), key=lambda row: (-row["new"], row["session_id"]))[:SHOWN]
+    rows = [
+        row | {"new": row["messages"] - messages.get(row["session_id"], 0)}
+        for row in rows
+    ]
+    sessions = sorted(
+        (row for row in rows if row["new"] > 0),
+        key=lambda row: (-row["new"], row["session_id"]),
+    )[:SHOWN]
     return {
-        "learnt": [{"id": claim.claim_id, **claims[claim.claim_id]} for claim in news.learnt[:SHOWN]],
+        "learnt": [
+            {"id": claim.claim_id, **claims[claim.claim_id]}
+            for claim in news.learnt[:SHOWN]
+        ],
         "learnt_count": len(news.learnt),
         "changed": [
-            {"id": key, "earlier": claims[key]["summary"], "how": how, "later": now, "later_id": by}
+            {
+                "id": key,
+                "earlier": claims[key]["summary"],
+                "how": how,
+                "later": now,
+                "later_id": by,
+            }
             for key, how, now, by in changed
         ],
         "changed_count": len(news.changed),
@@ -129,7 +194,8 @@ def _describe_night(row: Data, made: Any) -> Data:
         "claims": made.counts.get(OBSERVATIONS.name) if made else None,
         "messages": made.counts.get(MESSAGES.name) if made else None,
         "tokens": sum(
-            counts["prompt tokens"] + counts["answer tokens"] for counts in parse_usage(report.steps).values()
+            counts["prompt tokens"] + counts["answer tokens"]
+            for counts in parse_usage(report.steps).values()
         ),
         "seconds": report.seconds,
     }

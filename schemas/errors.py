@@ -79,7 +79,9 @@ class StoreUnwritable(StoreError):
 
     def __init__(self, path: Path, why: str) -> None:
         self.path, self.why = path, why
-        super().__init__(f"the store at {name_place(path)} can't be written to, its last release stays: {why}")
+        super().__init__(
+            f"the store at {name_place(path)} can't be written to, its last release stays: {why}"
+        )
 
 
 class StoreLocked(StoreError):
@@ -87,7 +89,9 @@ class StoreLocked(StoreError):
 
     def __init__(self, path: Path, holder: str) -> None:
         self.path, self.holder = path, holder
-        super().__init__(f"the store at {name_place(path)} is being written by {holder}: wait for it, or end it")
+        super().__init__(
+            f"the store at {name_place(path)} is being written by {holder}: wait for it, or end it"
+        )
 
 
 class NoRelease(StoreError):
@@ -101,7 +105,9 @@ class NoRelease(StoreError):
                 f"no release {release!r} in {place}: `slowwave inspect releases` lists those that there are"
             )
         else:
-            super().__init__(f"nothing has been released yet in {place}: `slowwave run` makes the first release")
+            super().__init__(
+                f"nothing has been released yet in {place}: `slowwave run` makes the first release"
+            )
 
 
 class ReleaseDropped(NoRelease):
@@ -121,7 +127,11 @@ class SchemaMismatch(StoreError):
 
     def __init__(self, table: str, missing: list[str], other: list[str]) -> None:
         self.table, self.missing, self.other = table, missing, other
-        facts = [f"{name} {', '.join(of)}" for name, of in (("it lacks", missing), ("it has", other)) if of]
+        facts = [
+            f"{name} {', '.join(of)}"
+            for name, of in (("it lacks", missing), ("it has", other))
+            if of
+        ]
         super().__init__(
             f"table {table!r} was written by another version of slowwave ({'; '.join(facts)}): "
             "`slowwave export OUT` with the version that wrote it, then `slowwave run OUT --store NEW` with this one"
@@ -133,7 +143,9 @@ class BadRows(StoreError):
 
     def __init__(self, table: str, why: str) -> None:
         self.table, self.why = table, why
-        super().__init__(f"rows for table {table!r} refused: {why}; nothing was written")
+        super().__init__(
+            f"rows for table {table!r} refused: {why}; nothing was written"
+        )
 
 
 class UsageError(SlowwaveError):
@@ -179,16 +191,25 @@ def name_install(extra: str) -> str:
     from urllib.request import url2pathname
 
     try:
-        origin = json.loads(distribution("slowwave").read_text("direct_url.json") or "{}")
+        origin = json.loads(
+            distribution("slowwave").read_text("direct_url.json") or "{}"
+        )
     except (PackageNotFoundError, ValueError):
         origin = {}
-    url, vcs, packages = origin.get("url", ""), origin.get("vcs_info", {}), [f"slowwave[{extra}]"]
+    url, vcs, packages = (
+        origin.get("url", ""),
+        origin.get("vcs_info", {}),
+        [f"slowwave[{extra}]"],
+    )
     if origin.get("dir_info", {}).get("editable"):
         packages = ["-e", f"{url2pathname(url.removeprefix('file://'))}[{extra}]"]
     elif url:
         source = f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url
         packages = [f"slowwave[{extra}] @ {source}"]
-    by_pip, by_uv = [sys.executable, "-m", "pip", "install"], ["uv", "pip", "install", "--python", sys.executable]
+    by_pip, by_uv = (
+        [sys.executable, "-m", "pip", "install"],
+        ["uv", "pip", "install", "--python", sys.executable],
+    )
     return shlex.join([*(by_pip if find_spec("pip") else by_uv), *packages])
 
 
@@ -209,11 +230,16 @@ def format_error(trouble: Exception) -> str:
 
 def explain_invalid(error: "ValidationError") -> str:
     """Return in one line which values pydantic refuses, and why."""
-    return "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors(include_url=False))
+    return "; ".join(
+        f"{'.'.join(map(str, item['loc']))}: {item['msg']}"
+        for item in error.errors(include_url=False)
+    )
 
 
 @contextmanager
-def translate_read_errors(path: Path, raised: type[StoreError] = StoreUnreadable) -> Iterator[None]:
+def translate_read_errors(
+    path: Path, raised: type[StoreError] = StoreUnreadable
+) -> Iterator[None]:
     """Raise an error of the store for a table that can't be read inside.
 
     Raises:

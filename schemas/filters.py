@@ -13,12 +13,16 @@ Files = Iterable[str] | str | None
 class MessageFilters(TypedDict, total=False):
     """Conditions on what was said, each with what it is called for on the command line and to an agent."""
 
-    workspace: Annotated[str | None, "Only of this workspace: a project's folder, however written."]
+    workspace: Annotated[
+        str | None, "Only of this workspace: a project's folder, however written."
+    ]
     speaker: Annotated[str | None, "Said by this person: the whole name, or the first."]
     files: Annotated[Files, "About one of these files: src/db.py, or db.py."]
     since: Annotated[When, "Said from this date or time on (ISO, UTC)."]
     until: Annotated[When, "Said up to this date or time (ISO, UTC)."]
-    as_of: Annotated[When, "What was known and true on this date or time (ISO, UTC), not now."]
+    as_of: Annotated[
+        When, "What was known and true on this date or time (ISO, UTC), not now."
+    ]
 
 
 class Filters(MessageFilters, total=False):
@@ -29,17 +33,23 @@ class Filters(MessageFilters, total=False):
     """
 
     category: Annotated[str | None, "Only observations of this category."]
-    min_confidence: Annotated[float | None, "Only observations that are at least so sure, 0 to 1."]
+    min_confidence: Annotated[
+        float | None, "Only observations that are at least so sure, 0 to 1."
+    ]
 
 
 class ClaimFilters(TypedDict, total=False):
     """All conditions on claims that are listed without a question."""
 
-    workspace: Annotated[str | None, "Only of this workspace: a project's folder, however written."]
+    workspace: Annotated[
+        str | None, "Only of this workspace: a project's folder, however written."
+    ]
     category: Annotated[str | None, "Only claims of this category, as decision."]
     topic: Annotated[str | None, "Only claims of the topic of this name or id."]
     keyword: Annotated[str | None, "Only claims with this keyword, in whatever case."]
-    min_confidence: Annotated[float | None, "Only claims that are at least so sure, 0 to 1."]
+    min_confidence: Annotated[
+        float | None, "Only claims that are at least so sure, 0 to 1."
+    ]
     since: Annotated[When, "Said from this date or time on (ISO, UTC)."]
     superseded: Annotated[bool | None, "Also what a later claim has changed."]
 
@@ -55,12 +65,25 @@ def spell_out_filters(describe: Callable[[str, str], object]) -> Callable[[F], F
         (fields,) = get_args(function.__annotations__["filters"])
         hints = get_type_hints(fields, include_extras=True)
         signature = inspect.signature(function)
-        plain = [item for item in signature.parameters.values() if item.kind is not item.VAR_KEYWORD]
-        more = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=describe(name, about))
-            for name, about in ((name, hint.__metadata__[0]) for name, hint in hints.items())
+        plain = [
+            item
+            for item in signature.parameters.values()
+            if item.kind is not item.VAR_KEYWORD
         ]
-        cast(Any, function).__signature__ = signature.replace(parameters=[*plain, *more])
+        more = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=describe(name, about),
+            )
+            for name, about in (
+                (name, hint.__metadata__[0]) for name, hint in hints.items()
+            )
+        ]
+        cast(Any, function).__signature__ = signature.replace(
+            parameters=[*plain, *more]
+        )
         return function
 
     return spelt_out

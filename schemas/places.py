@@ -25,13 +25,19 @@ def find_cache_folder() -> Path:
 def read_url(path: Path | str) -> str | None:
     """Return the address of a bucket, or of a prefix in one; None for a path."""
     match = URL.fullmatch(str(path))
-    return f"{match[1]}://{match[2].rstrip('/')}" if match and _is_scheme(match[1]) else None
+    return (
+        f"{match[1]}://{match[2].rstrip('/')}"
+        if match and _is_scheme(match[1])
+        else None
+    )
 
 
 def _is_scheme(name: str) -> bool:
     if name in SCHEMES:
         return True
-    from importlib.metadata import entry_points  # of no use for a path or one of the usual addresses
+    from importlib.metadata import (
+        entry_points,  # of no use for a path or one of the usual addresses
+    )
 
     return name in entry_points(group="slowwave.places").names
 
@@ -54,5 +60,8 @@ def name_last_part(path: str) -> str:
 
 def name_place(path: Path) -> str:
     """Return a path as a person names it: a bucket's working copy by the bucket's address."""
-    places = ((find_url(folder), str(path)[len(str(folder)) :]) for folder in (path, *path.parents))
+    places = (
+        (find_url(folder), str(path)[len(str(folder)) :])
+        for folder in (path, *path.parents)
+    )
     return next((f"{url}{rest}" for url, rest in places if url), str(path))

@@ -23,7 +23,9 @@ OWN = "slowwave.plugins."
 def find_plugins(group: str) -> dict[str, EntryPoint]:
     """Return a group's entries by name, other packages' first; one of theirs replaces slowwave's own of its name."""
     found: dict[str, EntryPoint] = {}
-    for entry in sorted(entry_points(group=group), key=lambda entry: entry.value.startswith(OWN)):
+    for entry in sorted(
+        entry_points(group=group), key=lambda entry: entry.value.startswith(OWN)
+    ):
         found.setdefault(entry.name, entry)
     return found
 
@@ -48,4 +50,6 @@ def load_plugin(group: str, name: str, extra: str = "") -> Any:
         return entry.load()
     except ModuleNotFoundError as missing:
         install = f": {name_install(extra)}" if extra else ""
-        raise UsageError(f"{group} {name!r} needs the package {missing.name}{install}") from missing
+        raise UsageError(
+            f"{group} {name!r} needs the package {missing.name}{install}"
+        ) from missing

@@ -15,7 +15,12 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.places import find_working_copy
@@ -34,37 +39,104 @@ class Section(BaseModel):
 class ActiveSettings(Section):
     """What of a running conversation stays in mind and goes into a prompt."""
 
-    recent: int = Field(6, ge=0, description="Latest turns that always go along, word for word, while they fit.")
+    recent: int = Field(
+        6,
+        ge=0,
+        description="Latest turns that always go along, word for word, while they fit.",
+    )
     recent_share: float = Field(
-        0.4, ge=0, le=1, description="Part of the conversation's tokens that the latest turns may take."
+        0.4,
+        ge=0,
+        le=1,
+        description="Part of the conversation's tokens that the latest turns may take.",
     )
-    older: int = Field(200, ge=0, description="Older turns that a question calls up, at most.")
-    least: float = Field(0.0, ge=0, description="Activation under which no older turn is called up.")
+    older: int = Field(
+        200, ge=0, description="Older turns that a question calls up, at most."
+    )
+    least: float = Field(
+        0.0, ge=0, description="Activation under which no older turn is called up."
+    )
     recap_share: float = Field(
-        0.02, ge=0, le=0.5, description="Part of the older turns' tokens for summaries of what found no room; 0: none."
+        0.02,
+        ge=0,
+        le=0.5,
+        description="Part of the older turns' tokens for summaries of what found no room; 0: none.",
     )
-    likeness: float = Field(1.0, ge=0, description="Weight in activation of the cosine to the question.")
-    words: float = Field(0.6, ge=0, description="Weight in activation of the question's words, a rare one more.")
-    exchange: float = Field(0.05, ge=0, description="Weight in activation of the cosine to the last exchanges.")
-    exchange_turns: int = Field(4, ge=1, description="Latest turns that count as the last exchanges.")
-    strength: float = Field(0.05, ge=0, description="Weight in activation of a turn's strength.")
-    recency: float = Field(0.05, ge=0, description="Weight in activation of how recent a turn is.")
-    neighbours: float = Field(0.3, ge=0, le=1, description="Part of its activation that a turn gives to those beside.")
-    half_life: float = Field(20.0, gt=0, description="Turns after which recency has fallen to one half.")
-    strength_half_life: float = Field(2_000.0, gt=0, description="Turns after which strength has fallen to one half.")
-    used: float = Field(0.1, ge=0, le=1, description="Share of the way to 1 that a turn's strength rises when used.")
-    says: float = Field(0.6, ge=0, description="Weight in a new turn's strength of its number of content words.")
-    says_full: int = Field(16, ge=1, description="Distinct content words that count as 1.")
-    novelty: float = Field(0.2, ge=0, description="Weight in a new turn's strength of how unlike earlier turns it is.")
-    effect: float = Field(0.2, ge=0, description="Weight in a new turn's strength of its effect on long-term memory.")
-    capacity: int = Field(5_000, ge=1, description="Turns kept in mind; beyond it the weakest go.")
-    pruned: float = Field(0.05, ge=0, lt=1, description="Share of the capacity that goes at once: pruning is rare.")
+    likeness: float = Field(
+        1.0, ge=0, description="Weight in activation of the cosine to the question."
+    )
+    words: float = Field(
+        0.6,
+        ge=0,
+        description="Weight in activation of the question's words, a rare one more.",
+    )
+    exchange: float = Field(
+        0.05,
+        ge=0,
+        description="Weight in activation of the cosine to the last exchanges.",
+    )
+    exchange_turns: int = Field(
+        4, ge=1, description="Latest turns that count as the last exchanges."
+    )
+    strength: float = Field(
+        0.05, ge=0, description="Weight in activation of a turn's strength."
+    )
+    recency: float = Field(
+        0.05, ge=0, description="Weight in activation of how recent a turn is."
+    )
+    neighbours: float = Field(
+        0.3,
+        ge=0,
+        le=1,
+        description="Part of its activation that a turn gives to those beside.",
+    )
+    half_life: float = Field(
+        20.0, gt=0, description="Turns after which recency has fallen to one half."
+    )
+    strength_half_life: float = Field(
+        2_000.0, gt=0, description="Turns after which strength has fallen to one half."
+    )
+    used: float = Field(
+        0.1,
+        ge=0,
+        le=1,
+        description="Share of the way to 1 that a turn's strength rises when used.",
+    )
+    says: float = Field(
+        0.6,
+        ge=0,
+        description="Weight in a new turn's strength of its number of content words.",
+    )
+    says_full: int = Field(
+        16, ge=1, description="Distinct content words that count as 1."
+    )
+    novelty: float = Field(
+        0.2,
+        ge=0,
+        description="Weight in a new turn's strength of how unlike earlier turns it is.",
+    )
+    effect: float = Field(
+        0.2,
+        ge=0,
+        description="Weight in a new turn's strength of its effect on long-term memory.",
+    )
+    capacity: int = Field(
+        5_000, ge=1, description="Turns kept in mind; beyond it the weakest go."
+    )
+    pruned: float = Field(
+        0.05,
+        ge=0,
+        lt=1,
+        description="Share of the capacity that goes at once: pruning is rare.",
+    )
 
     @model_validator(mode="after")
     def check_strength(self) -> "ActiveSettings":
         """Refuse weights of which no strength can be computed."""
         if self.says + self.novelty + self.effect <= 0:
-            raise ValueError("one of says, novelty and effect must be above 0: a turn's strength is made of them")
+            raise ValueError(
+                "one of says, novelty and effect must be above 0: a turn's strength is made of them"
+            )
         return self
 
 
@@ -79,10 +151,15 @@ class ContextSettings(Section):
 
     budget: int = Field(2_000, ge=0, description="Tokens of a context block, at most.")
     tokenizer: str = Field(
-        "minilm", description="minilm, bytes/4, tiktoken:ENCODING, or the path of a model's tokenizer.json or folder."
+        "minilm",
+        description="minilm, bytes/4, tiktoken:ENCODING, or the path of a model's tokenizer.json or folder.",
     )
-    hits: int = Field(100, ge=1, description="Messages that recall hands to the packing.")
-    briefing_budget: int = Field(1_000, ge=0, description="Tokens of the briefing, at most.")
+    hits: int = Field(
+        100, ge=1, description="Messages that recall hands to the packing."
+    )
+    briefing_budget: int = Field(
+        1_000, ge=0, description="Tokens of the briefing, at most."
+    )
     active: ActiveSettings = ActiveSettings()
     talk: TalkSettings = TalkSettings()
 
@@ -91,39 +168,83 @@ class ExtractSettings(Section):
     """What a language model is asked for, and how much at once."""
 
     prompts: Path | None = Field(
-        None, description="Folder whose NAME.md and packs/NAME.toml are taken instead of those that ship."
+        None,
+        description="Folder whose NAME.md and packs/NAME.toml are taken instead of those that ship.",
     )
-    chunk_tokens: int = Field(3_000, ge=100, description="Tokens of a transcript under one prompt, at most.")
-    answer_tokens: int = Field(1_536, ge=64, description="Tokens of an answer with claims; a cut one gets twice that.")
-    max_claims: int = Field(12, ge=1, le=50, description="Claims from one chunk, at most.")
-    gist_words: int = Field(30, ge=0, description="Messages of fewer words get their gist without the model.")
+    chunk_tokens: int = Field(
+        3_000, ge=100, description="Tokens of a transcript under one prompt, at most."
+    )
+    answer_tokens: int = Field(
+        1_536,
+        ge=64,
+        description="Tokens of an answer with claims; a cut one gets twice that.",
+    )
+    max_claims: int = Field(
+        12, ge=1, le=50, description="Claims from one chunk, at most."
+    )
+    gist_words: int = Field(
+        30,
+        ge=0,
+        description="Messages of fewer words get their gist without the model.",
+    )
 
 
 class LLMSettings(Section):
     """How a language model is asked. The API key is never a setting: it stays in the environment."""
 
-    temperature: float = Field(0.0, ge=0, le=2, description="Randomness of the answers; 0 takes the likeliest token.")
-    seed: int | None = Field(0, description="Seed of the draw, where the engine takes one.")
-    repetition_penalty: float = Field(1.0, gt=0, le=2, description="Above 1 keeps a small model from circles (vLLM).")
-    context_window: int | None = Field(
-        None, gt=0, description="Tokens of prompt and answer; by default the server's, in process 8,192 or the model's."
+    temperature: float = Field(
+        0.0,
+        ge=0,
+        le=2,
+        description="Randomness of the answers; 0 takes the likeliest token.",
     )
-    max_tokens: int | None = Field(None, ge=1, description="Tokens a night may spend; then it stops cleanly.")
+    seed: int | None = Field(
+        0, description="Seed of the draw, where the engine takes one."
+    )
+    repetition_penalty: float = Field(
+        1.0, gt=0, le=2, description="Above 1 keeps a small model from circles (vLLM)."
+    )
+    context_window: int | None = Field(
+        None,
+        gt=0,
+        description="Tokens of prompt and answer; by default the server's, in process 8,192 or the model's.",
+    )
+    max_tokens: int | None = Field(
+        None, ge=1, description="Tokens a night may spend; then it stops cleanly."
+    )
 
     concurrency: int = Field(32, ge=1, description="Requests in flight at one server.")
-    timeout: float = Field(300.0, gt=0, description="Seconds one answer may take in all, however slowly it drips.")
+    timeout: float = Field(
+        300.0,
+        gt=0,
+        description="Seconds one answer may take in all, however slowly it drips.",
+    )
 
-    gpu_memory: float = Field(0.9, gt=0, le=1, description="Share of the GPU's memory that in-process vLLM takes.")
-    tensor_parallel: int = Field(1, ge=1, description="GPUs one in-process model is spread over.")
-    max_num_seqs: int | None = Field(None, ge=1, description="Sequences decoded at once; by default vLLM's own.")
+    gpu_memory: float = Field(
+        0.9,
+        gt=0,
+        le=1,
+        description="Share of the GPU's memory that in-process vLLM takes.",
+    )
+    tensor_parallel: int = Field(
+        1, ge=1, description="GPUs one in-process model is spread over."
+    )
+    max_num_seqs: int | None = Field(
+        None, ge=1, description="Sequences decoded at once; by default vLLM's own."
+    )
 
-    usd_per_million_prompt: float = Field(0.0, ge=0, description="Price of a million prompt tokens.")
-    usd_per_million_completion: float = Field(0.0, ge=0, description="Price of a million answer tokens.")
+    usd_per_million_prompt: float = Field(
+        0.0, ge=0, description="Price of a million prompt tokens."
+    )
+    usd_per_million_completion: float = Field(
+        0.0, ge=0, description="Price of a million answer tokens."
+    )
 
     def compute_usd(self, prompt_tokens: int, answer_tokens: int) -> float:
         """Return the price of some tokens, by the prices that are set."""
         return (
-            prompt_tokens * self.usd_per_million_prompt + answer_tokens * self.usd_per_million_completion
+            prompt_tokens * self.usd_per_million_prompt
+            + answer_tokens * self.usd_per_million_completion
         ) / 1_000_000
 
 
@@ -133,21 +254,42 @@ EngineName = Literal["searxng", "google", "ddgs"]
 class WebSettings(Section):
     """Web search. A query leaves this machine only when `enabled` is set, and never with personal data in it."""
 
-    enabled: bool = Field(False, description="Ask the web where a question needs it; without it nothing is sent.")
+    enabled: bool = Field(
+        False,
+        description="Ask the web where a question needs it; without it nothing is sent.",
+    )
     engines: tuple[EngineName, ...] = Field(
-        ("searxng", "google", "ddgs"), description="Engines in the order they are asked; one not set up is passed over."
+        ("searxng", "google", "ddgs"),
+        description="Engines in the order they are asked; one not set up is passed over.",
     )
     searxng_url: str | None = Field(
-        None, description="Base URL of a SearXNG instance whose JSON format is switched on."
+        None,
+        description="Base URL of a SearXNG instance whose JSON format is switched on.",
     )
-    google_cx: str | None = Field(None, description="Id of a Google Programmable Search Engine.")
-    results: int = Field(3, ge=1, le=10, description="Results a question is answered with, at most.")
-    seconds: float = Field(20.0, gt=0, description="Seconds a question waits for the web; then it is answered without.")
-    pages: bool = Field(True, description="Fetch the pages found and keep their main text; else their snippets alone.")
-    private_pages: bool = Field(False, description="Also fetch pages from private and loopback addresses.")
-    never_send: tuple[str, ...] = Field((), description="Words and phrases (your name, say) taken out of every query.")
+    google_cx: str | None = Field(
+        None, description="Id of a Google Programmable Search Engine."
+    )
+    results: int = Field(
+        3, ge=1, le=10, description="Results a question is answered with, at most."
+    )
+    seconds: float = Field(
+        20.0,
+        gt=0,
+        description="Seconds a question waits for the web; then it is answered without.",
+    )
+    pages: bool = Field(
+        True,
+        description="Fetch the pages found and keep their main text; else their snippets alone.",
+    )
+    private_pages: bool = Field(
+        False, description="Also fetch pages from private and loopback addresses."
+    )
+    never_send: tuple[str, ...] = Field(
+        (), description="Words and phrases (your name, say) taken out of every query."
+    )
     judge: str = Field(
-        "", description="The model that says which questions need it, as `llm` names it; empty: the one talked with."
+        "",
+        description="The model that says which questions need it, as `llm` names it; empty: the one talked with.",
     )
 
 
@@ -163,9 +305,15 @@ def find_default_store() -> Path:
 class ModelsSettings(Section):
     """Language models by task, in the forms of `llm`; an empty one is `llm`'s. `--llm` names one for all."""
 
-    extract: str = Field("", description="Distils claims, and gists where those are a model's.")
-    summaries: str = Field("", description="Writes the summaries of topics and sessions.")
-    topics: str = Field("", description="Places claims among topics, and says what topics are for.")
+    extract: str = Field(
+        "", description="Distils claims, and gists where those are a model's."
+    )
+    summaries: str = Field(
+        "", description="Writes the summaries of topics and sessions."
+    )
+    topics: str = Field(
+        "", description="Places claims among topics, and says what topics are for."
+    )
     judge: str = Field("", description="Judges which claims a later one changes.")
     talk: str = Field("", description="Talks with you (`slowwave talk`).")
 
@@ -174,9 +322,13 @@ class ReadSettings(Section):
     """How transcripts are read."""
 
     max_line_bytes: int = Field(
-        32 * 1024 * 1024, gt=0, description="A longer line is quarantined, never held in memory."
+        32 * 1024 * 1024,
+        gt=0,
+        description="A longer line is quarantined, never held in memory.",
     )
-    exclude: tuple[str, ...] = Field((), description="Globs of paths and workspaces that are never read.")
+    exclude: tuple[str, ...] = Field(
+        (), description="Globs of paths and workspaces that are never read."
+    )
 
 
 class ObserveSettings(Section):
@@ -188,7 +340,10 @@ class ObserveSettings(Section):
         "each session.",
     )
     max_share: float = Field(
-        0.27, gt=0, le=1, description="Words of claims over words said in everyday talk; more where more is told."
+        0.27,
+        gt=0,
+        le=1,
+        description="Words of claims over words said in everyday talk; more where more is told.",
     )
 
 
@@ -196,7 +351,16 @@ class HabitSettings(Section):
     """What of the agents' work counts as a habit."""
 
     exclude: tuple[str, ...] = Field(
-        ("*.lock", "*-lock.json", "*-lock.yaml", "*.log", "*.min.*", "node_modules/*", "dist/*", "build/*"),
+        (
+            "*.lock",
+            "*-lock.json",
+            "*-lock.yaml",
+            "*.log",
+            "*.min.*",
+            "node_modules/*",
+            "dist/*",
+            "build/*",
+        ),
         description="Globs of files that programs write: they are tied to nothing.",
     )
 
@@ -221,7 +385,11 @@ class DedupeSettings(Section):
 class SupersedeSettings(Section):
     """Which claims a language model is asked about, where there is one: whether a later one changes an earlier."""
 
-    pairs: int = Field(2_000, ge=0, description="Pairs a night that the model judges, the likeliest first; 0: none.")
+    pairs: int = Field(
+        2_000,
+        ge=0,
+        description="Pairs a night that the model judges, the likeliest first; 0: none.",
+    )
     trust: bool = Field(
         True,
         description="Whether a model's verdict retires by itself where it quotes the later claim and the old value.",
@@ -232,11 +400,23 @@ class PyramidSettings(Section):
     """Sizes of the summaries' groups."""
 
     step: int = Field(10, ge=2, description="Members of a group in a topic's pyramid.")
-    n_sum: int = Field(6, ge=2, description="Messages under one session summary without a model.")
-    sum_tokens: int = Field(3_000, ge=1, description="Tokens of the messages under one session summary by a model.")
-    sum_window: int = Field(3, ge=0, description="Messages before a group that are read along with it.")
-    n_sum_sum: int = Field(3, ge=2, description="Session summaries under one summary of the next level.")
-    max_sum_lvl: int = Field(3, ge=1, description="Levels of session summaries below the master summary.")
+    n_sum: int = Field(
+        6, ge=2, description="Messages under one session summary without a model."
+    )
+    sum_tokens: int = Field(
+        3_000,
+        ge=1,
+        description="Tokens of the messages under one session summary by a model.",
+    )
+    sum_window: int = Field(
+        3, ge=0, description="Messages before a group that are read along with it."
+    )
+    n_sum_sum: int = Field(
+        3, ge=2, description="Session summaries under one summary of the next level."
+    )
+    max_sum_lvl: int = Field(
+        3, ge=1, description="Levels of session summaries below the master summary."
+    )
 
     max_words: tuple[PositiveInt, ...] = Field(
         (60,),
@@ -252,28 +432,54 @@ class PyramidSettings(Section):
 class RecallSettings(Section):
     """How memories are found."""
 
-    automatic_floor: float = Field(0.9, ge=0, le=1, description="Relevance of each memory that is put in unasked.")
+    automatic_floor: float = Field(
+        0.9, ge=0, le=1, description="Relevance of each memory that is put in unasked."
+    )
 
 
 class QuotaSettings(Section):
     """What one night of a space takes on; the rest is the next night's. Tokens: `model.max_tokens`."""
 
-    messages: int = Field(0, ge=0, description="New messages after which a night opens no further transcript; 0: any.")
-    bytes: int = Field(0, ge=0, description="Bytes of transcripts after which a night opens no further one; 0: any.")
+    messages: int = Field(
+        0,
+        ge=0,
+        description="New messages after which a night opens no further transcript; 0: any.",
+    )
+    bytes: int = Field(
+        0,
+        ge=0,
+        description="Bytes of transcripts after which a night opens no further one; 0: any.",
+    )
 
 
 class RetentionSettings(Section):
     """After how many days what was said is forgotten, by the next night; 0: never."""
 
-    messages_days: int = Field(0, ge=0, description="Days after which a message, and all made of it, is forgotten.")
-    by_source: dict[str, NonNegativeInt] = Field({}, description="The same by the format's name, over messages_days.")
-    by_workspace: dict[str, NonNegativeInt] = Field({}, description="The same by workspace, over both.")
-    talk_days: int = Field(0, ge=0, description="The same of what was said in `slowwave talk`.")
+    messages_days: int = Field(
+        0,
+        ge=0,
+        description="Days after which a message, and all made of it, is forgotten.",
+    )
+    by_source: dict[str, NonNegativeInt] = Field(
+        {}, description="The same by the format's name, over messages_days."
+    )
+    by_workspace: dict[str, NonNegativeInt] = Field(
+        {}, description="The same by workspace, over both."
+    )
+    talk_days: int = Field(
+        0, ge=0, description="The same of what was said in `slowwave talk`."
+    )
     notes_days: int = Field(0, ge=0, description="The same of notes.")
-    recalls_days: int = Field(0, ge=0, description="Days after which a line of the log of recalls goes.")
-    completions_days: int = Field(0, ge=0, description="Days after which a language model's kept answer goes.")
+    recalls_days: int = Field(
+        0, ge=0, description="Days after which a line of the log of recalls goes."
+    )
+    completions_days: int = Field(
+        0, ge=0, description="Days after which a language model's kept answer goes."
+    )
     quarantine_days: int = Field(
-        0, ge=0, description="Days after which excerpts of a file's unusable lines go, since it last changed."
+        0,
+        ge=0,
+        description="Days after which excerpts of a file's unusable lines go, since it last changed.",
     )
 
     @property
@@ -285,32 +491,65 @@ class RetentionSettings(Section):
     @property
     def has_limits(self) -> bool:
         """Whether anything is ever forgotten."""
-        return self.has_message_limits or any((self.recalls_days, self.completions_days, self.quarantine_days))
+        return self.has_message_limits or any(
+            (self.recalls_days, self.completions_days, self.quarantine_days)
+        )
 
 
 class GateSettings(Section):
     """Bounds of what a night may change; outside them the live release stays, until `slowwave promote`."""
 
-    enabled: bool = Field(True, description="Whether a night's release is held back outside the bounds.")
+    enabled: bool = Field(
+        True, description="Whether a night's release is held back outside the bounds."
+    )
     probes: dict[str, str] = Field(
-        {}, description="Questions, each with words of its answer; a night that loses an answer is held back."
+        {},
+        description="Questions, each with words of its answer; a night that loses an answer is held back.",
     )
-    max_retired: float = Field(0.25, ge=0, le=1, description="Share of the claims that one night may retire or merge.")
-    max_lost: float = Field(0.1, ge=0, le=1, description="Share of the claims that one night may withdraw or lose.")
+    max_retired: float = Field(
+        0.25,
+        ge=0,
+        le=1,
+        description="Share of the claims that one night may retire or merge.",
+    )
+    max_lost: float = Field(
+        0.1,
+        ge=0,
+        le=1,
+        description="Share of the claims that one night may withdraw or lose.",
+    )
     max_rejected: float = Field(
-        0.8, ge=0, le=1, description="Share of a model's new claims that are not kept, as for a quote nobody said."
+        0.8,
+        ge=0,
+        le=1,
+        description="Share of a model's new claims that are not kept, as for a quote nobody said.",
     )
-    max_junk: float = Field(0.9, ge=0, le=1, description="Share of a model's new claims that are trivial or of no use.")
-    max_tokens: int = Field(0, ge=0, description="Tokens that models may take for one release; 0: any.")
+    max_junk: float = Field(
+        0.9,
+        ge=0,
+        le=1,
+        description="Share of a model's new claims that are trivial or of no use.",
+    )
+    max_tokens: int = Field(
+        0, ge=0, description="Tokens that models may take for one release; 0: any."
+    )
 
 
 class StoreSettings(Section):
     """How the store is kept."""
 
-    keep_releases: int = Field(14, ge=1, description="Newest releases kept on disk for reading and roll-back.")
-    keep_daily: int = Field(14, ge=0, description="Days of which the last release is kept besides.")
-    require_encrypted: bool = Field(False, description="Write only where the disk is known to be encrypted (Linux).")
-    metrics_file: Path | None = Field(None, description="Where each run writes its figures for Prometheus (*.prom).")
+    keep_releases: int = Field(
+        14, ge=1, description="Newest releases kept on disk for reading and roll-back."
+    )
+    keep_daily: int = Field(
+        14, ge=0, description="Days of which the last release is kept besides."
+    )
+    require_encrypted: bool = Field(
+        False, description="Write only where the disk is known to be encrypted (Linux)."
+    )
+    metrics_file: Path | None = Field(
+        None, description="Where each run writes its figures for Prometheus (*.prom)."
+    )
 
 
 class Settings(BaseSettings):
@@ -328,26 +567,40 @@ class Settings(BaseSettings):
         default_factory=find_default_store,
         description="Folder of the store, or s3://BUCKET/PREFIX (gs, az); a space is a folder in it.",
     )
-    space: str = Field("default", pattern=SPACE_NAME, description="The space (user or tenant); no query crosses it.")
-    aliases: dict[str, str] = Field(
-        {}, description="Names of workspaces, each with the name it has now (`slowwave config alias OLD NEW`)."
+    space: str = Field(
+        "default",
+        pattern=SPACE_NAME,
+        description="The space (user or tenant); no query crosses it.",
     )
-    llm: str = Field("off", description="Language model: off, vllm:MODEL, openai:MODEL@URL, or a chain joined by >.")
+    aliases: dict[str, str] = Field(
+        {},
+        description="Names of workspaces, each with the name it has now (`slowwave config alias OLD NEW`).",
+    )
+    llm: str = Field(
+        "off",
+        description="Language model: off, vllm:MODEL, openai:MODEL@URL, or a chain joined by >.",
+    )
     models: ModelsSettings = ModelsSettings()
     encoder: str = Field(
         "all-MiniLM-L6-v2",
         description="Sentence-transformers model: path, package or hub name; multilingual; or openai:MODEL@URL.",
     )
-    embeddings: bool = Field(True, description="Make vectors; without them recall is full text alone.")
+    embeddings: bool = Field(
+        True, description="Make vectors; without them recall is full text alone."
+    )
     gists: GistStrategy = Field(
-        "off", description="How each message is summarised in a sentence, for `recent`, `show` and exports."
+        "off",
+        description="How each message is summarised in a sentence, for `recent`, `show` and exports.",
     )
     same_day: bool = Field(
         True,
         description="Take a session in when it ends (hooks, `talk`), in the background: distilled by rules; where a "
         "model writes the memory, its words answer at once and its claims wait for the night.",
     )
-    redact: bool = Field(True, description="Replace secrets by typed placeholders before anything is stored.")
+    redact: bool = Field(
+        True,
+        description="Replace secrets by typed placeholders before anything is stored.",
+    )
     model: LLMSettings = LLMSettings()
     extract: ExtractSettings = ExtractSettings()
     read: ReadSettings = ReadSettings()
@@ -382,7 +635,11 @@ class Settings(BaseSettings):
 
         Neither `.env` nor pyproject.toml is read.
         """
-        return init_settings, env_settings, InitSettingsSource(settings_cls, load_file_settings(settings_cls))
+        return (
+            init_settings,
+            env_settings,
+            InitSettingsSource(settings_cls, load_file_settings(settings_cls)),
+        )
 
 
 def name_model(llm: str) -> dict[str, Any]:
@@ -401,4 +658,6 @@ def make_settings(given: Mapping[str, Any]) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise UsageError(f"setting {where}: {first['msg']}, got {first['input']!r}") from None
+        raise UsageError(
+            f"setting {where}: {first['msg']}, got {first['input']!r}"
+        ) from None

@@ -43,7 +43,11 @@ def find_project_file() -> Path | None:
     """Return the settings file of the folder that the process works in, unless that is the user's own."""
     try:
         own, here = find_user_file(), Path.cwd() / NAME
-        return here if here.is_file() and not (own and own.exists() and own.samefile(here)) else None
+        return (
+            here
+            if here.is_file() and not (own and own.exists() and own.samefile(here))
+            else None
+        )
     except OSError:  # a link into a place where nobody may look
         return None
 
@@ -64,7 +68,9 @@ def load_user_settings(model: type[BaseModel]) -> dict[str, Any]:
         raise UsageError(f"there is no settings file {path} (SLOWWAVE_CONFIG)")
     table = _read_toml(path)
     if unknown := set(table) - set(model.model_fields):
-        raise UsageError(f"{path} has unknown settings: {', '.join(sorted(unknown))}; `slowwave config` lists all")
+        raise UsageError(
+            f"{path} has unknown settings: {', '.join(sorted(unknown))}; `slowwave config` lists all"
+        )
     return table
 
 
@@ -97,7 +103,9 @@ def write_alias(old: str, new: str) -> Path:
     text = path.read_text(encoding="utf-8-sig") if path.is_file() else ""
     table = _read_toml(path) if text else {}
     if old in table.get(ALIASES, {}):
-        raise UsageError(f"{path} has an alias of {old!r} already: {table[ALIASES][old]!r}; change it there")
+        raise UsageError(
+            f"{path} has an alias of {old!r} already: {table[ALIASES][old]!r}; change it there"
+        )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(_insert_alias(text, old, new), encoding="utf-8")
@@ -133,10 +141,16 @@ def load_project_excludes() -> list[str]:
     patterns, refused = named.pop(OF_PROJECT, []), list(named)
     # Globs below a folder: none is absolute, none climbs.
     if not isinstance(patterns, list) or not all(
-        isinstance(glob, str) and glob and not glob.startswith(("/", "~")) and ".." not in glob.split("/")
+        isinstance(glob, str)
+        and glob
+        and not glob.startswith(("/", "~"))
+        and ".." not in glob.split("/")
         for glob in patterns
     ):
-        patterns, refused = [], [*refused, f"{OF_PROJECT} with other than globs relative to its folder"]
+        patterns, refused = (
+            [],
+            [*refused, f"{OF_PROJECT} with other than globs relative to its folder"],
+        )
     if refused:
         more = f" and {len(refused) - NAMED} more" if len(refused) > NAMED else ""
         _warn_once(
@@ -144,8 +158,13 @@ def load_project_excludes() -> list[str]:
             f"if you mean it, set it in {find_user_file() or get_default_path()}"
         )
     # As globs for `fnmatch` that reach no other folder; `*` is all of the project.
-    root = "".join(f"[{char}]" if char in "*?[" else char for char in str(path.parent).rstrip("/"))
-    return [*([root] if "*" in patterns else []), *(f"{root}/{pattern}" for pattern in patterns)]
+    root = "".join(
+        f"[{char}]" if char in "*?[" else char for char in str(path.parent).rstrip("/")
+    )
+    return [
+        *([root] if "*" in patterns else []),
+        *(f"{root}/{pattern}" for pattern in patterns),
+    ]
 
 
 def load_file_settings(model: type[BaseModel]) -> dict[str, Any]:
@@ -164,7 +183,11 @@ def load_file_settings(model: type[BaseModel]) -> dict[str, Any]:
 
 def get_default_path() -> Path:
     """Return the default place of the user's settings file."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "slowwave" / NAME
+    return (
+        Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+        / "slowwave"
+        / NAME
+    )
 
 
 def _read_toml(path: Path, largest: int | None = None) -> dict[str, Any]:
@@ -178,7 +201,9 @@ def _read_toml(path: Path, largest: int | None = None) -> dict[str, Any]:
     except OSError as error:
         raise UsageError(f"{path} can't be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is no UTF-8 text ({error.reason} at byte {error.start}): save it as UTF-8") from None
+        raise UsageError(
+            f"{path} is no UTF-8 text ({error.reason} at byte {error.start}): save it as UTF-8"
+        ) from None
     except RecursionError:
         raise UsageError(f"{path} is no valid TOML: nested too deeply") from None
     except ValueError as error:
@@ -198,4 +223,7 @@ def _list_values(table: dict[str, Any], above: str = "") -> Iterator[tuple[str, 
 @cache
 def _warn_once(line: str) -> None:
     """Warn once a process, in one line whatever names a stranger chose."""
-    LOG.warning("%s", "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line))
+    LOG.warning(
+        "%s",
+        "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line),
+    )

@@ -24,7 +24,14 @@ UTC_US = pa.timestamp("us", tz="UTC")
 STRINGS = pa.list_(pa.string())
 MEANING = "description"
 """Key of a column's metadata, as other tools call it."""
-INTERNAL = ("step_key", "dedupe_key", "supersede_key", "assign_key", "read_key", "stems")
+INTERNAL = (
+    "step_key",
+    "dedupe_key",
+    "supersede_key",
+    "assign_key",
+    "read_key",
+    "stems",
+)
 """Columns by which nights know what is to be done, and of use to nobody else."""
 
 
@@ -35,7 +42,9 @@ def mean(meaning: str) -> dict[str, str]:
 
 def string_field(name: str, meaning: str = "", *, null: bool = True) -> pa.Field:
     """Return a string column."""
-    return pa.field(name, pa.string(), nullable=null, metadata=mean(meaning) if meaning else None)
+    return pa.field(
+        name, pa.string(), nullable=null, metadata=mean(meaning) if meaning else None
+    )
 
 
 def vector_field(name: str = "vector") -> pa.Field:
@@ -51,7 +60,10 @@ The last two are null in a row that holds."""
 
 def chain_fields() -> tuple[pa.Field, ...]:
     """Return the columns CHAIN."""
-    return tuple(pa.field(name, kind) for name, kind in zip(CHAIN, (pa.string(), UTC_US, pa.float32()), strict=True))
+    return tuple(
+        pa.field(name, kind)
+        for name, kind in zip(CHAIN, (pa.string(), UTC_US, pa.float32()), strict=True)
+    )
 
 
 @dataclass(frozen=True)
@@ -74,7 +86,9 @@ class Table:
         Without `unenforced-primary-key` concurrent merges of the same new key both insert it.
         """
         marked = [
-            f.with_nullable(False).with_metadata({"lance-schema:unenforced-primary-key": "true"})
+            f.with_nullable(False).with_metadata(
+                {"lance-schema:unenforced-primary-key": "true"}
+            )
             if f.name == self.key
             else f.remove_metadata()
             for f in self.fields
@@ -84,8 +98,16 @@ class Table:
     @cached_property
     def meanings(self) -> dict[str, str]:
         """What each column means, by name."""
-        own = {f.name: f.metadata[MEANING.encode()].decode() for f in self.fields if f.metadata}
-        return {f.name: own.get(f.name) or MEANINGS[f.name] for f in self.fields if f.name in own or f.name in MEANINGS}
+        own = {
+            f.name: f.metadata[MEANING.encode()].decode()
+            for f in self.fields
+            if f.metadata
+        }
+        return {
+            f.name: own.get(f.name) or MEANINGS[f.name]
+            for f in self.fields
+            if f.name in own or f.name in MEANINGS
+        }
 
     @cached_property
     def vector(self) -> str | None:
@@ -95,7 +117,12 @@ class Table:
     def build_disk_schema(self, dim: int = VECTOR_DIM) -> pa.Schema:
         """Return the schema as a store of vectors of `dim` dimensions has it."""
         numbers = pa.float32() if self.vector == "centroid" else pa.float16()
-        return pa.schema([f.with_type(pa.list_(numbers, dim)) if f.type == VECTOR else f for f in self.schema])
+        return pa.schema(
+            [
+                f.with_type(pa.list_(numbers, dim)) if f.type == VECTOR else f
+                for f in self.schema
+            ]
+        )
 
     def make_empty_table(self) -> pa.Table:
         """Return no rows, with the right columns."""
@@ -167,8 +194,12 @@ MEANINGS = {
 
 BLOCK = pa.struct(
     [
-        string_field("type", "text, thinking, tool_call, tool_result, image or other", null=False),
-        string_field("text", "the text; a tool call's arguments as JSON; a tool result's output"),
+        string_field(
+            "type", "text, thinking, tool_call, tool_result, image or other", null=False
+        ),
+        string_field(
+            "text", "the text; a tool call's arguments as JSON; a tool result's output"
+        ),
         string_field("name", "a tool's name"),
         string_field("call_id", "ties a tool result to its call"),
         pa.field("is_error", pa.bool_()),
@@ -182,19 +213,43 @@ MESSAGES = Table(
     fields=(
         string_field("message_id", "hash of source, identity and content"),
         string_field("session_id", "-> sessions", null=False),
-        pa.field("seq", pa.int64(), nullable=False, metadata=mean("0, 1, 2… within the session, in order of arrival")),
-        string_field("native_id", "the transcript's own message id, or its ordinal", null=False),
+        pa.field(
+            "seq",
+            pa.int64(),
+            nullable=False,
+            metadata=mean("0, 1, 2… within the session, in order of arrival"),
+        ),
+        string_field(
+            "native_id", "the transcript's own message id, or its ordinal", null=False
+        ),
         string_field("parent_id", "the transcript's own id of the message it answers"),
         string_field("role", "a Role", null=False),
         string_field("origin", "an Origin: whose words these are", null=False),
-        string_field("speaker", "a person's or an agent's name, where the transcript has one"),
+        string_field(
+            "speaker", "a person's or an agent's name, where the transcript has one"
+        ),
         pa.field("blocks", pa.list_(BLOCK), nullable=False),
-        string_field("text", "what was said: text blocks without the tool's noise; empty for tool traffic", null=False),
+        string_field(
+            "text",
+            "what was said: text blocks without the tool's noise; empty for tool traffic",
+            null=False,
+        ),
         pa.field("ts", UTC_US),
         string_field("workspace"),
-        string_field("source", "the format's name: claude-code, codex, openclaw, …", null=False),
-        pa.field("tokens", pa.int64(), nullable=False, metadata=mean("estimate: UTF-8 bytes of all blocks / 4")),
-        string_field("identity", "hash of what makes two copies the same message, content apart", null=False),
+        string_field(
+            "source", "the format's name: claude-code, codex, openclaw, …", null=False
+        ),
+        pa.field(
+            "tokens",
+            pa.int64(),
+            nullable=False,
+            metadata=mean("estimate: UTF-8 bytes of all blocks / 4"),
+        ),
+        string_field(
+            "identity",
+            "hash of what makes two copies the same message, content apart",
+            null=False,
+        ),
         string_field("prev_hash", null=False),
         string_field("hash", null=False),
     ),
@@ -212,13 +267,22 @@ SESSIONS = Table(
         string_field("workspace"),
         string_field("title"),
         string_field("kind", "chat, subagent, scheduled", null=False),
-        string_field("parent_id", "the native id of the session it was spawned or forked from"),
+        string_field(
+            "parent_id", "the native id of the session it was spawned or forked from"
+        ),
         pa.field("started_at", UTC_US),
         pa.field("ended_at", UTC_US),
         pa.field("messages", pa.int64(), nullable=False),
         pa.field("tokens", pa.int64(), nullable=False),
-        pa.field("inactive", STRINGS, nullable=False, metadata=mean("message_ids taken back: kept, not distilled")),
-        string_field("head_hash", "hash of the last message: the end of the chain", null=False),
+        pa.field(
+            "inactive",
+            STRINGS,
+            nullable=False,
+            metadata=mean("message_ids taken back: kept, not distilled"),
+        ),
+        string_field(
+            "head_hash", "hash of the last message: the end of the chain", null=False
+        ),
     ),
 )
 
@@ -230,14 +294,24 @@ FILES = Table(
         string_field("source"),
         pa.field("size", pa.int64(), nullable=False),
         pa.field("mtime_ns", pa.int64(), nullable=False),
-        string_field("digest", "SHA-256 of the bytes (of database and write-ahead log for SQLite)", null=False),
-        string_field("read_key", "version of the reader and of the settings it was read under", null=False),
+        string_field(
+            "digest",
+            "SHA-256 of the bytes (of database and write-ahead log for SQLite)",
+            null=False,
+        ),
+        string_field(
+            "read_key",
+            "version of the reader and of the settings it was read under",
+            null=False,
+        ),
         pa.field("sessions", pa.int64(), nullable=False),
         pa.field("messages", pa.int64(), nullable=False),
         pa.field("quarantined", pa.int64(), nullable=False),
         pa.field("redacted", pa.int64(), nullable=False),
         pa.field(
-            "skipped", pa.map_(pa.string(), pa.int64()), metadata=mean("records that are no conversation, by kind")
+            "skipped",
+            pa.map_(pa.string(), pa.int64()),
+            metadata=mean("records that are no conversation, by kind"),
         ),
     ),
 )
@@ -251,8 +325,18 @@ PASSAGES = Table(
         string_field("passage_id"),
         string_field("message_id", null=False),
         string_field("session_id", null=False),
-        pa.field("seq", pa.int64(), nullable=False, metadata=mean("the message's place in its session")),
-        pa.field("part", pa.int64(), nullable=False, metadata=mean("0, 1, … within the message")),
+        pa.field(
+            "seq",
+            pa.int64(),
+            nullable=False,
+            metadata=mean("the message's place in its session"),
+        ),
+        pa.field(
+            "part",
+            pa.int64(),
+            nullable=False,
+            metadata=mean("0, 1, … within the message"),
+        ),
         string_field("role", null=False),
         string_field("speaker"),
         string_field("text", null=False),
@@ -273,7 +357,11 @@ GISTS = Table(
         string_field("session_id", null=False),
         string_field("summary", null=False),
         pa.field("keywords", STRINGS, nullable=False),
-        string_field("strategy", "what made it: llm, extractive, truncated, own (its transcript)", null=False),
+        string_field(
+            "strategy",
+            "what made it: llm, extractive, truncated, own (its transcript)",
+            null=False,
+        ),
         string_field("step_key", null=False),
     ),
 )
@@ -285,12 +373,19 @@ BOILERPLATE = Table(
     fields=(
         string_field("span_id", "hash of the normalised text, 16 hex digits"),
         string_field("text", "as it read where it was first found", null=False),
-        pa.field("sessions", pa.int64(), nullable=False, metadata=mean("distinct sessions that hold it")),
+        pa.field(
+            "sessions",
+            pa.int64(),
+            nullable=False,
+            metadata=mean("distinct sessions that hold it"),
+        ),
         pa.field(
             "kept",
             STRINGS,
             nullable=False,
-            metadata=mean("the first sessions of what a person typed, where it is not masked"),
+            metadata=mean(
+                "the first sessions of what a person typed, where it is not masked"
+            ),
         ),
         string_field("step_key", null=False),
     ),
@@ -302,10 +397,16 @@ LINES = Table(
     fields=(
         string_field("session_id"),
         pa.field(
-            "hashes", pa.list_(pa.int64()), nullable=False, metadata=mean("distinct spans of the session, sorted")
+            "hashes",
+            pa.list_(pa.int64()),
+            nullable=False,
+            metadata=mean("distinct spans of the session, sorted"),
         ),
         pa.field(
-            "typed", pa.list_(pa.int64()), nullable=False, metadata=mean("those of them that a person typed in it")
+            "typed",
+            pa.list_(pa.int64()),
+            nullable=False,
+            metadata=mean("those of them that a person typed in it"),
         ),
         string_field("step_key", null=False),
     ),
@@ -321,15 +422,34 @@ ACTIONS = Table(
         string_field("session_id", null=False),
         string_field("workspace"),
         pa.field(
-            "turn", pa.int64(), nullable=False, metadata=mean("what a person had said so often in the session by then")
+            "turn",
+            pa.int64(),
+            nullable=False,
+            metadata=mean("what a person had said so often in the session by then"),
         ),
-        pa.field("seq", pa.int64(), nullable=False, metadata=mean("the message's place in its session")),
-        pa.field("part", pa.int64(), nullable=False, metadata=mean("0, 1, … within the message")),
+        pa.field(
+            "seq",
+            pa.int64(),
+            nullable=False,
+            metadata=mean("the message's place in its session"),
+        ),
+        pa.field(
+            "part",
+            pa.int64(),
+            nullable=False,
+            metadata=mean("0, 1, … within the message"),
+        ),
         pa.field("at", UTC_US),
         string_field("kind", "an ActionKind", null=False),
         string_field("tool", "as the transcript calls it", null=False),
-        string_field("path", "from the workspace on; of a command the folder it ran in, '' for the workspace's own"),
-        string_field("command", "program and what it does, without arguments; null for what no habit is made of"),
+        string_field(
+            "path",
+            "from the workspace on; of a command the folder it ran in, '' for the workspace's own",
+        ),
+        string_field(
+            "command",
+            "program and what it does, without arguments; null for what no habit is made of",
+        ),
         string_field("line", "the same as it was typed, without redirections"),
         string_field("role", "a CommandRole"),
         pa.field("ok", pa.bool_(), metadata=mean("null where nothing tells")),
@@ -344,24 +464,50 @@ PATTERNS = Table(
         string_field("pattern_id", "hash of kind, workspace and items"),
         string_field("kind", "a HabitKind", null=False),
         string_field("workspace", null=False),
-        pa.field("items", STRINGS, nullable=False, metadata=mean("two files; steps in order; or one command")),
+        pa.field(
+            "items",
+            STRINGS,
+            nullable=False,
+            metadata=mean("two files; steps in order; or one command"),
+        ),
         string_field("line", "of a command, as it is mostly typed"),
         string_field("role", "of a command, a CommandRole"),
-        pa.field("support", pa.int64(), nullable=False, metadata=mean("turns that have it")),
-        pa.field("turns", pa.list_(pa.int64()), nullable=False, metadata=mean("turns that have each item")),
         pa.field(
-            "times", pa.int64(), nullable=False, metadata=mean("of a command, how often it ran; else the support")
+            "support", pa.int64(), nullable=False, metadata=mean("turns that have it")
+        ),
+        pa.field(
+            "turns",
+            pa.list_(pa.int64()),
+            nullable=False,
+            metadata=mean("turns that have each item"),
+        ),
+        pa.field(
+            "times",
+            pa.int64(),
+            nullable=False,
+            metadata=mean("of a command, how often it ran; else the support"),
         ),
         pa.field("sessions", pa.int64(), nullable=False),
         pa.field(
             "share",
             pa.float32(),
-            metadata=mean("support / turns of the rarer file or first step; of a command runs that went well"),
+            metadata=mean(
+                "support / turns of the rarer file or first step; of a command runs that went well"
+            ),
         ),
-        pa.field("lift", pa.float32(), metadata=mean("of two files, support / what chance would give")),
+        pa.field(
+            "lift",
+            pa.float32(),
+            metadata=mean("of two files, support / what chance would give"),
+        ),
         pa.field("first_at", UTC_US),
         pa.field("last_at", UTC_US),
-        pa.field("examples", STRINGS, nullable=False, metadata=mean("messages of the latest turns that have it")),
+        pa.field(
+            "examples",
+            STRINGS,
+            nullable=False,
+            metadata=mean("messages of the latest turns that have it"),
+        ),
         string_field("step_key", null=False),
     ),
 )
@@ -371,7 +517,9 @@ CODING = ("decision", "pattern", "gotcha", "convention", "context")
 PERSONAL = ("fact", "preference", "event", "plan", "relationship")
 CATEGORIES = (*CODING, *PERSONAL)
 """Of claims, but for those that a prompt of one's own or another memory's claims have besides."""
-BY_MODEL = (pc.field("observer") != EXTRACTIVE) & ~pc.starts_with(pc.field("observer"), f"{SHARED}:")
+BY_MODEL = (pc.field("observer") != EXTRACTIVE) & ~pc.starts_with(
+    pc.field("observer"), f"{SHARED}:"
+)
 """Claims that a language model wrote here: of others every word stands in a message."""
 GATES = ("reusable", "non_trivial", "specific")
 """Columns of OBSERVATIONS in which a claim may be shut."""
@@ -387,24 +535,45 @@ OBSERVATIONS = Table(
         string_field("workspace"),
         string_field("summary", "one sentence", null=False),
         string_field("detail"),
-        string_field("category", "of the pack: CODING or PERSONAL; '' where none is sure", null=False),
+        string_field(
+            "category",
+            "of the pack: CODING or PERSONAL; '' where none is sure",
+            null=False,
+        ),
         string_field("pack", "coding, personal", null=False),
         pa.field("files", STRINGS, nullable=False),
         string_field("quote", "verbatim, from one of the messages", null=False),
         pa.field(
-            "message_ids", STRINGS, nullable=False, metadata=mean("the messages the quote and the claim stand on")
+            "message_ids",
+            STRINGS,
+            nullable=False,
+            metadata=mean("the messages the quote and the claim stand on"),
         ),
         string_field("speaker"),
         pa.field("confidence", pa.float32(), nullable=False, metadata=mean("0 to 1")),
         pa.field("observed_at", UTC_US),
         string_field("observer", "extractive, or a model's name", null=False),
-        pa.field("reusable", pa.bool_(), metadata=mean("gates, null where nobody judged: of use beyond its session")),
-        pa.field("non_trivial", pa.bool_(), metadata=mean("more than a reader would know anyway")),
+        pa.field(
+            "reusable",
+            pa.bool_(),
+            metadata=mean("gates, null where nobody judged: of use beyond its session"),
+        ),
+        pa.field(
+            "non_trivial",
+            pa.bool_(),
+            metadata=mean("more than a reader would know anyway"),
+        ),
         pa.field("specific", pa.bool_(), metadata=mean("names something")),
-        pa.field("verified", pa.bool_(), metadata=mean("its quote stands in its messages")),
+        pa.field(
+            "verified", pa.bool_(), metadata=mean("its quote stands in its messages")
+        ),
         pa.field("gate_reasons", STRINGS, metadata=mean("why a gate is shut")),
         pa.field("keywords", STRINGS, nullable=False),
-        pa.field("stems", STRINGS, metadata=mean("of the summary's words that carry it, in order")),
+        pa.field(
+            "stems",
+            STRINGS,
+            metadata=mean("of the summary's words that carry it, in order"),
+        ),
         vector_field(),
         string_field("step_key", null=False),
         string_field("status", "a Status", null=False),
@@ -413,7 +582,12 @@ OBSERVATIONS = Table(
         string_field("superseded_by"),
         pa.field("valid_from", UTC_US),
         pa.field("valid_to", UTC_US),
-        pa.field("evidence_sessions", STRINGS, nullable=False, metadata=mean("distinct sessions that say it")),
+        pa.field(
+            "evidence_sessions",
+            STRINGS,
+            nullable=False,
+            metadata=mean("distinct sessions that say it"),
+        ),
         string_field("dedupe_key", "null: not looked at yet"),
         string_field("supersede_key", "the same"),
         string_field("topic_id"),
@@ -427,11 +601,21 @@ MERGES = Table(
     key="merge_id",
     fields=(
         string_field("merge_id", "hash of the pair and the rule"),
-        string_field("kind", "a LedgerKind; of a doubt the loser stands; a judgement is a word on both", null=False),
+        string_field(
+            "kind",
+            "a LedgerKind; of a doubt the loser stands; a judgement is a word on both",
+            null=False,
+        ),
         string_field("loser_id", null=False),
         string_field("winner_id", null=False),
-        string_field("rule", "exact, token_sort, …; of a judgement the answer", null=False),
-        pa.field("scores", pa.map_(pa.string(), pa.float32()), metadata=mean("by scorer, 0 to 100; cosine 0 to 1")),
+        string_field(
+            "rule", "exact, token_sort, …; of a judgement the answer", null=False
+        ),
+        pa.field(
+            "scores",
+            pa.map_(pa.string(), pa.float32()),
+            metadata=mean("by scorer, 0 to 100; cosine 0 to 1"),
+        ),
         string_field("reason"),
         pa.field("undone", pa.bool_(), nullable=False),
         string_field("step_key", null=False),
@@ -447,7 +631,10 @@ RELATIONS = Table(
         string_field("from_id", "the later claim", null=False),
         string_field("to_id", "the earlier one", null=False),
         pa.field(
-            "weight", pa.float32(), nullable=False, metadata=mean("0 to 1: how close; of a contradiction how likely")
+            "weight",
+            pa.float32(),
+            nullable=False,
+            metadata=mean("0 to 1: how close; of a contradiction how likely"),
         ),
         string_field("reason", "the files or names that both have"),
         string_field("step_key", null=False),
@@ -466,24 +653,43 @@ TOPICS = Table(
         string_field("name", null=False),
         string_field("purpose", "what KIND of thing belongs here", null=False),
         pa.field("base", pa.bool_(), nullable=False),
-        pa.field("samples", STRINGS, nullable=False, metadata=mean("ids of the latest members")),
+        pa.field(
+            "samples",
+            STRINGS,
+            nullable=False,
+            metadata=mean("ids of the latest members"),
+        ),
         string_field("text", "what it comes to; null of fewer than three claims"),
         string_field("workspace", "where all of its claims are from"),
         pa.field("first_at", UTC_US),
         pa.field("last_at", UTC_US),
         pa.field("size", pa.int64(), nullable=False),
-        pa.field("strength", pa.int64(), metadata=mean("the sessions that say each of its claims, in sum")),
+        pa.field(
+            "strength",
+            pa.int64(),
+            metadata=mean("the sessions that say each of its claims, in sum"),
+        ),
         pa.field("sessions", pa.int64(), metadata=mean("those that say any")),
         pa.field(
-            "uses", pa.int64(), metadata=mean("how often any was handed out, when its claims were last looked over")
+            "uses",
+            pa.int64(),
+            metadata=mean(
+                "how often any was handed out, when its claims were last looked over"
+            ),
         ),
         vector_field("centroid"),  # mean of its claims, by `Limits.alpha`
-        pa.field("cohesion", pa.float32(), metadata=mean("length of that mean; 1 - it: the spread")),
+        pa.field(
+            "cohesion",
+            pa.float32(),
+            metadata=mean("length of that mean; 1 - it: the spread"),
+        ),
         pa.field("share", pa.float64(), metadata=mean("of all claims")),
         pa.field(
             "overlap",
             pa.float64(),
-            metadata=mean("cosine to the nearest other one of its project, or of everyday life"),
+            metadata=mean(
+                "cosine to the nearest other one of its project, or of everyday life"
+            ),
         ),
         string_field("member_hash", "hash of the active claims in it"),
         string_field("step_key", null=False),
@@ -498,9 +704,13 @@ TOPIC_HISTORY = Table(
         string_field("kind", "merge, split", null=False),
         string_field("topic_id", "the topic that went, or that was cut", null=False),
         string_field("name", "what it was called then", null=False),
-        string_field("other_id", "the topic it went into, or that was cut off it", null=False),
+        string_field(
+            "other_id", "the topic it went into, or that was cut off it", null=False
+        ),
         string_field("other_name", null=False),
-        pa.field("claims", STRINGS, nullable=False, metadata=mean("the claims that moved")),
+        pa.field(
+            "claims", STRINGS, nullable=False, metadata=mean("the claims that moved")
+        ),
         string_field("step_key", null=False),
     ),
 )
@@ -519,7 +729,12 @@ SUMMARIES = Table(
             nullable=False,
             metadata=mean("0: over observations or messages; -1: a session's master"),
         ),
-        pa.field("seq", pa.int64(), nullable=False, metadata=mean("0, 1, … within the tier, in order of sealing")),
+        pa.field(
+            "seq",
+            pa.int64(),
+            nullable=False,
+            metadata=mean("0, 1, … within the tier, in order of sealing"),
+        ),
         string_field("title"),
         string_field("text", null=False),
         pa.field(
@@ -529,14 +744,23 @@ SUMMARIES = Table(
             metadata=mean("observations, messages, or summaries of the tier below"),
         ),
         string_field("member_hash", null=False),
-        pa.field("sealed", pa.bool_(), nullable=False, metadata=mean("a sealed group only ever loses members")),
+        pa.field(
+            "sealed",
+            pa.bool_(),
+            nullable=False,
+            metadata=mean("a sealed group only ever loses members"),
+        ),
         pa.field("first_at", UTC_US),
         pa.field("last_at", UTC_US),
         string_field("workspace"),
         vector_field(),
         string_field("step_key", null=False),
         pa.field(
-            "stale", pa.bool_(), metadata=mean("written before it lost a member, or grew; the model writes it again")
+            "stale",
+            pa.bool_(),
+            metadata=mean(
+                "written before it lost a member, or grew; the model writes it again"
+            ),
         ),
     ),
 )
@@ -548,8 +772,14 @@ MARKS = Table(
     fields=(
         string_field("mark_id", "hash of step and unit"),
         string_field("step", null=False),
-        string_field("unit_id", "a session_id; of the step `writer` 'memory'", null=False),
-        string_field("input_key", "hash of the step's key and of the unit's content when it was done", null=False),
+        string_field(
+            "unit_id", "a session_id; of the step `writer` 'memory'", null=False
+        ),
+        string_field(
+            "input_key",
+            "hash of the step's key and of the unit's content when it was done",
+            null=False,
+        ),
         string_field("note", "why there is no output, where that is so"),
     ),
 )
@@ -559,12 +789,23 @@ COMPLETIONS = Table(
     name="completions",
     key="completion_id",
     fields=(
-        string_field("completion_id", "hash of model, messages, schema, sampling and token budget"),
-        string_field("request_id", "who asked first: the step's own id for it", null=False),
+        string_field(
+            "completion_id",
+            "hash of model, messages, schema, sampling and token budget",
+        ),
+        string_field(
+            "request_id", "who asked first: the step's own id for it", null=False
+        ),
         string_field("model", null=False),
         string_field("engine", null=False),
-        string_field("text", "as it was generated, also where an error was found in it", null=False),
-        string_field("error", "null, or a lasting error: asking again would give it again"),
+        string_field(
+            "text",
+            "as it was generated, also where an error was found in it",
+            null=False,
+        ),
+        string_field(
+            "error", "null, or a lasting error: asking again would give it again"
+        ),
         string_field("reason", null=False),
         string_field("finish_reason", null=False),
         pa.field("prompt_tokens", pa.int64(), nullable=False),
@@ -593,7 +834,12 @@ QUARANTINE = Table(
         string_field("row_id", "the row it came from, when it was a row"),
         string_field("reason", null=False),
         string_field("excerpt", "the first 2,000 characters, redacted"),
-        pa.field("resolved", pa.bool_(), nullable=False, metadata=mean("a later reading found it mended")),
+        pa.field(
+            "resolved",
+            pa.bool_(),
+            nullable=False,
+            metadata=mean("a later reading found it mended"),
+        ),
     ),
 )
 
@@ -603,7 +849,10 @@ EXCLUSIONS = Table(
     key="row_id",
     volatile=frozenset({"at"}),
     fields=(
-        string_field("row_id", "a session, message or claim that counts for nothing until it is included again"),
+        string_field(
+            "row_id",
+            "a session, message or claim that counts for nothing until it is included again",
+        ),
         string_field("kind", "session, message or claim", null=False),
         string_field("session_id", null=False),
         pa.field(
@@ -612,7 +861,10 @@ EXCLUSIONS = Table(
             nullable=False,
             metadata=mean("of a session: what its transcript had taken back by then"),
         ),
-        string_field("words", "of a claim: hash of its workspace and words, so that nobody else's bring it back"),
+        string_field(
+            "words",
+            "of a claim: hash of its workspace and words, so that nobody else's bring it back",
+        ),
         string_field("why", "a person's reason", null=False),
         pa.field("at", UTC_US, nullable=False),
     ),
@@ -644,8 +896,14 @@ RUNS = Table(
         pa.field("started_at", UTC_US, nullable=False),
         pa.field("ended_at", UTC_US),
         string_field("status", "a RunStatus", null=False),
-        string_field("release_id", "that it made; of one that is held back, the one that stays"),
-        string_field("report", "JSON: per step rows in, rows out, seconds, counts by reason", null=False),
+        string_field(
+            "release_id", "that it made; of one that is held back, the one that stays"
+        ),
+        string_field(
+            "report",
+            "JSON: per step rows in, rows out, seconds, counts by reason",
+            null=False,
+        ),
     ),
 )
 
@@ -655,15 +913,36 @@ RELEASES = Table(
     volatile=frozenset({"release_id", "created_at", "run_id", "versions"}),
     fields=(
         string_field("release_id"),
-        pa.field("number", pa.int64(), nullable=False, metadata=mean("1, 2, 3…: the highest is live")),
+        pa.field(
+            "number",
+            pa.int64(),
+            nullable=False,
+            metadata=mean("1, 2, 3…: the highest is live"),
+        ),
         pa.field("created_at", UTC_US, nullable=False),
         string_field("run_id"),
-        pa.field("versions", pa.map_(pa.string(), pa.int64()), nullable=False, metadata=mean("table -> version")),
-        pa.field("counts", pa.map_(pa.string(), pa.int64()), nullable=False, metadata=mean("table -> rows")),
+        pa.field(
+            "versions",
+            pa.map_(pa.string(), pa.int64()),
+            nullable=False,
+            metadata=mean("table -> version"),
+        ),
+        pa.field(
+            "counts",
+            pa.map_(pa.string(), pa.int64()),
+            nullable=False,
+            metadata=mean("table -> rows"),
+        ),
         string_field("encoder", "the model every vector was made with"),
         string_field("restores", "the release a roll-back went back to"),
-        string_field("calibration", "JSON: what known negatives reach in each table, the scale of relevance"),
-        string_field("writer", "who made its claims, topics and summaries: 'rules' or a language model"),
+        string_field(
+            "calibration",
+            "JSON: what known negatives reach in each table, the scale of relevance",
+        ),
+        string_field(
+            "writer",
+            "who made its claims, topics and summaries: 'rules' or a language model",
+        ),
     ),
 )
 
@@ -684,6 +963,15 @@ RELEASED: tuple[Table, ...] = (
     TOPIC_HISTORY,
     SUMMARIES,
 )
-LEDGERS: tuple[Table, ...] = (MARKS, LINES, ACTIONS, COMPLETIONS, FORGOTTEN, EXCLUSIONS, RUNS, RELEASES)
+LEDGERS: tuple[Table, ...] = (
+    MARKS,
+    LINES,
+    ACTIONS,
+    COMPLETIONS,
+    FORGOTTEN,
+    EXCLUSIONS,
+    RUNS,
+    RELEASES,
+)
 
 TABLES: dict[str, Table] = {t.name: t for t in (*RELEASED, *LEDGERS)}

@@ -114,7 +114,9 @@ class RunStatus(StrEnum):
 
 
 WITHDRAWN = "its session was observed again and no longer says so"
-MASKED = "its words are masked: they recur over many sessions, or recall had handed them out"
+MASKED = (
+    "its words are masked: they recur over many sessions, or recall had handed them out"
+)
 WITHDRAWALS = (WITHDRAWN, MASKED)
 """Reasons of a superseded claim that nothing supersedes: no later claim stands for it."""
 
@@ -136,7 +138,9 @@ def is_turn(row: Mapping[str, Any]) -> bool:
 
 def name_speaker(row: Mapping[str, Any]) -> str:
     """Return a message's speaker, from `speaker` and `origin`; without a name, the user or the assistant."""
-    return str(row["speaker"] or ("user" if row["origin"] == Origin.HUMAN else "assistant"))
+    return str(
+        row["speaker"] or ("user" if row["origin"] == Origin.HUMAN else "assistant")
+    )
 
 
 def count_turns(rows: Iterable[Mapping[str, Any]]) -> int:

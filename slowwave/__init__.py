@@ -10,7 +10,9 @@ if not Path(__file__).with_name("schemas").is_dir():
         "this checkout of slowwave lost its symbolic links slowwave/flows, schemas and tasks: `make install` makes them"
     )
 
-os.environ.setdefault("LANCE_LOG", "error")  # else it warns of every part of an index that gets no new row
+os.environ.setdefault(
+    "LANCE_LOG", "error"
+)  # else it warns of every part of an index that gets no new row
 os.environ.setdefault("LANCE_INCLUDE_VECTOR_CENTROIDS", "false")
 
 if TYPE_CHECKING:
@@ -21,7 +23,16 @@ if TYPE_CHECKING:
     from slowwave.schemas.filters import Filters
     from slowwave.tasks.gists.gists import summarize_text
 
-__all__ = ["Context", "Filters", "Hit", "Hits", "Memory", "SessionHit", "SessionHits", "summarize_text"]
+__all__ = [
+    "Context",
+    "Filters",
+    "Hit",
+    "Hits",
+    "Memory",
+    "SessionHit",
+    "SessionHits",
+    "summarize_text",
+]
 _HOMES = {
     "Context": "context.build",
     "Filters": "schemas.filters",

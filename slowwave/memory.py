@@ -15,7 +15,17 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, Unpack, cast, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    Unpack,
+    cast,
+    get_args,
+)
 
 from pydantic import ValidationError
 
@@ -39,7 +49,12 @@ from slowwave.store.crypt import check_encrypted
 from slowwave.store.notes import find_journals, read_written
 from slowwave.store.releases import Release
 from slowwave.telemetry import open_memory_span
-from slowwave.text.workspaces import anchor_workspace, find_workspaces, require_workspaces, settle_workspace
+from slowwave.text.workspaces import (
+    anchor_workspace,
+    find_workspaces,
+    require_workspaces,
+    settle_workspace,
+)
 
 if TYPE_CHECKING:
     from slowwave.context.build import Context, Turn
@@ -60,7 +75,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def make_async_twin(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
+def make_async_twin(
+    method: Callable[Concatenate[S, P], R],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
     """Return the method as a coroutine function on a thread of its own, for callers that must not be held up."""
 
     @wraps(method)
@@ -116,7 +133,13 @@ class Memory:
         # the settings in force, for this store
         settings = _load_settings(space)
         root = find_working_copy(store) if store is not None else settings.store
-        memory = cls(settings.model_copy(update={"store": root}), root, release, encoder, reranker)
+        memory = cls(
+            settings.model_copy(update={"store": root}),
+            root,
+            release,
+            encoder,
+            reranker,
+        )
         # its release; without one, what was told since
         try:
             memory._live.view = memory._live.open_view()
@@ -124,11 +147,15 @@ class Memory:
             if release is None:
                 if unreleased or find_journals(memory.root / memory.space):
                     return memory
-                missing.add_note("to note something before the first release: Memory.open(unreleased=True)")
+                missing.add_note(
+                    "to note something before the first release: Memory.open(unreleased=True)"
+                )
             raise
         made_with = memory.release.encoder
         if encoder is not None and made_with is not None and encoder.name != made_with:
-            raise UsageError(f"this memory's vectors were made with {made_with!r}, not with {encoder.name!r}")
+            raise UsageError(
+                f"this memory's vectors were made with {made_with!r}, not with {encoder.name!r}"
+            )
         return memory
 
     @property
@@ -210,9 +237,15 @@ class Memory:
                 empty name or path.
             StoreError: the store can't be read.
         """
-        return self.recall_many([query], k, kinds, automatic=automatic, now=now, own_sessions=own_sessions, **filters)[
-            0
-        ]
+        return self.recall_many(
+            [query],
+            k,
+            kinds,
+            automatic=automatic,
+            now=now,
+            own_sessions=own_sessions,
+            **filters,
+        )[0]
 
     def recall_many(
         self,
@@ -232,10 +265,15 @@ class Memory:
             StoreError: the store can't be read.
         """
         if isinstance(queries, str | bytes):
-            raise UsageError(f"queries is {queries!r:.40}; it is a list of texts: `recall` takes one")
+            raise UsageError(
+                f"queries is {queries!r:.40}; it is a list of texts: `recall` takes one"
+            )
         kinds, filters["files"] = read_once(kinds), read_once(filters.get("files"))
         own = read_once(own_sessions)
-        built = [build_query(query, k, kinds, now=now, own_sessions=own, **filters) for query in queries]
+        built = [
+            build_query(query, k, kinds, now=now, own_sessions=own, **filters)
+            for query in queries
+        ]
         return self._answer("recall", built, automatic)
 
     arecall = make_async_twin(recall)
@@ -261,25 +299,45 @@ class Memory:
             StoreError: the store can't be read.
         """
         refuse_unknown_filters(filters, MessageFilters)
-        (answer,) = self._answer("sessions", [build_query(query, k, ("message",), now=now, **filters)], automatic)
+        (answer,) = self._answer(
+            "sessions",
+            [build_query(query, k, ("message",), now=now, **filters)],
+            automatic,
+        )
         return cast(SessionHits, answer)
 
-    def recall_kinds(self, query: str, k: int, kinds: Sequence[str], **filters: Unpack[Filters]) -> Hits | SessionHits:
+    def recall_kinds(
+        self, query: str, k: int, kinds: Sequence[str], **filters: Unpack[Filters]
+    ) -> Hits | SessionHits:
         """Return what `recall` does, or `sessions` where the kind asked for is `session`: for commands and agents.
 
         Raises:
             UsageError: as these two; sessions are asked for together with another kind, or by category.
         """
-        if unknown := [kind for kind in kinds if kind not in (*get_args(Kind), SESSION)]:
-            raise UsageError(f"there is no kind {unknown[0]!r}: {', '.join(get_args(Kind))}, or {SESSION} alone")
+        if unknown := [
+            kind for kind in kinds if kind not in (*get_args(Kind), SESSION)
+        ]:
+            raise UsageError(
+                f"there is no kind {unknown[0]!r}: {', '.join(get_args(Kind))}, or {SESSION} alone"
+            )
         if SESSION not in kinds:
             return self.recall(query, k, kinds or KINDS, **filters)
         if set(kinds) != {SESSION}:
-            raise UsageError("the kind session is asked for alone: sessions and hits don't compare")
+            raise UsageError(
+                "the kind session is asked for alone: sessions and hits don't compare"
+            )
         message_filters = MessageFilters.__annotations__.keys()
-        for name in (name for name, value in filters.items() if name not in message_filters and value is not None):
-            raise UsageError(f"{name} is a property of observations; sessions have none")
-        own = {name: value for name, value in filters.items() if name in message_filters}
+        for name in (
+            name
+            for name, value in filters.items()
+            if name not in message_filters and value is not None
+        ):
+            raise UsageError(
+                f"{name} is a property of observations; sessions have none"
+            )
+        own = {
+            name: value for name, value in filters.items() if name in message_filters
+        }
         return self.sessions(query, k, **cast(MessageFilters, own))
 
     def context(
@@ -358,7 +416,12 @@ class Memory:
         from slowwave.context.projects.briefing import build_briefing
 
         return build_briefing(
-            self, budget, tokenizer=tokenizer, format=format, workspace=workspace, own_sessions=own_sessions
+            self,
+            budget,
+            tokenizer=tokenizer,
+            format=format,
+            workspace=workspace,
+            own_sessions=own_sessions,
         )
 
     def is_asked(self, prompt: str, workspace: str | None = None) -> bool:
@@ -369,28 +432,45 @@ class Memory:
             UsageError: a prompt that `recall` refuses.
             StoreError: the store can't be read.
         """
-        from slowwave.recall.prompts import ASKS, MAY_ASK, has_subject, load_prompt_model
+        from slowwave.recall.prompts import (
+            ASKS,
+            MAY_ASK,
+            has_subject,
+            load_prompt_model,
+        )
 
         view: View | None = None
         with suppress(NoRelease):
             view = self.get_view()
         model = load_prompt_model()
         encoder = view.release.encoder if view else None
-        vector = self._vectors.encode_texts(encoder, [prompt]).get(prompt) if encoder == model.encoder else None
+        vector = (
+            self._vectors.encode_texts(encoder, [prompt]).get(prompt)
+            if encoder == model.encoder
+            else None
+        )
         probability = model.compute_probability(prompt, vector)
         if probability >= ASKS or view is None:
             return probability >= ASKS
         return probability >= MAY_ASK and has_subject(view, prompt, workspace)
 
     def recent(
-        self, n: int = 10, workspace: str | None = None, keyword: str | None = None, tag: str | None = None
+        self,
+        n: int = 10,
+        workspace: str | None = None,
+        keyword: str | None = None,
+        tag: str | None = None,
     ) -> "list[RecentTurn]":
         """Return the last turns, newest first, of the live release: `slowwave.recall.views.recent.list_recent`."""
         from slowwave.recall.views.recent import list_recent
 
-        return self.read_release(lambda view: list_recent(view, n, workspace, keyword, tag))
+        return self.read_release(
+            lambda view: list_recent(view, n, workspace, keyword, tag)
+        )
 
-    def claims(self, limit: int | None = None, **filters: Unpack[ClaimFilters]) -> "list[Claim]":
+    def claims(
+        self, limit: int | None = None, **filters: Unpack[ClaimFilters]
+    ) -> "list[Claim]":
         """Return the claims that hold, newest first, of the live release: `slowwave.recall.views.browse.list_claims`.
 
         Raises:
@@ -406,7 +486,9 @@ class Memory:
 
         return self.read_release(lambda view: list_themes(view, weeks))
 
-    def related(self, subject: str, depth: int = 1, *, limit: int | None = None) -> "list[Related]":
+    def related(
+        self, subject: str, depth: int = 1, *, limit: int | None = None
+    ) -> "list[Related]":
         """Return the claims that hang together with one, by its id; or that speak of a file, person, project or tool,
         by its name: `slowwave.recall.views.related.find_related` of the live release.
         """
@@ -415,7 +497,10 @@ class Memory:
         return self.read_release(lambda view: find_related(view, subject, depth, limit))
 
     def habits(
-        self, workspace: str | None = None, kind: str | None = None, files: Sequence[str] | str = ()
+        self,
+        workspace: str | None = None,
+        kind: str | None = None,
+        files: Sequence[str] | str = (),
     ) -> "list[Habit]":
         """Return agents' recurring actions by kind, the most frequent first:
         `slowwave.recall.views.habits.find_habits` of the live release.
@@ -463,10 +548,19 @@ class Memory:
         project = self.settle_workspace(workspace) if workspace else None
         folder, redact = self.root / self.space, self.settings.redact
         return write_note(
-            folder, text, workspace=project, of_person=of_person, speaker=speaker, at=at, tags=tags, redact=redact
+            folder,
+            text,
+            workspace=project,
+            of_person=of_person,
+            speaker=speaker,
+            at=at,
+            tags=tags,
+            redact=redact,
         )
 
-    def begin_conversation(self, workspace: str | None = None, at: datetime | None = None) -> "Journal":
+    def begin_conversation(
+        self, workspace: str | None = None, at: datetime | None = None
+    ) -> "Journal":
         """Return a conversation to be written down message by message (`append(role, content, speaker, at, tags)`): the
         space's next night reads what it holds then.
 
@@ -483,7 +577,9 @@ class Memory:
     def has_workspace(self, workspace: str) -> bool:
         """Return whether something is known of a workspace, however it is written; not while the store is away."""
         try:
-            return bool(find_workspaces(anchor_workspace(workspace), self.get_view().workspaces))
+            return bool(
+                find_workspaces(anchor_workspace(workspace), self.get_view().workspaces)
+            )
         except TROUBLE:
             return False
 
@@ -504,7 +600,9 @@ class Memory:
         """
         if workspace:
             with suppress(*TROUBLE):
-                require_workspaces(anchor_workspace(workspace), self._list_workspaces(self.get_view()))
+                require_workspaces(
+                    anchor_workspace(workspace), self._list_workspaces(self.get_view())
+                )
 
     def settle_workspace(self, workspace: str) -> str:
         """Return the name by which something new of a workspace is stored: that of a known one, if it is one however it
@@ -521,30 +619,49 @@ class Memory:
 
     def _list_workspaces(self, view: View | None) -> set[str | None]:
         """Return the workspaces of a release, and of what was written since."""
-        lines = read_written(self.root / self.space, view.files_read if view else frozenset())
-        return {*(view.workspaces if view else ()), *(line.get("workspace") for line in lines)}
+        lines = read_written(
+            self.root / self.space, view.files_read if view else frozenset()
+        )
+        return {
+            *(view.workspaces if view else ()),
+            *(line.get("workspace") for line in lines),
+        }
 
-    def _answer(self, kind: Literal["recall", "sessions"], queries: list[Query], automatic: bool) -> list[Any]:
+    def _answer(
+        self, kind: Literal["recall", "sessions"], queries: list[Query], automatic: bool
+    ) -> list[Any]:
         """Return an answer to each query, each with the notes and the cost of all.
 
         Raises:
             StoreError: the store can't be read.
         """
-        return self._live.retry_superseded(partial(self._answer_once, kind, queries, automatic))
+        return self._live.retry_superseded(
+            partial(self._answer_once, kind, queries, automatic)
+        )
 
-    def _answer_once(self, kind: Literal["recall", "sessions"], queries: list[Query], automatic: bool) -> list[Any]:
+    def _answer_once(
+        self, kind: Literal["recall", "sessions"], queries: list[Query], automatic: bool
+    ) -> list[Any]:
         """Return what `_answer` does, of the release that is in force now."""
         read_cost, folder = self._vectors.start_clock(kind), self.root / self.space
-        with self._notes.collect_answer_notes(), open_memory_span("search_memory", folder) as count:
+        with (
+            self._notes.collect_answer_notes(),
+            open_memory_span("search_memory", folder) as count,
+        ):
             answers = self._search_release(kind, queries, automatic)
             if kind == "recall" and self._live.named is None:
-                answers = [self._add_pending(*pair, automatic) for pair in zip(queries, answers, strict=True)]
+                answers = [
+                    self._add_pending(*pair, automatic)
+                    for pair in zip(queries, answers, strict=True)
+                ]
             for answer in answers:
                 answer.notes, answer.cost = self._notes.answer_notes, read_cost()
             count(sum(map(len, answers)))
         return answers
 
-    def _search_release(self, kind: str, queries: list[Query], automatic: bool) -> list[Any]:
+    def _search_release(
+        self, kind: str, queries: list[Query], automatic: bool
+    ) -> list[Any]:
         """Return an answer to each query from the release; before the first release empty ones, with the reason."""
         try:
             view = self._live.get_current_view()
@@ -552,7 +669,9 @@ class Memory:
             empty = Hits if kind == "recall" else SessionHits
             return [empty(reason=str(missing)) for _ in queries]
         encode = partial(self._vectors.encode_texts, view.release.encoder)
-        search = Search(view, self.settings.recall, encode, self._notes.add, self._reranker)
+        search = Search(
+            view, self.settings.recall, encode, self._notes.add, self._reranker
+        )
         if kind == "recall":
             return list(search.answer_queries(queries, automatic=automatic))
         return [search.answer_sessions(query, automatic=automatic) for query in queries]
@@ -560,11 +679,15 @@ class Memory:
     def _add_pending(self, query: Query, hits: Hits, automatic: bool) -> Hits:
         """Return an answer with what was written since the release, each before hits that are no more relevant."""
         floor = self.settings.recall.automatic_floor if automatic else 0.0
-        pending = find_unreleased(self._live.view, self.root / self.space, query, self._vectors)
+        pending = find_unreleased(
+            self._live.view, self.root / self.space, query, self._vectors
+        )
         pending = [hit for hit in pending if (hit.relevance or 0.0) >= floor]
         if not pending:
             return hits
-        merged = list(heapq.merge(pending, hits, key=lambda hit: -(hit.relevance or 0.0)))[: query.k]
+        merged = list(
+            heapq.merge(pending, hits, key=lambda hit: -(hit.relevance or 0.0))
+        )[: query.k]
         best = max([hits.relevance, *(hit.relevance or 0.0 for hit in pending)])
         answer = Hits(merged, None if merged else hits.reason, best)
         answer.trace = hits.trace
@@ -581,13 +704,19 @@ def settle_project(settings: Settings, workspace: str | None) -> str | None:
     if not workspace:
         return None
     try:
-        return Memory.open(settings.store, settings.space, unreleased=True).settle_workspace(workspace)
+        return Memory.open(
+            settings.store, settings.space, unreleased=True
+        ).settle_workspace(workspace)
     except TROUBLE:  # a note is written down while the store can't be read, too
         return anchor_workspace(workspace)
 
 
 def recall_spaces(
-    memories: Sequence[Memory], query: str, k: int = 10, kinds: Iterable[str] = KINDS, **filters: Unpack[Filters]
+    memories: Sequence[Memory],
+    query: str,
+    k: int = 10,
+    kinds: Iterable[str] = KINDS,
+    **filters: Unpack[Filters],
 ) -> Hits:
     """Return up to k hits of several spaces, each space's in its own order, merged by relevance on each release's own
     scale; `Hit.space` says whose each is. No other call reads two spaces.
@@ -597,7 +726,10 @@ def recall_spaces(
     """
     kinds = read_once(kinds)
     answers = [memory.recall(query, k, kinds, **filters) for memory in memories]
-    named = ([replace(hit, space=memory.space) for hit in hits] for memory, hits in zip(memories, answers, strict=True))
+    named = (
+        [replace(hit, space=memory.space) for hit in hits]
+        for memory, hits in zip(memories, answers, strict=True)
+    )
     merged = list(heapq.merge(*named, key=lambda hit: -(hit.relevance or 0.0)))[:k]
     by_space = zip((memory.space for memory in memories), answers, strict=True)
     notes = tuple(f"{space}: {note}" for space, hits in by_space for note in hits.notes)
@@ -612,5 +744,7 @@ def _load_settings(space: str | None) -> Settings:
         return Settings() if space is None else Settings(space=space)
     except ValidationError as refused:
         if any(error["loc"] == ("space",) for error in refused.errors()):
-            raise UsageError(f"space is {space!r}; it is a name of a-z, 0-9, - and _, at most 63 long") from None
+            raise UsageError(
+                f"space is {space!r}; it is a name of a-z, 0-9, - and _, at most 63 long"
+            ) from None
         raise

@@ -18,11 +18,17 @@ Set = Callable[[str, str | int], Any]
 @contextmanager
 def open_span(name: str, **attributes: str | int) -> Iterator[Set]:
     """Yield what sets an attribute of a new span. Of an error its type alone is told: its words may quote."""
-    trace: Any = sys.modules.get("opentelemetry.trace")  # whoever set up a tracer has imported it
+    trace: Any = sys.modules.get(
+        "opentelemetry.trace"
+    )  # whoever set up a tracer has imported it
     if trace is None:
         yield lambda key, value: None
         return
-    options = {"attributes": attributes, "record_exception": False, "set_status_on_exception": False}
+    options = {
+        "attributes": attributes,
+        "record_exception": False,
+        "set_status_on_exception": False,
+    }
     with trace.get_tracer("slowwave").start_as_current_span(name, **options) as span:
         try:
             yield span.set_attribute
@@ -36,5 +42,7 @@ def open_span(name: str, **attributes: str | int) -> Iterator[Set]:
 def open_memory_span(operation: str, space_dir: Path) -> Iterator[Callable[[int], Any]]:
     """Yield what sets how many records an operation on the memory of a space returned, wrote or deleted."""
     named = {"gen_ai.operation.name": operation, "gen_ai.provider.name": "slowwave"}
-    with open_span(operation, **named, **{"gen_ai.memory.store.id": space_dir.name}) as set_attribute:
+    with open_span(
+        operation, **named, **{"gen_ai.memory.store.id": space_dir.name}
+    ) as set_attribute:
         yield partial(set_attribute, "gen_ai.memory.record.count")

@@ -15,7 +15,12 @@ from typing import TypeVar
 
 from slowwave.schemas.errors import BadRows, SlowwaveError
 from slowwave.tasks.job import Job, StepReport
-from slowwave.tasks.quarantine import EXCERPT, Row, build_quarantine_row, update_quarantine
+from slowwave.tasks.quarantine import (
+    EXCERPT,
+    Row,
+    build_quarantine_row,
+    update_quarantine,
+)
 from slowwave.tasks.shards import ShardsFailed
 from slowwave.text.redact import redact_text
 
@@ -39,7 +44,9 @@ def is_lasting(error: Exception) -> bool:
     return isinstance(error, OSError) and error.errno in DISK
 
 
-def do_apart(units: Sequence[U], do: Callable[[Sequence[U]], object]) -> dict[U, Exception]:
+def do_apart(
+    units: Sequence[U], do: Callable[[Sequence[U]], object]
+) -> dict[U, Exception]:
     """Do some units' work, all at once where that goes; return what was raised of those that can't be done.
 
     Raises:
@@ -50,7 +57,11 @@ def do_apart(units: Sequence[U], do: Callable[[Sequence[U]], object]) -> dict[U,
             do(units)
         return {}
     except Exception as raised:
-        error, bad = (raised.first, raised.units) if isinstance(raised, ShardsFailed) else (raised, frozenset(units))
+        error, bad = (
+            (raised.first, raised.units)
+            if isinstance(raised, ShardsFailed)
+            else (raised, frozenset(units))
+        )
         if is_lasting(error):
             raise error from error.__cause__
         if len(units) == 1:
@@ -58,12 +69,20 @@ def do_apart(units: Sequence[U], do: Callable[[Sequence[U]], object]) -> dict[U,
     good = [unit for unit in units if unit not in bad]
     half = len(units) // 2
     apart = 0 < len(good) < len(units)  # shards may be of texts, and units sessions
-    parts = (good, [unit for unit in units if unit in bad]) if apart else (units[:half], units[half:])
+    parts = (
+        (good, [unit for unit in units if unit in bad])
+        if apart
+        else (units[:half], units[half:])
+    )
     return do_apart(parts[0], do) | do_apart(parts[1], do)
 
 
 def note_failed_units(
-    job: Job, report: StepReport, kind: str, failed: Mapping[str, Exception], left: Collection[str] = ()
+    job: Job,
+    report: StepReport,
+    kind: str,
+    failed: Mapping[str, Exception],
+    left: Collection[str] = (),
 ) -> None:
     """Put the units that failed into quarantine and the report; earlier failures of others are resolved.
 
@@ -80,14 +99,22 @@ def note_failed_units(
         LOG.info("%s/%s of %s failed", unit, kind, report.step, exc_info=error)
         row_id, why = f"{unit}/{kind}", clean(_describe_failure(error))
         # The traceback, the same for the same failure.
-        excerpt = clean(ADDRESS.sub("0x…", "".join(traceback.format_exception(error))))[-EXCERPT:]
-        rows.append(build_quarantine_row(report.step, (row_id, why, excerpt), why, excerpt, row_id=row_id))
+        excerpt = clean(ADDRESS.sub("0x…", "".join(traceback.format_exception(error))))[
+            -EXCERPT:
+        ]
+        rows.append(
+            build_quarantine_row(
+                report.step, (row_id, why, excerpt), why, excerpt, row_id=row_id
+            )
+        )
     if failed:
         many = f"{len(failed)} {kind}s" if len(failed) > 1 else f"a {kind}"
         what = f"{many} of {report.step} failed, tried again next night"
         if kind == WHOLE_STEP:
             what = f"{report.step} failed, what it had made before stands"
-        report.failed.append(f"{what}: {_describe_failure(next(iter(failed.values())))}")
+        report.failed.append(
+            f"{what}: {_describe_failure(next(iter(failed.values())))}"
+        )
 
     def is_settled(row: Row) -> bool:
         return str(row["row_id"]).endswith(f"/{kind}") and row["row_id"] not in waiting

@@ -66,12 +66,23 @@ class StepReport:
 
     def as_dict(self) -> dict[str, object]:
         """Return the report for the run's row and its JSON."""
-        return {**asdict(self), "counts": dict(self.counts), "seconds": round(self.seconds, 3)}
+        return {
+            **asdict(self),
+            "counts": dict(self.counts),
+            "seconds": round(self.seconds, 3),
+        }
 
     def list_counts(self) -> list[dict[str, Any]]:
         """Return a row for each figure: rows, seconds, then each count; nothing of them quotes."""
-        figures = {"rows in": self.rows_in, "rows out": self.rows_out, "seconds": round(self.seconds, 1)}
-        return [{"what": name, "count": n} for name, n in (*figures.items(), *sorted(self.counts.items()))]
+        figures = {
+            "rows in": self.rows_in,
+            "rows out": self.rows_out,
+            "seconds": round(self.seconds, 1),
+        }
+        return [
+            {"what": name, "count": n}
+            for name, n in (*figures.items(), *sorted(self.counts.items()))
+        ]
 
 
 def parse_steps(report: bytes | str | None) -> list[StepReport]:
@@ -104,9 +115,15 @@ def report_step(step: str) -> Iterator[StepReport]:
 @cache
 def digest_shipped(file: str) -> str:
     """Return the hash of a shipped model, by its path below the steps' folder; a new one redoes its step's rows."""
-    return hashlib.sha256(files("slowwave.tasks").joinpath(file).read_bytes()).hexdigest()[:12]
+    return hashlib.sha256(
+        files("slowwave.tasks").joinpath(file).read_bytes()
+    ).hexdigest()[:12]
 
 
 def compute_step_key(step: str, version: int, *parts: BaseModel | str) -> str:
     """Return hash of a step's version and of the settings its rows depend on: change one and they are pending again."""
-    return compute_content_id(step, str(version), *(p if isinstance(p, str) else p.model_dump_json() for p in parts))
+    return compute_content_id(
+        step,
+        str(version),
+        *(p if isinstance(p, str) else p.model_dump_json() for p in parts),
+    )

@@ -15,10 +15,14 @@ from slowwave.store.store import Store
 
 def hash_rows(frame: pl.DataFrame) -> str:
     """Return hash of rows in their order, the same for the same values under one version of polars."""
-    return hashlib.blake2b(frame.hash_rows().to_numpy().tobytes(), digest_size=16).hexdigest()
+    return hashlib.blake2b(
+        frame.hash_rows().to_numpy().tobytes(), digest_size=16
+    ).hexdigest()
 
 
-def find_pending_sessions(store: Store, step: str, key: str, also: Mapping[str, str] | None = None) -> pl.DataFrame:
+def find_pending_sessions(
+    store: Store, step: str, key: str, also: Mapping[str, str] | None = None
+) -> pl.DataFrame:
     """Return sessions whose content, or the step itself, changed since the step was done with them; oldest first.
 
     Args:
@@ -29,39 +33,73 @@ def find_pending_sessions(store: Store, step: str, key: str, also: Mapping[str, 
 
     Columns: those of SESSIONS, and `input_key`, the hash of what the step would now be given.
     """
-    sessions = pl.DataFrame(store.read(SESSIONS)).sort("started_at", "session_id", nulls_last=True)
-    marks = pl.DataFrame(store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == step))
+    sessions = pl.DataFrame(store.read(SESSIONS)).sort(
+        "started_at", "session_id", nulls_last=True
+    )
+    marks = pl.DataFrame(
+        store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == step)
+    )
     more = also or {}
     keys = [
         compute_content_id(key, head, *gone, *([more[s]] if s in more else []))
-        for s, head, gone in sessions.select("session_id", "head_hash", "inactive").iter_rows()
+        for s, head, gone in sessions.select(
+            "session_id", "head_hash", "inactive"
+        ).iter_rows()
     ]
     sessions = sessions.with_columns(pl.Series("input_key", keys, pl.String)).join(
-        marks.rename({"unit_id": "session_id", "input_key": "done"}), on="session_id", how="left", maintain_order="left"
+        marks.rename({"unit_id": "session_id", "input_key": "done"}),
+        on="session_id",
+        how="left",
+        maintain_order="left",
     )
     return sessions.filter(pl.col("input_key").ne_missing(pl.col("done"))).drop("done")
 
 
-def mark_done(store: Store, step: str, done: Iterable[tuple[str, str, str | None]]) -> None:
+def mark_done(
+    store: Store, step: str, done: Iterable[tuple[str, str, str | None]]
+) -> None:
     """Write the marks of units that the step is done with: (unit_id, input_key, why there is no output)."""
     rows = [
-        {"mark_id": compute_content_id(step, unit), "step": step, "unit_id": unit, "input_key": key, "note": note}
+        {
+            "mark_id": compute_content_id(step, unit),
+            "step": step,
+            "unit_id": unit,
+            "input_key": key,
+            "note": note,
+        }
         for unit, key, note in done
     ]
     if rows:
         store.merge_changed(MARKS, pa.Table.from_pylist(rows, schema=MARKS.schema))
 
 
-def mark_sessions_done(store: Store, step: str, sessions: pl.DataFrame, notes: Mapping[str, str] | None = None) -> None:
+def mark_sessions_done(
+    store: Store,
+    step: str,
+    sessions: pl.DataFrame,
+    notes: Mapping[str, str] | None = None,
+) -> None:
     """Write the marks of sessions (rows of `find_pending_sessions`) that the step is done with."""
     rows = sessions.select("session_id", "input_key").iter_rows()
-    mark_done(store, step, [(session, key, (notes or {}).get(session)) for session, key in rows])
+    mark_done(
+        store,
+        step,
+        [(session, key, (notes or {}).get(session)) for session, key in rows],
+    )
 
 
-def split_batches(rows: pl.DataFrame, max_weight: int, weight: str = "messages") -> Iterable[pl.DataFrame]:
+def split_batches(
+    rows: pl.DataFrame, max_weight: int, weight: str = "messages"
+) -> Iterable[pl.DataFrame]:
     """Yield rows (sessions, …) in batches of about so much weight; by the order alone, so the same after a crash."""
-    batch = (rows[weight].cum_sum() - 1) // max_weight if rows.height else pl.Series([], dtype=pl.Int64)
-    for _, part in rows.with_columns(batch.alias("batch")).group_by("batch", maintain_order=True):
+    batch = (
+        (rows[weight].cum_sum() - 1) // max_weight
+        if rows.height
+        else pl.Series([], dtype=pl.Int64)
+    )
+    for _, part in rows.with_columns(batch.alias("batch")).group_by(
+        "batch", maintain_order=True
+    ):
         yield part.drop("batch")
 
 
@@ -71,10 +109,14 @@ def read_spoken_messages(store: Store, columns: Sequence[str] = ()) -> pl.DataFr
     Columns: message_id, session_id, seq and those asked for.
     """
     names = ["message_id", "session_id", "seq", *columns]
-    condition = (pc.field("text") != "") & ((pc.field("origin") == Origin.HUMAN) | (pc.field("origin") == Origin.MODEL))
+    condition = (pc.field("text") != "") & (
+        (pc.field("origin") == Origin.HUMAN) | (pc.field("origin") == Origin.MODEL)
+    )
     rows = pl.DataFrame(store.read(MESSAGES, names, condition))
     gone = pl.Series(sorted(read_inactive_ids(store)), dtype=pl.String)
-    return rows.filter(~pl.col("message_id").is_in(gone.implode())).sort("session_id", "seq")
+    return rows.filter(~pl.col("message_id").is_in(gone.implode())).sort(
+        "session_id", "seq"
+    )
 
 
 def read_inactive_ids(store: Store) -> set[str]:
@@ -83,16 +125,30 @@ def read_inactive_ids(store: Store) -> set[str]:
     return {message_id for ids in lists for message_id in ids}
 
 
-def find_missing_messages(store: Store, spoken: pl.DataFrame, table: Table, key: str) -> pl.DataFrame:
+def find_missing_messages(
+    store: Store, spoken: pl.DataFrame, table: Table, key: str
+) -> pl.DataFrame:
     """Return the spoken messages without a row of `table`, which has message_id and step_key, under this key."""
     done = pl.DataFrame(store.read(table, ["message_id"], pc.field("step_key") == key))
-    return spoken.join(done.unique(), on="message_id", how="anti", maintain_order="left")
+    return spoken.join(
+        done.unique(), on="message_id", how="anti", maintain_order="left"
+    )
 
 
 def read_claim_speakers(store: Store, claims: Iterable[str]) -> dict[str, str]:
     """Return by claim (ids of OBSERVATIONS) who said the message that it quotes."""
-    rows = store.read_ids(OBSERVATIONS, sorted(set(claims)), ["observation_id", "message_ids"]).to_pylist()
-    quoted = {row["observation_id"]: row["message_ids"][0] for row in rows if row["message_ids"]}
-    messages = store.read_ids(MESSAGES, sorted(set(quoted.values())), ["message_id", "speaker", "origin"]).to_pylist()
+    rows = store.read_ids(
+        OBSERVATIONS, sorted(set(claims)), ["observation_id", "message_ids"]
+    ).to_pylist()
+    quoted = {
+        row["observation_id"]: row["message_ids"][0]
+        for row in rows
+        if row["message_ids"]
+    }
+    messages = store.read_ids(
+        MESSAGES, sorted(set(quoted.values())), ["message_id", "speaker", "origin"]
+    ).to_pylist()
     names = {row["message_id"]: name_speaker(row) for row in messages}
-    return {claim: names[message] for claim, message in quoted.items() if message in names}
+    return {
+        claim: names[message] for claim, message in quoted.items() if message in names
+    }

@@ -27,19 +27,27 @@ class WorkColumn(ProgressColumn):
 
 DOING: dict[int, Task] = {}
 """The current work of the process, the innermost last."""
-SHOWN = Progress(SpinnerColumn(), BarColumn(24), WorkColumn(), console=CONSOLE, transient=True)
+SHOWN = Progress(
+    SpinnerColumn(), BarColumn(24), WorkColumn(), console=CONSOLE, transient=True
+)
 """The lines at the terminal. One display for the whole process: two of them would overwrite each other."""
 _changing = Lock()
 
 
 @contextmanager
-def show_progress(label: str, total: float | None = None) -> Iterator[Callable[[float], None]]:
+def show_progress(
+    label: str, total: float | None = None
+) -> Iterator[Callable[[float], None]]:
     """Show what the block does, on stderr where that is a terminal; call what is yielded with the number of items done
     since. Without a `total` the line has no end.
     """
     with _changing:
         # A line that shows nothing but a name makes room for the work inside it.
-        around = [task for task in DOING.values() if task.visible and task.total is None and not task.completed]
+        around = [
+            task
+            for task in DOING.values()
+            if task.visible and task.total is None and not task.completed
+        ]
         for task in around:
             SHOWN.update(task.id, visible=False)
         number = SHOWN.add_task(label, total=total)
@@ -64,8 +72,16 @@ def show_progress(label: str, total: float | None = None) -> Iterator[Callable[[
 def _describe(task: Task) -> str:
     """Return what is being done, how far it is, and how long the rest may take where some is done and some is left."""
     if task.total is None:
-        return f"{task.description} {task.completed:,.0f}" if task.completed else task.description
-    left = (task.elapsed or 0.0) * (task.total - task.completed) / task.completed if task.completed else 0.0
+        return (
+            f"{task.description} {task.completed:,.0f}"
+            if task.completed
+            else task.description
+        )
+    left = (
+        (task.elapsed or 0.0) * (task.total - task.completed) / task.completed
+        if task.completed
+        else 0.0
+    )
     took = f", about {left:.0f} s left" if 0 < task.completed < task.total else ""
     return f"{task.description} {task.completed:,.0f} of {task.total:,.0f}{took}"
 
@@ -79,7 +95,9 @@ def measure_progress() -> float:
 
 
 @contextmanager
-def spread_progress(advance: Callable[[float], None], items: int, parts: int) -> Iterator[Callable[[float], None]]:
+def spread_progress(
+    advance: Callable[[float], None], items: int, parts: int
+) -> Iterator[Callable[[float], None]]:
     """Advance a line by `items` in all, a fraction for each of the block's `parts`; call what is yielded with the
     number of parts done since. Parts that were never counted are added at the end.
     """
@@ -113,7 +131,11 @@ def report_progress_lines() -> Iterator[None]:
             doing = [*DOING.values()]
             now = _describe(doing[-1]) if doing else "working"
             try:
-                print(f"slowwave: {now}, {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+                print(
+                    f"slowwave: {now}, {time.monotonic() - begun:.0f} s",
+                    file=sys.stderr,
+                    flush=True,
+                )
             except (OSError, ValueError):  # nobody reads any more
                 return
 

@@ -16,31 +16,65 @@ EXCERPT = 2_000
 Row = dict[str, Any]
 
 
-def build_quarantine_row(step: str, key: Iterable[str], reason: str, excerpt: str, **place: str | int | None) -> Row:
+def build_quarantine_row(
+    step: str, key: Iterable[str], reason: str, excerpt: str, **place: str | int | None
+) -> Row:
     """Return a row of QUARANTINE; `key` is what makes it the same in the next run, `place` path, line or row_id."""
-    row = {"quarantine_id": compute_content_id(step, *key), "step": step, "path": None, "line": None, "row_id": None}
-    return {**row, "reason": reason, "excerpt": excerpt[:EXCERPT], "resolved": False, **place}
+    row = {
+        "quarantine_id": compute_content_id(step, *key),
+        "step": step,
+        "path": None,
+        "line": None,
+        "row_id": None,
+    }
+    return {
+        **row,
+        "reason": reason,
+        "excerpt": excerpt[:EXCERPT],
+        "resolved": False,
+        **place,
+    }
 
 
-def update_quarantine(store: Store, step: str, rows: Iterable[Row], is_settled: Callable[[Row], bool]) -> int:
+def update_quarantine(
+    store: Store, step: str, rows: Iterable[Row], is_settled: Callable[[Row], bool]
+) -> int:
     """Write rows, resolve settled earlier ones of the step that are not among them; return how many are new."""
     fresh = {row["quarantine_id"]: row for row in rows}
     for forgotten in read_forgotten(store, "quarantine") & fresh.keys():
         del fresh[forgotten]
     stored = store.read(QUARANTINE, where=pc.field("step") == step).to_pylist()
     unresolved = {row["quarantine_id"]: row for row in stored if not row["resolved"]}
-    resolved = [{**row, "resolved": True} for key, row in unresolved.items() if key not in fresh and is_settled(row)]
+    resolved = [
+        {**row, "resolved": True}
+        for key, row in unresolved.items()
+        if key not in fresh and is_settled(row)
+    ]
     if fresh or resolved:
-        table = pa.Table.from_pylist([*fresh.values(), *resolved], schema=QUARANTINE.schema)
+        table = pa.Table.from_pylist(
+            [*fresh.values(), *resolved], schema=QUARANTINE.schema
+        )
         store.merge_changed(QUARANTINE, table)
     return len(fresh.keys() - unresolved.keys())
 
 
-def collect_quarantined(store: Store, before: Snapshot | None) -> tuple[list[str], list[str]]:
+def collect_quarantined(
+    store: Store, before: Snapshot | None
+) -> tuple[list[str], list[str]]:
     """Return the reasons that are new in quarantine since `before`: of lines read, and of claims made."""
-    earlier = set(before.read(QUARANTINE, ["quarantine_id"])["quarantine_id"].to_pylist()) if before else set()
+    earlier = (
+        set(before.read(QUARANTINE, ["quarantine_id"])["quarantine_id"].to_pylist())
+        if before
+        else set()
+    )
     columns = ["quarantine_id", "step", "row_id", "reason"]
-    rows: list[dict[str, Any]] = store.read(QUARANTINE, columns, ~pc.field("resolved")).to_pylist()
+    rows: list[dict[str, Any]] = store.read(
+        QUARANTINE, columns, ~pc.field("resolved")
+    ).to_pylist()
     fresh = [row for row in rows if row["quarantine_id"] not in earlier]
     unread = [row["reason"] for row in fresh if row["step"] == "read"]
-    return unread, [row["reason"] for row in fresh if row["step"] == "observe" and "#" in (row["row_id"] or "")]
+    return unread, [
+        row["reason"]
+        for row in fresh
+        if row["step"] == "observe" and "#" in (row["row_id"] or "")
+    ]

@@ -56,7 +56,9 @@ class Executor(Protocol):
     at_once: int
     """How many batches of a plain night are computed together."""
 
-    def map(self, step: ShardStep, shards: Sequence[pa.Table]) -> Sequence[pa.Table | Exception]:
+    def map(
+        self, step: ShardStep, shards: Sequence[pa.Table]
+    ) -> Sequence[pa.Table | Exception]:
         """Return the result of each shard, in order: a table, or what was raised."""
         ...
 
@@ -99,20 +101,38 @@ def spread(executor: Executor, step: ShardStep, rows: pa.Table, by: str) -> pa.T
     """
     shards = split_shards(rows, by, step.shard_rows)
     made = executor.map(step, shards)
-    if first := next((result for result in made if isinstance(result, Exception)), None):
+    if first := next(
+        (result for result in made if isinstance(result, Exception)), None
+    ):
         if isinstance(first, SlowwaveError):
             raise first
-        failed = [shard for shard, result in zip(shards, made, strict=True) if isinstance(result, Exception)]
-        raise ShardsFailed(frozenset(pa.concat_tables(failed)[by].to_pylist()), first) from first
+        failed = [
+            shard
+            for shard, result in zip(shards, made, strict=True)
+            if isinstance(result, Exception)
+        ]
+        raise ShardsFailed(
+            frozenset(pa.concat_tables(failed)[by].to_pylist()), first
+        ) from first
     return pa.concat_tables(made).sort_by(by)
 
 
-def split_shards(rows: pa.Table, by: str, shard_rows: int = SHARD_ROWS) -> list[pa.Table]:
+def split_shards(
+    rows: pa.Table, by: str, shard_rows: int = SHARD_ROWS
+) -> list[pa.Table]:
     """Return the rows in shards, those of one value of `by` together, each sorted by the rows' first column.
 
     There are 1, 2, 4, 8 … of them: with a few rows less, most shards stay the same.
     """
     count = 2 ** ceil(log2(max(rows.num_rows / shard_rows, 1)))
-    hashes = {unit: int(blake2b(unit.encode(), digest_size=8).hexdigest(), 16) for unit in set(rows[by].to_pylist())}
-    places = np.array([hashes[unit] % count for unit in rows[by].to_pylist()], dtype=np.int64)
-    return [rows.filter(pa.array(places == n)).sort_by(rows.column_names[0]) for n in range(count)]
+    hashes = {
+        unit: int(blake2b(unit.encode(), digest_size=8).hexdigest(), 16)
+        for unit in set(rows[by].to_pylist())
+    }
+    places = np.array(
+        [hashes[unit] % count for unit in rows[by].to_pylist()], dtype=np.int64
+    )
+    return [
+        rows.filter(pa.array(places == n)).sort_by(rows.column_names[0])
+        for n in range(count)
+    ]

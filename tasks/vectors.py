@@ -8,8 +8,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.engines.encoders.load import load_encoder
-from slowwave.engines.encoders.protocol import SERVER, Encoder, KnownEncoder, Vectors, hide_url, watch_encoding
-from slowwave.schemas.errors import EncoderFailed, EncoderNotFound, EngineError, TextsRefused
+from slowwave.engines.encoders.protocol import (
+    SERVER,
+    Encoder,
+    KnownEncoder,
+    Vectors,
+    hide_url,
+    watch_encoding,
+)
+from slowwave.schemas.errors import (
+    EncoderFailed,
+    EncoderNotFound,
+    EngineError,
+    TextsRefused,
+)
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import VECTOR, Table
 from slowwave.store.store import Store
@@ -34,7 +46,10 @@ class ShownEncoder:
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return the encoder's vectors, shape (len(texts), dim)."""
-        with show_progress("encoding texts", len(texts)) as advance, watch_encoding(advance):
+        with (
+            show_progress("encoding texts", len(texts)) as advance,
+            watch_encoding(advance),
+        ):
             return self.encoder.encode(texts)
 
 
@@ -50,7 +65,13 @@ class SpreadEncoder:
     def __init__(self, encoder: Encoder, setting: str, executor: Executor) -> None:
         self.name, self.dim = encoder.name, encoder.dim
         self._executor = executor
-        self._step = ShardStep("encode", setting, ENCODED, partial(encode_shard, encoder=setting), "encoder")
+        self._step = ShardStep(
+            "encode",
+            setting,
+            ENCODED,
+            partial(encode_shard, encoder=setting),
+            "encoder",
+        )
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return one row of unit length a text, in order; shape (len(texts), dim)."""
@@ -58,7 +79,11 @@ class SpreadEncoder:
         made = spread(self._executor, self._step, distinct, "text")
         places = {text: row for row, text in enumerate(made["text"].to_pylist())}
         matrix = build_vector_matrix(made["vector"])
-        return matrix[[places[text] for text in texts]] if texts else matrix.reshape(0, self.dim)
+        return (
+            matrix[[places[text] for text in texts]]
+            if texts
+            else matrix.reshape(0, self.dim)
+        )
 
 
 ENCODED = pa.schema([("text", pa.string()), ("vector", VECTOR)])
@@ -77,7 +102,10 @@ def get_encoder_if_there(job: Job, report: StepReport) -> Encoder | None:
     try:
         if not job.settings.embeddings:
             return None
-        encoder, executor = load_shared_encoder(job.settings.encoder), get_encoder_executor(job)
+        encoder, executor = (
+            load_shared_encoder(job.settings.encoder),
+            get_encoder_executor(job),
+        )
         if executor is HERE:  # in one process, shards would only make batches smaller
             return encoder
         return SpreadEncoder(encoder, job.settings.encoder, executor)
@@ -96,7 +124,9 @@ def is_encoder_away(job: Job) -> bool:
     return job.run_id in _away
 
 
-def attach_vectors_if_there(job: Job, rows: pa.Table, column: str, report: StepReport) -> pa.Table:
+def attach_vectors_if_there(
+    job: Job, rows: pa.Table, column: str, report: StepReport
+) -> pa.Table:
     """Return the rows with `vector` filled from the text in `column`; as they are where the encoder can't be had."""
     encoder = get_encoder_if_there(job, report) if rows.num_rows else None
     try:
@@ -108,12 +138,18 @@ def attach_vectors_if_there(job: Job, rows: pa.Table, column: str, report: StepR
         return rows
 
 
-def fill_missing_vectors(job: Job, table: Table, column: str, report: StepReport) -> list[str]:
+def fill_missing_vectors(
+    job: Job, table: Table, column: str, report: StepReport
+) -> list[str]:
     """Encode what an earlier night made while there was no encoder; return the keys of those rows."""
-    if not job.settings.embeddings or not job.store.open_dataset(table).count_rows(filter="vector IS NULL"):
+    if not job.settings.embeddings or not job.store.open_dataset(table).count_rows(
+        filter="vector IS NULL"
+    ):
         return []
     rows = job.store.read(table)
-    rows = rows.filter(pc.and_(rows["vector"].is_null(), pc.not_equal(rows[column], "")))
+    rows = rows.filter(
+        pc.and_(rows["vector"].is_null(), pc.not_equal(rows[column], ""))
+    )
     filled = attach_vectors_if_there(job, rows, column, report)
     filled = filled.filter(filled["vector"].is_valid())
     report.counts["vectors made up for"] += job.store.merge(table, filled)
@@ -139,7 +175,9 @@ def describe_encoder(settings: Settings) -> str:
     return hide_url(settings.encoder) if settings.embeddings else "no vectors"
 
 
-def attach_vectors(store: Store, rows: pa.Table, column: str, encoder: Encoder | None) -> pa.Table:
+def attach_vectors(
+    store: Store, rows: pa.Table, column: str, encoder: Encoder | None
+) -> pa.Table:
     """Return the rows with `vector` filled from the text in `column`; without encoder, as they are.
 
     The store takes their dimension; vectors of another one are dropped.
@@ -154,7 +192,9 @@ def attach_vectors(store: Store, rows: pa.Table, column: str, encoder: Encoder |
 def add_vectors(rows: pa.Table, column: str, encoder: Encoder) -> pa.Table:
     """Return the rows with `vector` filled from the text in `column`."""
     made = build_vector_array(encode_as_kept(rows[column].to_pylist(), encoder))
-    return rows.set_column(rows.schema.get_field_index("vector"), rows.schema.field("vector"), made)
+    return rows.set_column(
+        rows.schema.get_field_index("vector"), rows.schema.field("vector"), made
+    )
 
 
 def encode_as_kept(texts: Sequence[str], encoder: Encoder) -> Vectors:

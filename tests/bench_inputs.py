@@ -16,36 +16,78 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
     talk = decided(folder, 13)
     ferry = some(folder, "amendments_fresh.jsonl", slice(22))
     pay = some(folder, "amendments_fresh4.jsonl", slice(24))
-    told, pairs, boat = locomo(folder), some(folder, "pairs.tsv", slice(4, 12)), asked_by_id(folder)
+    told, pairs, boat = (
+        locomo(folder),
+        some(folder, "pairs.tsv", slice(4, 12)),
+        asked_by_id(folder),
+    )
     return {
         "recall.abstention": [([told, "--stride", 1, *PLAIN], "have an answer")],
         "all": [([], "recall.locomo no")],
         "recall.changes": [
-            ([pay, some(folder, "newer_first.jsonl", slice(2)), "--misses"], "what changed"),
+            (
+                [pay, some(folder, "newer_first.jsonl", slice(2)), "--misses"],
+                "what changed",
+            ),
             ([boat, *PLAIN], "1.000"),
-            ([pay, "--llm", "scripted:tests.llm_scripts:mumbling", "--json"], '"retired": 0,'),  # without a model: 2
+            (
+                [pay, "--llm", "scripted:tests.llm_scripts:mumbling", "--json"],
+                '"retired": 0,',
+            ),  # without a model: 2
         ],
         "recall.blocks": [
             ([told, "--sample", 2, *PLAIN], "stale first"),
             ([talk, "--store", folder / "blocks", *PLAIN], "session known"),
             ([boat, "--json", *PLAIN], "noise"),
-            ([boat.with_suffix(".queries.json"), "--talks", boat, "--json", *PLAIN], '"block": 1.0'),
+            (
+                [boat.with_suffix(".queries.json"), "--talks", boat, "--json", *PLAIN],
+                '"block": 1.0',
+            ),
         ],
         "recall.evidence": [
             ([boat, "--json", *PLAIN], '"ranking": "all kinds"'),
-            ([boat, "--together", "--run-on", "--store", folder / "evidence", *PLAIN], "evidence among"),
+            (
+                [
+                    boat,
+                    "--together",
+                    "--run-on",
+                    "--store",
+                    folder / "evidence",
+                    *PLAIN,
+                ],
+                "evidence among",
+            ),
         ],
         "recall.languages": [([LABELLED / "languages_zh.jsonl", *PLAIN], "in English")],
         "nights.both_kinds": [
-            ([talk, "--llm", "scripted:tests.llm_scripts:faithful", "--json"], '"night": "with"'),
-            ([ROOT / "data" / "samples" / "codex", "--llm", "off", "--draw", 3, "--json"], '"rating": "useful"'),
+            (
+                [talk, "--llm", "scripted:tests.llm_scripts:faithful", "--json"],
+                '"night": "with"',
+            ),
+            (
+                [
+                    ROOT / "data" / "samples" / "codex",
+                    "--llm",
+                    "off",
+                    "--draw",
+                    3,
+                    "--json",
+                ],
+                '"rating": "useful"',
+            ),
         ],
-        "nights.dedupe": [([pairs, *PLAIN], "rules and vectors"), ([pairs, "--no-encoder", "--json"], "rules alone")],
+        "nights.dedupe": [
+            ([pairs, *PLAIN], "rules and vectors"),
+            ([pairs, "--no-encoder", "--json"], "rules alone"),
+        ],
         "experiment": [([experiment(folder, told), *PLAIN], "training")],
         "faults": [(["--stride", 5_000, "--start", 0, "--case", "night"], "fault")],
         "fit.changes": [([ferry, pay, "--none", told, "--json"], "amendments_fresh4")],
         "fit.prompts": [([], "writer c")],
-        "fit.secrets": [([], "without a secret, masked"), (["--json"], '"kind": "webhook"')],
+        "fit.secrets": [
+            ([], "without a secret, masked"),
+            (["--json"], '"kind": "webhook"'),
+        ],
         "golden": [([talk, "--write", folder / "golden.json"], "none differs")],
         "house": [([modules(folder)], "longest chain")],
         "recall.outline": [([told, "--budgets", 300, *PLAIN], "in order")],
@@ -53,20 +95,40 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "nights.night": [([talk, *PLAIN], "nothing changed")],
         "nights.observe": [([told], "random")],
         "packages": [([], "slowwave[night]")],
-        "recall.scale": [([folder / "scale", "--rows", 300, "--queries", 2, *PLAIN], "0 errors")],
+        "recall.scale": [
+            ([folder / "scale", "--rows", 300, "--queries", 2, *PLAIN], "0 errors")
+        ],
         "nights.redaction": [([rules(folder), "--json"], '"redacted": 1.0')],
-        "recall.sessions": [([talk, told, "--store", folder / "sessions", *PLAIN], "Memory.sessions")],
-        "year": [(["--nights", 3, "--each", "--svg", folder / "year.svg"], "times as much CPU")],
-        "nights.topics": [([some(folder, "topics.tsv", slice(12)), "--orders", 1, *PLAIN], "purity")],
-        "fit.worth": [([ROOT / "data" / "samples", *flag], "tidepool") for flag in ([], ["--standing"])],
-        "nights.worth": [([ROOT / "data" / "samples" / "generic"], "friends"), ([talk, "--json"], '"claims": 0')],
+        "recall.sessions": [
+            ([talk, told, "--store", folder / "sessions", *PLAIN], "Memory.sessions")
+        ],
+        "year": [
+            (
+                ["--nights", 3, "--each", "--svg", folder / "year.svg"],
+                "times as much CPU",
+            )
+        ],
+        "nights.topics": [
+            ([some(folder, "topics.tsv", slice(12)), "--orders", 1, *PLAIN], "purity")
+        ],
+        "fit.worth": [
+            ([ROOT / "data" / "samples", *flag], "tidepool")
+            for flag in ([], ["--standing"])
+        ],
+        "nights.worth": [
+            ([ROOT / "data" / "samples" / "generic"], "friends"),
+            ([talk, "--json"], '"claims": 0'),
+        ],
     }
 
 
 def experiment(folder: Path, told: Path) -> Path:
     """Two values of a setting, tried on the questions of two conversations."""
     file = folder / "experiment.toml"
-    file.write_text(f'files = ["{told.name}"]\n[space]\n"context.hits" = [1, 50]\n', encoding="utf-8")
+    file.write_text(
+        f'files = ["{told.name}"]\n[space]\n"context.hits" = [1, 50]\n',
+        encoding="utf-8",
+    )
     return file
 
 
@@ -81,7 +143,11 @@ def rules(folder: Path) -> Path:
 
 def modules(folder: Path) -> Path:
     """A checkout of three modules, of which one imports another."""
-    for name, text in (("one", "LEAST = 1\n"), ("two", "from slowwave.one import LEAST\n"), ("three", "")):
+    for name, text in (
+        ("one", "LEAST = 1\n"),
+        ("two", "from slowwave.one import LEAST\n"),
+        ("three", ""),
+    ):
         (folder / "checkout" / "slowwave").mkdir(parents=True, exist_ok=True)
         (folder / "checkout" / "slowwave" / f"{name}.py").write_text(text)
     return folder / "checkout"
@@ -101,12 +167,23 @@ def asked_by_id(folder: Path) -> Path:
         ("m2", "The boat is moored at pier 9.", "2026-04-01"),
     ]
     lines = [
-        {"session_id": f"s-{key}", "message_id": key, "role": "user", "content": text, "ts": f"{day}T09:00:00Z"}
+        {
+            "session_id": f"s-{key}",
+            "message_id": key,
+            "role": "user",
+            "content": text,
+            "ts": f"{day}T09:00:00Z",
+        }
         for key, text, day in told
     ]
     talk = folder / "boat.jsonl"
     talk.write_text("\n".join(map(json.dumps, lines)) + "\n", encoding="utf-8")
-    query = {"workspace": None, "query": "At which pier is the boat moored?", "current": ["m2"], "stale": ["m1"]}
+    query = {
+        "workspace": None,
+        "query": "At which pier is the boat moored?",
+        "current": ["m2"],
+        "stale": ["m1"],
+    }
     query["gold"] = query["current"]
     talk.with_suffix(".queries.json").write_text(json.dumps([query]), encoding="utf-8")
     return talk
@@ -114,11 +191,16 @@ def asked_by_id(folder: Path) -> Path:
 
 def decided(folder: Path, case: int) -> Path:
     """A session with a decision and one without, beside a report on the first."""
-    report = (LABELLED / "bug_reports.jsonl").read_text(encoding="utf-8").splitlines()[case]
+    report = (
+        (LABELLED / "bug_reports.jsonl").read_text(encoding="utf-8").splitlines()[case]
+    )
     sessions = json.loads(report)["session_id"], "i18n-1034"
     lines = (LABELLED / "decisions.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [line for line in lines if json.loads(line)["session_id"] in sessions]
-    talk, asks = folder / f"decisions-{case}.jsonl", folder / f"bug_reports-{case}.jsonl"
+    talk, asks = (
+        folder / f"decisions-{case}.jsonl",
+        folder / f"bug_reports-{case}.jsonl",
+    )
     talk.write_text("\n".join(rows) + "\n", encoding="utf-8")
     asks.write_text(report + "\n", encoding="utf-8")
     return talk
@@ -130,8 +212,16 @@ def locomo(folder: Path) -> Path:
     path.write_text(
         json.dumps(
             [
-                _conversation("Ana", "I moved to Porto in March with my dog Biscuit.", "Rita bakes bread on Sundays."),
-                _conversation("Ben", "I broke my ankle while skiing in Andorra.", "Carlos bought our red van in May."),
+                _conversation(
+                    "Ana",
+                    "I moved to Porto in March with my dog Biscuit.",
+                    "Rita bakes bread on Sundays.",
+                ),
+                _conversation(
+                    "Ben",
+                    "I broke my ankle while skiing in Andorra.",
+                    "Carlos bought our red van in May.",
+                ),
             ]
         )
     )
@@ -149,10 +239,18 @@ def _conversation(name: str, *said: str) -> dict[str, object]:
         ]
         sessions[f"session_{n}_date_time"] = f"1:0{n} pm on {n} May, 2023"
         sessions[f"session_{n}"] = [
-            {"speaker": who, "dia_id": f"D{n}:{at}", "text": words} for at, (who, words) in enumerate(turns, 1)
+            {"speaker": who, "dia_id": f"D{n}:{at}", "text": words}
+            for at, (who, words) in enumerate(turns, 1)
         ]
         asks = f"What do we know of {text.split()[-2]}?"
-        questions.append({"question": asks, "answer": text.split()[0], "category": n, "evidence": [f"D{n}:1"]})
+        questions.append(
+            {
+                "question": asks,
+                "answer": text.split()[0],
+                "category": n,
+                "evidence": [f"D{n}:1"],
+            }
+        )
         facts[f"session_{n}_observation"] = {name: [[text, f"D{n}:1"]]}
         events[f"events_session_{n}"] = {name: [text], "date": f"{n} May, 2023"}
     told = {"qa": questions, "observation": facts, "event_summary": events}

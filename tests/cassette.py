@@ -43,13 +43,24 @@ def replay(request: Request) -> Any:
         used[key] = json.loads(answer.read_text(encoding="utf-8"))
     else:
         if folder:
-            shown = "\n".join(f"=== {turn['role']} ===\n{turn['content']}" for turn in request.messages)
-            (Path(folder) / f"{key}.txt").write_text(f"{json.dumps(request.schema)}\n{shown}\n", encoding="utf-8")
-        return make_failure(request, "unavailable", f"{request.id} has no recorded answer: tests/cassette.py says how")
+            shown = "\n".join(
+                f"=== {turn['role']} ===\n{turn['content']}"
+                for turn in request.messages
+            )
+            (Path(folder) / f"{key}.txt").write_text(
+                f"{json.dumps(request.schema)}\n{shown}\n", encoding="utf-8"
+            )
+        return make_failure(
+            request,
+            "unavailable",
+            f"{request.id} has no recorded answer: tests/cassette.py says how",
+        )
     return used[key]
 
 
 def save() -> None:
     """Write the cassette with what was used of it and what was answered since."""
-    text = json.dumps({**load(), "answers": dict(sorted(used.items()))}, ensure_ascii=False, indent=1)
+    text = json.dumps(
+        {**load(), "answers": dict(sorted(used.items()))}, ensure_ascii=False, indent=1
+    )
     CASSETTE.write_text(f"{text}\n", encoding="utf-8")

@@ -31,7 +31,9 @@ def observation(number: int, summary: str, **values: object) -> dict[str, object
     return row | values
 
 
-def message(number: int, text: str, session: str = "s", **values: object) -> dict[str, object]:
+def message(
+    number: int, text: str, session: str = "s", **values: object
+) -> dict[str, object]:
     """A person's message, said `number` minutes after DAY."""
     row: dict[str, object] = dict.fromkeys(MESSAGES.schema.names)
     row |= {

@@ -21,18 +21,32 @@ from slowwave.schemas.settings import Settings
 from slowwave.tasks.isolate import LOG
 from tests.killed_nights import SAMPLES, SMALL, digests
 
-for name in ("COLUMNS", "LINES"):  # a worker of pytest-xdist may have both: a console made then keeps to them, and no
+for name in (
+    "COLUMNS",
+    "LINES",
+):  # a worker of pytest-xdist may have both: a console made then keeps to them, and no
     os.environ.pop(name, None)  # test can widen it
 
 
-os.environ["XDG_STATE_HOME"] = mkdtemp(prefix="slowwave-tests-")  # where releases note which stores there are
-os.environ["XDG_DATA_HOME"] = mkdtemp(prefix="slowwave-tests-")  # where a command that names no store has its own
+os.environ["XDG_STATE_HOME"] = mkdtemp(
+    prefix="slowwave-tests-"
+)  # where releases note which stores there are
+os.environ["XDG_DATA_HOME"] = mkdtemp(
+    prefix="slowwave-tests-"
+)  # where a command that names no store has its own
 
 
-settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("busy machine")
 
-LONGEST = ("bench/test_bench.py", "flows/test_faults.py", "flows/test_serve.py", "ui/test_ui.py")
+LONGEST = (
+    "bench/test_bench.py",
+    "flows/test_faults.py",
+    "flows/test_serve.py",
+    "ui/test_ui.py",
+)
 """They are begun first: one that is begun last has two cores for itself."""
 
 
@@ -60,7 +74,9 @@ def nothing_fails_alone(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     LOG.removeHandler(failures)
     LOG.setLevel(level)
-    assert not failures.lines or request.node.get_closest_marker("failing"), "\n".join(failures.lines)
+    assert not failures.lines or request.node.get_closest_marker("failing"), "\n".join(
+        failures.lines
+    )
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -95,13 +111,23 @@ def samples_night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunRe
 
     The first of pytest-xdist's workers that needs it does the night, and each has a copy.
     """
-    base, own = tmp_path_factory.getbasetemp(), tmp_path_factory.mktemp("samples") / "store"
-    made = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "night over samples"
+    base, own = (
+        tmp_path_factory.getbasetemp(),
+        tmp_path_factory.mktemp("samples") / "store",
+    )
+    made = (
+        base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    ) / "night over samples"
     with FileLock(f"{made}.lock"):
         if not (made / "report").exists():
-            report = run_night([SAMPLES], Settings(store=made / "store", encoder="hash-384", gists="extractive"))
+            report = run_night(
+                [SAMPLES],
+                Settings(store=made / "store", encoder="hash-384", gists="extractive"),
+            )
             (made / "report").write_bytes(pickle.dumps(report))
-    return Path(shutil.copytree(made / "store", own)), pickle.loads((made / "report").read_bytes())
+    return Path(shutil.copytree(made / "store", own)), pickle.loads(
+        (made / "report").read_bytes()
+    )
 
 
 @pytest.fixture(scope="session")

@@ -44,7 +44,13 @@ Answer = Callable[[str, int], Any]
 class FakeServer:
     """A server on 127.0.0.1; `seen` holds the bodies of all requests, `headers` theirs."""
 
-    def __init__(self, answer: Answer, model: str = "fake", window: int | None = 4096, listing: int = 200) -> None:
+    def __init__(
+        self,
+        answer: Answer,
+        model: str = "fake",
+        window: int | None = 4096,
+        listing: int = 200,
+    ) -> None:
         self.answer, self.model, self.window = answer, model, window
         self.listing = listing  # the status of its list of models
         self.seen: list[dict[str, Any]] = []
@@ -62,7 +68,9 @@ class FakeServer:
         """Listen, on the same port as before."""
         self.http = _Http(("127.0.0.1", self.port), _handler(self))
         self.port = self.http.server_port
-        self.thread = threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        self.thread = threading.Thread(
+            target=self.http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
         self.thread.start()
 
     def down(self) -> None:
@@ -81,7 +89,9 @@ class FakeServer:
             self.counts[prompt] += 1
         said = self.answer(prompt, nth)
         return (
-            said if isinstance(said, Reply) else Reply(said if isinstance(said, str) else orjson.dumps(said).decode())
+            said
+            if isinstance(said, Reply)
+            else Reply(said if isinstance(said, str) else orjson.dumps(said).decode())
         )
 
 
@@ -119,7 +129,9 @@ class _Http(ThreadingHTTPServer):
 def _cut(connection: socket.socket) -> None:
     """End a connection by a reset."""
     try:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+        )
         connection.shutdown(socket.SHUT_RDWR)
     except OSError:
         pass  # it is closed already
@@ -130,13 +142,19 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            listed = {"id": server.model} | ({"max_model_len": server.window} if server.window else {})
+            listed = {"id": server.model} | (
+                {"max_model_len": server.window} if server.window else {}
+            )
             self._send(server.listing, orjson.dumps({"data": [listed]}), {})
 
         def do_POST(self) -> None:
             server.headers.append(dict(self.headers))
-            assert self.headers["Content-Type"] == "application/json"  # vLLM takes no other
-            reply = server.reply(orjson.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            assert (
+                self.headers["Content-Type"] == "application/json"
+            )  # vLLM takes no other
+            reply = server.reply(
+                orjson.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            )
             time.sleep(reply.after)
             if reply.dies:
                 threading.Thread(target=server.down, daemon=True).start()
@@ -145,14 +163,22 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
                 _cut(self.connection)
                 return
-            body, headers = reply.body if reply.body is not None else _completion(reply), dict(reply.headers)
+            body, headers = (
+                reply.body if reply.body is not None else _completion(reply),
+                dict(reply.headers),
+            )
             if reply.events is not None:
                 body = "".join(f"data: {event}\n\n" for event in reply.events).encode()
                 headers["Content-Type"] = "text/event-stream"
             self._send(reply.status, body, headers, half=reply.half, drip=reply.drip)
 
         def _send(
-            self, status: int, body: bytes, headers: Mapping[str, str], half: bool = False, drip: float = 0.0
+            self,
+            status: int,
+            body: bytes,
+            headers: Mapping[str, str],
+            half: bool = False,
+            drip: float = 0.0,
         ) -> None:
             self.send_response(status)
             for name, value in {"Content-Type": "application/json", **headers}.items():
@@ -176,7 +202,15 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
 
 
 def _completion(reply: Reply) -> bytes:
-    message = {"role": "assistant", "content": None if reply.refusal else reply.text, "refusal": reply.refusal}
-    usage = {"prompt_tokens": 11, "completion_tokens": reply.tokens, "prompt_tokens_details": {"cached_tokens": 3}}
+    message = {
+        "role": "assistant",
+        "content": None if reply.refusal else reply.text,
+        "refusal": reply.refusal,
+    }
+    usage = {
+        "prompt_tokens": 11,
+        "completion_tokens": reply.tokens,
+        "prompt_tokens_details": {"cached_tokens": 3},
+    }
     answer = {"choices": [{"message": message, "finish_reason": reply.finish}]}
     return orjson.dumps(answer | ({"usage": usage} if reply.usage else {}))

@@ -16,7 +16,11 @@ from slowwave.store.manifest import compute_table_digest
 from slowwave.tasks.ingest import task
 from slowwave.tasks.job import StepReport
 
-SMALL: dict[str, Any] = {"encoder": "hash-384", "keywords": {"top": 0}, "gists": "extractive"}
+SMALL: dict[str, Any] = {
+    "encoder": "hash-384",
+    "keywords": {"top": 0},
+    "gists": "extractive",
+}
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 COMPARED = (*RELEASED, ACTIONS, MARKS)
 
@@ -53,4 +57,6 @@ def finished(process: BaseProcess) -> int | None:
 
 def digests(store: Path, tables: Iterable[Table] = COMPARED) -> dict[str, str]:
     opened = Store.open(store)
-    return {table.name: compute_table_digest(table, opened.read(table)) for table in tables}
+    return {
+        table.name: compute_table_digest(table, opened.read(table)) for table in tables
+    }

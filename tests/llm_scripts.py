@@ -9,10 +9,14 @@ from typing import Any
 
 from slowwave.engines.llm.protocol import Completion, Message, Request, make_failure
 
-TURN = re.compile(r"^\[(\d+)\] [^\n]*?(?:\d\d:\d\d|user|assistant|Ada|Ben): ([^\n]+)", re.MULTILINE)
+TURN = re.compile(
+    r"^\[(\d+)\] [^\n]*?(?:\d\d:\d\d|user|assistant|Ada|Ben): ([^\n]+)", re.MULTILINE
+)
 ENTRY = re.compile(r"^entry (\d+)(?: \([^\n)]*\))?: ", re.MULTILINE)
 LATER = re.compile(r"^pair (\d+), later[^\n]*?\d\d:\d\d: ([^\n]+)", re.MULTILINE)
-EARLIER_CLAIM = re.compile(r"^pair (\d+), earlier[^\n]*?\d\d:\d\d: ([^\n]+)", re.MULTILINE)
+EARLIER_CLAIM = re.compile(
+    r"^pair (\d+), earlier[^\n]*?\d\d:\d\d: ([^\n]+)", re.MULTILINE
+)
 FIRST_NEW = re.compile(r"first new topic has the\s+number (\d+)")
 
 
@@ -26,7 +30,9 @@ class DictCache(dict[str, Completion]):
 
 
 def make_user_prompt(text: str, system: str = "") -> tuple[Message, ...]:
-    opening: tuple[Message, ...] = ({"role": "system", "content": system},) if system else ()
+    opening: tuple[Message, ...] = (
+        ({"role": "system", "content": system},) if system else ()
+    )
     return (*opening, {"role": "user", "content": text})
 
 
@@ -74,9 +80,15 @@ def claim(number: int, quote: str, **more: Any) -> dict[str, Any]:
 def claims(request: Request) -> list[dict[str, Any]]:
     """A claim for every message of more than five words, in a category of its pack."""
     assert request.schema
-    category = request.schema["properties"]["claims"]["items"]["properties"]["category"]["enum"][0]
+    category = request.schema["properties"]["claims"]["items"]["properties"][
+        "category"
+    ]["enum"][0]
     most = request.schema["properties"]["claims"]["maxItems"]
-    found = [(int(n), text[:160]) for n, text in TURN.findall(material(request)) if len(text.split()) > 5]
+    found = [
+        (int(n), text[:160])
+        for n, text in TURN.findall(material(request))
+        if len(text.split()) > 5
+    ]
     return [claim(n, text, category=category) for n, text in found][:most]
 
 
@@ -88,26 +100,42 @@ def faithful(request: Request) -> Any:
         case "drops":
             return {"drops": []}
         case "changes":
-            return {"pairs": [verdict(n, "", "unrelated") for n, _ in LATER.findall(material(request))]}
+            return {
+                "pairs": [
+                    verdict(n, "", "unrelated")
+                    for n, _ in LATER.findall(material(request))
+                ]
+            }
         case "gist":
             return {"summary": "A message in few words.", "keywords": ["message"]}
         case "account":
             return {"text": "An account of what was said, in plain prose."}
         case "master":
-            return {"title": "What it is about", "text": "An account of the whole conversation."}
+            return {
+                "title": "What it is about",
+                "text": "An account of the whole conversation.",
+            }
         case "merges":
             return {"merges": []}
     first = int(FIRST_NEW.findall(request.messages[0]["content"])[0])
     entries = [int(n) for n in ENTRY.findall(material(request))]
     topic = {"name": "daily life", "purpose": "What people do day by day."}
-    return {"new_topics": [topic], "placements": [{"entry": n, "topic": first} for n in entries]}
+    return {
+        "new_topics": [topic],
+        "placements": [{"entry": n, "topic": first} for n in entries],
+    }
 
 
 def another(request: Request) -> Any:
     """Another model, which words its claims otherwise."""
     answer = faithful(request)
     if kind(request) == "claims":
-        return {"claims": [{**one, "summary": f"It was told that {one['quote']}"} for one in answer["claims"]]}
+        return {
+            "claims": [
+                {**one, "summary": f"It was told that {one['quote']}"}
+                for one in answer["claims"]
+            ]
+        }
     return answer
 
 
@@ -123,7 +151,12 @@ def lying(request: Request) -> Any:
     """A model that makes quotes up, and cites messages that are not there."""
     if kind(request) != "claims":
         return faithful(request)
-    return {"claims": [claim(1, "the moon is made of green cheese"), claim(97, "I never said anything of the kind")]}
+    return {
+        "claims": [
+            claim(1, "the moon is made of green cheese"),
+            claim(97, "I never said anything of the kind"),
+        ]
+    }
 
 
 def absent(request: Request) -> Any:
@@ -144,7 +177,9 @@ def troubled(request: Request) -> Any:
         {"claims": [{"summary": "no quote"}]},
         make_failure(request, "poison", "the engine died of it"),
     ]
-    number = int.from_bytes(request.messages[-1]["content"].encode()[-40:], "big") + len(material(request))
+    number = int.from_bytes(
+        request.messages[-1]["content"].encode()[-40:], "big"
+    ) + len(material(request))
     return faithful(request) if number % 3 == 0 else troubles[number % len(troubles)]
 
 
@@ -152,7 +187,11 @@ def changing(request: Request) -> Any:
     """A model to which everything later changes everything earlier, in the later one's own words."""
     if kind(request) != "changes":
         return faithful(request)
-    return {"pairs": [verdict(n, text, "changes") for n, text in LATER.findall(material(request))]}
+    return {
+        "pairs": [
+            verdict(n, text, "changes") for n, text in LATER.findall(material(request))
+        ]
+    }
 
 
 def elaborating(request: Request) -> Any:
@@ -161,7 +200,11 @@ def elaborating(request: Request) -> Any:
         return faithful(request)
     return {
         "claims": [
-            {**one, "detail": f"{one['quote']} So ornithology it is." * ("visit" in one["quote"])}
+            {
+                **one,
+                "detail": f"{one['quote']} So ornithology it is."
+                * ("visit" in one["quote"]),
+            }
             for one in claims(request)
         ]
     }
@@ -172,7 +215,11 @@ def mumbling(request: Request) -> Any:
     if kind(request) != "changes":
         return faithful(request)
     words = "as everybody knows it is different by now"
-    return {"pairs": [verdict(n, words, "changes") for n, _ in LATER.findall(material(request))]}
+    return {
+        "pairs": [
+            verdict(n, words, "changes") for n, _ in LATER.findall(material(request))
+        ]
+    }
 
 
 def replacing(request: Request) -> Any:
@@ -180,4 +227,9 @@ def replacing(request: Request) -> Any:
     if kind(request) != "changes":
         return faithful(request)
     earlier = dict(EARLIER_CLAIM.findall(material(request)))
-    return {"pairs": [verdict(n, text, "changes", old=earlier[n]) for n, text in LATER.findall(material(request))]}
+    return {
+        "pairs": [
+            verdict(n, text, "changes", old=earlier[n])
+            for n, text in LATER.findall(material(request))
+        ]
+    }

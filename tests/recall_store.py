@@ -7,7 +7,14 @@ from pathlib import Path
 import pyarrow as pa
 
 from slowwave.engines.encoders.protocol import HashEncoder
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES, Table
+from slowwave.schemas.tables import (
+    MESSAGES,
+    OBSERVATIONS,
+    PASSAGES,
+    SESSIONS,
+    SUMMARIES,
+    Table,
+)
 from slowwave.store import Store
 from slowwave.store.publishing import publish
 from slowwave.store.releases import Release
@@ -29,7 +36,9 @@ TALK = {
         "My sister Nina moved to Lisbon in February and works for a bakery.",
         "How lovely! Does she bake the pastries herself?",
         "She does, and on Sundays she surfs.",
-        "A long one. " + "Filler about nothing in particular. " * 30 + "The boiler in the cellar leaks.",
+        "A long one. "
+        + "Filler about nothing in particular. " * 30
+        + "The boiler in the cellar leaks.",
     ],
 }
 
@@ -54,7 +63,9 @@ def message_rows() -> list[dict[str, object]]:
     ]
 
 
-def passage_rows(messages: list[dict[str, object]], vectors: bool) -> list[dict[str, object]]:
+def passage_rows(
+    messages: list[dict[str, object]], vectors: bool
+) -> list[dict[str, object]]:
     """Two passages for the long message, one for each other."""
     rows = []
     for message in messages:
@@ -63,20 +74,45 @@ def passage_rows(messages: list[dict[str, object]], vectors: bool) -> list[dict[
         for part, piece in enumerate(parts):
             kept = {
                 name: message[name]
-                for name in ("message_id", "session_id", "seq", "role", "speaker", "ts", "workspace")
+                for name in (
+                    "message_id",
+                    "session_id",
+                    "seq",
+                    "role",
+                    "speaker",
+                    "ts",
+                    "workspace",
+                )
             }
             vector = HashEncoder().encode([piece])[0].tolist() if vectors else None
             rows.append(
                 kept
-                | {"passage_id": f"{message['message_id']}.{part}", "part": part, "text": piece}
+                | {
+                    "passage_id": f"{message['message_id']}.{part}",
+                    "part": part,
+                    "text": piece,
+                }
                 | {"vector": vector, "step_key": "t"}
             )
     return rows
 
 
-def observation(key: str, summary: str, quote: str, message: str, **other: object) -> dict[str, object]:
-    own = {"observation_id": key, "session_id": "hash-ses-a", "workspace": "api", "quote": quote, "step_key": "t"}
-    more = {"message_ids": [message], "confidence": 0.9, "observed_at": START, "evidence_sessions": ["ses-a"]}
+def observation(
+    key: str, summary: str, quote: str, message: str, **other: object
+) -> dict[str, object]:
+    own = {
+        "observation_id": key,
+        "session_id": "hash-ses-a",
+        "workspace": "api",
+        "quote": quote,
+        "step_key": "t",
+    }
+    more = {
+        "message_ids": [message],
+        "confidence": 0.9,
+        "observed_at": START,
+        "evidence_sessions": ["ses-a"],
+    }
     vector = HashEncoder().encode([summary])[0].tolist()
     return claim_rows.observation(0, summary, **own | more | {"vector": vector} | other)
 
@@ -106,7 +142,13 @@ def add(store: Store, table: Table, rows: list[dict[str, object]]) -> None:
 
 def session_rows() -> list[dict[str, object]]:
     return [
-        {"session_id": f"hash-{name}", "native_id": name, "source": "generic", "path": "p", "kind": "chat"}
+        {
+            "session_id": f"hash-{name}",
+            "native_id": name,
+            "source": "generic",
+            "path": "p",
+            "kind": "chat",
+        }
         | {"messages": 4, "tokens": 1, "inactive": [], "head_hash": ""}
         for name in TALK
     ]
@@ -120,7 +162,12 @@ def build_wordless(root: Path) -> None:
 
 
 def build(
-    root: Path, *, vectors: bool = True, index: bool = True, encoder: str = "hash-384", calibrate: Calibrate = None
+    root: Path,
+    *,
+    vectors: bool = True,
+    index: bool = True,
+    encoder: str = "hash-384",
+    calibrate: Calibrate = None,
 ) -> Store:
     store = Store.open(root, create=True)
     messages = message_rows()
@@ -133,17 +180,34 @@ def build(
         store,
         OBSERVATIONS,
         [
-            observation("o-new", "The session cache moves into Postgres.", moves, "ses-a-m1"),
-            observation("o-old", "The session cache stays in Redis.", "x", "ses-a-m0", status="superseded"),
+            observation(
+                "o-new", "The session cache moves into Postgres.", moves, "ses-a-m1"
+            ),
+            observation(
+                "o-old",
+                "The session cache stays in Redis.",
+                "x",
+                "ses-a-m0",
+                status="superseded",
+            ),
         ],
     )
     add(
         store,
         SUMMARIES,
         [
-            summary("s-0", 0, "Redis was dropped for Postgres.", ["ses-a-m0", "ses-a-m1"]),
-            summary("s-1", 0, "The parser learnt all line endings.", ["ses-a-m2", "ses-a-m3"]),
-            summary("s-top", -1, "A morning of repairs to cache and parser.", ["s-0", "s-1"]),
+            summary(
+                "s-0", 0, "Redis was dropped for Postgres.", ["ses-a-m0", "ses-a-m1"]
+            ),
+            summary(
+                "s-1",
+                0,
+                "The parser learnt all line endings.",
+                ["ses-a-m2", "ses-a-m3"],
+            ),
+            summary(
+                "s-top", -1, "A morning of repairs to cache and parser.", ["s-0", "s-1"]
+            ),
         ],
     )
     if index:

@@ -20,8 +20,14 @@ def make_older(folder: Path, by: timedelta) -> None:
     for path in folder.glob("*.lance/_versions/*.manifest"):
         content = path.read_bytes()
         (found,) = STAMP.finditer(content)
-        seconds = sum((byte & 127) << 7 * place for place, byte in enumerate(found[1])) - int(by.total_seconds())
-        path.write_bytes(content[: found.start(1)] + bytes(_encode(seconds)) + content[found.end(1) :])
+        seconds = sum(
+            (byte & 127) << 7 * place for place, byte in enumerate(found[1])
+        ) - int(by.total_seconds())
+        path.write_bytes(
+            content[: found.start(1)]
+            + bytes(_encode(seconds))
+            + content[found.end(1) :]
+        )
     for path in folder.rglob("*"):
         at = path.stat().st_mtime - by.total_seconds()
         os.utime(path, (at, at))

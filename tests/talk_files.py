@@ -41,7 +41,9 @@ def session(
 
 def chat(folder: Path, name: str, day: int, said: Sequence[str]) -> Path:
     """A session of Ben and Ada, who take turns, in no workspace."""
-    return session(folder, name, day, [("user", text) for text in said], None, ("Ben", "Ada"))
+    return session(
+        folder, name, day, [("user", text) for text in said], None, ("Ben", "Ada")
+    )
 
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)

@@ -14,8 +14,20 @@ from slowwave.cli.main import GROUP, app, make_plugin_command
 from slowwave.schemas.plugins import find_plugins
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "data" / "README.md"])
-ROOMS = ("schemas", "tasks", "flows", "slowwave", "deployments", "bench", "data", "docs", "tests")
+DOCUMENTS = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "data" / "README.md"]
+)
+ROOMS = (
+    "schemas",
+    "tasks",
+    "flows",
+    "slowwave",
+    "deployments",
+    "bench",
+    "data",
+    "docs",
+    "tests",
+)
 MADE = {"data/store", "data/store/demo"}
 """Folders that work makes, and git ignores."""
 
@@ -26,7 +38,9 @@ OWN_PATH = re.compile(rf"(?<![\w./~-])((?:{'|'.join(ROOMS)})/[\w./*-]*)")
 COMMAND = re.compile(r"(?:^|\$ |-- )slowwave ([a-z]\w*)([^#|]*)")
 MODULE = re.compile(r"python -m ((?:bench|slowwave)[\w.]*)")
 
-named = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+named = pytest.mark.parametrize(
+    "document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT))
+)
 
 
 def code_of(document: Path) -> Iterator[str]:
@@ -39,7 +53,11 @@ def code_of(document: Path) -> Iterator[str]:
 
 
 def has(path: str) -> bool:
-    return path.rstrip("/.") in MADE or any(ROOT.glob(path.rstrip("/."))) or (ROOT / path).exists()
+    return (
+        path.rstrip("/.") in MADE
+        or any(ROOT.glob(path.rstrip("/.")))
+        or (ROOT / path).exists()
+    )
 
 
 @named
@@ -47,7 +65,11 @@ def test_every_file_and_folder_of_ours_that_is_named_exists(document: Path) -> N
     paths = {path for code in code_of(document) for path in OWN_PATH.findall(code)}
     assert not [path for path in paths if not has(path)]
     alone = {code for code in code_of(document) if re.fullmatch(r"\w+\.py", code)}
-    assert not [name for name in alone if not any(any((ROOT / room).rglob(name)) for room in ROOMS)]
+    assert not [
+        name
+        for name in alone
+        if not any(any((ROOT / room).rglob(name)) for room in ROOMS)
+    ]
 
 
 @named
@@ -63,8 +85,13 @@ def test_every_relative_link_leads_somewhere(document: Path) -> None:
 
 def anchors(document: Path) -> set[str]:
     """What a heading is called in a link, as GitHub makes it."""
-    headings = re.findall(r"^#+ (.+)$", FENCED.sub("", document.read_text(encoding="utf-8")), re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    headings = re.findall(
+        r"^#+ (.+)$", FENCED.sub("", document.read_text(encoding="utf-8")), re.MULTILINE
+    )
+    return {
+        re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+        for heading in headings
+    }
 
 
 def list_commands() -> dict[str, Any]:
@@ -79,7 +106,11 @@ def test_every_command_that_is_named_exists_with_its_options(document: Path) -> 
     for code in code_of(document):
         for name, rest in COMMAND.findall(code):
             assert name in known, code
-            options = {option for param in known[name].params for option in (*param.opts, *param.secondary_opts)}
+            options = {
+                option
+                for param in known[name].params
+                for option in (*param.opts, *param.secondary_opts)
+            }
             typed = re.findall(r"(?<!\S)(--[a-z][a-z-]*)", rest.split(" -- ")[0])
             assert {*typed} <= options | {"--help"}, code
         for module in MODULE.findall(code):
@@ -111,7 +142,10 @@ def test_every_decision_is_in_the_index_and_says_what_was_asked_and_decided() ->
         text = page.read_text(encoding="utf-8")
         assert f"({page.name})" in index, page.name
         assert text.startswith(f"# {page.name[:3]}. "), page.name
-        assert all(part in text for part in ("**Question.**", "**Decided.**", "**What was cut", "\n|")), page.name
+        assert all(
+            part in text
+            for part in ("**Question.**", "**Decided.**", "**What was cut", "\n|")
+        ), page.name
         assert len(text.splitlines()) <= 40, page.name
 
 

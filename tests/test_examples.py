@@ -9,21 +9,47 @@ from slowwave.schemas.settings import Settings
 from tests.bench_inputs import ROOT
 from tests.talk_files import session
 
-OLD = ["We use pnpm for the shop.", "Noted: pnpm.", "The API listens on port 8080.", "Noted: port 8080."]
-NEW = ["The API listens on port 9090 from now on, no longer on port 8080.", "Noted: port 9090.", "Thanks for it."]
+OLD = [
+    "We use pnpm for the shop.",
+    "Noted: pnpm.",
+    "The API listens on port 8080.",
+    "Noted: port 8080.",
+]
+NEW = [
+    "The API listens on port 9090 from now on, no longer on port 8080.",
+    "Noted: port 9090.",
+    "Thanks for it.",
+]
 NOTES = "# Notes\n\n- We use pnpm for the shop.\n- The API listens on port 8080.\n- Mangoes ripen in Peru in winter.\n"
 
 
 def test_notes_are_checked_against_the_memory(tmp_path: Path) -> None:
     talks = [
-        session(tmp_path, name, day, [(("user", "assistant")[n % 2], text) for n, text in enumerate(said)], "/shop")
+        session(
+            tmp_path,
+            name,
+            day,
+            [(("user", "assistant")[n % 2], text) for n, text in enumerate(said)],
+            "/shop",
+        )
         for name, day, said in (("a", 1, OLD), ("b", 30, NEW))
     ]
     run_night(talks, Settings(store=tmp_path / "store"))
     (tmp_path / "MEMORY.md").write_text(NOTES)
     script = ROOT / "docs" / "examples" / "check_notes.py"
-    command = [sys.executable, script, tmp_path / "MEMORY.md", "--store", tmp_path / "store"]
-    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert "- The API listens on port 8080\n    changed: The API listens on port 9090" in printed
+    command = [
+        sys.executable,
+        script,
+        tmp_path / "MEMORY.md",
+        "--store",
+        tmp_path / "store",
+    ]
+    printed = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert (
+        "- The API listens on port 8080\n    changed: The API listens on port 9090"
+        in printed
+    )
     assert "- Mangoes ripen in Peru in winter\n    unsupported" in printed
     assert "pnpm" not in printed

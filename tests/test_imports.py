@@ -12,7 +12,16 @@ from tests.bench_inputs import ROOT
 
 MODULES = read_modules(ROOT)
 IMPORTS = read_imports(MODULES)
-LAYERS = ["schemas", "text", "engines", "store", "recall", "context", "memory", "mcp cli ui"]
+LAYERS = [
+    "schemas",
+    "text",
+    "engines",
+    "store",
+    "recall",
+    "context",
+    "memory",
+    "mcp cli ui",
+]
 """Each may import those to its left and, of its own place, `cli` the server of MCP."""
 PIPELINE = ("tasks", "flows")
 BIGGEST_FOLDER = 16
@@ -38,7 +47,9 @@ OVER_THE_STORE = {
     "slowwave.tasks.boilerplate.echo": "hashes a sentence as the log of recalls does; the log itself is handed in",
 }
 """Modules of `tasks` beside `task.py` and `by_model.py` that know the store, and what for."""
-OF_RECALL = {"slowwave.tasks.publish.task": "a release keeps the scale of relevance that recall's own scores give"}
+OF_RECALL = {
+    "slowwave.tasks.publish.task": "a release keeps the scale of relevance that recall's own scores give"
+}
 
 
 def find_all_imports(path: Path) -> set[str]:
@@ -64,19 +75,37 @@ def find_edges(*rooms: str) -> Iterator[tuple[str, str]]:
     """Each module of these rooms with each room of ours that it imports."""
     for module, imported in ALL_IMPORTS.items():
         if name_room(module) in rooms:
-            yield from ((module, room) for one in imported if (room := name_room(one)) and room != name_room(module))
+            yield from (
+                (module, room)
+                for one in imported
+                if (room := name_room(one)) and room != name_room(module)
+            )
 
 
 def test_nobody_imports_the_folders_of_the_top_level() -> None:
-    paths = [*MODULES.values(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "bench").rglob("*.py")]
-    tops = {(path.name, one.split(".")[0]) for path in paths for one in find_all_imports(path)}
-    assert [(path, top) for path, top in tops if top in ("tasks", "flows", "schemas")] == []
+    paths = [
+        *MODULES.values(),
+        *(ROOT / "tests").rglob("*.py"),
+        *(ROOT / "bench").rglob("*.py"),
+    ]
+    tops = {
+        (path.name, one.split(".")[0])
+        for path in paths
+        for one in find_all_imports(path)
+    }
+    assert [
+        (path, top) for path, top in tops if top in ("tasks", "flows", "schemas")
+    ] == []
 
 
 @pytest.mark.parametrize("layer", range(len(LAYERS) - 1))
 def test_a_layer_imports_only_those_below_it(layer: int) -> None:
-    above = {room for row in LAYERS[layer + 1 :] for room in row.split()} | set(PIPELINE)
-    assert [edge for edge in find_edges(*LAYERS[layer].split()) if edge[1] in above] == []
+    above = {room for row in LAYERS[layer + 1 :] for room in row.split()} | set(
+        PIPELINE
+    )
+    assert [
+        edge for edge in find_edges(*LAYERS[layer].split()) if edge[1] in above
+    ] == []
 
 
 def test_rooms_side_by_side_import_one_another_in_one_direction() -> None:
@@ -90,41 +119,72 @@ def test_the_core_imports_no_plugin() -> None:
 
 def test_plugins_do_not_import_one_another() -> None:
     plugins = {
-        name: name.split(".")[2] for name in MODULES if name.startswith("slowwave.plugins.") and "." in name[17:]
+        name: name.split(".")[2]
+        for name in MODULES
+        if name.startswith("slowwave.plugins.") and "." in name[17:]
     }
     for module, plugin in plugins.items():
-        others = [one for one in ALL_IMPORTS[module] if one.startswith("slowwave.plugins.")]
+        others = [
+            one for one in ALL_IMPORTS[module] if one.startswith("slowwave.plugins.")
+        ]
         assert {one.split(".")[2] for one in others} <= {plugin}, module
 
 
 def test_nobody_imports_the_command() -> None:
-    others = {name_room(module) for module in MODULES} - {"cli", "plugins"}  # a plugin adds a command with its means
-    assert [edge for edge in find_edges(*others) if edge[1] == "cli"] == [("slowwave.__main__", "cli")]
+    others = {name_room(module) for module in MODULES} - {
+        "cli",
+        "plugins",
+    }  # a plugin adds a command with its means
+    assert [edge for edge in find_edges(*others) if edge[1] == "cli"] == [
+        ("slowwave.__main__", "cli")
+    ]
 
 
 def test_the_flows_know_nobody_who_shows_them() -> None:
-    assert [edge for edge in find_edges("flows") if edge[1] in ("cli", "mcp", "ui", "plugins")] == []
+    assert [
+        edge
+        for edge in find_edges("flows")
+        if edge[1] in ("cli", "mcp", "ui", "plugins")
+    ] == []
 
 
 def test_steps_know_neither_the_flows_nor_those_who_ask() -> None:
     above = {"flows", "cli", "mcp", "ui", "plugins", "memory", "context"}
     assert [edge for edge in find_edges("tasks") if edge[1] in above] == []
-    assert {module for module, room in find_edges("tasks") if room == "recall"} == set(OF_RECALL)
+    assert {module for module, room in find_edges("tasks") if room == "recall"} == set(
+        OF_RECALL
+    )
 
 
 def test_the_pure_files_of_steps_do_not_know_the_store() -> None:
-    pure = {name for name in MODULES if name_room(name) == "tasks" and MODULES[name].stem not in ("task", "by_model")}
-    assert {module for module, room in find_edges("tasks") if room == "store" and module in pure} == set(OVER_THE_STORE)
+    pure = {
+        name
+        for name in MODULES
+        if name_room(name) == "tasks" and MODULES[name].stem not in ("task", "by_model")
+    }
+    assert {
+        module
+        for module, room in find_edges("tasks")
+        if room == "store" and module in pure
+    } == set(OVER_THE_STORE)
 
 
-def test_prefect_is_imported_in_one_module_and_by_the_helper_that_hides_settings_from_it() -> None:
-    named = {name for name in MODULES if any(one.split(".")[0] == "prefect" for one in ALL_IMPORTS[name])}
+def test_prefect_is_imported_in_one_module_and_by_the_helper_that_hides_settings_from_it() -> (
+    None
+):
+    named = {
+        name
+        for name in MODULES
+        if any(one.split(".")[0] == "prefect" for one in ALL_IMPORTS[name])
+    }
     assert named == {"slowwave.flows.prefect", "slowwave.cli.under_prefect"}
 
 
 def test_no_circle_of_imports() -> None:
     left = {name: set(imported) for name, imported in IMPORTS.items()}
-    while free := {name for name, imported in left.items() if not imported & left.keys()}:
+    while free := {
+        name for name, imported in left.items() if not imported & left.keys()
+    }:
         left = {name: imported for name, imported in left.items() if name not in free}
     assert left == {}
 
@@ -132,4 +192,8 @@ def test_no_circle_of_imports() -> None:
 def test_no_folder_holds_more_modules_than_a_reader_keeps_in_mind() -> None:
     paths = [*MODULES.values(), *(ROOT / "bench").rglob("*.py")]
     folders = Counter(path.parent.relative_to(ROOT) for path in paths)
-    assert {str(folder): count for folder, count in folders.items() if count > BIGGEST_FOLDER} == {}
+    assert {
+        str(folder): count
+        for folder, count in folders.items()
+        if count > BIGGEST_FOLDER
+    } == {}

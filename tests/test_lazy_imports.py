@@ -14,7 +14,17 @@ from tests.talk_files import session
 
 ROOT = Path(__file__).parent.parent
 HEAVY = (
-    *("torch", "transformers", "sentence_transformers", "prefect", "sklearn", "scipy", "keybert", "polars", "onnx"),
+    *(
+        "torch",
+        "transformers",
+        "sentence_transformers",
+        "prefect",
+        "sklearn",
+        "scipy",
+        "keybert",
+        "polars",
+        "onnx",
+    ),
     *("optuna", "matplotlib", "tomlkit"),
 )
 SHOWN = """
@@ -39,9 +49,20 @@ def import_by(*words: object, store: Path) -> set[str]:
 
 def import_by_all(*commands: list[str], store: Path) -> set[str]:
     """Which of them these commands import, one after the other in one process."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "SLOWWAVE_STORE": str(store), "XDG_CONFIG_HOME": str(store)}
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "SLOWWAVE_STORE": str(store),
+        "XDG_CONFIG_HOME": str(store),
+    }
     call = [sys.executable, "-c", SHOWN, json.dumps(commands)]
-    done = subprocess.run(call, cwd=store.parent, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        call,
+        cwd=store.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     status, modules = json.loads(done.stderr.splitlines()[-1])
     assert status == 0, done.stderr
     return {*HEAVY, "lancedb", "pydantic", "numpy", "httpx"} & set(modules)
@@ -50,7 +71,10 @@ def import_by_all(*commands: list[str], store: Path) -> set[str]:
 @pytest.fixture(scope="module")
 def talk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     said = [
-        ("user", "We decided that PostgreSQL keeps the tickets from now on. The API listens on port 7070."),
+        (
+            "user",
+            "We decided that PostgreSQL keeps the tickets from now on. The API listens on port 7070.",
+        ),
         ("assistant", "Noted, it does."),
         ("user", "The API listens on port 8200 now."),
     ]
@@ -63,29 +87,54 @@ def store(talk: Path) -> Path:
     where = talk.parent / "store"
     brought = import_by("run", talk, "--plain", store=where)
     assert {"sklearn", "keybert", "polars", "lancedb"} <= brought  # it had news
-    assert Store.open(where).count(MERGES)  # and claims of which one may change the other
+    assert Store.open(where).count(
+        MERGES
+    )  # and claims of which one may change the other
     assert not {"torch", "transformers", "prefect"} & brought
     return where
 
 
 def test_help_brings_nothing(tmp_path: Path) -> None:
     assert import_by("--help", store=tmp_path) == set()
-    assert import_by("recall", "--help", store=tmp_path) <= {"pydantic"}  # typer's own, for a command's options
+    assert import_by("recall", "--help", store=tmp_path) <= {
+        "pydantic"
+    }  # typer's own, for a command's options
 
 
-def test_a_night_without_news_brings_what_reads_tables_alone(store: Path, talk: Path) -> None:
-    assert import_by("run", talk, "--plain", store=store) == {"polars", "pydantic", "numpy"}
+def test_a_night_without_news_brings_what_reads_tables_alone(
+    store: Path, talk: Path
+) -> None:
+    assert import_by("run", talk, "--plain", store=store) == {
+        "polars",
+        "pydantic",
+        "numpy",
+    }
 
 
-def test_reading_and_looking_bring_neither_lancedb_nor_anything_heavy(store: Path) -> None:
+def test_reading_and_looking_bring_neither_lancedb_nor_anything_heavy(
+    store: Path,
+) -> None:
     commands = [
-        *("recall tickets", "context tickets", "briefing", "show habits", "show related ferry"),
+        *(
+            "recall tickets",
+            "context tickets",
+            "briefing",
+            "show habits",
+            "show related ferry",
+        ),
         *("project --out - --workspace /ferry", "skill --workspace /ferry"),
         *(f"inspect {ledger}" for ledger in ("releases", "merges", "runs", "junk")),
     ]
-    assert import_by_all(*map(str.split, commands), store=store) == {"pydantic", "numpy"}
+    assert import_by_all(*map(str.split, commands), store=store) == {
+        "pydantic",
+        "numpy",
+    }
 
 
 def test_what_leaves_prefect_alone(store: Path) -> None:
-    commands = [words.split() for words in ("check", "plan", "export out", "reprocess dedupe")]
-    assert not {"prefect", "torch", "transformers"} & import_by_all(*commands, store=store)
+    commands = [
+        words.split() for words in ("check", "plan", "export out", "reprocess dedupe")
+    ]
+    assert not {"prefect", "torch", "transformers"} & import_by_all(
+        *commands, store=store
+    )

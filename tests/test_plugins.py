@@ -35,16 +35,26 @@ store = Store.open(settings.store, settings.space)
 tables = store.read(MESSAGES, ["source", "role", "text"]), store.read(SESSIONS, ["title"])
 print(json.dumps([table.to_pylist() for table in tables]))
 """
-EXAMPLES = dict(re.findall(r"```python\n# (\w+)\.py\n(.*?)```", (ROOT / "docs" / "plugins.md").read_text(), re.DOTALL))
+EXAMPLES = dict(
+    re.findall(
+        r"```python\n# (\w+)\.py\n(.*?)```",
+        (ROOT / "docs" / "plugins.md").read_text(),
+        re.DOTALL,
+    )
+)
 ENTRIES = re.findall(
-    r"```toml\n\[project\.entry-points\.\"([\w.]+)\"\]\n(.*?)\n```", (ROOT / "docs" / "plugins.md").read_text()
+    r"```toml\n\[project\.entry-points\.\"([\w.]+)\"\]\n(.*?)\n```",
+    (ROOT / "docs" / "plugins.md").read_text(),
 )
 
 
 def install(folder: Path, name: str, entries: str, code: str) -> None:
     """Lay a package down as an installer does."""
     put(folder / f"{name}.py", code)
-    put(folder / f"{name}-1.0.dist-info" / "METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    put(
+        folder / f"{name}-1.0.dist-info" / "METADATA",
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
+    )
     put(folder / f"{name}-1.0.dist-info" / "entry_points.txt", entries)
 
 
@@ -54,15 +64,29 @@ def site(tmp_path: Path) -> Path:
     assert len(EXAMPLES) == len(ENTRIES) == 4
     for group, entry in ENTRIES:
         name = re.split(r'[":]', entry)[1]
-        install(tmp_path / "site", name, f"[{group}]\n{entry.replace(chr(34), '')}\n", EXAMPLES[name])
+        install(
+            tmp_path / "site",
+            name,
+            f"[{group}]\n{entry.replace(chr(34), '')}\n",
+            EXAMPLES[name],
+        )
     return tmp_path / "site"
 
 
-def call(site: Path, *words: object, **environment: str) -> subprocess.CompletedProcess[str]:
+def call(
+    site: Path, *words: object, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run Python with the packages installed."""
-    paths = {"PYTHONPATH": f"{site}{os.pathsep}{ROOT}", "HOME": str(site), "SLOWWAVE_ENCODER": "hash-384"}
+    paths = {
+        "PYTHONPATH": f"{site}{os.pathsep}{ROOT}",
+        "HOME": str(site),
+        "SLOWWAVE_ENCODER": "hash-384",
+    }
     return subprocess.run(
-        [sys.executable, *map(str, words)], env={**os.environ, **paths, **environment}, capture_output=True, text=True
+        [sys.executable, *map(str, words)],
+        env={**os.environ, **paths, **environment},
+        capture_output=True,
+        text=True,
     )
 
 
@@ -84,18 +108,42 @@ def test_a_night_reads_a_format_that_a_package_adds(site: Path, tmp_path: Path) 
         {"source": "acme", "role": "assistant", "text": "Noted."},
     ]
     assert sessions == [{"title": "Ferry"}]
-    assert "the reader 'broken' can't be loaded, and is left out: ModuleNotFoundError" in ran.stderr
-    assert "acme_chat:ACME is no new Reader, and is left out: got ChatFormat(" in ran.stderr
+    assert (
+        "the reader 'broken' can't be loaded, and is left out: ModuleNotFoundError"
+        in ran.stderr
+    )
+    assert (
+        "acme_chat:ACME is no new Reader, and is left out: got ChatFormat("
+        in ran.stderr
+    )
 
 
-def test_a_command_a_place_and_an_executor_that_packages_add(site: Path, tmp_path: Path) -> None:
+def test_a_command_a_place_and_an_executor_that_packages_add(
+    site: Path, tmp_path: Path
+) -> None:
     talk = put(tmp_path / "talks" / "ferry.acme", TALK)
     there = f"mirror://{tmp_path / 'shared'}"
     one, two = ({"XDG_CACHE_HOME": str(tmp_path / name)} for name in ("one", "two"))
-    slowwave(site, "run", talk, "--plain", "--store", there, "--engine", "threads", "--address", "2", **one)
+    slowwave(
+        site,
+        "run",
+        talk,
+        "--plain",
+        "--store",
+        there,
+        "--engine",
+        "threads",
+        "--address",
+        "2",
+        **one,
+    )
     slowwave(site, "run", talk, "--plain", "--store", tmp_path / "plain", **one)
-    assert digests(tmp_path / "shared") == digests(tmp_path / "plain")  # an executor gives the same tables
-    assert "The gauge reads 40 cm." in slowwave(site, "recall", "gauge", "--store", there, **two)  # on another machine
+    assert digests(tmp_path / "shared") == digests(
+        tmp_path / "plain"
+    )  # an executor gives the same tables
+    assert "The gauge reads 40 cm." in slowwave(
+        site, "recall", "gauge", "--store", there, **two
+    )  # on another machine
     assert json.loads(slowwave(site, "people", "--store", there, **two)) == []
     helped = slowwave(site, "--help", **one)
     assert helped.index("Plugins") < helped.index("people")
@@ -112,18 +160,33 @@ print(find_plugins("slowwave.executors")["ray"].value, find_plugins("slowwave.ex
 
 
 def test_another_packages_entry_counts_before_slowwaves_own(site: Path) -> None:
-    install(site, "own_ray", "[slowwave.executors]\nray = acme_threads:open_threads\n", "")
+    install(
+        site, "own_ray", "[slowwave.executors]\nray = acme_threads:open_threads\n", ""
+    )
     told = call(site, "-c", ORDER)
-    assert told.stdout.splitlines() == [
-        "acme True generic",  # a package's reader, then our plugins', then the core's, the generic one last
-        "acme_threads:open_threads acme_threads:open_threads",
-    ], told.stderr
+    assert (
+        told.stdout.splitlines()
+        == [
+            "acme True generic",  # a package's reader, then our plugins', then the core's, the generic one last
+            "acme_threads:open_threads acme_threads:open_threads",
+        ]
+    ), told.stderr
 
 
 def test_what_no_package_adds_is_an_error_in_a_line(site: Path, tmp_path: Path) -> None:
-    refused = call(site, "-m", "slowwave", "run", tmp_path, "--plain", "--engine", "fibres")
-    assert (refused.returncode, refused.stderr) == (1, "slowwave: --engine is ray or threads\n")
-    install(site, "broken", "[slowwave.commands]\nbroken = broken:broken\n", "import nothing_of_that_name\n")
+    refused = call(
+        site, "-m", "slowwave", "run", tmp_path, "--plain", "--engine", "fibres"
+    )
+    assert (refused.returncode, refused.stderr) == (
+        1,
+        "slowwave: --engine is ray or threads\n",
+    )
+    install(
+        site,
+        "broken",
+        "[slowwave.commands]\nbroken = broken:broken\n",
+        "import nothing_of_that_name\n",
+    )
     called = call(site, "-m", "slowwave", "broken")
     assert called.returncode == 2
     assert "nothing_of_that_name" in called.stderr

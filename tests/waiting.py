@@ -7,7 +7,11 @@ PATIENCE = 1_800
 """Seconds after which a test gives up. It ends a test that hangs, and none that is only slow."""
 
 
-def wait_until(true: Callable[[], object], otherwise: Callable[[], object] = lambda: "", every: float = 0.1) -> None:
+def wait_until(
+    true: Callable[[], object],
+    otherwise: Callable[[], object] = lambda: "",
+    every: float = 0.1,
+) -> None:
     """Return as soon as `true` returns something true, asked every so many seconds.
 
     Args:

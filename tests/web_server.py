@@ -28,9 +28,17 @@ class Web:
         self.url = ""
 
     def answer(self, path: str) -> tuple[int, str, bytes]:
-        pages = {"/fees": PAGE, "/big": "x" * 3_000_000, "/empty": "<html><body></body></html>"}
+        pages = {
+            "/fees": PAGE,
+            "/big": "x" * 3_000_000,
+            "/empty": "<html><body></body></html>",
+        }
         if path in ("/search", "/customsearch/v1"):
-            return self.status, "application/json", json.dumps(self.found(path)).encode()
+            return (
+                self.status,
+                "application/json",
+                json.dumps(self.found(path)).encode(),
+            )
         if path == "/image":
             return 200, "image/png", b"\x89PNG"
         if path in pages:
@@ -43,11 +51,20 @@ class Web:
             return {
                 "query": "…",
                 "results": [
-                    {"title": f"<b>{p}</b>", "url": f"{self.url}/{p}", "content": f"snippet of {p} &amp; more"}
+                    {
+                        "title": f"<b>{p}</b>",
+                        "url": f"{self.url}/{p}",
+                        "content": f"snippet of {p} &amp; more",
+                    }
                     for p in paths
                 ],
             }
-        return {"items": [{"title": p, "link": f"{self.url}/{p}", "snippet": f"snippet of {p}"} for p in paths]}
+        return {
+            "items": [
+                {"title": p, "link": f"{self.url}/{p}", "snippet": f"snippet of {p}"}
+                for p in paths
+            ]
+        }
 
 
 @contextmanager
@@ -63,7 +80,10 @@ def serving(web: Web) -> Iterator[Web]:
             self.end_headers()
             try:
                 self.wfile.write(body)
-            except (BrokenPipeError, ConnectionResetError):  # a client that has read enough
+            except (
+                BrokenPipeError,
+                ConnectionResetError,
+            ):  # a client that has read enough
                 self.close_connection = True
 
         def log_message(self, *args: Any) -> None:
@@ -71,7 +91,9 @@ def serving(web: Web) -> Iterator[Web]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         web.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread = threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.01}
+        )
         thread.start()
         try:
             yield web

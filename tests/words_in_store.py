@@ -18,13 +18,19 @@ def find_word(folder: Path, *words: str) -> list[str]:
         if any(word.encode() in content for word in wanted):
             places.append(f"bytes of {path}")
         if path.suffix == ".lance":
-            rows = str(LanceFileReader(str(path)).read_all().to_table().to_pylist()).lower()
+            rows = str(
+                LanceFileReader(str(path)).read_all().to_table().to_pylist()
+            ).lower()
             if any(word in rows for word in wanted):
                 places.append(f"file {path}")
     for table in TABLES.values():
         for path in folder.rglob(f"{table.name}.lance"):
             for version in lance.dataset(str(path)).versions():
-                rows = str(lance.dataset(str(path), version=version["version"]).to_table().to_pylist()).lower()
+                rows = str(
+                    lance.dataset(str(path), version=version["version"])
+                    .to_table()
+                    .to_pylist()
+                ).lower()
                 if any(word in rows for word in wanted):
                     places.append(f"{table.name} version {version['version']}")
     return places

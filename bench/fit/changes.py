@@ -113,12 +113,17 @@ def measure(
     write: bool = False,
 ) -> Figures:
     """Do a night a file and a fit without each author; return a row a source, and write the model."""
-    sources = [label_source(path.stem, *read_claims(path), learnt=path not in held) for path in (*files, *none, *held)]
+    sources = [
+        label_source(path.stem, *read_claims(path), learnt=path not in held)
+        for path in (*files, *none, *held)
+    ]
     pairs = read_stated(stated, read_claims(none[0])[0]) if stated and none else []
     names = find_names([source for source in sources if source.learnt])
     rows = judge_sources(sources, pairs, names)
     if write:
-        WRITTEN.write_bytes(build_graph(fit_model([*pairs, *_list_views(sources)], names), names))
+        WRITTEN.write_bytes(
+            build_graph(fit_model([*pairs, *_list_views(sources)], names), names)
+        )
     title = "changes between sessions: claims without a case | cases, called changed from a probability"
     return Figures(rows, title)
 
@@ -126,20 +131,32 @@ def measure(
 def read_claims(path: Path) -> tuple[pa.Table, list[Case]]:
     """Run a night over a file; return its claims, rows of OBSERVATIONS, and the cases that stand in it."""
     if path.suffix == ".json":
-        told = [line | {"workspace": one.id} for one in load_conversations(path) for line in list_lines(one)]
+        told = [
+            line | {"workspace": one.id}
+            for one in load_conversations(path)
+            for line in list_lines(one)
+        ]
         lines, cases = [orjson.dumps(line) for line in told], list[Case]()
     else:
         lines, cases = read_cases(path)
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store"
         run_night_over(lines, path.stem, Settings(store=store))
-        return Store.open(store).read(OBSERVATIONS), [case for case in cases if not case.by_id]
+        return Store.open(store).read(OBSERVATIONS), [
+            case for case in cases if not case.by_id
+        ]
 
 
-def label_source(name: str, table: pa.Table, cases: Sequence[Case], *, learnt: bool = True) -> Source:
+def label_source(
+    name: str, table: pa.Table, cases: Sequence[Case], *, learnt: bool = True
+) -> Source:
     """Return a file's claims in every view that is learnt from."""
     whole = label_claims(table, cases)
-    parts = [set_columns(table, vector=None), *_draw_small(table, whole)] if learnt and table.num_rows < LARGE else []
+    parts = (
+        [set_columns(table, vector=None), *_draw_small(table, whole)]
+        if learnt and table.num_rows < LARGE
+        else []
+    )
     return Source(name, whole, [label_claims(part, cases) for part in parts], learnt)
 
 
@@ -147,18 +164,28 @@ def label_claims(table: pa.Table, cases: Sequence[Case]) -> View:
     """Return the pairs among claims, rows of OBSERVATIONS, and whether each is a change."""
     held = build_candidate_claims(table, find_affirmed_times(table))
     known = Evidence.from_candidates(held)
-    rows = held.table.select(["summary", "detail", "observed_at", "session_id"]).to_pylist()
+    rows = held.table.select(
+        ["summary", "detail", "observed_at", "session_id"]
+    ).to_pylist()
     texts = [f"{row['summary']} {row['detail'] or ''}" for row in rows]
     outdated = [
-        {n for n, case in enumerate(cases) if case.is_outdated(text, row["observed_at"])}
+        {
+            n
+            for n, case in enumerate(cases)
+            if case.is_outdated(text, row["observed_at"])
+        }
         for text, row in zip(texts, rows, strict=True)
     ]
-    holding = [{n for n, case in enumerate(cases) if case.is_current(text)} for text in texts]
+    holding = [
+        {n for n, case in enumerate(cases) if case.is_current(text)} for text in texts
+    ]
     labels = [
         1.0 if outdated[old] & holding[new] else float("nan") if outdated[old] else 0.0
         for old, new in known.pairs.tolist()
     ]
-    stale = [[row for row, of in enumerate(outdated) if n in of] for n in range(len(cases))]
+    stale = [
+        [row for row, of in enumerate(outdated) if n in of] for n in range(len(cases))
+    ]
     return View(known, np.array(labels), stale, [row["session_id"] for row in rows])
 
 
@@ -171,12 +198,19 @@ def read_stated(path: Path, company: pa.Table) -> list[View]:
     """
     with path.open(encoding="utf-8", newline="") as lines:
         rows = list(csv.DictReader(lines, delimiter="\t"))
-    vectors = load_encoder(Settings().encoder).encode([row[name] for row in rows for name in ("earlier", "later")])
+    vectors = load_encoder(Settings().encoder).encode(
+        [row[name] for row in rows for name in ("earlier", "later")]
+    )
     sessions = company["session_id"].unique().to_pylist()
     views = []
     for at, row in enumerate(rows):
         pair = _build_pair(row["earlier"], row["later"], vectors[2 * at : 2 * at + 2])
-        beside = company.filter(pc.is_in(company["session_id"], pa.array(random.Random(at).sample(sessions, BESIDE))))
+        beside = company.filter(
+            pc.is_in(
+                company["session_id"],
+                pa.array(random.Random(at).sample(sessions, BESIDE)),
+            )
+        )
         for table in (
             pair,
             set_columns(pair, vector=None),
@@ -185,7 +219,10 @@ def read_stated(path: Path, company: pa.Table) -> list[View]:
             view = label_claims(table, [])
             ids = sorted(table["observation_id"].to_pylist())
             changes = [
-                float(row["changes"] == "yes" and (ids[old], ids[new]) == ("earlier", "later"))
+                float(
+                    row["changes"] == "yes"
+                    and (ids[old], ids[new]) == ("earlier", "later")
+                )
                 for old, new in view.known.pairs.tolist()
             ]
             views.append(replace(view, labels=np.array(changes)))
@@ -198,9 +235,25 @@ def _build_pair(earlier: str, later: str, vectors: Vectors) -> pa.Table:
     for at, (name, text) in enumerate((("earlier", earlier), ("later", later))):
         row: dict[str, Any] = dict.fromkeys(OBSERVATIONS.schema.names)
         row |= {name: [] for name in ("files", "keywords", "evidence_sessions")}
-        row |= {"observation_id": name, "session_id": name, "summary": text, "quote": text, "message_ids": [name]}
-        row |= {"category": "decision", "pack": "coding", "confidence": 0.5, "observer": "", "step_key": ""}
-        row |= {"status": Status.ACTIVE, "vector": vectors[at], "observed_at": datetime(2026, 1 + at, 1, tzinfo=UTC)}
+        row |= {
+            "observation_id": name,
+            "session_id": name,
+            "summary": text,
+            "quote": text,
+            "message_ids": [name],
+        }
+        row |= {
+            "category": "decision",
+            "pack": "coding",
+            "confidence": 0.5,
+            "observer": "",
+            "step_key": "",
+        }
+        row |= {
+            "status": Status.ACTIVE,
+            "vector": vectors[at],
+            "observed_at": datetime(2026, 1 + at, 1, tzinfo=UTC),
+        }
         rows.append(row)
     return pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
 
@@ -210,7 +263,11 @@ def fit_model(views: Sequence[View], names: Sequence[str]) -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     of_two = find_names_of_two_sessions(views)
-    only_apart = [at for at, name in enumerate(names) if name in of_two and not name.startswith(SAYS)]
+    only_apart = [
+        at
+        for at, name in enumerate(names)
+        if name in of_two and not name.startswith(SAYS)
+    ]
     matrices, labels = [], []
     for view in views:
         told = ~np.isnan(view.labels)
@@ -219,7 +276,9 @@ def fit_model(views: Sequence[View], names: Sequence[str]) -> Any:
         within[:, only_apart] = np.nan
         matrices += [matrix[told], within]
         labels += [view.labels[told], view.labels[told & view.known.apart]]
-    return HistGradientBoostingClassifier(**TREES).fit(np.concatenate(matrices), np.concatenate(labels))
+    return HistGradientBoostingClassifier(**TREES).fit(
+        np.concatenate(matrices), np.concatenate(labels)
+    )
 
 
 def build_graph(classifier: Any, names: Sequence[str]) -> bytes:
@@ -232,14 +291,19 @@ def build_graph(classifier: Any, names: Sequence[str]) -> bytes:
     # all trees' nodes in a row
     trees = [predictor.nodes for (predictor,) in classifier._predictors]
     nodes, sizes = np.concatenate(trees), [len(tree) for tree in trees]
-    tree, place = np.repeat(np.arange(len(trees)), sizes), np.concatenate([np.arange(size) for size in sizes])
+    tree, place = (
+        np.repeat(np.arange(len(trees)), sizes),
+        np.concatenate([np.arange(size) for size in sizes]),
+    )
     leaf, exact = nodes["is_leaf"].astype(bool), nodes["num_threshold"]
     near = exact.astype(np.float32)
     attributes = {
         "nodes_treeids": tree,
         "nodes_nodeids": place,
         "nodes_featureids": nodes["feature_idx"],
-        "nodes_values": np.where(near > exact, np.nextafter(near, np.float32(-np.inf)), near),
+        "nodes_values": np.where(
+            near > exact, np.nextafter(near, np.float32(-np.inf)), near
+        ),
         "nodes_modes": np.where(leaf, "LEAF", "BRANCH_LEQ"),
         "nodes_truenodeids": nodes["left"],
         "nodes_falsenodeids": nodes["right"],
@@ -252,10 +316,23 @@ def build_graph(classifier: Any, names: Sequence[str]) -> bytes:
     }
     lists = {name: values.tolist() for name, values in attributes.items()}
     # one node, from pairs to log odds
-    node = helper.make_node("TreeEnsembleRegressor", ["pairs"], ["odds"], domain="ai.onnx.ml", n_targets=1, **lists)
+    node = helper.make_node(
+        "TreeEnsembleRegressor",
+        ["pairs"],
+        ["odds"],
+        domain="ai.onnx.ml",
+        n_targets=1,
+        **lists,
+    )
     ends = (("pairs", len(names)), ("odds", 1))
-    pairs, odds = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, width]) for name, width in ends)
-    graph, version = helper.make_graph([node], "changes", [pairs], [odds]), helper.make_opsetid("ai.onnx.ml", 3)
+    pairs, odds = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, width])
+        for name, width in ends
+    )
+    graph, version = (
+        helper.make_graph([node], "changes", [pairs], [odds]),
+        helper.make_opsetid("ai.onnx.ml", 3),
+    )
     model = helper.make_model(graph, opset_imports=[version], ir_version=8)
     helper.set_model_props(model, {"names": json.dumps(list(names))})
     return bytes(model.SerializeToString())
@@ -268,8 +345,13 @@ def find_names(sources: Sequence[Source]) -> list[str]:
         for found in source.whole.known.features:
             for name in found:
                 authors[name].add(source.author)
-    said = sorted((name for name in authors if name.startswith(SAYS)), key=lambda name: (-len(authors[name]), name))
-    return sorted([name for name in authors if not name.startswith(SAYS)] + said[:WORDS])
+    said = sorted(
+        (name for name in authors if name.startswith(SAYS)),
+        key=lambda name: (-len(authors[name]), name),
+    )
+    return sorted(
+        [name for name in authors if not name.startswith(SAYS)] + said[:WORDS]
+    )
 
 
 def find_names_of_two_sessions(views: Sequence[View]) -> set[str]:
@@ -281,14 +363,22 @@ def find_names_of_two_sessions(views: Sequence[View]) -> set[str]:
         if not apart
         for name in found
     }
-    return {name for view in views for found in view.known.features for name in found} - of_one
+    return {
+        name for view in views for found in view.known.features for name in found
+    } - of_one
 
 
-def judge_sources(sources: Sequence[Source], stated: Sequence[View], names: Sequence[str]) -> list[Row]:
+def judge_sources(
+    sources: Sequence[Source], stated: Sequence[View], names: Sequence[str]
+) -> list[Row]:
     """Return of each source what a model from other authors', and from pairs that were written, says."""
     found = []
-    for author in dict.fromkeys(source.author if source.learnt else None for source in sources):
-        rest = [source for source in sources if source.learnt and source.author != author]
+    for author in dict.fromkeys(
+        source.author if source.learnt else None for source in sources
+    ):
+        rest = [
+            source for source in sources if source.learnt and source.author != author
+        ]
         model = fit_model([*stated, *_list_views(rest)], names)
         for source in sources:
             if (source.author if source.learnt else None) == author:
@@ -299,42 +389,76 @@ def judge_sources(sources: Sequence[Source], stated: Sequence[View], names: Sequ
 
 def _list_views(sources: Sequence[Source]) -> list[View]:
     """Return every view of the sources that are learnt from."""
-    return [view for source in sources if source.learnt for view in (source.whole, *source.others)]
+    return [
+        view
+        for source in sources
+        if source.learnt
+        for view in (source.whole, *source.others)
+    ]
 
 
 def count_called(source: Source, told: Labels) -> Row:
     """Count at each threshold the claims that are called changed by another session."""
     view = source.whole
     best: dict[int, float] = {}
-    for (old, _), likely, apart in zip(view.known.pairs.tolist(), told.tolist(), view.known.apart, strict=True):
+    for (old, _), likely, apart in zip(
+        view.known.pairs.tolist(), told.tolist(), view.known.apart, strict=True
+    ):
         if apart:
             best[old] = max(best.get(old, 0.0), likely)
     stale = {row for rows in view.stale for row in rows}
-    gone = [{row for row, likely in best.items() if likely >= least} for least in THRESHOLDS]
+    gone = [
+        {row for row, likely in best.items() if likely >= least} for least in THRESHOLDS
+    ]
     counts = (
-        f"{len(rows - stale)} | {sum(bool(case) and rows.issuperset(case) for case in view.stale)}" for rows in gone
+        f"{len(rows - stale)} | {sum(bool(case) and rows.issuperset(case) for case in view.stale)}"
+        for rows in gone
     )
     called = dict(zip((f"{least:g}" for least in THRESHOLDS), counts, strict=True))
-    return {"source": source.name, "claims": len(view.sessions), "cases": len(view.stale), **called}
+    return {
+        "source": source.name,
+        "claims": len(view.sessions),
+        "cases": len(view.stale),
+        **called,
+    }
 
 
 def _draw_small(table: pa.Table, whole: View) -> Iterator[pa.Table]:
     """Yield the claims of a few sessions: those that follow one another, the two of each change, and as many twos whose
     claims are likest and no change.
     """
-    first = table.group_by("session_id").aggregate([("observed_at", "min")]).sort_by("observed_at_min")
+    first = (
+        table.group_by("session_id")
+        .aggregate([("observed_at", "min")])
+        .sort_by("observed_at_min")
+    )
     ids = first["session_id"].to_pylist()
-    drawn = [ids[at : at + size] for size in FEW for at in range(0, len(ids) - size + 1, size)]
+    drawn = [
+        ids[at : at + size]
+        for size in FEW
+        for at in range(0, len(ids) - size + 1, size)
+    ]
     order = np.argsort(-whole.known.likeness, kind="stable")
-    told = {label: _list_session_pairs(whole, order[whole.labels[order] == label]) for label in (0.0, 1.0)}
-    alike = [pair for pair in told[0.0] if pair not in told[1.0]][: max(len(told[1.0]), ALIKE)]
+    told = {
+        label: _list_session_pairs(whole, order[whole.labels[order] == label])
+        for label in (0.0, 1.0)
+    }
+    alike = [pair for pair in told[0.0] if pair not in told[1.0]][
+        : max(len(told[1.0]), ALIKE)
+    ]
     for some in (*drawn, *told[1.0], *alike):
         yield table.filter(pc.is_in(table["session_id"], pa.array(some)))
 
 
-def _list_session_pairs(whole: View, places: npt.NDArray[np.int64]) -> list[tuple[str, str]]:
+def _list_session_pairs(
+    whole: View, places: npt.NDArray[np.int64]
+) -> list[tuple[str, str]]:
     """Return the two sessions of each pair, each two once; of one session none."""
-    pairs = (sorted(whole.sessions[row] for row in whole.known.pairs[at]) for at in places if whole.known.apart[at])
+    pairs = (
+        sorted(whole.sessions[row] for row in whole.known.pairs[at])
+        for at in places
+        if whole.known.apart[at]
+    )
     return list(dict.fromkeys((one, other) for one, other in pairs))
 
 

@@ -39,21 +39,33 @@ class Prompt(NamedTuple):
 def measure(*, labels: Path = LABELS, write: bool = False) -> Figures:
     """Return a row a writer and a row a language; write the model."""
     prompts = read_prompts(labels)
-    vectors = np.asarray(load_encoder(ENCODER).encode([one.text for one in prompts]), dtype=np.float64)
+    vectors = np.asarray(
+        load_encoder(ENCODER).encode([one.text for one in prompts]), dtype=np.float64
+    )
     asks = np.array([one.asks for one in prompts])
     with_vector, by_letters = np.zeros(len(prompts)), np.zeros(len(prompts))
     writers = np.array([one.writer for one in prompts])
     for writer in sorted(set(writers)):
-        others, own = np.flatnonzero(writers != writer), np.flatnonzero(writers == writer)
+        others, own = (
+            np.flatnonzero(writers != writer),
+            np.flatnonzero(writers == writer),
+        )
         model = fit_prompt_model([prompts[at] for at in others], vectors[others])
-        with_vector[own] = [model.compute_probability(prompts[at].text, vectors[at]) for at in own]
-        by_letters[own] = [model.compute_probability(prompts[at].text, None) for at in own]
+        with_vector[own] = [
+            model.compute_probability(prompts[at].text, vectors[at]) for at in own
+        ]
+        by_letters[own] = [
+            model.compute_probability(prompts[at].text, None) for at in own
+        ]
     if write:
         learnt = [at for at, one in enumerate(prompts) if one.use == LEARN]
         save_model(fit_prompt_model([prompts[at] for at in learnt], vectors[learnt]))
     rows = [
         _measure_some(f"{name} {value}", mask, asks, with_vector, by_letters)
-        for name, values in (("writer", writers), ("language", np.array([one.language for one in prompts])))
+        for name, values in (
+            ("writer", writers),
+            ("language", np.array([one.language for one in prompts])),
+        )
         for value in sorted(set(values))
         for mask in [values == value]
     ]
@@ -65,7 +77,14 @@ def read_prompts(labels: Path) -> list[Prompt]:
     with labels.open(encoding="utf-8", newline="") as stream:
         rows = csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
         return [
-            Prompt(row["use"], row["writer"], row["language"], row["label"] == "memory", row["text"]) for row in rows
+            Prompt(
+                row["use"],
+                row["writer"],
+                row["language"],
+                row["label"] == "memory",
+                row["text"],
+            )
+            for row in rows
         ]
 
 
@@ -75,26 +94,41 @@ def fit_prompt_model(prompts: Sequence[Prompt], vectors: Floats) -> PromptModel:
 
     grams = np.array([hash_grams(one.text) for one in prompts])
     asks = [one.asks for one in prompts]
-    rows = np.vstack([np.hstack([vectors, grams]), np.hstack([np.zeros_like(vectors), grams])])
+    rows = np.vstack(
+        [np.hstack([vectors, grams]), np.hstack([np.zeros_like(vectors), grams])]
+    )
     fitted = LogisticRegression(C=STRENGTH, max_iter=5_000).fit(rows, asks + asks)
     weights = fitted.coef_[0]
     size = vectors.shape[1]
-    return PromptModel(ENCODER, weights[:size], weights[size:], float(fitted.intercept_[0]))
+    return PromptModel(
+        ENCODER, weights[:size], weights[size:], float(fitted.intercept_[0])
+    )
 
 
 def save_model(model: PromptModel) -> None:
     """Write the model that ships."""
     vector, grams = model.vector.astype(np.float32), model.grams.astype(np.float32)
     path = ROOT / "slowwave" / "recall" / MODEL_FILE
-    np.savez_compressed(path, encoder=np.array(model.encoder), vector=vector, grams=grams, bias=np.array(model.bias))
+    np.savez_compressed(
+        path,
+        encoder=np.array(model.encoder),
+        vector=vector,
+        grams=grams,
+        bias=np.array(model.bias),
+    )
 
 
-def _measure_some(name: str, mask: Floats, asks: Floats, with_vector: Floats, by_letters: Floats) -> Row:
+def _measure_some(
+    name: str, mask: Floats, asks: Floats, with_vector: Floats, by_letters: Floats
+) -> Row:
     from sklearn.metrics import roc_auc_score
 
     own = asks[mask]
     row: dict[str, object] = {"of": name, "prompts": len(own)}
-    for kind, probabilities in (("", with_vector[mask]), (" by letters", by_letters[mask])):
+    for kind, probabilities in (
+        ("", with_vector[mask]),
+        (" by letters", by_letters[mask]),
+    ):
         row |= {
             f"AUC{kind}": float(roc_auc_score(own, probabilities)),
             f"questions{kind}": float(np.mean(probabilities[own] >= ASKS)),

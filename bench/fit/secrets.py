@@ -113,10 +113,15 @@ def _draw_some(letters: str, length: int, draw: random.Random) -> str:
 
 def _draw_password(draw: random.Random) -> str:
     """Return a password of one of six forms: a name and figures, letters and figures, a word and a sign, and so on."""
-    length, ending = draw.randint(5, 16), _draw_some(digits, 1, draw) + _draw_some(ascii_lowercase, 1, draw)
+    length, ending = (
+        draw.randint(5, 16),
+        _draw_some(digits, 1, draw) + _draw_some(ascii_lowercase, 1, draw),
+    )
     match draw.randrange(6):
         case 0:
-            return _draw_some(ascii_lowercase, length, draw).capitalize() + _draw_some(digits, 3, draw)
+            return _draw_some(ascii_lowercase, length, draw).capitalize() + _draw_some(
+                digits, 3, draw
+            )
         case 1:
             return _draw_some(MIXED, length, draw) + ending
         case 2:
@@ -125,7 +130,9 @@ def _draw_password(draw: random.Random) -> str:
         case 3:
             return _draw_some(MIXED + "!#$%&*?", length, draw) + ending
         case 4:
-            return _draw_some(ascii_lowercase, length, draw) + str(draw.randint(1, 9999))
+            return _draw_some(ascii_lowercase, length, draw) + str(
+                draw.randint(1, 9999)
+            )
         case _:
             return f"{draw.choice(WORDS)}-{draw.choice(WORDS)}-{draw.randint(2, 99)}"
 
@@ -137,11 +144,16 @@ def _draw_key(draw: random.Random) -> str:
 
 def _draw_serial(draw: random.Random) -> str:
     groups = range(draw.choice((4, 5)))
-    return "-".join(_draw_some(ascii_uppercase + digits, 4, draw) + str(draw.randrange(10)) for _ in groups)
+    return "-".join(
+        _draw_some(ascii_uppercase + digits, 4, draw) + str(draw.randrange(10))
+        for _ in groups
+    )
 
 
 def _draw_base64(draw: random.Random) -> str:
-    return _draw_some(MIXED + "+/", draw.choice((40, 44, 64, 88)), draw) + draw.choice(("", "=", "=="))
+    return _draw_some(MIXED + "+/", draw.choice((40, 44, 64, 88)), draw) + draw.choice(
+        ("", "=", "==")
+    )
 
 
 FIELDS: dict[str, Callable[[random.Random], str]] = {
@@ -149,12 +161,20 @@ FIELDS: dict[str, Callable[[random.Random], str]] = {
     "key": _draw_key,
     "serial": _draw_serial,
     "b64": _draw_base64,
-    "base32": lambda draw: _draw_some(ascii_uppercase + "234567", draw.choice((16, 26, 32)), draw) + "2A",
-    "ver": lambda draw: f"{draw.randint(0, 9)}.{draw.randint(0, 30)}.{draw.randint(0, 9)}",
-    "uuid": lambda draw: "-".join(_draw_some(HEX, length, draw) for length in (8, 4, 4, 4, 12)),
+    "base32": lambda draw: (
+        _draw_some(ascii_uppercase + "234567", draw.choice((16, 26, 32)), draw) + "2A"
+    ),
+    "ver": lambda draw: (
+        f"{draw.randint(0, 9)}.{draw.randint(0, 30)}.{draw.randint(0, 9)}"
+    ),
+    "uuid": lambda draw: "-".join(
+        _draw_some(HEX, length, draw) for length in (8, 4, 4, 4, 12)
+    ),
     "num": lambda draw: str(draw.randint(1, 9999)),
     "word": lambda draw: draw.choice(WORDS),
-    "file": lambda draw: f"src/{draw.choice(WORDS)}{draw.randint(1, 9)}.{draw.choice(('py', 'ts', 'md', 'yml'))}",
+    "file": lambda draw: (
+        f"src/{draw.choice(WORDS)}{draw.randint(1, 9)}.{draw.choice(('py', 'ts', 'md', 'yml'))}"
+    ),
     "id11": lambda draw: _draw_some(MIXED + "_-", 11, draw),
 }
 """Fields of templates, and how their values are drawn."""
@@ -165,7 +185,12 @@ def make_examples(seed: int = 0) -> list[Example]:
     draw = random.Random(seed)
     with TEMPLATES.open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
-    return [example for row in rows for _ in range(FILLS) for example in _make_line(row["kind"], row["template"], draw)]
+    return [
+        example
+        for row in rows
+        for _ in range(FILLS)
+        for example in _make_line(row["kind"], row["template"], draw)
+    ]
 
 
 def _make_line(kind: str, template: str, draw: random.Random) -> Iterator[Example]:
@@ -176,7 +201,13 @@ def _make_line(kind: str, template: str, draw: random.Random) -> Iterator[Exampl
     text = before + text + draw.choice(("", "\n", "\nok"))
     for start, end in iter_candidates(text):
         at = start - len(before), end - len(before)
-        yield Example(kind, text, start, end, any(at[0] < last and first < at[1] for first, last in secrets))
+        yield Example(
+            kind,
+            text,
+            start,
+            end,
+            any(at[0] < last and first < at[1] for first, last in secrets),
+        )
 
 
 def _fill(template: str, draw: random.Random) -> tuple[str, list[tuple[int, int]]]:
@@ -193,12 +224,16 @@ def _fill(template: str, draw: random.Random) -> tuple[str, list[tuple[int, int]
 
 def read_ordinary() -> Iterator[str]:
     """Yield texts without a secret: of the samples and the labelled sessions."""
-    for path in sorted([*SAMPLES.rglob("*.jsonl"), *SAMPLES.rglob("*.json"), *LABELLED.glob("*.jsonl")]):
+    for path in sorted(
+        [*SAMPLES.rglob("*.jsonl"), *SAMPLES.rglob("*.json"), *LABELLED.glob("*.jsonl")]
+    ):
         if "injections" not in path.name:
             for line in path.read_text("utf-8").split("\n"):
                 try:
                     yield from _list_texts(json.loads(line))
-                except ValueError:  # a document of several lines, or a line that a sample has damaged
+                except (
+                    ValueError
+                ):  # a document of several lines, or a line that a sample has damaged
                     yield line
 
 
@@ -219,10 +254,17 @@ def fit_model(examples: Sequence[Example]) -> SecretModel:
     from scipy.sparse import csr_matrix
     from sklearn.linear_model import LogisticRegression
 
-    rows = [sorted({hash_feature(one) for one in list_features(e.text, e.start, e.end)}) for e in examples]
+    rows = [
+        sorted({hash_feature(one) for one in list_features(e.text, e.start, e.end)})
+        for e in examples
+    ]
     ends = np.cumsum([0, *map(len, rows)])
-    matrix = csr_matrix((np.ones(ends[-1]), np.concatenate(rows), ends), shape=(len(rows), BUCKETS))
-    fitted = LogisticRegression(C=STRENGTH, max_iter=2_000).fit(matrix, [e.secret for e in examples])
+    matrix = csr_matrix(
+        (np.ones(ends[-1]), np.concatenate(rows), ends), shape=(len(rows), BUCKETS)
+    )
+    fitted = LogisticRegression(C=STRENGTH, max_iter=2_000).fit(
+        matrix, [e.secret for e in examples]
+    )
     return SecretModel(fitted.coef_[0].tolist(), float(fitted.intercept_[0]))
 
 
@@ -237,7 +279,9 @@ def measure(*, write: bool = False) -> Figures:
     """Return a row a kind, of a model of the others; write the model."""
     examples, fresh = make_examples(), make_examples(seed=1)
     ordinary = [
-        Example("ordinary", text, start, end, False) for text in read_ordinary() for start, end in iter_candidates(text)
+        Example("ordinary", text, start, end, False)
+        for text in read_ordinary()
+        for start, end in iter_candidates(text)
     ]
     rows, touched = list[Row](), Counter[str]()
     for fold in range(FOLDS):
@@ -263,17 +307,37 @@ def _measure_fold(
 ) -> list[Row]:
     """Return rows of the kinds that are left out of a fold; count what is masked of the lines without a secret."""
     kinds = sorted({example.kind for example in examples} - {"none"})[fold::FOLDS]
-    own = set(sorted({example.text for example in examples if example.kind == "none"})[fold::FOLDS])
-    learnt = [example for example in examples if example.kind not in kinds and example.text not in own]
-    model = fit_model([*learnt, *(one for at, one in enumerate(ordinary) if at % FOLDS != fold)])
+    own = set(
+        sorted({example.text for example in examples if example.kind == "none"})[
+            fold::FOLDS
+        ]
+    )
+    learnt = [
+        example
+        for example in examples
+        if example.kind not in kinds and example.text not in own
+    ]
+    model = fit_model(
+        [*learnt, *(one for at, one in enumerate(ordinary) if at % FOLDS != fold)]
+    )
     rest = [example for at, example in enumerate(ordinary) if at % FOLDS == fold]
-    none = [example for example in examples if example.kind == "none" and example.text in own]
+    none = [
+        example
+        for example in examples
+        if example.kind == "none" and example.text in own
+    ]
     for name, without in (("ordinary", rest), ("none", none)):
         touched[name] += len(without)
-        touched[f"{name} masked"] += sum(score(example, model) >= CERTAIN for example in without)
+        touched[f"{name} masked"] += sum(
+            score(example, model) >= CERTAIN for example in without
+        )
     rows = list[Row]()
     for kind in kinds:
-        sure = [score(example, model) for example in fresh if example.kind == kind and example.secret]
+        sure = [
+            score(example, model)
+            for example in fresh
+            if example.kind == kind and example.secret
+        ]
         rows.append({"kind": kind, "lines": len(sure)} | {"masked": _share(sure)})
     return rows
 
@@ -281,7 +345,11 @@ def _measure_fold(
 def _write_model(examples: Sequence[Example], ordinary: Sequence[Example]) -> None:
     model = fit_model([*examples, *ordinary])
     out = io.BytesIO()
-    np.savez_compressed(out, weights=np.array(model.weights, dtype=np.float16), bias=np.float32(model.bias))
+    np.savez_compressed(
+        out,
+        weights=np.array(model.weights, dtype=np.float16),
+        bias=np.float32(model.bias),
+    )
     (ROOT / "slowwave" / "text" / "secrets" / MODEL_FILE).write_bytes(out.getvalue())
 
 

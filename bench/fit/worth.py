@@ -21,12 +21,25 @@ from typing import Any
 import numpy as np
 
 from bench.harness import LABELLED, ROOT, Figures, Row, run
-from bench.nights.worth import LABELS, WORTH, cut_sentences, read_labels, read_shown_messages
+from bench.nights.worth import (
+    LABELS,
+    WORTH,
+    cut_sentences,
+    read_labels,
+    read_shown_messages,
+)
 from slowwave.schemas.vocabulary import Origin, is_turn
 from slowwave.tasks.observe.categories import find_coding_category
 from slowwave.tasks.observe.coding import is_coding
 from slowwave.tasks.observe.units import list_sentences
-from slowwave.tasks.observe.worth import NUMBERS, STANDING_FILE, WORTH_FILE, WorthModel, count_words, list_grams
+from slowwave.tasks.observe.worth import (
+    NUMBERS,
+    STANDING_FILE,
+    WORTH_FILE,
+    WorthModel,
+    count_words,
+    list_grams,
+)
 
 OFTEN = 3
 """Sentences that have a word, or two in a row, for it to be learnt."""
@@ -55,25 +68,45 @@ class Labelled:
 
 
 def measure(
-    paths: Sequence[Path], *, standing: bool = False, labels: Path = LABELS, held: str = "", write: bool = False
+    paths: Sequence[Path],
+    *,
+    standing: bool = False,
+    labels: Path = LABELS,
+    held: str = "",
+    write: bool = False,
 ) -> Figures:
     """Return a row a project, and all; write the model."""
-    sentences, invented = collect_labelled(paths, read_labels(labels)), read_invented() if standing else []
+    sentences, invented = (
+        collect_labelled(paths, read_labels(labels)),
+        read_invented() if standing else [],
+    )
     wanted, count = (("keep",), STANDING_COUNT) if standing else (WORTH, 1)
     rows = judge_projects(sentences, invented, wanted, count)
     if write:
         file = ROOT / "tasks" / (STANDING_FILE if standing else WORTH_FILE)
-        fit_worth_model([*(one for one in sentences if one.project != held), *invented], wanted, count).save(file)
+        fit_worth_model(
+            [*(one for one in sentences if one.project != held), *invented],
+            wanted,
+            count,
+        ).save(file)
     return Figures(rows)
 
 
-def collect_labelled(paths: Sequence[Path], labels: dict[str, tuple[str, str]]) -> list[Labelled]:
+def collect_labelled(
+    paths: Sequence[Path], labels: dict[str, tuple[str, str]]
+) -> list[Labelled]:
     """Return the labelled sentences of the transcripts as the observer sees them."""
     found: dict[str, Labelled] = {}
     for path in paths:
         messages = read_shown_messages([path])
-        wanted = {(one.message_id, one.text): one for one in cut_sentences(messages) if one.hash in labels}
-        rows = messages.sort_by([("session_id", "ascending"), ("seq", "ascending")]).to_pylist()
+        wanted = {
+            (one.message_id, one.text): one
+            for one in cut_sentences(messages)
+            if one.hash in labels
+        }
+        rows = messages.sort_by(
+            [("session_id", "ascending"), ("seq", "ascending")]
+        ).to_pylist()
         for _, session in groupby(rows, key=itemgetter("session_id")):
             every = list(session)
             coding = is_coding(every)
@@ -81,9 +114,13 @@ def collect_labelled(paths: Sequence[Path], labels: dict[str, tuple[str, str]]) 
                 row = one.turn.row
                 if told := wanted.get((row["message_id"], one.text)):
                     human = row["origin"] == Origin.HUMAN
-                    category = find_coding_category(one.text, human=human, words=count_words(row["text"]))
+                    category = find_coding_category(
+                        one.text, human=human, words=count_words(row["text"])
+                    )
                     rule = coding and human and category != ""
-                    labelled = Labelled(told.project, one.text, one.numbers, labels[told.hash][0], rule)
+                    labelled = Labelled(
+                        told.project, one.text, one.numbers, labels[told.hash][0], rule
+                    )
                     found.setdefault(told.hash, labelled)
     return list(found.values())
 
@@ -97,11 +134,18 @@ def read_invented() -> list[Labelled]:
     return [
         Labelled("", one.text, one.numbers, row["label"])
         for row in told
-        for one in islice(list_sentences([{**blank, "text": row["text"], "origin": origins[row["speaker"]]}]), 1)
+        for one in islice(
+            list_sentences(
+                [{**blank, "text": row["text"], "origin": origins[row["speaker"]]}]
+            ),
+            1,
+        )
     ] * INVENTED_COUNT
 
 
-def fit_worth_model(sentences: Sequence[Labelled], worth: Collection[str] = WORTH, count: float = 1) -> WorthModel:
+def fit_worth_model(
+    sentences: Sequence[Labelled], worth: Collection[str] = WORTH, count: float = 1
+) -> WorthModel:
     """Return a model of labelled sentences: of whether their label is one of `worth`, which counts for `count`."""
     from scipy.sparse import csr_matrix, hstack
     from sklearn.feature_extraction.text import CountVectorizer
@@ -122,11 +166,16 @@ def fit_worth_model(sentences: Sequence[Labelled], worth: Collection[str] = WORT
     names, weights = counter.get_feature_names_out().tolist(), fitted.coef_[0]
     of_numbers = weights[len(names) :] / scales
     known = dict(zip(names, weights[: len(names)].tolist(), strict=True))
-    return WorthModel(known, of_numbers, float(fitted.intercept_[0] - means @ of_numbers))
+    return WorthModel(
+        known, of_numbers, float(fitted.intercept_[0] - means @ of_numbers)
+    )
 
 
 def judge_projects(
-    sentences: Sequence[Labelled], invented: Sequence[Labelled], worth: Collection[str], count: float
+    sentences: Sequence[Labelled],
+    invented: Sequence[Labelled],
+    worth: Collection[str],
+    count: float,
 ) -> list[Row]:
     """Return of each project what a model of the others', and of what is invented, says of it, and of all together.
 
@@ -136,10 +185,18 @@ def judge_projects(
     for project in sorted({one.project for one in sentences}):
         mine = [one for one in sentences if one.project == project]
         if len(mine) >= FEWEST:
-            model = fit_worth_model([*(one for one in sentences if one.project != project), *invented], worth, count)
+            model = fit_worth_model(
+                [*(one for one in sentences if one.project != project), *invented],
+                worth,
+                count,
+            )
             mine = [one for one in mine if one.rule or not invented]
-            said = model.compute_worth([one.text for one in mine], [one.numbers for one in mine])
-            pairs[project] = list(zip((one.label in worth for one in mine), said, strict=True))
+            said = model.compute_worth(
+                [one.text for one in mine], [one.numbers for one in mine]
+            )
+            pairs[project] = list(
+                zip((one.label in worth for one in mine), said, strict=True)
+            )
             pairs["all"] += pairs[project]
     return [
         {"project": name, **_measure_project(*map(np.array, zip(*some, strict=True)))}
@@ -152,12 +209,19 @@ def _measure_project(is_worth: Any, said: Any) -> dict[str, float | None]:
     from sklearn.metrics import roc_auc_score
 
     likely = 1 / (1 + np.exp(-said))
-    auc = float(roc_auc_score(is_worth, likely)) if 0 < is_worth.sum() < len(is_worth) else None
+    auc = (
+        float(roc_auc_score(is_worth, likely))
+        if 0 < is_worth.sum() < len(is_worth)
+        else None
+    )
     figures = {"sentences": len(is_worth), "worth": float(is_worth.mean()), "AUC": auc}
     for least in (0.3, 0.4, 0.5):
         called = likely >= least
         right = float((is_worth & called).sum())
-        figures |= {f"p {least}": right / max(called.sum(), 1), f"r {least}": right / max(is_worth.sum(), 1)}
+        figures |= {
+            f"p {least}": right / max(called.sum(), 1),
+            f"r {least}": right / max(is_worth.sum(), 1),
+        }
     return figures
 
 

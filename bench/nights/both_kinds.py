@@ -37,12 +37,18 @@ RULES = ("decision", "convention")
 
 
 def measure(
-    paths: Sequence[Path] = (SAMPLES,), *, llm: str = RECORDED, encoder: str = "hash-384", draw: int = 0
+    paths: Sequence[Path] = (SAMPLES,),
+    *,
+    llm: str = RECORDED,
+    encoder: str = "hash-384",
+    draw: int = 0,
 ) -> Figures:
     """Return the figures of a night of each kind, or the claims drawn of them; `llm` "off": without one alone."""
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as scratch:
-        for name, model in (("without", "off"), ("with", llm))[: 1 if llm == "off" else 2]:
+        for name, model in (("without", "off"), ("with", llm))[
+            : 1 if llm == "off" else 2
+        ]:
             settings = Settings(store=Path(scratch) / name, encoder=encoder, llm=model)
             figures = measure_night(name, paths, settings)
             rows += draw_told(name, settings, draw) if draw else [figures]
@@ -51,16 +57,37 @@ def measure(
 
 def draw_told(night: str, settings: Settings, count: int) -> list[Row]:
     """Return claims that are told unasked, each with how a reader rated it, if one did."""
-    ratings = dict(pl.read_csv(LABELLED / "claims_read.tsv", separator="\t").select("hash", "rating").iter_rows())
+    ratings = dict(
+        pl.read_csv(LABELLED / "claims_read.tsv", separator="\t")
+        .select("hash", "rating")
+        .iter_rows()
+    )
     view, told = Memory.open(settings.store, settings.space).get_view(), set[str]()
-    for place in filter(None, view.read(OBSERVATIONS, ["workspace"])["workspace"].unique().to_pylist()):
-        told |= {line.claim for line in collect_skill_lines(view, {place}, has_injection) if line.claim}
-        told |= {one.id for one in collect_standing_claims(view, {place}, (*STANDING, *PERSONAL))}
+    for place in filter(
+        None, view.read(OBSERVATIONS, ["workspace"])["workspace"].unique().to_pylist()
+    ):
+        told |= {
+            line.claim
+            for line in collect_skill_lines(view, {place}, has_injection)
+            if line.claim
+        }
+        told |= {
+            one.id
+            for one in collect_standing_claims(view, {place}, (*STANDING, *PERSONAL))
+        }
     drawn = random.Random(36).sample(sorted(told), min(count, len(told)))
     rows = view.read_by_id(OBSERVATIONS, drawn, ["workspace", "summary", "message_ids"])
-    keys = {one: hash_parts(rows[one]["summary"], rows[one]["message_ids"][0])[:16] for one in drawn}
+    keys = {
+        one: hash_parts(rows[one]["summary"], rows[one]["message_ids"][0])[:16]
+        for one in drawn
+    }
     return [
-        {"night": night, "project": Path(rows[one]["workspace"]).name, "hash": key, "rating": ratings.get(key)}
+        {
+            "night": night,
+            "project": Path(rows[one]["workspace"]).name,
+            "hash": key,
+            "rating": ratings.get(key),
+        }
         | {"told": rows[one]["summary"]}
         for one, key in keys.items()
     ]
@@ -71,26 +98,43 @@ def measure_night(name: str, paths: Sequence[Path], settings: Settings) -> Row:
     start = time.perf_counter()
     counts = [step.counts for step in run_night([*paths], settings).steps]
     seconds = time.perf_counter() - start
-    store, view = Store.open(settings.store, settings.space), Memory.open(settings.store).get_view()
+    store, view = (
+        Store.open(settings.store, settings.space),
+        Memory.open(settings.store).get_view(),
+    )
     rows = store.read(OBSERVATIONS).to_pylist()
     active = [row for row in rows if row["status"] == Status.ACTIVE]
     rules = [row for row in active if row["category"] in RULES and row["workspace"]]
     places = sorted({row["workspace"] for row in rules})
-    told = {line.claim for place in places for line in collect_skill_lines(view, {place}, has_injection)}
+    told = {
+        line.claim
+        for place in places
+        for line in collect_skill_lines(view, {place}, has_injection)
+    }
     masters = (pc.field("scope") == "session") & (pc.field("tier") == -1)
     asked = {
-        what: sum(n for some in counts for name, n in some.items() if name.endswith(f": {what}"))
+        what: sum(
+            n
+            for some in counts
+            for name, n in some.items()
+            if name.endswith(f": {what}")
+        )
         for what in ("requests", "prompt tokens", "answer tokens")
     }
     return {
         "night": name,
         "claims": len(active),
-        "categorised": sum(row["category"] not in ("", "context") for row in active) / max(1, len(active)),
+        "categorised": sum(row["category"] not in ("", "context") for row in active)
+        / max(1, len(active)),
         "rules": len(rules),
-        "in_skill": sum(row["observation_id"] in told for row in rules) / max(1, len(rules)),
+        "in_skill": sum(row["observation_id"] in told for row in rules)
+        / max(1, len(rules)),
         "changed": sum(row["status"] == Status.SUPERSEDED for row in rows),
         "topics": sum(row["size"] >= 3 for row in store.read(TOPICS).to_pylist()),
-        "titles": sum(bool(row["title"]) for row in store.read(SUMMARIES, where=masters).to_pylist()),
+        "titles": sum(
+            bool(row["title"])
+            for row in store.read(SUMMARIES, where=masters).to_pylist()
+        ),
         **asked,
         "seconds": round(seconds, 1),
     }

@@ -20,7 +20,11 @@ from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.settings import Settings
 from slowwave.tasks import vectors
 
-SMALL_TALK = ["I moved to Porto in March.", "The bakery at Rua das Flores closes at six.", "We leave on Friday."]
+SMALL_TALK = [
+    "I moved to Porto in March.",
+    "The bakery at Rua das Flores closes at six.",
+    "We leave on Friday.",
+]
 
 
 class TimedEncoder:
@@ -40,18 +44,31 @@ class TimedEncoder:
         return made
 
 
-def measure(paths: Sequence[Path], *, store: Path = SCRATCH, encoder: str = ENCODER) -> Figures:
+def measure(
+    paths: Sequence[Path], *, store: Path = SCRATCH, encoder: str = ENCODER
+) -> Figures:
     """Return a row a step of the first night, and what the others took."""
     timed = TimedEncoder(encoder)
     vectors.load_shared_encoder = lambda _: KnownEncoder(timed)
     settings = Settings(store=store / "store", encoder=encoder)
-    (first, took), inside, texts = _time_night(paths, settings), timed.seconds, timed.texts
+    (first, took), inside, texts = (
+        _time_night(paths, settings),
+        timed.seconds,
+        timed.texts,
+    )
     again, took_again = _time_night(paths, settings)
     news = store / "news.jsonl"
-    news.write_text("".join(json.dumps(_make_line(n, text)) + "\n" for n, text in enumerate(SMALL_TALK)))
+    news.write_text(
+        "".join(
+            json.dumps(_make_line(n, text)) + "\n" for n, text in enumerate(SMALL_TALK)
+        )
+    )
     _, took_little = _time_night([*paths, news], settings)
     messages = first.release.counts["messages"] if first.release else 0
-    rows = [{"step": step.step, "seconds": step.seconds, "share": step.seconds / took} for step in first.steps]
+    rows = [
+        {"step": step.step, "seconds": step.seconds, "share": step.seconds / took}
+        for step in first.steps
+    ]
     rows += [
         {"step": name, "seconds": seconds, "share": seconds / took}
         for name, seconds in (
@@ -62,7 +79,13 @@ def measure(paths: Sequence[Path], *, store: Path = SCRATCH, encoder: str = ENCO
         )
     ]
     speed = f"{messages:,} messages in {took:.1f} s: {messages / took:.1f} a second; {texts:,} texts encoded"
-    return Figures(rows, notes=[speed, f"The same again: {'something' if again.release else 'nothing'} changed"])
+    return Figures(
+        rows,
+        notes=[
+            speed,
+            f"The same again: {'something' if again.release else 'nothing'} changed",
+        ],
+    )
 
 
 def _time_night(paths: Sequence[Path], settings: Settings) -> tuple[RunReport, float]:
@@ -72,7 +95,12 @@ def _time_night(paths: Sequence[Path], settings: Settings) -> tuple[RunReport, f
 
 
 def _make_line(number: int, text: str) -> dict[str, str]:
-    said = {"role": "user", "speaker": "Ada", "content": text, "ts": f"2026-11-20T10:0{number}:00Z"}
+    said = {
+        "role": "user",
+        "speaker": "Ada",
+        "content": text,
+        "ts": f"2026-11-20T10:0{number}:00Z",
+    }
     return {"session_id": "news", "message_id": str(number), **said}
 
 

@@ -16,7 +16,14 @@ from pathlib import Path
 from statistics import fmean
 
 from bench.harness import Figures, Row, average, run
-from bench.recall.talks import ADVERSARIAL, CATEGORIES, Conversation, Turn, build_message_rows, load_conversations
+from bench.recall.talks import (
+    ADVERSARIAL,
+    CATEGORIES,
+    Conversation,
+    Turn,
+    build_message_rows,
+    load_conversations,
+)
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.tasks.observe.observe import observe
 from slowwave.tasks.observe.worth import extract_content_words
@@ -27,8 +34,13 @@ Claim = tuple[str, Sequence[str]]
 
 def measure(file: Path, *, share: float = ObserveSettings().max_share) -> Figures:
     """Return the mean of each method, and its figures of each conversation."""
-    each = [row for one in load_conversations(file) for row in measure_methods(one, share)]
-    means = [{"method": row["method"], "conversation": "mean"} | row for row in average(each, "method")]
+    each = [
+        row for one in load_conversations(file) for row in measure_methods(one, share)
+    ]
+    means = [
+        {"method": row["method"], "conversation": "mean"} | row
+        for row in average(each, "method")
+    ]
     return Figures([*means, *each])
 
 
@@ -36,9 +48,15 @@ def measure_methods(one: Conversation, share: float) -> list[Row]:
     """Return every method on one conversation."""
     claims, rate = observe_claims(one, share)
     methods = {"extractive": claims, "random turns": draw_turns(one, share)}
-    methods["LoCoMo's LLM facts"] = [(fact.text, fact.turns) for fact in one.facts]  # at their own length
+    methods["LoCoMo's LLM facts"] = [
+        (fact.text, fact.turns) for fact in one.facts
+    ]  # at their own length
     return [
-        {"method": name, **score_claims(one, some), "messages/s": rate if some is claims else None}
+        {
+            "method": name,
+            **score_claims(one, some),
+            "messages/s": rate if some is claims else None,
+        }
         for name, some in methods.items()
     ]
 
@@ -48,12 +66,19 @@ def observe_claims(one: Conversation, share: float) -> tuple[list[Claim], float]
     table, start = build_message_rows(one), time.perf_counter()
     claims = observe(table, ObserveSettings(max_share=share)).claims.to_pylist()
     rate = table.num_rows / (time.perf_counter() - start)
-    return [(f"{c['summary']} {c['detail'] or ''}".strip(), c["message_ids"]) for c in claims], rate
+    return [
+        (f"{c['summary']} {c['detail'] or ''}".strip(), c["message_ids"])
+        for c in claims
+    ], rate
 
 
 def draw_turns(one: Conversation, share: float) -> list[Claim]:
     """Return turns by chance, the same ones each time, while the words last."""
-    chance, left, kept = random.Random(0), share * sum(map(count_turn_words, one.turns)), list[Claim]()
+    chance, left, kept = (
+        random.Random(0),
+        share * sum(map(count_turn_words, one.turns)),
+        list[Claim](),
+    )
     for turn in sorted(one.turns, key=lambda _: chance.random(), reverse=True):
         if (words := count_turn_words(turn)) <= left:
             kept.append((turn.text, (turn.id,)))
@@ -68,24 +93,42 @@ def count_turn_words(turn: Turn) -> int:
 
 def score_claims(one: Conversation, claims: Sequence[Claim]) -> Row:
     """Count evidence, answers, words and cited turns of one method's claims."""
-    cited, kept = {turn for _, turns in claims for turn in turns}, _stem_words(text for text, _ in claims)
-    answers = [_stem_words([q.answer]) for q in one.questions if q.category != ADVERSARIAL]
+    cited, kept = (
+        {turn for _, turns in claims for turn in turns},
+        _stem_words(text for text, _ in claims),
+    )
+    answers = [
+        _stem_words([q.answer]) for q in one.questions if q.category != ADVERSARIAL
+    ]
     return {
         "conversation": one.id,
         "evidence": _cover(cited, {turn for q in one.questions for turn in q.evidence}),
         **{
-            name: _cover(cited, {turn for q in one.questions if q.category == kind for turn in q.evidence})
+            name: _cover(
+                cited,
+                {
+                    turn
+                    for q in one.questions
+                    if q.category == kind
+                    for turn in q.evidence
+                },
+            )
             for kind, name in CATEGORIES.items()
         },
         "answers": fmean(len(kept & words) / len(words) for words in answers if words),
-        "words": sum(len(text.split()) for text, _ in claims) / sum(map(count_turn_words, one.turns)),
+        "words": sum(len(text.split()) for text, _ in claims)
+        / sum(map(count_turn_words, one.turns)),
         "cited": len(cited) / len(one.turns),
         "claims": len(claims),
     }
 
 
 def _stem_words(texts: Iterable[str]) -> set[str]:
-    return {re.sub(r"(?:ing|ed|es|s|ly)$", "", word) for text in texts for word in extract_content_words(text)}
+    return {
+        re.sub(r"(?:ing|ed|es|s|ly)$", "", word)
+        for text in texts
+        for word in extract_content_words(text)
+    }
 
 
 def _cover(found: set[str], wanted: set[str]) -> float | None:

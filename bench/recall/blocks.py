@@ -22,7 +22,14 @@ from rich.console import Console
 from rich.progress import track
 
 from bench.harness import ENCODER, SCRATCH, Figures, Row, average, run
-from bench.recall.talks import REPORT, Asked, load_messages, rank_down, read_talks, score_bm25
+from bench.recall.talks import (
+    REPORT,
+    Asked,
+    load_messages,
+    rank_down,
+    read_talks,
+    score_bm25,
+)
 from slowwave import Memory
 from slowwave.context.rendering import Line
 from slowwave.context.tokens import load_tokenizer
@@ -49,7 +56,9 @@ def measure(
         read, found = read_talks(path, talks), list[Row]()
         chosen = sample_kinds([asked for talk in read for asked in talk.asked], sample)
         for talk in read:
-            if asked := [one for one in chosen if any(one is other for other in talk.asked)]:
+            if asked := [
+                one for one in chosen if any(one is other for other in talk.asked)
+            ]:
                 found += ask_blocks(talk.open(store, encoder), asked)
         by_kind = found if len({row["kind"] for row in found}) > 1 else []
         some = [*({**row, "kind": "all"} for row in found), *by_kind]
@@ -67,8 +76,13 @@ def sample_kinds(asked: Sequence[Asked], most: int | None) -> list[Asked]:
     kinds: dict[str, list[Asked]] = {}
     for one in asked:
         kinds.setdefault(one.kind, []).append(one)
-    spread = [list(chain.from_iterable(some[n::7] for n in range(7))) for some in kinds.values()]
-    return [one for some in zip_longest(*spread) for one in some if one is not None][:most]
+    spread = [
+        list(chain.from_iterable(some[n::7] for n in range(7)))
+        for some in kinds.values()
+    ]
+    return [one for some in zip_longest(*spread) for one in some if one is not None][
+        :most
+    ]
 
 
 def ask_blocks(memory: Memory, asked: Sequence[Asked]) -> Iterator[Row]:
@@ -81,7 +95,9 @@ def ask_blocks(memory: Memory, asked: Sequence[Asked]) -> Iterator[Row]:
     ]
     words = score_bm25([text for _, text in turns], [one.text for one in asked])
     for one, ranked in track(
-        list(zip(asked, rank_down(words), strict=True)), "questions", console=Console(stderr=True)
+        list(zip(asked, rank_down(words), strict=True)),
+        "questions",
+        console=Console(stderr=True),
     ):
         golden = [messages[key] for key in one.gold if key in messages]
         sessions = one.sessions | {session for session, _ in golden}
@@ -91,7 +107,11 @@ def ask_blocks(memory: Memory, asked: Sequence[Asked]) -> Iterator[Row]:
         hits = memory.recall(one.text, HITS, "message", workspace=one.workspace)
         recalled = [(hit.sources[0].session, hit.text) for hit in hits]
         by_words = [turns[at] for at in ranked]
-        known = [text for session, text in dict.fromkeys([*recalled, *by_words]) if session in sessions]
+        known = [
+            text
+            for session, text in dict.fromkeys([*recalled, *by_words])
+            if session in sessions
+        ]
         packed = {
             "BM25": [text for _, text in by_words],
             "recall": [text for _, text in recalled],
@@ -100,9 +120,14 @@ def ask_blocks(memory: Memory, asked: Sequence[Asked]) -> Iterator[Row]:
         for budget in BUDGETS:
             block = memory.context(one.text, budget, workspace=one.workspace)
             lines = [line for part in block.parts for line in part.lines]
-            told = extract_words(*([block.text] if one.kind == REPORT else [line.text for line in lines]))
+            told = extract_words(
+                *([block.text] if one.kind == REPORT else [line.text for line in lines])
+            )
             share = len(told & wanted) / len(wanted)
-            whole = {name: len(extract_words(*pack_turns(some, budget)) & wanted) for name, some in packed.items()}
+            whole = {
+                name: len(extract_words(*pack_turns(some, budget)) & wanted)
+                for name, some in packed.items()
+            }
             yield {
                 "kind": one.kind,
                 "tokens": budget,
@@ -111,10 +136,14 @@ def ask_blocks(memory: Memory, asked: Sequence[Asked]) -> Iterator[Row]:
                 "empty": share == 0,
                 "lines": len(lines),
                 "noise": sum(
-                    line.source.session not in sessions and not extract_words(line.text) & wanted for line in lines
+                    line.source.session not in sessions
+                    and not extract_words(line.text) & wanted
+                    for line in lines
                 ),
                 "stale first": is_stale_first(lines, one),
-                "stale": any(old in block.text for old in one.wordings) if one.wordings else None,
+                "stale": any(old in block.text for old in one.wordings)
+                if one.wordings
+                else None,
             }
 
 
@@ -141,7 +170,11 @@ def pack_turns(turns: Sequence[str], budget: int) -> Iterator[str]:
 
 def is_stale_first(lines: Sequence[Line], asked: Asked) -> bool | None:
     """Return whether the first line of a message that tells either tells what no longer holds."""
-    told = (line.source.message for line in lines if line.source.message in asked.current | asked.stale)
+    told = (
+        line.source.message
+        for line in lines
+        if line.source.message in asked.current | asked.stale
+    )
     first = next(told, None)
     return None if first is None or not asked.current else first in asked.stale
 

@@ -79,29 +79,48 @@ class Case:
         """Return whether a text tells what holds."""
         return self._tells(self.amended, text, messages)
 
-    def is_outdated(self, text: str, at: datetime | None, messages: frozenset[str] = frozenset()) -> bool:
+    def is_outdated(
+        self, text: str, at: datetime | None, messages: frozenset[str] = frozenset()
+    ) -> bool:
         """Return whether a text of that time tells the old claim alone: the amendment itself may name the old."""
         if at is not None and self.since is not None and at >= self.since:
             return False
-        return not self.is_current(text, messages) and self._tells(self.stale, text, messages)
+        return not self.is_current(text, messages) and self._tells(
+            self.stale, text, messages
+        )
 
-    def _tells(self, what: tuple[str, ...], text: str, messages: frozenset[str]) -> bool:
+    def _tells(
+        self, what: tuple[str, ...], text: str, messages: frozenset[str]
+    ) -> bool:
         if self.by_id:
             return not messages.isdisjoint(what)
         said = _fold(text)
-        return any(re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", said) for phrase in what)
+        return any(
+            re.search(rf"(?<!\w){re.escape(phrase)}(?!\w)", said) for phrase in what
+        )
 
 
 def _fold(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def measure(files: Sequence[Path], *, misses: bool = False, llm: str = "off", encoder: str = ENCODER) -> Figures:
+def measure(
+    files: Sequence[Path],
+    *,
+    misses: bool = False,
+    llm: str = "off",
+    encoder: str = ENCODER,
+) -> Figures:
     """Return a row a file."""
     rows, missed = [], list[str]()
     for path in files:
         with tempfile.TemporaryDirectory() as folder:
-            settings = Settings(store=Path(folder) / "store", encoder=encoder, llm=llm, supersede=ALL_PAIRS)
+            settings = Settings(
+                store=Path(folder) / "store",
+                encoder=encoder,
+                llm=llm,
+                supersede=ALL_PAIRS,
+            )
             lines, cases = read_cases(path)
             run_night_over(lines, path.stem, settings.model_copy(update={"llm": "off"}))
             if llm != "off":
@@ -109,35 +128,68 @@ def measure(files: Sequence[Path], *, misses: bool = False, llm: str = "off", en
                     report.steps += [supersede_observations(job), publish_release(job)]
             memory = Memory.open(settings.store)
             found = [ask_case(memory, case) for case in cases]
-            rows.append({"file": path.stem, **count_changes(memory), "asked": len(cases), **_average(found)})
+            rows.append(
+                {
+                    "file": path.stem,
+                    **count_changes(memory),
+                    "asked": len(cases),
+                    **_average(found),
+                }
+            )
         for case, answer in zip(cases, found, strict=True):
-            if misses and not all(answer[name] for name in ("newer first", "in the block", "marked")):
+            if misses and not all(
+                answer[name] for name in ("newer first", "in the block", "marked")
+            ):
                 missed.append(f"{path.stem}: {case.query} {answer}")
     return Figures(rows, "what changed and what did not, extractive nights", missed)
 
 
 def _average(found: Sequence[dict[str, bool]]) -> dict[str, float | None]:
-    return average(found)[0] if found else dict.fromkeys(("newer first", "top", "in the block", "marked", "both"))
+    return (
+        average(found)[0]
+        if found
+        else dict.fromkeys(("newer first", "top", "in the block", "marked", "both"))
+    )
 
 
 def read_cases(path: Path) -> tuple[list[bytes], list[Case]]:
     """Return a file's messages, lines of the generic format, and its cases: those in it, else those beside it."""
-    rows = [(line, orjson.loads(line)) for line in path.read_bytes().splitlines() if line.strip()]
+    rows = [
+        (line, orjson.loads(line))
+        for line in path.read_bytes().splitlines()
+        if line.strip()
+    ]
     if rows and "earlier" in rows[0][1]:
         return list(_say_pairs([row for _, row in rows])), [
-            Case(*(row["question"], *(_fold_values(row[name]) for name in ("new", "old"))), workspace=row["workspace"])
+            Case(
+                *(
+                    row["question"],
+                    *(_fold_values(row[name]) for name in ("new", "old")),
+                ),
+                workspace=row["workspace"],
+            )
             for _, row in rows
         ]
     said = [line for line, row in rows if row.get("role")]
     if path.with_suffix(QUERIES).exists():
         return said, [
-            Case(one.text, tuple(one.current), tuple(one.stale), workspace=one.workspace, by_id=True)
+            Case(
+                one.text,
+                tuple(one.current),
+                tuple(one.stale),
+                workspace=one.workspace,
+                by_id=True,
+            )
             for talk in read_talks(path)
             for one in talk.asked
             if one.current and one.stale
         ]
     return said, [
-        Case(row["query"], *(_list_phrases(row[name]) for name in ("amended", "stale")), _read_time(row))
+        Case(
+            row["query"],
+            *(_list_phrases(row[name]) for name in ("amended", "stale")),
+            _read_time(row),
+        )
         for _, row in rows
         if row.get("query") and row.get("amended") and row.get("stale")
     ]
@@ -166,9 +218,19 @@ def _say_pairs(pairs: Sequence[dict[str, Any]]) -> Iterator[bytes]:
         for name, days in (("earlier", 0), ("later", pair["days"])):
             session, (reply, closing) = f"pair-{number:02}-{name}", next(words)
             at = START + timedelta(hours=number, days=days)
-            for minute, (role, text) in enumerate((("user", pair[name]), ("assistant", reply), ("user", closing))):
-                told = {"role": role, "content": text, "ts": (at + timedelta(minutes=minute)).isoformat()}
-                place = {"session_id": session, "message_id": f"{session}-{minute}", "workspace": pair["workspace"]}
+            for minute, (role, text) in enumerate(
+                (("user", pair[name]), ("assistant", reply), ("user", closing))
+            ):
+                told = {
+                    "role": role,
+                    "content": text,
+                    "ts": (at + timedelta(minutes=minute)).isoformat(),
+                }
+                place = {
+                    "session_id": session,
+                    "message_id": f"{session}-{minute}",
+                    "workspace": pair["workspace"],
+                }
                 yield orjson.dumps(place | told)
 
 
@@ -182,15 +244,34 @@ def run_night_over(lines: Sequence[bytes], name: str, settings: Settings) -> Non
 
 def count_changes(memory: Memory) -> dict[str, int]:
     """Return claims, those retired by one of another session, and those that may be changed by one."""
-    rows = memory.snapshot.read(OBSERVATIONS, ["observation_id", "session_id", "superseded_by"]).to_pylist()
+    rows = memory.snapshot.read(
+        OBSERVATIONS, ["observation_id", "session_id", "superseded_by"]
+    ).to_pylist()
     session = {row["observation_id"]: row["session_id"] for row in rows}
     columns = ["kind", "rule", "loser_id", "winner_id", "undone"]
-    doubts = memory.snapshot.read(MERGES, columns).filter(pc.field("kind") == LedgerKind.DOUBT).to_pylist()
-    pairs = {(row["loser_id"], row["winner_id"]) for row in doubts if row["rule"] != LEADS and not row["undone"]}
+    doubts = (
+        memory.snapshot.read(MERGES, columns)
+        .filter(pc.field("kind") == LedgerKind.DOUBT)
+        .to_pylist()
+    )
+    pairs = {
+        (row["loser_id"], row["winner_id"])
+        for row in doubts
+        if row["rule"] != LEADS and not row["undone"]
+    }
     return {
         "claims": len(rows),
-        "retired": sum(session.get(row["superseded_by"], row["session_id"]) != row["session_id"] for row in rows),
-        "linked": len({loser for loser, winner in pairs if session.get(loser) != session.get(winner)}),
+        "retired": sum(
+            session.get(row["superseded_by"], row["session_id"]) != row["session_id"]
+            for row in rows
+        ),
+        "linked": len(
+            {
+                loser
+                for loser, winner in pairs
+                if session.get(loser) != session.get(winner)
+            }
+        ),
     }
 
 
@@ -199,7 +280,8 @@ def ask_case(memory: Memory, case: Case) -> dict[str, bool]:
     hits = memory.recall(case.query, k=TOP, workspace=case.workspace)
     block = memory.context(case.query, BUDGET, workspace=case.workspace)
     told: list[Told] = [
-        (hit.text, hit.observed_at, frozenset(source.message for source in hit.sources)) for hit in hits
+        (hit.text, hit.observed_at, frozenset(source.message for source in hit.sources))
+        for hit in hits
     ]
     lines: list[Told] = [
         (line.text, line.source.at, frozenset({line.source.message} - {None}))

@@ -37,15 +37,26 @@ def measure(
     talks = [talk for path in files for talk in read_talks(path)]
     store.mkdir(parents=True, exist_ok=True)
     if run_on:
-        talks = [replace(talk, paths=[write_run_on(path, store) for path in talk.paths]) for talk in talks]
+        talks = [
+            replace(talk, paths=[write_run_on(path, store) for path in talk.paths])
+            for talk in talks
+        ]
     if together:
         asked = [one for talk in talks for one in talk.asked]
-        talks = [Talk("together", asked, [path for talk in talks for path in talk.paths])]
-    found = [row for talk in talks for row in ask_evidence(talk, talk.open(store, encoder))]
+        talks = [
+            Talk("together", asked, [path for talk in talks for path in talk.paths])
+        ]
+    found = [
+        row for talk in talks for row in ask_evidence(talk, talk.open(store, encoder))
+    ]
     rows = [*({**row, "category": "all"} for row in found), *found]
     shares = average(rows, "ranking", "category", count="questions")
     percent = [
-        {name: round(100 * value, 1) if name[0] == "@" else value for name, value in row.items()} for row in shares
+        {
+            name: round(100 * value, 1) if name[0] == "@" else value
+            for name, value in row.items()
+        }
+        for row in shares
     ]
     return Figures(percent, "evidence among the first, %")
 
@@ -65,15 +76,27 @@ def ask_evidence(talk: Talk, memory: Memory) -> Iterator[Row]:
     """Yield for each question that some messages answer the share of them that each ranking has among its first."""
     messages = load_messages(memory)
     asked, ids = [one for one in talk.asked if one.gold], list(messages)
-    words = score_bm25([text for _, text in messages.values()], [one.text for one in asked])
+    words = score_bm25(
+        [text for _, text in messages.values()], [one.text for one in asked]
+    )
     for one, ranked in zip(asked, rank_down(words), strict=True):
         rankings = {
             "BM25": [ids[at] for at in ranked[: max(CUTS)]],
-            "messages": [hit.sources[0].message for hit in memory.recall(one.text, max(CUTS), "message")],
-            "all kinds": [hit.sources[0].message for hit in memory.recall(one.text, max(CUTS)) if hit.sources],
+            "messages": [
+                hit.sources[0].message
+                for hit in memory.recall(one.text, max(CUTS), "message")
+            ],
+            "all kinds": [
+                hit.sources[0].message
+                for hit in memory.recall(one.text, max(CUTS))
+                if hit.sources
+            ],
         }
         for name, ranking in rankings.items():
-            shares = {f"@{cut}": len(one.gold.intersection(ranking[:cut])) / len(one.gold) for cut in CUTS}
+            shares = {
+                f"@{cut}": len(one.gold.intersection(ranking[:cut])) / len(one.gold)
+                for cut in CUTS
+            }
             yield {"ranking": name, "category": one.kind, **shares}
 
 

@@ -41,12 +41,23 @@ class AwayEncoder:
         raise EncoderFailed(self.name, f"{len(texts)} texts are not to be encoded")
 
 
-def measure(files: Sequence[Path], *, store: Path = SCRATCH, encoder: str = ENCODER) -> Figures:
+def measure(
+    files: Sequence[Path], *, store: Path = SCRATCH, encoder: str = ENCODER
+) -> Figures:
     """Return a row a language, and their mean."""
-    rows = [measure_language(talk, talk.open(store, encoder)) for path in files for talk in read_talks(path)]
-    means = [{"language": "all", **mean} for mean in average([dict(row) for row in rows])]
+    rows = [
+        measure_language(talk, talk.open(store, encoder))
+        for path in files
+        for talk in read_talks(path)
+    ]
+    means = [
+        {"language": "all", **mean} for mean in average([dict(row) for row in rows])
+    ]
     percent = [
-        {name: value if isinstance(value, str) else round(100 * value, 1) for name, value in row.items()}
+        {
+            name: value if isinstance(value, str) else round(100 * value, 1)
+            for name, value in row.items()
+        }
         for row in [*rows, *({name: mean[name] for name in rows[0]} for mean in means)]
     ]
     return Figures(percent, "questions in other languages, %")
@@ -54,13 +65,17 @@ def measure(files: Sequence[Path], *, store: Path = SCRATCH, encoder: str = ENCO
 
 def measure_language(talk: Talk, memory: Memory) -> Row:
     """Return a language's row."""
-    by_words = Memory.open(memory.root, encoder=AwayEncoder(memory.get_view().release.encoder or ""))
+    by_words = Memory.open(
+        memory.root, encoder=AwayEncoder(memory.get_view().release.encoder or "")
+    )
     figures: dict[str, float] = {}
     for kind in dict.fromkeys(one.kind for one in talk.asked if one.gold):
         asked = [one for one in talk.asked if one.kind == kind]
         for name, asker in ((kind, memory), (f"{kind}, words", by_words)):
             figures[name] = sum(is_found(asker, one) for one in asked) / len(asked)
-    own = [one for one in talk.asked if one.gold][: sum(one.kind == talk.asked[0].kind for one in talk.asked)]
+    own = [one for one in talk.asked if one.gold][
+        : sum(one.kind == talk.asked[0].kind for one in talk.asked)
+    ]
     figures["hook"] = sum(is_answered(memory, one) for one in own) / len(own)
     commands = [one.text for one in talk.asked if one.kind == COMMAND]
     figures["silent"] = sum(not tell(memory, text) for text in commands) / len(commands)
@@ -69,18 +84,29 @@ def measure_language(talk: Talk, memory: Memory) -> Row:
 
 def is_found(memory: Memory, one: Asked) -> bool:
     """Return True if a message that answers a question is among the first hits."""
-    return any(hit.sources[0].message in one.gold for hit in memory.recall(one.text, FIRST, "message"))
+    return any(
+        hit.sources[0].message in one.gold
+        for hit in memory.recall(one.text, FIRST, "message")
+    )
 
 
 def is_answered(memory: Memory, one: Asked) -> bool:
     """Return True if the hook looks a question up, and a message that answers it is among the first that are told."""
-    hits = memory.recall(one.text, FIRST, "message", automatic=True) if memory.is_asked(one.text) else ()
+    hits = (
+        memory.recall(one.text, FIRST, "message", automatic=True)
+        if memory.is_asked(one.text)
+        else ()
+    )
     return any(hit.sources[0].message in one.gold for hit in hits)
 
 
 def tell(memory: Memory, prompt: str) -> str:
     """Return what the prompt hook tells of a prompt."""
-    return memory.context(prompt, BUDGET, automatic=True).text if memory.is_asked(prompt) else ""
+    return (
+        memory.context(prompt, BUDGET, automatic=True).text
+        if memory.is_asked(prompt)
+        else ""
+    )
 
 
 if __name__ == "__main__":

@@ -38,30 +38,45 @@ Event = tuple[str, str]
 
 
 def measure(
-    file: Path, *, budgets: Sequence[int] = (500, 1_000, 2_000), store: Path = SCRATCH, encoder: str = ENCODER
+    file: Path,
+    *,
+    budgets: Sequence[int] = (500, 1_000, 2_000),
+    store: Path = SCRATCH,
+    encoder: str = ENCODER,
 ) -> Figures:
     """Return the mean figures of all blocks, a row a budget."""
     found: list[Row] = []
-    for talk, raw in zip(read_talks(file), orjson.loads(file.read_bytes()), strict=True):
+    for talk, raw in zip(
+        read_talks(file), orjson.loads(file.read_bytes()), strict=True
+    ):
         memory = talk.open(store, encoder)
         for name, events in read_events(raw).items():
             for text in (question.format(name=name) for question in QUESTIONS):
                 blocks = ((budget, memory.context(text, budget)) for budget in budgets)
-                found += [{"budget": budget, **score_block(block, text, events)} for budget, block in blocks]
+                found += [
+                    {"budget": budget, **score_block(block, text, events)}
+                    for budget, block in blocks
+                ]
     return Figures(average(found, "budget", count="questions"), "events in blocks")
 
 
-def read_events(raw: Mapping[str, Mapping[str, Mapping[str, list[str]]]]) -> dict[str, list[Event]]:
+def read_events(
+    raw: Mapping[str, Mapping[str, Mapping[str, list[str]]]],
+) -> dict[str, list[Event]]:
     """Return a conversation's events by speaker, in order of time."""
     events: dict[str, list[Event]] = {}
     for n in sorted(int(key.rsplit("_", 1)[1]) for key in raw["event_summary"]):
         for name, texts in raw["event_summary"][f"events_session_{n}"].items():
             if name != "date":
-                events.setdefault(name, []).extend((f"{raw['sample_id']}/{n}", text) for text in texts)
+                events.setdefault(name, []).extend(
+                    (f"{raw['sample_id']}/{n}", text) for text in texts
+                )
     return events
 
 
-def score_block(block: Context, question: str, events: Sequence[Event]) -> dict[str, float]:
+def score_block(
+    block: Context, question: str, events: Sequence[Event]
+) -> dict[str, float]:
     """Return the four figures of one block, each 0 to 1."""
     words: dict[str, set[str]] = {}
     place: dict[str, int] = {}
@@ -69,9 +84,19 @@ def score_block(block: Context, question: str, events: Sequence[Event]) -> dict[
         session = line.source.session or ""
         words.setdefault(session, set()).update(extract_words(line.text))
         place.setdefault(session, at)
-    wanted = [(session, extract_words(text) - extract_words(question)) for session, text in events]
-    shares = [len(some & words.get(session, set())) / max(1, len(some)) for session, some in wanted]
-    told = [session for (session, _), share in zip(events, shares, strict=True) if share >= TOLD]
+    wanted = [
+        (session, extract_words(text) - extract_words(question))
+        for session, text in events
+    ]
+    shares = [
+        len(some & words.get(session, set())) / max(1, len(some))
+        for session, some in wanted
+    ]
+    told = [
+        session
+        for (session, _), share in zip(events, shares, strict=True)
+        if share >= TOLD
+    ]
     pairs = [(a, b) for a, b in pairwise(told) if a != b]
     return {
         "told": fmean(shares),

@@ -52,38 +52,67 @@ START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 def measure(
-    folder: Path = SCRATCH, *, rows: Sequence[int] = (10_000, 100_000), queries: int = 50, encoder: str = ENCODER
+    folder: Path = SCRATCH,
+    *,
+    rows: Sequence[int] = (10_000, 100_000),
+    queries: int = 50,
+    encoder: str = ENCODER,
 ) -> Figures:
     """Build the stores that are missing, and return milliseconds by size and way to ask."""
     model, texts = load_query_encoder(encoder), load_sample_texts()
-    asked = [" ".join(text.split()[:WORDS]) for _, text in vary_texts(texts, queries + 1, random.Random(7))]
+    asked = [
+        " ".join(text.split()[:WORDS])
+        for _, text in vary_texts(texts, queries + 1, random.Random(7))
+    ]
     found: list[Row] = []
     notes = []
     for size in rows:
         root = folder / str(size)
         if not (root / "default" / "releases.lance").is_dir():
-            build_scaled_store(root, size, texts, load_encoder(encoder).encode(texts), model.name)
+            build_scaled_store(
+                root, size, texts, load_encoder(encoder).encode(texts), model.name
+            )
         memory = Memory.open(root, encoder=model)
         took = time_asks(memory, root, model, asked)
-        found += [{"rows": size, "search": name, **quantiles} for name, quantiles in took.items()]
+        found += [
+            {"rows": size, "search": name, **quantiles}
+            for name, quantiles in took.items()
+        ]
         overhead = took["slowwave"]["p50"] / took["bare LanceDB, flat"]["p50"]
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         near = f"of the ten nearest {measure_nearest_found(memory.get_view(), PASSAGES):.1%} found"
         count, releases, errors = recall_while_swapping(root, model, asked)
         met = f"{count} queries over {releases} releases, {len(errors)} errors {'; '.join(sorted(errors))}"
-        notes.append(f"{size:,} rows: overhead {overhead:.2f}, {peak:,} MB; {near}; {met}")
+        notes.append(
+            f"{size:,} rows: overhead {overhead:.2f}, {peak:,} MB; {near}; {met}"
+        )
     return Figures(found, "milliseconds a query, k = 10", notes)
 
 
 def load_sample_texts() -> list[str]:
     """Return what was said in the samples, in pieces of a sentence or two."""
-    files = sorted((SAMPLES / "generic").glob("*.jsonl")) + sorted((SAMPLES / "claude-code").rglob("*.jsonl"))
-    records = (record for path in files for record in detect_reader(path).read(path, Limits()))
-    said = [record.text for record in records if isinstance(record, Message) and record.text.strip()]
-    return [line.strip() for text in said for line in text.split("\n") if len(line.split()) > 4]
+    files = sorted((SAMPLES / "generic").glob("*.jsonl")) + sorted(
+        (SAMPLES / "claude-code").rglob("*.jsonl")
+    )
+    records = (
+        record for path in files for record in detect_reader(path).read(path, Limits())
+    )
+    said = [
+        record.text
+        for record in records
+        if isinstance(record, Message) and record.text.strip()
+    ]
+    return [
+        line.strip()
+        for text in said
+        for line in text.split("\n")
+        if len(line.split()) > 4
+    ]
 
 
-def vary_texts(texts: Sequence[str], rows: int, rng: random.Random) -> Iterator[tuple[int, str]]:
+def vary_texts(
+    texts: Sequence[str], rows: int, rng: random.Random
+) -> Iterator[tuple[int, str]]:
     """Yield which text, and the text with two words exchanged for others of the samples."""
     words = [word for text in texts for word in text.split()]
     for _ in range(rows):
@@ -94,17 +123,27 @@ def vary_texts(texts: Sequence[str], rows: int, rng: random.Random) -> Iterator[
         yield which, " ".join(line)
 
 
-def build_scaled_store(root: Path, rows: int, texts: Sequence[str], vectors: Vectors, encoder: str) -> None:
+def build_scaled_store(
+    root: Path, rows: int, texts: Sequence[str], vectors: Vectors, encoder: str
+) -> None:
     """Make a released store of so many messages, one passage each."""
     rng, noise = random.Random(rows), np.random.default_rng(rows)
     store = Store.open(root, create=True)
-    for start in track(range(0, rows, BATCH), f"{rows:,} rows", console=Console(stderr=True)):
-        which, said = zip(*vary_texts(texts, min(BATCH, rows - start), rng), strict=True)
-        near = vectors[list(which)] + noise.normal(0, 0.02, (len(said), VECTOR_DIM)).astype(np.float32)
+    for start in track(
+        range(0, rows, BATCH), f"{rows:,} rows", console=Console(stderr=True)
+    ):
+        which, said = zip(
+            *vary_texts(texts, min(BATCH, rows - start), rng), strict=True
+        )
+        near = vectors[list(which)] + noise.normal(
+            0, 0.02, (len(said), VECTOR_DIM)
+        ).astype(np.float32)
         near /= np.linalg.norm(near, axis=1, keepdims=True)
         columns = _build_columns(start, said) | {"vector": build_vector_array(near)}
         for table in (PASSAGES, MESSAGES):
-            arrays = [columns.get(field.name, [None] * len(said)) for field in table.schema]
+            arrays = [
+                columns.get(field.name, [None] * len(said)) for field in table.schema
+            ]
             store.append(table, pa.Table.from_arrays(
                 [some if isinstance(some, pa.Array) else pa.array(some, field.type)
                  for some, field in zip(arrays, table.schema, strict=True)], schema=table.schema))  # fmt: skip
@@ -116,7 +155,14 @@ def _build_columns(start: int, said: Sequence[str]) -> dict[str, Any]:
     """Return the columns of MESSAGES and PASSAGES; those that are absent hold nothing."""
     places = range(start, start + len(said))
     ids = [compute_content_id(str(n)) for n in places]
-    fixed = {"part": 0, "step_key": "bench", "source": "bench", "identity": "", "prev_hash": "", "hash": ""}
+    fixed = {
+        "part": 0,
+        "step_key": "bench",
+        "source": "bench",
+        "identity": "",
+        "prev_hash": "",
+        "hash": "",
+    }
     return {
         "message_id": ids,
         "passage_id": ids,
@@ -134,14 +180,26 @@ def _build_columns(start: int, said: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def time_asks(memory: Memory, root: Path, encoder: Encoder, queries: Sequence[str]) -> dict[str, dict[str, float]]:
+def time_asks(
+    memory: Memory, root: Path, encoder: Encoder, queries: Sequence[str]
+) -> dict[str, dict[str, float]]:
     """Return milliseconds of each way to ask, which take turns: the first query (cold), then quantiles of the rest."""
     table = Store.open(root).open_table(PASSAGES)
-    reports = {query: ". ".join((*queries, *queries)[n : n + REPORT]) for n, query in enumerate(queries)}
+    reports = {
+        query: ". ".join((*queries, *queries)[n : n + REPORT])
+        for n, query in enumerate(queries)
+    }
 
     def search_bare(query: str) -> object:
-        search = table.search(encoder.encode([query])[0], vector_column_name="vector").distance_type("dot")
-        return search.bypass_vector_index().limit(10).select(["message_id", "text", "_distance"]).to_arrow()
+        search = table.search(
+            encoder.encode([query])[0], vector_column_name="vector"
+        ).distance_type("dot")
+        return (
+            search.bypass_vector_index()
+            .limit(10)
+            .select(["message_id", "text", "_distance"])
+            .to_arrow()
+        )
 
     asks: Mapping[str, Callable[[str], object]] = {
         "encoding alone": lambda query: encoder.encode([query]),
@@ -155,17 +213,25 @@ def time_asks(memory: Memory, root: Path, encoder: Encoder, queries: Sequence[st
         for name, ask in asks.items():
             start, worked = time.perf_counter(), time.process_time()
             ask(query)
-            took[name].append((time.perf_counter() - start, time.process_time() - worked))
-    return {name: _compute_quantiles(1_000 * np.array(some)) for name, some in took.items()}
+            took[name].append(
+                (time.perf_counter() - start, time.process_time() - worked)
+            )
+    return {
+        name: _compute_quantiles(1_000 * np.array(some)) for name, some in took.items()
+    }
 
 
 def _compute_quantiles(took: np.ndarray) -> dict[str, float]:
-    quantiles = zip(("p50", "p95", "p99"), np.percentile(took[1:, 0], [50, 95, 99]), strict=True)
+    quantiles = zip(
+        ("p50", "p95", "p99"), np.percentile(took[1:, 0], [50, 95, 99]), strict=True
+    )
     found = {"first": took[0, 0], **dict(quantiles), "cpu": np.median(took[1:, 1])}
     return {name: round(float(value), 1) for name, value in found.items()}
 
 
-def recall_while_swapping(root: Path, encoder: Encoder, queries: Sequence[str]) -> tuple[int, int, set[str]]:
+def recall_while_swapping(
+    root: Path, encoder: Encoder, queries: Sequence[str]
+) -> tuple[int, int, set[str]]:
     """Ask one memory from eight threads while releases are published: queries, releases seen, and every error."""
     memory, over = Memory.open(root, encoder=encoder), threading.Event()
 
@@ -173,7 +239,11 @@ def recall_while_swapping(root: Path, encoder: Encoder, queries: Sequence[str]) 
         count, releases, errors = 0, set[str](), set[str]()
         while not over.is_set():
             try:
-                errors.update(memory.recall(queries[(at + count) % len(queries)], kinds=("message",)).notes)
+                errors.update(
+                    memory.recall(
+                        queries[(at + count) % len(queries)], kinds=("message",)
+                    ).notes
+                )
                 releases.add(memory.release.name)
             except Exception as trouble:  # any: that is what is counted
                 errors.add(f"{type(trouble).__name__}: {trouble}")
@@ -185,12 +255,16 @@ def recall_while_swapping(root: Path, encoder: Encoder, queries: Sequence[str]) 
         store = Store.open(root)
         some = store.open_dataset(PASSAGES).head(100).cast(PASSAGES.schema)
         for _ in range(SWAPS):
-            store.merge(PASSAGES, some)  # the same rows again: a new version of the table that says the same
+            store.merge(
+                PASSAGES, some
+            )  # the same rows again: a new version of the table that says the same
             compact_store(store)
             publish(store, "bench", encoder.name)
             over.wait(PAUSE)
         over.set()
-        counts, releases, errors = zip(*(reader.result() for reader in readers), strict=True)
+        counts, releases, errors = zip(
+            *(reader.result() for reader in readers), strict=True
+        )
     return sum(counts), len(set().union(*releases)), set().union(*errors)
 
 

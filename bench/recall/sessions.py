@@ -21,10 +21,14 @@ MESSAGES = 50
 """Of recall, from which its sessions are taken in order."""
 
 
-def measure(files: Sequence[Path], *, store: Path = SCRATCH, encoder: str = ENCODER) -> Figures:
+def measure(
+    files: Sequence[Path], *, store: Path = SCRATCH, encoder: str = ENCODER
+) -> Figures:
     """Return a row a memory, and their mean."""
     talks = [talk for path in files for talk in read_talks(path)]
-    shares = [row for talk in talks for row in ask_sessions(talk, talk.open(store, encoder))]
+    shares = [
+        row for talk in talks for row in ask_sessions(talk, talk.open(store, encoder))
+    ]
     rows = average(shares, "memory", count="cases")
     mean = {"memory": "mean", **average(rows)[0], "cases": len(shares)}
     return Figures([*rows, mean], "the right session among the first")
@@ -35,12 +39,22 @@ def ask_sessions(talk: Talk, memory: Memory) -> Iterator[dict[str, object]]:
     view = memory.get_view()
     names, texts = view.native_sessions, dict[str, list[str]]()
     for row in view.read(PASSAGES, ["session_id", "text"]).to_pylist():
-        texts.setdefault(names.get(row["session_id"], row["session_id"]), []).append(row["text"])
-    words = score_bm25(["\n".join(some) for some in texts.values()], [asked.text for asked in talk.asked])
+        texts.setdefault(names.get(row["session_id"], row["session_id"]), []).append(
+            row["text"]
+        )
+    words = score_bm25(
+        ["\n".join(some) for some in texts.values()],
+        [asked.text for asked in talk.asked],
+    )
     for asked, ranked in zip(talk.asked, rank_down(words), strict=True):
-        hits, sessions = memory.recall(asked.text, MESSAGES, "message"), memory.sessions(asked.text, max(CUTS))
+        hits, sessions = (
+            memory.recall(asked.text, MESSAGES, "message"),
+            memory.sessions(asked.text, max(CUTS)),
+        )
         rankings = {
-            "recall's messages": list(dict.fromkeys(hit.sources[0].session for hit in hits)),
+            "recall's messages": list(
+                dict.fromkeys(hit.sources[0].session for hit in hits)
+            ),
             "BM25 of sessions": [list(texts)[at] for at in ranked],
             "Memory.sessions": [one.session for one in sessions],
         }
@@ -49,7 +63,11 @@ def ask_sessions(talk: Talk, memory: Memory) -> Iterator[dict[str, object]]:
             for name, ranking in rankings.items()
             for cut in CUTS
         }
-        yield {"memory": talk.name, **right, "probability": sessions[0].probability if sessions else 0.0}
+        yield {
+            "memory": talk.name,
+            **right,
+            "probability": sessions[0].probability if sessions else 0.0,
+        }
 
 
 if __name__ == "__main__":

@@ -42,7 +42,13 @@ from slowwave.tasks.vectors import attach_vectors
 
 QUERIES = ".queries.json"
 TURN_ID = re.compile(r"D\d+:\d+")
-CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
+CATEGORIES = {
+    1: "multi-hop",
+    2: "temporal",
+    3: "open-domain",
+    4: "single-hop",
+    5: "adversarial",
+}
 ADVERSARIAL = 5
 """LoCoMo's questions that nothing answers."""
 REPORT = "report"
@@ -118,7 +124,9 @@ class Talk:
         """Return a memory of a whole night, made in `stores` where it is not there yet."""
         store = stores / self.name
         if not store.exists():
-            run_night(self.list_paths(stores), Settings(store=store, encoder=encoder)).check_complete()
+            run_night(
+                self.list_paths(stores), Settings(store=store, encoder=encoder)
+            ).check_complete()
         return Memory.open(store)
 
     def list_paths(self, folder: Path) -> list[Path]:
@@ -136,10 +144,20 @@ def read_talks(path: Path, transcripts: Sequence[Path] = ()) -> list[Talk]:
     alone = path.name.endswith(QUERIES)
     beside = path if alone else path.with_suffix(QUERIES)
     if path.suffix == ".json" and not alone:
-        return [Talk(one.id, _list_questions(one), conversation=one) for one in load_conversations(path)]
+        return [
+            Talk(one.id, _list_questions(one), conversation=one)
+            for one in load_conversations(path)
+        ]
     if path.suffix == ".toml":
         rows = tomllib.loads(path.read_text(encoding="utf-8"))["question"]
-        asked = [Asked(row["question"], sessions=frozenset([row["session"]]), answer=row["expect"]) for row in rows]
+        asked = [
+            Asked(
+                row["question"],
+                sessions=frozenset([row["session"]]),
+                answer=row["expect"],
+            )
+            for row in rows
+        ]
         return [Talk("samples", asked, [path.parent / "samples"])]
     if beside.exists():
         asked = [
@@ -154,9 +172,17 @@ def read_talks(path: Path, transcripts: Sequence[Path] = ()) -> list[Talk]:
             for row in orjson.loads(beside.read_bytes())
         ]
         return [
-            Talk(path.name.removesuffix(QUERIES if alone else path.suffix), asked, transcripts if alone else [path])
+            Talk(
+                path.name.removesuffix(QUERIES if alone else path.suffix),
+                asked,
+                transcripts if alone else [path],
+            )
         ]
-    lines = path.with_name(path.name.replace("decisions", "bug_reports")).read_bytes().splitlines()
+    lines = (
+        path.with_name(path.name.replace("decisions", "bug_reports"))
+        .read_bytes()
+        .splitlines()
+    )
     asked = [
         Asked(
             row["report"],
@@ -174,7 +200,12 @@ def _list_questions(one: Conversation) -> list[Asked]:
     """Return the questions that some turns answer."""
     session = {turn.id: f"{one.id}/{turn.session}" for turn in one.turns}
     return [
-        Asked(q.text, CATEGORIES[q.category], frozenset(q.evidence), frozenset(session[turn] for turn in q.evidence))
+        Asked(
+            q.text,
+            CATEGORIES[q.category],
+            frozenset(q.evidence),
+            frozenset(session[turn] for turn in q.evidence),
+        )
         for q in one.questions
         if q.evidence and q.category != ADVERSARIAL
     ]
@@ -183,7 +214,12 @@ def _list_questions(one: Conversation) -> list[Asked]:
 def list_lines(one: Conversation) -> list[dict[str, Any]]:
     """Return the turns as lines of the generic format."""
     columns = ["session_id", "message_id", "role", "speaker", "text", "ts"]
-    return build_message_rows(one).select(columns).rename_columns([*columns[:4], "content", "ts"]).to_pylist()
+    return (
+        build_message_rows(one)
+        .select(columns)
+        .rename_columns([*columns[:4], "content", "ts"])
+        .to_pylist()
+    )
 
 
 def load_conversations(path: Path) -> list[Conversation]:
@@ -198,11 +234,25 @@ def build_message_rows(conversation: Conversation, prefix: str = "") -> pa.Table
         {
             **dict.fromkeys(("message_id", "native_id"), prefix + turn.id),
             **{"parent_id": None, "speaker": turn.speaker, "ts": turn.ts},
-            **{"session_id": f"{conversation.id}/{turn.session}", "seq": i - first[turn.session]},
-            **{"role": "user", "origin": "human", "workspace": None, "source": "locomo"},
+            **{
+                "session_id": f"{conversation.id}/{turn.session}",
+                "seq": i - first[turn.session],
+            },
+            **{
+                "role": "user",
+                "origin": "human",
+                "workspace": None,
+                "source": "locomo",
+            },
             **{"blocks": [{"type": "text", "text": turn.text}], "text": turn.text},
-            **{"tokens": len(turn.text.encode()) // 4, "identity": compute_content_id(conversation.id, turn.id)},
-            **{"prev_hash": "", "hash": compute_content_id(conversation.id, turn.id, turn.text)},
+            **{
+                "tokens": len(turn.text.encode()) // 4,
+                "identity": compute_content_id(conversation.id, turn.id),
+            },
+            **{
+                "prev_hash": "",
+                "hash": compute_content_id(conversation.id, turn.id, turn.text),
+            },
         }
         for i, turn in enumerate(conversation.turns)
     ]
@@ -221,16 +271,34 @@ def _parse_conversation(raw: dict[str, Any]) -> Conversation:
         )
         for one in raw["qa"]
     )
-    said = (fact for each in raw["observation"].values() for facts in each.values() for fact in facts)
-    facts = tuple(Fact(text, _find_turns([cited] if isinstance(cited, str) else cited)) for text, cited in said)
+    said = (
+        fact
+        for each in raw["observation"].values()
+        for facts in each.values()
+        for fact in facts
+    )
+    facts = tuple(
+        Fact(text, _find_turns([cited] if isinstance(cited, str) else cited))
+        for text, cited in said
+    )
     return Conversation(raw["sample_id"], turns, questions, facts)
 
 
 def _parse_turns(raw: dict[str, Any]) -> Iterator[Turn]:
-    for n in sorted(int(key.split("_")[1]) for key in raw if re.fullmatch(r"session_\d+", key)):
-        start = datetime.strptime(raw[f"session_{n}_date_time"], "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
+    for n in sorted(
+        int(key.split("_")[1]) for key in raw if re.fullmatch(r"session_\d+", key)
+    ):
+        start = datetime.strptime(
+            raw[f"session_{n}_date_time"], "%I:%M %p on %d %B, %Y"
+        ).replace(tzinfo=UTC)
         for i, one in enumerate(raw[f"session_{n}"]):
-            yield Turn(one["dia_id"], n, one["speaker"], one["text"], start + timedelta(seconds=30 * i))
+            yield Turn(
+                one["dia_id"],
+                n,
+                one["speaker"],
+                one["text"],
+                start + timedelta(seconds=30 * i),
+            )
 
 
 def _find_turns(cited: list[str]) -> tuple[str, ...]:
@@ -241,7 +309,9 @@ def load_messages(memory: Memory) -> dict[str, tuple[str, str]]:
     """Return session and text of each message, all by the transcripts' own ids."""
     sessions = memory.snapshot.read(SESSIONS, ["session_id", "native_id"]).to_pylist()
     names = {row["session_id"]: row["native_id"] for row in sessions}
-    rows = memory.snapshot.read(MESSAGES, ["native_id", "session_id", "text"]).to_pylist()
+    rows = memory.snapshot.read(
+        MESSAGES, ["native_id", "session_id", "text"]
+    ).to_pylist()
     return {row["native_id"]: (names[row["session_id"]], row["text"]) for row in rows}
 
 
@@ -257,16 +327,37 @@ def build_store(root: Path, messages: pa.Table, encoder: Encoder | None) -> None
     if encoder is None:
         publish(store, "bench", None)
     else:
-        publish(store, "bench", encoder.name, lambda draft: fit_calibration(View(store.dir, draft), encoder))
+        publish(
+            store,
+            "bench",
+            encoder.name,
+            lambda draft: fit_calibration(View(store.dir, draft), encoder),
+        )
 
 
-def score_bm25(texts: Sequence[str], questions: Sequence[str]) -> npt.NDArray[np.float64]:
+def score_bm25(
+    texts: Sequence[str], questions: Sequence[str]
+) -> npt.NDArray[np.float64]:
     """Return BM25 scores, shape (questions, texts); Snowball stems, English stop words, k1 1.2, b .75."""
     stemmer = Stemmer.Stemmer("english")
     index = bm25s.BM25(k1=1.2, b=0.75)
-    index.index(bm25s.tokenize(list(texts), stopwords="en", stemmer=stemmer, show_progress=False), show_progress=False)
-    asked = bm25s.tokenize(list(questions), stopwords="en", stemmer=stemmer, show_progress=False, return_ids=False)
-    return np.array([index.get_scores(words) if words else np.zeros(len(texts)) for words in asked], dtype=np.float64)
+    index.index(
+        bm25s.tokenize(
+            list(texts), stopwords="en", stemmer=stemmer, show_progress=False
+        ),
+        show_progress=False,
+    )
+    asked = bm25s.tokenize(
+        list(questions),
+        stopwords="en",
+        stemmer=stemmer,
+        show_progress=False,
+        return_ids=False,
+    )
+    return np.array(
+        [index.get_scores(words) if words else np.zeros(len(texts)) for words in asked],
+        dtype=np.float64,
+    )
 
 
 def rank_down(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

@@ -22,21 +22,32 @@ SUPPORTED = 0.5
 
 def check_notes(path: Path, memory: Memory) -> list[tuple[str, str]]:
     """Return (sentence, finding) of each sentence that a later session changed or that nothing supports."""
-    sentences = [sentence.text for sentence in split_sentences(path.read_text(encoding="utf-8"))]
+    sentences = [
+        sentence.text for sentence in split_sentences(path.read_text(encoding="utf-8"))
+    ]
     sentences = [text for text in sentences if len(text.split()) >= LEAST_WORDS]
     findings = []
-    for text, hits in zip(sentences, memory.recall_many(sentences, kinds="observation"), strict=True):
+    for text, hits in zip(
+        sentences, memory.recall_many(sentences, kinds="observation"), strict=True
+    ):
         same = max(hits, key=lambda hit: fuzz.ratio(text, hit.text), default=None)
         if same and same.successor:
             findings.append((text, f"changed: {same.successor.text}"))
         elif hits.relevance < SUPPORTED:
-            findings.append((text, f"unsupported: the nearest memory has relevance {hits.relevance:.2f}"))
+            findings.append(
+                (
+                    text,
+                    f"unsupported: the nearest memory has relevance {hits.relevance:.2f}",
+                )
+            )
     return findings
 
 
 def main() -> None:
     """Print the findings of one file."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("path", type=Path)
     parser.add_argument("--store", type=Path)
     parser.add_argument("--space")

@@ -33,23 +33,43 @@ def set_aside_candidate(job: Job, report: RunReport) -> None:
     # Of each session that has lost a message since the live release, those that did not count in that.
     store = job.store
     made = list_made(store)
-    live = Snapshot(store.root, store.space, made[-1].release_id).read(SESSIONS).to_pylist() if made else []
+    live = (
+        Snapshot(store.root, store.space, made[-1].release_id)
+        .read(SESSIONS)
+        .to_pylist()
+        if made
+        else []
+    )
     old = {row["session_id"]: row for row in live}
     now = {
-        row["session_id"]: set(row["inactive"]).difference(old[row["session_id"]]["inactive"])
+        row["session_id"]: set(row["inactive"]).difference(
+            old[row["session_id"]]["inactive"]
+        )
         for row in store.read(SESSIONS).to_pylist()
         if row["session_id"] in old and len(row["inactive"]) < row["messages"]
     }
     uncounted = defaultdict[str, list[str]](list)
     columns = ["message_id", "session_id", "seq"]
-    for row in store.read_ids(MESSAGES, [sid for sid in now if now[sid]], columns, by="session_id").to_pylist():
+    for row in store.read_ids(
+        MESSAGES, [sid for sid in now if now[sid]], columns, by="session_id"
+    ).to_pylist():
         before = old[row["session_id"]]
         if row["seq"] >= before["messages"] or row["message_id"] in before["inactive"]:
             uncounted[row["session_id"]].append(row["message_id"])
-    changed = {sid: sorted(uncounted[sid]) for sid in now if not now[sid] <= set(uncounted[sid])}
-    came = job.store.read_ids(SESSIONS, sorted(changed or find_new_sessions(job.store, CANDIDATE))).to_pylist()
-    if names := exclude_sessions(job.store, came, "came with a night that a gate held back", changed):
-        report.notes.append(f"a night was held back: what came with it is set aside, `slowwave include` it: {names}")
+    changed = {
+        sid: sorted(uncounted[sid])
+        for sid in now
+        if not now[sid] <= set(uncounted[sid])
+    }
+    came = job.store.read_ids(
+        SESSIONS, sorted(changed or find_new_sessions(job.store, CANDIDATE))
+    ).to_pylist()
+    if names := exclude_sessions(
+        job.store, came, "came with a night that a gate held back", changed
+    ):
+        report.notes.append(
+            f"a night was held back: what came with it is set aside, `slowwave include` it: {names}"
+        )
 
 
 def set_aside_floods(job: Job, report: RunReport, named: Collection[Path]) -> None:
@@ -58,13 +78,21 @@ def set_aside_floods(job: Job, report: RunReport, named: Collection[Path]) -> No
     if not made or (messages := made[-1].counts[MESSAGES.name]) < FEW:
         return
     brought = defaultdict[str, list[Row]](list)
-    for row in job.store.read_ids(SESSIONS, sorted(find_new_sessions(job.store, CANDIDATE))).to_pylist():
+    for row in job.store.read_ids(
+        SESSIONS, sorted(find_new_sessions(job.store, CANDIDATE))
+    ).to_pylist():
         brought[row["path"]].append(row)
-    for path in sorted(brought.keys() - {name_path(file, job.settings) for file in named}):
-        if sum(row["messages"] for row in brought[path]) > MOST_TIMES * messages and exclude_sessions(
+    for path in sorted(
+        brought.keys() - {name_path(file, job.settings) for file in named}
+    ):
+        if sum(
+            row["messages"] for row in brought[path]
+        ) > MOST_TIMES * messages and exclude_sessions(
             job.store, brought[path], "one file brought most of all that is known"
         ):
-            report.notes.append(f"more came from {path} than all that was known: set aside, `slowwave include` it")
+            report.notes.append(
+                f"more came from {path} than all that was known: set aside, `slowwave include` it"
+            )
 
 
 def find_new_sessions(store: Store, name: str) -> set[str]:
@@ -74,13 +102,27 @@ def find_new_sessions(store: Store, name: str) -> set[str]:
         releases = list_made(store)
     else:
         releases = read_releases(store)
-        at = next((n for n, made in enumerate(releases) if name in (made.name, made.release_id)), None)
+        at = next(
+            (
+                n
+                for n, made in enumerate(releases)
+                if name in (made.name, made.release_id)
+            ),
+            None,
+        )
         if at is None:
             return set()
-        newer, releases = Snapshot(store.root, store.space, releases[at].release_id), releases[:at]
-    older = Snapshot(store.root, store.space, releases[-1].release_id) if releases else None
+        newer, releases = (
+            Snapshot(store.root, store.space, releases[at].release_id),
+            releases[:at],
+        )
+    older = (
+        Snapshot(store.root, store.space, releases[-1].release_id) if releases else None
+    )
     now, before = (
-        set(tables.read(SESSIONS, ["session_id"])["session_id"].to_pylist()) if tables else set()
+        set(tables.read(SESSIONS, ["session_id"])["session_id"].to_pylist())
+        if tables
+        else set()
         for tables in (newer, older)
     )
     return now - before
@@ -90,12 +132,19 @@ def list_bringing(store: Store, since: str) -> list[str]:
     """Return the names of the kept releases after one that brought a session, oldest first; no roll-backs."""
     releases = read_releases(store)
     at = next(n for n, made in enumerate(releases) if made.name == since)
-    later = [made for made in releases[at + 1 :] if made.restores is None and not is_dropped(store.dir, made)]
+    later = [
+        made
+        for made in releases[at + 1 :]
+        if made.restores is None and not is_dropped(store.dir, made)
+    ]
     return [made.name for made in later if find_new_sessions(store, made.name)]
 
 
 def exclude_sessions(
-    store: Store, sessions: Sequence[Row], why: str, messages: Mapping[str, list[str]] = MappingProxyType({})
+    store: Store,
+    sessions: Sequence[Row],
+    why: str,
+    messages: Mapping[str, list[str]] = MappingProxyType({}),
 ) -> str:
     """Leave sessions out that are not yet, or those of their messages that are given; return what was done."""
     excluded = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
@@ -105,10 +154,19 @@ def exclude_sessions(
         for row in sessions
         if row["session_id"] not in excluded or len(row["inactive"]) < row["messages"]
     }
-    new = [{**row, "row_id": sid, "kind": SESSION} for sid, row in left.items() if sid not in excluded]
+    new = [
+        {**row, "row_id": sid, "kind": SESSION}
+        for sid, row in left.items()
+        if sid not in excluded
+    ]
     keep_reasons(store, new, why)
     inactive = {sid: messages[sid] for sid in left if sid in messages}
-    every = store.read_ids(MESSAGES, left.keys() - inactive.keys(), ["session_id", "message_id"], by="session_id")
+    every = store.read_ids(
+        MESSAGES,
+        left.keys() - inactive.keys(),
+        ["session_id", "message_id"],
+        by="session_id",
+    )
     for row in every.sort_by("message_id").to_pylist():
         inactive.setdefault(row["session_id"], []).append(row["message_id"])
     set_inactive(store, inactive)
@@ -123,11 +181,16 @@ def keep_reasons(store: Store, rows: Sequence[Row], why: str) -> None:
 
 def set_inactive(store: Store, inactive: Mapping[str, list[str]]) -> None:
     """Write down which messages of each session do not count."""
-    rows = [{**row, "inactive": inactive[row["session_id"]]} for row in store.read_ids(SESSIONS, inactive).to_pylist()]
+    rows = [
+        {**row, "inactive": inactive[row["session_id"]]}
+        for row in store.read_ids(SESSIONS, inactive).to_pylist()
+    ]
     store.merge(SESSIONS, pa.Table.from_pylist(rows, schema=SESSIONS.schema))
 
 
 def format_names(sessions: Sequence[Row]) -> str:
     """Return the sessions' own ids, the first ten."""
     names = sorted(row["native_id"] for row in sessions)
-    return ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if names[MOST_NAMED:] else "")
+    return ", ".join(names[:MOST_NAMED]) + (
+        f" and {len(names) - MOST_NAMED} more" if names[MOST_NAMED:] else ""
+    )

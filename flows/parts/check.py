@@ -5,7 +5,9 @@ from slowwave.store.repair import Checked, check_store
 from slowwave.text.words import count_noun
 
 
-def find_damage(settings: Settings, *, quick: bool) -> tuple[Checked, str | None, list[str]]:
+def find_damage(
+    settings: Settings, *, quick: bool
+) -> tuple[Checked, str | None, list[str]]:
     """Compare a space's files, then the messages' chains if the files are whole.
 
     Returns:

@@ -26,7 +26,12 @@ from pathlib import Path
 from typing import Any
 
 from slowwave.schemas.errors import UsageError
-from slowwave.text.marked import HASH_MARKS, read_as_it_is, remove_marked, replace_marked
+from slowwave.text.marked import (
+    HASH_MARKS,
+    read_as_it_is,
+    remove_marked,
+    replace_marked,
+)
 
 SERVER = "slowwave"
 KEPT = ".bak"
@@ -70,8 +75,14 @@ class ClientFile:
         """
         if self.path.suffix == ".toml":
             # Strings, numbers and lists of them are in TOML as they are in JSON.
-            values = {key: json.dumps(value, ensure_ascii=False) for key, value in self.entries[SERVER].items()}
-            lines = [f"[mcp_servers.{SERVER}]", *(f"{key} = {value_text}" for key, value_text in values.items())]
+            values = {
+                key: json.dumps(value, ensure_ascii=False)
+                for key, value in self.entries[SERVER].items()
+            }
+            lines = [
+                f"[mcp_servers.{SERVER}]",
+                *(f"{key} = {value_text}" for key, value_text in values.items()),
+            ]
             rest = remove_marked(text, HASH_MARKS)
             added = replace_marked(text, "\n".join(lines), HASH_MARKS)
             try:
@@ -95,7 +106,9 @@ class ClientFile:
                     raise self._refuse(f"it has a server {SERVER} of its own")
                 if isinstance(more, list) and not isinstance(stored.get(key, []), list):
                     raise self._refuse(f"{name}.{key} is no list")
-                stored[key] = [*stored.get(key, []), *more] if isinstance(more, list) else more
+                stored[key] = (
+                    [*stored.get(key, []), *more] if isinstance(more, list) else more
+                )
         return _dump(data)
 
     def remove_entries(self, text: str, before: str | None) -> str | None:
@@ -110,7 +123,10 @@ class ClientFile:
         data = _remove_ours(parsed := self._parse(text))
         if data == parsed:
             return text
-        if before is not None and _remove_ours(self._parse(before)) | CURSORS == data | CURSORS:
+        if (
+            before is not None
+            and _remove_ours(self._parse(before)) | CURSORS == data | CURSORS
+        ):
             return before
         return _dump(data) if data.keys() - CURSORS.keys() else None
 
@@ -128,7 +144,9 @@ class ClientFile:
 
     def _refuse(self, why: str) -> UsageError:
         entries = json.dumps(self.entries, ensure_ascii=False)
-        return UsageError(f"{self.path} is left as it is: {why}; what it would get: {entries}")
+        return UsageError(
+            f"{self.path} is left as it is: {why}; what it would get: {entries}"
+        )
 
 
 def list_client_files(
@@ -146,11 +164,23 @@ def list_client_files(
 
     # Hooks for the start of a session, each prompt and the end.
     def make(event: str) -> Json:
-        return {"hooks": [{"type": "command", "command": _join([*command, "hook", event, *more]), "timeout": SECONDS}]}
+        return {
+            "hooks": [
+                {
+                    "type": "command",
+                    "command": _join([*command, "hook", event, *more]),
+                    "timeout": SECONDS,
+                }
+            ]
+        }
 
     at_start = {"matcher": FRESH, **make("session-start")}
     hooks = {
-        "hooks": {"SessionStart": [at_start], "UserPromptSubmit": [make("user-prompt")], end: [make("session-end")]}
+        "hooks": {
+            "SessionStart": [at_start],
+            "UserPromptSubmit": [make("user-prompt")],
+            end: [make("session-end")],
+        }
     }
     server: Json = {"command": command[0], "args": [*command[1:], "mcp", *more]}
     if client is Client.CLAUDE_CODE:
@@ -158,20 +188,39 @@ def list_client_files(
         mcp = (own if "CLAUDE_CONFIG_DIR" in os.environ else home) / ".claude.json"
         settings = (folder / ".claude" if folder else own) / "settings.json"
         servers = {"mcpServers": {SERVER: {"type": "stdio", **server}}}
-        return [ClientFile(settings, hooks), ClientFile(folder / ".mcp.json" if folder else mcp, servers)]
+        return [
+            ClientFile(settings, hooks),
+            ClientFile(folder / ".mcp.json" if folder else mcp, servers),
+        ]
     if client is Client.CODEX:
-        codex = folder / ".codex" if folder else Path(os.environ.get("CODEX_HOME") or home / ".codex")
+        codex = (
+            folder / ".codex"
+            if folder
+            else Path(os.environ.get("CODEX_HOME") or home / ".codex")
+        )
         table = {SERVER: {**server, "startup_timeout_sec": 20}}
-        return [ClientFile(codex / "hooks.json", hooks), ClientFile(codex / "config.toml", table)]
+        return [
+            ClientFile(codex / "hooks.json", hooks),
+            ClientFile(codex / "config.toml", table),
+        ]
     cursor = (folder or home) / ".cursor"
-    start = {"command": _join([*command, "hook", "session-start", *more]), "timeout": SECONDS}
+    start = {
+        "command": _join([*command, "hook", "session-start", *more]),
+        "timeout": SECONDS,
+    }
     hooks = {**CURSORS, "hooks": {"sessionStart": [start]}}
-    return [ClientFile(cursor / "hooks.json", hooks), ClientFile(cursor / "mcp.json", {"mcpServers": {SERVER: server}})]
+    return [
+        ClientFile(cursor / "hooks.json", hooks),
+        ClientFile(cursor / "mcp.json", {"mcpServers": {SERVER: server}}),
+    ]
 
 
 def find_hooked_clients() -> list[str]:
     """Return the clients in whose own settings our hooks are."""
-    hooks = {str(client): list_client_files(client, None, ["slowwave"], ())[0].path for client in Client}
+    hooks = {
+        str(client): list_client_files(client, None, ["slowwave"], ())[0].path
+        for client in Client
+    }
     return [name for name, path in hooks.items() if OURS.search(read_as_it_is(path))]
 
 
@@ -183,12 +232,22 @@ def _remove_ours(data: Json) -> Json:
     """Return the settings without our hooks and server, and without lists and objects of them that hold nothing."""
     data = dict(data)
     if isinstance(hooks := data.get("hooks"), dict):
-        data["hooks"] = {event: left for event, groups in hooks.items() if (left := _drop_our_hooks(groups)) != []}
+        data["hooks"] = {
+            event: left
+            for event, groups in hooks.items()
+            if (left := _drop_our_hooks(groups)) != []
+        }
     if isinstance(servers := data.get("mcpServers"), dict):
         data["mcpServers"] = {
-            name: server for name, server in servers.items() if name != SERVER or not _is_ours(server)
+            name: server
+            for name, server in servers.items()
+            if name != SERVER or not _is_ours(server)
         }
-    return {name: value for name, value in data.items() if value or name not in ("hooks", "mcpServers")}
+    return {
+        name: value
+        for name, value in data.items()
+        if value or name not in ("hooks", "mcpServers")
+    }
 
 
 def _drop_our_hooks(groups: Any) -> Any:
@@ -198,7 +257,10 @@ def _drop_our_hooks(groups: Any) -> Any:
     for group in groups:
         inner = group.get("hooks") if isinstance(group, dict) else None
         if isinstance(inner, list) and any(map(_is_ours, inner)):
-            group = {**group, "hooks": [entry for entry in inner if not _is_ours(entry)]}
+            group = {
+                **group,
+                "hooks": [entry for entry in inner if not _is_ours(entry)],
+            }
             left += [group] if group["hooks"] else []
         elif not _is_ours(group):
             left.append(group)
@@ -207,7 +269,11 @@ def _drop_our_hooks(groups: Any) -> Any:
 
 def _is_ours(entry: object) -> bool:
     """Return whether an object is a hook or a server of ours."""
-    args, command = (entry.get("args"), entry.get("command", "")) if isinstance(entry, dict) else (None, "")
+    args, command = (
+        (entry.get("args"), entry.get("command", ""))
+        if isinstance(entry, dict)
+        else (None, "")
+    )
     return (isinstance(args, list) and "mcp" in args) or bool(OURS.search(str(command)))
 
 

@@ -11,7 +11,9 @@ from slowwave.tasks.job import Job
 def erase_plans(job: Job, report: RunReport) -> None:
     """Erase what plans of killed runs say, if that is not done yet."""
     for plan in read_plans(job.store.dir):
-        report.notes.append(f"forgetting {plan.run_id} was not finished: it is continued")
+        report.notes.append(
+            f"forgetting {plan.run_id} was not finished: it is continued"
+        )
         if not plan.erased:
             erase(job.store, plan)
 
@@ -22,7 +24,11 @@ def finish_forgettings(job: Job, report: RunReport) -> None:
     """
     if not read_plans(job.store.dir):
         return
-    set_aside_candidate(job, report)  # a release made now would have what a gate holds back
+    set_aside_candidate(
+        job, report
+    )  # a release made now would have what a gate holds back
     erase_plans(job, report)
-    report.notes += [f"certificate of what was forgotten: {path}" for path in seal_plans(job)]
+    report.notes += [
+        f"certificate of what was forgotten: {path}" for path in seal_plans(job)
+    ]
     report.release = find_live(job.store)

@@ -39,7 +39,19 @@ class StepTables:
 
 
 READ = (MESSAGES, SESSIONS, FILES)
-MADE = (PASSAGES, GISTS, BOILERPLATE, LINES, ACTIONS, PATTERNS, OBSERVATIONS, MERGES, RELATIONS, TOPICS, TOPIC_HISTORY)
+MADE = (
+    PASSAGES,
+    GISTS,
+    BOILERPLATE,
+    LINES,
+    ACTIONS,
+    PATTERNS,
+    OBSERVATIONS,
+    MERGES,
+    RELATIONS,
+    TOPICS,
+    TOPIC_HISTORY,
+)
 GRAPH = {
     "read": StepTables((), READ),
     "forget": StepTables(READ, (*READ, *MADE, SUMMARIES)),
@@ -49,10 +61,17 @@ GRAPH = {
     "habits": StepTables((MESSAGES, SESSIONS), (ACTIONS, PATTERNS)),
     "observe": StepTables((MESSAGES, SESSIONS, PASSAGES, BOILERPLATE), (OBSERVATIONS,)),
     "dedupe": StepTables((MESSAGES, OBSERVATIONS, BOILERPLATE), (OBSERVATIONS, MERGES)),
-    "supersede": StepTables((OBSERVATIONS, MERGES, PASSAGES), (OBSERVATIONS, MERGES, PASSAGES)),
+    "supersede": StepTables(
+        (OBSERVATIONS, MERGES, PASSAGES), (OBSERVATIONS, MERGES, PASSAGES)
+    ),
     "relate": StepTables((OBSERVATIONS,), (RELATIONS,)),
-    "assign": StepTables((MESSAGES, OBSERVATIONS), (OBSERVATIONS, TOPICS, TOPIC_HISTORY)),
-    "rollup": StepTables((MESSAGES, SESSIONS, PASSAGES, BOILERPLATE, OBSERVATIONS, TOPICS), (SUMMARIES, TOPICS)),
+    "assign": StepTables(
+        (MESSAGES, OBSERVATIONS), (OBSERVATIONS, TOPICS, TOPIC_HISTORY)
+    ),
+    "rollup": StepTables(
+        (MESSAGES, SESSIONS, PASSAGES, BOILERPLATE, OBSERVATIONS, TOPICS),
+        (SUMMARIES, TOPICS),
+    ),
     "publish": StepTables((*READ, *MADE, SUMMARIES), (RELEASES,)),
 }
 """The steps of a run by name, in their order."""
@@ -67,6 +86,11 @@ def find_parents(step: str, done: Iterable[StepReport]) -> list[StepReport]:
             in its place.
     """
     reads = GRAPH[step].reads if step in GRAPH else ()
-    writers = {table.name: report for report in done for table in GRAPH[report.step].writes if table in reads}
+    writers = {
+        table.name: report
+        for report in done
+        for table in GRAPH[report.step].writes
+        if table in reads
+    }
     last = {report.step for report in writers.values()}
     return [report for report in done if report.step in last]

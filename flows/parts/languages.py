@@ -24,7 +24,9 @@ def describe_languages(store: Store, encoder: str | None) -> str:
         return ""
     offsets = np.unique(np.linspace(0, rows - 1, SAMPLE).astype(np.int64)).tolist()
     sample = dataset.take(offsets, columns=["text", "origin"]).to_pylist()
-    languages = Counter(find_text_language(row["text"]) for row in sample if row["origin"] in SPOKEN)
+    languages = Counter(
+        find_text_language(row["text"]) for row in sample if row["origin"] in SPOKEN
+    )
     del languages[None]
     language, count = next(iter(languages.most_common(1)), (ENGLISH, 0))
     if language == ENGLISH or 2 * count < languages.total():

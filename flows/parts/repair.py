@@ -93,16 +93,25 @@ def run_repair(settings: Settings) -> RunReport:
         indexes.extend(find_broken_indexes(damage))
         _salvage(folder, damage, done, notes)
 
-    with open_run("repair", settings, prepare, create=True, rewrite=False) as (job, report):
+    with open_run("repair", settings, prepare, create=True, rewrite=False) as (
+        job,
+        report,
+    ):
         mend_releases(job.store)
         # What the sessions' rows say, before anything is read again.
-        before = pl.DataFrame(job.store.read(SESSIONS, ["session_id", "native_id", "path", "messages"]))
+        before = pl.DataFrame(
+            job.store.read(SESSIONS, ["session_id", "native_id", "path", "messages"])
+        )
         if done:
             lost = {name for name, salvaged in done.items() if salvaged.lost != 0}
             if FORGOTTEN.name in lost:
                 # Where the list of what was forgotten is lost, messages that say nothing are forgotten ones.
                 rows = [
-                    row for row in job.store.read(MESSAGES, where=pc.field("text") == "").to_pylist() if is_blank(row)
+                    row
+                    for row in job.store.read(
+                        MESSAGES, where=pc.field("text") == ""
+                    ).to_pylist()
+                    if is_blank(row)
                 ]
                 plan = Plan(job.run_id, datetime.now(UTC).isoformat(), ["repair"])
                 plan.sessions = sorted({row["session_id"] for row in rows})
@@ -113,23 +122,43 @@ def run_repair(settings: Settings) -> RunReport:
         if done or indexes:
             with suppress(StoreError):  # of a live release that is damaged itself
                 set_aside_candidate(job, report)
-            run_steps_after_read(job, report, gated=False, whole=False)  # what is lost was lost to the damage
+            run_steps_after_read(
+                job, report, gated=False, whole=False
+            )  # what is lost was lost to the damage
         dropped = drop_unreadable(job.store)
         finish_forgettings(job, report)
-        notes += [line for name, salvaged in done.items() for line in _tell_lost(job.store, name, salvaged, before)]
-        notes += [f"{name} can't be read any more and is no longer kept" for name in dropped]
+        notes += [
+            line
+            for name, salvaged in done.items()
+            for line in _tell_lost(job.store, name, salvaged, before)
+        ]
+        notes += [
+            f"{name} can't be read any more and is no longer kept" for name in dropped
+        ]
         report.notes += notes or ["nothing is damaged: nothing was done"]
         (job.store.dir / REPAIR_FILE).unlink(missing_ok=True)
     return report
 
 
-def _salvage(folder: Path, damage: list[Damage], done: dict[str, Salvaged], notes: list[str]) -> None:
+def _salvage(
+    folder: Path, damage: list[Damage], done: dict[str, Salvaged], notes: list[str]
+) -> None:
     """Write the tables still to be made anew (also those that a killed repair left) to REPAIR_FILE, then salvage."""
     file = folder / REPAIR_FILE
     try:
-        begun = {TABLES[name].name for name in json.loads(file.read_bytes())} if file.exists() else set()
-    except (KeyError, TypeError, ValueError):  # altered itself: whatever can be made anew may be what was left to do
-        begun = TABLES.keys() - {table.name for table in KEPT if table not in (SESSIONS, MERGES)}
+        begun = (
+            {TABLES[name].name for name in json.loads(file.read_bytes())}
+            if file.exists()
+            else set()
+        )
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+    ):  # altered itself: whatever can be made anew may be what was left to do
+        begun = TABLES.keys() - {
+            table.name for table in KEPT if table not in (SESSIONS, MERGES)
+        }
     if todo := sorted(begun.union(find_broken_tables(folder, damage))):
         replace_file(file, json.dumps(todo).encode())
     salvaged, lines = salvage(folder, damage)
@@ -139,15 +168,29 @@ def _salvage(folder: Path, damage: list[Damage], done: dict[str, Salvaged], note
 
 def _find_short(store: Store, before: pl.DataFrame) -> pl.DataFrame:
     """Return of the sessions as they were those that lack messages now, with how many are `lost`."""
-    counts = pl.DataFrame(store.read(MESSAGES, ["session_id"])).group_by("session_id").len("held")
+    counts = (
+        pl.DataFrame(store.read(MESSAGES, ["session_id"]))
+        .group_by("session_id")
+        .len("held")
+    )
     lost = pl.col("messages") - pl.col("held").fill_null(0)
-    return before.join(counts, on="session_id", how="left").with_columns(lost=lost).filter(lost > 0).sort("session_id")
+    return (
+        before.join(counts, on="session_id", how="left")
+        .with_columns(lost=lost)
+        .filter(lost > 0)
+        .sort("session_id")
+    )
 
 
-def _read_again(job: Job, report: RunReport, lost: set[str], before: pl.DataFrame) -> None:
+def _read_again(
+    job: Job, report: RunReport, lost: set[str], before: pl.DataFrame
+) -> None:
     """Read the transcripts again, where they are still there, of sessions that have lost messages or their row."""
     store = job.store
-    short, files = _find_short(store, before), pl.DataFrame(store.read(FILES, ["path", "quarantined"]))
+    short, files = (
+        _find_short(store, before),
+        pl.DataFrame(store.read(FILES, ["path", "quarantined"])),
+    )
     paths = set(short["path"])
     if lost & {SESSIONS.name, FILES.name}:
         paths |= {*files["path"], *before["path"]}
@@ -174,17 +217,26 @@ def _forget_made(store: Store, lost: set[str]) -> None:
     """Forget that the steps were done that made what is lost, and what hangs on claims where these are lost."""
     if OBSERVATIONS.name in lost:
         for table in OF_CLAIMS:
-            store.delete_ids(table, store.read(table, [table.key])[table.key].to_pylist())
-        merges = store.read(MERGES, [MERGES.key], pc.field("undone") == pc.scalar(False))
+            store.delete_ids(
+                table, store.read(table, [table.key])[table.key].to_pylist()
+            )
+        merges = store.read(
+            MERGES, [MERGES.key], pc.field("undone") == pc.scalar(False)
+        )
         store.delete_ids(MERGES, merges[MERGES.key].to_pylist())
-        store.delete_ids(OBSERVATIONS, store.read(OBSERVATIONS, [OBSERVATIONS.key])[OBSERVATIONS.key].to_pylist())
+        store.delete_ids(
+            OBSERVATIONS,
+            store.read(OBSERVATIONS, [OBSERVATIONS.key])[OBSERVATIONS.key].to_pylist(),
+        )
         return
     chosen = Selection().select_sessions(store)
     for step in sorted({step for name in lost for step in STEPS_OF.get(name, ())}):
         FORGET[step](store, chosen)
 
 
-def _tell_lost(store: Store, table: str, done: Salvaged, before: pl.DataFrame) -> Iterator[str]:
+def _tell_lost(
+    store: Store, table: str, done: Salvaged, before: pl.DataFrame
+) -> Iterator[str]:
     """Yield lines on a table's lost rows and where they may come from, or that it was recomputed."""
     if TABLES[table] not in KEPT:
         yield f"{table}: made anew"

@@ -8,7 +8,12 @@ from typing import Any, Self
 
 import orjson
 
-from slowwave.context.projects.standing import STANDING, collect_standing_claims, group_by_category, take_in_turn
+from slowwave.context.projects.standing import (
+    STANDING,
+    collect_standing_claims,
+    group_by_category,
+    take_in_turn,
+)
 from slowwave.flows.parts.languages import describe_languages
 from slowwave.recall.release.view import View
 from slowwave.recall.views.compare import COLUMNS, KINDS, Difference, compare_claims
@@ -24,7 +29,13 @@ from slowwave.tasks.quarantine import collect_quarantined
 from slowwave.text.fence import escape_line
 from slowwave.text.words import count_noun
 
-USAGE = ("requests", "cache hits", "prompt tokens", "prefix-cache tokens", "answer tokens")
+USAGE = (
+    "requests",
+    "cache hits",
+    "prompt tokens",
+    "prefix-cache tokens",
+    "answer tokens",
+)
 REDACTED = "redacted "
 INDENT = " " * len("Learnt: ")
 LOST = frozenset(KINDS) - {"added", "returned"}
@@ -37,7 +48,9 @@ class NightIncomplete(SlowwaveError):
     def __init__(self, report: "RunReport") -> None:
         self.report = report
         # What failed quotes what was read, and a server keeps the words of errors: the run's row has it, in the store.
-        super().__init__(f"{report.format_verdict()} `slowwave inspect runs` has run {report.run_id}")
+        super().__init__(
+            f"{report.format_verdict()} `slowwave inspect runs` has run {report.run_id}"
+        )
 
     def __reduce__(self) -> tuple[type[Self], tuple["RunReport"]]:
         return type(self), (self.report,)  # a process, or Prefect, passes it on
@@ -61,7 +74,11 @@ class RunReport:
     @property
     def failures(self) -> list[str]:
         """What failed while the rest went on, a line each."""
-        return [line for step in self.steps for line in (*step.failed, *(f"not read: {file}" for file in step.unread))]
+        return [
+            line
+            for step in self.steps
+            for line in (*step.failed, *(f"not read: {file}" for file in step.unread))
+        ]
 
     @property
     def held(self) -> list[str]:
@@ -71,7 +88,9 @@ class RunReport:
     @property
     def leaves_row(self) -> bool:
         """True if the run has a row in the table of runs: a run that changed nothing has none."""
-        return bool(self.release or self.failures or self.held or self.count_paid_requests())
+        return bool(
+            self.release or self.failures or self.held or self.count_paid_requests()
+        )
 
     def check_complete(self) -> Self:
         """Return the report.
@@ -86,12 +105,20 @@ class RunReport:
     @property
     def status(self) -> RunStatus:
         """How the run ended, as its row says."""
-        return RunStatus.HELD if self.held else RunStatus.INCOMPLETE if self.failures else RunStatus.DONE
+        return (
+            RunStatus.HELD
+            if self.held
+            else RunStatus.INCOMPLETE
+            if self.failures
+            else RunStatus.DONE
+        )
 
     @property
     def news(self) -> str:
         """What was read that is new, in a few words that quote nothing."""
-        read = next((step for step in self.steps if step.step == "read" and step.rows_out), None)
+        read = next(
+            (step for step in self.steps if step.step == "read" and step.rows_out), None
+        )
         if read is None:
             return "nothing"
         return f"{count_noun(read.rows_out, 'message')} in {count_noun(read.counts['sessions'], 'session')}"
@@ -105,8 +132,17 @@ class RunReport:
         """Return one sentence: what is live now."""
         unread = "; ".join(line for step in self.steps for line in step.unread)
         failed = any(step.failed for step in self.steps)
-        waits = any(n for step in self.steps for name, n in step.counts.items() if name.endswith(LATER))
-        where = "`slowwave status` has what waits and why" if waits else "`slowwave inspect runs` has why"
+        waits = any(
+            n
+            for step in self.steps
+            for name, n in step.counts.items()
+            if name.endswith(LATER)
+        )
+        where = (
+            "`slowwave status` has what waits and why"
+            if waits
+            else "`slowwave inspect runs` has why"
+        )
         but = f" Not everything was done: {where}." if failed else ""
         but += f" Nothing was read from {escape_line(unread)}." if unread else ""
         if self.held:
@@ -119,7 +155,10 @@ class RunReport:
             return "Nothing was read."
         if self.release is None:
             return f"Nothing changed: the live release stays as it is.{but}"
-        counts, shown = self.release.counts, ("messages", "observations", "topics", "summaries")
+        counts, shown = (
+            self.release.counts,
+            ("messages", "observations", "topics", "summaries"),
+        )
         figures = ", ".join(f"{counts.get(name, 0):,} {name}" for name in shown)
         return f"Released {self.release.name}: {figures}.{but}"
 
@@ -132,35 +171,57 @@ class RunReport:
     def render_json(self) -> str:
         """Return the report for its row in `runs`."""
         release = self.release.name if self.release else None
-        facts = {"steps": [s.as_dict() for s in self.steps], "notes": self.notes, "release": release}
+        facts = {
+            "steps": [s.as_dict() for s in self.steps],
+            "notes": self.notes,
+            "release": release,
+        }
         return orjson.dumps(facts).decode()
 
     def list_steps(self) -> list[dict[str, Any]]:
         """Return a row for each step: what it read and wrote, its seconds, and its counts in a line."""
         rows = []
         for step in self.steps:
-            counts = [f"{name} {n:,}" for name, n in sorted(step.counts.items()) if n and MODEL_MARK not in name]
-            numbers = {"in": step.rows_in, "out": step.rows_out, "seconds": round(step.seconds, 1)}
+            counts = [
+                f"{name} {n:,}"
+                for name, n in sorted(step.counts.items())
+                if n and MODEL_MARK not in name
+            ]
+            numbers = {
+                "in": step.rows_in,
+                "out": step.rows_out,
+                "seconds": round(step.seconds, 1),
+            }
             rows.append({"step": step.step, **numbers, "of which": " · ".join(counts)})
         return rows
 
     def list_usage(self) -> dict[str, list[dict[str, Any]]]:
         """Return by model a row for each step that asked it, and one for all."""
         usage: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for name, steps in (*((step.step, [step]) for step in self.steps), ("in all", self.steps)):
+        for name, steps in (
+            *((step.step, [step]) for step in self.steps),
+            ("in all", self.steps),
+        ):
             for model, counts in parse_usage(steps).items():
                 errors = [
                     f"{what.removeprefix(ERRORS).rstrip(')')} {n:,}"
                     for what, n in sorted(counts.items())
                     if ERRORS in what
                 ]
-                numbers = {what: counts[what] for what in USAGE} | {"seconds": counts["milliseconds"] / 1000}
-                usage[model].append({"step": name, **numbers, "errors": ", ".join(errors)})
+                numbers = {what: counts[what] for what in USAGE} | {
+                    "seconds": counts["milliseconds"] / 1000
+                }
+                usage[model].append(
+                    {"step": name, **numbers, "errors": ", ".join(errors)}
+                )
         return usage
 
     def count_paid_requests(self) -> int:
         """Return requests that a model had to answer: those that the completions cache did not."""
-        return sum(counts["requests"] - counts["cache hits"] for counts in parse_usage(self.steps).values())
+        return sum(
+            counts["requests"] - counts["cache hits"]
+            for counts in parse_usage(self.steps).values()
+        )
 
     def add_closing(self, store: Store, width: int, options: str) -> None:
         """Have the report end with what a night brought, and with the next command where all was done.
@@ -174,7 +235,10 @@ class RunReport:
             StoreUnreadable: a table is broken or gone.
         """
         if self.searched:
-            self.closing = ["No transcript was found. Looked for:", *(f"  {line}" for line in self.searched)]
+            self.closing = [
+                "No transcript was found. Looked for:",
+                *(f"  {line}" for line in self.searched),
+            ]
             self.next_command = f" Next: `slowwave run PATH{options}`, with a file or folder of transcripts."
             return
         later = self.release is not None and self.release.number > 1
@@ -186,7 +250,9 @@ class RunReport:
         if self.release and (other := describe_languages(store, self.release.encoder)):
             self.closing.append(f"Language: {other}.")
         if self.status == RunStatus.DONE:
-            self.next_command = f" Next: `slowwave {'diff' if later else 'briefing'}{options}`."
+            self.next_command = (
+                f" Next: `slowwave {'diff' if later else 'briefing'}{options}`."
+            )
 
     def render_markdown(self) -> str:
         """Return the verdict and what models were asked, for a server that no forgetting reaches: notes may quote."""
@@ -197,7 +263,9 @@ class RunReport:
         ]
         notes = len(self.collect_notes())
         if notes and self.leaves_row:
-            lines.append(f"{notes} notes: `slowwave inspect runs --json` has them, and a forgetting takes them out.")
+            lines.append(
+                f"{notes} notes: `slowwave inspect runs --json` has them, and a forgetting takes them out."
+            )
         return "\n\n".join(lines)
 
 
@@ -208,11 +276,21 @@ def open_views(
 
     `live` is used where it is of the run's release: what it has read is not read again.
     """
-    earlier = [release for release in read_releases(store) if made is None or release.number < made.number][-1:]
-    before = next((release for release in earlier if not is_dropped(store.dir, release)), None)
+    earlier = [
+        release
+        for release in read_releases(store)
+        if made is None or release.number < made.number
+    ][-1:]
+    before = next(
+        (release for release in earlier if not is_dropped(store.dir, release)), None
+    )
     if made is None or bool(before) != bool(earlier) or is_dropped(store.dir, made):
         return None, before
-    new = live if live and live.release.release_id == made.release_id else View(store.dir, made)
+    new = (
+        live
+        if live and live.release.release_id == made.release_id
+        else View(store.dir, made)
+    )
     return (new, View(store.dir, before) if before else None), before
 
 
@@ -230,21 +308,47 @@ class News:
 
 def collect_news(new: View, old: View | None) -> News:
     """Return a release's news: claims learnt, and changes of earlier ones, the likeliest first."""
-    earlier = old.read(OBSERVATIONS, COLUMNS) if old else OBSERVATIONS.make_empty_table()
+    earlier = (
+        old.read(OBSERVATIONS, COLUMNS) if old else OBSERVATIONS.make_empty_table()
+    )
     differences = compare_claims(earlier, new.read(OBSERVATIONS, COLUMNS), {})
-    added = {difference.claim_id: difference for difference in differences if difference.kind == "added"}
+    added = {
+        difference.claim_id: difference
+        for difference in differences
+        if difference.kind == "added"
+    }
     sure = new.look_up_confidences(list(added))
     surest = sorted(sure, key=lambda key: (-sure[key], key))
     among = surest[:2_000]  # those that stand are looked for among these
-    standing = collect_standing_claims(new, (), (*STANDING, *PERSONAL), among=among) if among else []
-    foremost = [*(claim.id for claim in take_in_turn(group_by_category(standing))), *surest]
+    standing = (
+        collect_standing_claims(new, (), (*STANDING, *PERSONAL), among=among)
+        if among
+        else []
+    )
+    foremost = [
+        *(claim.id for claim in take_in_turn(group_by_category(standing))),
+        *surest,
+    ]
     # What became of earlier claims: certain changes, then possible ones.
     before = set(earlier["observation_id"].to_pylist())
     before_too = old.chains.perhaps_changed if old else {}
-    perhaps = [row for key, row in new.chains.perhaps_changed.items() if key in before and key not in before_too]
-    changed = [(row.claim_id, "is now", row.by_summary, row.by) for row in differences if row.by_summary and row.by]
+    perhaps = [
+        row
+        for key, row in new.chains.perhaps_changed.items()
+        if key in before and key not in before_too
+    ]
+    changed = [
+        (row.claim_id, "is now", row.by_summary, row.by)
+        for row in differences
+        if row.by_summary and row.by
+    ]
     changed += [
-        (str(row["observation_id"]), "is perhaps now", str(later["summary"]), str(later["observation_id"]))
+        (
+            str(row["observation_id"]),
+            "is perhaps now",
+            str(later["summary"]),
+            str(later["observation_id"]),
+        )
         for row in perhaps
         if (later := new.chains.find_successor(row))
     ]
@@ -259,31 +363,73 @@ def _describe_claims(new: View, old: View | None, width: int) -> Iterator[str]:
     """Yield three of the claims that a release added, those that stand first, and what became of earlier ones."""
     news = collect_news(new, old)
     for n, claim in enumerate(news.learnt[: BOUNDS.examples]):
-        yield fill(claim.summary, width, initial_indent="Learnt: " if n == 0 else INDENT, subsequent_indent=INDENT)
+        yield fill(
+            claim.summary,
+            width,
+            initial_indent="Learnt: " if n == 0 else INDENT,
+            subsequent_indent=INDENT,
+        )
     changes = [f"{kind} {n:,}" for kind, n in news.lost.items()]
     perhaps = sum(how == "is perhaps now" for _, how, _, _ in news.changed)
-    changes += [f"perhaps changed {perhaps:,} (`slowwave inspect changes`)"] if perhaps else []
+    changes += (
+        [f"perhaps changed {perhaps:,} (`slowwave inspect changes`)"] if perhaps else []
+    )
     for key, how, now, _ in news.changed[:1]:
         was = str(new.read_by_id(OBSERVATIONS, [key], ["summary"])[key]["summary"])
-        changes.append(f"“{shorten(was, width, placeholder=' …')}” {how} “{shorten(now, width, placeholder=' …')}”")
+        changes.append(
+            f"“{shorten(was, width, placeholder=' …')}” {how} “{shorten(now, width, placeholder=' …')}”"
+        )
     yield f"Changed: {'; '.join(changes) or 'nothing that was known before'}."
 
 
-def collect_left_out(report: RunReport, store: Store, before: Release | None) -> list[str]:
+def collect_left_out(
+    report: RunReport, store: Store, before: Release | None
+) -> list[str]:
     """Return the input that a night dropped or masked, each with the reason."""
     counts = sum((step.counts for step in report.steps), Counter[str]())
-    masked = {name.removeprefix(REDACTED): n for name, n in counts.items() if name.startswith(REDACTED)}
+    masked = {
+        name.removeprefix(REDACTED): n
+        for name, n in counts.items()
+        if name.startswith(REDACTED)
+    }
     old = Snapshot(store.root, store.space, before.release_id) if before else None
     looked = counts["quarantined"] or counts["files unreadable"] or report.release
     unread, rejected = collect_quarantined(store, old) if looked else ([], [])
-    reasons = [reason for reason, _ in Counter([*unread, *rejected]).most_common(BOUNDS.examples)]
-    parts = [f"in quarantine {len(unread) + len(rejected):,} ({'; '.join(reasons)})"] if reasons else []
-    parts += [f"secrets masked {sum(masked.values()):,} ({', '.join(sorted(masked))})"] if masked else []
-    waiting = [f"{name.removesuffix(LATER)} {n:,}" for name, n in sorted(counts.items()) if name.endswith(LATER) and n]
-    why = dict.fromkeys(
-        line for step in report.steps if any(LATER in name for name in step.counts) for line in step.failed
+    reasons = [
+        reason
+        for reason, _ in Counter([*unread, *rejected]).most_common(BOUNDS.examples)
+    ]
+    parts = (
+        [f"in quarantine {len(unread) + len(rejected):,} ({'; '.join(reasons)})"]
+        if reasons
+        else []
     )
     parts += (
-        [f"left for another night {', '.join(waiting)}" + (f" ({'; '.join(why)})" if why else "")] if waiting else []
+        [f"secrets masked {sum(masked.values()):,} ({', '.join(sorted(masked))})"]
+        if masked
+        else []
     )
-    return parts + [f"{name} {counts[name]:,}" for name in ("records that are no conversation",) if counts[name]]
+    waiting = [
+        f"{name.removesuffix(LATER)} {n:,}"
+        for name, n in sorted(counts.items())
+        if name.endswith(LATER) and n
+    ]
+    why = dict.fromkeys(
+        line
+        for step in report.steps
+        if any(LATER in name for name in step.counts)
+        for line in step.failed
+    )
+    parts += (
+        [
+            f"left for another night {', '.join(waiting)}"
+            + (f" ({'; '.join(why)})" if why else "")
+        ]
+        if waiting
+        else []
+    )
+    return parts + [
+        f"{name} {counts[name]:,}"
+        for name in ("records that are no conversation",)
+        if counts[name]
+    ]

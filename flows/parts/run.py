@@ -67,7 +67,11 @@ STEP_NAMES = {
 }
 """The names of steps in a run's report and on Prefect's pages."""
 VAULT = (MESSAGES, SESSIONS, FILES)
-TAKEN_BACK = tuple(table for table in (*RELEASED, MARKS, LINES, ACTIONS) if table not in (*VAULT, QUARANTINE))
+TAKEN_BACK = tuple(
+    table
+    for table in (*RELEASED, MARKS, LINES, ACTIONS)
+    if table not in (*VAULT, QUARANTINE)
+)
 """Tables that are restored after a step that failed; what was read and paid for stays."""
 
 
@@ -111,7 +115,10 @@ def open_run(
     if not create:
         load_releases(settings.store / settings.space)
     # What a restore or a reading of a packed file left that was killed goes; in six hours each is through.
-    for left in (*settings.store.glob(f"{RESTORING}*"), *Path(tempfile.gettempdir()).glob(f"{LEFT}*")):
+    for left in (
+        *settings.store.glob(f"{RESTORING}*"),
+        *Path(tempfile.gettempdir()).glob(f"{LEFT}*"),
+    ):
         with suppress(OSError):  # gone, or another's
             if left.stat().st_mtime < time.time() - 6 * 3_600:
                 shutil.rmtree(left)
@@ -122,13 +129,17 @@ def open_run(
         write_metrics_after(settings),
         open_span(name, **{"slowwave.run.id": run_id}) as set_attribute,
         make_files_private(),
-        writer_lock(folder := settings.store / settings.space, run_id, kind, wait) as died,
+        writer_lock(
+            folder := settings.store / settings.space, run_id, kind, wait
+        ) as died,
         open_executor(folder / "shards", executor) as opened,
     ):
         job = Job(settings, run_id, opened, call, started)
         prepare(folder)
         report.notes += (
-            [] if has_table(folder, RELEASES.name) else [f"there was no store at {name_place(folder)}: it is made"]
+            []
+            if has_table(folder, RELEASES.name)
+            else [f"there was no store at {name_place(folder)}: it is made"]
         )
         store = job.store
         if died:
@@ -136,7 +147,15 @@ def open_run(
                 f"run {died.run_id} was killed before it ended; this run continues from what it had written"
             )
             since = datetime.fromisoformat(died.since)
-            _write_run(store, died.run_id, died.kind, since, None, RunStatus.DIED, RunReport(died.run_id, died.kind))
+            _write_run(
+                store,
+                died.run_id,
+                died.kind,
+                since,
+                None,
+                RunStatus.DIED,
+                RunReport(died.run_id, died.kind),
+            )
         if rewrite is not None:
             report.notes += settle_writer(job, rewrite=rewrite)
         try:
@@ -144,18 +163,32 @@ def open_run(
         except BaseException as error:
             report.notes.append(f"failed: {type(error).__name__}: {error}")
             if report.steps or not isinstance(error, UsageError):
-                with suppress(StoreError):  # a full disk has no room for this either: the error itself is what is told
-                    _write_run(store, run_id, kind, started, datetime.now(UTC), RunStatus.FAILED, report)
+                with suppress(
+                    StoreError
+                ):  # a full disk has no room for this either: the error itself is what is told
+                    _write_run(
+                        store,
+                        run_id,
+                        kind,
+                        started,
+                        datetime.now(UTC),
+                        RunStatus.FAILED,
+                        report,
+                    )
                     error.add_note(f"`slowwave inspect runs` has it, as run {run_id}")
             raise
         finally:
             close_models(job.run_id)
         set_attribute("slowwave.run.status", report.status)
         if report.leaves_row:
-            _write_run(store, run_id, kind, started, datetime.now(UTC), report.status, report)
+            _write_run(
+                store, run_id, kind, started, datetime.now(UTC), report.status, report
+            )
 
 
-def run_step(job: Job, report: RunReport, step: Callable[..., StepReport], *args: Any) -> bool:
+def run_step(
+    job: Job, report: RunReport, step: Callable[..., StepReport], *args: Any
+) -> bool:
     """Run a step, add its report, and return True if it was done.
 
     One that fails is noted, and what it wrote taken back but for what was read.
@@ -167,7 +200,9 @@ def run_step(job: Job, report: RunReport, step: Callable[..., StepReport], *args
     name = STEP_NAMES[step.__name__]
     before, failed = job.store.read_versions(TAKEN_BACK), dict[str, Exception]()
     try:
-        with open_span("slowwave.step", **{"slowwave.step.name": name}) as set_attribute:
+        with open_span(
+            "slowwave.step", **{"slowwave.step.name": name}
+        ) as set_attribute:
             done: StepReport = job.call(step, job, *args)
             set_attribute("slowwave.step.rows", done.rows_out)
     except Exception as error:
@@ -199,7 +234,9 @@ def open_executor(shards: Path, spec: str | None) -> AbstractContextManager[Exec
         shutil.rmtree(shards, ignore_errors=True)
         return nullcontext(HERE)
     name, _, address = spec.partition(":")
-    executor: AbstractContextManager[Executor] = load_plugin("slowwave.executors", name)(shards, address)
+    executor: AbstractContextManager[Executor] = load_plugin(
+        "slowwave.executors", name
+    )(shards, address)
     return executor
 
 
@@ -208,7 +245,9 @@ def is_held(store: Store) -> bool:
 
     By what that night found released, and not by the clock, which may have been ahead.
     """
-    held_back = store.read(RUNS, ["release_id"], pc.field("status") == RunStatus.HELD)["release_id"].to_pylist()
+    held_back = store.read(RUNS, ["release_id"], pc.field("status") == RunStatus.HELD)[
+        "release_id"
+    ].to_pylist()
     return _find_published(store) in held_back
 
 
@@ -223,7 +262,13 @@ def _find_published(store: Store) -> str:
 
 
 def _write_run(
-    store: Store, run_id: str, kind: str, started: datetime, ended: datetime | None, status: str, report: RunReport
+    store: Store,
+    run_id: str,
+    kind: str,
+    started: datetime,
+    ended: datetime | None,
+    status: str,
+    report: RunReport,
 ) -> None:
     released = report.release.release_id if report.release else None
     row = {
@@ -244,7 +289,9 @@ def take_reason(why: str, settings: Settings) -> str:
     Raises:
         UsageError: none is given.
     """
-    reason = " ".join("".join(char if char.isprintable() else " " for char in why).split())
+    reason = " ".join(
+        "".join(char if char.isprintable() else " " for char in why).split()
+    )
     if not reason:
         raise UsageError("a reason is needed: it is kept")
     return redact_text(reason) if settings.redact else reason

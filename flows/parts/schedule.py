@@ -20,14 +20,22 @@ def find_schedule() -> str | None:
     for by in (Scheduler.SYSTEMD, Scheduler.LAUNCHD):
         (*_, path) = make_schedule_files(by, time(), [])
         if path.exists() and by is Scheduler.SYSTEMD:
-            stopped = run_line(f"systemctl --user is-active {NAME}.timer", must=False).returncode
+            stopped = run_line(
+                f"systemctl --user is-active {NAME}.timer", must=False
+            ).returncode
             hour = path.read_text().partition("-* ")[2][:5]
             return f"every day at {hour}, by systemd{', whose timer is not active' if stopped else ''}"
         if path.exists():
             at = plistlib.loads(path.read_bytes())["StartCalendarInterval"]
             return f"every day at {at['Hour']:02}:{at['Minute']:02}, by launchd"
-    lines = [line.split() for line in read_crontab().splitlines() if "slowwave run --plain" in line]
-    return f"every day at {lines[0][1]:0>2}:{lines[0][0]:0>2}, by cron" if lines else None
+    lines = [
+        line.split()
+        for line in read_crontab().splitlines()
+        if "slowwave run --plain" in line
+    ]
+    return (
+        f"every day at {lines[0][1]:0>2}:{lines[0][0]:0>2}, by cron" if lines else None
+    )
 
 
 def make_schedule_files(by: Scheduler, at: time, words: list[str]) -> dict[Path, str]:
@@ -35,11 +43,32 @@ def make_schedule_files(by: Scheduler, at: time, words: list[str]) -> dict[Path,
     if by is Scheduler.LAUNCHD:
         hour = {"Hour": at.hour, "Minute": at.minute}
         job = {"Label": NAME, "ProgramArguments": words, "StartCalendarInterval": hour}
-        return {Path.home() / "Library" / "LaunchAgents" / f"{NAME}.plist": plistlib.dumps(job).decode()}
-    units = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd" / "user"
-    quoted = (word.replace("\\", r"\\").replace('"', r"\"").replace("%", "%%").replace("$", "$$") for word in words)
-    texts = {"service": SERVICE.format(" ".join(f'"{word}"' for word in quoted)), "timer": TIMER.format(at)}
-    return {units / f"{NAME}.{kind}": text for kind, text in texts.items() if by is Scheduler.SYSTEMD}
+        return {
+            Path.home() / "Library" / "LaunchAgents" / f"{NAME}.plist": plistlib.dumps(
+                job
+            ).decode()
+        }
+    units = (
+        Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+        / "systemd"
+        / "user"
+    )
+    quoted = (
+        word.replace("\\", r"\\")
+        .replace('"', r"\"")
+        .replace("%", "%%")
+        .replace("$", "$$")
+        for word in words
+    )
+    texts = {
+        "service": SERVICE.format(" ".join(f'"{word}"' for word in quoted)),
+        "timer": TIMER.format(at),
+    }
+    return {
+        units / f"{NAME}.{kind}": text
+        for kind, text in texts.items()
+        if by is Scheduler.SYSTEMD
+    }
 
 
 def read_crontab() -> str:
@@ -54,14 +83,20 @@ def read_crontab() -> str:
     return listed.stdout
 
 
-def run_line(line: str, given: str = "", *, must: bool = True) -> subprocess.CompletedProcess[str]:
+def run_line(
+    line: str, given: str = "", *, must: bool = True
+) -> subprocess.CompletedProcess[str]:
     """Run a line of the shell with the given input.
 
     Raises:
         UsageError: it fails, and it `must` not.
     """
-    done = subprocess.run(line, shell=True, input=given, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        line, shell=True, input=given, capture_output=True, text=True, check=False
+    )
     if must and done.returncode:
         why = done.stderr.strip() or done.returncode
-        raise UsageError(f"`{line}` fails ({why}); `slowwave schedule remove` takes away what was written")
+        raise UsageError(
+            f"`{line}` fails ({why}); `slowwave schedule remove` takes away what was written"
+        )
     return done

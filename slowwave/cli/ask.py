@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 import typer
 from rich.text import Text
 
-from slowwave.cli.common import OUT, SpacesOption, command, echo, find_project, print_notes, truncate_line
+from slowwave.cli.common import (
+    OUT,
+    SpacesOption,
+    command,
+    echo,
+    find_project,
+    print_notes,
+    truncate_line,
+)
 from slowwave.schemas.filters import Filters, MessageFilters
 from slowwave.schemas.ids import shorten_id
 from slowwave.schemas.places import name_last_part
@@ -23,9 +31,14 @@ if TYPE_CHECKING:
 
 SHOWN_CHARS = 300
 """Characters of a hit's text shown on a terminal."""
-Budget = Annotated[int | None, typer.Option(help="Most tokens; default: from the settings.")]
+Budget = Annotated[
+    int | None, typer.Option(help="Most tokens; default: from the settings.")
+]
 TokenizerOption = Annotated[
-    str | None, typer.Option("--tokenizer", help="minilm, bytes/4, tiktoken:ENCODING or a tokenizer.json.")
+    str | None,
+    typer.Option(
+        "--tokenizer", help="minilm, bytes/4, tiktoken:ENCODING or a tokenizer.json."
+    ),
 ]
 
 
@@ -36,7 +49,10 @@ def recall(
     k: Annotated[int, typer.Option("-k", "--k", help="Most hits to print.")] = 10,
     kind: Annotated[
         list[str] | None,
-        typer.Option("--kind", help="observation, message, summary, topic (may be repeated), or session."),
+        typer.Option(
+            "--kind",
+            help="observation, message, summary, topic (may be repeated), or session.",
+        ),
     ] = None,
     space: SpacesOption = None,
     as_json: bool = False,
@@ -51,7 +67,9 @@ def recall(
 
     # search one space or several
     if len(space or ()) > 1:
-        hits: Hits | SessionHits = _recall_spaces(memory, space or [], query, k, kind, filters)
+        hits: Hits | SessionHits = _recall_spaces(
+            memory, space or [], query, k, kind, filters
+        )
     else:
         memory.refuse_unknown_workspace(filters.get("workspace"))
         hits = memory.recall_kinds(query, k, kind or (), **filters)
@@ -63,16 +81,25 @@ def recall(
     if isinstance(hits, SessionHits):
         lines = [_format_session(n, session) for n, session in enumerate(hits, 1)]
     else:
-        lines = [format_hit(n, hit, sure=hits.confident) for n, hit in enumerate(hits, 1)]
+        lines = [
+            format_hit(n, hit, sure=hits.confident) for n, hit in enumerate(hits, 1)
+        ]
     if not lines:
         echo(f"Nothing found: {hits.reason}.")
-    for line in "\n\n".join([*([hits.caveat] if hits.caveat else ()), *lines]).splitlines():
+    for line in "\n\n".join(
+        [*([hits.caveat] if hits.caveat else ()), *lines]
+    ).splitlines():
         OUT.print(Text(escape_control(line), "dim" if line.startswith("   ") else ""))
     return None
 
 
 def _recall_spaces(
-    first: "Memory", spaces: list[str], query: str, k: int, kind: list[str] | None, filters: Filters
+    first: "Memory",
+    spaces: list[str],
+    query: str,
+    k: int,
+    kind: list[str] | None,
+    filters: Filters,
 ) -> "Hits":
     """Return the hits of several spaces, and log each hit in its own space.
 
@@ -85,11 +112,23 @@ def _recall_spaces(
     from slowwave.schemas.errors import UsageError
 
     if first.named_release or SESSION in (kind or ()):
-        raise UsageError("sessions, and an earlier release, are asked of one space at a time")
-    memories = [first, *(Memory.open(first.root, name) for name in dict.fromkeys(spaces) if name != first.space)]
+        raise UsageError(
+            "sessions, and an earlier release, are asked of one space at a time"
+        )
+    memories = [
+        first,
+        *(
+            Memory.open(first.root, name)
+            for name in dict.fromkeys(spaces)
+            if name != first.space
+        ),
+    ]
     hits = recall_spaces(memories, query, k, kind or KINDS, **filters)
     for memory in memories:
-        note_hits(memory.root / memory.space, Hits((hit for hit in hits if hit.space == memory.space), hits.reason))
+        note_hits(
+            memory.root / memory.space,
+            Hits((hit for hit in hits if hit.space == memory.space), hits.reason),
+        )
     return hits
 
 
@@ -99,7 +138,11 @@ def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
     claim = hit.get_claim_in_other_words()
     facts = [
         format_day(hit.observed_at) if hit.observed_at else "undated",
-        hit.speaker if hit.kind == "message" else "claim" if hit.kind == "observation" else hit.kind,
+        hit.speaker
+        if hit.kind == "message"
+        else "claim"
+        if hit.kind == "observation"
+        else hit.kind,
         name_last_part(hit.workspace) if hit.workspace else None,
         f"space {hit.space}" if hit.space else None,
         escape_line(shorten_id(hit.id)),
@@ -117,8 +160,12 @@ def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
 def recent(
     memory: "Memory",
     n: Annotated[int, typer.Argument(min=1, help="Most turns to list.")] = 10,
-    workspace: Annotated[str | None, typer.Option(help="Only what was said in this workspace.")] = None,
-    keyword: Annotated[str | None, typer.Option(help="Only turns with this keyword.")] = None,
+    workspace: Annotated[
+        str | None, typer.Option(help="Only what was said in this workspace.")
+    ] = None,
+    keyword: Annotated[
+        str | None, typer.Option(help="Only turns with this keyword.")
+    ] = None,
     tag: Annotated[str | None, typer.Option(help="Only turns with this tag.")] = None,
     as_json: bool = False,
 ) -> list[dict[str, object]] | None:
@@ -131,18 +178,38 @@ def recent(
     for turn in turns:
         project = name_last_part(turn.workspace) if turn.workspace else None
         words = ", ".join([*turn.keywords, *(f"#{tag}" for tag in turn.tags)])
-        facts = [f"{format_day(turn.said_at)}, {turn.said_at:%H:%M}", turn.speaker, project, shorten_id(turn.id), words]
+        facts = [
+            f"{format_day(turn.said_at)}, {turn.said_at:%H:%M}",
+            turn.speaker,
+            project,
+            shorten_id(turn.id),
+            words,
+        ]
         OUT.print(Text(truncate_line(turn.gist or turn.text, SHOWN_CHARS)))
         OUT.print(Text(f"   {escape_line(' · '.join(filter(None, facts)))}", "dim"))
     return None
 
 
 def _format_session(number: int, session: "SessionHit") -> str:
-    days = dict.fromkeys(f"{at:%Y-%m-%d}" for at in (session.started_at, session.ended_at) if at)
-    facts = [f"session {session.session}", " to ".join(days), session.workspace, f"likely {session.probability:.0%}"]
+    days = dict.fromkeys(
+        f"{at:%Y-%m-%d}" for at in (session.started_at, session.ended_at) if at
+    )
+    facts = [
+        f"session {session.session}",
+        " to ".join(days),
+        session.workspace,
+        f"likely {session.probability:.0%}",
+    ]
     first = f"{number}. {escape_line(' · '.join(filter(None, facts)))}"
-    lines = [f"   {truncate_line(text, SHOWN_CHARS)}" for text in (session.title, session.summary) if text]
-    sources = [f"   message {escape_line(s.message)}: “{truncate_line(s.quote, 160)}”" for s in session.sources]
+    lines = [
+        f"   {truncate_line(text, SHOWN_CHARS)}"
+        for text in (session.title, session.summary)
+        if text
+    ]
+    sources = [
+        f"   message {escape_line(s.message)}: “{truncate_line(s.quote, 160)}”"
+        for s in session.sources
+    ]
     return "\n".join([first, *lines, *sources])
 
 
@@ -150,7 +217,9 @@ def format_change(hit: "Hit") -> str:
     """Return a note on a certain or possible change of a hit; empty if no change is known."""
     if hit.perhaps_superseded_by:
         return f"perhaps changed since by {_format_successor(hit)}"
-    changed = "" if hit.status == Status.NOT_DISTILLED else f" by {_format_successor(hit)}"
+    changed = (
+        "" if hit.status == Status.NOT_DISTILLED else f" by {_format_successor(hit)}"
+    )
     return "" if hit.status == Status.ACTIVE else f"{hit.status}{changed}"
 
 
@@ -159,19 +228,31 @@ def _format_successor(hit: "Hit") -> str:
     if hit.successor is None:
         return "what came later"
     at = hit.successor.observed_at
-    return f"“{truncate_line(hit.successor.text, 100)}”{f', {at:%Y-%m-%d}' if at else ''}"
+    return (
+        f"“{truncate_line(hit.successor.text, 100)}”{f', {at:%Y-%m-%d}' if at else ''}"
+    )
 
 
 @command
 def context(
     memory: "Memory",
-    query: Annotated[str, typer.Argument(help="What the model will be asked, or a report of a problem.")],
+    query: Annotated[
+        str,
+        typer.Argument(help="What the model will be asked, or a report of a problem."),
+    ],
     budget: Budget = None,
     automatic: Annotated[
-        bool, typer.Option("--automatic", help="For a hook: print nothing unless something is relevant.")
+        bool,
+        typer.Option(
+            "--automatic",
+            help="For a hook: print nothing unless something is relevant.",
+        ),
     ] = False,
     web: Annotated[
-        bool, typer.Option("--web", help="Search the web too; personal data is removed from the query.")
+        bool,
+        typer.Option(
+            "--web", help="Search the web too; personal data is removed from the query."
+        ),
     ] = False,
     tokenizer: TokenizerOption = None,
     as_json: bool = False,
@@ -188,7 +269,9 @@ def context(
         from slowwave.schemas.plugins import load_plugin
 
         settings = memory.settings.web.model_copy(update={"enabled": True})
-        results = load_plugin("slowwave.web", "search", "web")(settings, memory.list_people(), query)
+        results = load_plugin("slowwave.web", "search", "web")(
+            settings, memory.list_people(), query
+        )
     # pack the block, with the web's answer
     block = memory.context(
         query,
@@ -200,15 +283,26 @@ def context(
         **filters,
     )
     print_notes(results.answer.notes if results else ())
-    _print_block(memory, block, "Nothing found.", as_json, results.answer.cause if results else "")
+    _print_block(
+        memory,
+        block,
+        "Nothing found.",
+        as_json,
+        results.answer.cause if results else "",
+    )
 
 
 @command
 def briefing(
     memory: "Memory",
     budget: Budget = None,
-    workspace: Annotated[str | None, typer.Option(help="The project; default: that of this folder, if known.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Include every project, whatever the folder.")] = False,
+    workspace: Annotated[
+        str | None,
+        typer.Option(help="The project; default: that of this folder, if known."),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Include every project, whatever the folder.")
+    ] = False,
     tokenizer: TokenizerOption = None,
     as_json: bool = False,
 ) -> None:
@@ -221,12 +315,19 @@ def briefing(
 
     project = None if everything else workspace or find_project(memory)
     room = budget and max(0, budget - FENCE_TOKENS)
-    block = memory.briefing(room, tokenizer=tokenizer, format="json" if as_json else "markdown", workspace=project)
+    block = memory.briefing(
+        room,
+        tokenizer=tokenizer,
+        format="json" if as_json else "markdown",
+        workspace=project,
+    )
     echo("" if as_json else describe_backlog(memory.settings), nl=False)
     _print_block(memory, block, "Nothing known yet.", as_json)
 
 
-def _print_block(memory: "Memory", block: "Context", nothing: str, as_json: bool, web: str = "") -> None:
+def _print_block(
+    memory: "Memory", block: "Context", nothing: str, as_json: bool, web: str = ""
+) -> None:
     """Print the block (fenced, or as JSON), print notes on stderr, and log the block as returned.
 
     Args:
@@ -247,14 +348,25 @@ def _print_block(memory: "Memory", block: "Context", nothing: str, as_json: bool
 def remember(
     settings: "Settings",
     text: Annotated[
-        str, typer.Argument(help="What to remember, understandable without context; - reads standard input.")
+        str,
+        typer.Argument(
+            help="What to remember, understandable without context; - reads standard input."
+        ),
     ],
-    workspace: Annotated[str | None, typer.Option(help="The project that it belongs to.")] = None,
+    workspace: Annotated[
+        str | None, typer.Option(help="The project that it belongs to.")
+    ] = None,
     of_agent: Annotated[
-        bool, typer.Option("--agent", help="Mark it as an agent's note (the default without a terminal).")
+        bool,
+        typer.Option(
+            "--agent",
+            help="Mark it as an agent's note (the default without a terminal).",
+        ),
     ] = False,
     speaker: Annotated[str | None, typer.Option(help="The person who says it.")] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="A tag to keep with it; may be repeated.")] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(help="A tag to keep with it; may be repeated.")
+    ] = None,
 ) -> None:
     """Write down a note.
 
@@ -274,16 +386,27 @@ def remember(
         from slowwave.memory import settle_project
 
         project = settle_project(settings, workspace)
-    of_person = not of_agent and any(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
-    options: dict[str, Any] = {"of_person": of_person, "speaker": speaker, "tags": tag or (), "redact": settings.redact}
+    of_person = not of_agent and any(
+        stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)
+    )
+    options: dict[str, Any] = {
+        "of_person": of_person,
+        "speaker": speaker,
+        "tags": tag or (),
+        "redact": settings.redact,
+    }
     words = sys.stdin.read() if text == "-" else text
     try:
-        session = write_note(settings.store / settings.space, words, workspace=project, **options)
+        session = write_note(
+            settings.store / settings.space, words, workspace=project, **options
+        )
     except OSError as refused:
         raise UsageError(f"not noted: {refused}") from None
     whose = "" if of_person else ", as an agent's word"
     whose += f", of {escape_line(project)}" if project else ""
-    OUT.print(f"Noted as {session}{whose}; recall finds it now, and the next night distils it.")
+    OUT.print(
+        f"Noted as {session}{whose}; recall finds it now, and the next night distils it."
+    )
 
 
 def finish_before_noting(settings: "Settings") -> None:
@@ -295,5 +418,10 @@ def finish_before_noting(settings: "Settings") -> None:
 
         report = finish_unfinished(settings)
         print_notes(report.notes if report else ())
-    except (StoreError, ModuleNotFoundError) as trouble:  # an install for reading alone has no flows
-        print_notes([f"a forgetting is not finished, and the next night finishes it: {trouble}"])
+    except (
+        StoreError,
+        ModuleNotFoundError,
+    ) as trouble:  # an install for reading alone has no flows
+        print_notes(
+            [f"a forgetting is not finished, and the next night finishes it: {trouble}"]
+        )

@@ -34,7 +34,9 @@ class Terminal(Console):
     """A terminal that prints text as it is: markup is not interpreted, and control characters are escaped."""
 
     def __init__(self, *, stderr: bool = False) -> None:
-        super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=True)
+        super().__init__(
+            stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=True
+        )
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Return a string, also of a table cell, with its control characters escaped."""
@@ -48,22 +50,37 @@ INCOMPLETE = 3
 HELD = 4
 """Exit status of a run whose release is held back."""
 
-SpacesOption = Annotated[list[str] | None, typer.Option("--space", help="Space (user or tenant); may be repeated.")]
+SpacesOption = Annotated[
+    list[str] | None,
+    typer.Option("--space", help="Space (user or tenant); may be repeated."),
+]
 KeyFileOption = Annotated[
-    Path | None, typer.Option("--key-file", help="A file whose first line is the passphrase (or an age key).")
+    Path | None,
+    typer.Option(
+        "--key-file", help="A file whose first line is the passphrase (or an age key)."
+    ),
 ]
 SHARED = {
     "as_json": Annotated[bool, typer.Option("--json", help="Print JSON.")],
-    "store": Annotated[Path | None, typer.Option("--store", help="Folder or s3:// of the store.")],
-    "space": Annotated[str | None, typer.Option("--space", help="Space (user or tenant) to use.")],
-    "release": Annotated[str | None, typer.Option("--release", help="An earlier release, by name (r3) or id.")],
+    "store": Annotated[
+        Path | None, typer.Option("--store", help="Folder or s3:// of the store.")
+    ],
+    "space": Annotated[
+        str | None, typer.Option("--space", help="Space (user or tenant) to use.")
+    ],
+    "release": Annotated[
+        str | None,
+        typer.Option("--release", help="An earlier release, by name (r3) or id."),
+    ],
 }
 """Options that are the same for all commands, by the parameter they set."""
 OPENED = {"given": (), "settings": (), "memory": ("release",)}
 """Parameters that `command` fills from --store and --space, each with the options that it needs besides these."""
 
 
-def command(function: Callable[..., Any] | None = None, *, progress: bool = False) -> Callable[..., Any]:
+def command(
+    function: Callable[..., Any] | None = None, *, progress: bool = False
+) -> Callable[..., Any]:
     """Make a command of a function.
 
     Its parameters become arguments and options, as in Typer, except for these:
@@ -93,7 +110,11 @@ def command(function: Callable[..., Any] | None = None, *, progress: bool = Fals
     @functools.wraps(function)
     def run(**options: Any) -> None:
         with report_errors(), show_progress(progress):
-            words = {name: options.pop(name) for name in ("store", "space", "release") if name in shared}
+            words = {
+                name: options.pop(name)
+                for name in ("store", "space", "release")
+                if name in shared
+            }
             words.setdefault("space", next(iter(options.get("space") or ()), None))
             with show_loading(progress):
                 for name in opened:
@@ -102,25 +123,44 @@ def command(function: Callable[..., Any] | None = None, *, progress: bool = Fals
 
     parameters = _make_parameters(signature, shared)
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__annotations__ = {
+        parameter.name: parameter.annotation for parameter in parameters
+    }
     return run
 
 
-def _list_shared_options(signature: inspect.Signature, opened: Sequence[str]) -> list[str]:
+def _list_shared_options(
+    signature: inspect.Signature, opened: Sequence[str]
+) -> list[str]:
     """Return the names of the shared options of a command whose function asks for `opened`."""
     shared = [name for name in ("as_json",) if name in signature.parameters]
-    shared += [name for name in ("store", "space") if opened and name not in signature.parameters]
+    shared += [
+        name
+        for name in ("store", "space")
+        if opened and name not in signature.parameters
+    ]
     return shared + [more for name in opened for more in OPENED[name]]
 
 
-def _make_parameters(signature: inspect.Signature, shared: Sequence[str]) -> list[inspect.Parameter]:
+def _make_parameters(
+    signature: inspect.Signature, shared: Sequence[str]
+) -> list[inspect.Parameter]:
     """Return the parameters that Typer reads: the function's own, then the shared options."""
-    own = [parameter for parameter in signature.parameters.values() if parameter.name not in (*OPENED, *shared)]
+    own = [
+        parameter
+        for parameter in signature.parameters.values()
+        if parameter.name not in (*OPENED, *shared)
+    ]
     parameters = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in own]
     for name in shared:
         default = False if name == "as_json" else None
         parameters.append(
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=SHARED[name])
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=default,
+                annotation=SHARED[name],
+            )
         )
     return parameters
 
@@ -134,11 +174,17 @@ def _print_result(result: Any) -> None:
         print_json(result)
 
 
-def _open(name: str, store: Path | None, space: str | None, release: str | None = None) -> Any:
+def _open(
+    name: str, store: Path | None, space: str | None, release: str | None = None
+) -> Any:
     given = build_overrides(store, space)
     if name == "given":
         return given
-    return load_settings(**given) if name == "settings" else open_memory(store, space, release)
+    return (
+        load_settings(**given)
+        if name == "settings"
+        else open_memory(store, space, release)
+    )
 
 
 def _make_filter_option(name: str, about: str) -> object:
@@ -146,31 +192,49 @@ def _make_filter_option(name: str, about: str) -> object:
     panel = "Filters"
     if name == "files":
         about = f"{about} May be repeated."
-        return Annotated[list[str] | None, typer.Option("--file", help=about, rich_help_panel=panel)]
+        return Annotated[
+            list[str] | None, typer.Option("--file", help=about, rich_help_panel=panel)
+        ]
     if name == "superseded":
-        return Annotated[bool, typer.Option("--superseded", help=about, rich_help_panel=panel)]
+        return Annotated[
+            bool, typer.Option("--superseded", help=about, rich_help_panel=panel)
+        ]
     return Annotated[str | None, typer.Option(help=about, rich_help_panel=panel)]
 
 
-def build_overrides(store: Path | None = None, space: str | None = None, **more: Any) -> dict[str, Any]:
+def build_overrides(
+    store: Path | None = None, space: str | None = None, **more: Any
+) -> dict[str, Any]:
     """Return the settings of the command line, as plain JSON values."""
-    given = {"store": str(find_working_copy(store).expanduser().absolute()) if store else None, "space": space, **more}
+    given = {
+        "store": str(find_working_copy(store).expanduser().absolute())
+        if store
+        else None,
+        "space": space,
+        **more,
+    }
     return {name: value for name, value in given.items() if value is not None}
 
 
-def load_settings(store: Path | str | None = None, space: str | None = None, **more: Any) -> "Settings":
+def load_settings(
+    store: Path | str | None = None, space: str | None = None, **more: Any
+) -> "Settings":
     """Return the settings; those of the command line override the settings file and the environment.
 
     Raises:
         UsageError: a value is invalid (the message names the setting and its valid values), or the user's settings
             file can't be read.
     """
-    from slowwave.schemas.settings import make_settings  # takes a tenth of a second, which `--help` does not need
+    from slowwave.schemas.settings import (
+        make_settings,  # takes a tenth of a second, which `--help` does not need
+    )
 
     return make_settings(build_overrides(Path(store) if store else None, space, **more))
 
 
-def open_memory(store: Path | None, space: str | None, release: str | None = None) -> "Memory":
+def open_memory(
+    store: Path | None, space: str | None, release: str | None = None
+) -> "Memory":
     """Open the memory that the settings and these options name. Its notes are not logged: the caller prints them.
 
     Raises:
@@ -182,7 +246,9 @@ def open_memory(store: Path | None, space: str | None, release: str | None = Non
 
     gc.freeze()
     gc.enable()
-    LOG.addHandler(logging.NullHandler())  # without a handler, Python would print the notes on stderr
+    LOG.addHandler(
+        logging.NullHandler()
+    )  # without a handler, Python would print the notes on stderr
     settings = load_settings(store, space)
     return Memory.open(settings.store, settings.space, release)
 
@@ -190,9 +256,24 @@ def open_memory(store: Path | None, space: str | None, release: str | None = Non
 def start_small_night(transcript: Path, given: dict[str, Any]) -> None:
     """Distil a session that has ended, without a model, in a process that outlives this one."""
     # -P: the client's folder may contain a module of any name
-    words = [sys.executable, "-P", "-m", "slowwave", "run", str(transcript), "--background"]
-    words += [word for name, value in given.items() if name in ("store", "space") for word in (f"--{name}", value)]
-    night = subprocess.Popen(words, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
+    words = [
+        sys.executable,
+        "-P",
+        "-m",
+        "slowwave",
+        "run",
+        str(transcript),
+        "--background",
+    ]
+    words += [
+        word
+        for name, value in given.items()
+        if name in ("store", "space")
+        for word in (f"--{name}", value)
+    ]
+    night = subprocess.Popen(
+        words, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True
+    )
     night.returncode = 0  # Python warns of a process that nobody waits for
 
 
@@ -233,7 +314,10 @@ def report_errors() -> Iterator[None]:
     except ModuleNotFoundError as missing:
         if find_spec("prefect"):
             raise  # the night's packages are installed: the missing module is a bug
-        message, status = f"this needs what a night does (no module {missing.name}): {name_install('night')}", 1
+        message, status = (
+            f"this needs what a night does (no module {missing.name}): {name_install('night')}",
+            1,
+        )
     else:
         return
     ERR.print(f"slowwave: {escape_line(message)}", style="red")
@@ -271,13 +355,25 @@ def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
 
 def print_json(data: object) -> None:
     """Print data as JSON, with dates in ISO format."""
-    echo(json.dumps(data, ensure_ascii=False, indent=2, default=lambda v: getattr(v, "isoformat", v.__str__)()))
+    echo(
+        json.dumps(
+            data,
+            ensure_ascii=False,
+            indent=2,
+            default=lambda v: getattr(v, "isoformat", v.__str__)(),
+        )
+    )
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> None:
     """Print rows as a table with their keys as headings; numbers are aligned right. There must be at least one row."""
     columns = [
-        Column(name, justify="right" if any(isinstance(row[name], int | float) for row in rows) else "left")
+        Column(
+            name,
+            justify="right"
+            if any(isinstance(row[name], int | float) for row in rows)
+            else "left",
+        )
         for name in rows[0]
     ]
     table = Table(*columns, title=title, title_justify="left")

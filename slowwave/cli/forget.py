@@ -19,11 +19,24 @@ if TYPE_CHECKING:
     from slowwave.schemas.settings import Settings
     from slowwave.tasks.forget.select import Wanted
 
-SessionsOption = Annotated[list[str] | None, typer.Option(help="Sessions, by the transcript's own id.")]
-MessagesOption = Annotated[list[str] | None, typer.Option(help="Messages, by the transcript's own id or a hit's.")]
-MatchOption = Annotated[list[str] | None, typer.Option(help="Messages that contain this text, tool output included.")]
-NotesOption = Annotated[list[str] | None, typer.Option(help="Notes, by the id that `remember` printed.")]
-SourcesOption = Annotated[list[str] | None, typer.Option(help="Messages of this transcript format, or shared:NAME.")]
+SessionsOption = Annotated[
+    list[str] | None, typer.Option(help="Sessions, by the transcript's own id.")
+]
+MessagesOption = Annotated[
+    list[str] | None,
+    typer.Option(help="Messages, by the transcript's own id or a hit's."),
+]
+MatchOption = Annotated[
+    list[str] | None,
+    typer.Option(help="Messages that contain this text, tool output included."),
+]
+NotesOption = Annotated[
+    list[str] | None, typer.Option(help="Notes, by the id that `remember` printed.")
+]
+SourcesOption = Annotated[
+    list[str] | None,
+    typer.Option(help="Messages of this transcript format, or shared:NAME."),
+]
 UNREACHED = "Not reached: backups, disk snapshots, and other machines' copies; docs/forgetting.md says more."
 
 
@@ -33,17 +46,39 @@ def forget(
     session: SessionsOption = None,
     message: MessagesOption = None,
     match: MatchOption = None,
-    speaker: Annotated[list[str] | None, typer.Option(help="Messages by these people.")] = None,
-    workspace: Annotated[list[str] | None, typer.Option(help="Messages of this workspace.")] = None,
-    before: Annotated[datetime | None, typer.Option(help="Messages before this day.")] = None,
+    speaker: Annotated[
+        list[str] | None, typer.Option(help="Messages by these people.")
+    ] = None,
+    workspace: Annotated[
+        list[str] | None, typer.Option(help="Messages of this workspace.")
+    ] = None,
+    before: Annotated[
+        datetime | None, typer.Option(help="Messages before this day.")
+    ] = None,
     note: NotesOption = None,
     source: SourcesOption = None,
-    check: Annotated[Path | None, typer.Option(help="Check a certificate against the current store.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be erased, then stop.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-    rebuild: Annotated[bool, typer.Option("--rebuild/--no-rebuild", help="Recompute what depended on it now.")] = True,
-    exports: Annotated[bool, typer.Option("--exports", help="Also delete exports that contain it.")] = False,
-    everything: Annotated[bool, typer.Option("--everything", help="Delete the whole space with its folder.")] = False,
+    check: Annotated[
+        Path | None, typer.Option(help="Check a certificate against the current store.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be erased, then stop.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask for confirmation.")
+    ] = False,
+    rebuild: Annotated[
+        bool,
+        typer.Option(
+            "--rebuild/--no-rebuild", help="Recompute what depended on it now."
+        ),
+    ] = True,
+    exports: Annotated[
+        bool, typer.Option("--exports", help="Also delete exports that contain it.")
+    ] = False,
+    everything: Annotated[
+        bool,
+        typer.Option("--everything", help="Delete the whole space with its folder."),
+    ] = False,
     as_json: bool = False,
 ) -> None:
     """Erase messages and all that derives from them; certify it.
@@ -56,13 +91,23 @@ def forget(
     given = (session, message, match, speaker, workspace, note, source)
     wanted = Wanted(*(tuple(values or ()) for values in given), before=before)
     if (check is not None or everything) and wanted.kinds:
-        raise UsageError("--check and --everything cannot be combined with options that select messages")
+        raise UsageError(
+            "--check and --everything cannot be combined with options that select messages"
+        )
     if everything:
         _remove_space(settings, yes=yes)
     elif check is not None:
         _check(check, settings, as_json=as_json)
     else:
-        _forget(wanted, settings, dry_run=dry_run, yes=yes, rebuild=rebuild, exports=exports, as_json=as_json)
+        _forget(
+            wanted,
+            settings,
+            dry_run=dry_run,
+            yes=yes,
+            rebuild=rebuild,
+            exports=exports,
+            as_json=as_json,
+        )
 
 
 def _remove_space(settings: "Settings", *, yes: bool) -> None:
@@ -71,7 +116,10 @@ def _remove_space(settings: "Settings", *, yes: bool) -> None:
     from slowwave.store.store import Store
 
     space = Store.open(settings.store, settings.space)
-    if not yes and (not sys.stdin.isatty() or not typer.confirm(f"Remove {name_place(space.dir)} for good?")):
+    if not yes and (
+        not sys.stdin.isatty()
+        or not typer.confirm(f"Remove {name_place(space.dir)} for good?")
+    ):
         raise UsageError("nothing was removed: --yes does it without asking")
     remove_space(space.dir)
     OUT.print(f"{name_place(space.dir)} is removed.")
@@ -90,17 +138,31 @@ class _Erasure:
     @property
     def exports(self) -> list[dict[str, Any]]:
         """The earlier exports that contained it."""
-        return [export for _, certificate in self.certificates for export in certificate["exports"]]
+        return [
+            export
+            for _, certificate in self.certificates
+            for export in certificate["exports"]
+        ]
 
     def is_complete(self, *, exports: bool) -> bool:
         """Return True if nothing of it was found afterwards; with `exports`, also in no export."""
-        if any(certificate["scan"]["found"] for _, certificate in self.certificates) or self.preview.left:
+        if (
+            any(certificate["scan"]["found"] for _, certificate in self.certificates)
+            or self.preview.left
+        ):
             return False
         return not exports or all(export["removed"] for export in self.exports)
 
 
 def _forget(
-    wanted: "Wanted", settings: "Settings", *, dry_run: bool, yes: bool, rebuild: bool, exports: bool, as_json: bool
+    wanted: "Wanted",
+    settings: "Settings",
+    *,
+    dry_run: bool,
+    yes: bool,
+    rebuild: bool,
+    exports: bool,
+    as_json: bool,
 ) -> None:
     """Show the selected messages, ask for confirmation, and erase them."""
     with show_loading():
@@ -110,7 +172,9 @@ def _forget(
     wanted.check()
     if not dry_run:
         if not yes and (as_json or not sys.stdin.isatty()):
-            raise UsageError("nothing was forgotten: without a terminal, --yes must confirm it; --dry-run shows it")
+            raise UsageError(
+                "nothing was forgotten: without a terminal, --yes must confirm it; --dry-run shows it"
+            )
         take_in_notes(settings)
     preview = preview_forgetting(wanted, settings, search_files=not dry_run)
     if dry_run and as_json:
@@ -122,7 +186,9 @@ def _forget(
     if not yes:
         typer.confirm("Forget this for good?", abort=True)
     report, paths = run_forget(wanted, settings, rebuild=rebuild, exports=exports)
-    erasure = _Erasure(preview, report, [(path, load_certificate(path)) for path in paths])
+    erasure = _Erasure(
+        preview, report, [(path, load_certificate(path)) for path in paths]
+    )
     if as_json:
         print_json(_describe_erasure(erasure))
     else:
@@ -139,7 +205,10 @@ def _describe_erasure(erasure: _Erasure) -> dict[str, Any]:
     release = erasure.report.release
     return {
         "preview": asdict(erasure.preview),
-        "certificates": [{"path": str(path), **certificate} for path, certificate in erasure.certificates],
+        "certificates": [
+            {"path": str(path), **certificate}
+            for path, certificate in erasure.certificates
+        ],
         "release": release.name if release else None,
         "notes": erasure.report.collect_notes(),
     }
@@ -162,7 +231,9 @@ def _print_erasure(erasure: _Erasure) -> None:
     _print_transcripts(erasure.preview)
     for export in erasure.exports:
         end = "Removed" if export["removed"] else "Still there"
-        OUT.print(f"{end}, an export made before that held it: {escape_line(export['path'])}")
+        OUT.print(
+            f"{end}, an export made before that held it: {escape_line(export['path'])}"
+        )
     if erasure.certificates:
         OUT.print(UNREACHED)
 
@@ -171,33 +242,45 @@ def _print_preview(preview: "Preview") -> None:
     counts = ", ".join(f"{count:,} {name}" for name, count in preview.rows.items())
     OUT.print(f"Would go: {counts or 'nothing'}.")
     if not counts and preview.left is None:
-        OUT.print("No table has it. Without --dry-run the notes of today are read, and each file is searched.")
+        OUT.print(
+            "No table has it. Without --dry-run the notes of today are read, and each file is searched."
+        )
     for line in preview.messages:
         OUT.print(f"  {escape_line(line)}")
     if (more := preview.rows.get("messages", 0) - len(preview.messages)) > 0:
         OUT.print(f"  and {more:,} more message{'s' * (more != 1)}")
     _print_transcripts(preview)
     for path in preview.exports:
-        OUT.print(f"In an export made before, which --exports removes: {escape_line(path)}")
+        OUT.print(
+            f"In an export made before, which --exports removes: {escape_line(path)}"
+        )
 
 
 def _print_transcripts(preview: "Preview") -> None:
     for path in preview.transcripts:
         OUT.print(f"Still on disk, and not read again: {escape_line(path)}")
     if preview.left:
-        OUT.print(f"Still in the space, as an id, a path or a claim: {escape_line(', '.join(preview.left))}")
+        OUT.print(
+            f"Still in the space, as an id, a path or a claim: {escape_line(', '.join(preview.left))}"
+        )
 
 
 def _check(path: Path, settings: "Settings", *, as_json: bool) -> None:
     from slowwave.store.store import Store
     from slowwave.tasks.forget.proof import check_certificate, load_certificate
 
-    findings = check_certificate(Store.open(settings.store, settings.space), load_certificate(path))
+    findings = check_certificate(
+        Store.open(settings.store, settings.space), load_certificate(path)
+    )
     holds = all(finding.holds for finding in findings)
     if as_json:
-        print_json({"holds": holds, "findings": [vars(finding) for finding in findings]})
+        print_json(
+            {"holds": holds, "findings": [vars(finding) for finding in findings]}
+        )
     else:
         for finding in findings:
-            OUT.print(f"{'holds ' if finding.holds else 'BROKEN'}  {finding.what}: {finding.told}")
+            OUT.print(
+                f"{'holds ' if finding.holds else 'BROKEN'}  {finding.what}: {finding.told}"
+            )
     if not holds:
         raise typer.Exit(1)

@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slowwave.cli.common import HELD, INCOMPLETE, OUT, command, echo, load_settings, print_json, print_table
+from slowwave.cli.common import (
+    HELD,
+    INCOMPLETE,
+    OUT,
+    command,
+    echo,
+    load_settings,
+    print_json,
+    print_table,
+)
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.vocabulary import RunStatus
 from slowwave.text.fence import escape_line
@@ -23,7 +32,10 @@ def inspect(
     settings: "Settings",
     ledger: Annotated[str, typer.Argument(help="The ledger to list.")],
     everything: Annotated[
-        bool, typer.Option("--all", help="Include rows that were undone, resolved or have lapsed.")
+        bool,
+        typer.Option(
+            "--all", help="Include rows that were undone, resolved or have lapsed."
+        ),
     ] = False,
     as_json: bool = False,
 ) -> list[Row] | None:
@@ -52,7 +64,12 @@ def inspect(
 @command
 def status(
     settings: "Settings",
-    stats: Annotated[bool, typer.Option("--stats", help="Add figures on answers, the web, models and tables.")] = False,
+    stats: Annotated[
+        bool,
+        typer.Option(
+            "--stats", help="Add figures on answers, the web, models and tables."
+        ),
+    ] = False,
     as_json: bool = False,
 ) -> None:
     """Show what is covered, the last night and the next one.
@@ -71,24 +88,45 @@ def status(
 
         figures = list_metrics(settings)
         by_name = {metric.name: metric.as_dict() for metric in figures}
-        counted = [metric for metric in figures if any(metric.values.values()) and "timestamp" not in metric.name]
-        none = "; ".join(metric.about for metric in figures if not any(metric.values.values()))
+        counted = [
+            metric
+            for metric in figures
+            if any(metric.values.values()) and "timestamp" not in metric.name
+        ]
+        none = "; ".join(
+            metric.about for metric in figures if not any(metric.values.values())
+        )
         lines = [*(str(metric) for metric in counted), f"None: {none}"]
-        rows += [StatusLine("stats", "", by_name)] if as_json else [StatusLine("", line, None) for line in lines]
+        rows += (
+            [StatusLine("stats", "", by_name)]
+            if as_json
+            else [StatusLine("", line, None) for line in lines]
+        )
     if as_json:
         print_json({heading.replace(" ", "_"): value for heading, _, value in rows})
     else:
-        OUT.print("\n".join(f"{heading:<12}{escape_line(text)}" for heading, text, _ in rows))
+        OUT.print(
+            "\n".join(f"{heading:<12}{escape_line(text)}" for heading, text, _ in rows)
+        )
     # the exit status
     unfinished = any(heading == UNFINISHED for heading, _, _ in rows)
     ended_well = last.get("status") == RunStatus.DONE and not behind and not unfinished
-    raise typer.Exit(HELD if last.get("status") == RunStatus.HELD else 0 if ended_well else INCOMPLETE)
+    raise typer.Exit(
+        HELD
+        if last.get("status") == RunStatus.HELD
+        else 0
+        if ended_well
+        else INCOMPLETE
+    )
 
 
 @command
 def config(
     alias: Annotated[
-        tuple[str, str, str] | None, typer.Argument(metavar="[alias OLD NEW]", help="Name of a workspace that moved.")
+        tuple[str, str, str] | None,
+        typer.Argument(
+            metavar="[alias OLD NEW]", help="Name of a workspace that moved."
+        ),
     ] = None,
     as_json: bool = False,
 ) -> Row | None:
@@ -111,14 +149,23 @@ def config(
     own = _map_to_path(str(find_user_file()), load_user_settings(Settings))
     if load_project_excludes():
         section = own.setdefault("read", {})
-        section["exclude"] = " and ".join(filter(None, (section.get("exclude"), str(find_project_file()))))
+        section["exclude"] = " and ".join(
+            filter(None, (section.get("exclude"), str(find_project_file())))
+        )
     return _print_settings(_list_settings(load_settings(), (), own), as_json)
 
 
 def _print_settings(rows: list[tuple[str, Any, str, str]], as_json: bool) -> Row | None:
     if as_json:
-        return {name: {"value": value, "from": origin} for name, value, origin, _ in rows}
-    for name, value, origin, about in rows:  # no table: at 80 columns it would cut the names
+        return {
+            name: {"value": value, "from": origin} for name, value, origin, _ in rows
+        }
+    for (
+        name,
+        value,
+        origin,
+        about,
+    ) in rows:  # no table: at 80 columns it would cut the names
         echo(f"{name} = {value}  ({origin})\n    {about}")
     return None
 
@@ -140,10 +187,15 @@ def _set_alias(what: str, old: str, new: str, as_json: bool) -> Row | None:
 
 
 def _map_to_path(path: str, table: Row) -> Row:
-    return {name: _map_to_path(path, value) if isinstance(value, dict) else path for name, value in table.items()}
+    return {
+        name: _map_to_path(path, value) if isinstance(value, dict) else path
+        for name, value in table.items()
+    }
 
 
-def _list_settings(model: "BaseModel", above: tuple[str, ...], files: Row) -> list[tuple[str, Any, str, str]]:
+def _list_settings(
+    model: "BaseModel", above: tuple[str, ...], files: Row
+) -> list[tuple[str, Any, str, str]]:
     """Return every setting below a model: dotted name, value, who said so, what it is."""
     from pydantic import BaseModel
 
@@ -155,8 +207,13 @@ def _list_settings(model: "BaseModel", above: tuple[str, ...], files: Row) -> li
             rows += _list_settings(value, names, files.get(name, {}))
             continue
         # A whole section may be given as JSON in one variable: SLOWWAVE_PYRAMID='{"step": 5}'.
-        variables = ["SLOWWAVE_" + "__".join(names[:n]).upper() for n in range(len(names), 0, -1)]
-        origin = next((variable for variable in variables if variable in environment), files.get(name, "default"))
+        variables = [
+            "SLOWWAVE_" + "__".join(names[:n]).upper() for n in range(len(names), 0, -1)
+        ]
+        origin = next(
+            (variable for variable in variables if variable in environment),
+            files.get(name, "default"),
+        )
         while isinstance(origin, dict):  # a table whose keys a person chose
             origin = next(iter(origin.values()), "default")
         plain = value if isinstance(value, bool | int | float | str) else str(value)

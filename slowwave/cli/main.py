@@ -22,7 +22,20 @@ from slowwave.schemas.plugins import find_plugins, load_plugin
 
 LOG = logging.getLogger(__name__)
 COMMANDS = {
-    "Every day": (run, schedule, status, plan, recall, recent, context, briefing, show, ui, report, remember),
+    "Every day": (
+        run,
+        schedule,
+        status,
+        plan,
+        recall,
+        recent,
+        context,
+        briefing,
+        show,
+        ui,
+        report,
+        remember,
+    ),
     "Where agents look": (mcp, install, uninstall, skill, project),
     "Undo and redo": (diff, rollback, promote, exclude, include, forget, reprocess),
     "Keep": (export, import_learnings, check, backup, restore),
@@ -61,12 +74,21 @@ class Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command by its name; None if there is none."""
-        if (own := super().get_command(ctx, cmd_name)) is not None or cmd_name not in find_plugins(GROUP):
+        if (
+            own := super().get_command(ctx, cmd_name)
+        ) is not None or cmd_name not in find_plugins(GROUP):
             return own
         try:
             return make_plugin_command(cmd_name)
-        except Exception as broken:  # deliberately broad: importing a package can raise anything
-            LOG.warning("the command %r can't be loaded: %s: %s", cmd_name, type(broken).__name__, broken)
+        except (
+            Exception
+        ) as broken:  # deliberately broad: importing a package can raise anything
+            LOG.warning(
+                "the command %r can't be loaded: %s: %s",
+                cmd_name,
+                type(broken).__name__,
+                broken,
+            )
             return None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -97,7 +119,9 @@ app = typer.Typer(
 for heading, commands in COMMANDS.items():
     for command in commands:
         app.command(rich_help_panel=heading)(command)
-app.command(cls=NeverBlocking, hidden=True)(hook)  # clients call it; `slowwave install` names it to them
+app.command(cls=NeverBlocking, hidden=True)(
+    hook
+)  # clients call it; `slowwave install` names it to them
 
 
 def print_version(is_given: bool) -> None:
@@ -112,7 +136,13 @@ def print_version(is_given: bool) -> None:
 @app.callback()
 def take_options(
     version: Annotated[
-        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and end.")
+        bool,
+        typer.Option(
+            "--version",
+            callback=print_version,
+            is_eager=True,
+            help="Print the version and end.",
+        ),
     ] = False,
 ) -> None:
     """Take options of the command itself."""

@@ -33,22 +33,36 @@ if TYPE_CHECKING:
     from slowwave.flows.parts.report import RunReport
 
 Paths = Annotated[
-    list[Path] | None, typer.Argument(help="Files, folders or s3:// prefixes; default: installed tools' transcripts.")
+    list[Path] | None,
+    typer.Argument(
+        help="Files, folders or s3:// prefixes; default: installed tools' transcripts."
+    ),
 ]
 LlmOption = Annotated[
-    str | None, typer.Option("--llm", help="Language model: off, vllm:MODEL, openai:MODEL@URL, or several with >.")
+    str | None,
+    typer.Option(
+        "--llm",
+        help="Language model: off, vllm:MODEL, openai:MODEL@URL, or several with >.",
+    ),
 ]
 MaxTokens = Annotated[
-    int | None, typer.Option("--max-tokens", help="Most tokens that this run may use; it then stops cleanly.")
+    int | None,
+    typer.Option(
+        "--max-tokens", help="Most tokens that this run may use; it then stops cleanly."
+    ),
 ]
-GistsOption = Annotated[str | None, typer.Option("--gists", help="off, extractive, llm or truncated.")]
+GistsOption = Annotated[
+    str | None, typer.Option("--gists", help="off, extractive, llm or truncated.")
+]
 LOG = logging.getLogger(__name__)
 SPACE = "{space}"
 """Placeholder in a path for the name of the space."""
 STEPS = "read, passages, gists, boilerplate, habits, observe, dedupe, supersede, relate, assign, topics or summaries."
 
 
-def _add_model_options(given: dict[str, Any], llm: str | None, max_tokens: int | None, **more: Any) -> dict[str, Any]:
+def _add_model_options(
+    given: dict[str, Any], llm: str | None, max_tokens: int | None, **more: Any
+) -> dict[str, Any]:
     """Return the settings given, and those that options name; `--llm` is the model of every task."""
     from slowwave.schemas.settings import name_model
 
@@ -74,24 +88,47 @@ def run(
         ),
     ] = None,
     background: Annotated[
-        bool, typer.Option("--background", help="Plain, at low priority, after any running night; needs same_day.")
+        bool,
+        typer.Option(
+            "--background",
+            help="Plain, at low priority, after any running night; needs same_day.",
+        ),
     ] = False,
     llm: LlmOption = None,
     max_tokens: MaxTokens = None,
     rewrite: Annotated[
-        bool, typer.Option("--rewrite", help="Have another writer (--llm) write claims, topics and summaries anew.")
+        bool,
+        typer.Option(
+            "--rewrite",
+            help="Have another writer (--llm) write claims, topics and summaries anew.",
+        ),
     ] = False,
-    engine: Annotated[str | None, typer.Option(help="ray, or another plugin: compute there.")] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="ray, or another plugin: compute there.")
+    ] = None,
     gists: GistsOption = None,
     embeddings: Annotated[
-        bool | None, typer.Option("--embeddings/--no-embeddings", help="Make vectors; without, recall is full text.")
+        bool | None,
+        typer.Option(
+            "--embeddings/--no-embeddings",
+            help="Make vectors; without, recall is full text.",
+        ),
     ] = None,
-    redact: Annotated[bool | None, typer.Option("--redact/--no-redact", help="Replace secrets before storing.")] = None,
+    redact: Annotated[
+        bool | None,
+        typer.Option("--redact/--no-redact", help="Replace secrets before storing."),
+    ] = None,
     address: Annotated[
-        str | None, typer.Option(help="Cluster for --engine; default for ray: RAY_ADDRESS, else this machine.")
+        str | None,
+        typer.Option(
+            help="Cluster for --engine; default for ray: RAY_ADDRESS, else this machine."
+        ),
     ] = None,
     space: SpacesOption = None,
-    all_spaces: Annotated[bool, typer.Option("--all-spaces", help="Run a night of every space in the store.")] = False,
+    all_spaces: Annotated[
+        bool,
+        typer.Option("--all-spaces", help="Run a night of every space in the store."),
+    ] = False,
 ) -> "RunReport | None":
     """Run a night: read new transcripts, distil and release them.
 
@@ -105,16 +142,31 @@ def run(
     if address and not engine:
         raise UsageError("--address goes with --engine alone")
     if engine and engine not in (known := sorted(find_plugins("slowwave.executors"))):
-        raise UsageError(f"--engine is {' or '.join(known) or 'the name of a plugin, and none is installed'}")
+        raise UsageError(
+            f"--engine is {' or '.join(known) or 'the name of a plugin, and none is installed'}"
+        )
     if rewrite and background:
-        raise UsageError("--rewrite asks the memory's writer, and --background asks no model: leave one out")
+        raise UsageError(
+            "--rewrite asks the memory's writer, and --background asks no model: leave one out"
+        )
     executor = f"{engine}:{address or ''}" if engine else None
-    given = _add_model_options(given, llm, max_tokens, gists=gists, embeddings=embeddings, redact=redact)
+    given = _add_model_options(
+        given, llm, max_tokens, gists=gists, embeddings=embeddings, redact=redact
+    )
     # several spaces, each with a night of its own, or one
     if all_spaces or len(space or ()) > 1:
         if background or (all_spaces and space):
-            raise UsageError("--all-spaces goes without --space, and several spaces without --background")
-        ended = _run_each(given, paths or [], space or [], prefect=prefect, executor=executor, rewrite=rewrite)
+            raise UsageError(
+                "--all-spaces goes without --space, and several spaces without --background"
+            )
+        ended = _run_each(
+            given,
+            paths or [],
+            space or [],
+            prefect=prefect,
+            executor=executor,
+            rewrite=rewrite,
+        )
         raise typer.Exit(ended)
     here = load_settings(**given).space
     own_paths = [Path(str(path).replace(SPACE, here)) for path in paths or []]
@@ -151,14 +203,25 @@ def _run_each(
         try:
             with report_errors():
                 own_paths = [Path(str(path).replace(SPACE, name)) for path in paths]
-                if report := _run_one(given | {"space": name}, own_paths, prefect, False, executor, rewrite=rewrite):
+                if report := _run_one(
+                    given | {"space": name},
+                    own_paths,
+                    prefect,
+                    False,
+                    executor,
+                    rewrite=rewrite,
+                ):
                     print_report(report)
-                    ended.add(HELD if report.held else INCOMPLETE if report.failures else 0)
+                    ended.add(
+                        HELD if report.held else INCOMPLETE if report.failures else 0
+                    )
         except typer.Exit as failed:
             ended.add(failed.exit_code)
         except Exception as error:  # a mistake of ours in one space is no reason to leave out the others
             LOG.warning("the night of space %s failed", name, exc_info=error)
-            print_notes([f"the night of {name} failed: {type(error).__name__}: {error}"])
+            print_notes(
+                [f"the night of {name} failed: {type(error).__name__}: {error}"]
+            )
             ended.add(1)
     return next((status for status in (1, HELD, INCOMPLETE) if status in ended), 0)
 
@@ -184,12 +247,20 @@ def _run_one(
         from slowwave.store.lock import wait_alone
 
         with wait_alone(settings.store / settings.space, str(absolute)) as alone:
-            return run_night(absolute, settings, wait=600, executor=executor, same_day=True) if alone else None
+            return (
+                run_night(
+                    absolute, settings, wait=600, executor=executor, same_day=True
+                )
+                if alone
+                else None
+            )
     if find_server(prefect):
         import_prefect_quietly()
         from slowwave.flows.prefect import run_night_under_prefect
 
-        report = run_night_under_prefect([str(path) for path in absolute], given, executor, rewrite=rewrite)
+        report = run_night_under_prefect(
+            [str(path) for path in absolute], given, executor, rewrite=rewrite
+        )
     else:
         with show_loading():
             from slowwave.flows.nightly import run_night
@@ -198,8 +269,14 @@ def _run_one(
     # What it brought, for a terminal.
     from slowwave.store import Store
 
-    named = {name: given[name].removeprefix(f"{Path.cwd()}/") for name in ("store", "space") if name in given}
-    options = "".join(f" --{name} {shlex.quote(value)}" for name, value in named.items())
+    named = {
+        name: given[name].removeprefix(f"{Path.cwd()}/")
+        for name in ("store", "space")
+        if name in given
+    }
+    options = "".join(
+        f" --{name} {shlex.quote(value)}" for name, value in named.items()
+    )
     report.add_closing(Store.open(settings.store, settings.space), OUT.width, options)
     return report
 
@@ -214,7 +291,9 @@ def _list_transcripts(paths: list[Path]) -> list[Path]:
         from slowwave.store.place import fetch_transcripts
         from slowwave.tasks.ingest.formats.registry import check_paths
 
-    return check_paths(fetch_transcripts(path).expanduser().absolute() for path in paths)
+    return check_paths(
+        fetch_transcripts(path).expanduser().absolute() for path in paths
+    )
 
 
 @command
@@ -235,11 +314,19 @@ def plan(
         from slowwave.store.place import fetch_transcripts
 
     settings = load_settings(**_add_model_options(given, llm, max_tokens, gists=gists))
-    estimate = plan_night([fetch_transcripts(path).expanduser().absolute() for path in paths or []], settings)
+    estimate = plan_night(
+        [fetch_transcripts(path).expanduser().absolute() for path in paths or []],
+        settings,
+    )
     if as_json:
         return asdict(estimate)
     sources = [
-        {"tool": source.tool, "where": source.where, "files": source.files, "MB": source.bytes / 1e6}
+        {
+            "tool": source.tool,
+            "where": source.where,
+            "files": source.files,
+            "MB": source.bytes / 1e6,
+        }
         | {"state": source.problem or "new or changed"}
         for source in estimate.sources
     ]
@@ -247,17 +334,33 @@ def plan(
         print_table(sources)
     OUT.print(f"{count_noun(estimate.unchanged, 'transcript')} had no news.")
     pending = f"Pending: {count_noun(estimate.messages, 'message')} in {count_noun(estimate.sessions, 'session')}"
-    OUT.print(f"{pending}, {estimate.skipped:,} of them too short." if estimate.skipped else f"{pending}.")
+    OUT.print(
+        f"{pending}, {estimate.skipped:,} of them too short."
+        if estimate.skipped
+        else f"{pending}."
+    )
     # The costs, a line a step.
     costs = [
-        {"step": line.step, "units": line.units, "prompts": line.requests, "from the cache": line.cached}
-        | {"prompt tokens": line.prompt_tokens, "answer tokens (expected)": line.answer_tokens}
+        {
+            "step": line.step,
+            "units": line.units,
+            "prompts": line.requests,
+            "from the cache": line.cached,
+        }
+        | {
+            "prompt tokens": line.prompt_tokens,
+            "answer tokens (expected)": line.answer_tokens,
+        }
         | {"": "estimated" if line.estimated else ""}
         for line in estimate.lines
     ]
     if costs:
         print_table(costs, estimate.model)
-        took = "unknown" if estimate.seconds is None else _format_duration(estimate.seconds)
+        took = (
+            "unknown"
+            if estimate.seconds is None
+            else _format_duration(estimate.seconds)
+        )
         tokens = f"{estimate.prompt_tokens:,} prompt and {estimate.answer_tokens:,} answer tokens"
         OUT.print(f"In all {tokens}; time: {took}; money: ${estimate.usd:,.2f}")
     for note in estimate.notes:
@@ -269,7 +372,11 @@ def _format_duration(seconds: float) -> str:
     """Return seconds as a person says them."""
     if seconds < 90:
         return f"about {seconds:.0f} s"
-    return f"about {seconds / 60:.0f} min" if seconds < 5_400 else f"about {seconds / 3600:.1f} h"
+    return (
+        f"about {seconds / 60:.0f} min"
+        if seconds < 5_400
+        else f"about {seconds / 3600:.1f} h"
+    )
 
 
 @command(progress=True)
@@ -277,12 +384,23 @@ def reprocess(
     given: dict[str, Any],
     step: Annotated[str, typer.Argument(help=STEPS)],
     missing: Annotated[
-        bool, typer.Option("--missing", help="Only fill in what is missing (gists, summaries).")
+        bool,
+        typer.Option(
+            "--missing", help="Only fill in what is missing (gists, summaries)."
+        ),
     ] = False,
-    session: Annotated[list[str] | None, typer.Option(help="Sessions, by the transcript's own id.")] = None,
-    workspace: Annotated[str | None, typer.Option(help="Sessions of this workspace.")] = None,
-    since: Annotated[datetime | None, typer.Option(help="Sessions that ended on or after this day.")] = None,
-    until: Annotated[datetime | None, typer.Option(help="Sessions that began before this day.")] = None,
+    session: Annotated[
+        list[str] | None, typer.Option(help="Sessions, by the transcript's own id.")
+    ] = None,
+    workspace: Annotated[
+        str | None, typer.Option(help="Sessions of this workspace.")
+    ] = None,
+    since: Annotated[
+        datetime | None, typer.Option(help="Sessions that ended on or after this day.")
+    ] = None,
+    until: Annotated[
+        datetime | None, typer.Option(help="Sessions that began before this day.")
+    ] = None,
     llm: LlmOption = None,
     max_tokens: MaxTokens = None,
     gists: GistsOption = None,
@@ -306,6 +424,8 @@ def reprocess(
             OUT.print(f"{when}{escape_line(row['title'])}", style="bold")
             OUT.print(f"{escape_text(row['text'])}\n")
         if step == "summaries" and not summaries:
-            OUT.print("There are no summaries: there are no messages, or the model could not be reached.")
+            OUT.print(
+                "There are no summaries: there are no messages, or the model could not be reached."
+            )
         return report
     return run_reprocess(step, chosen, settings)

@@ -15,18 +15,28 @@ if TYPE_CHECKING:
     from slowwave.schemas.settings import Settings
 
 
-ClaimLimit = Annotated[int, typer.Option(min=0, help="Most claims to show of each kind; 0: all.")]
+ClaimLimit = Annotated[
+    int, typer.Option(min=0, help="Most claims to show of each kind; 0: all.")
+]
 
 
 @command
 def diff(
     settings: "Settings",
     old: Annotated[
-        str | None, typer.Argument(help="The earlier release, by name or id; default: the one before.")
+        str | None,
+        typer.Argument(
+            help="The earlier release, by name or id; default: the one before."
+        ),
     ] = None,
-    new: Annotated[str | None, typer.Argument(help="The later release; default: the live one.")] = None,
+    new: Annotated[
+        str | None, typer.Argument(help="The later release; default: the live one.")
+    ] = None,
     candidate: Annotated[
-        bool, typer.Option("--candidate", help="Compare with the release that a gate holds back.")
+        bool,
+        typer.Option(
+            "--candidate", help="Compare with the release that a gate holds back."
+        ),
     ] = False,
     limit: ClaimLimit = 20,
     as_json: bool = False,
@@ -41,17 +51,31 @@ def diff(
     from slowwave.store.store import Store
 
     store = Store.open(settings.store, settings.space)
-    later = open_candidate(store) if candidate else Snapshot(settings.store, settings.space, new)
+    later = (
+        open_candidate(store)
+        if candidate
+        else Snapshot(settings.store, settings.space, new)
+    )
     if old is None and later.release.number == 1:
         if as_json:
             return {"old": None, "new": later.release.name, "differences": []}
-        echo(f"{later.release.name} is the first release: there is nothing to compare it with yet.")
+        echo(
+            f"{later.release.name} is the first release: there is nothing to compare it with yet."
+        )
         return None
-    earlier = Snapshot(settings.store, settings.space, old or f"r{later.release.number - 1}")
+    earlier = Snapshot(
+        settings.store, settings.space, old or f"r{later.release.number - 1}"
+    )
     differences = compare_releases(earlier, later, read_decisions(store))
-    names = {"old": earlier.release.name, "new": CANDIDATE if candidate else later.release.name}
+    names = {
+        "old": earlier.release.name,
+        "new": CANDIDATE if candidate else later.release.name,
+    }
     if as_json:
-        return {**names, "differences": [difference._asdict() for difference in differences]}
+        return {
+            **names,
+            "differences": [difference._asdict() for difference in differences],
+        }
     lines = _format_differences(differences, limit)
     echo("\n".join([f"{names['old']} to {names['new']}: {lines[0]}", *lines[1:]]))
     return None
@@ -61,12 +85,21 @@ def _format_differences(differences: Sequence["Difference"], limit: int) -> list
     """Return a line with the counts by kind, then each kind with at most `limit` of its claims (0: all)."""
     from slowwave.recall.views.compare import KINDS
 
-    by_kind = {kind: [difference for difference in differences if difference.kind == kind] for kind in KINDS}
-    counts = ", ".join(f"{len(rows):,} {kind}" for kind, rows in by_kind.items() if rows)
+    by_kind = {
+        kind: [difference for difference in differences if difference.kind == kind]
+        for kind in KINDS
+    }
+    counts = ", ".join(
+        f"{len(rows):,} {kind}" for kind, rows in by_kind.items() if rows
+    )
     lines = [counts or "the same claims"]
     for kind, rows in by_kind.items():
         shown = rows[: limit or None]
-        more = f" ({len(shown):,} of {len(rows):,} shown)" if len(shown) < len(rows) else ""
+        more = (
+            f" ({len(shown):,} of {len(rows):,} shown)"
+            if len(shown) < len(rows)
+            else ""
+        )
         if rows:
             lines.append(f"\n{kind}{more}")
         lines += map(_format_difference, shown)
@@ -88,7 +121,10 @@ def _format_difference(difference: "Difference") -> str:
 
 @command
 def rollback(
-    settings: "Settings", release: Annotated[str, typer.Argument(help="The release to go back to, by name (r3) or id.")]
+    settings: "Settings",
+    release: Annotated[
+        str, typer.Argument(help="The release to go back to, by name (r3) or id.")
+    ],
 ) -> None:
     """Make an earlier release live again.
 
@@ -104,22 +140,33 @@ def rollback(
     with open_run("rollback", settings) as (job, report):
         finish_forgettings(job, report)
         made = report.release = roll_back(job.store, release, job.run_id)
-        back_to = next(one.name for one in read_releases(job.store) if one.release_id == made.restores)
+        back_to = next(
+            one.name
+            for one in read_releases(job.store)
+            if one.release_id == made.restores
+        )
         brought = list_bringing(job.store, back_to)
     for note in report.notes:
         OUT.print(f"note: {escape_line(note)}")
     OUT.print(f"Live now: {made.name}, with the tables of {back_to}.")
-    OUT.print("It holds until a run finds something new: the release that it then makes has the newest tables again.")
+    OUT.print(
+        "It holds until a run finds something new: the release that it then makes has the newest tables again."
+    )
     if brought:
-        OUT.print(f"To make it last, leave out what came since: slowwave exclude {' '.join(brought)} --why …")
+        OUT.print(
+            f"To make it last, leave out what came since: slowwave exclude {' '.join(brought)} --why …"
+        )
     else:
-        OUT.print(f"No session came since {back_to}: `slowwave diff {back_to} {made.name}` shows what changed, and")
+        OUT.print(
+            f"No session came since {back_to}: `slowwave diff {back_to} {made.name}` shows what changed, and"
+        )
         OUT.print("`slowwave exclude` takes the ids that it prints.")
 
 
 @command
 def promote(
-    settings: "Settings", why: Annotated[str, typer.Option("--why", help="Your reason, kept with the run.")]
+    settings: "Settings",
+    why: Annotated[str, typer.Option("--why", help="Your reason, kept with the run.")],
 ) -> None:
     """Make the release live that a gate holds back."""
     from slowwave.flows.exclude import promote_candidate
@@ -141,7 +188,9 @@ Ids = Annotated[
 def exclude(
     settings: "Settings",
     ids: Ids,
-    why: Annotated[str, typer.Option("--why", help="Your reason, kept with the exclusion.")],
+    why: Annotated[
+        str, typer.Option("--why", help="Your reason, kept with the exclusion.")
+    ],
 ) -> "RunReport":
     """Leave sessions, claims, merges or notes out of the memory.
 

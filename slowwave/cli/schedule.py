@@ -11,7 +11,13 @@ import typer
 
 from slowwave.cli.agents.install import find_command
 from slowwave.cli.common import OUT, command, load_settings
-from slowwave.flows.parts.schedule import NAME, Scheduler, make_schedule_files, read_crontab, run_line
+from slowwave.flows.parts.schedule import (
+    NAME,
+    Scheduler,
+    make_schedule_files,
+    read_crontab,
+    run_line,
+)
 from slowwave.schemas.errors import UsageError
 from slowwave.text.marked import HASH_MARKS, remove_marked, replace_marked, write_whole
 
@@ -35,9 +41,12 @@ LOOK = {
 def schedule(
     given: dict[str, Any],
     action: Annotated[Action, typer.Argument(help="install or remove.")],
-    at: Annotated[str, typer.Option(help="Time of day, by this machine's clock.")] = "03:00",
+    at: Annotated[
+        str, typer.Option(help="Time of day, by this machine's clock.")
+    ] = "03:00",
     by: Annotated[
-        Scheduler | None, typer.Option("--with", help="The scheduler; by default the first that works.")
+        Scheduler | None,
+        typer.Option("--with", help="The scheduler; by default the first that works."),
     ] = None,
 ) -> None:
     """Run a night every day, without a server.
@@ -50,10 +59,23 @@ def schedule(
     except ValueError:
         raise UsageError(f"--at is {at!r}; it is an hour like 03:00") from None
     settings = load_settings(**given)
-    words = [*find_command(), "run", "--plain", "--store", str(settings.store.absolute()), "--space", settings.space]
+    words = [
+        *find_command(),
+        "run",
+        "--plain",
+        "--store",
+        str(settings.store.absolute()),
+        "--space",
+        settings.space,
+    ]
     if action is Action.REMOVE:
-        removed = [path for scheduler in Scheduler for path in _remove(scheduler, when, words)]
-        OUT.print("\n".join(f"{path}: taken away." for path in removed) or "No schedule is there.")
+        removed = [
+            path for scheduler in Scheduler for path in _remove(scheduler, when, words)
+        ]
+        OUT.print(
+            "\n".join(f"{path}: taken away." for path in removed)
+            or "No schedule is there."
+        )
     else:
         _install(by or _find_scheduler(), when, words)
 
@@ -65,11 +87,15 @@ def _install(chosen: Scheduler, when: time, words: list[str]) -> None:
         write_whole(path, text)
         OUT.print(f"{path}: written.")
     if chosen is Scheduler.CRON:
-        line = f"{when.minute} {when.hour} * * * nice {shlex.join(words)}".replace("%", r"\%")
+        line = f"{when.minute} {when.hour} * * * nice {shlex.join(words)}".replace(
+            "%", r"\%"
+        )
         run_line("crontab -", replace_marked(read_crontab(), line, HASH_MARKS))
         OUT.print(f"crontab: {line}")
     run_line(START.get(chosen, ":"))
-    OUT.print(f"A night is done every day at {when:%H:%M}, {LOOK[chosen]} `slowwave schedule remove` ends it.")
+    OUT.print(
+        f"A night is done every day at {when:%H:%M}, {LOOK[chosen]} `slowwave schedule remove` ends it."
+    )
 
 
 def _find_scheduler() -> Scheduler:
@@ -79,7 +105,9 @@ def _find_scheduler() -> Scheduler:
         return Scheduler.SYSTEMD
     if not run_line("command -v crontab", must=False).returncode:
         return Scheduler.CRON
-    raise UsageError("neither systemd nor crontab works for this user: schedule `slowwave run --plain` otherwise")
+    raise UsageError(
+        "neither systemd nor crontab works for this user: schedule `slowwave run --plain` otherwise"
+    )
 
 
 def _remove(by: Scheduler, at: time, words: list[str]) -> list[Path]:

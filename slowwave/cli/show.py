@@ -23,7 +23,11 @@ LISTED = 20
 """Number of claims listed without --limit."""
 SHADES = " ▁▂▃▄▅▆▇█"
 """Bars for the claims of a week: none up to the highest count of the weeks shown."""
-HEADINGS = {"co_edit": "Files that change together", "sequence": "Steps that follow each other", "command": "Commands"}
+HEADINGS = {
+    "co_edit": "Files that change together",
+    "sequence": "Steps that follow each other",
+    "command": "Commands",
+}
 """Headings of habits, by their kind."""
 
 
@@ -31,18 +35,37 @@ HEADINGS = {"co_edit": "Files that change together", "sequence": "Steps that fol
 def show(
     memory: "Memory",
     what: Annotated[
-        str, typer.Argument(metavar="WHAT", help="claims, topics, habits or related; or an id, or SESSION/MESSAGE.")
+        str,
+        typer.Argument(
+            metavar="WHAT",
+            help="claims, topics, habits or related; or an id, or SESSION/MESSAGE.",
+        ),
     ],
     name: Annotated[
-        str | None, typer.Argument(help="For related: a claim's id, a file, person, project or tool.")
+        str | None,
+        typer.Argument(
+            help="For related: a claim's id, a file, person, project or tool."
+        ),
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Most claims to list.")] = None,
-    depth: Annotated[int | None, typer.Option(help="Levels below an id, or steps of relations (1 to 5).")] = None,
-    keywords: Annotated[bool, typer.Option("--keywords", help="Count the keywords of these claims.")] = False,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Most claims to list.")
+    ] = None,
+    depth: Annotated[
+        int | None,
+        typer.Option(help="Levels below an id, or steps of relations (1 to 5)."),
+    ] = None,
+    keywords: Annotated[
+        bool, typer.Option("--keywords", help="Count the keywords of these claims.")
+    ] = False,
     file: Annotated[
-        list[str] | None, typer.Option("--file", help="Habits: files that change with this one. May be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--file", help="Habits: files that change with this one. May be repeated."
+        ),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Habits of all projects, whatever the folder.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Habits of all projects, whatever the folder.")
+    ] = False,
     as_json: bool = False,
     **filters: Unpack[ClaimFilters],
 ) -> Any:
@@ -51,9 +74,17 @@ def show(
     The kinds are claims, topics, habits, and what is related to a name. An id (or its first characters) names a claim,
     summary, topic, session or message: shown are its sources, down to the messages, and what contains it.
     """
-    options: dict[str, Any] = {"name": name, "limit": limit, "depth": depth, "keywords": keywords, "files": file}
+    options: dict[str, Any] = {
+        "name": name,
+        "limit": limit,
+        "depth": depth,
+        "keywords": keywords,
+        "files": file,
+    }
     options |= {"all": everything, **filters}
-    given = {key: value for key, value in options.items() if value not in (None, False, [])}
+    given = {
+        key: value for key, value in options.items() if value not in (None, False, [])
+    }
     list_rows, takes = KINDS.get(what, (None, {"depth"}))
     _refuse_options(what if list_rows else "an id", given.keys() - takes)
     if list_rows is None:
@@ -85,20 +116,29 @@ def _show_row(memory: "Memory", id: str, depth: int | None, *, as_json: bool) ->
     if details.related:
         lines.append("related")
     for node in details.related:
-        lines.append(f"  {node.facts['relation'].replace('_', ' ')}: {_format_node(node, 0)}")
+        lines.append(
+            f"  {node.facts['relation'].replace('_', ' ')}: {_format_node(node, 0)}"
+        )
     echo("\n".join(lines))
     return None
 
 
 def _list_claims(
-    memory: "Memory", limit: int = LISTED, keywords: bool = False, **filters: Unpack[ClaimFilters]
+    memory: "Memory",
+    limit: int = LISTED,
+    keywords: bool = False,
+    **filters: Unpack[ClaimFilters],
 ) -> tuple[object, list[str]]:
     """Return the current claims, newest first; with `keywords`, the number of claims with each keyword."""
     from slowwave.context.handed_out import note_listed
 
     claims = memory.claims(None if keywords else limit, **filters)
     if keywords:
-        counts = dict(Counter(word for claim in claims for word in claim.keywords).most_common(limit))
+        counts = dict(
+            Counter(word for claim in claims for word in claim.keywords).most_common(
+                limit
+            )
+        )
         return counts, [f"{count:>5,}  {word}" for word, count in counts.items()]
     note_listed(memory.root / memory.space, claims)
     return [claim.as_dict() for claim in claims], list(map(_format_claim, claims))
@@ -106,16 +146,31 @@ def _list_claims(
 
 def _format_claim(claim: "Claim") -> str:
     """Return the claim on one line, and its properties on a second."""
-    sessions = f"{claim.sessions} sessions" if claim.sessions > 1 else f"session {claim.session}"
-    facts = [claim.category, f"{claim.confidence:.0%} sure", sessions, claim.speaker, claim.topic, claim.workspace]
+    sessions = (
+        f"{claim.sessions} sessions"
+        if claim.sessions > 1
+        else f"session {claim.session}"
+    )
+    facts = [
+        claim.category,
+        f"{claim.confidence:.0%} sure",
+        sessions,
+        claim.speaker,
+        claim.topic,
+        claim.workspace,
+    ]
     facts += [", ".join(claim.files[:3])] if claim.files else []
     facts += [f"not {gate}" for gate in claim.shut]
     facts += [claim.observer] if is_shared(claim.observer) else []
     text = claim.summary if not claim.detail else f"{claim.summary}: {claim.detail}"
-    return _format_two_lines(claim, claim.status if claim.superseded_by else "", text, facts)
+    return _format_two_lines(
+        claim, claim.status if claim.superseded_by else "", text, facts
+    )
 
 
-def _list_related(memory: "Memory", name: str = "", limit: int = LISTED, depth: int = 1) -> tuple[object, list[str]]:
+def _list_related(
+    memory: "Memory", name: str = "", limit: int = LISTED, depth: int = 1
+) -> tuple[object, list[str]]:
     """Return claims related to a claim or a name: by shared files and names, by order, or by change."""
     from slowwave.context.handed_out import note_listed
 
@@ -128,12 +183,31 @@ def _list_related(memory: "Memory", name: str = "", limit: int = LISTED, depth: 
 
 def _format_related(claim: "Related") -> str:
     """Return the claim on one line, and its relation on a second."""
-    how = " ".join(filter(None, (claim.relation.replace("_", " "), f"({claim.reason})" if claim.reason else "")))
-    facts = [how, f"of {claim.of[:12]}" if claim.steps > 1 else "", f"session {claim.session}"]
-    return _format_two_lines(claim, "" if claim.status == Status.ACTIVE else claim.status, claim.summary, facts)
+    how = " ".join(
+        filter(
+            None,
+            (
+                claim.relation.replace("_", " "),
+                f"({claim.reason})" if claim.reason else "",
+            ),
+        )
+    )
+    facts = [
+        how,
+        f"of {claim.of[:12]}" if claim.steps > 1 else "",
+        f"session {claim.session}",
+    ]
+    return _format_two_lines(
+        claim,
+        "" if claim.status == Status.ACTIVE else claim.status,
+        claim.summary,
+        facts,
+    )
 
 
-def _format_two_lines(claim: "Claim | Related", status: str, text: str, facts: Sequence[str | None]) -> str:
+def _format_two_lines(
+    claim: "Claim | Related", status: str, text: str, facts: Sequence[str | None]
+) -> str:
     when = f"{claim.observed_at:%Y-%m-%d}" if claim.observed_at else "undated   "
     stale = f" ({status})" if status else ""
     more = " · ".join(filter(None, facts))
@@ -146,16 +220,26 @@ def _list_topics(memory: "Memory") -> tuple[object, list[str]]:
     busiest = max((count for topic in topics for count in topic.weeks), default=0) or 1
     lines = []
     for topic in topics:  # on one line: claims, strength, the last weeks as bars, days and name; its text below
-        bars = "".join(SHADES[-(-count * (len(SHADES) - 1) // busiest)] for count in topic.weeks)
-        days = " to ".join(f"{at:%Y-%m-%d}" if at else "undated" for at in (topic.first_at, topic.last_at))
+        bars = "".join(
+            SHADES[-(-count * (len(SHADES) - 1) // busiest)] for count in topic.weeks
+        )
+        days = " to ".join(
+            f"{at:%Y-%m-%d}" if at else "undated"
+            for at in (topic.first_at, topic.last_at)
+        )
         name = escape_line(topic.name or NAMELESS)
-        lines.append(f"{topic.claims:>5,} claims  strength {topic.strength:>5,}  |{bars}|  {days}  {name}")
+        lines.append(
+            f"{topic.claims:>5,} claims  strength {topic.strength:>5,}  |{bars}|  {days}  {name}"
+        )
         lines += [f"{' ' * 14}{escape_line(topic.text)}"] if topic.text else []
     return [topic.as_dict() for topic in topics], lines
 
 
 def _list_habits(
-    memory: "Memory", workspace: str | None = None, files: list[str] | None = None, all: bool = False
+    memory: "Memory",
+    workspace: str | None = None,
+    files: list[str] | None = None,
+    all: bool = False,
 ) -> tuple[object, list[str]]:
     """Return the habits of a project, by default this folder's, by kind."""
     project = None if all else workspace or find_project(memory)
@@ -166,15 +250,22 @@ def _list_habits(
             several = len({habit.workspace for habit in alike}) > 1
             lines += ["", heading]
             lines += [
-                f"  {escape_line(habit.describe())}{f'  [{escape_line(habit.workspace)}]' * several}" for habit in alike
+                f"  {escape_line(habit.describe())}{f'  [{escape_line(habit.workspace)}]' * several}"
+                for habit in alike
             ]
     return [habit.as_dict() for habit in habits], lines[1:]
 
 
 def _format_node_lines(node: "Node", level: int, *, whole: bool = False) -> list[str]:
     lines = [_format_node(node, level, whole=whole)]
-    lines += [f"  {name}: {escape_line(str(value))}" for name, value in node.facts.items()] if whole else []
-    return lines + [line for below in node.below for line in _format_node_lines(below, level + 1)]
+    lines += (
+        [f"  {name}: {escape_line(str(value))}" for name, value in node.facts.items()]
+        if whole
+        else []
+    )
+    return lines + [
+        line for below in node.below for line in _format_node_lines(below, level + 1)
+    ]
 
 
 def _format_node(node: "Node", level: int, *, whole: bool = False) -> str:

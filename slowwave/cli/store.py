@@ -27,8 +27,13 @@ if TYPE_CHECKING:
 @command(progress=True)
 def check(
     settings: "Settings",
-    quick: Annotated[bool, typer.Option("--quick", help="Compare sizes only; read no file.")] = False,
-    repair: Annotated[bool, typer.Option("--repair", help="Repair what is damaged, and list what is lost.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Compare sizes only; read no file.")
+    ] = False,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="Repair what is damaged, and list what is lost."),
+    ] = False,
     as_json: bool = False,
 ) -> None:
     """Verify the store's files and hash chains; repair it.
@@ -49,13 +54,25 @@ def check(
         end_run(report)
         return
     if as_json and not repair:
-        print_json({"damage": damage, "checked": checked.releases, "unchecked": checked.unchecked})
+        print_json(
+            {
+                "damage": damage,
+                "checked": checked.releases,
+                "unchecked": checked.unchecked,
+            }
+        )
     else:
         for line in damage:
             ERR.print(escape_line(line), style="red")
-        older = f"; {checked.unchecked} without a manifest, not checked" if checked.unchecked else ""
+        older = (
+            f"; {checked.unchecked} without a manifest, not checked"
+            if checked.unchecked
+            else ""
+        )
         releases = f"{checked.releases:,} release{'s' * (checked.releases != 1)}"
-        OUT.print(f"{', '.join(filter(None, (releases, messages)))} checked: {len(damage)} damaged{older}")
+        OUT.print(
+            f"{', '.join(filter(None, (releases, messages)))} checked: {len(damage)} damaged{older}"
+        )
     if damage:
         raise typer.Exit(1)
 
@@ -77,7 +94,9 @@ def backup(
     check_encrypted(settings, settings.store if key else file)
     made = back_up(settings.store, settings.space, file, key)
     how = "encrypted" if key else "not encrypted"
-    OUT.print(f"{len(made['files']):,} files of space {made['space']}, live {made['release']}, in {file}: {how}.")
+    OUT.print(
+        f"{len(made['files']):,} files of space {made['space']}, live {made['release']}, in {file}: {how}."
+    )
 
 
 @command
@@ -97,10 +116,18 @@ def restore(
     settings = load_settings(**given)
     check_encrypted(settings)
     made = bring_back(settings.store, given.get("space"), file, read_key(key_file))
-    OUT.print(f"{len(made['files']):,} files compared; live is {made['release']} of {made['made_at'][:10]}.")
+    OUT.print(
+        f"{len(made['files']):,} files compared; live is {made['release']} of {made['made_at'][:10]}."
+    )
     since = list_certificates(settings.store / made["space"], made["made_at"])
-    where = f" (see {', '.join(certificate.name for certificate in since)} of space {made['space']})" if since else ""
-    OUT.print(f"What was forgotten after {made['made_at']}{where} is in it again: `slowwave forget` it there too.")
+    where = (
+        f" (see {', '.join(certificate.name for certificate in since)} of space {made['space']})"
+        if since
+        else ""
+    )
+    OUT.print(
+        f"What was forgotten after {made['made_at']}{where} is in it again: `slowwave forget` it there too."
+    )
 
 
 @command(progress=True)
@@ -113,19 +140,37 @@ def export(
         ),
     ],
     form: Annotated[
-        str | None, typer.Option("--format", help="parquet, lance, jsonl or graphml; for learnings json or md.")
+        str | None,
+        typer.Option(
+            "--format",
+            help="parquet, lance, jsonl or graphml; for learnings json or md.",
+        ),
     ] = None,
     table: Annotated[list[str] | None, typer.Option(help="Only these tables.")] = None,
-    release: Annotated[str | None, typer.Option(help="A release's name; default: the live one.")] = None,
+    release: Annotated[
+        str | None, typer.Option(help="A release's name; default: the live one.")
+    ] = None,
     learnings: Annotated[
-        bool, typer.Option("--learnings", help="Claims with quotes, redacted again, for another memory.")
+        bool,
+        typer.Option(
+            "--learnings",
+            help="Claims with quotes, redacted again, for another memory.",
+        ),
     ] = False,
-    workspace: Annotated[str | None, typer.Option(help="Only learnings of this workspace.")] = None,
+    workspace: Annotated[
+        str | None, typer.Option(help="Only learnings of this workspace.")
+    ] = None,
     encrypted: Annotated[
-        bool, typer.Option("--encrypted", help="Encrypt Parquet with a passphrase (--key-file, SLOWWAVE_BACKUP_KEY).")
+        bool,
+        typer.Option(
+            "--encrypted",
+            help="Encrypt Parquet with a passphrase (--key-file, SLOWWAVE_BACKUP_KEY).",
+        ),
     ] = False,
     key_file: KeyFileOption = None,
-    internal: Annotated[bool, typer.Option("--internal", help="Also columns of use to nights alone.")] = False,
+    internal: Annotated[
+        bool, typer.Option("--internal", help="Also columns of use to nights alone.")
+    ] = False,
 ) -> None:
     """Write the released tables, or learnings to share with others."""
     # learnings: claims for others
@@ -134,7 +179,9 @@ def export(
             from slowwave.flows.export import export_learnings, place_learnings
 
         if table or encrypted or key_file:
-            raise UsageError("--learnings writes claims alone, in plain: leave out --table and --encrypted")
+            raise UsageError(
+                "--learnings writes claims alone, in plain: leave out --table and --encrypted"
+            )
         to = place_learnings(settings, to, release)
         count = export_learnings(settings, to, workspace, form or "json", release)
         OUT.print(f"{count:,} learnings written to {to}")
@@ -148,8 +195,12 @@ def export(
 
     phrase = read_key(key_file) if encrypted or key_file else None
     if encrypted and not phrase:
-        raise UsageError("--encrypted needs a passphrase: --key-file or SLOWWAVE_BACKUP_KEY; nothing was written")
-    manifest = export_tables(settings, to, form or "parquet", table or [], release, phrase, internal=internal)
+        raise UsageError(
+            "--encrypted needs a passphrase: --key-file or SLOWWAVE_BACKUP_KEY; nothing was written"
+        )
+    manifest = export_tables(
+        settings, to, form or "parquet", table or [], release, phrase, internal=internal
+    )
     for name, facts in manifest["tables"].items():
         OUT.print(f"{facts['rows']:>10,}  {name}")
     how = "written to" if manifest["written"] else "was exported before, and is in"
@@ -159,10 +210,13 @@ def export(
 @command(progress=True)
 def import_learnings(
     settings: "Settings",
-    file: Annotated[Path, typer.Argument(help="JSON written by `slowwave export --learnings`.")],
+    file: Annotated[
+        Path, typer.Argument(help="JSON written by `slowwave export --learnings`.")
+    ],
     name: Annotated[str, typer.Option("--as", help="A name for their author.")],
     workspace: Annotated[
-        list[str] | None, typer.Option(help="Local PATH of their workspace, or NAME=PATH for each.")
+        list[str] | None,
+        typer.Option(help="Local PATH of their workspace, or NAME=PATH for each."),
     ] = None,
 ) -> "RunReport":
     """Import another memory's learnings.
@@ -175,4 +229,6 @@ def import_learnings(
     return take_in(settings, file.expanduser(), name, workspace or [])
 
 
-import_learnings.__name__ = "import"  # no name that Python lets a function be defined by
+import_learnings.__name__ = (
+    "import"  # no name that Python lets a function be defined by
+)

@@ -38,7 +38,9 @@ class Trace:
 class ActiveMemory:
     """The traces of one conversation. Each turn is encoded once."""
 
-    def __init__(self, encoder: Encoder | None, settings: ActiveSettings | None = None) -> None:
+    def __init__(
+        self, encoder: Encoder | None, settings: ActiveSettings | None = None
+    ) -> None:
         self.encoder, self.settings = encoder, settings or ActiveSettings()
         self.traces: list[Trace] = []
         """In order of the turns."""
@@ -57,34 +59,58 @@ class ActiveMemory:
         vector = self._encode(format_turn(speaker, text))
         words = frozenset(extract_content_words(text))
         strength = self._compute_initial_strength(vector, words, effect)
-        trace = Trace(number=self.heard, words=words, vector=vector, strength=strength, set_at=self.heard)
+        trace = Trace(
+            number=self.heard,
+            words=words,
+            vector=vector,
+            strength=strength,
+            set_at=self.heard,
+        )
         self.traces.append(trace)
         self.heard += 1
         if len(self.traces) > self.settings.capacity:
             self._prune()
         return trace
 
-    def _compute_initial_strength(self, vector: Vectors, words: frozenset[str], effect: float) -> float:
+    def _compute_initial_strength(
+        self, vector: Vectors, words: frozenset[str], effect: float
+    ) -> float:
         """Return the weighted mean of a turn's length, its novelty (unlikeness to the other traces) and its effect."""
         weights = self.settings
         says = min(1.0, len(words) / weights.says_full)
-        nearest = float((self._stack_vectors() @ vector).max()) if self.traces and self.encoder else 0.0
+        nearest = (
+            float((self._stack_vectors() @ vector).max())
+            if self.traces and self.encoder
+            else 0.0
+        )
         novelty = min(1.0, max(0.0, 1.0 - nearest))
-        weighted = weights.says * says + weights.novelty * novelty + weights.effect * effect
+        weighted = (
+            weights.says * says + weights.novelty * novelty + weights.effect * effect
+        )
         return weighted / (weights.says + weights.novelty + weights.effect)
 
     def _prune(self) -> None:
         """Remove the weakest traces, the older of equals first. The latest turns go last."""
-        count = self.settings.capacity - int(self.settings.capacity * self.settings.pruned)
+        count = self.settings.capacity - int(
+            self.settings.capacity * self.settings.pruned
+        )
         latest = self.heard - self.settings.recent
         strongest = sorted(
-            self.traces, key=lambda trace: (trace.number >= latest, self.compute_strength(trace), trace.number)
+            self.traces,
+            key=lambda trace: (
+                trace.number >= latest,
+                self.compute_strength(trace),
+                trace.number,
+            ),
         )
         self.traces = sorted(strongest[-count:], key=lambda trace: trace.number)
 
     def compute_strength(self, trace: Trace) -> float:
         """Return a trace's strength now, 0 to 1, after its decay."""
-        return float(trace.strength * 0.5 ** ((self.heard - trace.set_at) / self.settings.strength_half_life))
+        return float(
+            trace.strength
+            * 0.5 ** ((self.heard - trace.set_at) / self.settings.strength_half_life)
+        )
 
     def set_strength(self, number: int, strength: float) -> bool:
         """Set a turn's strength. Return False if the turn has no trace.
@@ -104,7 +130,10 @@ class ActiveMemory:
         used = frozenset(numbers)
         for trace in (trace for trace in self.traces if trace.number in used):
             strength = self.compute_strength(trace)
-            trace.strength, trace.set_at = strength + self.settings.used * (1.0 - strength), self.heard
+            trace.strength, trace.set_at = (
+                strength + self.settings.used * (1.0 - strength),
+                self.heard,
+            )
 
     def _stack_vectors(self) -> Vectors:
         """Return the vectors of all traces, a row each."""
@@ -122,7 +151,9 @@ class ActiveMemory:
         shared, most = self._weigh_shared_words(query)
         own = own + weights.words * shared / most
         own += weights.exchange * (vectors @ (latest / (np.linalg.norm(latest) or 1.0)))
-        own += weights.strength * np.array([self.compute_strength(trace) for trace in self.traces])
+        own += weights.strength * np.array(
+            [self.compute_strength(trace) for trace in self.traces]
+        )
         own += weights.recency * 0.5 ** ((self.heard - 1 - numbers) / weights.half_life)
         # A part of it spreads to the adjacent turns. Turns are not adjacent if one between them was removed.
         spread = own.copy()
@@ -138,7 +169,12 @@ class ActiveMemory:
             holding = sum(word in trace.words for trace in self.traces)
             if holding:
                 rarity[word] = compute_smooth_idf(holding, len(self.traces))
-        shared = np.array([sum(rarity[word] for word in trace.words & rarity.keys()) for trace in self.traces])
+        shared = np.array(
+            [
+                sum(rarity[word] for word in trace.words & rarity.keys())
+                for trace in self.traces
+            ]
+        )
         return shared, sum(rarity.values()) or 1.0
 
     def rank_older(self, query: str, older: int) -> list[tuple[Trace, float]]:
@@ -153,7 +189,9 @@ class ActiveMemory:
             for trace, value in zip(self.traces, activations, strict=True)
             if trace.number < older and value >= self.settings.least
         ]
-        return sorted(called, key=lambda pair: (-pair[1], -pair[0].number))[: self.settings.older]
+        return sorted(called, key=lambda pair: (-pair[1], -pair[0].number))[
+            : self.settings.older
+        ]
 
     def _encode(self, text: str) -> Vectors:
         """Return a text's vector. Without an encoder it is empty, and only words and time count."""

@@ -36,13 +36,37 @@ from slowwave.context.packing import (
     pack_lines,
     select_outline,
 )
-from slowwave.context.rendering import FORMATS, Format, Line, LineSource, Measure, Name, Part
-from slowwave.context.running import ComparedTurn, find_own_sessions, fold_letters, fold_turns
-from slowwave.context.tokens import Tokenizer, cache_counts, replace_surrogates, resolve_tokenizer
+from slowwave.context.rendering import (
+    FORMATS,
+    Format,
+    Line,
+    LineSource,
+    Measure,
+    Name,
+    Part,
+)
+from slowwave.context.running import (
+    ComparedTurn,
+    find_own_sessions,
+    fold_letters,
+    fold_turns,
+)
+from slowwave.context.tokens import (
+    Tokenizer,
+    cache_counts,
+    replace_surrogates,
+    resolve_tokenizer,
+)
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.recall.hits import Cost, Hit, Hits
 from slowwave.recall.live import LiveRelease, Notes, QueryVectors
-from slowwave.recall.query import MAX_CHARS, build_query, parse_sessions, read_once, refuse_unknown_filters
+from slowwave.recall.query import (
+    MAX_CHARS,
+    build_query,
+    parse_sessions,
+    read_once,
+    refuse_unknown_filters,
+)
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import place_query
 from slowwave.schemas.errors import UsageError
@@ -146,9 +170,13 @@ def build_context(
     room = settings.budget if budget is None else budget
     count = resolve_tokenizer(tokenizer, settings.tokenizer)
     turns = [parse_turn(turn) for turn in conversation]
-    read_cost = memory._vectors.start_clock("automatic" if automatic else "context", room)
+    read_cost = memory._vectors.start_clock(
+        "automatic" if automatic else "context", room
+    )
     with memory._notes.collect_answer_notes():
-        options = _SearchOptions(turns, automatic, own_sessions=read_once(own_sessions), filters=filters)
+        options = _SearchOptions(
+            turns, automatic, own_sessions=read_once(own_sessions), filters=filters
+        )
         memories, hits = _search_memories(memory, query, options)
         query = replace_surrogates(query)
         encoder = _load_turn_encoder(memory, query, turns)
@@ -182,10 +210,16 @@ def _explain_no_memories(memories: Sequence[Line], hits: Hits) -> str:
     """Return why a block holds no memories."""
     if hits.reason:
         return hits.reason
-    return "what was found does not fit the budget" if memories else "nothing found bears on it"
+    return (
+        "what was found does not fit the budget"
+        if memories
+        else "nothing found bears on it"
+    )
 
 
-def _search_memories(memory: OpenMemory, query: str, options: _SearchOptions) -> tuple[list[Line], Hits]:
+def _search_memories(
+    memory: OpenMemory, query: str, options: _SearchOptions
+) -> tuple[list[Line], Hits]:
     """Return the memories for a query, and the hits that they come from.
 
     If a follow-up finds nothing relevant, it is searched again together with the person's turn before it, and the more
@@ -193,10 +227,16 @@ def _search_memories(memory: OpenMemory, query: str, options: _SearchOptions) ->
     """
 
     def search(text: str) -> tuple[list[Line], Hits]:
-        return memory._live.retry_superseded(partial(_search_other_sessions, memory, text, options))
+        return memory._live.retry_superseded(
+            partial(_search_other_sessions, memory, text, options)
+        )
 
     memories, hits = search(query)
-    said = (text for role, text in reversed(options.turns) if role != Role.ASSISTANT and text.strip())
+    said = (
+        text
+        for role, text in reversed(options.turns)
+        if role != Role.ASSISTANT and text.strip()
+    )
     before = next(said, None)
     if hits.confident or before is None or not is_follow_up(query):
         return memories, hits
@@ -206,30 +246,53 @@ def _search_memories(memory: OpenMemory, query: str, options: _SearchOptions) ->
     return memories, hits
 
 
-def _load_turn_encoder(memory: OpenMemory, query: str, turns: Sequence[tuple[str, str]]) -> Encoder | None:
+def _load_turn_encoder(
+    memory: OpenMemory, query: str, turns: Sequence[tuple[str, str]]
+) -> Encoder | None:
     """Return an encoder for the query and the turns, or None without turns, a release or vectors."""
     view = memory._live.view
     if not turns or view is None:
         return None
-    return memory._vectors.prepare_encoder(view.release.encoder, [query, *(format_turn(*turn) for turn in turns)])
+    return memory._vectors.prepare_encoder(
+        view.release.encoder, [query, *(format_turn(*turn) for turn in turns)]
+    )
 
 
-def _search_other_sessions(memory: OpenMemory, query: str, options: _SearchOptions) -> tuple[list[Line], Hits]:
+def _search_other_sessions(
+    memory: OpenMemory, query: str, options: _SearchOptions
+) -> tuple[list[Line], Hits]:
     """Return the memories for a query and their hits, from sessions other than the running conversation.
 
     Sessions among the hits that turn out to be the running conversation are left out, and the search is repeated.
     """
     own_ids = parse_sessions(options.own_sessions)
     turns = fold_turns(options.turns)
-    with_query = [*turns, *fold_turns([("", query)])]  # the store may have read the question too
+    with_query = [
+        *turns,
+        *fold_turns([("", query)]),
+    ]  # the store may have read the question too
     while True:
-        lines, hits = _collect_memories(memory, query, options, own_ids=own_ids, left_out=())
-        found = {source.session for hit in hits for source in hit.sources} if turns else set[str]()
-        more = find_own_sessions(memory._live.view, memory.root / memory.space, with_query, found) if found else []
+        lines, hits = _collect_memories(
+            memory, query, options, own_ids=own_ids, left_out=()
+        )
+        found = (
+            {source.session for hit in hits for source in hit.sources}
+            if turns
+            else set[str]()
+        )
+        more = (
+            find_own_sessions(
+                memory._live.view, memory.root / memory.space, with_query, found
+            )
+            if found
+            else []
+        )
         if set(more) - set(own_ids):
             own_ids = (*own_ids, *more)
         elif len(_leave_out_turns(hits, turns)) < len(hits):
-            return _collect_memories(memory, query, options, own_ids=own_ids, left_out=turns)
+            return _collect_memories(
+                memory, query, options, own_ids=own_ids, left_out=turns
+            )
         else:
             return lines, hits
 
@@ -254,11 +317,19 @@ def _collect_memories(
     settings = memory.settings.context
     filters = options.filters
     filters["files"] = read_once(filters.get("files"))
-    recall = partial(memory.recall, query, automatic=options.automatic, own_sessions=own_ids, **filters)
+    recall = partial(
+        memory.recall,
+        query,
+        automatic=options.automatic,
+        own_sessions=own_ids,
+        **filters,
+    )
     hits = _leave_out_turns(recall(settings.hits, ("message",)), left_out)
     if memory._live.view is None:  # there is no release yet
         return _make_hit_lines(hits), hits
-    plain_query = build_query(query, settings.hits, ("message",), own_sessions=own_ids, **filters)
+    plain_query = build_query(
+        query, settings.hits, ("message",), own_sessions=own_ids, **filters
+    )
     view = memory.get_view()
     if options.automatic:
         hits = put_narration_last(view, hits)
@@ -267,7 +338,9 @@ def _collect_memories(
     # the messages of a long report are ranked by their sessions too
     if messages and len(set(plain_query.content_words)) > DIRECT_WORDS:
         vectors = memory._vectors.encode_texts(view.release.encoder, [plain_query.text])
-        messages = weigh_by_session(view, plain_query, vectors.get(plain_query.text), messages)
+        messages = weigh_by_session(
+            view, plain_query, vectors.get(plain_query.text), messages
+        )
     # a model's claims and topics come before the messages
     if not messages or not view.has_model_claims:
         return messages, hits
@@ -289,7 +362,11 @@ def _leave_out_turns(hits: Hits, turns: Sequence[ComparedTurn]) -> Hits:
 
 def _make_hit_lines(hits: Sequence[Hit]) -> list[Line]:
     """Return the lines of hits that are active or not yet distilled."""
-    standing = [hit for hit in hits if hit.status in (Status.ACTIVE, Status.NOT_DISTILLED) and hit.sources]
+    standing = [
+        hit
+        for hit in hits
+        if hit.status in (Status.ACTIVE, Status.NOT_DISTILLED) and hit.sources
+    ]
     return [make_hit_line(hit, 1 / (1 + rank)) for rank, hit in enumerate(standing)]
 
 
@@ -329,9 +406,13 @@ def assemble_context(
     measure = Measure(cache_counts(count), format, unsure)
     packers = dict[Name, Packer]()
     if results := make_web_lines(web):
-        packers["web"] = lambda room: pack_lines(results, query, room - TITLE, measure)[::-1]  # the best is last
+        packers["web"] = lambda room: pack_lines(results, query, room - TITLE, measure)[
+            ::-1
+        ]  # the best is last
     if memories:
-        packers["memories"] = lambda room: _pack_messages(memories, query, room, measure)
+        packers["memories"] = lambda room: _pack_messages(
+            memories, query, room, measure
+        )
     # the latest turns rank before the older ones that the query recalls
     if parsed := [parse_turn(turn) for turn in conversation]:
         turns = Turns(settings, pyramid or PyramidSettings(), measure, encoder)
@@ -350,28 +431,65 @@ def check_block(budget: int, format: str) -> None:
         UsageError: the budget is not a whole number of 0 or more, or the format is unknown.
     """
     if not isinstance(budget, Integral) or isinstance(budget, bool) or budget < 0:
-        raise UsageError(f"budget is {budget!r}; it is the number of tokens the block may have")
+        raise UsageError(
+            f"budget is {budget!r}; it is the number of tokens the block may have"
+        )
     if format not in FORMATS:
         raise UsageError(f"format is {format!r}; it is one of {', '.join(FORMATS)}")
 
 
-def _fill_block(packers: Mapping[Name, Packer], budget: int, measure: Measure) -> Context:
+def _fill_block(
+    packers: Mapping[Name, Packer], budget: int, measure: Measure
+) -> Context:
     """Return the block: each part within its share, then each part, memories first, as large as the others allow."""
-    shares: dict[Name, float] = {"web": 0.2, "memories": 0.5, "conversation": 0.3}  # the others use what a part leaves
+    shares: dict[Name, float] = {
+        "web": 0.2,
+        "memories": 0.5,
+        "conversation": 0.3,
+    }  # the others use what a part leaves
     whole = sum(shares[name] for name in packers) or 1.0
-    lines = {name: [*pack(int(budget * shares[name] / whole))] for name, pack in packers.items()}
-    for name in sorted(packers, key=lambda name: name != "memories") if len(packers) > 1 else ():
-        taken = measure.count_parts([Part(other, tuple(shown)) for other, shown in lines.items() if other != name])
+    lines = {
+        name: [*pack(int(budget * shares[name] / whole))]
+        for name, pack in packers.items()
+    }
+    for name in (
+        sorted(packers, key=lambda name: name != "memories") if len(packers) > 1 else ()
+    ):
+        taken = measure.count_parts(
+            [
+                Part(other, tuple(shown))
+                for other, shown in lines.items()
+                if other != name
+            ]
+        )
         larger = [*packers[name](budget - taken)]
-        lines[name] = max((lines[name], larger), key=lambda shown: sum(len(line.text) for line in shown))
+        lines[name] = max(
+            (lines[name], larger),
+            key=lambda shown: sum(len(line.text) for line in shown),
+        )
     # If the block has more tokens than the sum of its lines, the least relevant lines are removed.
-    while measure.count_parts(parts := [Part(name, tuple(shown)) for name, shown in lines.items() if shown]) > budget:
-        least_relevant = min((line for part in parts for line in part.lines), key=lambda line: line.relevance)
-        lines = {name: [line for line in shown if line is not least_relevant] for name, shown in lines.items()}
+    while (
+        measure.count_parts(
+            parts := [
+                Part(name, tuple(shown)) for name, shown in lines.items() if shown
+            ]
+        )
+        > budget
+    ):
+        least_relevant = min(
+            (line for part in parts for line in part.lines),
+            key=lambda line: line.relevance,
+        )
+        lines = {
+            name: [line for line in shown if line is not least_relevant]
+            for name, shown in lines.items()
+        }
     return Context(measure.render(parts), measure.count_parts(parts), tuple(parts))
 
 
-def _pack_messages(lines: Sequence[Line], query: str, room: int, measure: Measure) -> Sequence[Line]:
+def _pack_messages(
+    lines: Sequence[Line], query: str, room: int, measure: Measure
+) -> Sequence[Line]:
     """Return the likeliest messages, whole. If the evidence is spread, add short lines of many sessions, in order of
     time.
     """
@@ -380,7 +498,14 @@ def _pack_messages(lines: Sequence[Line], query: str, room: int, measure: Measur
     if not outline_room:
         return arrange_lines(whole)
     left = room - measure.count_part("memories", arrange_lines(whole))
-    return arrange_by_time([*whole, *select_outline(lines, [line.source for line in whole], query, left, measure)])
+    return arrange_by_time(
+        [
+            *whole,
+            *select_outline(
+                lines, [line.source for line in whole], query, left, measure
+            ),
+        ]
+    )
 
 
 def make_web_lines(web: Iterable[object]) -> list[Line]:
@@ -389,11 +514,16 @@ def make_web_lines(web: Iterable[object]) -> list[Line]:
     for n, result in enumerate(web):
         read = result.get if isinstance(result, Mapping) else partial(getattr, result)
         fields = (read(name, None) for name in ("url", "title", "text"))
-        url, title, text = (replace_surrogates(field) if isinstance(field, str) else "" for field in fields)
+        url, title, text = (
+            replace_surrogates(field) if isinstance(field, str) else ""
+            for field in fields
+        )
         if not (url and (title or text)):
             raise UsageError(f"web result {n + 1} lacks url or text: {result!r:.80}")
         whole = f"{title}.\n\n{text}" if title else text
-        lines.append(make_line(whole, LineSource(url=" ".join(url.split())), 1 / (1 + n)))
+        lines.append(
+            make_line(whole, LineSource(url=" ".join(url.split())), 1 / (1 + n))
+        )
     return lines
 
 
@@ -408,7 +538,9 @@ def parse_turn(turn: Turn) -> tuple[str, str]:
     if isinstance(turn, tuple) and len(turn) == 2:
         return str(turn[0] or ""), _extract_content_text(turn[1], turn)
     if not isinstance(turn, Mapping) or not ("content" in turn or "text" in turn):
-        raise UsageError(f"a turn is a text, a pair of role and text, or has content or text: got {turn!r:.80}")
+        raise UsageError(
+            f"a turn is a text, a pair of role and text, or has content or text: got {turn!r:.80}"
+        )
     content = turn.get("content")
     text = _extract_content_text(turn.get("text") if content is None else content, turn)
     return str(turn.get("speaker") or turn.get("role") or ""), text
@@ -419,6 +551,12 @@ def _extract_content_text(content: object, turn: object) -> str:
     if content is None or isinstance(content, str):
         return replace_surrogates(content or "")
     if not isinstance(content, Sequence) or isinstance(content, bytes):
-        raise UsageError(f"a turn's content is a text, a list of parts or None: got {turn!r:.80}")
-    parts = (part.get("text") if isinstance(part, Mapping) else part for part in content)
-    return replace_surrogates("\n\n".join(part for part in parts if isinstance(part, str)))
+        raise UsageError(
+            f"a turn's content is a text, a list of parts or None: got {turn!r:.80}"
+        )
+    parts = (
+        part.get("text") if isinstance(part, Mapping) else part for part in content
+    )
+    return replace_surrogates(
+        "\n\n".join(part for part in parts if isinstance(part, str))
+    )

@@ -16,7 +16,16 @@ from slowwave.context.rendering import OMITTED, Line, LineSource, Measure, Part
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.engines.llm.protocol import Message
 from slowwave.schemas.settings import ContextSettings, PyramidSettings
-from slowwave.text.pyramid import MASTER, Member, Pyramid, Shape, Writer, grow_by_tier, grow_many, summarize_draft
+from slowwave.text.pyramid import (
+    MASTER,
+    Member,
+    Pyramid,
+    Shape,
+    Writer,
+    grow_by_tier,
+    grow_many,
+    summarize_draft,
+)
 
 TEMPLATE_TOKENS = 12
 """Most tokens that a chat template adds to a turn."""
@@ -64,7 +73,10 @@ class RunningSummary:
         self.turns: list[Member] = []
         self.pyramid = Pyramid()
         self._write = write or (
-            lambda drafts: [summarize_draft(draft, settings.get_words(draft.tier)) for draft in drafts]
+            lambda drafts: [
+                summarize_draft(draft, settings.get_words(draft.tier))
+                for draft in drafts
+            ]
         )
         self._grown = 0
 
@@ -78,7 +90,14 @@ class RunningSummary:
     def grow(self) -> Pyramid:
         """Return the pyramid of all turns: its groups, and the master over sealed and unsealed ones."""
         if self._grown < len(self.turns):
-            grow_many([grow_by_tier(self.pyramid, self.turns, self.shape, "session", "conversation")], self._write)
+            grow_many(
+                [
+                    grow_by_tier(
+                        self.pyramid, self.turns, self.shape, "session", "conversation"
+                    )
+                ],
+                self._write,
+            )
             self._grown = len(self.turns)
         return self.pyramid
 
@@ -99,11 +118,18 @@ class RunningSummary:
                 last = spans[group.members[-1]][1]
                 spans[key] = first, last
                 if key not in covered:
-                    uncovered.append(Summary(tier=tier, first=first, last=last, text=group.text))
+                    uncovered.append(
+                        Summary(tier=tier, first=first, last=last, text=group.text)
+                    )
             levels = [*uncovered, *levels]
         if not pyramid.master:
             return []
-        return [Summary(tier=MASTER, first=1, last=len(self.turns), text=pyramid.master.text), *levels]
+        return [
+            Summary(
+                tier=MASTER, first=1, last=len(self.turns), text=pyramid.master.text
+            ),
+            *levels,
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,23 +190,31 @@ class Turns:
     def list_latest(self, latest: int) -> list[Line]:
         """Return the latest turns that have a text, the last one first."""
         first = max(0, len(self.messages) - latest)
-        return self._make_lines((number, 1.0) for number in reversed(range(first, len(self.messages))))
+        return self._make_lines(
+            (number, 1.0) for number in reversed(range(first, len(self.messages)))
+        )
 
     def rank_older(self, query: str, latest: int) -> list[Line]:
         """Return the older turns that the query activates, the most activated first."""
         called = self.active.rank_older(query, len(self.messages) - latest)
-        return self._make_lines((trace.number, activation) for trace, activation in called)
+        return self._make_lines(
+            (trace.number, activation) for trace, activation in called
+        )
 
     def _make_lines(self, numbers: Iterable[tuple[int, float]]) -> list[Line]:
         """Return lines of turns, given by index and relevance. Turns without text are left out."""
         lines = []
         for number, relevance in numbers:
             role, text = self.messages[number]
-            source = LineSource(message=str(number + 1), seq=number, speaker=role or None)
+            source = LineSource(
+                message=str(number + 1), seq=number, speaker=role or None
+            )
             lines += [make_line(text, source, relevance)] if text.strip() else []
         return lines
 
-    def pack(self, ranked: Sequence[Line], query: str, room: int, latest: int = 0) -> list[Line]:
+    def pack(
+        self, ranked: Sequence[Line], query: str, room: int, latest: int = 0
+    ) -> list[Line]:
         """Return summaries and turns that fit a room of tokens, in order of the conversation.
 
         Args:
@@ -196,10 +230,15 @@ class Turns:
         if held_back and self._list_missing(lines, latest):
             fewer = pack_lines(ranked, query, budget - held_back, self.measure)
             left = budget - sum(map(self.measure.count_line, fewer))
-            recap = self._select_summaries(self._list_missing(fewer, latest), left, len(self.messages) - latest)
+            recap = self._select_summaries(
+                self._list_missing(fewer, latest), left, len(self.messages) - latest
+            )
             lines = fewer if recap else lines
         chosen = [*recap, *lines]
-        while chosen and self.measure.count_part("conversation", arrange_lines(chosen)) > room:
+        while (
+            chosen
+            and self.measure.count_part("conversation", arrange_lines(chosen)) > room
+        ):
             chosen.pop()
         return [*arrange_lines(chosen)]
 
@@ -207,7 +246,11 @@ class Turns:
         """Return the numbers, from 1, of turns with text that are neither shown whole nor among the latest."""
         whole = {line.source.seq for line in shown if OMITTED not in line.pieces}
         older = self.messages[: len(self.messages) - latest]
-        return {number + 1 for number, (_, text) in enumerate(older) if number not in whole and text.strip()}
+        return {
+            number + 1
+            for number, (_, text) in enumerate(older)
+            if number not in whole and text.strip()
+        }
 
     def _select_summaries(self, missing: Set[int], room: int, older: int) -> list[Line]:
         """Return the summaries of missing turns that fit a room, of the first `older` turns.
@@ -217,12 +260,18 @@ class Turns:
         """
         if room < self._least:
             return []
-        self._summarise(older - older % self.summary.shape.first)  # else the master would change with each turn
+        self._summarise(
+            older - older % self.summary.shape.first
+        )  # else the master would change with each turn
         chosen = dict[str, Line]()
         for summary in self.summary.list_summaries():
             cost = self.measure.count_line(summary.line)
             covered = range(summary.first, summary.last + 1)
-            if cost <= room and summary.turns not in chosen and not missing.isdisjoint(covered):
+            if (
+                cost <= room
+                and summary.turns not in chosen
+                and not missing.isdisjoint(covered)
+            ):
                 chosen[summary.turns] = summary.line
                 room -= cost
         return list(chosen.values())
@@ -236,9 +285,12 @@ class Turns:
         recent = self._select_recent(budget, len(self.messages))
         if len(recent) < len(self.messages):
             active = self.settings.active
-            recent = self._select_recent(int(budget * active.recent_share), active.recent)
+            recent = self._select_recent(
+                int(budget * active.recent_share), active.recent
+            )
         latest = tuple[Message, ...](
-            {"role": "user" if role == "user" else "assistant", "content": text} for role, text in recent
+            {"role": "user" if role == "user" else "assistant", "content": text}
+            for role, text in recent
         )
         if len(recent) == len(self.messages):
             return Recalled(latest)
@@ -248,7 +300,9 @@ class Turns:
         lines = self.pack(ranked, query, room, len(recent))
         shown = [line for line in lines if line.source.seq != -1]
         places = {line.source.seq for line in shown}
-        activated = sorted(shown, key=lambda line: -line.relevance)[: self.settings.active.recent]
+        activated = sorted(shown, key=lambda line: -line.relevance)[
+            : self.settings.active.recent
+        ]
         self.active.note_used(line.source.seq or 0 for line in activated)
         return Recalled(
             recent=latest,
@@ -266,7 +320,9 @@ class Turns:
             if budget < 0:
                 break
             latest = [turn, *latest]
-        first = next((at for at, (role, _) in enumerate(latest) if role == "user"), len(latest))
+        first = next(
+            (at for at, (role, _) in enumerate(latest) if role == "user"), len(latest)
+        )
         return latest[first:]
 
     def _count_turn(self, turn: tuple[str, str]) -> int:

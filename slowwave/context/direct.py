@@ -62,11 +62,19 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit]) -> list[Line]:
         elif row is not None and not _is_replaced(view, hit, rows.keys()):
             gist = str(gists[hit.id]["summary"]) if hit.id in gists else ""
             relevance = _weigh_speaker(row, named, likelihoods[hit.id])
-            lines.append(_make_message_line(view, hit, row, relevance=relevance, known=known, gist=gist))
+            lines.append(
+                _make_message_line(
+                    view, hit, row, relevance=relevance, known=known, gist=gist
+                )
+            )
     # the reply to a message that asks may be the answer
     asking = [hit.id for hit in hits if hit.text.rstrip().endswith("?")]
     for key, row in read_replies(view, query, asking).items():
-        lines.append(_make_reply_line(view, row, _weigh_speaker(row, named, likelihoods[key] * FOLLOWS)))
+        lines.append(
+            _make_reply_line(
+                view, row, _weigh_speaker(row, named, likelihoods[key] * FOLLOWS)
+            )
+        )
     return _keep_likeliest(lines)
 
 
@@ -75,7 +83,9 @@ def _make_reply_line(view: View, row: Row, relevance: float) -> Line:
     return make_line(str(row["text"]), make_source(view, row), relevance)
 
 
-def _make_message_line(view: View, hit: Hit, row: Row, *, relevance: float, known: str, gist: str) -> Line:
+def _make_message_line(
+    view: View, hit: Hit, row: Row, *, relevance: float, known: str, gist: str
+) -> Line:
     """Return a message that was found, with a note of what changed since."""
     return make_line(
         hit.sources[0].quote,
@@ -91,20 +101,34 @@ def _make_message_line(view: View, hit: Hit, row: Row, *, relevance: float, know
 def _find_named_speaker(view: View, query: Query) -> str | None:
     """Return the speaker whom the query names, or None if it names none or several."""
     layout = view.passages
-    names = {layout.speakers[at] for at in np.unique(layout.speaker[layout.mask_speakers(query.text)]).tolist()}
+    names = {
+        layout.speakers[at]
+        for at in np.unique(layout.speaker[layout.mask_speakers(query.text)]).tolist()
+    }
     return names.pop() if len(names) == 1 else None
 
 
 def _weigh_speaker(row: Row, named: str | None, likelihood: float) -> float:
     """Return a message's likelihood, lowered if the query names another speaker."""
-    return likelihood * (OTHERS if named is not None and row["speaker"] != named else 1.0)
+    return likelihood * (
+        OTHERS if named is not None and row["speaker"] != named else 1.0
+    )
 
 
 def _join_known_texts(view: View, query: Query, hits: Sequence[Hit]) -> str:
     """Return the texts of the hits, and of later claims from the running sessions, a line each."""
     own = set(view.find_session_ids(query.own_sessions))
-    later = {hit.id: view.chains.claims.get(hit.superseded_by or hit.perhaps_superseded_by or "") for hit in hits}
-    own_texts = [str(row["summary"]) for row in later.values() if row is not None and row["session_id"] in own]
+    later = {
+        hit.id: view.chains.claims.get(
+            hit.superseded_by or hit.perhaps_superseded_by or ""
+        )
+        for hit in hits
+    }
+    own_texts = [
+        str(row["summary"])
+        for row in later.values()
+        if row is not None and row["session_id"] in own
+    ]
     return "\n".join(map(_flatten, (*(hit.text for hit in hits), *own_texts)))
 
 
@@ -124,7 +148,9 @@ def _keep_likeliest(lines: Sequence[Line]) -> list[Line]:
     return list(best.values())
 
 
-def weigh_by_session(view: View, query: Query, vector: Vector | None, lines: Sequence[Line]) -> list[Line]:
+def weigh_by_session(
+    view: View, query: Query, vector: Vector | None, lines: Sequence[Line]
+) -> list[Line]:
     """Return the messages of the likeliest sessions. Their relevance is the probability that the report is about the
     session.
 
@@ -143,7 +169,9 @@ def weigh_by_session(view: View, query: Query, vector: Vector | None, lines: Seq
         ranked = rank_sessions(view, query, vector, full_text=False)
     ids = read_session_ids(view, [number for number, _ in ranked])
     native = [view.native_sessions.get(key, key) for key in ids]
-    probabilities = dict(zip(native, (probability for _, probability in ranked), strict=True))
+    probabilities = dict(
+        zip(native, (probability for _, probability in ranked), strict=True)
+    )
     least = LEAST * max(probabilities.values(), default=0.0)
     places = Counter[str | None]()
     weighed = []
@@ -153,7 +181,9 @@ def weigh_by_session(view: View, query: Query, vector: Vector | None, lines: Seq
         if probability is not None and probability < least:
             continue
         if probability is not None:
-            line = replace(line, relevance=probability * float(1 + places[session]) ** -FADES)
+            line = replace(
+                line, relevance=probability * float(1 + places[session]) ** -FADES
+            )
             places[session] += 1
         weighed.append(line)
     return sorted(weighed, key=lambda line: -line.relevance)
@@ -161,7 +191,9 @@ def weigh_by_session(view: View, query: Query, vector: Vector | None, lines: Seq
 
 def make_hit_line(hit: Hit, relevance: float = 1.0) -> Line:
     """Return a hit as a line. A message written since the release is marked as not yet distilled."""
-    source = LineSource(hit.sources[0].session, hit.sources[0].message, at=hit.observed_at)
+    source = LineSource(
+        hit.sources[0].session, hit.sources[0].message, at=hit.observed_at
+    )
     later = f"({hit.status})" if hit.status == Status.NOT_DISTILLED else ""
     return make_line(hit.text, source, relevance, score=hit.score, later=later)
 
@@ -172,14 +204,24 @@ def rank_claims(view: View, hits: Sequence[Hit]) -> list[Line]:
     A claim in its message's own words is left out, since the message says it.
     """
     claims = view.read_by_id(OBSERVATIONS, [hit.id for hit in hits], ["message_ids"])
-    first = {key: row["message_ids"][0] for key, row in claims.items() if row["message_ids"]}
+    first = {
+        key: row["message_ids"][0] for key, row in claims.items() if row["message_ids"]
+    }
     rows = view.read_by_id(MESSAGES, list(first.values()), [*SHOWN, "text"])
     lines = []
     for rank, hit in enumerate(hits):
         row = rows.get(first.get(hit.id, ""))
-        if hit.superseded_by is None and row is not None and not has_words(str(row["text"]), hit.text):
+        if (
+            hit.superseded_by is None
+            and row is not None
+            and not has_words(str(row["text"]), hit.text)
+        ):
             source = replace(make_source(view, row), speaker=None, by=None)
-            lines.append(make_line(hit.text, source, 1 / (1 + rank), later=_format_change(hit, "")))
+            lines.append(
+                make_line(
+                    hit.text, source, 1 / (1 + rank), later=_format_change(hit, "")
+                )
+            )
     return lines
 
 
@@ -198,11 +240,17 @@ def put_narration_last(view: View, hits: Hits) -> Hits:
     If there are only such messages, the answer is empty.
     """
     rows = view.read_by_id(MESSAGES, [hit.id for hit in hits], ["blocks"])
-    kinds = {key: [block["type"] for block in row["blocks"]] for key, row in rows.items()}
+    kinds = {
+        key: [block["type"] for block in row["blocks"]] for key, row in rows.items()
+    }
     calling = {key for key, kinds_of in kinds.items() if "tool_call" in kinds_of}
     ordered = sorted(hits, key=lambda hit: hit.id in calling)
     if not ordered or ordered[0].id in calling:
-        return Hits((), hits.reason or "what was found was said beside calls of tools", relevance=hits.relevance)
+        return Hits(
+            (),
+            hits.reason or "what was found was said beside calls of tools",
+            relevance=hits.relevance,
+        )
     return Hits(ordered, relevance=hits.relevance, notes=hits.notes)
 
 
@@ -214,7 +262,9 @@ def read_replies(view: View, query: Query, ids: Sequence[str]) -> dict[str, Row]
     keys = view.read_keys(MESSAGES)
     last = _find_answered_passages(view, query, ids)
     question_ids = keys.take(pa.array(layout.message[last])).to_pylist()
-    passages = view.take(PASSAGES, layout.offsets[last + 1], ["message_id", "text"]).to_pylist()
+    passages = view.take(
+        PASSAGES, layout.offsets[last + 1], ["message_id", "text"]
+    ).to_pylist()
     rows = view.read_by_id(MESSAGES, [row["message_id"] for row in passages], SHOWN)
     return {
         key: {**rows[row["message_id"]], "text": row["text"]}
@@ -223,16 +273,27 @@ def read_replies(view: View, query: Query, ids: Sequence[str]) -> dict[str, Row]
     }
 
 
-def _find_answered_passages(view: View, query: Query, ids: Sequence[str]) -> NDArray[np.intp]:
+def _find_answered_passages(
+    view: View, query: Query, ids: Sequence[str]
+) -> NDArray[np.intp]:
     """Return the place of each message's last passage, if the next passage is a reply to it."""
     layout = view.passages
     keys = view.read_keys(MESSAGES)
-    offsets = np.flatnonzero(pc.is_in(keys, value_set=pa.array(ids, keys.type)).to_numpy())
-    last = np.flatnonzero(np.isin(layout.message, offsets) & (layout.message != np.append(layout.message[1:], -1)))
+    offsets = np.flatnonzero(
+        pc.is_in(keys, value_set=pa.array(ids, keys.type)).to_numpy()
+    )
+    last = np.flatnonzero(
+        np.isin(layout.message, offsets)
+        & (layout.message != np.append(layout.message[1:], -1))
+    )
     last = last[last + 1 < len(layout.message)]
-    by_another = (layout.role[last + 1] != layout.role[last]) | (layout.speaker[last + 1] != layout.speaker[last])
+    by_another = (layout.role[last + 1] != layout.role[last]) | (
+        layout.speaker[last + 1] != layout.speaker[last]
+    )
     same = layout.session[last + 1] == layout.session[last]
-    answered: NDArray[np.intp] = last[by_another & same & mask_allowed_passages(view, query)[last + 1]]
+    answered: NDArray[np.intp] = last[
+        by_another & same & mask_allowed_passages(view, query)[last + 1]
+    ]
     return answered
 
 

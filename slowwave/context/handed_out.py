@@ -19,7 +19,11 @@ if TYPE_CHECKING:  # importing blocks takes time, and logging hits does not need
 FROM_MEMORY = ("memories", "briefing")
 
 
-def note_hits(space_dir: Path, answer: "Answer[Hit] | Answer[SessionHit]", shown: int | None = None) -> bool:
+def note_hits(
+    space_dir: Path,
+    answer: "Answer[Hit] | Answer[SessionHit]",
+    shown: int | None = None,
+) -> bool:
     """Log an answer and its hits that were shown (by default all).
 
     Return False if the folder cannot be written.
@@ -29,11 +33,21 @@ def note_hits(space_dir: Path, answer: "Answer[Hit] | Answer[SessionHit]", shown
     shown_texts: dict[str, list[str]] = {}
     for hit in hits:  # the text, the quotes, and the later claim's text
         later = getattr(hit, "successor", None)
-        shown_texts[hit.id] = [hit.text, *(source.quote for source in hit.sources), *([later.text] if later else [])]
+        shown_texts[hit.id] = [
+            hit.text,
+            *(source.quote for source in hit.sources),
+            *([later.text] if later else []),
+        ]
     return log_recall(space_dir, shown_texts)
 
 
-def _note_asked(space_dir: Path, answer: "Answer[Any] | Context", hits: int, tokens: int = 0, web: str = "") -> None:
+def _note_asked(
+    space_dir: Path,
+    answer: "Answer[Any] | Context",
+    hits: int,
+    tokens: int = 0,
+    web: str = "",
+) -> None:
     """Log the cost of an answer. If the folder cannot be written, it is not counted."""
     cost = answer.cost
     if not cost:
@@ -62,7 +76,9 @@ def note_block(space_dir: Path, block: "Context", web: str = "") -> bool:
     for part in block.parts:
         for line in part.lines if part.name in FROM_MEMORY else ():
             key = "/".join(filter(None, (line.source.session, line.source.message)))
-            shown.setdefault(key, []).extend([line.text, *line.text.split(OMITTED), *line.own_words])
+            shown.setdefault(key, []).extend(
+                [line.text, *line.text.split(OMITTED), *line.own_words]
+            )
     lines = sum(len(part.lines) for part in block.parts if part.name in FROM_MEMORY)
     _note_asked(space_dir, block, lines, block.tokens, web)
     return log_recall(space_dir, shown)
@@ -70,4 +86,6 @@ def note_block(space_dir: Path, block: "Context", web: str = "") -> bool:
 
 def note_listed(space_dir: Path, claims: Iterable["Claim | Related"]) -> bool:
     """Log claims that were listed. Return False if the folder cannot be written."""
-    return log_recall(space_dir, {claim.id: [claim.summary, claim.quote] for claim in claims})
+    return log_recall(
+        space_dir, {claim.id: [claim.summary, claim.quote] for claim in claims}
+    )

@@ -62,29 +62,47 @@ def make_line(
 
 def split_pieces(text: str) -> list[str]:
     """Return a text's sentences, each on one line. Text that is not prose (code, a table) is a piece of its own."""
-    spans = [(0, 0), *((sentence.start, sentence.end) for sentence in split_sentences(text)), (len(text), len(text))]
+    spans = [
+        (0, 0),
+        *((sentence.start, sentence.end) for sentence in split_sentences(text)),
+        (len(text), len(text)),
+    ]
     borders = {0, len(text)}
     for (_, end), (start, _) in pairwise(spans):
         between, is_inner = text[end:start], end > 0 and start < len(text)
         lines = [end + at for at, character in enumerate(between) if character == "\n"]
-        borders.update(lines[:1] if end > 0 else (), lines[-1:] if start < len(text) else ())
+        borders.update(
+            lines[:1] if end > 0 else (), lines[-1:] if start < len(text) else ()
+        )
         if is_inner and not lines:  # closing marks belong to the sentence before
             marks = [end + mark.end() for mark in CLOSING.finditer(between)]
             borders.add(marks[-1] if marks else start)
-    pieces = (" ".join(text[start:end].split()) for start, end in pairwise(sorted(borders)))
+    pieces = (
+        " ".join(text[start:end].split()) for start, end in pairwise(sorted(borders))
+    )
     return [piece for piece in pieces if piece]
 
 
 def show_pieces(line: Line, pieces: Sequence[str]) -> Line:
     """Return a line that shows these pieces, followed by what is later known of it."""
-    distinct = tuple(piece for before, piece in pairwise(("", *pieces)) if not before == piece == OMITTED)
+    distinct = tuple(
+        piece
+        for before, piece in pairwise(("", *pieces))
+        if not before == piece == OMITTED
+    )
     text = " ".join(distinct)
-    own_words = (text, line.later.partition(THEN)[2].removesuffix(")")) if line.later else ()
+    own_words = (
+        (text, line.later.partition(THEN)[2].removesuffix(")")) if line.later else ()
+    )
     with_later = " ".join(filter(None, (text, line.later)))
-    return replace(line, text=with_later, own_words=tuple(filter(None, own_words)), pieces=distinct)
+    return replace(
+        line, text=with_later, own_words=tuple(filter(None, own_words)), pieces=distinct
+    )
 
 
-def pack_lines(lines: Sequence[Line], query: str, budget: int, measure: Measure) -> list[Line]:
+def pack_lines(
+    lines: Sequence[Line], query: str, budget: int, measure: Measure
+) -> list[Line]:
     """Return the lines that fit `budget` tokens, by their costs one by one, the likeliest first.
 
     Args:
@@ -100,12 +118,18 @@ def pack_lines(lines: Sequence[Line], query: str, budget: int, measure: Measure)
     room = budget
     for line in lines:
         pieces = _omit_shown_pieces(line.pieces, shown)
-        if all(piece == OMITTED for piece in pieces) or any(line.text in other.own_words[1:] for other in chosen):
+        if all(piece == OMITTED for piece in pieces) or any(
+            line.text in other.own_words[1:] for other in chosen
+        ):
             continue
-        heading = 0 if line.source.group in groups else measure.count_heading(line.source)
+        heading = (
+            0 if line.source.group in groups else measure.count_heading(line.source)
+        )
         left = room - heading
         limit = max(int(budget * MESSAGE_SHARE), left // 2)
-        cut = _shorten_to_sentence(show_pieces(line, pieces), query_words, limit, measure)
+        cut = _shorten_to_sentence(
+            show_pieces(line, pieces), query_words, limit, measure
+        )
         cost = measure.count_line(cut) if cut else 0
         if cut is None or cost > left:
             continue
@@ -118,10 +142,17 @@ def pack_lines(lines: Sequence[Line], query: str, budget: int, measure: Measure)
 
 def _omit_shown_pieces(pieces: Sequence[str], shown: Collection[str]) -> list[str]:
     """Return the pieces of a line, with an ellipsis in place of long ones that are shown already."""
-    return [OMITTED if len(piece.split()) >= MIN_WORDS and piece.rstrip(".!?") in shown else piece for piece in pieces]
+    return [
+        OMITTED
+        if len(piece.split()) >= MIN_WORDS and piece.rstrip(".!?") in shown
+        else piece
+        for piece in pieces
+    ]
 
 
-def _shorten_to_sentence(line: Line, query_words: Collection[str], limit: int, measure: Measure) -> Line | None:
+def _shorten_to_sentence(
+    line: Line, query_words: Collection[str], limit: int, measure: Measure
+) -> Line | None:
     """Return a line cut to a limit of tokens. If its best sentence alone is longer, the limit is ONE_SENTENCE times
     higher.
     """
@@ -129,7 +160,9 @@ def _shorten_to_sentence(line: Line, query_words: Collection[str], limit: int, m
     return cut or shorten(line, query_words, int(limit * ONE_SENTENCE), measure)
 
 
-def shorten(line: Line, query_words: Collection[str], limit: int, measure: Measure) -> Line | None:
+def shorten(
+    line: Line, query_words: Collection[str], limit: int, measure: Measure
+) -> Line | None:
     """Return a line of at most `limit` tokens, or None if its best sentence alone has more.
 
     A longer line is cut to consecutive sentences: from the one with most of the query's words on, then backwards from
@@ -139,7 +172,10 @@ def shorten(line: Line, query_words: Collection[str], limit: int, measure: Measu
         return line
     pieces, words = line.pieces, frozenset(query_words)
     shared = [len(words.intersection(extract_content_words(piece))) for piece in pieces]
-    first = max((at for at in range(len(pieces)) if pieces[at] != OMITTED), key=lambda at: (shared[at], -at))
+    first = max(
+        (at for at in range(len(pieces)) if pieces[at] != OMITTED),
+        key=lambda at: (shared[at], -at),
+    )
     spans = [(first, stop) for stop in range(first + 1, len(pieces) + 1)]
     spans += [(start, len(pieces)) for start in reversed(range(first))]
     longest = None
@@ -170,7 +206,9 @@ def arrange_lines(lines: Sequence[Line]) -> tuple[Line, ...]:
 
 def allot_outline(lines: Sequence[Line], budget: int) -> int:
     """Return the tokens of the outline in a block of `budget` tokens, or 0 for no outline."""
-    scores = sorted((line.score for line in lines if line.score is not None), reverse=True)[:NEAREST]
+    scores = sorted(
+        (line.score for line in lines if line.score is not None), reverse=True
+    )[:NEAREST]
     if not scores:
         return 0
     likely = np.exp(np.asarray(scores) - scores[0])
@@ -180,7 +218,11 @@ def allot_outline(lines: Sequence[Line], budget: int) -> int:
 
 
 def select_outline(
-    lines: Sequence[Line], shown: Collection[LineSource], query: str, budget: int, measure: Measure
+    lines: Sequence[Line],
+    shown: Collection[LineSource],
+    query: str,
+    budget: int,
+    measure: Measure,
 ) -> list[Line]:
     """Return short lines of persons that fit `budget` tokens, by their costs one by one.
 
@@ -201,7 +243,9 @@ def select_outline(
         short = _shorten_for_outline(line, query_words, measure)
         if short is None:
             continue
-        heading = 0 if line.source.group in groups else measure.count_heading(line.source)
+        heading = (
+            0 if line.source.group in groups else measure.count_heading(line.source)
+        )
         cost = measure.count_line(short) + heading
         if cost <= room:
             chosen.append(short)
@@ -210,7 +254,9 @@ def select_outline(
     return chosen
 
 
-def _take_sessions_in_turn(lines: Sequence[Line], shown: Collection[LineSource]) -> list[Line]:
+def _take_sessions_in_turn(
+    lines: Sequence[Line], shown: Collection[LineSource]
+) -> list[Line]:
     """Return persons' lines that are not shown: the first line of each session, then the second of each, and so on."""
     turns = Counter[str | None]()
     numbered = list[tuple[int, Line]]()
@@ -221,7 +267,9 @@ def _take_sessions_in_turn(lines: Sequence[Line], shown: Collection[LineSource])
     return [line for _, line in sorted(numbered, key=lambda pair: pair[0])]
 
 
-def _shorten_for_outline(line: Line, query_words: Collection[str], measure: Measure) -> Line | None:
+def _shorten_for_outline(
+    line: Line, query_words: Collection[str], measure: Measure
+) -> Line | None:
     """Return a line of at most LINE_TOKENS: whole, else its gist, unless a part of it has more of the query's words."""
     short = shorten(line, query_words, LINE_TOKENS, measure)
     if not line.gist or short == line:
@@ -229,12 +277,20 @@ def _shorten_for_outline(line: Line, query_words: Collection[str], measure: Meas
     gist = show_pieces(line, [line.gist])
     if measure.count_line(gist) > LINE_TOKENS:
         return short
-    return gist if _count_shared(gist, query_words) >= _count_shared(short, query_words) else short
+    return (
+        gist
+        if _count_shared(gist, query_words) >= _count_shared(short, query_words)
+        else short
+    )
 
 
 def _count_shared(line: Line | None, query_words: Collection[str]) -> int:
     """Return the number of the query's words in a line."""
-    return len(frozenset(query_words).intersection(extract_content_words(line.text))) if line else 0
+    return (
+        len(frozenset(query_words).intersection(extract_content_words(line.text)))
+        if line
+        else 0
+    )
 
 
 def arrange_by_time(lines: Sequence[Line]) -> tuple[Line, ...]:
@@ -244,5 +300,12 @@ def arrange_by_time(lines: Sequence[Line]) -> tuple[Line, ...]:
         at = line.source.at or datetime.min.replace(tzinfo=UTC)
         first[line.source.group] = min(first.get(line.source.group, at), at)
     return tuple(
-        sorted(lines, key=lambda line: (first[line.source.group], line.source.session or "", line.source.seq or 0))
+        sorted(
+            lines,
+            key=lambda line: (
+                first[line.source.group],
+                line.source.session or "",
+                line.source.seq or 0,
+            ),
+        )
     )

@@ -66,7 +66,9 @@ class LineSource:
     def as_dict(self) -> dict[str, str | int]:
         """Return the known fields, as plain values."""
         fields = ("session", "message", "seq", "speaker", "by", "url", "topic")
-        values = {name: value for name in fields if (value := getattr(self, name)) is not None}
+        values = {
+            name: value for name in fields if (value := getattr(self, name)) is not None
+        }
         return {**values, **({"at": self.at.isoformat()} if self.at else {})}
 
 
@@ -99,7 +101,14 @@ class Part:
 
 def render_markdown(parts: Sequence[Part], unsure: bool = False) -> str:
     """Return the parts with a title each; empty ones are left out. If `unsure`, the memories say so under theirs."""
-    names = shorten_session_ids({line.source.session for part in parts for line in part.lines if line.source.session})
+    names = shorten_session_ids(
+        {
+            line.source.session
+            for part in parts
+            for line in part.lines
+            if line.source.session
+        }
+    )
     rendered_parts = []
     for part in parts:
         if part.lines:
@@ -109,7 +118,9 @@ def render_markdown(parts: Sequence[Part], unsure: bool = False) -> str:
                 group = list(lines)
                 head = format_heading(group[0].source, names)
                 rendered += [head] if head else []
-                rendered += [format_tag(line.source) + escape_text(line.text) for line in group]
+                rendered += [
+                    format_tag(line.source) + escape_text(line.text) for line in group
+                ]
             rendered_parts += [TITLES[part.name], *caveat_lines, *rendered]
     return "\n".join(rendered_parts)
 
@@ -119,7 +130,11 @@ def format_heading(source: LineSource, names: Mapping[str, str]) -> str:
     session = source.session and (source.short or names[source.session])
     origin = f"topic {source.topic}" if source.topic is not None else session
     origin = escape_line(origin) if origin else origin
-    return " · ".join(filter(None, (format_day(source.at) if source.at else None, origin))) if origin else ""
+    return (
+        " · ".join(filter(None, (format_day(source.at) if source.at else None, origin)))
+        if origin
+        else ""
+    )
 
 
 def format_tag(source: LineSource) -> str:
@@ -127,19 +142,30 @@ def format_tag(source: LineSource) -> str:
     if source.url is not None:
         return f"- ({escape_line(source.url)}) "
     who = escape_line(source.speaker or source.by or "")
-    turn = f"{escape_line(source.message)}. " if source.session is None and source.message is not None else ""
+    turn = (
+        f"{escape_line(source.message)}. "
+        if source.session is None and source.message is not None
+        else ""
+    )
     return f"{turn}{who}: " if who else turn or "- "
 
 
 def render_json(parts: Sequence[Part], unsure: bool = False) -> str:
     """Return one object: `"confident": false` if `unsure`, then each part's lines with their sources, if it has any."""
     block = {
-        part.name: [escape_values({"text": line.text, **line.source.as_dict()}) for line in part.lines]
+        part.name: [
+            escape_values({"text": line.text, **line.source.as_dict()})
+            for line in part.lines
+        ]
         for part in parts
         if part.lines
     }
     head = {"confident": False} if unsure else {}
-    return json.dumps({**head, **block}, ensure_ascii=False, separators=(",", ":")) if block else ""
+    return (
+        json.dumps({**head, **block}, ensure_ascii=False, separators=(",", ":"))
+        if block
+        else ""
+    )
 
 
 FORMATS: dict[Format, Callable[[Sequence[Part], bool], str]] = {
@@ -174,7 +200,11 @@ class Measure:
         """Return tokens of a line, with who says it."""
         source = line.source
         if self.format == "json":
-            empty = json.dumps({"text": "", **source.as_dict()}, ensure_ascii=False, separators=(",", ":"))
+            empty = json.dumps(
+                {"text": "", **source.as_dict()},
+                ensure_ascii=False,
+                separators=(",", ":"),
+            )
             return self.count(line.text) + self.count(f",{empty}")
         return self.count(line.text) + self.count(f"\n{format_tag(source)}")
 

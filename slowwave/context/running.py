@@ -33,7 +33,11 @@ ComparedTurn = tuple[bool, str]
 
 def fold_turns(turns: Sequence[tuple[str, str]]) -> list[ComparedTurn]:
     """Return the turns with text for comparison; `turns` are pairs of role and text."""
-    return [(role == Role.ASSISTANT, fold_letters(redact_text(text))) for role, text in turns if text.strip()]
+    return [
+        (role == Role.ASSISTANT, fold_letters(redact_text(text)))
+        for role, text in turns
+        if text.strip()
+    ]
 
 
 def fold_letters(text: str) -> str:
@@ -42,13 +46,22 @@ def fold_letters(text: str) -> str:
 
 
 def find_own_sessions(
-    view: View | None, space_dir: Path, turns: Sequence[ComparedTurn], sessions: Collection[str]
+    view: View | None,
+    space_dir: Path,
+    turns: Sequence[ComparedTurn],
+    sessions: Collection[str],
 ) -> list[str]:
     """Return the sessions, by the transcripts' own ids, that are the conversation with these turns."""
-    return [key for key, said in _read_sessions(view, space_dir, sessions).items() if is_same_conversation(said, turns)]
+    return [
+        key
+        for key, said in _read_sessions(view, space_dir, sessions).items()
+        if is_same_conversation(said, turns)
+    ]
 
 
-def is_same_conversation(said: Sequence[ComparedTurn], turns: Sequence[ComparedTurn]) -> bool:
+def is_same_conversation(
+    said: Sequence[ComparedTurn], turns: Sequence[ComparedTurn]
+) -> bool:
     """Return True if a session is a conversation, or its beginning. Persons' messages alone are compared too."""
     said_by_persons = [turn for turn in said if not turn[0]]
     turns_of_persons = [turn for turn in turns if not turn[0]]
@@ -63,26 +76,38 @@ def _is_beginning(said: Sequence[ComparedTurn], turns: Sequence[ComparedTurn]) -
     """
     for stop in range(1, len(turns) + 1):
         count = min(stop, len(said))
-        if (count > 1 or count == len(said) > 0) and list(said[-count:]) == list(turns[stop - count : stop]):
+        if (count > 1 or count == len(said) > 0) and list(said[-count:]) == list(
+            turns[stop - count : stop]
+        ):
             return True
         if count > RUN and list(said[-RUN:]) == list(turns[stop - RUN : stop]):
             return True
     return False
 
 
-def _read_sessions(view: View | None, space_dir: Path, sessions: Collection[str]) -> dict[str, list[ComparedTurn]]:
+def _read_sessions(
+    view: View | None, space_dir: Path, sessions: Collection[str]
+) -> dict[str, list[ComparedTurn]]:
     """Return the messages of each session in order: those of the release, then those written since."""
     said: dict[str, list[ComparedTurn]] = defaultdict(list)
     ids = view.find_session_ids(parse_sessions(sessions)) if view is not None else ()
     if view is not None and ids:
         inside = pc.field("session_id").isin(pa.array(ids, pa.string()))
-        rows = view.read(MESSAGES, ["session_id", "seq", "role", "text"], inside).sort_by("seq").to_pylist()
+        rows = (
+            view.read(MESSAGES, ["session_id", "seq", "role", "text"], inside)
+            .sort_by("seq")
+            .to_pylist()
+        )
         for row in rows:
             if row["role"] in (Role.USER, Role.ASSISTANT) and row["text"].strip():
                 text = fold_letters(row["text"])
-                said[view.native_sessions[row["session_id"]]].append((row["role"] == Role.ASSISTANT, text))
+                said[view.native_sessions[row["session_id"]]].append(
+                    (row["role"] == Role.ASSISTANT, text)
+                )
     for hit in read_unreleased(view, space_dir):
         session = hit.sources[0].session
         if session in sessions:
-            said[session].append((hit.speaker == Role.ASSISTANT, fold_letters(hit.text)))
+            said[session].append(
+                (hit.speaker == Role.ASSISTANT, fold_letters(hit.text))
+            )
     return said

@@ -35,15 +35,26 @@ def load_tokenizer(name: str) -> Tokenizer:
     """
     if name == "bytes/4":
         return count_bytes_by_four
-    if name == "minilm":  # a file in the shipped encoder's package, which is not imported for it
+    if (
+        name == "minilm"
+    ):  # a file in the shipped encoder's package, which is not imported for it
         package = importlib.util.find_spec(MINILM[0])
         folders = (package.submodule_search_locations or ()) if package else ()
-        file = next((file for folder in folders if (file := Path(folder, MINILM[1], "tokenizer.json")).is_file()), None)
+        file = next(
+            (
+                file
+                for folder in folders
+                if (file := Path(folder, MINILM[1], "tokenizer.json")).is_file()
+            ),
+            None,
+        )
         return _load_tokenizer_file(file) if file else count_bytes_by_four
     if not name.startswith("tiktoken:"):
         return _load_tokenizer_file(Path(name).expanduser())
     if importlib.util.find_spec("tiktoken") is None:
-        raise UsageError(f"tokenizer {name} needs the package tiktoken: pip install tiktoken")
+        raise UsageError(
+            f"tokenizer {name} needs the package tiktoken: pip install tiktoken"
+        )
     import tiktoken  # type: ignore[import-not-found]
 
     try:
@@ -62,7 +73,9 @@ def resolve_tokenizer(given: Tokenizer | str | None, otherwise: str) -> Tokenize
     if given is None or isinstance(given, str):
         return load_tokenizer(otherwise if given is None else given)
     if not callable(given):
-        raise UsageError(f"tokenizer is {given!r:.80}; it is a function of a text, or a name like minilm")
+        raise UsageError(
+            f"tokenizer is {given!r:.80}; it is a function of a text, or a name like minilm"
+        )
     return given
 
 
@@ -78,7 +91,9 @@ def _load_tokenizer_file(path: Path) -> Tokenizer:
     """
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():
-        raise UsageError(f"no tokenizer at {path}: name minilm, bytes/4, tiktoken:ENCODING or a model's tokenizer.json")
+        raise UsageError(
+            f"no tokenizer at {path}: name minilm, bytes/4, tiktoken:ENCODING or a model's tokenizer.json"
+        )
     from tokenizers import Tokenizer as Loaded
 
     try:
@@ -87,7 +102,9 @@ def _load_tokenizer_file(path: Path) -> Tokenizer:
         raise UsageError(f"{file} is no tokenizer: {broken}") from None
     loaded.no_truncation()
     loaded.no_padding()
-    return lambda text: len(loaded.encode(replace_surrogates(text), add_special_tokens=False).ids)
+    return lambda text: len(
+        loaded.encode(replace_surrogates(text), add_special_tokens=False).ids
+    )
 
 
 def replace_surrogates(text: str) -> str:

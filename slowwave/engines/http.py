@@ -7,7 +7,12 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx
-from tenacity import RetryCallState, retry_if_exception_type, stop_after_attempt, stop_before_delay
+from tenacity import (
+    RetryCallState,
+    retry_if_exception_type,
+    stop_after_attempt,
+    stop_before_delay,
+)
 from tenacity.wait import wait_exponential_jitter
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -20,7 +25,9 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 class Transient(Exception):
     """A temporary failure: no connection, a busy server, half an answer. `wait`: the seconds that a server asks for."""
 
-    def __init__(self, why: str, wait: float | None = None, *, connected: bool = True) -> None:
+    def __init__(
+        self, why: str, wait: float | None = None, *, connected: bool = True
+    ) -> None:
         self.why, self.wait, self.connected = why, wait, connected
         super().__init__(why)
 
@@ -53,7 +60,8 @@ def build_client_options(url: str, key_variable: str, timeout: float) -> dict[st
     key = read_key(key_variable)
     return {
         "base_url": url,
-        "headers": {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {}),
+        "headers": {"Content-Type": "application/json"}
+        | ({"Authorization": f"Bearer {key}"} if key else {}),
         "timeout": httpx.Timeout(timeout, connect=min(10.0, timeout), pool=None),
         "limits": httpx.Limits(max_connections=None),
         "trust_env": httpx.URL(url).host not in LOOPBACK,
@@ -62,7 +70,9 @@ def build_client_options(url: str, key_variable: str, timeout: float) -> dict[st
 
 def describe_failure(error: Exception, seconds: float) -> Transient:
     """Convert an error of the transport to a temporary failure."""
-    if isinstance(error, (TimeoutError, httpx.TimeoutException)) and not isinstance(error, httpx.ConnectTimeout):
+    if isinstance(error, (TimeoutError, httpx.TimeoutException)) and not isinstance(
+        error, httpx.ConnectTimeout
+    ):
         return Transient(f"no whole answer within {seconds:g} s")
     connected = not isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout))
     return Transient(f"{type(error).__name__} {error}".rstrip(), connected=connected)
@@ -83,7 +93,9 @@ def _compute_wait(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
     if isinstance(error, Transient) and error.wait is not None:
         return error.wait
-    return wait_exponential_jitter(multiplier=FIRST_WAIT, max=LONGEST_WAIT, jitter=FIRST_WAIT)(state)
+    return wait_exponential_jitter(
+        multiplier=FIRST_WAIT, max=LONGEST_WAIT, jitter=FIRST_WAIT
+    )(state)
 
 
 def read_retry_after(headers: Mapping[str, str]) -> float | None:

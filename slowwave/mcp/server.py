@@ -14,7 +14,17 @@ from itertools import groupby, zip_longest
 from operator import attrgetter
 from pathlib import Path
 from threading import Lock
-from typing import Annotated, Any, Literal, TypeVar, Unpack, cast, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Unpack,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -38,8 +48,19 @@ from slowwave.flows.status import describe_backlog
 from slowwave.mcp.short_hits import RecallResult, fit_answer, fit_hits, shorten_habit
 from slowwave.memory import Memory, settle_project
 from slowwave.recall.views.show import rate_memory, show
-from slowwave.schemas.errors import READ_TROUBLE, SlowwaveError, UsageError, explain_invalid, format_error
-from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters, spell_out_filters
+from slowwave.schemas.errors import (
+    READ_TROUBLE,
+    SlowwaveError,
+    UsageError,
+    explain_invalid,
+    format_error,
+)
+from slowwave.schemas.filters import (
+    ClaimFilters,
+    Filters,
+    MessageFilters,
+    spell_out_filters,
+)
 from slowwave.schemas.plugins import load_plugin
 from slowwave.schemas.settings import Settings
 from slowwave.store.crypt import check_encrypted
@@ -60,7 +81,12 @@ MAX_BUDGET = 50_000
 RECALL_BUDGET = 1_500
 """Tokens of what `habits` answers, and `recall` unless more are asked for: an agent needs room to work in."""
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-NOTES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
+NOTES = ToolAnnotations(
+    read_only_hint=False,
+    destructive_hint=False,
+    idempotent_hint=False,
+    open_world_hint=False,
+)
 
 ARGUMENTS: dict[str, object] = {
     "files": list[str] | str | None,
@@ -79,7 +105,11 @@ def make_filter_argument(name: str, about: str) -> object:
 def make_known_argument(name: str, about: str) -> object:
     """Return a filter's argument, described only where `recall` does not: an agent reads all tools at once."""
     is_filter = name in get_type_hints(Filters)
-    return ARGUMENTS.get(name, str | None) if is_filter else make_filter_argument(name, about)
+    return (
+        ARGUMENTS.get(name, str | None)
+        if is_filter
+        else make_filter_argument(name, about)
+    )
 
 
 def drop_empty(filters: Some) -> Some:
@@ -130,13 +160,18 @@ class Tools:
     def recall(
         self,
         query: str,
-        k: Annotated[int, Field(ge=1, le=MAX_K, description="Most hits to return.")] = 10,
+        k: Annotated[
+            int, Field(ge=1, le=MAX_K, description="Most hits to return.")
+        ] = 10,
         kinds: Annotated[
             list[str] | None,
-            Field(description="Any of observation, message, summary; by default these. Or topic. Or session, alone."),
+            Field(
+                description="Any of observation, message, summary; by default these. Or topic. Or session, alone."
+            ),
         ] = None,
         budget: Annotated[
-            int, Field(ge=0, le=MAX_BUDGET, description="Tokens of the answer, at most.")
+            int,
+            Field(ge=0, le=MAX_BUDGET, description="Tokens of the answer, at most."),
         ] = RECALL_BUDGET,
         **filters: Unpack[Filters],
     ) -> Annotated[CallToolResult, RecallResult]:
@@ -158,9 +193,14 @@ class Tools:
     def context(
         self,
         query: str,
-        budget: Annotated[int, Field(ge=0, le=MAX_BUDGET, description="Most tokens of the block.")] = 1_000,
+        budget: Annotated[
+            int, Field(ge=0, le=MAX_BUDGET, description="Most tokens of the block.")
+        ] = 1_000,
         web: Annotated[
-            bool, Field(description="Search the public web as well, where the person has switched that on.")
+            bool,
+            Field(
+                description="Search the public web as well, where the person has switched that on."
+            ),
         ] = False,
         **filters: Unpack[MessageFilters],
     ) -> str:
@@ -171,27 +211,41 @@ class Tools:
             room, memory = max(0, budget - FENCE_TOKENS), self.open_memory()
             memory.refuse_unknown_workspace(filters.get("workspace"))
             results = self._search_web(memory, query) if web else None
-            block = memory.context(query, room, web=results or (), **drop_empty(filters))
+            block = memory.context(
+                query, room, web=results or (), **drop_empty(filters)
+            )
             return self._render_block(block, results.answer.cause if results else "")
 
     def briefing(
-        self, workspace: Annotated[str | None, Field(description="The project's folder, to hear of it first.")] = None
+        self,
+        workspace: Annotated[
+            str | None, Field(description="The project's folder, to hear of it first.")
+        ] = None,
     ) -> str:
         """Return what is known, for the start of a conversation: of a project, or in general. The same text until the
         next release, but for a first line where transcripts wait to be read.
         """
         with convert_to_tool_errors():
-            block = self._render_block(self.open_memory().briefing(workspace=workspace or None))
+            block = self._render_block(
+                self.open_memory().briefing(workspace=workspace or None)
+            )
             return f"{describe_backlog(self.settings)}{block}"
 
     def habits(
         self,
         files: Annotated[
             list[str] | str | None,
-            Field(description="Files that you change: which others change in the same turns. Without: all habits."),
+            Field(
+                description="Files that you change: which others change in the same turns. Without: all habits."
+            ),
         ] = None,
-        workspace: Annotated[str | None, Field(description="The project; by default all.")] = None,
-        kind: Annotated[str | None, Field(description="co_edit, sequence or command; by default all.")] = None,
+        workspace: Annotated[
+            str | None, Field(description="The project; by default all.")
+        ] = None,
+        kind: Annotated[
+            str | None,
+            Field(description="co_edit, sequence or command; by default all."),
+        ] = None,
     ) -> Annotated[CallToolResult, HabitsResult]:
         """Tell what is done over and over: files that change together, steps that follow each other, commands to test,
         build, lint, format and run.
@@ -200,41 +254,69 @@ class Tools:
             memory = self.open_memory()
             rows = memory.habits(workspace or None, kind or None, files or ())
             kinds = (list(alike) for _, alike in groupby(rows, attrgetter("kind")))
-            habits = [escape_values(shorten_habit(habit)) for turn in zip_longest(*kinds) for habit in turn if habit]
+            habits = [
+                escape_values(shorten_habit(habit))
+                for turn in zip_longest(*kinds)
+                for habit in turn
+                if habit
+            ]
             name, count = memory.release.name, len(habits)
             return fit_answer(
-                lambda number: HabitsResult(release=name, habits=habits[:number], left_out=count - number),
+                lambda number: HabitsResult(
+                    release=name, habits=habits[:number], left_out=count - number
+                ),
                 *(count, RECALL_BUDGET, self.settings.context.tokenizer),
             )
 
     def show(
         self,
-        id: Annotated[str, Field(description="An id, or its first characters: of a hit, summary or message")],
-        depth: Annotated[int | None, Field(ge=0, le=20, description="Levels down; by default to the messages.")] = None,
+        id: Annotated[
+            str,
+            Field(
+                description="An id, or its first characters: of a hit, summary or message"
+            ),
+        ],
+        depth: Annotated[
+            int | None,
+            Field(ge=0, le=20, description="Levels down; by default to the messages."),
+        ] = None,
     ) -> dict[str, Any]:
         """Show a memory by its id: what it stands on, down to the messages, and what holds it."""
         with convert_to_tool_errors():
-            found = self.open_memory().read_release(lambda view: show(view, id, depth).as_dict())
+            found = self.open_memory().read_release(
+                lambda view: show(view, id, depth).as_dict()
+            )
             shown: dict[str, Any] = escape_values(found)
             return shown
 
     def remember(
         self,
-        note: Annotated[str, Field(description="What to remember, in a sentence or two that stand alone.")],
+        note: Annotated[
+            str,
+            Field(
+                description="What to remember, in a sentence or two that stand alone."
+            ),
+        ],
         workspace: str | None = None,
     ) -> str:
         """Keep an explicit note: it is recalled at once, and after the next night like anything that an agent said."""
         try:  # never as the person's own words: what an agent was made to read may speak through it
             check_encrypted(self.settings)
             project = settle_project(self.settings, workspace)
-            session = write_note(self.space_dir, note, workspace=project, redact=self.settings.redact)
+            session = write_note(
+                self.space_dir, note, workspace=project, redact=self.settings.redact
+            )
         except (SlowwaveError, OSError) as refused:
             raise ToolError(escape_line(f"not noted: {refused}")) from None
-        return f"Noted as {session}; recall finds it now, and the next night distils it."
+        return (
+            f"Noted as {session}; recall finds it now, and the next night distils it."
+        )
 
     @spell_out_filters(make_known_argument)
     def claims(
-        self, limit: Annotated[int, Field(ge=1, le=MAX_K)] = 20, **filters: Unpack[ClaimFilters]
+        self,
+        limit: Annotated[int, Field(ge=1, le=MAX_K)] = 20,
+        **filters: Unpack[ClaimFilters],
     ) -> ClaimsResult:
         """List what the memory holds to be so, newest first, without a question; also with filters of `recall`."""
         with convert_to_tool_errors():
@@ -244,26 +326,43 @@ class Tools:
 
     def related(
         self,
-        wanted: Annotated[str, Field(description="A claim's id; or a file, person, project or tool, by name.")],
-        depth: Annotated[int, Field(ge=1, le=5, description="How many steps away.")] = 1,
+        wanted: Annotated[
+            str,
+            Field(
+                description="A claim's id; or a file, person, project or tool, by name."
+            ),
+        ],
+        depth: Annotated[
+            int, Field(ge=1, le=5, description="How many steps away.")
+        ] = 1,
         limit: Annotated[int, Field(ge=1, le=MAX_K)] = 20,
     ) -> RelatedResult:
         """List the claims that hang together with a claim, or that speak of a file, person, project or tool."""
         with convert_to_tool_errors():
             claims = self.open_memory().related(wanted, depth, limit=limit)
         note_listed(self.space_dir, claims)
-        return RelatedResult(related=[escape_values(claim.as_dict()) for claim in claims])
+        return RelatedResult(
+            related=[escape_values(claim.as_dict()) for claim in claims]
+        )
 
     def rate(
         self,
         id: Annotated[str, Field(description="A hit's id, or its first characters.")],
         verdict: Literal["good", "bad"],
-        why: Annotated[str, Field(description="In a few words: wrong, stale, or beside the point")] = "",
+        why: Annotated[
+            str, Field(description="In a few words: wrong, stale, or beside the point")
+        ] = "",
     ) -> str:
         """Say whether a memory was good or bad: it is noted for the person, and changes no answer."""
         with convert_to_tool_errors():
             check_encrypted(self.settings)
-            node = rate_memory(self.open_memory().get_view(), id, verdict, why, redact=self.settings.redact)
+            node = rate_memory(
+                self.open_memory().get_view(),
+                id,
+                verdict,
+                why,
+                redact=self.settings.redact,
+            )
         return f"Noted as {verdict}: {node.kind} {node.id[:12]}."
 
     async def show_metrics(self, request: Request) -> PlainTextResponse:
@@ -271,9 +370,13 @@ class Tools:
         if request.url.hostname not in ("127.0.0.1", "localhost"):
             return PlainTextResponse("unknown host", 421)
         try:
-            from slowwave.flows.metrics import render_metrics  # it counts with what only a night brings
+            from slowwave.flows.metrics import (
+                render_metrics,  # it counts with what only a night brings
+            )
 
-            return PlainTextResponse(await run_in_threadpool(render_metrics, self.settings))
+            return PlainTextResponse(
+                await run_in_threadpool(render_metrics, self.settings)
+            )
         except (SlowwaveError, ModuleNotFoundError) as trouble:
             return PlainTextResponse(f"no metrics: {trouble}\n", 503)
 
@@ -296,8 +399,12 @@ class Tools:
             UsageError: it is off (no agent switches it on), or what it needs is not installed.
         """
         if not self.settings.web.enabled:
-            raise UsageError("web search is off here (the setting web.enabled): ask without it")
-        return load_plugin("slowwave.web", "search", "web")(self.settings.web, memory.list_people(), query)
+            raise UsageError(
+                "web search is off here (the setting web.enabled): ask without it"
+            )
+        return load_plugin("slowwave.web", "search", "web")(
+            self.settings.web, memory.list_people(), query
+        )
 
     def _render_block(self, block: Block, web: str = "") -> str:
         """Return the block's text, fenced; note that it was handed out."""
@@ -318,7 +425,9 @@ def convert_to_tool_errors() -> Iterator[None]:
         raise ToolError(escape_line(str(refused))) from None
     except READ_TROUBLE as trouble:
         LOG.warning("the store can't be read", exc_info=trouble)
-        raise ToolError(escape_line(f"the store can't be read: {format_error(trouble)}")) from None
+        raise ToolError(
+            escape_line(f"the store can't be read: {format_error(trouble)}")
+        ) from None
 
 
 class PlainSchema(GenerateJsonSchema):
@@ -341,13 +450,22 @@ class PlainSchema(GenerateJsonSchema):
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
         """Return the schema with the default, where it is not null."""
         plain = super().default_schema(schema)
-        return {name: value for name, value in plain.items() if (name, value) != ("default", None)}
+        return {
+            name: value
+            for name, value in plain.items()
+            if (name, value) != ("default", None)
+        }
 
 
 class StrictTool(Tool):
     """A tool that says in one line which arguments it refuses."""
 
-    async def run(self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False) -> Any:
+    async def run(
+        self,
+        arguments: dict[str, Any],
+        context: Context[Any, Any],
+        convert_result: bool = False,
+    ) -> Any:
         """Run the tool.
 
         Raises:
@@ -356,10 +474,14 @@ class StrictTool(Tool):
         try:
             return await super().run(arguments, context, convert_result)
         except ToolError as refused:
-            if isinstance(refused, UnexpectedToolError) or not isinstance(refused.__cause__, ValidationError):
+            if isinstance(refused, UnexpectedToolError) or not isinstance(
+                refused.__cause__, ValidationError
+            ):
                 raise
             why = escape_line(explain_invalid(refused.__cause__))
-            raise ToolError(f"Error executing tool {self.name}: {why}") from refused.__cause__
+            raise ToolError(
+                f"Error executing tool {self.name}: {why}"
+            ) from refused.__cause__
 
 
 class TextMetadata(FuncMetadata):
@@ -372,25 +494,41 @@ class TextMetadata(FuncMetadata):
         read = super().pre_parse_json(data)
         for name, field in self.arg_model.model_fields.items():
             kinds = {get_origin(kind) or kind for kind in get_args(field.annotation)}
-            if str in kinds and not (list in kinds and isinstance(read.get(name), list)) and name in data:
+            if (
+                str in kinds
+                and not (list in kinds and isinstance(read.get(name), list))
+                and name in data
+            ):
                 read[name] = data[name]
         return read
 
 
-def make_strict_tool(method: Callable[..., Any], annotations: ToolAnnotations, structured: bool | None = None) -> Tool:
+def make_strict_tool(
+    method: Callable[..., Any],
+    annotations: ToolAnnotations,
+    structured: bool | None = None,
+) -> Tool:
     """Return a method as a tool that refuses arguments it does not know: a misspelt condition must not pass for
     none.
     """
-    tool = StrictTool.from_function(method, annotations=annotations, structured_output=structured)
+    tool = StrictTool.from_function(
+        method, annotations=annotations, structured_output=structured
+    )
     model = tool.fn_metadata.arg_model
-    tool.fn_metadata.arg_model = create_model(model.__name__, __base__=model, __cls_kwargs__={"extra": "forbid"})
-    tool.parameters = tool.fn_metadata.arg_model.model_json_schema(by_alias=True, schema_generator=PlainSchema)
+    tool.fn_metadata.arg_model = create_model(
+        model.__name__, __base__=model, __cls_kwargs__={"extra": "forbid"}
+    )
+    tool.parameters = tool.fn_metadata.arg_model.model_json_schema(
+        by_alias=True, schema_generator=PlainSchema
+    )
     del tool.parameters["title"]
     tool.fn_metadata = TextMetadata.model_construct(**dict(tool.fn_metadata))
     return tool
 
 
-def make_server(settings: Settings, version: str = "", *, read_only: bool = False) -> MCPServer[Any]:
+def make_server(
+    settings: Settings, version: str = "", *, read_only: bool = False
+) -> MCPServer[Any]:
     """Return the server of a space, not yet listening.
 
     Args:
@@ -429,16 +567,26 @@ class ByKey:
     """
 
     def __init__(self, apps: Iterable[tuple[ASGIApp, str | None]]) -> None:
-        self.apps = [(app, f"Bearer {key}".encode() if key else None) for app, key in apps]
+        self.apps = [
+            (app, f"Bearer {key}".encode() if key else None) for app, key in apps
+        ]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it; each comparison takes as long whatever is wrong."""
         given = dict(scope.get("headers", ())).get(b"authorization", b"")
-        opened = [app for app, wanted in self.apps if wanted is None or compare_digest(given, wanted)]
-        await (opened[0] if opened else PlainTextResponse("a bearer token is needed", 401))(scope, receive, send)
+        opened = [
+            app
+            for app, wanted in self.apps
+            if wanted is None or compare_digest(given, wanted)
+        ]
+        await (
+            opened[0] if opened else PlainTextResponse("a bearer token is needed", 401)
+        )(scope, receive, send)
 
 
-def make_http_app(servers: Iterable[tuple[MCPServer[Any], str | None]], host: str) -> Starlette:
+def make_http_app(
+    servers: Iterable[tuple[MCPServer[Any], str | None]], host: str
+) -> Starlette:
     """Return one app of several servers, each behind its key: a session begun with one is unknown to the others."""
     apps = [(server.streamable_http_app(host=host), key) for server, key in servers]
 
@@ -453,7 +601,10 @@ def make_http_app(servers: Iterable[tuple[MCPServer[Any], str | None]], host: st
 
 
 def serve_http(
-    servers: Iterable[tuple[MCPServer[Any], str | None]], host: str, port: int, pages: ASGIApp | None = None
+    servers: Iterable[tuple[MCPServer[Any], str | None]],
+    host: str,
+    port: int,
+    pages: ASGIApp | None = None,
 ) -> None:
     """Serve over HTTP until stopped, each server to those alone who know its key; beside them the `pages`, if any,
     which have a token of their own.
@@ -463,7 +614,11 @@ def serve_http(
     tools = make_http_app(servers, host)
 
     async def both(scope: Scope, receive: Receive, send: Send) -> None:
-        of_pages = pages is not None and scope["type"] == "http" and scope["path"] not in ("/mcp", "/metrics")
+        of_pages = (
+            pages is not None
+            and scope["type"] == "http"
+            and scope["path"] not in ("/mcp", "/metrics")
+        )
         await (pages if of_pages and pages else tools)(scope, receive, send)
 
     uvicorn.run(both, host=host, port=port, log_level="warning")

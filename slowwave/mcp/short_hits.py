@@ -43,9 +43,16 @@ class RecallResult(BaseModel):
     """What could not be used, and what was done instead."""
 
 
-def fit_hits(results: Hits | SessionHits, release: str | None, budget: int, tokenizer: str) -> CallToolResult:
+def fit_hits(
+    results: Hits | SessionHits, release: str | None, budget: int, tokenizer: str
+) -> CallToolResult:
     """Return the first hits, whole, whose answer has at most `budget` tokens, and how many are left out."""
-    hits = [escape_values(_shorten_hit(hit) if isinstance(hit, Hit) else _shorten_session(hit)) for hit in results]
+    hits = [
+        escape_values(
+            _shorten_hit(hit) if isinstance(hit, Hit) else _shorten_session(hit)
+        )
+        for hit in results
+    ]
     reason = results.reason and escape_line(results.reason)
 
     def keep_first(number: int) -> RecallResult:
@@ -55,19 +62,30 @@ def fit_hits(results: Hits | SessionHits, release: str | None, budget: int, toke
             left_out=len(hits) - number,
             confident=results.confident,
             caveat=results.caveat,
-            reason=reason if number or not hits else f"no hit fits a budget of {budget} tokens",
+            reason=reason
+            if number or not hits
+            else f"no hit fits a budget of {budget} tokens",
             notes=list(map(escape_line, results.notes)),
         )
 
     return fit_answer(keep_first, len(hits), budget, tokenizer)
 
 
-def fit_answer(keep_first: Callable[[int], BaseModel], parts: int, budget: int, tokenizer: str) -> CallToolResult:
+def fit_answer(
+    keep_first: Callable[[int], BaseModel], parts: int, budget: int, tokenizer: str
+) -> CallToolResult:
     """Return the answer with as many of `parts` parts as fit; its text as it is counted: the SDK would indent it."""
     count = resolve_tokenizer(None, tokenizer)
-    fitting = bisect_right(range(1, parts + 1), budget, key=lambda number: count(keep_first(number).model_dump_json()))
+    fitting = bisect_right(
+        range(1, parts + 1),
+        budget,
+        key=lambda number: count(keep_first(number).model_dump_json()),
+    )
     answer = keep_first(fitting)
-    return CallToolResult(content=[TextContent(text=answer.model_dump_json())], structured_content=answer.model_dump())
+    return CallToolResult(
+        content=[TextContent(text=answer.model_dump_json())],
+        structured_content=answer.model_dump(),
+    )
 
 
 def shorten_habit(habit: Habit) -> dict[str, Any]:
@@ -79,7 +97,10 @@ def shorten_habit(habit: Habit) -> dict[str, Any]:
 
 def _shorten_hit(hit: Hit) -> dict[str, Any]:
     perhaps = "perhaps superseded" if hit.perhaps_superseded_by else None
-    later = hit.successor and {"text": hit.successor.text, "day": _format_day(hit.successor.observed_at)}
+    later = hit.successor and {
+        "text": hit.successor.text,
+        "day": _format_day(hit.successor.observed_at),
+    }
     more = {
         "relevance": hit.relevance and round(hit.relevance, 2),
         "claim": hit.get_claim_in_other_words(),

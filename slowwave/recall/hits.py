@@ -34,7 +34,10 @@ class Shown:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
         plain: dict[str, Any] = asdict(cast("DataclassInstance", self))
-        return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in plain.items()}
+        return {
+            name: value.isoformat() if isinstance(value, datetime) else value
+            for name, value in plain.items()
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,9 @@ class Hit(Shown):
 
     def get_claim_in_other_words(self) -> str | None:
         """Return the claim of a message that does not have it word for word."""
-        return self.claim if self.claim and not has_words(self.text, self.claim) else None
+        return (
+            self.claim if self.claim and not has_words(self.text, self.claim) else None
+        )
 
     def get_reply(self) -> str | None:
         """Return the user's words next to an assistant's message, where they lean on it: they may take it back."""
@@ -128,9 +133,17 @@ class Hit(Shown):
             return self
         passage = self.sources[0].quote.strip()
         at = max(0, self.text.find(passage)) if len(self.text) > chars else 0
-        text = ("… " if at else "") + _cut_text(self.text[at:], max(chars, len(passage)))
-        texts = (text if fragment.text == self.text else _cut_text(fragment.text, chars) for fragment in self.pair)
-        pair = tuple(replace(fragment, text=cut) for fragment, cut in zip(self.pair, texts, strict=True))
+        text = ("… " if at else "") + _cut_text(
+            self.text[at:], max(chars, len(passage))
+        )
+        texts = (
+            text if fragment.text == self.text else _cut_text(fragment.text, chars)
+            for fragment in self.pair
+        )
+        pair = tuple(
+            replace(fragment, text=cut)
+            for fragment, cut in zip(self.pair, texts, strict=True)
+        )
         return replace(self, text=text, pair=pair)
 
     def as_dict(self) -> dict[str, Any]:
@@ -195,7 +208,12 @@ class Answer(list[T]):
     def as_dict(self) -> dict[str, object]:
         """Return plain values, ready for JSON."""
         sure = {"relevance": self.relevance, "confident": self.confident}
-        return {"hits": [hit.as_dict() for hit in self], "reason": self.reason, **sure, "notes": list(self.notes)}
+        return {
+            "hits": [hit.as_dict() for hit in self],
+            "reason": self.reason,
+            **sure,
+            "notes": list(self.notes),
+        }
 
 
 class Hits(Answer[Hit]):
@@ -204,7 +222,11 @@ class Hits(Answer[Hit]):
 
 def _cut_text(text: str, chars: int) -> str:
     """Return a text up to the last word that begins within so many characters, with an ellipsis where it is cut."""
-    return text if len(text) <= chars else " ".join(text[: chars + 1].split(" ")[:-1] or [text[:chars]]) + " …"
+    return (
+        text
+        if len(text) <= chars
+        else " ".join(text[: chars + 1].split(" ")[:-1] or [text[:chars]]) + " …"
+    )
 
 
 def has_words(text: str, claim: str) -> bool:

@@ -16,13 +16,24 @@ from typing import TypeVar, cast
 import numpy as np
 import pyarrow.compute as pc
 
-from slowwave.engines.encoders.protocol import SERVER, Encoder, KnownEncoder, compute_encoder_name
+from slowwave.engines.encoders.protocol import (
+    SERVER,
+    Encoder,
+    KnownEncoder,
+    compute_encoder_name,
+)
 from slowwave.recall.hits import QUOTE_CHARS, Cost, Hit, Source
 from slowwave.recall.query import Query, Vector, is_of_session
 from slowwave.recall.release.tables import LRUCache
 from slowwave.recall.release.view import View, normalise_name
 from slowwave.recall.retrieve.rows import build_path_variants
-from slowwave.schemas.errors import READ_TROUBLE, TROUBLE, EncoderFailed, StoreUnreadable, translate_read_errors
+from slowwave.schemas.errors import (
+    READ_TROUBLE,
+    TROUBLE,
+    EncoderFailed,
+    StoreUnreadable,
+    translate_read_errors,
+)
 from slowwave.schemas.places import find_url
 from slowwave.schemas.tables import MESSAGES, RELEASES
 from slowwave.schemas.vocabulary import Role, Status
@@ -78,7 +89,9 @@ class LiveRelease:
     WAIT = 1.0
     """Least seconds between two looks for a newer release."""
 
-    def __init__(self, root: Path, space: str, named: str | None, note: Callable[[str], None]) -> None:
+    def __init__(
+        self, root: Path, space: str, named: str | None, note: Callable[[str], None]
+    ) -> None:
         """Set up; nothing is read yet.
 
         Args:
@@ -103,7 +116,9 @@ class LiveRelease:
             StoreError: the store can't be reached or read, or has no such release.
         """
         with translate_read_errors(self.root / self.space):
-            stamp = self._read_stamp()  # before: a release that comes meanwhile is found by the next look
+            stamp = (
+                self._read_stamp()
+            )  # before: a release that comes meanwhile is found by the next look
             self._looked = time.monotonic()
             view = View.open(self.root, self.space, self.named)
             self._stamp = stamp  # after: one that could not be read is looked for again
@@ -150,11 +165,17 @@ class LiveRelease:
     def _find_newest(self) -> View:
         """Return the live release's view: the current one if it need not or cannot be looked for again."""
         view = self.view
-        if view is not None and (self.named is not None or time.monotonic() - self._looked < self.WAIT):
+        if view is not None and (
+            self.named is not None or time.monotonic() - self._looked < self.WAIT
+        ):
             return view
         self._looked = time.monotonic()
         try:
-            fresh = view if view is not None and self._read_stamp() == self._stamp else self.open_view()
+            fresh = (
+                view
+                if view is not None and self._read_stamp() == self._stamp
+                else self.open_view()
+            )
         except TROUBLE as trouble:
             if view is None:
                 raise
@@ -184,7 +205,9 @@ ENCODE_TROUBLE = (OSError, RuntimeError, ValueError, EncoderFailed)
 class QueryVectors:
     """Vectors of queries, by the encoder that a release names."""
 
-    def __init__(self, chosen: str, given: Encoder | None, note: Callable[[str], None]) -> None:
+    def __init__(
+        self, chosen: str, given: Encoder | None, note: Callable[[str], None]
+    ) -> None:
         """Set up; nothing is loaded yet.
 
         Args:
@@ -206,9 +229,13 @@ class QueryVectors:
     def start_clock(self, kind: str, budget: int = 0) -> Callable[[], Cost]:
         """Return a function that tells the cost of an answer that this thread begins now."""
         start, before = time.perf_counter(), self.seconds
-        return lambda: Cost(kind, time.perf_counter() - start, self.seconds - before, budget)
+        return lambda: Cost(
+            kind, time.perf_counter() - start, self.seconds - before, budget
+        )
 
-    def encode_texts(self, made_with: str | None, texts: Sequence[str]) -> Mapping[str, Vector]:
+    def encode_texts(
+        self, made_with: str | None, texts: Sequence[str]
+    ) -> Mapping[str, Vector]:
         """Return each text's vector, the new ones made in one call; empty when there is no encoder to make them."""
         start = time.perf_counter()
         try:
@@ -216,12 +243,20 @@ class QueryVectors:
                 return {}
             # those kept, then the others
             looked_up = {text: self._kept.get((encoder.name, text)) for text in texts}
-            stored = {text: vector for text, vector in looked_up.items() if vector is not None}
+            stored = {
+                text: vector for text, vector in looked_up.items() if vector is not None
+            }
             missing = [text for text in texts if text not in stored]
             try:
-                fresh = dict(zip(missing, encoder.encode(missing), strict=True)) if missing else {}
+                fresh = (
+                    dict(zip(missing, encoder.encode(missing), strict=True))
+                    if missing
+                    else {}
+                )
             except ENCODE_TROUBLE as trouble:
-                self._note(f"the encoder {encoder.name!r} failed ({trouble}): answered by full text alone")
+                self._note(
+                    f"the encoder {encoder.name!r} failed ({trouble}): answered by full text alone"
+                )
                 return {}
             for text, vector in fresh.items():
                 self._kept.put((encoder.name, text), vector)
@@ -229,7 +264,9 @@ class QueryVectors:
         finally:
             self._spent.seconds = self.seconds + time.perf_counter() - start
 
-    def prepare_encoder(self, made_with: str | None, texts: Sequence[str]) -> KnownEncoder | None:
+    def prepare_encoder(
+        self, made_with: str | None, texts: Sequence[str]
+    ) -> KnownEncoder | None:
         """Return an encoder that knows the vectors of some texts, made in one call; None where there is none."""
         vectors = self.encode_texts(made_with, texts)
         encoder = self._get_encoder(made_with) if vectors else None
@@ -246,7 +283,9 @@ class QueryVectors:
         if self.given is not None:
             if self.given.name == made_with:
                 return self.given
-            self._note(f"this release's vectors were made with {made_with!r}: answered by full text alone")
+            self._note(
+                f"this release's vectors were made with {made_with!r}: answered by full text alone"
+            )
             return None
         # loaded by the first query; a server that was away is asked again
         with self._lock:
@@ -254,7 +293,11 @@ class QueryVectors:
                 self._loaded[made_with] = self._load_encoder(made_with)
             loaded = self._loaded[made_with]
             is_of_server = self.chosen.startswith(SERVER)
-            if loaded is None and is_of_server and compute_encoder_name(self.chosen) == made_with:
+            if (
+                loaded is None
+                and is_of_server
+                and compute_encoder_name(self.chosen) == made_with
+            ):
                 del self._loaded[made_with]  # it may be back by the next query
         if loaded is None:
             from slowwave.engines.encoders.load import suggest_package
@@ -270,33 +313,67 @@ class QueryVectors:
         from slowwave.schemas.errors import EncoderNotFound
 
         try:
-            return load_query_encoder(self.chosen if compute_encoder_name(self.chosen) == made_with else made_with)
+            return load_query_encoder(
+                self.chosen
+                if compute_encoder_name(self.chosen) == made_with
+                else made_with
+            )
         except EncoderNotFound:
             return None
 
 
-def find_unreleased(view: View | None, space_dir: Path, query: Query, vectors: QueryVectors) -> list[Hit]:
+def find_unreleased(
+    view: View | None, space_dir: Path, query: Query, vectors: QueryVectors
+) -> list[Hit]:
     """Return relevant messages written since the release (None: before the first), the most relevant first.
 
     Relevance is on the release's scale, as that of its hits; where there is none it is the share of the query's words.
     """
-    hits = [] if query.is_of_claims or "message" not in query.kinds else read_unreleased(view, space_dir)
+    hits = (
+        []
+        if query.is_of_claims or "message" not in query.kinds
+        else read_unreleased(view, space_dir)
+    )
     if not hits:
         return []
-    hits = _filter_unreleased(hits, query, view)[-KEPT_QUERIES // 2 :]  # whose vectors are kept for the next query
+    hits = _filter_unreleased(hits, query, view)[
+        -KEPT_QUERIES // 2 :
+    ]  # whose vectors are kept for the next query
     # how relevant each is, by its words and, where there is a scale, by its cosine
-    share = relevance = np.array(compute_word_shares(query.content_words, [hit.text for hit in hits]))
+    share = relevance = np.array(
+        compute_word_shares(query.content_words, [hit.text for hit in hits])
+    )
     scale = view.scales.get("message") if view else None
     texts = [query.text, *(hit.text for hit in hits)] if scale and hits else []
-    if scale and view and (encoded := vectors.encode_texts(view.release.encoder, texts) if texts else {}):
-        cosines = np.array([encoded[text] @ encoded[query.text] for text in texts[1:]], dtype=np.float64)
-        is_read = np.array([encoded[query.text].any() and encoded[text].any() for text in texts[1:]], dtype=bool)
+    if (
+        scale
+        and view
+        and (
+            encoded := vectors.encode_texts(view.release.encoder, texts)
+            if texts
+            else {}
+        )
+    ):
+        cosines = np.array(
+            [encoded[text] @ encoded[query.text] for text in texts[1:]],
+            dtype=np.float64,
+        )
+        is_read = np.array(
+            [encoded[query.text].any() and encoded[text].any() for text in texts[1:]],
+            dtype=bool,
+        )
         relevance = np.where(is_read, scale.compute_relevances(cosines, share), share)
     order = np.lexsort((-np.arange(len(hits)), -share, -relevance))
-    return [replace(hits[n], score=float(share[n]), relevance=float(relevance[n])) for n in order if relevance[n] > 0]
+    return [
+        replace(hits[n], score=float(share[n]), relevance=float(relevance[n]))
+        for n in order
+        if relevance[n] > 0
+    ]
 
 
-def _filter_unreleased(hits: Sequence[Hit], query: Query, view: View | None) -> list[Hit]:
+def _filter_unreleased(
+    hits: Sequence[Hit], query: Query, view: View | None
+) -> list[Hit]:
     """Return the hits that meet the query's conditions."""
     workspaces = {hit.workspace for hit in hits if hit.workspace}
     known = workspaces | (view.workspaces if view else set())
@@ -308,15 +385,30 @@ def _filter_unreleased(hits: Sequence[Hit], query: Query, view: View | None) -> 
         for hit in hits
         if not is_of_session(hit.sources[0].session, query.own_sessions)
         and (query.workspace is None or hit.workspace in places)
-        and (query.since is None or (hit.observed_at and hit.observed_at >= query.since))
-        and (query.until is None or (hit.observed_at and hit.observed_at <= query.until))
-        and (not speaker or f"{normalise_name(hit.speaker or '')} ".startswith(f"{speaker} "))
-        and (not ways or any(way.is_valid_in(hit.workspace) and way.pattern.search(hit.text) for way in ways))
+        and (
+            query.since is None or (hit.observed_at and hit.observed_at >= query.since)
+        )
+        and (
+            query.until is None or (hit.observed_at and hit.observed_at <= query.until)
+        )
+        and (
+            not speaker
+            or f"{normalise_name(hit.speaker or '')} ".startswith(f"{speaker} ")
+        )
+        and (
+            not ways
+            or any(
+                way.is_valid_in(hit.workspace) and way.pattern.search(hit.text)
+                for way in ways
+            )
+        )
     ]
 
 
 def read_unreleased(
-    view: View | None, space_dir: Path, roles: Collection[str] = (Role.USER, Role.ASSISTANT)
+    view: View | None,
+    space_dir: Path,
+    roles: Collection[str] = (Role.USER, Role.ASSISTANT),
 ) -> list[Hit]:
     """Return messages of some roles that the release lacks, by the transcripts' own ids, the oldest first."""
     written = read_written(space_dir, view.files_read if view else frozenset())
@@ -329,7 +421,10 @@ def read_unreleased(
         if line["role"] in roles:
             hit = Hit(
                 *("message", f"{session}/{message}", text, 0.0),
-                *(datetime.fromisoformat(line["ts"]) if line["ts"] else None, Status.NOT_DISTILLED),
+                *(
+                    datetime.fromisoformat(line["ts"]) if line["ts"] else None,
+                    Status.NOT_DISTILLED,
+                ),
                 sources=(Source(session, message, text[:QUOTE_CHARS]),),
                 workspace=line.get("workspace"),
                 speaker=line.get("speaker") or line["role"],
@@ -337,9 +432,17 @@ def read_unreleased(
             hits.append(hit)
     # those that the release does not have
     named = {hit.sources[0].session for hit in hits}
-    keys = {key: native for key, native in view.native_sessions.items() if native in named} if view and named else {}
+    keys = (
+        {key: native for key, native in view.native_sessions.items() if native in named}
+        if view and named
+        else {}
+    )
     inside, columns = pc.field("session_id").isin([*keys]), ["session_id", "native_id"]
     rows = view.read(MESSAGES, columns, inside).to_pylist() if view and keys else []
     released = {(keys[row["session_id"]], row["native_id"]) for row in rows}
-    new = [hit for hit in hits if (hit.sources[0].session, hit.sources[0].message) not in released]
+    new = [
+        hit
+        for hit in hits
+        if (hit.sources[0].session, hit.sources[0].message) not in released
+    ]
     return sorted(new, key=lambda hit: str(hit.observed_at))

@@ -28,27 +28,49 @@ ASKED, NEAREST, EQUAL = 64, 10, 1e-4
 
 
 def find_answered(
-    view: View, settings: Settings, probes: Mapping[str, str], now: datetime, first: int = FIRST
+    view: View,
+    settings: Settings,
+    probes: Mapping[str, str],
+    now: datetime,
+    first: int = FIRST,
 ) -> set[str]:
     """Return the questions whose answer stands in one of a release's first hits, whatever its case and spaces."""
     # what could not be used stays unsaid: it is the same for both releases
     vectors = QueryVectors(settings.encoder, None, lambda _: None)
-    search = Search(view, settings.recall, partial(vectors.encode_texts, view.release.encoder), lambda _: None)
-    answers = search.answer_queries([build_query(question, first, KINDS, now=now) for question in probes])
+    search = Search(
+        view,
+        settings.recall,
+        partial(vectors.encode_texts, view.release.encoder),
+        lambda _: None,
+    )
+    answers = search.answer_queries(
+        [build_query(question, first, KINDS, now=now) for question in probes]
+    )
     texts = (" ".join(fold_text(hit.text) for hit in hits) for hits in answers)
-    return {probe for (probe, answer), text in zip(probes.items(), texts, strict=True) if fold_text(answer) in text}
+    return {
+        probe
+        for (probe, answer), text in zip(probes.items(), texts, strict=True)
+        if fold_text(answer) in text
+    }
 
 
 def measure_nearest_found(view: View, table: Table) -> float:
     """Return the share of the rows nearest to stored vectors, by brute force, that a search finds. Keys are hashes,
     so the vectors of the first are any, and mostly those of the release before.
     """
-    rows, read = Rows(view=view, table=table), partial(view.open_dataset(table).scanner, [table.vector or ""])
-    first = read(order_by=[ColumnOrdering(table.key)], limit=ASKED, with_row_id=True).to_table()
+    rows, read = (
+        Rows(view=view, table=table),
+        partial(view.open_dataset(table).scanner, [table.vector or ""]),
+    )
+    first = read(
+        order_by=[ColumnOrdering(table.key)], limit=ASKED, with_row_id=True
+    ).to_table()
     vectors = build_matrix(first.column(0).combine_chunks())
     best = np.full((len(vectors), NEAREST), -1.0)
     for batch in read().to_batches():
-        best = np.partition(np.hstack([best, vectors @ build_matrix(batch.column(0)).T]), -NEAREST)[:, -NEAREST:]
+        best = np.partition(
+            np.hstack([best, vectors @ build_matrix(batch.column(0)).T]), -NEAREST
+        )[:, -NEAREST:]
     hits = 0
     for vector, near in zip(vectors, best, strict=True):
         cosines = rows.search_vectors(vector, NEAREST)["_score"].to_numpy()

@@ -58,7 +58,9 @@ class PromptModel:
     grams: Floats
     bias: float
 
-    def compute_probability(self, prompt: str, vector: Sequence[float] | npt.NDArray[np.floating] | None) -> float:
+    def compute_probability(
+        self, prompt: str, vector: Sequence[float] | npt.NDArray[np.floating] | None
+    ) -> float:
         """Return the probability, 0 to 1; without a vector by the letters alone."""
         logit = self.bias + float(self.grams @ hash_grams(prompt))
         if vector is not None:
@@ -71,7 +73,10 @@ def load_prompt_model() -> PromptModel:
     """Return the model that ships."""
     raw = files("slowwave.recall").joinpath(MODEL_FILE).read_bytes()
     with np.load(io.BytesIO(raw), allow_pickle=False) as kept:
-        vector, grams = kept["vector"].astype(np.float64), kept["grams"].astype(np.float64)
+        vector, grams = (
+            kept["vector"].astype(np.float64),
+            kept["grams"].astype(np.float64),
+        )
         return PromptModel(str(kept["encoder"]), vector, grams, float(kept["bias"]))
 
 
@@ -106,7 +111,9 @@ def has_subject(view: View, prompt: str, workspace: str | None = None) -> bool:
     for positions in _find_words(view, replace(query, workspace=None, places=())):
         if len(np.unique(layout.session[positions])) <= few:
             here = positions[allowed[positions]]
-            said = np.unique(np.column_stack([layout.session[here], layout.message[here]]), axis=0)
+            said = np.unique(
+                np.column_stack([layout.session[here], layout.message[here]]), axis=0
+            )
             if np.bincount(said[:, 0]).max(initial=0) >= SUBJECT:
                 return True
     return False
@@ -116,7 +123,11 @@ def _find_words(view: View, query: Query) -> Iterator[Ints]:
     """Yield for each content word of a query the positions of the passages that hold it."""
     passages, content = find_passages(view, query), set(query.content_words)
     try:
-        known = [word for word in query.index_terms if word in content] if view.has_full_text(PASSAGES) else []
+        known = (
+            [word for word in query.index_terms if word in content]
+            if view.has_full_text(PASSAGES)
+            else []
+        )
         for word in known[:MAX_WORDS]:
             yield find_word(passages, word, query.language)[0]
     except READ_TROUBLE:  # the answer reports it

@@ -68,20 +68,32 @@ class QueryTimes:
         single: list[Date] = [(year, None, None) for year in sorted(named.years)]
         single += [(None, month, None) for month in sorted(named.months)]
         single += [(None, None, day) for day in sorted(named.days)]
-        whole = [date for date in sorted(named.dates, key=repr) if date[0] is not None or date[2] is not None]
+        whole = [
+            date
+            for date in sorted(named.dates, key=repr)
+            if date[0] is not None or date[2] is not None
+        ]
         dates = (_mask_date(calendar, date) for date in (*single, *whole))
-        return [mask & (moment != NO_TIME) for mask in (*self._mask_spans(moment), *dates)]
+        return [
+            mask & (moment != NO_TIME) for mask in (*self._mask_spans(moment), *dates)
+        ]
 
     def mask_inside(self, stretches: Sequence[tuple[object, object]]) -> Mask:
         """Return which stretches, from first to last, lie in a time named; of a year beside a month only that month."""
-        first, last = (self._mask_moments(convert_datetimes(ends)) for ends in zip(*stretches, strict=True))
+        first, last = (
+            self._mask_moments(convert_datetimes(ends))
+            for ends in zip(*stretches, strict=True)
+        )
         return first & last
 
     def is_named_in(self, text: str) -> bool:
         """Return whether a text names a date that is asked for."""
         dates = extract_dates(text).dates if self.named.dates else ()
         return any(
-            all(a is None or b is None or a == b for a, b in zip(date, other, strict=True))
+            all(
+                a is None or b is None or a == b
+                for a, b in zip(date, other, strict=True)
+            )
             for date in self.named.dates
             for other in dates
         )
@@ -90,7 +102,9 @@ class QueryTimes:
         dates = self.named.dates or {(year, None, None) for year in self.named.years}
         calendar = compute_calendar(moment)
         on = (_mask_date(calendar, date) for date in dates)
-        mask: Mask = np.any([*self._mask_spans(moment), *on], axis=0) & (moment != NO_TIME)
+        mask: Mask = np.any([*self._mask_spans(moment), *on], axis=0) & (
+            moment != NO_TIME
+        )
         return mask
 
     def _mask_spans(self, moment: Ints) -> list[Mask]:
@@ -100,16 +114,21 @@ class QueryTimes:
 
 def parse_times(text: str, now: datetime | None) -> QueryTimes | None:
     """Return the times that a query names, counted back from `now` (today, where None); None where it names none."""
-    now = now or datetime.now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+    now = now or datetime.now().astimezone().replace(
+        hour=0, minute=0, second=0, microsecond=0
+    )
     named = extract_dates(text)
     named = DateMentions(
-        frozenset(sorted(named.years)[-MOST_TIMES:]), frozenset(sorted(named.dates, key=repr)[-MOST_TIMES:])
+        frozenset(sorted(named.years)[-MOST_TIMES:]),
+        frozenset(sorted(named.dates, key=repr)[-MOST_TIMES:]),
     )
     spans = tuple(dict.fromkeys(extract_spans(text, now)))[:MOST_TIMES]
     if not (named.years or named.dates or spans):
         return None
     words = extract_time_words(text, now)
-    return QueryTimes(named, spans, words, frozenset(extract_content_words(text)) - words)
+    return QueryTimes(
+        named, spans, words, frozenset(extract_content_words(text)) - words
+    )
 
 
 def compute_calendar(moment: Ints) -> Calendar:
@@ -134,7 +153,11 @@ def _mask_date(calendar: Calendar, date: Date) -> Mask:
 def convert_datetimes(times: Sequence[object]) -> Ints:
     """Return microseconds since 1970, UTC; NO_TIME for null."""
     moments: Ints = np.array(
-        [round(at.timestamp() * 1e6) if isinstance(at, datetime) else NO_TIME for at in times], dtype=np.int64
+        [
+            round(at.timestamp() * 1e6) if isinstance(at, datetime) else NO_TIME
+            for at in times
+        ],
+        dtype=np.int64,
     )
     return moments
 
@@ -184,10 +207,14 @@ class Query:
         """Its distinct words, without those that the index leaves out and the stop words of its language: plain terms,
         no operators.
         """
-        words = [word for word in extract_distinct_words(self.text) if not is_left_out(word)]
+        words = [
+            word for word in extract_distinct_words(self.text) if not is_left_out(word)
+        ]
         if self.language in (None, ENGLISH):
             return words
-        return [word for word in words if not is_stop_word(word, self.language)] or words
+        return [
+            word for word in words if not is_stop_word(word, self.language)
+        ] or words
 
     @cached_property
     def language(self) -> str | None:
@@ -292,18 +319,24 @@ def build_query(
         files=files,
         min_confidence=parse_share(filters.get("min_confidence"), "min_confidence"),
         own_sessions=parse_sessions(own_sessions),
-        places=() if (workspace := names["workspace"]) is None else (workspace,),  # `place_query` adds its other names
+        places=()
+        if (workspace := names["workspace"]) is None
+        else (workspace,),  # `place_query` adds its other names
         **names,
     )
 
 
-def _parse_span(filters: Filters, then: datetime | None) -> tuple[datetime | None, datetime | None]:
+def _parse_span(
+    filters: Filters, then: datetime | None
+) -> tuple[datetime | None, datetime | None]:
     """Return the first and last time in UTC, the last no later than `then`."""
     start = parse_bound(filters.get("since"), "since", time.min)
     end = parse_bound(filters.get("until"), "until", time.max)
     end = min((bound for bound in (end, then) if bound is not None), default=None)
     if start and end and start > end:
-        raise UsageError(f"since ({start.isoformat()}) is after until ({end.isoformat()}): nothing lies between")
+        raise UsageError(
+            f"since ({start.isoformat()}) is after until ({end.isoformat()}): nothing lies between"
+        )
     return start, end
 
 
@@ -313,7 +346,9 @@ def _parse_names(filters: Filters) -> dict[str, str | None]:
     names["speaker"] = filters.get("speaker")
     for name, value in names.items():
         if value is not None and not _is_name(value):
-            raise UsageError(f"{name} is {value!r}; it is a name without control characters, or None for any")
+            raise UsageError(
+                f"{name} is {value!r}; it is a name without control characters, or None for any"
+            )
     if names["workspace"] is not None:
         names["workspace"] = anchor_workspace(names["workspace"])
     return names
@@ -324,7 +359,9 @@ def _parse_text(text: object) -> str:
     if not isinstance(text, str):
         raise UsageError(f"the query is {text!r:.40}; it is a text")
     if len(text) > MAX_CHARS:
-        raise UsageError(f"the query has {len(text):,} characters; at most {MAX_CHARS:,} are searched: shorten it")
+        raise UsageError(
+            f"the query has {len(text):,} characters; at most {MAX_CHARS:,} are searched: shorten it"
+        )
     plain = unicodedata.normalize("NFC", " ".join(CONTROL.sub(" ", text).split()))
     if not TERM.search(plain):
         raise UsageError(f"the query {text[:40]!r} has no words to search for")
@@ -368,10 +405,16 @@ def _parse_files(files: Files) -> tuple[str, ...]:
         paths = (files,) if isinstance(files, str) else tuple(files)
     except TypeError:
         paths = ()
-    wrong = [path for path in paths if not (_is_name(path) and normalise_path(path).strip("/"))]
+    wrong = [
+        path
+        for path in paths
+        if not (_is_name(path) and normalise_path(path).strip("/"))
+    ]
     if wrong or not paths:
         refused = repr(wrong[0] if wrong else files)
-        raise UsageError(f"files has {refused:.80}; it is one path or several, like src/db.py, or None for any")
+        raise UsageError(
+            f"files has {refused:.80}; it is one path or several, like src/db.py, or None for any"
+        )
     return tuple(dict.fromkeys(map(normalise_path, paths)))
 
 
@@ -383,7 +426,9 @@ def parse_sessions(sessions: Iterable[str] | str) -> tuple[str, ...]:
     """
     ids = (sessions,) if isinstance(sessions, str) else tuple(sessions)
     if wrong := [key for key in ids if not isinstance(key, str)]:
-        raise UsageError(f"own_sessions has {wrong[0]!r:.80}; it is a session's id or several")
+        raise UsageError(
+            f"own_sessions has {wrong[0]!r:.80}; it is a session's id or several"
+        )
     return tuple(sorted({folded for key in ids if (folded := key.strip().casefold())}))
 
 
@@ -403,7 +448,9 @@ def _check_kinds(kinds: Iterable[str] | str) -> tuple[Kind, ...]:
     unknown = [kind for kind in names if kind not in get_args(Kind)]
     if unknown or not names:
         allowed = ", ".join(get_args(Kind))
-        raise UsageError(f"unknown kinds {unknown}: any of {allowed}, at least one; `sessions` finds sessions")
+        raise UsageError(
+            f"unknown kinds {unknown}: any of {allowed}, at least one; `sessions` finds sessions"
+        )
     return tuple(dict.fromkeys(cast(tuple[Kind, ...], names)))
 
 
@@ -420,7 +467,9 @@ def parse_bound(value: When, name: str, day_edge: time = time.min) -> datetime |
     if not isinstance(value, date):
         try:
             is_day = len(value) <= len("2025-01-31")
-            moment = date.fromisoformat(value) if is_day else datetime.fromisoformat(value)
+            moment = (
+                date.fromisoformat(value) if is_day else datetime.fromisoformat(value)
+            )
         except (TypeError, ValueError):
             raise UsageError(
                 f"{name} is {value!r}; it is a date or time like 2025-01-31 or 2025-01-31T09:30Z"
@@ -431,4 +480,6 @@ def parse_bound(value: When, name: str, day_edge: time = time.min) -> datetime |
     try:
         return convert_to_utc(moment)
     except OverflowError:
-        raise UsageError(f"{name} is {moment}; in UTC that is outside the years 1 to 9999") from None
+        raise UsageError(
+            f"{name} is {moment}; in UTC that is outside the years 1 to 9999"
+        ) from None

@@ -81,7 +81,15 @@ from slowwave.recall.retrieve.rows import (
 from slowwave.recall.sessions import SessionHits, find_sessions
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.settings import RecallSettings
-from slowwave.schemas.tables import CHAIN, MESSAGES, OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS, Table
+from slowwave.schemas.tables import (
+    CHAIN,
+    MESSAGES,
+    OBSERVATIONS,
+    PASSAGES,
+    SUMMARIES,
+    TOPICS,
+    Table,
+)
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Status
 from slowwave.text.words import TERM, extract_content_words, extract_stems, stem
 
@@ -127,12 +135,21 @@ class Search:
             note: told what could not be used.
             reranker: orders the first hits of each answer anew.
         """
-        self.view, self.settings, self._encode, self._note = view, settings, encoded, note
+        self.view, self.settings, self._encode, self._note = (
+            view,
+            settings,
+            encoded,
+            note,
+        )
         self._reranker = reranker
 
-    def answer_queries(self, queries: Sequence[Query], *, automatic: bool = False) -> list[Hits]:
+    def answer_queries(
+        self, queries: Sequence[Query], *, automatic: bool = False
+    ) -> list[Hits]:
         """Return one answer a query, in order; their texts are encoded together."""
-        return [self._answer_query(plan, automatic) for plan in self._plan_queries(queries)]
+        return [
+            self._answer_query(plan, automatic) for plan in self._plan_queries(queries)
+        ]
 
     def answer_sessions(self, query: Query, *, automatic: bool = False) -> SessionHits:
         """Return the sessions most relevant to a query for messages; with `automatic` none, and why, where the best
@@ -147,12 +164,22 @@ class Search:
             return SessionHits(reason=explain_no_rows(plan))
         if automatic and (reason := self._explain_floor(plan, candidates.best)):
             return SessionHits(reason=reason, relevance=candidates.best)
-        return SessionHits(find_sessions(self.view, plan, evidence, candidates), relevance=candidates.best)
+        return SessionHits(
+            find_sessions(self.view, plan, evidence, candidates),
+            relevance=candidates.best,
+        )
 
     def _plan_queries(self, queries: Sequence[Query]) -> list[QueryPlan]:
         """Return the queries' plans with their vectors, made in one call of the encoder."""
-        plans = [plan_query(self.view, place_query(self.view, query)) for query in queries]
-        texts = {text for plan in plans if plan.kinds for text in (plan.nameless_text, plan.query.text)}
+        plans = [
+            plan_query(self.view, place_query(self.view, query)) for query in queries
+        ]
+        texts = {
+            text
+            for plan in plans
+            if plan.kinds
+            for text in (plan.nameless_text, plan.query.text)
+        }
         encoded = self._encode(sorted(texts)) if texts else {}
         vectors = {text: vector for text, vector in encoded.items() if vector.any()}
         return [
@@ -160,7 +187,8 @@ class Search:
                 plan,
                 nameless_vector=vectors.get(plan.nameless_text),
                 full_vector=vectors.get(plan.query.text),
-                is_unread=plan.nameless_text in encoded and plan.nameless_text not in vectors,
+                is_unread=plan.nameless_text in encoded
+                and plan.nameless_text not in vectors,
             )
             for plan in plans
         ]
@@ -183,10 +211,20 @@ class Search:
 
         # the best of each kind as one list
         depth = max(query.k, ABOUT)  # whoever asks for fewer gets the first of the same
-        rows = merge_kinds([kind.select_best(depth, self.view.is_copy) for kind in by_kind if kind.rows])
+        rows = merge_kinds(
+            [
+                kind.select_best(depth, self.view.is_copy)
+                for kind in by_kind
+                if kind.rows
+            ]
+        )
         floor = self.settings.automatic_floor if automatic else 0.0
         of_time = plan.is_time_only and any(row.relevance for row in rows)
-        rows = [row for row in rows if row.relevance >= floor and (row.relevance or not of_time)]
+        rows = [
+            row
+            for row in rows
+            if row.relevance >= floor and (row.relevance or not of_time)
+        ]
         if not rows:  # the nearest is none of the best
             return Hits(reason="nothing relevant among what was found", relevance=best)
         first = self._rerank(query, rows[:depth])
@@ -204,7 +242,9 @@ class Search:
         search = partial(compute_passage_evidence, self.view, plan)
         return self._try_full_text(PASSAGES, search)
 
-    def _score_kind(self, kind: Kind, plan: QueryPlan, evidence: PassageEvidence | None) -> Candidates:
+    def _score_kind(
+        self, kind: Kind, plan: QueryPlan, evidence: PassageEvidence | None
+    ) -> Candidates:
         """Return the candidates of a kind with their scores and relevance."""
         pool, times = POOLS[kind], plan.query.times
         # what the indexes find, and its scores
@@ -223,22 +263,39 @@ class Search:
         relevance, nearest = candidates.covered, 0.0
         if plan.is_unread:
             relevance = np.minimum(HEARD * candidates.covered, 1.0)
-        elif (scale := self.view.scales.get(kind)) is not None and candidates.cosine is not None:
-            cosines = np.append(np.nan_to_num(candidates.cosine, nan=-1.0), candidates.nearest)
-            relevances = scale.compute_relevances(cosines, np.append(candidates.covered, 0.0))
+        elif (
+            scale := self.view.scales.get(kind)
+        ) is not None and candidates.cosine is not None:
+            cosines = np.append(
+                np.nan_to_num(candidates.cosine, nan=-1.0), candidates.nearest
+            )
+            relevances = scale.compute_relevances(
+                cosines, np.append(candidates.covered, 0.0)
+            )
             by_words = np.minimum(HEARD * candidates.covered, 1.0)
             relevance = np.where(np.isnan(candidates.cosine), by_words, relevances[:-1])
             nearest = float(relevances[-1])
         # of a time that is named what was said then is worth more; messages and claims know it already, unless nothing
         # else is asked for: then it alone is relevant, as what names that time is
         if times is not None and (plan.is_time_only or kind in GROUPS):
-            inside = times.mask_inside([(row[pool.first], row[pool.last]) for row in candidates.rows])
+            inside = times.mask_inside(
+                [(row[pool.first], row[pool.last]) for row in candidates.rows]
+            )
             if plan.is_time_only:
-                named = np.array([times.is_named_in(str(row[pool.text])) for row in candidates.rows], dtype=bool)
+                named = np.array(
+                    [times.is_named_in(str(row[pool.text])) for row in candidates.rows],
+                    dtype=bool,
+                )
                 relevance, nearest = (inside | named).astype(np.float64), 0.0
-            raised: dict[str, Scores] = {"time": DATED * (inside & (relevance >= CONFIDENT)).astype(np.float64)}
-            candidates = replace(candidates, contributions={**candidates.contributions, **raised})
-        return replace(candidates, relevance=relevance, best=max(float(relevance.max()), nearest))
+            raised: dict[str, Scores] = {
+                "time": DATED * (inside & (relevance >= CONFIDENT)).astype(np.float64)
+            }
+            candidates = replace(
+                candidates, contributions={**candidates.contributions, **raised}
+            )
+        return replace(
+            candidates, relevance=relevance, best=max(float(relevance.max()), nearest)
+        )
 
     def _explain_floor(self, plan: QueryPlan, best: float) -> str | None:
         """Return the reason why nothing is relevant enough for who did not ask; None where something is."""
@@ -262,22 +319,33 @@ class Search:
                 text = f"{speaker}: {row.text}" if speaker else row.text
                 texts.append(f"{at:%Y-%m-%d} {text}" if at else text)
             # one finite number for each
-            scores = [float(score) for score in self._reranker.rerank(query.text, texts)]
+            scores = [
+                float(score) for score in self._reranker.rerank(query.text, texts)
+            ]
             if len(scores) != len(rows) or not all(map(math.isfinite, scores)):
                 raise ValueError("not one finite number for each text")
         except Exception as trouble:  # it may be anybody's code
             reason = " ".join(str(trouble).split()) or type(trouble).__name__
             name = type(self._reranker).__name__
-            self._note(f"the reranker {name} failed ({reason}): answered in recall's own order")
+            self._note(
+                f"the reranker {name} failed ({reason}): answered in recall's own order"
+            )
             return rows
         return [rows[at] for at in sorted(range(len(rows)), key=lambda at: -scores[at])]
 
     def _try_full_text(self, table: Table, search: Callable[[bool], T]) -> T:
         """Return a search's result with a table's full text, or without if that turns out to be broken."""
-        full_text, unreadable = self.view.has_full_text(table), f"full text of {table.name} can't be read"
+        full_text, unreadable = (
+            self.view.has_full_text(table),
+            f"full text of {table.name} can't be read",
+        )
         if not full_text:
             broken = self.view.find_broken_index(table)
-            trouble = f"{unreadable} ({broken})" if broken else f"{table.name} has no full-text index"
+            trouble = (
+                f"{unreadable} ({broken})"
+                if broken
+                else f"{table.name} has no full-text index"
+            )
             self._note(f"{trouble}: answered by vectors alone")
         try:
             return search(full_text)
@@ -293,7 +361,10 @@ def plan_query(view: View, query: Query) -> QueryPlan:
     # claims alone have a category and a confidence, summaries and topics have neither speaker nor files
     of_claims, narrowed = query.is_of_claims, query.is_narrowed
     able = [
-        kind for kind in query.kinds if not (of_claims and kind != "observation") and not (narrowed and kind in GROUPS)
+        kind
+        for kind in query.kinds
+        if not (of_claims and kind != "observation")
+        and not (narrowed and kind in GROUPS)
     ]
     kinds = tuple(kind for kind in able if view.count(POOLS[kind].table))
     if not kinds:
@@ -314,7 +385,11 @@ def plan_query(view: View, query: Query) -> QueryPlan:
 
 def explain_no_rows(plan: QueryPlan) -> str:
     """Return the reason why there are no candidates."""
-    return "nothing in memory matches" if plan.kinds else "nothing of that kind is in memory yet"
+    return (
+        "nothing in memory matches"
+        if plan.kinds
+        else "nothing of that kind is in memory yet"
+    )
 
 
 def merge_kinds(by_kind: Sequence[Sequence[Candidate]], k: int = 60) -> list[Candidate]:
@@ -331,36 +406,59 @@ def merge_kinds(by_kind: Sequence[Sequence[Candidate]], k: int = 60) -> list[Can
     if len(lists) < 2:
         return list(chain(*lists.values()))
     # each claim goes to the message that holds it, or stands alone
-    messages = {key: row for row in lists.get("message", ()) for key in (row.id, *row.copies)}
+    messages = {
+        key: row for row in lists.get("message", ()) for key in (row.id, *row.copies)
+    }
     claims: dict[str, Candidate] = {}
     of_several, unfound = list[Candidate](), list[Candidate]()
     for claim in lists.get("observation", ()):
         ids = claim.row.get("message_ids") or []
         there = [messages[key] for key in ids if key in messages]
-        source = next((row for row in there if len(ids) == 1 or has_words(row.text, claim.text)), None)
+        source = next(
+            (row for row in there if len(ids) == 1 or has_words(row.text, claim.text)),
+            None,
+        )
         if source is not None:
             claims.setdefault(source.id, claim)
         else:
             (of_several if there else unfound).append(claim)
     # one list, its scores reciprocal ranks
-    evidence = [replace(row, claim=claims.get(row.id)) for row in lists.get("message", ())]
-    turns = (row for turn in zip_longest(evidence, of_several) for row in turn if row is not None)
+    evidence = [
+        replace(row, claim=claims.get(row.id)) for row in lists.get("message", ())
+    ]
+    turns = (
+        row
+        for turn in zip_longest(evidence, of_several)
+        for row in turn
+        if row is not None
+    )
     texts = [row.text for row in evidence]
-    summaries = [row for row in lists.get("summary", ()) if not any(has_words(text, row.text) for text in texts)]
+    summaries = [
+        row
+        for row in lists.get("summary", ())
+        if not any(has_words(text, row.text) for text in texts)
+    ]
     merged = chain(turns, unfound, summaries, lists.get("topic", ()))
     return [replace(row, score=1 / (k + rank)) for rank, row in enumerate(merged, 1)]
 
 
-def trace_places(stages: Mapping[str, Sequence[Candidate]]) -> dict[str, dict[str, Mapping[str, float]]]:
+def trace_places(
+    stages: Mapping[str, Sequence[Candidate]],
+) -> dict[str, dict[str, Mapping[str, float]]]:
     """Return by hit what each signal added to its score, and its place after each stage, from 1."""
-    traces = {row.id: {"signals": row.contributions, "places": dict[str, float]()} for row in chain(*stages.values())}
+    traces = {
+        row.id: {"signals": row.contributions, "places": dict[str, float]()}
+        for row in chain(*stages.values())
+    }
     for name, rows in stages.items():
         for rank, row in enumerate(rows, 1):
             cast(dict[str, float], traces[row.id]["places"])[name] = rank
     return traces
 
 
-def order_by_change(view: View, hits: Sequence[Candidate], query: Query) -> list[Candidate]:
+def order_by_change(
+    view: View, hits: Sequence[Candidate], query: Query
+) -> list[Candidate]:
     """Return rows in the order in which they are shown, marked with what changed them by the time asked about, and with
     the claims that hold in place of superseded ones.
 
@@ -374,15 +472,24 @@ def order_by_change(view: View, hits: Sequence[Candidate], query: Query) -> list
     is_timely = _mask_timely(rows, query)
     places = np.arange(len(rows), dtype=np.float64) - (GUESS + 0.5) * is_timely
     for at, row in enumerate(rows[:ABOUT]):
-        earlier = [n for n in range(at) if is_timely[n] == is_timely[at] and _is_newer(row, rows[n], query)]
+        earlier = [
+            n
+            for n in range(at)
+            if is_timely[n] == is_timely[at] and _is_newer(row, rows[n], query)
+        ]
         if earlier:
             reach = ABOUT if any(is_last[n] for n in earlier) else GUESS
             places[at] = max(places[earlier].min(), places[at] - reach) - 0.5
-    ordered = [rows[at] for at in np.lexsort((places, _mask_repeats(rows, query), is_last))]
+    ordered = [
+        rows[at] for at in np.lexsort((places, _mask_repeats(rows, query), is_last))
+    ]
     # summaries and topics tell behind each sentence what changed it by then
     for index, row in enumerate(ordered):
         if row.kind in GROUPS:
-            own, scope = view.find_session_ids(query.own_sessions), str(row.row.get("scope_id") or row.id)
+            own, scope = (
+                view.find_session_ids(query.own_sessions),
+                str(row.row.get("scope_id") or row.id),
+            )
             text = mark_changes(view.chains, row.text, scope, query.as_of, own)
             ordered[index] = replace(row, row={**row.row, "text": text})
     return ordered
@@ -393,7 +500,10 @@ def _mask_repeats(rows: Sequence[Candidate], query: Query) -> Mask:
     if not unicodedata.name(query.text[-1:] or " ", "").endswith("QUESTION MARK"):
         return np.zeros(len(rows), dtype=bool)
     asked = TERM.findall(query.text.casefold())
-    repeats = [row.kind == "message" and TERM.findall(row.text.casefold()) == asked for row in rows]
+    repeats = [
+        row.kind == "message" and TERM.findall(row.text.casefold()) == asked
+        for row in rows
+    ]
     return np.array(repeats, dtype=bool)
 
 
@@ -403,7 +513,9 @@ def _mask_timely(rows: Sequence[Candidate], query: Query) -> Mask:
         return np.zeros(len(rows), dtype=bool)
     inside = times.mask_inside([row.edges for row in rows])
     named = np.array([times.is_named_in(row.text) for row in rows], dtype=bool)
-    mask: Mask = (inside | named) & np.array([row.relevance >= CONFIDENT for row in rows], dtype=bool)
+    mask: Mask = (inside | named) & np.array(
+        [row.relevance >= CONFIDENT for row in rows], dtype=bool
+    )
     return mask
 
 
@@ -414,19 +526,37 @@ def _mark_row(view: View, hit: Candidate, query: Query) -> Candidate:
     only if the claim that changed it has a word of the query.
     """
     row = hit.claim.row if hit.claim is not None else hit.row
-    chain_of = NO_CHAIN if row.get("chain_id") is None else {name: row[name] for name in CHAIN}
-    if hit.kind == "message" and hit.claim is None and is_changed(chain_of) and not is_superseded(chain_of):
+    chain_of = (
+        NO_CHAIN if row.get("chain_id") is None else {name: row[name] for name in CHAIN}
+    )
+    if (
+        hit.kind == "message"
+        and hit.claim is None
+        and is_changed(chain_of)
+        and not is_superseded(chain_of)
+    ):
         later = view.chains.find_successor(chain_of, query.as_of)
-        if later is None or query.stems.isdisjoint(extract_stems(str(later["summary"]))):
+        if later is None or query.stems.isdisjoint(
+            extract_stems(str(later["summary"]))
+        ):
             chain_of = NO_CHAIN
     # what changed it by then
-    superseded, perhaps = is_superseded(chain_of, query.as_of), is_perhaps_changed(chain_of, query.as_of)
-    later = view.chains.find_successor(chain_of, query.as_of) if superseded or perhaps else None
+    superseded, perhaps = (
+        is_superseded(chain_of, query.as_of),
+        is_perhaps_changed(chain_of, query.as_of),
+    )
+    later = (
+        view.chains.find_successor(chain_of, query.as_of)
+        if superseded or perhaps
+        else None
+    )
     marks = {
         "status": Status.SUPERSEDED if superseded else Status.ACTIVE,
         "superseded_by": later["observation_id"] if later and superseded else None,
         "perhaps_superseded_by": later["observation_id"] if later and perhaps else None,
-        "successor": Successor(later["summary"], later["observed_at"]) if later else None,
+        "successor": Successor(later["summary"], later["observed_at"])
+        if later
+        else None,
     }
     return replace(hit, row={**hit.row, **chain_of, **marks})
 
@@ -440,12 +570,18 @@ def _is_newer(later: Candidate, earlier: Candidate, query: Query) -> bool:
     asked for.
     """
     before, after = earlier.seconds, later.seconds
-    if earlier.row["superseded_by"] in (later.id, later.claim.id if later.claim else later.id):
+    if earlier.row["superseded_by"] in (
+        later.id,
+        later.claim.id if later.claim else later.id,
+    ):
         return True  # also where it was said before, and then once more
     if not before < after or later.row["workspace"] != earlier.row["workspace"]:
         return False
     # what the night found
-    in_one_chain = earlier.row["chain_id"] is not None and earlier.row["chain_id"] == later.row["chain_id"]
+    in_one_chain = (
+        earlier.row["chain_id"] is not None
+        and earlier.row["chain_id"] == later.row["chain_id"]
+    )
     if in_one_chain and not is_changed(earlier.row, query.as_of):
         return False
     if in_one_chain and is_changed(earlier.row, query.as_of, PERHAPS_CHANGED):
@@ -453,19 +589,28 @@ def _is_newer(later: Candidate, earlier: Candidate, query: Query) -> bool:
     # one sentence with another value in it, or another figure
     text = later.text
     query_stems, here, words = (
-        frozenset(map(stem, extract_content_words(text_of))) for text_of in (query.text, earlier.text, text)
+        frozenset(map(stem, extract_content_words(text_of)))
+        for text_of in (query.text, earlier.text, text)
     )
     query_stems &= here
     if in_one_chain:
         return len(query_stems) < 2 * len(query_stems & words)
-    by_one = later.row.get("speaker") is not None and later.row.get("speaker") == earlier.row.get("speaker")
-    figures, earlier_figures = (set(FIGURE.findall(text_of)) for text_of in (text, earlier.text))
-    new_figure = bool(earlier_figures and figures - earlier_figures) and len(query_stems) > 1
+    by_one = later.row.get("speaker") is not None and later.row.get(
+        "speaker"
+    ) == earlier.row.get("speaker")
+    figures, earlier_figures = (
+        set(FIGURE.findall(text_of)) for text_of in (text, earlier.text)
+    )
+    new_figure = (
+        bool(earlier_figures and figures - earlier_figures) and len(query_stems) > 1
+    )
     alike = new_figure or fuzz.ratio(text, earlier.text) >= SAME
     return (by_one or after - before > SITTING) and query_stems <= words and alike
 
 
-def _add_successors(view: View, rows: Sequence[Candidate], query: Query) -> list[Candidate]:
+def _add_successors(
+    view: View, rows: Sequence[Candidate], query: Query
+) -> list[Candidate]:
     """Return marked rows, each that is superseded followed by the claim that holds in its place, where the query's
     conditions let that through and neither it nor its messages were found.
     """
@@ -478,7 +623,11 @@ def _add_successors(view: View, rows: Sequence[Candidate], query: Query) -> list
         later = view.chains.claims[key]
         if not there.isdisjoint((key, *later["message_ids"])):
             continue
-        offsets = view.find_offsets(OBSERVATIONS, [key]) if "observation" in query.kinds else ()
+        offsets = (
+            view.find_offsets(OBSERVATIONS, [key])
+            if "observation" in query.kinds
+            else ()
+        )
         if len(offsets) and mask_allowed_claims(view, query)[offsets].all():
             there.add(key)
             claim = replace(row, kind="observation", id=key, row=later, claim=None)
@@ -486,7 +635,15 @@ def _add_successors(view: View, rows: Sequence[Candidate], query: Query) -> list
     return shown
 
 
-CLAIM_COLUMNS = [OBSERVATIONS.key, "category", "detail", "quote", "files", "topic_id", *WITNESSES]
+CLAIM_COLUMNS = [
+    OBSERVATIONS.key,
+    "category",
+    "detail",
+    "quote",
+    "files",
+    "topic_id",
+    *WITNESSES,
+]
 MESSAGE_COLUMNS = ["session_id", "native_id", "role", "text"]
 
 MAX_SOURCES = 5
@@ -496,22 +653,49 @@ MAX_SOURCES = 5
 def build_hits(view: View, ranked: Sequence[Candidate]) -> list[Hit]:
     """Return rows as hits, all their messages looked up at once."""
     # the messages that each stands on; a message in its exchange
-    below = collect_message_ids_below(view, {row.id: row.row for row in ranked if row.kind in GROUPS})
-    ids = {row.id: below[row.id] if row.kind in GROUPS else row.row.get("message_ids") or [] for row in ranked}
+    below = collect_message_ids_below(
+        view, {row.id: row.row for row in ranked if row.kind in GROUPS}
+    )
+    ids = {
+        row.id: below[row.id]
+        if row.kind in GROUPS
+        else row.row.get("message_ids") or []
+        for row in ranked
+    }
     messages = view.read_by_id(MESSAGES, list(chain(*ids.values())), MESSAGE_COLUMNS)
     exchanges = _read_exchanges(view, [row for row in ranked if row.kind == "message"])
     # what the table knows of the claims, or of the claim that was made of a message
-    claims = {row.id: row.claim.id if row.claim else row.id for row in ranked if row.claim or row.kind == "observation"}
-    stored = view.take(OBSERVATIONS, view.find_offsets(OBSERVATIONS, list(claims.values())), CLAIM_COLUMNS)
+    claims = {
+        row.id: row.claim.id if row.claim else row.id
+        for row in ranked
+        if row.claim or row.kind == "observation"
+    }
+    stored = view.take(
+        OBSERVATIONS,
+        view.find_offsets(OBSERVATIONS, list(claims.values())),
+        CLAIM_COLUMNS,
+    )
     facts = {fact[OBSERVATIONS.key]: fact for fact in stored.to_pylist()}
-    sure = dict(zip(facts, compute_confidences(stored, view.unconfirmed_notes).tolist(), strict=True))
-    names = view.read_by_id(TOPICS, [fact["topic_id"] for fact in facts.values() if fact["topic_id"]], ["name"])
+    sure = dict(
+        zip(
+            facts,
+            compute_confidences(stored, view.unconfirmed_notes).tolist(),
+            strict=True,
+        )
+    )
+    names = view.read_by_id(
+        TOPICS,
+        [fact["topic_id"] for fact in facts.values() if fact["topic_id"]],
+        ["name"],
+    )
     # each with its messages, and what is known of its claim
     hits: list[Hit] = []
     for row in ranked:
         cited = [messages[key] for key in ids[row.id] if key in messages]
         fact = facts.get(key := claims.get(row.id, ""))
-        hit = _build_hit(view, row, fact and fact["quote"], *exchanges.get(row.id, (cited, ())))
+        hit = _build_hit(
+            view, row, fact and fact["quote"], *exchanges.get(row.id, (cited, ()))
+        )
         if fact:
             hit = replace(
                 hit,
@@ -525,18 +709,39 @@ def build_hits(view: View, ranked: Sequence[Candidate]) -> list[Hit]:
     return hits
 
 
-def _build_hit(view: View, candidate: Candidate, quote: Any, messages: list[Row], pair: tuple[Fragment, ...]) -> Hit:
+def _build_hit(
+    view: View,
+    candidate: Candidate,
+    quote: Any,
+    messages: list[Row],
+    pair: tuple[Fragment, ...],
+) -> Hit:
     """Return a row as a hit; its messages as sources, a message in its exchange. `quote` is that of a claim."""
     row, kind = candidate.row, candidate.kind
     # what is shown: of a message the whole, of which the passage that was found is quoted
     text = messages[0]["text"] if kind == "message" and messages else candidate.text
-    quote = quote if kind == "observation" else candidate.text if kind == "message" else None
+    quote = (
+        quote
+        if kind == "observation"
+        else candidate.text
+        if kind == "message"
+        else None
+    )
     # a source quotes what is given, if the message has it, else how the message begins
     sources: list[Source] = []
     for message in messages:
-        session, is_there = message["session_id"], quote is not None and fold_text(quote) in fold_text(message["text"])
+        session, is_there = (
+            message["session_id"],
+            quote is not None and fold_text(quote) in fold_text(message["text"]),
+        )
         words = quote if quote and is_there else message["text"][:QUOTE_CHARS]
-        sources.append(Source(view.native_sessions.get(session) or session, message["native_id"], words))
+        sources.append(
+            Source(
+                view.native_sessions.get(session) or session,
+                message["native_id"],
+                words,
+            )
+        )
     role = messages[0]["role"] if messages else None
     return Hit(
         *(kind, candidate.id, text, candidate.score, candidate.edges[1], row["status"]),
@@ -553,7 +758,9 @@ def _build_hit(view: View, candidate: Candidate, quote: Any, messages: list[Row]
     )
 
 
-def _read_exchanges(view: View, ranked: Sequence[Candidate]) -> dict[str, tuple[list[Row], tuple[Fragment, ...]]]:
+def _read_exchanges(
+    view: View, ranked: Sequence[Candidate]
+) -> dict[str, tuple[list[Row], tuple[Fragment, ...]]]:
     """Return for each message that was found itself and its exchange, taken from where they stand."""
     if not ranked:
         return {}
@@ -563,12 +770,32 @@ def _read_exchanges(view: View, ranked: Sequence[Candidate]) -> dict[str, tuple[
     for row in ranked:
         at, reply = row.row["position"], layout.find_reply(row.row["position"])
         pair = layout.message[layout.find_exchange(at)].tolist()
-        around[row.id] = pair, int(layout.message[at]), -1 if reply is None else int(layout.message[reply])
+        around[row.id] = (
+            pair,
+            int(layout.message[at]),
+            -1 if reply is None else int(layout.message[reply]),
+        )
     # all of them are read at once
-    offsets = sorted({at for pair, own, reply in around.values() for at in (*pair, own, reply) if at >= 0})
-    rows = view.take(MESSAGES, np.array(offsets, dtype=np.int64), MESSAGE_COLUMNS).to_pylist() if offsets else []
+    offsets = sorted(
+        {
+            at
+            for pair, own, reply in around.values()
+            for at in (*pair, own, reply)
+            if at >= 0
+        }
+    )
+    rows = (
+        view.take(
+            MESSAGES, np.array(offsets, dtype=np.int64), MESSAGE_COLUMNS
+        ).to_pylist()
+        if offsets
+        else []
+    )
     messages = dict(zip(offsets, rows, strict=True))
-    fragments = {at: Fragment(row["role"], row["native_id"], row["text"]) for at, row in messages.items()}
+    fragments = {
+        at: Fragment(row["role"], row["native_id"], row["text"])
+        for at, row in messages.items()
+    }
     # a reply is a part of the exchange where it leans on the message
     exchanges: dict[str, tuple[list[Row], tuple[Fragment, ...]]] = {}
     for key, (pair, own, reply) in around.items():
@@ -580,27 +807,43 @@ def _read_exchanges(view: View, ranked: Sequence[Candidate]) -> dict[str, tuple[
     return exchanges
 
 
-def collect_message_ids_below(view: View, summaries: Mapping[str, Row]) -> dict[str, list[str]]:
+def collect_message_ids_below(
+    view: View, summaries: Mapping[str, Row]
+) -> dict[str, list[str]]:
     """Return up to MAX_SOURCES messages below each summary or topic (rows by id, with `member_ids` or `samples`),
     spread over its members.
 
     Members are summaries of the tier below, observations or messages; each round takes all hits one tier down.
     """
-    frontier = {key: row.get("member_ids", row.get("samples")) or [] for key, row in summaries.items()}
+    frontier = {
+        key: row.get("member_ids", row.get("samples")) or []
+        for key, row in summaries.items()
+    }
     while frontier:
-        below = view.read_by_id(SUMMARIES, list(chain(*frontier.values())), ["summary_id", "member_ids"])
+        below = view.read_by_id(
+            SUMMARIES, list(chain(*frontier.values())), ["summary_id", "member_ids"]
+        )
         if not below:
             break
         frontier = {
-            key: _descend_one_tier(ids, {k: row["member_ids"] for k, row in below.items()})
+            key: _descend_one_tier(
+                ids, {k: row["member_ids"] for k, row in below.items()}
+            )
             for key, ids in frontier.items()
         }
-    claims = view.read_by_id(OBSERVATIONS, list(chain(*frontier.values())), ["observation_id", "message_ids"])
+    claims = view.read_by_id(
+        OBSERVATIONS, list(chain(*frontier.values())), ["observation_id", "message_ids"]
+    )
     messages = {key: row["message_ids"] for key, row in claims.items()}
-    return {key: _descend_one_tier(ids, messages)[:MAX_SOURCES] for key, ids in frontier.items()}
+    return {
+        key: _descend_one_tier(ids, messages)[:MAX_SOURCES]
+        for key, ids in frontier.items()
+    }
 
 
-def _descend_one_tier(ids: Sequence[str], members: Mapping[str, list[str]]) -> list[str]:
+def _descend_one_tier(
+    ids: Sequence[str], members: Mapping[str, list[str]]
+) -> list[str]:
     """Return each id replaced by its members (or itself, where it has none), one of each in turn."""
     lists = [members.get(key, [key]) for key in ids[: MAX_SOURCES * 4]]
     spread = (key for turn in zip_longest(*lists) for key in turn if key is not None)

@@ -21,7 +21,11 @@ from slowwave.recall.hits import Answer, Shown, Source
 from slowwave.recall.query import NO_TIME, Ints, Query, QueryPlan, Vector
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View, mark_changes
-from slowwave.recall.retrieve.candidates import Candidates, PassageEvidence, weigh_signals
+from slowwave.recall.retrieve.candidates import (
+    Candidates,
+    PassageEvidence,
+    weigh_signals,
+)
 from slowwave.recall.retrieve.rows import Nearness, find_passages, search_words
 from slowwave.schemas.tables import MESSAGES, PASSAGES, SESSIONS, SUMMARIES
 from slowwave.text.pyramid import compute_master_id
@@ -59,15 +63,24 @@ def rank_sessions(
     by_signal = {
         "turn": turns or {},
         "words": score_sessions_by_words(view, query) if whole and full_text else {},
-        "nearest": score_sessions_by_cosine(view, query, vector) if whole and vector is not None else {},
+        "nearest": score_sessions_by_cosine(view, query, vector)
+        if whole and vector is not None
+        else {},
     }
     numbers = sorted(set().union(*by_signal.values()))
     if not numbers:
         return []
     # a session without a score counts as the lowest
-    lowest = {name: min(scores.values(), default=0.0) for name, scores in by_signal.items()}
-    signals = {name: np.array([scores.get(n, lowest[name]) for n in numbers]) for name, scores in by_signal.items()}
-    weighed = weigh_signals(signals, {"turn": 1.0, "words": whole, "nearest": whole * NEAR})
+    lowest = {
+        name: min(scores.values(), default=0.0) for name, scores in by_signal.items()
+    }
+    signals = {
+        name: np.array([scores.get(n, lowest[name]) for n in numbers])
+        for name, scores in by_signal.items()
+    }
+    weighed = weigh_signals(
+        signals, {"turn": 1.0, "words": whole, "nearest": whole * NEAR}
+    )
     total = np.sum(list(weighed.values()), axis=0)
     shares = np.exp(total - total.max())
     order = np.argsort(-shares, kind="stable").tolist()
@@ -77,7 +90,10 @@ def rank_sessions(
 
 def score_sessions_by_words(view: View, query: Query) -> dict[int, float]:
     """Return BM25 of each session that holds a word of the query, by the session's number."""
-    words, session = replace(query, text=" ".join(query.content_words) or query.text), view.passages.session
+    words, session = (
+        replace(query, text=" ".join(query.content_words) or query.text),
+        view.passages.session,
+    )
     # BM25 (Robertson & Zaragoza, 2009), but for a constant factor, with all lengths equal: a long session holds more
     # words by chance, but the cosines of its five best passages hold that in check
     sessions = int(session.max(initial=-1)) + 1
@@ -89,16 +105,23 @@ def score_sessions_by_words(view: View, query: Query) -> dict[int, float]:
     return {int(n): float(total[n]) for n in np.flatnonzero(total)}
 
 
-def score_sessions_by_cosine(view: View, query: Query, vector: Vector) -> dict[int, float]:
+def score_sessions_by_cosine(
+    view: View, query: Query, vector: Vector
+) -> dict[int, float]:
     """Return mean cosine of each session's nearest passages; those not among the nearest count as the last of them."""
     near = Nearness(find_passages(view, query), vector)
     positions = near.find_nearest(NEAREST)
     nearness = near.compute_cosines(positions)
     by_session: dict[int, list[float]] = {}
-    for session, cosine in zip(view.passages.session[positions].tolist(), nearness.tolist(), strict=True):
+    for session, cosine in zip(
+        view.passages.session[positions].tolist(), nearness.tolist(), strict=True
+    ):
         by_session.setdefault(session, []).append(cosine)
     last = float(nearness.min(initial=1.0))
-    best = {key: (sorted(cosines, reverse=True) + [last] * BEST)[:BEST] for key, cosines in by_session.items()}
+    best = {
+        key: (sorted(cosines, reverse=True) + [last] * BEST)[:BEST]
+        for key, cosines in by_session.items()
+    }
     return {key: sum(cosines) / BEST for key, cosines in best.items()}
 
 
@@ -154,7 +177,9 @@ class SessionHits(Answer[SessionHit]):
     """The sessions of one query, likeliest first."""
 
 
-def find_sessions(view: View, plan: QueryPlan, evidence: PassageEvidence, turns: Candidates) -> list[SessionHit]:
+def find_sessions(
+    view: View, plan: QueryPlan, evidence: PassageEvidence, turns: Candidates
+) -> list[SessionHit]:
     """Return up to k sessions, likeliest first.
 
     Args:
@@ -164,23 +189,33 @@ def find_sessions(view: View, plan: QueryPlan, evidence: PassageEvidence, turns:
     """
     layout, query = view.passages, plan.query
     of_time = plan.is_time_only and turns.best > 0.0
-    is_answer = turns.relevance > 0.0 if of_time else np.ones(len(turns.scores), dtype=bool)
+    is_answer = (
+        turns.relevance > 0.0 if of_time else np.ones(len(turns.scores), dtype=bool)
+    )
     # the best turn of each session
-    positions = np.array([row["position"] for row in turns.rows], dtype=np.int64)[is_answer]
+    positions = np.array([row["position"] for row in turns.rows], dtype=np.int64)[
+        is_answer
+    ]
     scores = turns.scores[is_answer]
     best: dict[int, float] = {}
-    for number, score in zip(layout.session[positions].tolist(), scores.tolist(), strict=True):
+    for number, score in zip(
+        layout.session[positions].tolist(), scores.tolist(), strict=True
+    ):
         best[number] = max(score, best.get(number, score))
     # the likeliest sessions, and what is quoted of each
     full_text = evidence.share is not None
     whole = 0.0 if plan.is_time_only else WHOLE
-    ranked = rank_sessions(view, query, plan.full_vector, full_text, best, whole)[: query.k]
+    ranked = rank_sessions(view, query, plan.full_vector, full_text, best, whole)[
+        : query.k
+    ]
     order = positions[np.argsort(-scores, kind="stable")]
     quoted = [_select_quoted(view, evidence, order, number) for number, _ in ranked]
     return _build_hits(view, query, ranked, quoted)
 
 
-def _select_quoted(view: View, evidence: PassageEvidence, order: Ints, number: int) -> Ints:
+def _select_quoted(
+    view: View, evidence: PassageEvidence, order: Ints, number: int
+) -> Ints:
     """Return positions of a session's best passages, one a message, best first; of the candidates if it has any."""
     layout = view.passages
     ranked = order[layout.session[order] == number]
@@ -196,17 +231,26 @@ def _select_quoted(view: View, evidence: PassageEvidence, order: Ints, number: i
 
 
 def _build_hits(
-    view: View, query: Query, ranked: Sequence[tuple[int, float]], quoted: Sequence[Ints]
+    view: View,
+    query: Query,
+    ranked: Sequence[tuple[int, float]],
+    quoted: Sequence[Ints],
 ) -> list[SessionHit]:
     """Return sessions, by number and probability, as hits that quote these positions."""
     # what the tables tell of each session
     ids = read_session_ids(view, [number for number, _ in ranked])
     about = view.read_by_id(SESSIONS, ids, ABOUT)
-    masters = view.read_by_id(SUMMARIES, [compute_master_id(key) for key in ids], ["text", "title", "last_at"])
+    masters = view.read_by_id(
+        SUMMARIES, [compute_master_id(key) for key in ids], ["text", "title", "last_at"]
+    )
     # the passages as sources, in the transcript's own ids
     positions = np.concatenate(quoted)
-    texts = view.take(PASSAGES, view.passages.offsets[positions], ["session_id", "message_id", "text"]).to_pylist()
-    natives = view.read_by_id(MESSAGES, [row["message_id"] for row in texts], ["native_id"])
+    texts = view.take(
+        PASSAGES, view.passages.offsets[positions], ["session_id", "message_id", "text"]
+    ).to_pylist()
+    natives = view.read_by_id(
+        MESSAGES, [row["message_id"] for row in texts], ["native_id"]
+    )
     passages = {
         at: Source(
             view.native_sessions.get(row["session_id"], row["session_id"]),
@@ -216,7 +260,10 @@ def _build_hits(
         for at, row in zip(positions.tolist(), texts, strict=True)
         if row["message_id"] in natives
     }
-    sources = [tuple(passages[at] for at in positions_of.tolist() if at in passages) for positions_of in quoted]
+    sources = [
+        tuple(passages[at] for at in positions_of.tolist() if at in passages)
+        for positions_of in quoted
+    ]
     # of what is newer than the day asked about nothing is told
     hits: list[SessionHit] = []
     for key, (number, probability), quotes in zip(ids, ranked, sources, strict=True):
@@ -227,8 +274,14 @@ def _build_hits(
         ended = row.get("ended_at")
         if (as_of := query.as_of) is not None:
             moments = view.passages.moment[view.passages.session == number]
-            moments = moments[(moments != NO_TIME) & (moments <= round(as_of.timestamp() * 1e6))]
-            ended = datetime.fromtimestamp(int(moments.max()) / 1e6, UTC) if len(moments) else None
+            moments = moments[
+                (moments != NO_TIME) & (moments <= round(as_of.timestamp() * 1e6))
+            ]
+            ended = (
+                datetime.fromtimestamp(int(moments.max()) / 1e6, UTC)
+                if len(moments)
+                else None
+            )
         hits.append(
             SessionHit(
                 key,
@@ -236,7 +289,9 @@ def _build_hits(
                 probability,
                 row.get("workspace"),
                 row.get("title") or master.get("title"),
-                mark_changes(view.chains, text, key, query.as_of) if (text := master.get("text")) else None,
+                mark_changes(view.chains, text, key, query.as_of)
+                if (text := master.get("text"))
+                else None,
                 row.get("started_at"),
                 ended,
                 quotes,

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Release", "Snapshot", "Store", "writer_lock"]
 
-_HOMES = {"Release": "releases", "Snapshot": "releases", "Store": "store", "writer_lock": "lock"}
+_HOMES = {
+    "Release": "releases",
+    "Snapshot": "releases",
+    "Store": "store",
+    "writer_lock": "lock",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -48,19 +48,28 @@ def back_up(root: Path, space: str, file: Path, key: str | None = None) -> Manif
     if file.exists():
         raise UsageError(f"{file} is there already: name a file that is new")
     if folder.resolve() in file.resolve().parents:
-        raise UsageError(f"{file} would lie in the space itself, and go with it: name a file elsewhere")
+        raise UsageError(
+            f"{file} would lie in the space itself, and go with it: name a file elsewhere"
+        )
     # the files are measured first: under the lock they don't change before they are read
     part = file.with_name(f"{file.name}.part")
     with make_files_private(), writer_lock(folder, "backup", "backup"):
         _check_whole(folder)
         files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-        paths = [path for path in files if path.suffix != ".lock" and path.name != HOLDER_FILE]
+        paths = [
+            path
+            for path in files
+            if path.suffix != ".lock" and path.name != HOLDER_FILE
+        ]
         manifest: Manifest = {
             "format": FORMAT,
             "space": space,
             "release": releases[-1].name if releases else None,
             "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "files": {path.relative_to(folder).as_posix(): measure_file(path) for path in paths},
+            "files": {
+                path.relative_to(folder).as_posix(): measure_file(path)
+                for path in paths
+            },
         }
         # written under another name, and renamed when it is complete
         try:
@@ -75,7 +84,9 @@ def back_up(root: Path, space: str, file: Path, key: str | None = None) -> Manif
     return manifest
 
 
-def restore(root: Path, space: str | None, file: Path, key: str | None = None) -> Manifest:
+def restore(
+    root: Path, space: str | None, file: Path, key: str | None = None
+) -> Manifest:
     """Restore a space from a file of `back_up`, under its own name or another; return its manifest.
 
     Raises:
@@ -111,38 +122,61 @@ def _unpack(file: Path, fresh: Path, key: str | None) -> Manifest:
         UsageError: as `restore`, or the disk has too little space.
     """
     try:
-        with file.open("rb") as source, _open_for_reading(source, key, fresh.parent) as packed:
+        with (
+            file.open("rb") as source,
+            _open_for_reading(source, key, fresh.parent) as packed,
+        ):
             first = packed.next()
             manifest = _read_manifest(file, packed, first)
             needed = sum(size for size, _ in manifest["files"].values())
             if needed > (free := shutil.disk_usage(fresh).free):
-                raise UsageError(f"{file} unpacks to {needed:,} bytes, {free:,} are free: nothing was restored")
+                raise UsageError(
+                    f"{file} unpacks to {needed:,} bytes, {free:,} are free: nothing was restored"
+                )
             for member in packed:
                 if member is first:
                     continue
                 if member.size != manifest["files"].get(member.name, [None])[0]:
-                    raise UsageError(f"{file} lists {member.name!r} with another size: nothing was restored")
+                    raise UsageError(
+                        f"{file} lists {member.name!r} with another size: nothing was restored"
+                    )
                 packed.extract(member, fresh, filter="data")
-    except (tarfile.TarError, zstandard.ZstdError, EOFError, AttributeError, TypeError, ValueError, KeyError) as broken:
-        raise UsageError(f"{file} is no backup of slowwave's, or was cut: {broken}; nothing was restored") from broken
+    except (
+        tarfile.TarError,
+        zstandard.ZstdError,
+        EOFError,
+        AttributeError,
+        TypeError,
+        ValueError,
+        KeyError,
+    ) as broken:
+        raise UsageError(
+            f"{file} is no backup of slowwave's, or was cut: {broken}; nothing was restored"
+        ) from broken
     _compare_hashes(file, fresh, manifest)
     return manifest
 
 
-def _read_manifest(file: Path, packed: tarfile.TarFile, first: tarfile.TarInfo | None) -> Manifest:
+def _read_manifest(
+    file: Path, packed: tarfile.TarFile, first: tarfile.TarInfo | None
+) -> Manifest:
     """Read the manifest from the first member of an archive.
 
     Raises:
         UsageError: the member is not a manifest, or names an invalid space: a file from elsewhere could name any path.
     """
-    member_file = packed.extractfile(first) if first and first.name == MANIFEST else None
+    member_file = (
+        packed.extractfile(first) if first and first.name == MANIFEST else None
+    )
     # the limit is enough for about two million files
     manifest: Manifest = orjson.loads(member_file.read(1 << 28)) if member_file else {}
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise UsageError(f"{file} is no backup of slowwave's")
     space = str(manifest.get("space"))
     if not re.fullmatch(SPACE_NAME, space):
-        raise UsageError(f"{file} names the space {space!r}, which is no name: nothing was restored")
+        raise UsageError(
+            f"{file} names the space {space!r}, which is no name: nothing was restored"
+        )
     return manifest
 
 
@@ -154,16 +188,26 @@ def _compare_hashes(file: Path, fresh: Path, manifest: Manifest) -> None:
         if not (fresh / name).is_file() or measure_file(fresh / name) != facts
     ]
     if wrong:
-        raise UsageError(f"{file}: {wrong[0]} differs from its hash ({len(wrong)} files): nothing was restored")
+        raise UsageError(
+            f"{file}: {wrong[0]} differs from its hash ({len(wrong)} files): nothing was restored"
+        )
 
 
 @contextmanager
-def _open_for_writing(out: IO[bytes], key: str | None, root: Path) -> Iterator[tarfile.TarFile]:
+def _open_for_writing(
+    out: IO[bytes], key: str | None, root: Path
+) -> Iterator[tarfile.TarFile]:
     """Yield an archive that is compressed into a file; before encryption it is in an unnamed file of `root`."""
     with ExitStack() as stack:
-        target = cast(IO[bytes], stack.enter_context(tempfile.TemporaryFile(dir=root))) if key else out
+        target = (
+            cast(IO[bytes], stack.enter_context(tempfile.TemporaryFile(dir=root)))
+            if key
+            else out
+        )
         with (
-            zstandard.ZstdCompressor(level=3).stream_writer(target, closefd=False) as packer,
+            zstandard.ZstdCompressor(level=3).stream_writer(
+                target, closefd=False
+            ) as packer,
             tarfile.open(fileobj=cast(IO[bytes], packer), mode="w|") as tar,
         ):
             yield tar
@@ -173,21 +217,33 @@ def _open_for_writing(out: IO[bytes], key: str | None, root: Path) -> Iterator[t
 
 
 @contextmanager
-def _open_for_reading(source: IO[bytes], key: str | None, root: Path) -> Iterator[tarfile.TarFile]:
+def _open_for_reading(
+    source: IO[bytes], key: str | None, root: Path
+) -> Iterator[tarfile.TarFile]:
     is_encrypted = source.read(len(MAGIC)) == MAGIC
     source.seek(0)
     if is_encrypted and not key:
-        raise UsageError(f"this backup is encrypted: name its passphrase by --key-file or {VARIABLE}")
+        raise UsageError(
+            f"this backup is encrypted: name its passphrase by --key-file or {VARIABLE}"
+        )
     if key and not is_encrypted:
-        raise UsageError("a passphrase is given, but this backup is not encrypted: another may lie in its place")
+        raise UsageError(
+            "a passphrase is given, but this backup is not encrypted: another may lie in its place"
+        )
     with ExitStack() as stack:
         if key:
-            plain = cast(IO[bytes], stack.enter_context(tempfile.TemporaryFile(dir=root)))
+            plain = cast(
+                IO[bytes], stack.enter_context(tempfile.TemporaryFile(dir=root))
+            )
             decrypt(source, plain, key)
             plain.seek(0)
             source = plain
-        unpacked = stack.enter_context(zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True))
-        yield stack.enter_context(tarfile.open(fileobj=cast(IO[bytes], unpacked), mode="r|", tarinfo=_Member))
+        unpacked = stack.enter_context(
+            zstandard.ZstdDecompressor().stream_reader(source, read_across_frames=True)
+        )
+        yield stack.enter_context(
+            tarfile.open(fileobj=cast(IO[bytes], unpacked), mode="r|", tarinfo=_Member)
+        )
 
 
 class _Member(tarfile.TarInfo):
@@ -214,4 +270,6 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes | Path, size: int) -> N
 
 def _check_whole(folder: Path) -> None:
     if damage := check_store(folder).damage:
-        raise StoreUnreadable(folder, f"{damage[0]}: `slowwave check` lists all; nothing was written")
+        raise StoreUnreadable(
+            folder, f"{damage[0]}: `slowwave check` lists all; nothing was written"
+        )

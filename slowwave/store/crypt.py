@@ -16,7 +16,13 @@ VARIABLE, COMMAND = "SLOWWAVE_BACKUP_KEY", "SLOWWAVE_BACKUP_KEY_COMMAND"
 """Variables with the passphrase, or with a command that prints it (`secret-tool lookup app slowwave`)."""
 PUBLIC, SECRET = "age1", "AGE-SECRET-KEY-1"
 """Prefixes of age's own keys. A key encrypts a stream of any size; a passphrase holds all of it in memory."""
-FILE_SYSTEMS = ("fuse.gocryptfs", "fuse.cryfs", "fuse.encfs", "fuse.securefs", "ecryptfs")
+FILE_SYSTEMS = (
+    "fuse.gocryptfs",
+    "fuse.cryfs",
+    "fuse.encfs",
+    "fuse.securefs",
+    "ecryptfs",
+)
 
 
 def read_key(file: Path | None) -> str | None:
@@ -28,7 +34,13 @@ def read_key(file: Path | None) -> str | None:
         UsageError: the passphrase is too short, or the command fails.
     """
     command = "" if file or os.environ.get(VARIABLE) else os.environ.get(COMMAND, "")
-    given = file.read_text(encoding="utf-8") if file else _run(command) if command else os.environ.get(VARIABLE, "")
+    given = (
+        file.read_text(encoding="utf-8")
+        if file
+        else _run(command)
+        if command
+        else os.environ.get(VARIABLE, "")
+    )
     key = next(iter(given.splitlines()), "").strip()
     if (file or command or key) and len(key) < 12:
         raise UsageError("a passphrase has 12 characters at least: nothing was done")
@@ -38,7 +50,9 @@ def read_key(file: Path | None) -> str | None:
 def _run(command: str) -> str:
     """Return a command's output; its stderr and prompts go to the terminal."""
     try:
-        return subprocess.run(shlex.split(command), check=True, stdout=subprocess.PIPE, text=True).stdout
+        return subprocess.run(
+            shlex.split(command), check=True, stdout=subprocess.PIPE, text=True
+        ).stdout
     except (OSError, ValueError, subprocess.CalledProcessError) as why:
         raise UsageError(
             f"the command of {COMMAND} gave no passphrase ({type(why).__name__}): nothing was done"
@@ -57,7 +71,9 @@ def encrypt(plain: IO[bytes], out: IO[bytes], key: str) -> None:
         out.write(pyrage.passphrase.encrypt(plain.read(), key))
         return
     try:
-        secret = None if key.startswith(PUBLIC) else pyrage.x25519.Identity.from_str(key)
+        secret = (
+            None if key.startswith(PUBLIC) else pyrage.x25519.Identity.from_str(key)
+        )
         public = secret.to_public() if secret else pyrage.x25519.Recipient.from_str(key)
     except (pyrage.IdentityError, pyrage.RecipientError):
         raise UsageError("the age key is damaged: nothing was done") from None
@@ -78,27 +94,48 @@ def decrypt(source: IO[bytes], out: IO[bytes], key: str) -> None:
         else:
             out.write(pyrage.passphrase.decrypt(source.read(), key))
     except (pyrage.DecryptError, pyrage.IdentityError, OSError) as error:
-        why = ascii(f"{error}").replace("\\n", " ")  # on a busy machine, that it takes too long
-        raise UsageError(f"the passphrase is wrong, or the file was altered: nothing was restored ({why})") from None
+        why = ascii(f"{error}").replace(
+            "\\n", " "
+        )  # on a busy machine, that it takes too long
+        raise UsageError(
+            f"the passphrase is wrong, or the file was altered: nothing was restored ({why})"
+        ) from None
 
 
-def find_encryption(folder: Path, mounts: Path = Path("/proc/self/mountinfo"), sys: Path = Path("/sys")) -> str | None:
+def find_encryption(
+    folder: Path, mounts: Path = Path("/proc/self/mountinfo"), sys: Path = Path("/sys")
+) -> str | None:
     """Return the encryption of the disk of a folder (or of its nearest existing parent), or None if none is known.
 
     Detected are dm-crypt (also below LVM), gocryptfs and similar, and eCryptfs; on a Mac FileVault, for the disk of the
     home folder.
     """
-    there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists()).resolve()
+    there = next(
+        parent for parent in (folder, *folder.absolute().parents) if parent.exists()
+    ).resolve()
     if not mounts.is_file():
-        if not shutil.which("fdesetup") or there.stat().st_dev != Path.home().stat().st_dev:
+        if (
+            not shutil.which("fdesetup")
+            or there.stat().st_dev != Path.home().stat().st_dev
+        ):
             return None
-        status = subprocess.run(["fdesetup", "status"], stdout=subprocess.PIPE, text=True, check=False).stdout
+        status = subprocess.run(
+            ["fdesetup", "status"], stdout=subprocess.PIPE, text=True, check=False
+        ).stdout
         return "FileVault" if status.strip() == "FileVault is On." else None
     # A line has the device (major:minor), the mount point and the file system. A later mount hides an earlier one.
-    lines = [line.split(" - ", 1) for line in mounts.read_text(encoding="utf-8", errors="replace").splitlines()]
+    lines = [
+        line.split(" - ", 1)
+        for line in mounts.read_text(encoding="utf-8", errors="replace").splitlines()
+    ]
     parsed = [(left.split(), right.split()) for left, right in reversed(lines)]
-    entries = [(f[2], Path(f[4].encode().decode("unicode_escape")), t[0]) for f, t in parsed]
-    device, _, kind = max(entries, key=lambda entry: len(entry[1].parts) if there.is_relative_to(entry[1]) else -1)
+    entries = [
+        (f[2], Path(f[4].encode().decode("unicode_escape")), t[0]) for f, t in parsed
+    ]
+    device, _, kind = max(
+        entries,
+        key=lambda entry: len(entry[1].parts) if there.is_relative_to(entry[1]) else -1,
+    )
     if kind in FILE_SYSTEMS:
         return kind.removeprefix("fuse.")
     return "dm-crypt" if _is_dm_crypt(sys / "dev" / "block" / device) else None
@@ -118,9 +155,14 @@ def check_encrypted(settings: Settings, folder: Path | None = None) -> None:
             f"moved. `gocryptfs {store}{ENCRYPTED} {store}` unlocks it; docs/install.md says how to end a move"
         )
     if settings.storage.require_encrypted:
-        refuse_copy(folder, "storage.require_encrypted asks for a disk that is known to be encrypted")
+        refuse_copy(
+            folder,
+            "storage.require_encrypted asks for a disk that is known to be encrypted",
+        )
     if settings.storage.require_encrypted and find_encryption(folder) is None:
-        raise UsageError(f"nothing is written to {folder}: no encryption is known there (storage.require_encrypted)")
+        raise UsageError(
+            f"nothing is written to {folder}: no encryption is known there (storage.require_encrypted)"
+        )
 
 
 def is_locked(store: Path) -> bool:
@@ -129,7 +171,9 @@ def is_locked(store: Path) -> bool:
     The store is then locked, or it is being moved into the encrypted folder.
     """
     store = store.resolve()
-    return store.with_name(store.name + ENCRYPTED).exists() and not os.path.ismount(store)
+    return store.with_name(store.name + ENCRYPTED).exists() and not os.path.ismount(
+        store
+    )
 
 
 def _is_dm_crypt(block: Path, depth: int = 0) -> bool:

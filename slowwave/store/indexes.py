@@ -23,11 +23,16 @@ def index_table(store: Store, table: Table, fewest: int = INDEXED_ROWS) -> bool:
     is built with the first rows.
     """
     columns = [table.full_text] if table.full_text and store.count(table) else []
-    if table.model_text and store.count(table, BY_MODEL & pc.field(table.model_text).is_valid()):
+    if table.model_text and store.count(
+        table, BY_MODEL & pc.field(table.model_text).is_valid()
+    ):
         columns.append(table.model_text)
     if table.vector and store.count(table) >= fewest:
         dataset = store.open_dataset(table)
-        if find_index(dataset, table.vector) or dataset.count_rows(f"{table.vector} IS NOT NULL") >= fewest:
+        if (
+            find_index(dataset, table.vector)
+            or dataset.count_rows(f"{table.vector} IS NOT NULL") >= fewest
+        ):
             columns.append(table.vector)
     return sum(_index_column(store, table, column) for column in columns) > 0
 
@@ -41,23 +46,40 @@ def _index_column(store: Store, table: Table, column: str) -> bool:
         return False
     if name:  # LanceDB's own `optimize` also compacts, and releases would pin the old files too
         parts = max(len(index.segments) for index in dataset.describe_indices())
-        dataset.optimize.optimize_indices(**({"num_indices_to_merge": parts} if parts > MOST_PARTS else {}))
+        dataset.optimize.optimize_indices(
+            **({"num_indices_to_merge": parts} if parts > MOST_PARTS else {})
+        )
     elif column == table.vector:
         is_large = store.count(table) >= QUANTIZED_ROWS
-        kind = {"index_type": "IVF_RQ", "num_bits": 4} if is_large else {"index_type": "IVF_FLAT"}
-        dataset.create_index(column, metric="dot", target_partition_size=CELL_ROWS, **kind)
+        kind = (
+            {"index_type": "IVF_RQ", "num_bits": 4}
+            if is_large
+            else {"index_type": "IVF_FLAT"}
+        )
+        dataset.create_index(
+            column, metric="dot", target_partition_size=CELL_ROWS, **kind
+        )
     else:
         dataset.create_scalar_index(column, "INVERTED", **FULL_TEXT)
     dataset = store.open_dataset(table)
     name = find_index(dataset, column)
     if name is None or _count_unindexed(dataset, name) != 0:
-        raise OSError(f"only a part of the index over {column!r} of table {table.name!r} is there")
+        raise OSError(
+            f"only a part of the index over {column!r} of table {table.name!r} is there"
+        )
     return True
 
 
 def find_index(dataset: lance.LanceDataset, column: str | None) -> str | None:
     """Return the name of a column's index; None if it has none."""
-    return next((index.name for index in dataset.describe_indices() if index.field_names == [column]), None)
+    return next(
+        (
+            index.name
+            for index in dataset.describe_indices()
+            if index.field_names == [column]
+        ),
+        None,
+    )
 
 
 def has_current_settings(dataset: lance.LanceDataset, name: str) -> bool:
@@ -68,12 +90,19 @@ def has_current_settings(dataset: lance.LanceDataset, name: str) -> bool:
     """
     stats = dataset.stats.index_stats(name)
     texts = [part["params"] for part in stats["indices"] if "params" in part]
-    return all(settings.get(key) == value for settings in texts for key, value in FULL_TEXT.items())
+    return all(
+        settings.get(key) == value
+        for settings in texts
+        for key, value in FULL_TEXT.items()
+    )
 
 
 def count_unindexed(dataset: lance.LanceDataset) -> int:
     """Return the number of rows missing from a table's indexes, summed over the indexes."""
-    return sum(dataset.stats.index_stats(index.name)["num_unindexed_rows"] for index in dataset.describe_indices())
+    return sum(
+        dataset.stats.index_stats(index.name)["num_unindexed_rows"]
+        for index in dataset.describe_indices()
+    )
 
 
 def _count_unindexed(dataset: lance.LanceDataset, name: str) -> int | None:
@@ -92,7 +121,11 @@ def drop_unusable_indexes(store: Store, table: Table) -> list[str]:
     dataset = store.open_dataset(table)
     altered = find_index_damage(store.dir, dataset, read_manifest(store.dir).files)
     names = [index.name for index in dataset.describe_indices()]
-    unusable = [name for name in names if name in altered or _count_unindexed(dataset, name) is None]
+    unusable = [
+        name
+        for name in names
+        if name in altered or _count_unindexed(dataset, name) is None
+    ]
     for name in unusable:
         store.open_dataset(table).drop_index(name)
     return unusable

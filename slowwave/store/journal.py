@@ -122,7 +122,9 @@ def append(space_dir: Path, entry: Recall | Asked | Rating | Review | Export) ->
     try:
         append_lines(path, format_line(entry._asdict()))
     except OSError as trouble:
-        raise StoreUnwritable(space_dir, f"{path.name} can't be appended to: {trouble}") from trouble
+        raise StoreUnwritable(
+            space_dir, f"{path.name} can't be appended to: {trouble}"
+        ) from trouble
 
 
 def append_lines(path: Path, raw: bytes, *, durable: bool = False) -> None:
@@ -135,10 +137,14 @@ def append_lines(path: Path, raw: bytes, *, durable: bool = False) -> None:
     """
     handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     try:
-        if (size := os.fstat(handle).st_size) and os.pread(handle, 1, size - 1) != b"\n":
+        if (size := os.fstat(handle).st_size) and os.pread(
+            handle, 1, size - 1
+        ) != b"\n":
             raw = b"\n" + raw
         if (written := os.write(handle, raw)) != len(raw):
-            raise OSError(f"only {written} of {len(raw)} bytes could be written to {path}")
+            raise OSError(
+                f"only {written} of {len(raw)} bytes could be written to {path}"
+            )
         if durable:
             os.fsync(handle)
     finally:
@@ -147,7 +153,12 @@ def append_lines(path: Path, raw: bytes, *, durable: bool = False) -> None:
 
 def format_line(line: Mapping[str, object]) -> bytes:
     """Return a line of a file; lone surrogates are replaced."""
-    return json.dumps(line, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    return (
+        json.dumps(line, separators=(",", ":"), ensure_ascii=False).encode(
+            "utf-8", "replace"
+        )
+        + b"\n"
+    )
 
 
 def parse_line(raw: bytes) -> Line:
@@ -162,7 +173,9 @@ def parse_line(raw: bytes) -> Line:
 def read(space_dir: Path, kind: type[E]) -> list[E]:
     """Return the readable entries of a kind, oldest first."""
     path, entries = space_dir / FILES[kind], list[E]()
-    for line in map(parse_line, path.read_bytes().splitlines() if path.is_file() else ()):
+    for line in map(
+        parse_line, path.read_bytes().splitlines() if path.is_file() else ()
+    ):
         with suppress(KeyError, TypeError, ValueError):
             datetime.fromisoformat(line["at"])
             entry = kind(**{name: line[name] for name in kind._fields})
@@ -183,11 +196,15 @@ def rewrite(path: Path, keep: Callable[[Line], Line | None]) -> int:
     with path.open("rb") as old:
         lines = [(raw, parse_line(raw)) for raw in old.read().splitlines()]
         rows = [(raw, line, _keep_line(line, keep)) for raw, line in lines]
-        if not (changed := sum(fresh is None or fresh != line for _, line, fresh in rows)):
+        if not (
+            changed := sum(fresh is None or fresh != line for _, line, fresh in rows)
+        ):
             return 0
         # The lines that stay take the file's place; what was appended meanwhile goes below them.
         content = b"".join(
-            raw + b"\n" if fresh == line else format_line(fresh) for raw, line, fresh in rows if fresh is not None
+            raw + b"\n" if fresh == line else format_line(fresh)
+            for raw, line, fresh in rows
+            if fresh is not None
         )
         replace_file(path, content)
         late = old.read()
@@ -210,16 +227,24 @@ def hash_span(sentence: str) -> str | None:
     words = TERM.findall(sentence.casefold())
     if len(words) < MIN_WORDS:
         return None
-    return hashlib.blake2b(" ".join(words).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return hashlib.blake2b(
+        " ".join(words).encode("utf-8", "surrogatepass"), digest_size=8
+    ).hexdigest()
 
 
 def hash_spans(texts: Iterable[str]) -> list[str]:
     """Return the hashes of the texts' sentences and of the whole texts, sorted."""
-    spans = [span for text in texts for span in (text, *(sentence.text for sentence in split_sentences(text)))]
+    spans = [
+        span
+        for text in texts
+        for span in (text, *(sentence.text for sentence in split_sentences(text)))
+    ]
     return sorted({hashed for span in spans if (hashed := hash_span(span))})
 
 
-def log_recall(space_dir: Path, hits: Mapping[str, Iterable[str]], at: datetime | None = None) -> bool:
+def log_recall(
+    space_dir: Path, hits: Mapping[str, Iterable[str]], at: datetime | None = None
+) -> bool:
     """Log the hits that were returned; return False if the folder can't be written.
 
     Without the entry, the next night can't recognise repeated sentences; nothing else depends on it.
@@ -232,7 +257,10 @@ def log_recall(space_dir: Path, hits: Mapping[str, Iterable[str]], at: datetime 
     shown = [{"id": key, "spans": hash_spans(texts)} for key, texts in hits.items()]
     try:
         if shown:
-            append(space_dir, Recall(at.isoformat(timespec="seconds") if at else format_now(), shown))
+            append(
+                space_dir,
+                Recall(at.isoformat(timespec="seconds") if at else format_now(), shown),
+            )
     except StoreUnwritable:
         return False
     return True
@@ -254,4 +282,6 @@ def note_export(space_dir: Path, export: Export) -> None:
     try:
         append(space_dir, export)
     except StoreUnwritable as trouble:
-        LOG.warning("%s: no forgetting will know of the export %s", trouble, export.path)
+        LOG.warning(
+            "%s: no forgetting will know of the export %s", trouble, export.path
+        )

@@ -13,10 +13,21 @@ from zlib import crc32
 import orjson
 from filelock import FileLock, Timeout
 
-from slowwave.schemas.errors import StoreError, StoreLocked, StoreUnwritable, format_error, translate_write_errors
+from slowwave.schemas.errors import (
+    StoreError,
+    StoreLocked,
+    StoreUnwritable,
+    format_error,
+    translate_write_errors,
+)
 from slowwave.schemas.tables import RELEASES
 from slowwave.store.journal import format_now
-from slowwave.store.manifest import begin_sync, go_back_to_synced, mark_synced, read_boot
+from slowwave.store.manifest import (
+    begin_sync,
+    go_back_to_synced,
+    mark_synced,
+    read_boot,
+)
 from slowwave.store.place import find_place
 from slowwave.store.private import make_private_folder, replace_file
 
@@ -39,7 +50,9 @@ class Holder:
 
 
 @contextmanager
-def writer_lock(space_dir: Path, run_id: str, kind: str = "run", wait: float = 0) -> Iterator[Holder | None]:
+def writer_lock(
+    space_dir: Path, run_id: str, kind: str = "run", wait: float = 0
+) -> Iterator[Holder | None]:
     """Hold the space's writer lock, waiting at most `wait` seconds; yield the last holder if it died, else None.
 
     The holder file names the writer. It is deleted after all writes are synced. So if it exists while the lock is free,
@@ -60,8 +73,17 @@ def writer_lock(space_dir: Path, run_id: str, kind: str = "run", wait: float = 0
                     if left and (died is None or died.boot != read_boot()):
                         go_back_to_synced(space_dir)
                     begin_sync(space_dir, synced=not left)
-                    holder = Holder(run_id, kind, os.getpid(), socket.gethostname(), format_now(), read_boot())
-                    replace_file(path, orjson.dumps(holder))  # synced: nothing else shows that a run began
+                    holder = Holder(
+                        run_id,
+                        kind,
+                        os.getpid(),
+                        socket.gethostname(),
+                        format_now(),
+                        read_boot(),
+                    )
+                    replace_file(
+                        path, orjson.dumps(holder)
+                    )  # synced: nothing else shows that a run began
                 yield died
             except BaseException:
                 with suppress(StoreError):  # the first error is the one to raise
@@ -101,8 +123,13 @@ def remove_space(space_dir: Path) -> None:
     """
     lock, last = hold_lock(space_dir), {f"{RELEASES.name}.lance": 0, LOCK_FILE: 1}
     try:
-        with find_place(space_dir.parent).lease(space_dir.name, "forget", "forget"), translate_write_errors(space_dir):
-            for path in sorted(space_dir.iterdir(), key=lambda path: last.get(path.name, -1)):
+        with (
+            find_place(space_dir.parent).lease(space_dir.name, "forget", "forget"),
+            translate_write_errors(space_dir),
+        ):
+            for path in sorted(
+                space_dir.iterdir(), key=lambda path: last.get(path.name, -1)
+            ):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
             space_dir.rmdir()
     finally:
@@ -140,6 +167,11 @@ def _read_holder(space_dir: Path) -> Holder | None:
     try:
         holder = Holder(**orjson.loads((space_dir / HOLDER_FILE).read_bytes()))
         datetime.fromisoformat(holder.since).astimezone(UTC)
-    except (FileNotFoundError, TypeError, ValueError, OverflowError):  # missing, altered or truncated
+    except (
+        FileNotFoundError,
+        TypeError,
+        ValueError,
+        OverflowError,
+    ):  # missing, altered or truncated
         return None
     return holder

@@ -75,7 +75,10 @@ class Damage(NamedTuple):
 def compute_table_digest(table: Table, rows: pa.Table) -> str:
     """Return a SHA-256 over the sorted hashes of the rows without volatile columns: equal for equal rows."""
     names = [name for name in table.schema.names if name not in table.volatile]
-    hashes = sorted(hashlib.sha256(repr(row).encode()).digest() for row in rows.select(names).to_pylist())
+    hashes = sorted(
+        hashlib.sha256(repr(row).encode()).digest()
+        for row in rows.select(names).to_pylist()
+    )
     return hashlib.sha256(b"".join(hashes)).hexdigest()
 
 
@@ -85,7 +88,9 @@ def compute_table_digest(table: Table, rows: pa.Table) -> str:
 def list_versions(path: Path) -> dict[int, Path]:
     """Return Lance's manifest of each existing version of a table."""
     files = (path / "_versions").glob("*.manifest")
-    return {LAST_VERSION - int(file.stem): file for file in files if file.stem.isdigit()}
+    return {
+        LAST_VERSION - int(file.stem): file for file in files if file.stem.isdigit()
+    }
 
 
 def find_newest_version(folder: Path, table: str) -> int:
@@ -101,9 +106,16 @@ def has_table(folder: Path, name: str) -> bool:
 def identify_newest_version(path: Path) -> tuple[str, int, int] | None:
     """Return an identity of a table's newest version; opening a table costs ten times as much."""
     try:
-        newest = min(entry.name for entry in os.scandir(path / "_versions") if entry.name.endswith(".manifest"))
+        newest = min(
+            entry.name
+            for entry in os.scandir(path / "_versions")
+            if entry.name.endswith(".manifest")
+        )
         status = (path / "_versions" / newest).stat()
-    except (OSError, ValueError):  # missing, or with another name: Lance reports what is wrong
+    except (
+        OSError,
+        ValueError,
+    ):  # missing, or with another name: Lance reports what is wrong
         return None
     return newest, status.st_ino, status.st_mtime_ns
 
@@ -121,15 +133,25 @@ def list_pinned_files(folder: Path, versions: dict[str, int]) -> list[str]:
         paths.append(list_versions(root)[version])
         for fragment in dataset.get_fragments():
             paths += list_fragment_files(root, fragment)
-        for segment in (segment for index in dataset.describe_indices() for segment in index.segments):
-            paths += [path for path in (root / "_indices" / segment.uuid).rglob("*") if path.is_file()]
+        for segment in (
+            segment
+            for index in dataset.describe_indices()
+            for segment in index.segments
+        ):
+            paths += [
+                path
+                for path in (root / "_indices" / segment.uuid).rglob("*")
+                if path.is_file()
+            ]
     return sorted(path.relative_to(folder).as_posix() for path in paths)
 
 
 def list_fragment_files(root: Path, fragment: lance.LanceFragment) -> list[Path]:
     """Return the files of a table's fragment, including the file of deleted rows."""
     deleted = fragment.deletion_file()
-    return [root / "data" / file.path for file in fragment.metadata.files] + ([root / deleted] if deleted else [])
+    return [root / "data" / file.path for file in fragment.metadata.files] + (
+        [root / deleted] if deleted else []
+    )
 
 
 # Syncing, and writes that were not finished
@@ -158,14 +180,29 @@ def mark_synced(folder: Path) -> None:
         OSError: the disk failed.
         StoreUnreadable: the manifest is broken.
     """
-    last, names = read_manifest(folder), [path[len(str(folder)) + 1 :] for path in sync_changes(folder)]
-    lasting = [name for name in names if _is_lasting(name) and (folder / name).is_file()]
-    files = {name: last.files.get(name) or measure_file(folder / name) for name in lasting}
+    last, names = (
+        read_manifest(folder),
+        [path[len(str(folder)) + 1 :] for path in sync_changes(folder)],
+    )
+    lasting = [
+        name for name in names if _is_lasting(name) and (folder / name).is_file()
+    ]
+    files = {
+        name: last.files.get(name) or measure_file(folder / name) for name in lasting
+    }
     # a lost version stays recorded, so that it is reported as missing
-    there = {table.stem: find_newest_version(folder, table.stem) for table in folder.glob("*.lance")}
-    versions = last.versions | {name: max(version, last.versions.get(name, 0)) for name, version in there.items()}
+    there = {
+        table.stem: find_newest_version(folder, table.stem)
+        for table in folder.glob("*.lance")
+    }
+    versions = last.versions | {
+        name: max(version, last.versions.get(name, 0))
+        for name, version in there.items()
+    }
     if Manifest(versions, files) != last or not (folder / MANIFEST_FILE).exists():
-        replace_file(folder / MANIFEST_FILE, orjson.dumps({"versions": versions, "files": files}))
+        replace_file(
+            folder / MANIFEST_FILE, orjson.dumps({"versions": versions, "files": files})
+        )
 
 
 def sync_changes(folder: Path) -> Collection[str]:
@@ -178,7 +215,9 @@ def sync_changes(folder: Path) -> Collection[str]:
     """
     before, now = _states.get(folder, {}), list_state(folder)
     changed = {path for path, state in now.items() if before.get(path) != state}
-    folders = {path.rpartition("/")[0] for path in changed | (before.keys() - now.keys())}
+    folders = {
+        path.rpartition("/")[0] for path in changed | (before.keys() - now.keys())
+    }
     if not before:
         folders |= {str(folder.parent), str(folder.parent.parent)}
     fresh = {path for path in changed if len(now[path]) == 1}
@@ -199,7 +238,11 @@ def list_state(folder: Path) -> dict[str, tuple[int, ...]]:
         for name in (*folders, *(name for name in names if name not in OWN)):
             with suppress(FileNotFoundError):  # a reader's file, just deleted
                 stat = os.lstat(f"{above}/{name}")
-                facts = (stat.st_ino,) if name in folders else (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+                facts = (
+                    (stat.st_ino,)
+                    if name in folders
+                    else (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+                )
                 states[f"{above}/{name}"] = facts
     return states
 
@@ -217,14 +260,18 @@ def go_back_to_synced(folder: Path) -> None:
     Raises:
         OSError: the disk failed.
     """
-    if not (folder / MANIFEST_FILE).exists() or not (synced := _parse_manifest((folder / MANIFEST_FILE).read_bytes())):
+    if not (folder / MANIFEST_FILE).exists() or not (
+        synced := _parse_manifest((folder / MANIFEST_FILE).read_bytes())
+    ):
         return  # nothing to go back to
     for table in sorted(folder.glob("*.lance")):
         if table.stem not in synced.versions:
             shutil.rmtree(table)
             continue
         for version, path in sorted(list_versions(table).items(), reverse=True):
-            if version > synced.versions[table.stem] and not (table.stem in LASTING and _is_readable(table, version)):
+            if version > synced.versions[table.stem] and not (
+                table.stem in LASTING and _is_readable(table, version)
+            ):
                 path.unlink()  # also if a newer one is intact: Lance's clean-up reads all of them
         for hint in (table / "_versions").glob("*.json"):
             hint.unlink()
@@ -268,8 +315,12 @@ def find_torn_file(dataset: lance.LanceDataset) -> str | None:
             if size and not (path.is_file() and path.stat().st_size == size):
                 return path.name
         if deleted := fragment.deletion_file():  # a version does not record its length
-            content = (root / deleted).read_bytes() if (root / deleted).is_file() else b""
-            if not content or (deleted.endswith(".arrow") and not content.endswith(b"ARROW1")):
+            content = (
+                (root / deleted).read_bytes() if (root / deleted).is_file() else b""
+            )
+            if not content or (
+                deleted.endswith(".arrow") and not content.endswith(b"ARROW1")
+            ):
                 return Path(deleted).name
     return None
 
@@ -279,7 +330,10 @@ def find_last_whole(path: Path, released: int = 0) -> lance.LanceDataset | None:
 
     An older version than the newest is returned after an unfinished write.
     """
-    there = sorted((version for version in list_versions(path) if version >= released), reverse=True)
+    there = sorted(
+        (version for version in list_versions(path) if version >= released),
+        reverse=True,
+    )
     for version in there:
         with suppress(*READ_TROUBLE):
             dataset = lance.dataset(str(path), version=version)
@@ -295,7 +349,9 @@ def restore_last_whole(folder: Path, table: Table, released: int) -> None:
         StoreUnreadable: no version since `released` is complete.
     """
     path = folder / f"{table.name}.lance"
-    if (whole := find_last_whole(path, released)) is None:  # a dataset without rows is falsy
+    if (
+        whole := find_last_whole(path, released)
+    ) is None:  # a dataset without rows is falsy
         torn = find_torn_file(lance.dataset(str(path)))
         why = f"{torn} of table {table.name!r} is torn or gone: `slowwave check --repair` mends what it can"
         raise StoreUnreadable(folder, why)
@@ -331,17 +387,22 @@ def check_newest_whole(folder: Path, tables: Collection[str] = TABLES.keys()) ->
         StoreUnreadable: a file differs from the manifest, or a repair is unfinished.
     """
     if (folder / REPAIR_FILE).exists():
-        raise StoreUnreadable(folder, "a repair is unfinished: `slowwave check --repair` continues it")
+        raise StoreUnreadable(
+            folder, "a repair is unfinished: `slowwave check --repair` continues it"
+        )
     if not has_table(folder, RELEASES.name):
         check_ledger_whole(folder, 0, find_last_known(folder))
     for damage in find_newest_damage(folder, tables):
         if INDEXES not in damage.where:
             raise StoreUnreadable(
-                folder, f"{damage.where}: {damage.what}: `slowwave check --repair` repairs what it can"
+                folder,
+                f"{damage.where}: {damage.what}: `slowwave check --repair` repairs what it can",
             )
 
 
-def find_newest_damage(folder: Path, tables: Collection[str] = TABLES.keys(), *, read: bool = True) -> Iterator[Damage]:
+def find_newest_damage(
+    folder: Path, tables: Collection[str] = TABLES.keys(), *, read: bool = True
+) -> Iterator[Damage]:
     """Yield the files of each table's newest version that differ from the manifest.
 
     Args:
@@ -350,26 +411,47 @@ def find_newest_damage(folder: Path, tables: Collection[str] = TABLES.keys(), *,
         read: False compares only sizes, of all tables.
     """
     try:
-        listed, altered = read_manifest(folder).files, find_altered(folder, within="/_versions/", read=read)
+        listed, altered = (
+            read_manifest(folder).files,
+            find_altered(folder, within="/_versions/", read=read),
+        )
     except StoreUnreadable as broken:
         yield Damage(NEWEST, MANIFEST_FILE, broken.why)
         return
     for table in TABLES:
-        below, newest, files = f"{table}.lance/", find_newest_version(folder, table), None
+        below, newest, files = (
+            f"{table}.lance/",
+            find_newest_version(folder, table),
+            None,
+        )
         look = read and table in tables
         found = {name: what for name, what in altered.items() if name.startswith(below)}
         if newest and not found:
-            with suppress(*READ_TROUBLE):  # written last by a killed run: the next run removes it
+            with suppress(
+                *READ_TROUBLE
+            ):  # written last by a killed run: the next run removes it
                 pinned = list_pinned_files(folder, {table: newest})
-                files = {name: listed[name] for name in pinned if name in listed and INDEXES not in name}
+                files = {
+                    name: listed[name]
+                    for name in pinned
+                    if name in listed and INDEXES not in name
+                }
                 dataset = lance.dataset(str(folder / f"{table}.lance"), version=newest)
-                for of_index in find_index_damage(folder, dataset, listed, read=look).values():
+                for of_index in find_index_damage(
+                    folder, dataset, listed, read=look
+                ).values():
                     found |= of_index
-        found |= find_altered(folder, below, read=look) if files is None else describe_changes(folder, files, read=look)
+        found |= (
+            find_altered(folder, below, read=look)
+            if files is None
+            else describe_changes(folder, files, read=look)
+        )
         yield from (Damage(NEWEST, name, what) for name, what in found.items())
 
 
-def find_altered(folder: Path, below: str = "", *, within: str = "", read: bool = True) -> dict[str, str]:
+def find_altered(
+    folder: Path, below: str = "", *, within: str = "", read: bool = True
+) -> dict[str, str]:
     """Return the files of a space that differ from its manifest, each with the difference.
 
     Of missing files, only the manifests of tables' newest versions are returned: a clean-up deletes older files.
@@ -384,11 +466,24 @@ def find_altered(folder: Path, below: str = "", *, within: str = "", read: bool 
         StoreUnreadable: the manifest is broken.
     """
     manifest = read_manifest(folder)
-    inside = {name: facts for name, facts in manifest.files.items() if name.startswith(below) and within in name}
-    altered = {name: what for name, what in describe_changes(folder, inside, read=read).items() if what != GONE}
+    inside = {
+        name: facts
+        for name, facts in manifest.files.items()
+        if name.startswith(below) and within in name
+    }
+    altered = {
+        name: what
+        for name, what in describe_changes(folder, inside, read=read).items()
+        if what != GONE
+    }
     for name, version in manifest.versions.items():
-        if f"{name}.lance/".startswith(below) and find_newest_version(folder, name) < version:
-            altered[f"{name}.lance/_versions/{LAST_VERSION - version:020}.manifest"] = GONE
+        if (
+            f"{name}.lance/".startswith(below)
+            and find_newest_version(folder, name) < version
+        ):
+            altered[f"{name}.lance/_versions/{LAST_VERSION - version:020}.manifest"] = (
+                GONE
+            )
     return altered
 
 
@@ -412,8 +507,15 @@ def _parse_manifest(content: bytes) -> Manifest | None:
     with suppress(AttributeError, KeyError, TypeError, ValueError):
         parsed = orjson.loads(content)
         row, files = parsed.get("row"), parsed["files"]
-        versions = {str(name): int(version) for name, version in (row or parsed)["versions"].items()}
-        return Manifest(versions, {name: [int(size), str(digest)] for name, (size, digest) in files.items()}, row)
+        versions = {
+            str(name): int(version)
+            for name, version in (row or parsed)["versions"].items()
+        }
+        return Manifest(
+            versions,
+            {name: [int(size), str(digest)] for name, (size, digest) in files.items()},
+            row,
+        )
     return None
 
 
@@ -429,11 +531,23 @@ def find_index_damage(
         for segment in index.segments:
             place = Path(dataset.uri) / "_indices" / segment.uuid
             below = f"{place.relative_to(folder).as_posix()}/"
-            of_segment = {name: facts for name, facts in files.items() if name.startswith(below)}
+            of_segment = {
+                name: facts for name, facts in files.items() if name.startswith(below)
+            }
             found = describe_changes(folder, of_segment, read=read)
-            now = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
-            if not found and segment.size_bytes is not None and segment.size_bytes != now:
-                found = {below: f"has {now:,} bytes, was {segment.size_bytes:,}" if now else GONE}
+            now = sum(
+                path.stat().st_size for path in place.rglob("*") if path.is_file()
+            )
+            if (
+                not found
+                and segment.size_bytes is not None
+                and segment.size_bytes != now
+            ):
+                found = {
+                    below: f"has {now:,} bytes, was {segment.size_bytes:,}"
+                    if now
+                    else GONE
+                }
             if found:
                 damage.setdefault(index.name, {}).update(found)
     return damage
@@ -460,11 +574,15 @@ def write_release_manifest(folder: Path, row: dict[str, Any]) -> None:
     """
     listed = read_manifest(folder).files
     files = {
-        name: listed.get(name) or measure_file(folder / name) for name in list_pinned_files(folder, row["versions"])
+        name: listed.get(name) or measure_file(folder / name)
+        for name in list_pinned_files(folder, row["versions"])
     }
     path = get_release_manifest(folder, row["number"]).with_suffix(PART)
     path.parent.mkdir(exist_ok=True)
-    content = orjson.dumps({"row": row, "files": files}, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS)
+    content = orjson.dumps(
+        {"row": row, "files": files},
+        option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS,
+    )
     replace_file(path, content)
 
 
@@ -486,7 +604,11 @@ def drop_release_manifests(folder: Path, numbers: Container[int]) -> None:
 
 def list_release_manifests(folder: Path) -> list[int]:
     """Return the numbers of the releases with a manifest, in order."""
-    return sorted(int(path.stem[1:]) for path in (folder / FOLDER).glob("r*.json") if path.stem[1:].isdigit())
+    return sorted(
+        int(path.stem[1:])
+        for path in (folder / FOLDER).glob("r*.json")
+        if path.stem[1:].isdigit()
+    )
 
 
 def read_release_manifest(folder: Path, number: int) -> Manifest | None:
@@ -500,7 +622,10 @@ def read_release_manifest(folder: Path, number: int) -> Manifest | None:
         return None
     if (manifest := _parse_manifest(path.read_bytes())) and manifest.row:
         return manifest
-    raise StoreUnreadable(folder, f"{FOLDER}/{path.name} is no manifest: `slowwave check --repair` rebuilds it")
+    raise StoreUnreadable(
+        folder,
+        f"{FOLDER}/{path.name} is no manifest: `slowwave check --repair` rebuilds it",
+    )
 
 
 def get_release_manifest(folder: Path, number: int) -> Path:
@@ -524,7 +649,8 @@ def check_ledger_whole(folder: Path, newest: int, noted: int) -> None:
     """
     if noted > newest:
         raise StoreUnreadable(
-            folder, f"the ledger of releases has lost r{noted}: `slowwave check --repair` puts its row back"
+            folder,
+            f"the ledger of releases has lost r{noted}: `slowwave check --repair` puts its row back",
         )
 
 
@@ -546,6 +672,13 @@ def check_release_files(folder: Path, number: int, table: str) -> None:
         StoreUnreadable: a file differs from the manifest.
     """
     files, read = list_release_files(folder, number)
-    of_rows = {name: files[name] for name in files if name.startswith(f"{table}.lance/") and INDEXES not in name}
+    of_rows = {
+        name: files[name]
+        for name in files
+        if name.startswith(f"{table}.lance/") and INDEXES not in name
+    }
     for name, what in describe_changes(folder, of_rows, read=read).items():
-        raise StoreUnreadable(folder, f"r{number}: {name}: {what}: `slowwave check --repair`, or `slowwave rollback`")
+        raise StoreUnreadable(
+            folder,
+            f"r{number}: {name}: {what}: `slowwave check --repair`, or `slowwave rollback`",
+        )

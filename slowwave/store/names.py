@@ -47,7 +47,9 @@ MOST_LISTED = 5
 class ReadableTables(Protocol):
     """The tables of a space: their newest versions (`Store`) or those of a release (`Snapshot`, `View`)."""
 
-    def read(self, table: Table, columns: list[str], where: pc.Expression | None = None) -> pa.Table:
+    def read(
+        self, table: Table, columns: list[str], where: pc.Expression | None = None
+    ) -> pa.Table:
         """Return columns of the rows that pass `where`."""
         ...
 
@@ -60,7 +62,9 @@ class NamedRow(NamedTuple):
     native: str | None
 
 
-def find_named_rows(tables: ReadableTables, name: str, kinds: Collection[str] = tuple(KINDS)) -> list[NamedRow]:
+def find_named_rows(
+    tables: ReadableTables, name: str, kinds: Collection[str] = tuple(KINDS)
+) -> list[NamedRow]:
     """Return the rows that an id names. If a row has exactly this id, rows whose ids begin with it are not returned.
 
     Args:
@@ -77,7 +81,13 @@ def find_named_rows(tables: ReadableTables, name: str, kinds: Collection[str] = 
         lambda: _find(tables, kinds, name, begins=("session",)),
         lambda: _find_in_session(tables, name) if "message" in kinds else [],
         lambda: _find(tables, kinds, name, begins=("message",)),
-        lambda: _find(tables, {"session"}.intersection(kinds), f"{PREFIX}{name}", whole=NATIVE, begins=("session",)),
+        lambda: _find(
+            tables,
+            {"session"}.intersection(kinds),
+            f"{PREFIX}{name}",
+            whole=NATIVE,
+            begins=("session",),
+        ),
     )
     for number, search in enumerate(searches):
         if number and len(name) < SHORTEST and "/" not in name:
@@ -87,7 +97,9 @@ def find_named_rows(tables: ReadableTables, name: str, kinds: Collection[str] = 
     return []
 
 
-def find_named_row(tables: ReadableTables, name: str, kinds: Collection[str] = tuple(KINDS)) -> NamedRow | None:
+def find_named_row(
+    tables: ReadableTables, name: str, kinds: Collection[str] = tuple(KINDS)
+) -> NamedRow | None:
     """Return the row that an id names; None if there is none.
 
     Raises:
@@ -99,7 +111,9 @@ def find_named_row(tables: ReadableTables, name: str, kinds: Collection[str] = t
     return rows[0] if rows else None
 
 
-def find_sessions(tables: ReadableTables, names: Collection[str], what: str = "session") -> set[str]:
+def find_sessions(
+    tables: ReadableTables, names: Collection[str], what: str = "session"
+) -> set[str]:
     """Return slowwave's ids of the named sessions; if several transcripts gave a session the same id, all of them.
 
     Raises:
@@ -109,7 +123,9 @@ def find_sessions(tables: ReadableTables, names: Collection[str], what: str = "s
     for name in names:
         rows = find_named_rows(tables, name, ("session",))
         if not rows:
-            raise UsageError(f"no such {what}: {name}; the id is the transcript's own, or as commands print it")
+            raise UsageError(
+                f"no such {what}: {name}; the id is the transcript's own, or as commands print it"
+            )
         if len(rows) > 1 and any(row.native != name for row in rows):
             raise UsageError(explain_several(rows, name))
         ids |= {row.id for row in rows}
@@ -119,7 +135,8 @@ def find_sessions(tables: ReadableTables, names: Collection[str], what: str = "s
 def explain_several(rows: Sequence[NamedRow], name: str) -> str:
     """Return an error message: the id is the beginning of several ids, with the first of these."""
     ids = ", ".join(
-        f"{row.kind} {row.id if row.id.startswith(name) else row.native or row.id}" for row in rows[:MOST_LISTED]
+        f"{row.kind} {row.id if row.id.startswith(name) else row.native or row.id}"
+        for row in rows[:MOST_LISTED]
     )
     return f"{len(rows)} rows have ids that begin with {name!r}: {ids}"
 
@@ -147,10 +164,16 @@ def _find(
         conditions = []
         if whole:
             conditions.append(pc.field(table.key) == name)
-            conditions += [pc.field("native_id") == name] if kind in whole and kind in NATIVE else []
+            conditions += (
+                [pc.field("native_id") == name]
+                if kind in whole and kind in NATIVE
+                else []
+            )
         if begins:
             conditions.append(pc.starts_with(pc.field(table.key), name))
-            conditions += [pc.starts_with(pc.field("native_id"), name)] if kind in begins else []
+            conditions += (
+                [pc.starts_with(pc.field("native_id"), name)] if kind in begins else []
+            )
         where = conditions[0]
         for condition in conditions[1:]:
             where |= condition
@@ -169,7 +192,9 @@ def _find_in_session(tables: ReadableTables, name: str) -> list[NamedRow]:
     if len(found) != 1:
         return []
     inside = pc.field("session_id") == found[0].id
-    named = (pc.field("native_id") == message) | pc.starts_with(pc.field("message_id"), message)
+    named = (pc.field("native_id") == message) | pc.starts_with(
+        pc.field("message_id"), message
+    )
     return _read(tables, "message", inside & named)
 
 

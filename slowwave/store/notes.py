@@ -20,7 +20,15 @@ from pathlib import Path
 from typing import Literal
 
 from slowwave.schemas.errors import UsageError
-from slowwave.store.journal import Review, append, append_lines, format_line, format_now, parse_line, read
+from slowwave.store.journal import (
+    Review,
+    append,
+    append_lines,
+    format_line,
+    format_now,
+    parse_line,
+    read,
+)
 from slowwave.store.place import find_place
 from slowwave.store.private import make_private_folder
 from slowwave.telemetry import open_memory_span
@@ -54,7 +62,12 @@ class Journal:
     """Writes a conversation to a file, which is made with the first message."""
 
     def __init__(
-        self, space_dir: Path, workspace: str | None = None, at: datetime | None = None, *, redact: bool = True
+        self,
+        space_dir: Path,
+        workspace: str | None = None,
+        at: datetime | None = None,
+        *,
+        redact: bool = True,
     ) -> None:
         started = at or datetime.now(UTC)
         self.session = f"{TALK}-{started:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
@@ -63,7 +76,12 @@ class Journal:
         self._format = partial(_format_message, redact)
 
     def append(
-        self, role: str, content: str, speaker: str | None = None, at: datetime | None = None, tags: Sequence[str] = ()
+        self,
+        role: str,
+        content: str,
+        speaker: str | None = None,
+        at: datetime | None = None,
+        tags: Sequence[str] = (),
     ) -> str:
         """Write a message, and return its id.
 
@@ -78,7 +96,9 @@ class Journal:
             OSError: the folder can't be written to.
         """
         message = f"m{self.count + 1}"
-        line = self._format(self.session, message, role, content, self.workspace, speaker, at, tags)
+        line = self._format(
+            self.session, message, role, content, self.workspace, speaker, at, tags
+        )
         make_private_folder(self.path.parent)
         append_lines(self.path, line, durable=True)
         self.count += 1
@@ -104,15 +124,23 @@ def write_note(
     """
     moment, write = at or datetime.now(UTC), partial(_format_message, redact)
     path = space_dir / NOTES / f"{moment:%Y-%m-%d}.jsonl"
-    length = len("".join((note.strip(), workspace or "", speaker or "", *tags)))  # its names too
+    length = len(
+        "".join((note.strip(), workspace or "", speaker or "", *tags))
+    )  # its names too
     if not note.strip() or length > MAX_NOTE:
-        raise UsageError(f"a note has 1 to {MAX_NOTE:,} characters, this one has {length:,}: nothing was noted")
+        raise UsageError(
+            f"a note has 1 to {MAX_NOTE:,} characters, this one has {length:,}: nothing was noted"
+        )
     if path.exists() and path.stat().st_size > (max_bytes := MAX_DAY * (1 + of_person)):
-        raise UsageError(f"this day's notes have over {max_bytes:,} bytes: nothing was noted")
+        raise UsageError(
+            f"this day's notes have over {max_bytes:,} bytes: nothing was noted"
+        )
     session = f"{PREFIX}{secrets.token_hex(8)}"  # not a hash of the note: the id outlives a forgetting
     role = "user" if of_person else "assistant"
     lines = write(session, "m1", role, note.strip(), workspace, speaker, moment, tags)
-    answer = write(session, "m2", "agent", NOTED, workspace, "slowwave", moment)  # a session has two messages at least
+    answer = write(
+        session, "m2", "agent", NOTED, workspace, "slowwave", moment
+    )  # a session has two messages at least
     with open_memory_span("create_memory", space_dir) as count_records:
         make_private_folder(path.parent)
         append_lines(path, lines + answer, durable=True)
@@ -146,7 +174,9 @@ def _format_message(
         "speaker": speaker and clean(speaker),
         "tags": list(dict.fromkeys(map(clean, tags))) or None,
     }
-    return format_line({name: value for name, value in fields.items() if value is not None})
+    return format_line(
+        {name: value for name, value in fields.items() if value is not None}
+    )
 
 
 @dataclass(frozen=True)
@@ -173,7 +203,8 @@ def read_notes(space_dir: Path) -> list[Note]:
         line
         for path in sorted((space_dir / NOTES).glob("*.jsonl"))
         for line in map(parse_line, path.read_bytes().splitlines())
-        if str(line.get("session_id", "")).startswith(PREFIX) and line.get("message_id") == "m1"
+        if str(line.get("session_id", "")).startswith(PREFIX)
+        and line.get("message_id") == "m1"
     ]
     return [
         Note(
@@ -183,24 +214,40 @@ def read_notes(space_dir: Path) -> list[Note]:
             str(line.get("content", "")),
             line.get("workspace"),
             line.get("speaker"),
-            verdicts.get(line["session_id"], "confirmed" if by == "person" else "unconfirmed"),
+            verdicts.get(
+                line["session_id"], "confirmed" if by == "person" else "unconfirmed"
+            ),
         )
         for line in lines
     ]
 
 
-def read_written(space_dir: Path, read_before: Container[tuple[str, int, int]]) -> list[dict[str, str]]:
+def read_written(
+    space_dir: Path, read_before: Container[tuple[str, int, int]]
+) -> list[dict[str, str]]:
     """Return the lines of conversations and notes, without rejected notes and unreadable lines.
 
     A file is skipped if its name, size and time of change (ns) are in `read_before`.
     """
-    paths = [path for folder in find_journals(space_dir) for path in folder.glob("*.jsonl")]
+    paths = [
+        path for folder in find_journals(space_dir) for path in folder.glob("*.jsonl")
+    ]
     stats = [(path, path.stat()) for path in paths]
-    changed = [path for path, stat in stats if (path.name, stat.st_size, stat.st_mtime_ns) not in read_before]
+    changed = [
+        path
+        for path, stat in stats
+        if (path.name, stat.st_size, stat.st_mtime_ns) not in read_before
+    ]
     if not changed:
         return []
-    rejected = {entry.id for entry in read(space_dir, Review) if entry.verdict == "rejected"}
-    lines = [line for path in changed for line in map(parse_line, path.read_bytes().splitlines())]
+    rejected = {
+        entry.id for entry in read(space_dir, Review) if entry.verdict == "rejected"
+    }
+    lines = [
+        line
+        for path in changed
+        for line in map(parse_line, path.read_bytes().splitlines())
+    ]
     spoken = [line for line in lines if line.get("role") in ("user", "assistant")]
     return [line for line in spoken if line["session_id"] not in rejected]
 

@@ -29,7 +29,9 @@ class Place(Protocol):
         """
         ...
 
-    def lease(self, space: str, run_id: str, kind: str, wait: float = 0) -> AbstractContextManager[None]:
+    def lease(
+        self, space: str, run_id: str, kind: str, wait: float = 0
+    ) -> AbstractContextManager[None]:
         """Hold the right to write a space: update the copy at the start, and publish it at the end.
 
         Raises:
@@ -66,7 +68,9 @@ class OwnFolder:
         """Do nothing."""
 
     @contextmanager
-    def lease(self, space: str, run_id: str, kind: str, wait: float = 0) -> Iterator[None]:
+    def lease(
+        self, space: str, run_id: str, kind: str, wait: float = 0
+    ) -> Iterator[None]:
         """Do nothing: the writer's lock is enough."""
         yield
 
@@ -102,7 +106,9 @@ def fetch_transcripts(path: Path) -> Path:
         StoreUnreadable: the address can't be reached.
     """
     url = read_url(path)
-    return find_place(find_working_copy(url, "transcripts"), url).fetch() if url else path
+    return (
+        find_place(find_working_copy(url, "transcripts"), url).fetch() if url else path
+    )
 
 
 def refuse_copy(store: Path, what: str) -> None:

@@ -53,7 +53,9 @@ def open_new(path: Path, mode: int = 0o666) -> BinaryIO:
     Raises:
         FileExistsError: something is there.
     """
-    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode), "w+b")
+    return os.fdopen(
+        os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode), "w+b"
+    )
 
 
 def sync_path(path: Path) -> None:
@@ -71,5 +73,7 @@ def close_to_others(folder: Path) -> None:
         return
     for path in [*folder.rglob("*"), folder]:
         if not path.is_symlink():
-            with suppress(PermissionError, FileNotFoundError):  # of another owner, or just deleted by a reader
+            with suppress(
+                PermissionError, FileNotFoundError
+            ):  # of another owner, or just deleted by a reader
                 path.chmod(path.stat().st_mode & ~OTHERS)

@@ -6,7 +6,12 @@ from datetime import UTC, datetime
 
 import lance
 
-from slowwave.schemas.errors import READ_TROUBLE, StoreUnreadable, UsageError, translate_write_errors
+from slowwave.schemas.errors import (
+    READ_TROUBLE,
+    StoreUnreadable,
+    UsageError,
+    translate_write_errors,
+)
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import FILES, QUARANTINE, RELEASED, RELEASES, Table
 from slowwave.store.indexes import has_current_settings
@@ -20,7 +25,14 @@ from slowwave.store.manifest import (
     sync_changes,
     write_release_manifest,
 )
-from slowwave.store.releases import CANDIDATE, Release, Snapshot, make_ledger_rows, parse_releases, pick_release
+from slowwave.store.releases import (
+    CANDIDATE,
+    Release,
+    Snapshot,
+    make_ledger_rows,
+    parse_releases,
+    pick_release,
+)
 from slowwave.store.store import Store
 
 UNREAD = (FILES, QUARANTINE)
@@ -34,7 +46,14 @@ def read_releases(store: Store) -> list[Release]:
 
 def find_writer(store: Store) -> str | None:
     """Return the writer of the last release that is not a roll-back; None if there is no such release."""
-    return next((release.writer for release in reversed(read_releases(store)) if release.restores is None), None)
+    return next(
+        (
+            release.writer
+            for release in reversed(read_releases(store))
+            if release.restores is None
+        ),
+        None,
+    )
 
 
 def publish(
@@ -61,18 +80,28 @@ def publish(
     published = [r for r in releases if r.restores is None]
     writer = writer or (published[-1].writer if published else None)
     same_writer = bool(published) and published[-1].writer == writer
-    if same_writer and not any(_has_changes(store, table, published[-1]) for table in RELEASED if table not in UNREAD):
+    if same_writer and not any(
+        _has_changes(store, table, published[-1])
+        for table in RELEASED
+        if table not in UNREAD
+    ):
         return None
     draft = replace(_draft_release(store, releases, run_id, encoder), writer=writer)
     if not published and not any(draft.counts.values()):
         return None  # a first run that found nothing to read
-    return _add_release(store, releases, replace(draft, calibration=calibrate(draft)) if calibrate else draft)
+    return _add_release(
+        store,
+        releases,
+        replace(draft, calibration=calibrate(draft)) if calibrate else draft,
+    )
 
 
 def open_candidate(store: Store) -> Snapshot:
     """Return the newest version of every table, released or not, as the release that they would be."""
     releases = read_releases(store)
-    draft = _draft_release(store, releases, CANDIDATE, releases[-1].encoder if releases else None)
+    draft = _draft_release(
+        store, releases, CANDIDATE, releases[-1].encoder if releases else None
+    )
     return Snapshot.of_release(store.dir, draft)
 
 
@@ -86,7 +115,10 @@ def _has_changes(store: Store, table: Table, published: Release) -> bool:
         return False
     try:
         both = old, new = lance.dataset(path, version=then), lance.dataset(path)
-        names = [sorted(index.name for index in dataset.describe_indices()) for dataset in both]
+        names = [
+            sorted(index.name for index in dataset.describe_indices())
+            for dataset in both
+        ]
         if (
             names[0] != names[1]
             or not _are_indexes_usable(store, old, published)
@@ -94,21 +126,34 @@ def _has_changes(store: Store, table: Table, published: Release) -> bool:
         ):
             return True
         # changes were undone: the files are the same
-        files = [[fragment.metadata.to_json() for fragment in dataset.get_fragments()] for dataset in both]
+        files = [
+            [fragment.metadata.to_json() for fragment in dataset.get_fragments()]
+            for dataset in both
+        ]
         if files[0] == files[1]:
             return False
         check_release_files(store.dir, published.number, table.name)
-        return compute_table_digest(table, old.to_table()) != compute_table_digest(table, new.to_table())
-    except (*READ_TROUBLE, StoreUnreadable):  # cleaned up or damaged: the release can't be read
+        return compute_table_digest(table, old.to_table()) != compute_table_digest(
+            table, new.to_table()
+        )
+    except (
+        *READ_TROUBLE,
+        StoreUnreadable,
+    ):  # cleaned up or damaged: the release can't be read
         return True
 
 
-def _are_indexes_usable(store: Store, dataset: lance.LanceDataset, release: Release) -> bool:
+def _are_indexes_usable(
+    store: Store, dataset: lance.LanceDataset, release: Release
+) -> bool:
     """Return True if a release's indexes of a table are intact and were built with the current settings."""
     files, is_read = list_release_files(store.dir, release.number)
     if find_index_damage(store.dir, dataset, files, read=is_read):
         return False
-    return all(has_current_settings(dataset, index.name) for index in dataset.describe_indices())
+    return all(
+        has_current_settings(dataset, index.name)
+        for index in dataset.describe_indices()
+    )
 
 
 def roll_back(store: Store, name: str, run_id: str) -> Release:
@@ -124,18 +169,35 @@ def roll_back(store: Store, name: str, run_id: str) -> Release:
     if old.release_id in (releases[-1].release_id, releases[-1].restores):
         raise UsageError(f"{name} is live already: nothing was done")
     draft = _draft_release(store, releases, run_id, old.encoder, old.versions)
-    again = replace(draft, counts=old.counts, restores=old.release_id, calibration=old.calibration, writer=old.writer)
+    again = replace(
+        draft,
+        counts=old.counts,
+        restores=old.release_id,
+        calibration=old.calibration,
+        writer=old.writer,
+    )
     return _add_release(store, releases, again)
 
 
 def _draft_release(
-    store: Store, releases: list[Release], run_id: str, encoder: str | None, versions: dict[str, int] | None = None
+    store: Store,
+    releases: list[Release],
+    run_id: str,
+    encoder: str | None,
+    versions: dict[str, int] | None = None,
 ) -> Release:
     """Return the next release, with the given versions of the tables or the newest ones."""
-    versions, counts = versions or store.read_versions(RELEASED), {table.name: store.count(table) for table in RELEASED}
+    versions, counts = (
+        versions or store.read_versions(RELEASED),
+        {table.name: store.count(table) for table in RELEASED},
+    )
     number = releases[-1].number + 1 if releases else 1
-    release_id = compute_content_id(store.space, str(number), *(f"{k}={v}" for k, v in sorted(versions.items())))
-    return Release(release_id, number, datetime.now(UTC), run_id, versions, counts, encoder, None)
+    release_id = compute_content_id(
+        store.space, str(number), *(f"{k}={v}" for k, v in sorted(versions.items()))
+    )
+    return Release(
+        release_id, number, datetime.now(UTC), run_id, versions, counts, encoder, None
+    )
 
 
 def _add_release(store: Store, releases: list[Release], release: Release) -> Release:

@@ -63,7 +63,12 @@ def list_spaces(root: Path) -> list[str]:
     """Return the spaces of a store, those with the oldest last change of their releases first."""
     find_place(root).pull()
     folders = [folder for folder in root.glob("*/") if has_table(folder, RELEASES.name)]
-    last = {folder.name: (folder / f"{RELEASES.name}.lance" / "_versions").stat().st_mtime_ns for folder in folders}
+    last = {
+        folder.name: (folder / f"{RELEASES.name}.lance" / "_versions")
+        .stat()
+        .st_mtime_ns
+        for folder in folders
+    }
     return sorted(last, key=lambda name: (last[name], name))
 
 
@@ -93,10 +98,16 @@ def read_ledger(folder: Path) -> list[Release]:
     if not has_table(folder, RELEASES.name):
         raise StoreMissing(folder)
     for name, what in find_altered(folder, f"{RELEASES.name}.lance/").items():
-        raise StoreUnreadable(folder, f"{name}: {what}: `slowwave check --repair` repairs what it can")
+        raise StoreUnreadable(
+            folder, f"{name}: {what}: `slowwave check --repair` repairs what it can"
+        )
     with translate_read_errors(folder):
         path = folder / f"{RELEASES.name}.lance"
-        rows = lance.dataset(str(path)) if (whole := find_last_whole(path)) is None else whole
+        rows = (
+            lance.dataset(str(path))
+            if (whole := find_last_whole(path)) is None
+            else whole
+        )
         check_columns(RELEASES, rows.schema)
         return parse_releases(rows.to_table())
 
@@ -109,7 +120,11 @@ def check_columns(table: Table, schema: pa.Schema) -> None:
     """
     missing = [field.name for field in table.schema if field.name not in schema.names]
     unknown = [name for name in schema.names if name not in table.schema.names]
-    pairs = [(field, schema.field(field.name)) for field in table.build_disk_schema() if field.name in schema.names]
+    pairs = [
+        (field, schema.field(field.name))
+        for field in table.build_disk_schema()
+        if field.name in schema.names
+    ]
     wrong = [
         f"{field.name} as {there.type}"
         for field, there in pairs
@@ -119,7 +134,9 @@ def check_columns(table: Table, schema: pa.Schema) -> None:
         raise SchemaMismatch(table.name, missing, [*wrong, *unknown])
 
 
-def check_tables_exist(folder: Path, releases: Iterable[Release], tables: Iterable[Table] = TABLES.values()) -> None:
+def check_tables_exist(
+    folder: Path, releases: Iterable[Release], tables: Iterable[Table] = TABLES.values()
+) -> None:
     """Check that the tables of releases exist.
 
     Raises:
@@ -129,14 +146,22 @@ def check_tables_exist(folder: Path, releases: Iterable[Release], tables: Iterab
     for table in tables:
         if table.name in named and not has_table(folder, table.name):
             why = f"table {table.name!r}, which release {named[table.name]} names, is gone"
-            raise StoreUnreadable(folder, f"{why}: `slowwave check --repair`, or put it back from a backup")
+            raise StoreUnreadable(
+                folder,
+                f"{why}: `slowwave check --repair`, or put it back from a backup",
+            )
 
 
 def parse_releases(rows: pa.Table) -> list[Release]:
     """Return rows of the releases table as objects, oldest first."""
     names = [field.name for field in fields(Release)]
     records = [{name: row[name] for name in names} for row in rows.to_pylist()]
-    parsed = [Release(**{**row, "versions": dict(row["versions"]), "counts": dict(row["counts"])}) for row in records]
+    parsed = [
+        Release(
+            **{**row, "versions": dict(row["versions"]), "counts": dict(row["counts"])}
+        )
+        for row in records
+    ]
     return sorted(parsed, key=lambda release: release.number)
 
 
@@ -150,7 +175,11 @@ def pick_release(releases: list[Release], name: str | None, path: Path) -> Relea
     for release in reversed(releases):
         short = name if name and len(name) >= SHORT_ID else None
         names = (release.name, str(release.number), release.release_id, release.run_id)
-        if name is None or name in names or (short and release.release_id.startswith(short)):
+        if (
+            name is None
+            or name in names
+            or (short and release.release_id.startswith(short))
+        ):
             if release is not releases[-1] and is_dropped(path, release):
                 raise ReleaseDropped(path, release.name)
             return release
@@ -161,13 +190,20 @@ def is_dropped(folder: Path, release: Release) -> bool:
     """Return True if a release is no longer kept: its manifest and a version that it pins were deleted."""
     if release.number in list_release_manifests(folder):
         return False
-    return any(version not in list_versions(folder / f"{name}.lance") for name, version in release.versions.items())
+    return any(
+        version not in list_versions(folder / f"{name}.lance")
+        for name, version in release.versions.items()
+    )
 
 
 def make_ledger_rows(releases: list[dict[str, Any]]) -> pa.Table:
     """Convert releases (the result of `vars`) to rows of the releases table."""
     rows = [
-        {**release, "versions": [*release["versions"].items()], "counts": [*release["counts"].items()]}
+        {
+            **release,
+            "versions": [*release["versions"].items()],
+            "counts": [*release["counts"].items()],
+        }
         for release in releases
     ]
     return pa.Table.from_pylist(rows, schema=RELEASES.schema)
@@ -186,7 +222,9 @@ def open_pinned(folder: Path, release: Release, table: Table) -> lance.LanceData
     """
     check_tables_exist(folder, [release], [table])
     check_release_files(folder, release.number, table.name)
-    dataset = lance.dataset(str(folder / f"{table.name}.lance"), version=release.versions[table.name])
+    dataset = lance.dataset(
+        str(folder / f"{table.name}.lance"), version=release.versions[table.name]
+    )
     check_columns(table, dataset.schema)
     return dataset
 
@@ -194,7 +232,9 @@ def open_pinned(folder: Path, release: Release, table: Table) -> lance.LanceData
 class Snapshot:
     """The tables of a space at the versions of a release."""
 
-    def __init__(self, root: Path, space: str = "default", release: str | None = None) -> None:
+    def __init__(
+        self, root: Path, space: str = "default", release: str | None = None
+    ) -> None:
         """Open the live release, or the one of that id or name.
 
         Raises:
@@ -226,12 +266,21 @@ class Snapshot:
                 self._tables[table.name] = open_pinned(self.dir, self.release, table)
         return self._tables[table.name]
 
-    def read(self, table: Table, columns: list[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
+    def read(
+        self,
+        table: Table,
+        columns: list[str] | None = None,
+        where: pc.Expression | None = None,
+    ) -> pa.Table:
         """Return rows of a table as Arrow, in an undefined order.
 
         Raises:
             StoreUnreadable: the table is broken or missing.
         """
         with translate_read_errors(self.dir):
-            rows = self.open_dataset(table).to_table(columns=columns or table.schema.names, filter=where)
-        return rows.cast(pa.schema([table.schema.field(name) for name in rows.schema.names]))
+            rows = self.open_dataset(table).to_table(
+                columns=columns or table.schema.names, filter=where
+            )
+        return rows.cast(
+            pa.schema([table.schema.field(name) for name in rows.schema.names])
+        )

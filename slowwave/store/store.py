@@ -16,8 +16,20 @@ import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.schemas.errors import BadRows, StoreMissing, translate_read_errors, translate_write_errors
-from slowwave.schemas.tables import PASSAGES, RELEASES, TABLES, VECTOR, VECTOR_DIM, Table
+from slowwave.schemas.errors import (
+    BadRows,
+    StoreMissing,
+    translate_read_errors,
+    translate_write_errors,
+)
+from slowwave.schemas.tables import (
+    PASSAGES,
+    RELEASES,
+    TABLES,
+    VECTOR,
+    VECTOR_DIM,
+    Table,
+)
 from slowwave.store.manifest import (
     check_ledger_whole,
     check_not_torn,
@@ -59,7 +71,9 @@ class Store:
         return connect(self.dir)
 
     @classmethod
-    def open(cls, root: Path, space: str = "default", *, create: bool = False) -> "Store":
+    def open(
+        cls, root: Path, space: str = "default", *, create: bool = False
+    ) -> "Store":
         """Open a space's tables; with `create`, make those that are not there.
 
         Raises:
@@ -89,7 +103,11 @@ class Store:
             with translate_write_errors(directory):
                 for table in TABLES.values():
                     if table in there:
-                        restore_last_whole(directory, table, made[-1].versions.get(table.name, 0) if made else 0)
+                        restore_last_whole(
+                            directory,
+                            table,
+                            made[-1].versions.get(table.name, 0) if made else 0,
+                        )
                     else:
                         schema = table.build_disk_schema(store.dim)
                         store._db.create_table(table.name, schema=schema, exist_ok=True)
@@ -108,15 +126,24 @@ class Store:
 
         Passages are the last: a run that dies before finds the store as it was, and does it again.
         """
-        tables = sorted((table for table in TABLES.values() if table.vector), key=lambda table: table == PASSAGES)
+        tables = sorted(
+            (table for table in TABLES.values() if table.vector),
+            key=lambda table: table == PASSAGES,
+        )
         with translate_write_errors(self.dir):
             for table in tables:
                 kept = [name for name in table.schema.names if name != table.vector]
                 rows = self.open_dataset(table).to_table(kept)
                 at = table.schema.get_field_index(str(table.vector))
-                rows = rows.add_column(at, table.schema.field(at), pa.nulls(len(rows), table.schema.field(at).type))
+                rows = rows.add_column(
+                    at,
+                    table.schema.field(at),
+                    pa.nulls(len(rows), table.schema.field(at).type),
+                )
                 fit = rows.cast(table.schema).cast(table.build_disk_schema(dim))
-                self._db.create_table(table.name, fit, mode="overwrite", on_bad_vectors="null")
+                self._db.create_table(
+                    table.name, fit, mode="overwrite", on_bad_vectors="null"
+                )
                 check_not_torn(self.dir, table)
 
     def open_dataset(self, table: Table) -> lance.LanceDataset:
@@ -134,12 +161,21 @@ class Store:
         """Return the LanceDB table at its newest version, for writing what this class does not."""
         return cast("LanceTable", self._db.open_table(table.name))
 
-    def read(self, table: Table, columns: list[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
+    def read(
+        self,
+        table: Table,
+        columns: list[str] | None = None,
+        where: pc.Expression | None = None,
+    ) -> pa.Table:
         """Return rows of a table in Arrow, in no order that may be relied on."""
         rows = self.read_as_stored(table, columns or table.schema.names, where)
-        return rows.cast(pa.schema([table.schema.field(name) for name in rows.schema.names]))
+        return rows.cast(
+            pa.schema([table.schema.field(name) for name in rows.schema.names])
+        )
 
-    def read_as_stored(self, table: Table, columns: list[str], where: pc.Expression | None = None) -> pa.Table:
+    def read_as_stored(
+        self, table: Table, columns: list[str], where: pc.Expression | None = None
+    ) -> pa.Table:
         """Return rows like `read`, with vectors as they are on disk: in half the bytes."""
         with translate_read_errors(self.dir):
             return self.open_dataset(table).to_table(columns=columns, filter=where)
@@ -157,7 +193,12 @@ class Store:
         if not chunks:
             return table.make_empty_table().select(columns or table.schema.names)
         conditions = (pc.field(by or table.key).isin(chunk) for chunk in chunks)
-        return pa.concat_tables([self.read(table, columns, w if where is None else w & where) for w in conditions])
+        return pa.concat_tables(
+            [
+                self.read(table, columns, w if where is None else w & where)
+                for w in conditions
+            ]
+        )
 
     def count(self, table: Table, where: pc.Expression | None = None) -> int:
         """Return rows of a table."""
@@ -170,7 +211,9 @@ class Store:
         Raises:
             BadRows: a null or repeated key among them.
         """
-        return self._write(table, rows, lambda opened, fit: opened.add(fit, on_bad_vectors="null"))
+        return self._write(
+            table, rows, lambda opened, fit: opened.add(fit, on_bad_vectors="null")
+        )
 
     def merge(self, table: Table, rows: pa.Table) -> int:
         """Insert the new keys and replace the rows of known ones; returns how many were written.
@@ -180,7 +223,11 @@ class Store:
         """
 
         def merge(opened: "LanceTable", fit: pa.Table) -> None:
-            builder = opened.merge_insert(table.key).when_matched_update_all().when_not_matched_insert_all()
+            builder = (
+                opened.merge_insert(table.key)
+                .when_matched_update_all()
+                .when_not_matched_insert_all()
+            )
             builder.use_index(False).execute(fit, on_bad_vectors="null")
 
         return self._write(table, rows, merge)
@@ -192,22 +239,41 @@ class Store:
             BadRows: a null or repeated key among them.
         """
         others = [name for name in table.schema.names if name not in rows.column_names]
-        is_fit = pc.count_distinct(rows[table.key], mode="only_valid").as_py() == rows.num_rows  # else it is refused
-        if is_fit and 10 * rows.num_rows < self.count(table):  # few are written whole: a column is, for a whole file
-            stored = self.read_ids(table, rows[table.key].to_pylist(), [table.key, *others])
-            rows = rows.take(pc.index_in(stored[table.key], rows[table.key].combine_chunks()))
+        is_fit = (
+            pc.count_distinct(rows[table.key], mode="only_valid").as_py()
+            == rows.num_rows
+        )  # else it is refused
+        if is_fit and 10 * rows.num_rows < self.count(
+            table
+        ):  # few are written whole: a column is, for a whole file
+            stored = self.read_ids(
+                table, rows[table.key].to_pylist(), [table.key, *others]
+            )
+            rows = rows.take(
+                pc.index_in(stored[table.key], rows[table.key].combine_chunks())
+            )
             columns = [*rows.columns, *stored.columns[1:]]
             return self.merge(table, pa.table(columns, [*rows.column_names, *others]))
 
         def merge(_: "LanceTable", fit: pa.Table) -> None:
-            builder = self.open_dataset(table).merge_insert(table.key).when_matched_update_all().use_index(False)
+            builder = (
+                self.open_dataset(table)
+                .merge_insert(table.key)
+                .when_matched_update_all()
+                .use_index(False)
+            )
             builder.write_mode("rewrite_columns").execute(fit)
 
         return self._write(table, rows, merge, others)
 
     def merge_changed(self, table: Table, rows: pa.Table) -> int:
         """Merge like `merge`, but rows equal to what is stored are left out; with none left, no version is made."""
-        stored = {row[table.key]: row for row in self.read_ids(table, rows.column(table.key).to_pylist()).to_pylist()}
+        stored = {
+            row[table.key]: row
+            for row in self.read_ids(
+                table, rows.column(table.key).to_pylist()
+            ).to_pylist()
+        }
         fresh = [row for row in rows.to_pylist() if stored.get(row[table.key]) != row]
         return self.merge(table, pa.Table.from_pylist(fresh, schema=table.schema))
 
@@ -234,18 +300,27 @@ class Store:
                 if int((table := self.open_table(TABLES[name])).version) != version:
                     table.restore(version)
 
-    def _write(self, table: Table, rows: pa.Table, write: "Write", but: Sequence[str] = ()) -> int:
+    def _write(
+        self, table: Table, rows: pa.Table, write: "Write", but: Sequence[str] = ()
+    ) -> int:
         """Write rows that may be stored, without some columns, and return how many; of none no version is made."""
         if rows.num_rows:
             # Keys are there, and unique.
             keys = rows.column(table.key)
             if keys.null_count:
                 raise BadRows(table.name, f"{keys.null_count} rows have no {table.key}")
-            schema = table.build_disk_schema(self.dim) if VECTOR in table.schema.types else table.schema
+            schema = (
+                table.build_disk_schema(self.dim)
+                if VECTOR in table.schema.types
+                else table.schema
+            )
             schema = pa.schema([field for field in schema if field.name not in but])
             fit = rows.select(schema.names).cast(schema)
             if repeated := rows.num_rows - pc.count_distinct(keys).as_py():
-                raise BadRows(table.name, f"{repeated} of {rows.num_rows} rows repeat a {table.key}")
+                raise BadRows(
+                    table.name,
+                    f"{repeated} of {rows.num_rows} rows repeat a {table.key}",
+                )
             release_memory()
             with translate_write_errors(self.dir):
                 write(self.open_table(table), fit)
@@ -262,4 +337,6 @@ def release_memory() -> None:
 
 def _split_chunks(ids: Iterable[str]) -> Iterator[list[str]]:
     once = list(dict.fromkeys(ids))
-    return (once[start : start + IDS_AT_ONCE] for start in range(0, len(once), IDS_AT_ONCE))
+    return (
+        once[start : start + IDS_AT_ONCE] for start in range(0, len(once), IDS_AT_ONCE)
+    )

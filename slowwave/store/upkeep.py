@@ -12,7 +12,13 @@ from slowwave.schemas.errors import translate_write_errors
 from slowwave.schemas.settings import StoreSettings
 from slowwave.schemas.tables import INDEXED_ROWS, RELEASED, TABLES, Table
 from slowwave.store.indexes import drop_unusable_indexes, index_table
-from slowwave.store.manifest import check_not_torn, drop_release_manifests, list_pinned_files, mark_synced, sync_changes
+from slowwave.store.manifest import (
+    check_not_torn,
+    drop_release_manifests,
+    list_pinned_files,
+    mark_synced,
+    sync_changes,
+)
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Release
 from slowwave.store.store import Store
@@ -43,7 +49,9 @@ def compact_store(store: Store, fewest: int = INDEXED_ROWS) -> list[str]:
     Vectors are indexed in a table with at least `fewest` of them.
     """
     with translate_write_errors(store.dir):
-        mark_synced(store.dir)  # compacted files may be deleted: a power failure must find a synced state
+        mark_synced(
+            store.dir
+        )  # compacted files may be deleted: a power failure must find a synced state
         for table in RELEASED:
             drop_unusable_indexes(store, table)
         touched = [t.name for t in TABLES.values() if compact_table(store, t)]
@@ -57,7 +65,10 @@ def pick_kept(releases: Sequence[Release], settings: StoreSettings) -> list[Rele
     """Return the releases that the settings keep, oldest first: the newest ones, and the last of each recent day."""
     last = {release.created_at.date(): release.number for release in releases}
     days = sorted(last)[max(0, len(last) - settings.keep_daily) :]
-    numbers = {*(release.number for release in releases[-settings.keep_releases :]), *(last[day] for day in days)}
+    numbers = {
+        *(release.number for release in releases[-settings.keep_releases :]),
+        *(last[day] for day in days),
+    }
     return [release for release in releases if release.number in numbers]
 
 
@@ -70,8 +81,14 @@ def drop_old_versions(store: Store, settings: StoreSettings) -> int:
     with translate_write_errors(store.dir):
         if len(chosen := pick_kept(releases, settings)) < len(releases):
             _unpin_all_but(store, chosen)
-        datasets = [lance.dataset(str(store.dir / f"{table.name}.lance")) for table in TABLES.values()]
-        done = [dataset.cleanup_old_versions(GRACE, error_if_tagged_old_versions=False) for dataset in datasets]
+        datasets = [
+            lance.dataset(str(store.dir / f"{table.name}.lance"))
+            for table in TABLES.values()
+        ]
+        done = [
+            dataset.cleanup_old_versions(GRACE, error_if_tagged_old_versions=False)
+            for dataset in datasets
+        ]
         return sum(int(freed.bytes_removed) for freed in done)
 
 
@@ -96,10 +113,18 @@ def rewrite_tables(store: Store, tables: Iterable[Table] = TABLES.values()) -> N
             for index in opened.list_indices():
                 opened.drop_index(index.name)
             dataset = store.open_dataset(table)
-            if any(len(fragment.metadata.files) > 1 for fragment in dataset.get_fragments()):
-                dataset.update({table.key: table.key})  # rewrites all columns: files of single columns keep old values
-            dataset.optimize.compact_files(materialize_deletions=True, materialize_deletions_threshold=0.0)
-            dataset.update_config({"rewritten": ""})  # a new version: one made by a deletion contains the deleted ids
+            if any(
+                len(fragment.metadata.files) > 1 for fragment in dataset.get_fragments()
+            ):
+                dataset.update(
+                    {table.key: table.key}
+                )  # rewrites all columns: files of single columns keep old values
+            dataset.optimize.compact_files(
+                materialize_deletions=True, materialize_deletions_threshold=0.0
+            )
+            dataset.update_config(
+                {"rewritten": ""}
+            )  # a new version: one made by a deletion contains the deleted ids
             index_table(store, table)
             check_not_torn(store.dir, table)
 
@@ -111,7 +136,9 @@ def drop_all_but_live(store: Store) -> None:
         _unpin_all_but(store, read_releases(store)[-1:])
         for table in TABLES.values():
             drop_versions_at_once(store, table)
-        sync_changes(store.dir)  # so that deleted files don't reappear after a power failure
+        sync_changes(
+            store.dir
+        )  # so that deleted files don't reappear after a power failure
 
 
 def drop_versions_at_once(store: Store, table: Table) -> None:
@@ -124,12 +151,27 @@ def drop_versions_at_once(store: Store, table: Table) -> None:
             timedelta(0), delete_unverified=True, error_if_tagged_old_versions=False
         )
         dataset = store.open_dataset(table)
-        versions = {int(dataset.version), *(int(tag["version"]) for tag in dataset.tags.list().values())}
+        versions = {
+            int(dataset.version),
+            *(int(tag["version"]) for tag in dataset.tags.list().values()),
+        }
         # Lance skips files that it can't delete; of files in no kept version, only its own records are kept
-        names = {name for version in versions for name in list_pinned_files(store.dir, {table.name: version})}
-        left = [path for path in (store.dir / f"{table.name}.lance").rglob("*") if path.is_file()]
-        left = [path for path in left if path.relative_to(store.dir).as_posix() not in names]
-        left = [path for path in left if "_refs" not in path.parts and path.suffix != ".txn"]
+        names = {
+            name
+            for version in versions
+            for name in list_pinned_files(store.dir, {table.name: version})
+        }
+        left = [
+            path
+            for path in (store.dir / f"{table.name}.lance").rglob("*")
+            if path.is_file()
+        ]
+        left = [
+            path for path in left if path.relative_to(store.dir).as_posix() not in names
+        ]
+        left = [
+            path for path in left if "_refs" not in path.parts and path.suffix != ".txn"
+        ]
         for path in left:
             if not path.match("_versions/*.json"):
                 path.unlink()

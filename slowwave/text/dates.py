@@ -15,13 +15,19 @@ from slowwave.text.foreign_dates import find_foreign_times
 from slowwave.text.words import COUNTS, split_words
 
 MONTH_NAMES = "january february march april may june july august september october november december".split()  # noqa: SIM905
-MONTHS = {short: n for n, name in enumerate(MONTH_NAMES, 1) for short in (name, name[:3])} | {"sept": 9}
+MONTHS = {
+    short: n for n, name in enumerate(MONTH_NAMES, 1) for short in (name, name[:3])
+} | {"sept": 9}
 """In English whatever the process's locale is."""
 MONTH = r"\b(?P<month>" + "|".join(sorted(MONTHS, key=len, reverse=True)) + r")\b\.?"
 DAY = r"(?P<day>[0-3]?\d)(?:st|nd|rd|th)?"
 YEAR = r"(?P<year>(?:19|20)\d\d)\b(?![.\d]\d)"
-ISO = re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>[01]\d)(?:-(?P<day>[0-3]\d))?(?![\d-])")
-NUMERIC = re.compile(r"\b(?P<day>[0-3]?\d)(?P<mark>[./])(?P<month>[0-3]?\d)(?P=mark)(?P<year>(?:19|20)\d\d)\b")
+ISO = re.compile(
+    r"\b(?P<year>(?:19|20)\d\d)-(?P<month>[01]\d)(?:-(?P<day>[0-3]\d))?(?![\d-])"
+)
+NUMERIC = re.compile(
+    r"\b(?P<day>[0-3]?\d)(?P<mark>[./])(?P<month>[0-3]?\d)(?P=mark)(?P<year>(?:19|20)\d\d)\b"
+)
 WRITTEN = (
     re.compile(
         rf"\b(?:(?P<first>[0-3]?\d)(?:st|nd|rd|th)?\s*(?:-|–|to|and)\s*)?{DAY}\s+(?:of\s+)?{MONTH}(?:,?\s+{YEAR})?",
@@ -46,13 +52,20 @@ NUMBERS = COUNTS | {"a": 1, "an": 1, "one": 1, "couple of": 2, "a couple of": 2}
 UNIT_DAYS = {"day": 1, "night": 1, "week": 7, "month": 30, "year": 365}
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 WEEKDAYS = {
-    name: n for n, name in enumerate(("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"))
+    name: n
+    for n, name in enumerate(
+        ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+    )
 }
 DAYS = {"today": 0, "tonight": 0, "yesterday": 1, "day before yesterday": 2}
-DAY_WORD = re.compile(r"(?<!ago )\b(day before yesterday|today|tonight|yesterday)\b", re.I)
+DAY_WORD = re.compile(
+    r"(?<!ago )\b(day before yesterday|today|tonight|yesterday)\b", re.I
+)
 NUMBER = rf"(?P<n>\d{{1,4}}|{'|'.join(sorted(NUMBERS, key=len, reverse=True))})"
 AGO = re.compile(rf"\b{NUMBER}\s+(?P<unit>{'|'.join(UNIT_DAYS)})s?\s+ago\b", re.I)
-RECENT = re.compile(rf"\b(?:last|past)\s+{NUMBER}\s+(?P<unit>{'|'.join(UNIT_DAYS)})s\b", re.I)
+RECENT = re.compile(
+    rf"\b(?:last|past)\s+{NUMBER}\s+(?P<unit>{'|'.join(UNIT_DAYS)})s\b", re.I
+)
 ON = re.compile(rf"\b(?P<which>on|since)\s+(?P<unit>{'|'.join(WEEKDAYS)})\b", re.I)
 LAST = re.compile(
     r"\b(?P<which>last|this|past)\s+"
@@ -89,9 +102,14 @@ def extract_dates(text: str) -> DateMentions:
     """Return the years, months and days of the month that a text names; a day counts only beside its month."""
     dates = {date for date, _ in _find_dates(text)}
     with_days = {month for _, month, day in dates if day is not None}
-    years = {int(match["year"]) for match in ALONE.finditer(text)} | {date[0] for date in dates if date[0] is not None}
+    years = {int(match["year"]) for match in ALONE.finditer(text)} | {
+        date[0] for date in dates if date[0] is not None
+    }
     return DateMentions(
-        frozenset(years), frozenset(each for each in dates if each[2] is not None or each[1] not in with_days)
+        frozenset(years),
+        frozenset(
+            each for each in dates if each[2] is not None or each[1] not in with_days
+        ),
     )
 
 
@@ -106,7 +124,11 @@ def _find_english_dates(text: str) -> Iterator[tuple[Date, str]]:
     for match in (*ISO.finditer(text), *NUMERIC.finditer(text)):
         # in figures the day stands before the month, but where only the other order can be
         parts = match.groupdict()
-        year, month, day = int(parts["year"]), int(parts["month"]), int(parts["day"]) if parts.get("day") else None
+        year, month, day = (
+            int(parts["year"]),
+            int(parts["month"]),
+            int(parts["day"]) if parts.get("day") else None,
+        )
         if parts.get("mark") == "/" and day is not None and month > len(MONTH_NAMES):
             month, day = day, month
         elif parts.get("mark") == "/" and day is not None and day <= len(MONTH_NAMES):
@@ -118,7 +140,9 @@ def _find_english_dates(text: str) -> Iterator[tuple[Date, str]]:
         for match in pattern.finditer(text):
             if not read[match.start("month")]:
                 read[match.start() : match.end()] = b"\1" * len(match[0])
-                yield from ((date, match[0]) for date in _parse_written_dates(text, match))
+                yield from (
+                    (date, match[0]) for date in _parse_written_dates(text, match)
+                )
 
 
 def _parse_written_dates(text: str, match: re.Match[str]) -> Iterator[Date]:
@@ -130,11 +154,17 @@ def _parse_written_dates(text: str, match: re.Match[str]) -> Iterator[Date]:
         return
     if bare and year is None and not parts["in"] and name.lower() in CALLED:
         return
-    if bare and re.match(r"\s+(?:I|we|you|he|she|it|they|of)\b", text[match.end() :]) and not parts["in"]:
+    if (
+        bare
+        and re.match(r"\s+(?:I|we|you|he|she|it|they|of)\b", text[match.end() :])
+        and not parts["in"]
+    ):
         return
     first = int(parts["first"]) if parts.get("first") else day
     for each_day in (
-        range(first or 0, (day or 0) + 1) if first is not None and day is not None and first <= day else (day,)
+        range(first or 0, (day or 0) + 1)
+        if first is not None and day is not None and first <= day
+        else (day,)
     ):
         if _is_date(MONTHS[name.lower()], each_day):
             yield year, MONTHS[name.lower()], each_day
@@ -162,7 +192,9 @@ def _find_spans(text: str, now: datetime) -> Iterator[tuple[Span, str]]:
 
 def _find_english_spans(text: str, now: datetime) -> Iterator[tuple[Span, str]]:
     day = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    counts: tuple[tuple[re.Pattern[str], Callable[..., Span | None], tuple[str | int, ...]], ...] = (
+    counts: tuple[
+        tuple[re.Pattern[str], Callable[..., Span | None], tuple[str | int, ...]], ...
+    ] = (
         (AGO, _resolve_ago, ("n", "unit")),
         (RECENT, _resolve_recent, ("n", "unit")),
         (LAST, _resolve_last, ("which", "unit")),
@@ -172,7 +204,9 @@ def _find_english_spans(text: str, now: datetime) -> Iterator[tuple[Span, str]]:
     for pattern, count, parts in counts:
         for match in pattern.finditer(text):
             with suppress(OverflowError, ValueError):  # it leaves the years 1 to 9999
-                if (span := count(day, *(match[part].lower() for part in parts))) is not None:
+                if (
+                    span := count(day, *(match[part].lower() for part in parts))
+                ) is not None:
                     yield span, match[0]
 
 
@@ -184,7 +218,11 @@ def _resolve_day_word(day: datetime, word: str) -> Span:
 def _resolve_ago(day: datetime, number: str, unit: str) -> Span | None:
     """Return the unit of time around a day so long ago."""
     middle, half = _subtract_units(day, number, unit), UNIT_DAYS[unit] // 2
-    return None if middle is None else (middle - timedelta(days=half), middle + timedelta(days=half + 1))
+    return (
+        None
+        if middle is None
+        else (middle - timedelta(days=half), middle + timedelta(days=half + 1))
+    )
 
 
 def _resolve_recent(day: datetime, number: str, unit: str) -> Span | None:
@@ -195,7 +233,9 @@ def _resolve_recent(day: datetime, number: str, unit: str) -> Span | None:
 
 def _subtract_units(day: datetime, number: str, unit: str) -> datetime | None:
     """Return the day so many units before; None where it is the same, or too long ago to be meant."""
-    days = UNIT_DAYS[unit] * (NUMBERS.get(number) or (int(number) if number.isdigit() else 0))
+    days = UNIT_DAYS[unit] * (
+        NUMBERS.get(number) or (int(number) if number.isdigit() else 0)
+    )
     # a hundred years back at most: more is no date that somebody means
     return day - timedelta(days=days) if 0 < days < 40_000 else None
 
@@ -211,11 +251,16 @@ def _resolve_last(day: datetime, which: str, unit: str) -> Span:
         start = start if start <= day else start.replace(year=start.year - 1)
         end = (start + timedelta(days=95)).replace(day=1)
         if which != "this" and end > day:
-            start, end = start.replace(year=start.year - 1), end.replace(year=end.year - 1)
+            start, end = (
+                start.replace(year=start.year - 1),
+                end.replace(year=end.year - 1),
+            )
         return start, end
     if unit in WEEKDAYS:
         start = day - timedelta(days=(day.weekday() - WEEKDAYS[unit] - 1) % 7 + 1)
-        return start, day + timedelta(days=1) if which == "since" else start + timedelta(days=1)
+        return start, day + timedelta(
+            days=1
+        ) if which == "since" else start + timedelta(days=1)
     starts = {
         "week": day - timedelta(days=day.weekday()),
         "weekend": day - timedelta(days=(day.weekday() - 5) % 7),
@@ -225,12 +270,18 @@ def _resolve_last(day: datetime, which: str, unit: str) -> Span:
     }
     start, tomorrow = starts[unit], day + timedelta(days=1)
     if which in ("this", "past"):
-        return (start if which == "this" else day - timedelta(days=UNIT_DAYS.get(unit, 7))), tomorrow
+        return (
+            start if which == "this" else day - timedelta(days=UNIT_DAYS.get(unit, 7))
+        ), tomorrow
     if unit == "weekend":
         saturday = start if day.weekday() < 5 else start - timedelta(days=7)
         return saturday, saturday + timedelta(days=2)
     before = start - timedelta(days=1)
-    first = {"month": before.replace(day=1), "year": before.replace(month=1, day=1), "night": before}
+    first = {
+        "month": before.replace(day=1),
+        "year": before.replace(month=1, day=1),
+        "night": before,
+    }
     return first.get(unit, start - timedelta(days=7)), start
 
 

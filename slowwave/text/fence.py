@@ -29,7 +29,10 @@ TEMPLATE_MARK = re.compile(
 def neutralize_template_marks(text: str) -> str:
     """Return the text with chat templates' own marks made harmless; as long as before, so places stay the same."""
     return TEMPLATE_MARK.sub(
-        lambda m: m[0].replace("<", "‹").replace(">", "›").replace("[", "(").replace("]", ")"), text
+        lambda m: (
+            m[0].replace("<", "‹").replace(">", "›").replace("[", "(").replace("]", ")")
+        ),
+        text,
     )
 
 
@@ -49,7 +52,11 @@ def find_code(text: str) -> Iterator[tuple[int, int]]:
 
     Runs of one or two pair within a line only, so that no line of a block changes what is code in another.
     """
-    following, last, runs = dict[int, int](), dict[tuple[int, int], int](), list(_iter_runs(text))
+    following, last, runs = (
+        dict[int, int](),
+        dict[tuple[int, int], int](),
+        list(_iter_runs(text)),
+    )
     for start, length, line in runs:
         if (key := (length, line)) in last:
             following[last[key]] = start
@@ -121,7 +128,9 @@ def _show_char(match: re.Match[str]) -> str:
     if char in JOINERS:
         belongs = not before.isascii() and category(before)[0] in "LMS"
     elif char in EMOJI_STYLES:
-        belongs = (not before.isascii() and category(before)[0] in "PS") or match.string[match.end() :][:1] == KEYCAP
+        belongs = (
+            not before.isascii() and category(before)[0] in "PS"
+        ) or match.string[match.end() :][:1] == KEYCAP
     else:
         belongs = not is_unseen(char)
     return char if belongs else json.dumps(char)[1:-1]
@@ -134,7 +143,12 @@ def escape_line(text: str) -> str:
 
 def format_cell(value: object) -> str:
     """Return a value as a table shows it, in one line."""
-    forms = {datetime: "{:%Y-%m-%d %H:%M:%S}", int: "{:,}", float: "{:,.1f}", NoneType: ""}
+    forms = {
+        datetime: "{:%Y-%m-%d %H:%M:%S}",
+        int: "{:,}",
+        float: "{:,.1f}",
+        NoneType: "",
+    }
     return escape_line(forms.get(type(value), "{}").format(value))
 
 
@@ -153,7 +167,10 @@ def escape_values(value: Any) -> Any:
         case list() | tuple():
             return [escape_values(member) for member in value]
         case dict():
-            return {escape_values(key): escape_values(member) for key, member in value.items()}
+            return {
+                escape_values(key): escape_values(member)
+                for key, member in value.items()
+            }
         case _:
             return value
 
@@ -174,7 +191,9 @@ def fence_block(text: str) -> str:
 
 def format_entry(label: str, text: str) -> str:
     """Return one message or claim: its label and text, later lines indented so that none can be taken for a label."""
-    lines = [line for line in neutralize_template_marks(text).splitlines() if line.strip()]
+    lines = [
+        line for line in neutralize_template_marks(text).splitlines() if line.strip()
+    ]
     return f"{escape_line(label)} " + "\n    ".join(lines)
 
 

@@ -51,14 +51,22 @@ def find_foreign_times(text: str) -> Iterator[tuple[str, str]]:
     expressions, lowered = _get_expressions(language), text.lower()
     for match in NUMBERED.finditer(text) if JOINED.search(text) else ():
         month = MONTHS[int(match["month"]) - 1]
-        yield " ".join(filter(None, (match["day"] or "in", month, match["year"]))), match[0]
+        yield (
+            " ".join(filter(None, (match["day"] or "in", month, match["year"]))),
+            match[0],
+        )
     for match in expressions.dates.finditer(lowered) if expressions.dates else ():
         month = expressions.months[match["month"]]
-        yield " ".join(filter(None, (match["day"] or "in", month, match["year"]))), match[0]
+        yield (
+            " ".join(filter(None, (match["day"] or "in", month, match["year"]))),
+            match[0],
+        )
     for match in expressions.phrases.finditer(lowered):
         yield expressions.relative[match[0]], match[0]
     for pattern, english in expressions.ago:
-        yield from ((f"{match['n']} {english}", match[0]) for match in pattern.finditer(lowered))
+        yield from (
+            (f"{match['n']} {english}", match[0]) for match in pattern.finditer(lowered)
+        )
     for pattern, english in expressions.last_days:
         yield from ((english, match[0]) for match in pattern.finditer(lowered))
 
@@ -67,8 +75,17 @@ def find_foreign_times(text: str) -> Iterator[tuple[str, str]]:
 def _get_expressions(language: str) -> TimeExpressions:
     names = LISTS[language]
     months = {form: month for month in MONTHS for form in names.get(month.lower(), ())}
-    relative = {form: english for english, forms in names.items() if not english.endswith(" ago") for form in forms}
-    relative = {form: english for form, english in relative.items() if english not in {*map(str.lower, MONTHS), *DAYS}}
+    relative = {
+        form: english
+        for english, forms in names.items()
+        if not english.endswith(" ago")
+        for form in forms
+    }
+    relative = {
+        form: english
+        for form, english in relative.items()
+        if english not in {*map(str.lower, MONTHS), *DAYS}
+    }
     dates = None
     if months:
         dates = re.compile(
@@ -82,23 +99,38 @@ def _get_expressions(language: str) -> TimeExpressions:
         for form in forms
     )
     return TimeExpressions(
-        dates, months, _bound(f"(?:{_join(relative)})"), relative, ago, tuple(_list_last_days(language))
+        dates,
+        months,
+        _bound(f"(?:{_join(relative)})"),
+        relative,
+        ago,
+        tuple(_list_last_days(language)),
     )
 
 
 def _list_last_days(language: str) -> Iterator[tuple[re.Pattern[str], str]]:
     """Yield for each weekday what says that the last one is meant: by what "last week" has and "this week" lacks."""
     names = LISTS[language]
-    last, this = " ".join(names.get("last week", ())), " ".join(names.get("this week", ()))
+    last, this = (
+        " ".join(names.get("last week", ())),
+        " ".join(names.get("this week", ())),
+    )
     if JOINED.search(last):
         return  # there the day of the last week is meant, and "last week" is found
-    stems = {stem_in(word, language) for word in TERM.findall(last) if not is_stop_word(word, language)}
+    stems = {
+        stem_in(word, language)
+        for word in TERM.findall(last)
+        if not is_stop_word(word, language)
+    }
     stems -= {stem_in(word, language) for word in TERM.findall(this)}
     marked = f"(?:{_join(stems)})\\w{{0,3}}"
     beside = (rf"{marked}\s+DAY", rf"DAY\s+{marked}") if stems else ()
     for day in DAYS:
         for form in names.get(day, ()):
-            yield from ((_bound(pattern.replace("DAY", re.escape(form))), f"last {day}") for pattern in beside)
+            yield from (
+                (_bound(pattern.replace("DAY", re.escape(form))), f"last {day}")
+                for pattern in beside
+            )
 
 
 def _bound(pattern: str) -> re.Pattern[str]:

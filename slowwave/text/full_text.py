@@ -28,7 +28,9 @@ FULL_TEXT: dict[str, Any] = {
     "ascii_folding": True,
 }
 """How words are indexed. An index that was built otherwise is built anew."""
-TOKENIZER = {name: value for name, value in FULL_TEXT.items() if name != "with_position"}
+TOKENIZER = {
+    name: value for name, value in FULL_TEXT.items() if name != "with_position"
+}
 LONGEST_RUN = 1_000
 """Letters without a space that are split together: ICU takes quadratic time over them."""
 
@@ -45,7 +47,15 @@ def is_left_out(word: str) -> bool:
 @lru_cache(maxsize=16_384)
 def split_run(run: str) -> tuple[str, ...]:
     """Return the words of a run of letters, in order, in lower case, as ICU's dictionaries split it."""
-    whole = {"base_tokenizer": "icu", "stem": False, "remove_stop_words": False, "ascii_folding": False}
-    plain: dict[str, Any] = {**TOKENIZER, **whole}  # "icu/split" takes the tones out of Thai words
+    whole = {
+        "base_tokenizer": "icu",
+        "stem": False,
+        "remove_stop_words": False,
+        "ascii_folding": False,
+    }
+    plain: dict[str, Any] = {
+        **TOKENIZER,
+        **whole,
+    }  # "icu/split" takes the tones out of Thai words
     parts = [run[at : at + LONGEST_RUN] for at in range(0, len(run), LONGEST_RUN)]
     return tuple(token.text for part in parts for token in tokenize(part, **plain))

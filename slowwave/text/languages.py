@@ -14,7 +14,9 @@ from importlib.resources import files
 import Stemmer  # type: ignore[import-not-found]
 
 ENGLISH = "English"
-_LISTS: dict[str, str] = tomllib.loads(files("slowwave.text").joinpath("stop_words.toml").read_text("utf-8"))
+_LISTS: dict[str, str] = tomllib.loads(
+    files("slowwave.text").joinpath("stop_words.toml").read_text("utf-8")
+)
 STOP_WORDS = {language: frozenset(words.split()) for language, words in _LISTS.items()}
 """The stop words of languages in Latin and Cyrillic letters."""
 LANGUAGES_OF = {
@@ -64,10 +66,18 @@ def find_language(words: tuple[str, ...]) -> str | None:
         for language in (languages := LANGUAGES_OF.get(word, ())):
             shares[language] += 1 / len(languages)
     plain = letters.isascii()
-    best = max(shares, key=lambda name: (shares[name], (name == ENGLISH) is plain), default=None)
+    best = max(
+        shares,
+        key=lambda name: (shares[name], (name == ENGLISH) is plain),
+        default=None,
+    )
     if best in (None, ENGLISH) or not plain:
         return best
-    return best if sum(word in STOP_WORDS[best] for word in words[:READ_WORDS]) >= LEAST_WORDS else None
+    return (
+        best
+        if sum(word in STOP_WORDS[best] for word in words[:READ_WORDS]) >= LEAST_WORDS
+        else None
+    )
 
 
 def _find_script_language(letters: str) -> str | None:
@@ -79,7 +89,9 @@ def _find_script_language(letters: str) -> str | None:
     if counts["Japanese"]:
         counts["Japanese"] += counts.pop("Chinese", 0)
     best = max(counts, key=lambda name: counts[name], default="")
-    return best if counts[best] and counts[best] >= LEAST_SHARE * scripts.total() else None
+    return (
+        best if counts[best] and counts[best] >= LEAST_SHARE * scripts.total() else None
+    )
 
 
 @lru_cache(maxsize=8_192)
@@ -98,7 +110,13 @@ def is_stop_word(word: str, language: str | None) -> bool:
     from lance import tokenize
 
     # ICU's list is of all languages at once, which the other scripts keep apart
-    return not tokenize(word, base_tokenizer="icu", stem=False, remove_stop_words=True, max_token_length=None)
+    return not tokenize(
+        word,
+        base_tokenizer="icu",
+        stem=False,
+        remove_stop_words=True,
+        max_token_length=None,
+    )
 
 
 def fold_word(word: str) -> str:
@@ -106,17 +124,26 @@ def fold_word(word: str) -> str:
     if word.isascii():
         return word.lower()
     letters = unicodedata.normalize("NFD", word.casefold())
-    return unicodedata.normalize("NFC", "".join(letter for letter in letters if not "\u0300" <= letter <= "\u036f"))
+    return unicodedata.normalize(
+        "NFC",
+        "".join(letter for letter in letters if not "\u0300" <= letter <= "\u036f"),
+    )
 
 
 @lru_cache(maxsize=65_536)
 def stem_in(word: str, language: str | None) -> str:
     """Return a lower-case word's stem in a language, folded; the folded word where Snowball does not know it."""
     stemmer = _get_stemmer(language)
-    return fold_word(str(stemmer.stemWord(unicodedata.normalize("NFC", word))) if stemmer else word)
+    return fold_word(
+        str(stemmer.stemWord(unicodedata.normalize("NFC", word))) if stemmer else word
+    )
 
 
 @lru_cache(maxsize=64)
 def _get_stemmer(language: str | None) -> "Stemmer.Stemmer | None":
     known: Sequence[str] = Stemmer.algorithms()
-    return Stemmer.Stemmer(language.lower()) if language and language.lower() in known else None
+    return (
+        Stemmer.Stemmer(language.lower())
+        if language and language.lower() in known
+        else None
+    )

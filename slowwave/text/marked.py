@@ -46,7 +46,9 @@ def remove_marked(text: str, marks: tuple[str, str] = MARKS) -> str:
         return text
     before, after = text[: span[0]], text[span[1] :]
     shorter = before.removesuffix("\n").removesuffix("\r")
-    return (before if after and shorter and not shorter.endswith("\n") else shorter) + after
+    return (
+        before if after and shorter and not shorter.endswith("\n") else shorter
+    ) + after
 
 
 def find_marked(text: str, marks: tuple[str, str] = MARKS) -> tuple[int, int] | None:
@@ -57,14 +59,18 @@ def find_marked(text: str, marks: tuple[str, str] = MARKS) -> tuple[int, int] | 
     """
     places: list[tuple[int, int, int]] = []
     at = 0
-    for line in text.splitlines(keepends=True) if marks[0] in text or marks[1] in text else ():
+    for line in (
+        text.splitlines(keepends=True) if marks[0] in text or marks[1] in text else ()
+    ):
         if line.strip() in marks:
             places.append((marks.index(line.strip()), at, at + len(line)))
         at += len(line)
     if not places:
         return None
     if [which for which, _, _ in places] != [0, 1]:
-        raise UsageError(f"its marks {marks[0]} and {marks[1]} are not one pair: repair them by hand, or remove them")
+        raise UsageError(
+            f"its marks {marks[0]} and {marks[1]} are not one pair: repair them by hand, or remove them"
+        )
     return places[0][1], places[1][2]
 
 
@@ -91,10 +97,16 @@ def write_whole(path: Path, text: str, like: Path | None = None) -> bool:
         UsageError: it stands in a checkout, which is others' work, and is a link out of it.
     """
     named = Path(os.path.normpath(path.absolute()))  # with its links
-    checkouts = [folder for folder in named.parents if (folder / ".git").exists() and folder != Path.home()]
+    checkouts = [
+        folder
+        for folder in named.parents
+        if (folder / ".git").exists() and folder != Path.home()
+    ]
     given, path = path, path.resolve()
     if not all(path.is_relative_to(folder.resolve()) for folder in checkouts):
-        raise UsageError(f"{given} is a link out of the project: nothing was written; name the file that is meant")
+        raise UsageError(
+            f"{given} is a link out of the project: nothing was written; name the file that is meant"
+        )
     rights = path if path.exists() else like
     raw = text.encode("utf-8", "surrogateescape")
     before = path.read_bytes() if path.exists() else None
@@ -104,7 +116,9 @@ def write_whole(path: Path, text: str, like: Path | None = None) -> bool:
     path.parent.mkdir(parents=True, exist_ok=True)
     umask = os.umask(0o077)
     os.umask(umask)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+    with tempfile.NamedTemporaryFile(
+        dir=path.parent, prefix=f".{path.name}.", delete=False
+    ) as file:
         written = Path(file.name)
         try:
             file.write(raw)

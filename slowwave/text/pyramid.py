@@ -72,7 +72,9 @@ class Group:
         """Return the group's id: a hash of its members, or the session's id for its master."""
         if not self.sealed:
             return compute_master_id(scope_id)
-        return compute_content_id("summary", scope, scope_id, str(self.tier), self.member_hash)
+        return compute_content_id(
+            "summary", scope, scope_id, str(self.tier), self.member_hash
+        )
 
     @property
     def member_hash(self) -> str:
@@ -120,7 +122,9 @@ class Pyramid:
         while level or self.tiers.get(tier):
             if not self._is_tier_settled(tier, level, size):
                 return False
-            level = {group.compute_id("topic", topic) for group in self.tiers.get(tier, [])}
+            level = {
+                group.compute_id("topic", topic) for group in self.tiers.get(tier, [])
+            }
             tier += 1
         return True
 
@@ -135,7 +139,9 @@ class Pyramid:
 
     def collect_covered_ids(self, tier: int) -> set[str]:
         """Return the ids of the members that are in a group of this tier."""
-        return {member for group in self.tiers.get(tier, []) for member in group.members}
+        return {
+            member for group in self.tiers.get(tier, []) for member in group.members
+        }
 
 
 def split_full_groups(members: Sequence[Member], size: int) -> Iterator[list[Member]]:
@@ -180,7 +186,9 @@ Writer = Callable[[list[Draft]], Sequence[str | None]]
 """Returns a text for each draft."""
 
 
-def grow(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, scope_id: str) -> list[Group]:
+def grow(
+    pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, scope_id: str
+) -> list[Group]:
     """Return the groups that were sealed or written again, with extractive summaries; the master is last.
 
     Args:
@@ -191,7 +199,9 @@ def grow(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, 
         scope_id: the id of the topic or session.
     """
     growth = grow_by_tier(pyramid, members, shape, scope, scope_id)
-    return grow_many([growth], lambda drafts: [summarize_draft(d, 60) for d in drafts])[0].groups
+    return grow_many([growth], lambda drafts: [summarize_draft(d, 60) for d in drafts])[
+        0
+    ].groups
 
 
 def grow_many(growths: Sequence[Growth], write: Writer) -> list[GrowthResult]:
@@ -200,25 +210,33 @@ def grow_many(growths: Sequence[Growth], write: Writer) -> list[GrowthResult]:
     waiting = _advance_growths(growths, dict.fromkeys(range(len(growths))), done)
     while waiting:
         texts = iter(write([draft for drafts in waiting.values() for draft in drafts]))
-        answers = {number: [next(texts) for _ in drafts] for number, drafts in waiting.items()}
+        answers = {
+            number: [next(texts) for _ in drafts] for number, drafts in waiting.items()
+        }
         waiting = _advance_growths(growths, answers, done)
     return [done[number] for number in range(len(growths))]
 
 
 def _advance_growths(
-    growths: Sequence[Growth], answers: Mapping[int, Sequence[str | None] | None], done: dict[int, GrowthResult]
+    growths: Sequence[Growth],
+    answers: Mapping[int, Sequence[str | None] | None],
+    done: dict[int, GrowthResult],
 ) -> dict[int, list[Draft]]:
     """Send each growth its texts (None starts it); return the next drafts, and add finished growths to `done`."""
     waiting: dict[int, list[Draft]] = {}
     for number, texts in answers.items():
         try:
-            waiting[number] = next(growths[number]) if texts is None else growths[number].send(texts)
+            waiting[number] = (
+                next(growths[number]) if texts is None else growths[number].send(texts)
+            )
         except StopIteration as end:
             done[number] = end.value
     return waiting
 
 
-def grow_by_tier(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, scope_id: str) -> Growth:
+def grow_by_tier(
+    pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, scope_id: str
+) -> Growth:
     """Grow a pyramid as `grow` does, but yield the drafts of each tier and receive their texts.
 
     If a new group gets no text, no new group is added to its tier and nothing is made above it.
@@ -244,29 +262,46 @@ def grow_by_tier(pyramid: Pyramid, members: Sequence[Member], shape: Shape, scop
         written += sealed
         pyramid.highest[tier] = pyramid.find_next_place(tier) - 1
         level = _make_members(groups, scope, scope_id)
-        stale_ids = {group.compute_id(scope, scope_id) for group in groups if group.stale}
+        stale_ids = {
+            group.compute_id(scope, scope_id) for group in groups if group.stale
+        }
         tier += 1
-    complete = yield from _grow_master(pyramid, members, shape, scope, scope_id, written)
+    complete = yield from _grow_master(
+        pyramid, members, shape, scope, scope_id, written
+    )
     return GrowthResult(written, complete)
 
 
 def _draft_stale_groups(
-    groups: Sequence[Group], level: Sequence[Member], scope: str, scope_id: str, stale_ids: set[str]
+    groups: Sequence[Group],
+    level: Sequence[Member],
+    scope: str,
+    scope_id: str,
+    stale_ids: set[str],
 ) -> list[Draft]:
     """Return a draft of each stale group of a tier; one with a stale member (ids in `stale_ids`) waits for it."""
-    due = [group for group in groups if group.stale and stale_ids.isdisjoint(group.members)]
+    due = [
+        group for group in groups if group.stale and stale_ids.isdisjoint(group.members)
+    ]
     if not due:
         return []
     by_id = {member.id: member for member in level}
     drafts: list[Draft] = []
     for group in due:
         members = tuple(by_id[member] for member in group.members)
-        drafts.append(Draft(scope, scope_id, group.tier, group.seq, members, previous=group))
+        drafts.append(
+            Draft(scope, scope_id, group.tier, group.seq, members, previous=group)
+        )
     return drafts
 
 
 def _draft_new_groups(
-    pyramid: Pyramid, tier: int, level: Sequence[Member], shape: Shape, scope: str, scope_id: str
+    pyramid: Pyramid,
+    tier: int,
+    level: Sequence[Member],
+    shape: Shape,
+    scope: str,
+    scope_id: str,
 ) -> list[Draft]:
     """Return a draft of each full group of the members that are in no group yet."""
     covered = pyramid.collect_covered_ids(tier)
@@ -275,24 +310,34 @@ def _draft_new_groups(
     if tier == 0 and not pyramid.tiers[tier] and len(full) < shape.min_groups:
         return []
     places = enumerate(full, pyramid.find_next_place(tier))
-    return [Draft(scope, scope_id, tier, seq, tuple(members)) for seq, members in places]
+    return [
+        Draft(scope, scope_id, tier, seq, tuple(members)) for seq, members in places
+    ]
 
 
-def _add_context(drafts: Sequence[Draft], level: Sequence[Member], window: int) -> list[Draft]:
+def _add_context(
+    drafts: Sequence[Draft], level: Sequence[Member], window: int
+) -> list[Draft]:
     """Return the drafts, each with the `window` members right before it as context."""
     positions = {member.id: position for position, member in enumerate(level)}
     with_context: list[Draft] = []
     for draft in drafts:
         first = positions[draft.members[0].id]
-        with_context.append(replace(draft, context=tuple(level[max(0, first - window) : first])))
+        with_context.append(
+            replace(draft, context=tuple(level[max(0, first - window) : first]))
+        )
     return with_context
 
 
-def _replace_stale_groups(groups: list[Group], drafts: Sequence[Draft], texts: Sequence[str | None]) -> list[Group]:
+def _replace_stale_groups(
+    groups: list[Group], drafts: Sequence[Draft], texts: Sequence[str | None]
+) -> list[Group]:
     """Put the rewritten groups in their places and return them; a group without a text stays stale."""
     places = {group.seq: position for position, group in enumerate(groups)}
     written: list[Group] = []
-    for draft, text in zip(drafts, texts, strict=False):  # the texts of the new groups follow
+    for draft, text in zip(
+        drafts, texts, strict=False
+    ):  # the texts of the new groups follow
         if text is not None:
             group = _make_group(draft, text)
             groups[places[group.seq]] = group
@@ -301,7 +346,12 @@ def _replace_stale_groups(groups: list[Group], drafts: Sequence[Draft], texts: S
 
 
 def _grow_master(
-    pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, scope_id: str, written: list[Group]
+    pyramid: Pyramid,
+    members: Sequence[Member],
+    shape: Shape,
+    scope: str,
+    scope_id: str,
+    written: list[Group],
 ) -> Generator[list[Draft], Sequence[str | None], bool]:
     """Write the master if it is due and add it to `written`; return False if it is new and got no text."""
     tops = _collect_top_members(pyramid, members, scope, scope_id)
@@ -309,7 +359,12 @@ def _grow_master(
         pyramid.master = None
         return True
     old = pyramid.master
-    if shape.small and old and not old.stale and old.members == tuple(member.id for member in tops):
+    if (
+        shape.small
+        and old
+        and not old.stale
+        and old.members == tuple(member.id for member in tops)
+    ):
         return True
     draft = Draft(scope, scope_id, MASTER, 0, tuple(tops), sealed=False, previous=old)
     (text,) = yield [draft]
@@ -332,19 +387,27 @@ def _has_master(pyramid: Pyramid, tops: Sequence[Member], shape: Shape) -> bool:
     return len(tops) >= shape.small
 
 
-def _collect_top_members(pyramid: Pyramid, members: Sequence[Member], scope: str, scope_id: str) -> list[Member]:
+def _collect_top_members(
+    pyramid: Pyramid, members: Sequence[Member], scope: str, scope_id: str
+) -> list[Member]:
     """Return the members of a master: the groups and members that no group holds, the highest tier first."""
     tops: list[Member] = []
     for tier in sorted(pyramid.tiers, reverse=True):
         above = pyramid.collect_covered_ids(tier + 1)
-        tops += [m for m in _make_members(pyramid.tiers[tier], scope, scope_id) if m.id not in above]
+        tops += [
+            m
+            for m in _make_members(pyramid.tiers[tier], scope, scope_id)
+            if m.id not in above
+        ]
     covered = pyramid.collect_covered_ids(0)
     return tops + [member for member in members if member.id not in covered]
 
 
 def summarize_draft(draft: Draft, max_words: int) -> str:
     """Return an extractive summary of a draft."""
-    return build_extractive_summary(_make_parts(draft.members), max_words, _make_parts(draft.context))
+    return build_extractive_summary(
+        _make_parts(draft.members), max_words, _make_parts(draft.context)
+    )
 
 
 def _make_group(draft: Draft, text: str) -> Group:

@@ -37,7 +37,8 @@ _BARE = re.compile(
     rf'(?P<key>(?P<quote>\\{{0,7}}")\s{{0,9}}:\s{{0,9}})(?P<mark>{re.escape(MARK)}[a-z-]+\])(?=\s*[,}}\]])'
 )
 _KEYS, _TOKENS, _PHRASES, _ANYWHERE = (
-    [(hint, rule) for rule in rules for hint in rule.hints] for rules in (KEYS, TOKENS, PHRASES, ANYWHERE)
+    [(hint, rule) for rule in rules for hint in rule.hints]
+    for rules in (KEYS, TOKENS, PHRASES, ANYWHERE)
 )
 """Each hint with its rule: one look at all of them is what most texts cost."""
 CERTAIN = 0.8
@@ -52,23 +53,33 @@ def redact(text: str) -> tuple[str, Counter[str]]:
     return clean, Counter(counts)
 
 
-@lru_cache(maxsize=8)  # a message's words are looked through for its id and as they are stored
+@lru_cache(
+    maxsize=8
+)  # a message's words are looked through for its id and as they are stored
 def _redact(text: str) -> tuple[str, Counter[str]]:
     before = text
     text, counts = _redact_once(text)
     more, passes = counts, 1
-    while more and passes < MOST_PASSES:  # a placeholder may part what ran together, so that a second secret shows
+    while (
+        more and passes < MOST_PASSES
+    ):  # a placeholder may part what ran together, so that a second secret shows
         text, more = _redact_once(text)
         counts, passes = counts + more, passes + 1
     # A number in JSON, in the midst of other text: it stays JSON.
-    return (_BARE.sub(r"\g<key>\g<quote>\g<mark>\g<quote>", text) if text != before else text), counts
+    return (
+        _BARE.sub(r"\g<key>\g<quote>\g<mark>\g<quote>", text)
+        if text != before
+        else text
+    ), counts
 
 
 def _redact_once(text: str) -> tuple[str, Counter[str]]:
     counts: Counter[str] = Counter()
     lower = text.lower()
     text = _apply_rules(_KEYS, text, lower, counts)
-    text = _apply_rules(_TOKENS, text, text, counts)  # before the phrases: in a URL a token is the secret half
+    text = _apply_rules(
+        _TOKENS, text, text, counts
+    )  # before the phrases: in a URL a token is the secret half
     text = _apply_rules(_PHRASES, text, lower, counts)
     text = _redact_assignments(text, counts)
     text = _redact_likely(text, counts)
@@ -87,10 +98,14 @@ def redact_json(text: str) -> tuple[str, Counter[str]]:
         clean = _redact_json_value(json.loads(text), "", counts)
     except (ValueError, RecursionError):
         return redact(text)
-    return (json.dumps(clean, ensure_ascii=False, separators=(",", ":")) if counts else text), counts
+    return (
+        json.dumps(clean, ensure_ascii=False, separators=(",", ":")) if counts else text
+    ), counts
 
 
-def _apply_rules(hints: Iterable[tuple[str, Rule]], text: str, lower: str, counts: Counter[str]) -> str:
+def _apply_rules(
+    hints: Iterable[tuple[str, Rule]], text: str, lower: str, counts: Counter[str]
+) -> str:
     """Return the text without what the rules find of which a hint stands in `lower`."""
     for rule in dict.fromkeys([rule for hint, rule in hints if hint in lower]):
         text = _apply_rule(rule, text, counts)
@@ -119,7 +134,11 @@ def _redact_assignments(text: str, counts: Counter[str]) -> str:
         lower = text.translate(_LOWER)
     for core in CORE.finditer(lower):
         match = NAMED.match(text, core.start()) if core.start() >= passed else None
-        if match and (kind := classify_secret(text[max(0, core.start() - BEFORE) : core.start()], match)):
+        if match and (
+            kind := classify_secret(
+                text[max(0, core.start() - BEFORE) : core.start()], match
+            )
+        ):
             passed = match.end()
             start, end = match.span("bare" if match["quoted"] is None else "quoted")
             counts[kind] += 1
@@ -146,7 +165,9 @@ def _redact_json_value(value: object, name: str, counts: Counter[str]) -> object
     match value:
         case dict():
             return {
-                _redact_json_value(key, "", counts): _redact_json_value(member, str(key), counts)
+                _redact_json_value(key, "", counts): _redact_json_value(
+                    member, str(key), counts
+                )
                 for key, member in value.items()
             }
         case list():

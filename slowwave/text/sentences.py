@@ -77,7 +77,15 @@ def split_sentences(text: str, names: tuple[str, ...] = ()) -> list[Sentence]:
             tail = closer.search(body, max(start, stop - MOST_CLOSING), stop)
             clean = body[: tail.start()].rstrip() if tail else body[:stop]
             if any(map(str.isalnum, clean[start:])):
-                sentences.append(Sentence(offset + start, offset + len(clean), clean[start:], item, position))
+                sentences.append(
+                    Sentence(
+                        offset + start,
+                        offset + len(clean),
+                        clean[start:],
+                        item,
+                        position,
+                    )
+                )
             offset += len(piece)
             position += bool(piece.strip())
     return sentences
@@ -147,17 +155,24 @@ def list_short_forms(names: Iterable[str]) -> frozenset[str]:
 
     Of a name of any length: the beginnings of one of 200,000 letters would fill the memory.
     """
-    return frozenset(n[:k] for n in names for k in (*range(min(2, len(n)), min(len(n), LONGEST_NAME)), len(n)))
+    return frozenset(
+        n[:k]
+        for n in names
+        for k in (*range(min(2, len(n)), min(len(n), LONGEST_NAME)), len(n))
+    )
 
 
 @lru_cache(maxsize=256)
-def _compile_trimmers(names: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+def _compile_trimmers(
+    names: tuple[str, ...],
+) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return patterns of what is cut off a sentence's front and back, for people's names and their short forms."""
     called = "|".join(sorted(map(re.escape, list_short_forms(names)), reverse=True))
     name = rf"|(?-i:{called})" if called else ""
     idle = rf"(?:{OPENERS}{name})\b(?:\s+(?:so much|a lot|again|for asking|everyone|guys{name})\b)?"
     opener = re.compile(
-        rf"^(?:[^\w`\"'(#@/$~.*_-]*(?:{idle}\s*[,!.…—–:-]+(?=\s)\s*|{FACE}))*[^\w`\"'(\[#@/$~.*_-]*", re.I
+        rf"^(?:[^\w`\"'(#@/$~.*_-]*(?:{idle}\s*[,!.…—–:-]+(?=\s)\s*|{FACE}))*[^\w`\"'(\[#@/$~.*_-]*",
+        re.I,
     )
     closer = re.compile(rf"(?:,\s{{0,9}}(?:{CLOSERS}{name})|{FACE})\Z", re.I)
     return opener, closer

@@ -54,17 +54,33 @@ def extract_spans(text: str) -> tuple[Span, ...]:
     units: list[tuple[int, int, list[str]]] = []
     for start, end in _find_units(text):
         folded = text[start:end].casefold()
-        units.append((start, end, TERM.findall(CHANGING.sub("0", folded) if DIGIT.search(folded) else folded)))
+        units.append(
+            (
+                start,
+                end,
+                TERM.findall(
+                    CHANGING.sub("0", folded) if DIGIT.search(folded) else folded
+                ),
+            )
+        )
     # the units of each shingle: from each on, but of a run without words from one
     before = [0, *accumulate(len(words) for _, _, words in units)]
-    starts = (at for at in range(len(units)) if units[at][2] or not at or units[at - 1][2])
+    starts = (
+        at for at in range(len(units)) if units[at][2] or not at or units[at - 1][2]
+    )
     bounds = dict.fromkeys(_find_span_bounds(before, at) for at in starts)
     # and their hashes
     spans: list[Span] = []
     for first, last in (pair for pair in bounds if pair):
-        joined = " ".join(word for _, _, words in units[first : last + 1] for word in words)
-        digest = hashlib.blake2b(joined.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        spans.append(Span(units[first][0], units[last][1], int.from_bytes(digest, signed=True)))
+        joined = " ".join(
+            word for _, _, words in units[first : last + 1] for word in words
+        )
+        digest = hashlib.blake2b(
+            joined.encode("utf-8", "surrogatepass"), digest_size=8
+        ).digest()
+        spans.append(
+            Span(units[first][0], units[last][1], int.from_bytes(digest, signed=True))
+        )
     return tuple(spans)
 
 
@@ -106,7 +122,9 @@ def find_recurring_spans(sessions: Iterable[Collection[int]]) -> dict[int, int]:
     Args:
         sessions: the distinct hashes of each session.
     """
-    hashes_of = [np.fromiter(hashes, dtype=np.int64, count=len(hashes)) for hashes in sessions]
+    hashes_of = [
+        np.fromiter(hashes, dtype=np.int64, count=len(hashes)) for hashes in sessions
+    ]
     if not hashes_of:
         return {}
     values, counts = np.unique(np.concatenate(hashes_of), return_counts=True)
@@ -127,14 +145,24 @@ def mask_spans(text: str, hashes: Collection[int]) -> str:
     return "".join(characters)
 
 
-def find_repeating_sessions(quote: str, text: str, holders: Mapping[int, Collection[str]]) -> set[str]:
+def find_repeating_sessions(
+    quote: str, text: str, holders: Mapping[int, Collection[str]]
+) -> set[str]:
     """Return the sessions that hold all of a quote from the text, by the sessions that hold each shingle's hash."""
     start = text.find(quote)
     end = start + len(quote)
-    near = [span for span in extract_spans(text) if start >= 0 and span.start < end and start < span.end]
+    near = [
+        span
+        for span in extract_spans(text)
+        if start >= 0 and span.start < end and start < span.end
+    ]
     around = [span for span in near if span.start <= start and end <= span.end]
     sessions = [set(holders.get(span.hash, ())) for span in around or near]
-    return set().union(*sessions) if around or not sessions else sessions[0].intersection(*sessions)
+    return (
+        set().union(*sessions)
+        if around or not sessions
+        else sessions[0].intersection(*sessions)
+    )
 
 
 def restore_quote(quote: str, masked_text: str, text: str) -> str:
@@ -158,5 +186,9 @@ def parse_span_id(span_id: str) -> int:
 def find_span_texts(texts: Iterable[str], hashes: Collection[int]) -> Mapping[int, str]:
     """Return the text of each wanted shingle where it first stands."""
     every = ((span, text) for text in texts for span in extract_spans(text))
-    pairs = [(span.hash, text[span.start : span.end]) for span, text in every if span.hash in hashes]
+    pairs = [
+        (span.hash, text[span.start : span.end])
+        for span, text in every
+        if span.hash in hashes
+    ]
     return dict(reversed(pairs))

@@ -26,7 +26,9 @@ class Part:
     speaker: str | None = None
 
 
-def build_extractive_summary(parts: Sequence[Part], max_words: int, context: Sequence[Part] = ()) -> str:
+def build_extractive_summary(
+    parts: Sequence[Part], max_words: int, context: Sequence[Part] = ()
+) -> str:
     """Return the most central sentences of the parts, at most `max_words` words, in order, each with its speaker.
 
     Args:
@@ -37,7 +39,9 @@ def build_extractive_summary(parts: Sequence[Part], max_words: int, context: Seq
     Returns:
         One line of text; empty when the parts say nothing.
     """
-    own = list(dict.fromkeys((p.speaker, s) for p in parts for s in _extract_sentences(p.text)))
+    own = list(
+        dict.fromkeys((p.speaker, s) for p in parts for s in _extract_sentences(p.text))
+    )
     if not own:
         return truncate_words(" ".join(p.text for p in parts), max_words)
     around = [s for p in context for s in _extract_sentences(p.text)]
@@ -59,14 +63,20 @@ def _extract_sentences(text: str) -> list[str]:
     return [s for s in sentences if len(s.split()) >= SHORTEST]
 
 
-def _select_central_sentences(own: list[str], around: list[str], max_words: int) -> list[int]:
+def _select_central_sentences(
+    own: list[str], around: list[str], max_words: int
+) -> list[int]:
     """Return indices of the sentences taken, best first, while they fit."""
     if len(own) == 1:
         return [0] if len(own[0].split()) <= max_words else []
-    from sklearn.feature_extraction.text import TfidfVectorizer  # a second: a night without news summarises nothing
+    from sklearn.feature_extraction.text import (
+        TfidfVectorizer,  # a second: a night without news summarises nothing
+    )
 
     try:
-        weights = TfidfVectorizer(stop_words="english", sublinear_tf=True).fit_transform(own + around)
+        weights = TfidfVectorizer(
+            stop_words="english", sublinear_tf=True
+        ).fit_transform(own + around)
     except ValueError:  # nothing but stop words
         return [0] if len(own[0].split()) <= max_words else []
     # how much each says of what the others say
@@ -77,8 +87,14 @@ def _select_central_sentences(own: list[str], around: list[str], max_words: int)
     room = max_words
     redundant = np.zeros(len(own))
     for _ in own:
-        scores = (1 - REDUNDANCY) * central / (central.max() or 1.0) - REDUNDANCY * redundant
-        fits = [i for i in range(len(own)) if i not in chosen and len(own[i].split()) <= room]
+        scores = (1 - REDUNDANCY) * central / (
+            central.max() or 1.0
+        ) - REDUNDANCY * redundant
+        fits = [
+            i
+            for i in range(len(own))
+            if i not in chosen and len(own[i].split()) <= room
+        ]
         if not fits:
             break
         best = max(fits, key=lambda i: (round(float(scores[i]), 6), -i))
@@ -91,7 +107,11 @@ def _select_central_sentences(own: list[str], around: list[str], max_words: int)
 def truncate_words(text: str, max_words: int) -> str:
     """Return the first words of a text, and … where some are left out."""
     words = text.split()
-    return " ".join(words) if len(words) <= max_words else " ".join(words[:max_words]) + " …"
+    return (
+        " ".join(words)
+        if len(words) <= max_words
+        else " ".join(words[:max_words]) + " …"
+    )
 
 
 def pick_leading_sentences(texts: Iterable[str], max_words: int) -> list[str]:

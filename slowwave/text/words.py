@@ -42,7 +42,9 @@ JOINED = re.compile(rf"{UNSPACED.pattern}|[\uac00-\ud7a3\u1100-\u11ff]")
 LATIN = re.compile(r"[a-z]+")
 """Runs of lower-case letters, for looking English words up."""
 
-_LISTS: dict[str, str] = tomllib.loads(files("slowwave.text").joinpath("words.toml").read_text("utf-8"))
+_LISTS: dict[str, str] = tomllib.loads(
+    files("slowwave.text").joinpath("words.toml").read_text("utf-8")
+)
 
 
 def split_groups(lines: str) -> tuple[frozenset[str], ...]:
@@ -74,7 +76,9 @@ NEGATIONS = frozenset(_LISTS["negations"].split())
 FIRST_PERSON = frozenset(_LISTS["first_person"].split())
 
 STEMMER = Stemmer.Stemmer("english")
-ONE_WORD = {word: min(group) for group in split_groups(_LISTS["same_words"]) for word in group}
+ONE_WORD = {
+    word: min(group) for group in split_groups(_LISTS["same_words"]) for word in group
+}
 ONE_STEM = {STEMMER.stemWord(word): first for word, first in ONE_WORD.items()}
 """For their other forms: "teaching" has the stem of "teach", which stands with "taught"."""
 STEM = 5
@@ -90,19 +94,30 @@ def split_words(text: str, pattern: re.Pattern[str] = TERM) -> list[str]:
         return [word.lower() for word in words]
     from slowwave.text.full_text import split_run
 
-    return [part for word in words for part in (split_run(word) if UNSPACED.search(word) else (word.lower(),))]
+    return [
+        part
+        for word in words
+        for part in (split_run(word) if UNSPACED.search(word) else (word.lower(),))
+    ]
 
 
 def put_spaces(text: str) -> str:
     """Return a text with spaces between the words of scripts that put none."""
     if text.isascii() or not UNSPACED.search(text):
         return text
-    return TERM.sub(lambda run: " ".join(split_words(run[0])) if UNSPACED.search(run[0]) else run[0], text)
+    return TERM.sub(
+        lambda run: (
+            " ".join(split_words(run[0])) if UNSPACED.search(run[0]) else run[0]
+        ),
+        text,
+    )
 
 
 def find_text_language(text: str) -> str | None:
     """Return the language of a text; None if nothing tells it."""
-    return find_language(tuple(word.lower() for word in TERM.findall(CLITIC.sub("", text[:MOST_READ]))))
+    return find_language(
+        tuple(word.lower() for word in TERM.findall(CLITIC.sub("", text[:MOST_READ])))
+    )
 
 
 MOST_READ = 1_000
@@ -116,9 +131,18 @@ def extract_content_words(text: str) -> list[str]:
     words = [word.replace("’", "'") for word in split_words(text, WORD)]
     language = find_text_language(text)
     if language in (None, ENGLISH):
-        says = [word for word in words if word not in STOP and (len(word) > 1 or word.isdigit())]
+        says = [
+            word
+            for word in words
+            if word not in STOP and (len(word) > 1 or word.isdigit())
+        ]
     else:
-        says = [word for word in words if not is_stop_word(word, language) and (len(word) > 1 or not word.isascii())]
+        says = [
+            word
+            for word in words
+            if not is_stop_word(word, language)
+            and (len(word) > 1 or not word.isascii())
+        ]
     return list(dict.fromkeys(says))
 
 
@@ -153,9 +177,17 @@ def stem_words(words: Iterable[str]) -> frozenset[str]:
 def singularise(word: str) -> str:
     """Return a lower-case name without a plural or possessive ending; a stem would unite "Withings" and "with"."""
     word = word.removesuffix("'s")
-    if len(word) < SHORTEST_PLURAL or not word.endswith("s") or word.endswith(("ss", "us", "is")):
+    if (
+        len(word) < SHORTEST_PLURAL
+        or not word.endswith("s")
+        or word.endswith(("ss", "us", "is"))
+    ):
         return word
-    return f"{word[:-3]}y" if word.endswith("ies") and len(word) > SHORTEST_PLURAL else word[:-1]
+    return (
+        f"{word[:-3]}y"
+        if word.endswith("ies") and len(word) > SHORTEST_PLURAL
+        else word[:-1]
+    )
 
 
 def stem_content_words(words: Iterable[str]) -> list[str]:
@@ -182,7 +214,10 @@ def compute_word_shares(words: Sequence[str], texts: Sequence[str]) -> list[floa
     """Return the share of the words that each text holds, plural or not; Chinese ones within others too."""
     if not words:
         return [0.0] * len(texts)
-    singular, joined = list(map(singularise, words)), {word for word in words if JOINED.search(word)}
+    singular, joined = (
+        list(map(singularise, words)),
+        {word for word in words if JOINED.search(word)},
+    )
     shares = []
     for text in texts:
         held = set(map(singularise, extract_distinct_words(text)))
@@ -263,4 +298,11 @@ UNITS: dict[str, tuple[str, float]] = {
 }
 """Unit -> (base unit, factor): 60 seconds and 1 minute are one figure."""
 
-SCALES = {"k": 1e3, "thousand": 1e3, "million": 1e6, "billion": 1e9, "bn": 1e9, "trillion": 1e12}
+SCALES = {
+    "k": 1e3,
+    "thousand": 1e3,
+    "million": 1e6,
+    "billion": 1e9,
+    "bn": 1e9,
+    "trillion": 1e12,
+}

@@ -32,7 +32,9 @@ _CLIENTS = "name by a client"
 MOST_LISTED = 5
 """Workspaces that a message lists."""
 DRIVE = re.compile(r"[A-Za-z]:[/\\]|\\\\")
-WSL = re.compile(r"[/\\]{2}(?:wsl\$|wsl\.localhost)[/\\][^/\\]+(?=[/\\])", re.IGNORECASE)
+WSL = re.compile(
+    r"[/\\]{2}(?:wsl\$|wsl\.localhost)[/\\][^/\\]+(?=[/\\])", re.IGNORECASE
+)
 """What Windows writes before a path of a Linux that runs in it."""
 MOUNTED = re.compile(r"/(?:mnt/|cygdrive/)?([A-Za-z])(/.*)?")
 """A folder of Windows as WSL, Cygwin or MSYS mounts its drive."""
@@ -41,7 +43,9 @@ SCP_URL = re.compile(r"(?:[^@/\s]+@)?([^:/\s]{2,}):(?!//)(.+)")
 WEB_URL = re.compile(r"[a-z+]+://(?:[^@/\s]*@)?([^:/\s]+)(?::\d+)?/(.+)", re.IGNORECASE)
 
 
-def find_workspaces(workspace: str, workspaces: Iterable[str | None]) -> tuple[str, ...]:
+def find_workspaces(
+    workspace: str, workspaces: Iterable[str | None]
+) -> tuple[str, ...]:
     """Return the known names that are the workspace asked for, sorted; none if it is not known, or if it is the last
     part of several.
 
@@ -57,19 +61,29 @@ def find_workspaces(workspace: str, workspaces: Iterable[str | None]) -> tuple[s
     return groups[0] if len(groups) == 1 else ()
 
 
-def match_workspaces(workspace: str, workspaces: Iterable[str | None]) -> tuple[str, ...]:
+def match_workspaces(
+    workspace: str, workspaces: Iterable[str | None]
+) -> tuple[str, ...]:
     """Return the known names that are the workspace asked for by its whole name or path, sorted."""
     names = sorted({name for name in workspaces if name})
     aliases = load_aliases()
     wanted = _follow_alias(workspace, aliases)
     known = {name: _follow_alias(name, aliases) for name in names}
     exact = {name for name in names if _compose(known[name]) == _compose(wanted)}
-    keys = _compute_composed_keys(_make_absolute(wanted)) if not exact or _is_path(wanted) else set()
-    alike = (name for name in names if not keys.isdisjoint(_compute_name_keys(known[name])))
+    keys = (
+        _compute_composed_keys(_make_absolute(wanted))
+        if not exact or _is_path(wanted)
+        else set()
+    )
+    alike = (
+        name for name in names if not keys.isdisjoint(_compute_name_keys(known[name]))
+    )
     return tuple(sorted(exact.union(alike)))
 
 
-def find_by_last_parts(workspace: str, workspaces: Iterable[str | None]) -> list[tuple[str, ...]]:
+def find_by_last_parts(
+    workspace: str, workspaces: Iterable[str | None]
+) -> list[tuple[str, ...]]:
     """Return the workspaces whose path ends in these parts, each with all its names; if none does, those that end so in
     another case. None for what is a whole path.
     """
@@ -80,7 +94,11 @@ def find_by_last_parts(workspace: str, workspaces: Iterable[str | None]) -> list
     ends = [name for name in names if wanted and _split(name)[-len(wanted) :] == wanted]
     if not ends:
         wanted = [part.casefold() for part in wanted]
-        ends = [name for name in names if wanted and [p.casefold() for p in _split(name)][-len(wanted) :] == wanted]
+        ends = [
+            name
+            for name in names
+            if wanted and [p.casefold() for p in _split(name)][-len(wanted) :] == wanted
+        ]
     groups: list[tuple[str, ...]] = []
     for name in ends:
         if not any(name in group for group in groups):
@@ -88,12 +106,20 @@ def find_by_last_parts(workspace: str, workspaces: Iterable[str | None]) -> list
     # A repository that no checkout is left of belongs to the only folder that is called like it.
     bare = [group for group in groups if all(map(_read_address, group))]
     folders = [group for group in groups if group not in bare]
-    return [tuple(sorted({*folders[0], *bare[0]}))] if len(folders) == len(bare) == 1 else groups
+    return (
+        [tuple(sorted({*folders[0], *bare[0]}))]
+        if len(folders) == len(bare) == 1
+        else groups
+    )
 
 
 def anchor_workspace(name: str) -> str:
     """Return a path that begins at the current folder or at home as an absolute one; any other name as it is."""
-    return _make_absolute(_expand_home(name)) if re.split(r"[/\\]", name)[0] in (".", "..", "~") else name
+    return (
+        _make_absolute(_expand_home(name))
+        if re.split(r"[/\\]", name)[0] in (".", "..", "~")
+        else name
+    )
 
 
 def settle_workspace(workspace: str, workspaces: Iterable[str | None]) -> str:
@@ -107,12 +133,16 @@ def settle_workspace(workspace: str, workspaces: Iterable[str | None]) -> str:
     names = {name for name in workspaces if name}
     if _is_path(anchored) or anchored in names:
         return anchored
-    if len(find_by_last_parts(anchored, names)) > 1 and not match_workspaces(anchored, names):
+    if len(find_by_last_parts(anchored, names)) > 1 and not match_workspaces(
+        anchored, names
+    ):
         raise UsageError(explain_unknown_workspace(anchored, names))
     return next(iter(find_workspaces(anchored, names)), anchored)
 
 
-def require_workspaces(workspace: str, workspaces: Iterable[str | None]) -> tuple[str, ...]:
+def require_workspaces(
+    workspace: str, workspaces: Iterable[str | None]
+) -> tuple[str, ...]:
     """Return `find_workspaces`.
 
     Raises:
@@ -132,10 +162,23 @@ def explain_unknown_workspace(workspace: str, workspaces: Iterable[str | None]) 
     names = sorted({name for name in workspaces if name})
     if groups := find_by_last_parts(workspace, names):
         listed = ", ".join(repr(group[0]) for group in groups[:MOST_LISTED])
-        more = f" and {len(groups) - MOST_LISTED} more" if len(groups) > MOST_LISTED else ""
+        more = (
+            f" and {len(groups) - MOST_LISTED} more"
+            if len(groups) > MOST_LISTED
+            else ""
+        )
         return f"{len(groups)} workspaces are called {workspace!r}: {listed}{more}; write more of the path"
-    alike = process.extract(workspace, names, scorer=fuzz.ratio, processor=_take_last_part, limit=3, score_cutoff=60.0)
-    hint = f"; the nearest: {', '.join(repr(name) for name, *_ in alike)}" if alike else ""
+    alike = process.extract(
+        workspace,
+        names,
+        scorer=fuzz.ratio,
+        processor=_take_last_part,
+        limit=3,
+        score_cutoff=60.0,
+    )
+    hint = (
+        f"; the nearest: {', '.join(repr(name) for name, *_ in alike)}" if alike else ""
+    )
     return f"no workspace {workspace!r} is known here{hint}"
 
 
@@ -201,13 +244,20 @@ def _compute_keys(path: str) -> frozenset[str]:
         root = find_project_root(folder)
     except (OSError, ValueError):  # no folder of ours to look into
         return own
-    return own.union([str(folder)] if is_there else [], _compute_checkout_keys(root) if root else [])
+    return own.union(
+        [str(folder)] if is_there else [], _compute_checkout_keys(root) if root else []
+    )
 
 
 def _compute_checkout_keys(root: Path) -> set[str]:
     common = _find_common_git_folder(root)
     remote = _read_remote(common)
-    return {str(root), str(common), *([remote] if remote else []), *_name_as_clients_do(str(root))}
+    return {
+        str(root),
+        str(common),
+        *([remote] if remote else []),
+        *_name_as_clients_do(str(root)),
+    }
 
 
 def _normalise(path: str) -> tuple[str, str | None]:
@@ -220,7 +270,9 @@ def _normalise(path: str) -> tuple[str, str | None]:
         return drive, drive
     plain = "/" + os.path.normpath(path).lstrip("/")
     mounted = MOUNTED.fullmatch(plain)
-    return plain, ntpath.normcase(f"{mounted[1]}:{mounted[2] or '/'}") if mounted else None
+    return plain, ntpath.normcase(
+        f"{mounted[1]}:{mounted[2] or '/'}"
+    ) if mounted else None
 
 
 def _find_near(plain: str, drive: str | None) -> tuple[Path, bool]:
@@ -228,7 +280,11 @@ def _find_near(plain: str, drive: str | None) -> tuple[Path, bool]:
     the folder itself.
     """
     rest = drive[2:].replace("\\", "/") if drive and drive[1:2] == ":" else ""
-    mounts = [Path(f"{mount}{drive[0]}{rest}") for mount in ("/mnt/", "/")] if drive and rest else []
+    mounts = (
+        [Path(f"{mount}{drive[0]}{rest}") for mount in ("/mnt/", "/")]
+        if drive and rest
+        else []
+    )
     found = next((folder for folder in [Path(plain), *mounts] if folder.is_dir()), None)
     if found:
         return found, True
@@ -259,7 +315,11 @@ def _find_common_git_folder(root: Path) -> Path:
         if git.is_file():  # a further work tree, or a submodule
             git = root / git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
             common = git / "commondir"
-            git = git / common.read_text(encoding="utf-8").strip() if common.is_file() else git
+            git = (
+                git / common.read_text(encoding="utf-8").strip()
+                if common.is_file()
+                else git
+            )
     except (OSError, ValueError):
         return root / ".git"
     return Path(os.path.realpath(git))
@@ -267,19 +327,31 @@ def _find_common_git_folder(root: Path) -> Path:
 
 def _read_remote(git: Path) -> str | None:
     """Return the normalised address of `origin`, or of the only remote; None where there is none."""
-    config = configparser.ConfigParser(strict=False, interpolation=None, allow_no_value=True)
+    config = configparser.ConfigParser(
+        strict=False, interpolation=None, allow_no_value=True
+    )
     if not (git / "config").is_file():  # whoever opens a pipe waits for one who writes
         return None
     try:
         config.read_string((git / "config").read_text(encoding="utf-8"))
     except (OSError, ValueError, configparser.Error):
         return None
-    urls = {name: config[name].get("url") for name in config.sections() if name.startswith("remote ")}
-    url = urls.get('remote "origin"') or (next(iter(urls.values())) if len(urls) == 1 else None)
+    urls = {
+        name: config[name].get("url")
+        for name in config.sections()
+        if name.startswith("remote ")
+    }
+    url = urls.get('remote "origin"') or (
+        next(iter(urls.values())) if len(urls) == 1 else None
+    )
     if not url:
         return None
     url = url.strip('"')
-    own = os.path.realpath(git.parent / url.removeprefix("file://")).removesuffix("/.git").removesuffix(".git")
+    own = (
+        os.path.realpath(git.parent / url.removeprefix("file://"))
+        .removesuffix("/.git")
+        .removesuffix(".git")
+    )
     return _read_address(url) or own
 
 

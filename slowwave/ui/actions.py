@@ -15,7 +15,9 @@ if TYPE_CHECKING:  # a night's packages: the pages are there without them
     from slowwave.flows.parts.report import RunReport
     from slowwave.tasks.forget.select import Wanted
 
-Id = Annotated[str, "Of a claim, session, merge, change or note; its first characters are enough."]
+Id = Annotated[
+    str, "Of a claim, session, merge, change or note; its first characters are enough."
+]
 Undo = tuple[str, str, dict[str, str]]
 """The button's text, the action, and its fields."""
 Why = Annotated[str, "Your reason, which is kept."]
@@ -37,7 +39,12 @@ def include(at: Explorer, id: Id) -> Data:
     return _keep(at, f"Taken in: {id}", run_include([id], at.settings), undo)
 
 
-def rate(at: Explorer, id: Id, verdict: Annotated[Literal["good", "bad"], "good or bad."], why: Why = "") -> Data:
+def rate(
+    at: Explorer,
+    id: Id,
+    verdict: Annotated[Literal["good", "bad"], "good or bad."],
+    why: Why = "",
+) -> Data:
     """Rate a memory as good or bad. The rating is logged and does not change answers; the last one counts."""
     check_encrypted(at.settings)
     node = rate_memory(at.view, id, verdict, why, redact=at.settings.redact)
@@ -55,34 +62,59 @@ def preview_forget(
     workspace: Annotated[str, "What was said in this project."] = "",
     note: Annotated[str, "A note, by its id."] = "",
     files: Annotated[
-        str, "Anything: where no table has the text, every file is searched for it; that may take long."
+        str,
+        "Anything: where no table has the text, every file is searched for it; that may take long.",
     ] = "",
 ) -> Data:
     """Return the messages that a forgetting would erase, without erasing them; conditions combine with AND."""
-    conditions = {"message": message, "session": session, "match": match, "speaker": speaker, "workspace": workspace}
-    conditions = {name: value for name, value in {**conditions, "note": note}.items() if value}
+    conditions = {
+        "message": message,
+        "session": session,
+        "match": match,
+        "speaker": speaker,
+        "workspace": workspace,
+    }
+    conditions = {
+        name: value for name, value in {**conditions, "note": note}.items() if value
+    }
     if not conditions:
         return {"asked": conditions, "preview": None, "seen": ""}
     from slowwave.flows.forget import preview_forgetting
 
-    preview = asdict(preview_forgetting(_build_wanted(conditions), at.settings, search_files=bool(files)))
+    preview = asdict(
+        preview_forgetting(
+            _build_wanted(conditions), at.settings, search_files=bool(files)
+        )
+    )
     seen = compute_content_id("preview", at.token, repr(conditions), repr(preview))
     at.previews[seen] = conditions
     return {"asked": conditions, "preview": preview, "seen": seen}
 
 
-def forget(at: Explorer, seen: Annotated[str, "`seen` of a preview: what goes is what it showed."]) -> Data:
+def forget(
+    at: Explorer,
+    seen: Annotated[str, "`seen` of a preview: what goes is what it showed."],
+) -> Data:
     """Erase the previewed messages and all rows derived from them, and write a certificate. It can't be undone."""
     from slowwave.flows.forget import run_forget
     from slowwave.tasks.forget.proof import describe_certificate, load_certificate
 
     conditions = at.previews.pop(seen, {})
     if not conditions or (shown := preview_forget(at, **conditions))["seen"] != seen:
-        raise UsageError("the selection has changed since the preview: look at the preview again")
+        raise UsageError(
+            "the selection has changed since the preview: look at the preview again"
+        )
     report, paths = run_forget(_build_wanted(conditions), at.settings)
     at.previews.clear()
-    lines = [line for path in paths for line in describe_certificate(path, load_certificate(path))]
-    lines += [f"Still on disk, and not read again: {path}" for path in shown["preview"]["transcripts"]]
+    lines = [
+        line
+        for path in paths
+        for line in describe_certificate(path, load_certificate(path))
+    ]
+    lines += [
+        f"Still on disk, and not read again: {path}"
+        for path in shown["preview"]["transcripts"]
+    ]
     return _keep(at, "Forgotten for good", report, None, lines)
 
 
@@ -95,12 +127,24 @@ def _build_wanted(conditions: dict[str, str]) -> "Wanted":
     from slowwave.tasks.forget.select import Wanted
 
     names = ("session", "message", "match", "speaker", "workspace", "note")
-    return Wanted(*((conditions[name],) if name in conditions else () for name in names))
+    return Wanted(
+        *((conditions[name],) if name in conditions else () for name in names)
+    )
 
 
-def _keep(at: Explorer, did: str, report: "RunReport | None", undo: Undo | None, lines: Iterable[str] = ()) -> Data:
+def _keep(
+    at: Explorer,
+    did: str,
+    report: "RunReport | None",
+    undo: Undo | None,
+    lines: Iterable[str] = (),
+) -> Data:
     """Add an action to the list of actions, and return it; the next page reads the new release."""
-    shown = [*lines, *(report.collect_notes() if report else ()), *([report.format_verdict()] if report else ())]
+    shown = [
+        *lines,
+        *(report.collect_notes() if report else ()),
+        *([report.format_verdict()] if report else ()),
+    ]
     how = dict(zip(("label", "action", "fields"), undo, strict=True)) if undo else None
     outcome = {"at": datetime.now(UTC), "did": did, "lines": shown, "undo": how}
     at.outcomes.insert(0, outcome)
@@ -108,5 +152,13 @@ def _keep(at: Explorer, did: str, report: "RunReport | None", undo: Undo | None,
     return outcome
 
 
-ACTIONS: dict[str, Callable[..., Data]] = {"exclude": exclude, "include": include, "rate": rate, "forget": forget}
-PAGES = (Page("/forget", preview_forget, "forget.html"), Page("/did", list_outcomes, "did.html"))
+ACTIONS: dict[str, Callable[..., Data]] = {
+    "exclude": exclude,
+    "include": include,
+    "rate": rate,
+    "forget": forget,
+}
+PAGES = (
+    Page("/forget", preview_forget, "forget.html"),
+    Page("/did", list_outcomes, "did.html"),
+)

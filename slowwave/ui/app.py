@@ -24,7 +24,13 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from slowwave.schemas.errors import NoRelease, SlowwaveError, StoreLocked, StoreMissing, name_install
+from slowwave.schemas.errors import (
+    NoRelease,
+    SlowwaveError,
+    StoreLocked,
+    StoreMissing,
+    name_install,
+)
 from slowwave.schemas.settings import Settings
 from slowwave.text.dates import format_day
 from slowwave.text.fence import escape_control
@@ -47,7 +53,13 @@ SAFE_HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-NAV = {"/": "Tonight", "/search": "Search", "/topics": "Topics", "/injected": "Injected", "/coverage": "Coverage"}
+NAV = {
+    "/": "Tonight",
+    "/search": "Search",
+    "/topics": "Topics",
+    "/injected": "Injected",
+    "/coverage": "Coverage",
+}
 STATIC = Path(__file__).parent / "static"
 
 
@@ -66,7 +78,10 @@ class Guard:
 
         async def send_safely(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *((k.encode(), v.encode()) for k, v in SAFE_HEADERS.items())]
+                message["headers"] = [
+                    *message["headers"],
+                    *((k.encode(), v.encode()) for k, v in SAFE_HEADERS.items()),
+                ]
             await send(message)
 
         if (refusal := self.refuse(request)) is not None:
@@ -76,21 +91,42 @@ class Guard:
 
     def refuse(self, request: Request) -> Response | None:
         """Return the response that refuses a request; None if it is allowed."""
-        if (given := request.query_params.get("token")) is not None and self.is_token(given):
-            rest = urlencode([(k, v) for k, v in request.query_params.multi_items() if k != "token"])
-            answer = RedirectResponse(f"/{request.url.path.lstrip('/')}{'?' * bool(rest)}{rest}", 303)
-            answer.set_cookie(self.name_cookie(request), self.token, httponly=True, samesite="strict", path="/")
+        if (given := request.query_params.get("token")) is not None and self.is_token(
+            given
+        ):
+            rest = urlencode(
+                [(k, v) for k, v in request.query_params.multi_items() if k != "token"]
+            )
+            answer = RedirectResponse(
+                f"/{request.url.path.lstrip('/')}{'?' * bool(rest)}{rest}", 303
+            )
+            answer.set_cookie(
+                self.name_cookie(request),
+                self.token,
+                httponly=True,
+                samesite="strict",
+                path="/",
+            )
             return answer
         cookie = request.cookies.get(self.name_cookie(request))
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
         if not self.is_token(cookie or bearer):
-            return PlainTextResponse("Open the address that `slowwave ui` printed: it has the token.\n", 401)
+            return PlainTextResponse(
+                "Open the address that `slowwave ui` printed: it has the token.\n", 401
+            )
         if request.method not in ("GET", "HEAD"):
             origin = request.headers.get("origin")
-            if origin != f"{request.url.scheme}://{request.headers.get('host')}" and (cookie or origin):
-                return PlainTextResponse("This was sent from another page than slowwave's own.\n", 403)
+            if origin != f"{request.url.scheme}://{request.headers.get('host')}" and (
+                cookie or origin
+            ):
+                return PlainTextResponse(
+                    "This was sent from another page than slowwave's own.\n", 403
+                )
             if int(request.headers.get("content-length") or MOST_BODY + 1) > MOST_BODY:
-                return PlainTextResponse(f"A form may have {MOST_BODY:,} bytes, and says how many it has.\n", 413)
+                return PlainTextResponse(
+                    f"A form may have {MOST_BODY:,} bytes, and says how many it has.\n",
+                    413,
+                )
         return None
 
     def is_token(self, given: str) -> bool:
@@ -110,17 +146,25 @@ def make_environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: escape_control(value) if isinstance(value, str) and type(value) is str else value,
+        finalize=lambda value: (
+            escape_control(value)
+            if isinstance(value, str) and type(value) is str
+            else value
+        ),
     )
     made.filters["day"] = lambda at: format_day(at) if at else "undated"
-    made.filters["moment"] = lambda at: f"{format_day(at)}, {at:%H:%M} UTC" if at else "undated"
+    made.filters["moment"] = lambda at: (
+        f"{format_day(at)}, {at:%H:%M} UTC" if at else "undated"
+    )
     made.globals["url"] = make_url
     return made
 
 
 def make_url(path: str, **params: object) -> str:
     """Return an address with the parameters that are set."""
-    words = urlencode({name: value for name, value in params.items() if value not in (None, "", 0)})
+    words = urlencode(
+        {name: value for name, value in params.items() if value not in (None, "", 0)}
+    )
     return f"{path}?{words}" if words else path
 
 
@@ -132,12 +176,20 @@ class Site:
 
     def answer(self, page: Page, request: Request) -> Response:
         """Return a page."""
-        data = page.build(self.explorer, **page.parse({**request.query_params, **request.path_params}))
-        return make_json(data) if wants_json(request) else self.render(request, page.template, data)
+        data = page.build(
+            self.explorer, **page.parse({**request.query_params, **request.path_params})
+        )
+        return (
+            make_json(data)
+            if wants_json(request)
+            else self.render(request, page.template, data)
+        )
 
     async def act(self, page: Page, request: Request) -> Response:
         """Run an action, and redirect to the page that lists the actions with how to undo them."""
-        form = page.parse(dict(parse_qsl((await request.body()).decode("utf-8", "replace"))))
+        form = page.parse(
+            dict(parse_qsl((await request.body()).decode("utf-8", "replace")))
+        )
         done = await run_in_threadpool(page.build, self.explorer, **form)
         return make_json(done) if wants_json(request) else RedirectResponse("/did", 303)
 
@@ -145,23 +197,50 @@ class Site:
         """Return the response for an error raised on purpose: something is missing, or the request is invalid."""
         why, empty = (
             str(refused),
-            isinstance(refused, StoreMissing | NoRelease) and not getattr(refused, "release", None),
+            isinstance(refused, StoreMissing | NoRelease)
+            and not getattr(refused, "release", None),
         )
         if isinstance(refused, ModuleNotFoundError):
             why = f"this needs what a night does (no module {refused.name}): {name_install('night')}"
         if isinstance(refused, HTTPException):
             why = f"no page has the id {request.url.path!r:.100}"
-        status = 404 if empty or "has the id" in why else 409 if isinstance(refused, StoreLocked) else 400
+        status = (
+            404
+            if empty or "has the id" in why
+            else 409
+            if isinstance(refused, StoreLocked)
+            else 400
+        )
         if wants_json(request):
             return make_json({"error": why}, status)
-        return self.render(request, "error.html", {"why": why, "empty": empty}, 200 if empty else status)
+        return self.render(
+            request,
+            "error.html",
+            {"why": why, "empty": empty},
+            200 if empty else status,
+        )
 
-    def render(self, request: Request, template: str, data: Data, status: int = 200) -> Response:
+    def render(
+        self, request: Request, template: str, data: Data, status: int = 200
+    ) -> Response:
         """Return data as a page."""
-        about = {"nav": NAV.items(), "layout": "base.html", "links": True, "settings": self.explorer.settings}
-        about |= {"at": request.url.path, "query": str(request.url.query), "outcomes": self.explorer.outcomes}
+        about = {
+            "nav": NAV.items(),
+            "layout": "base.html",
+            "links": True,
+            "settings": self.explorer.settings,
+        }
+        about |= {
+            "at": request.url.path,
+            "query": str(request.url.query),
+            "outcomes": self.explorer.outcomes,
+        }
         about |= {"read_only": self.explorer.read_only, **data}
-        return Response(self.templates.get_template(template).render(about), status, media_type="text/html")
+        return Response(
+            self.templates.get_template(template).render(about),
+            status,
+            media_type="text/html",
+        )
 
 
 def wants_json(request: Request) -> bool:
@@ -179,38 +258,62 @@ def render_report(settings: Settings, run: str = "") -> str:
 
     style = (STATIC / "ui.css").read_text(encoding="utf-8")
     about = {"layout": "alone.html", "style": style, "links": False}
-    return make_environment().get_template("tonight.html").render({**about, **describe_run(settings, run)})
+    return (
+        make_environment()
+        .get_template("tonight.html")
+        .render({**about, **describe_run(settings, run)})
+    )
 
 
 def make_json(data: Data, status: int = 200) -> Response:
     """Return plain data as JSON, with dates in ISO format."""
-    return Response(orjson.dumps(data, default=str), status, media_type="application/json")
+    return Response(
+        orjson.dumps(data, default=str), status, media_type="application/json"
+    )
 
 
 def describe_api(at: Explorer) -> Data:
     """Return the addresses with their parameters; as JSON, an OpenAPI document."""
     paths: Data = {}
     answer = {"responses": {"200": {"description": "The data of the page."}}}
-    for page in (*at.pages, *(Page(f"/do/{name}", action, "") for name, action in at.actions.items())):
-        path = "/index.json" if page.path == "/" else f"{page.path.replace(':path', '')}.json"
+    for page in (
+        *at.pages,
+        *(Page(f"/do/{name}", action, "") for name, action in at.actions.items()),
+    ):
+        path = (
+            "/index.json"
+            if page.path == "/"
+            else f"{page.path.replace(':path', '')}.json"
+        )
         about = {"summary": (page.build.__doc__ or "").partition("\n")[0], **answer}
         schema = page.parameters.model_json_schema()
         # a page is read, an action is sent as a form
         if page.template:
             parameters = [
-                {"name": name, "in": "path" if f"{{{name}}}" in path else "query", "schema": facts}
-                | {"description": facts["description"], "required": name in schema.get("required", ())}
+                {
+                    "name": name,
+                    "in": "path" if f"{{{name}}}" in path else "query",
+                    "schema": facts,
+                }
+                | {
+                    "description": facts["description"],
+                    "required": name in schema.get("required", ()),
+                }
                 for name, facts in schema["properties"].items()
             ]
             paths[path] = {"get": {**about, "parameters": parameters}}
         else:
-            form = {"content": {"application/x-www-form-urlencoded": {"schema": schema}}}
+            form = {
+                "content": {"application/x-www-form-urlencoded": {"schema": schema}}
+            }
             paths[path] = {"post": {**about, "requestBody": form}}
     return {
         "openapi": "3.1.0",
         "info": {"title": "slowwave", "version": version("slowwave")},
         "security": [{"token": []}],
-        "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}
+        },
         "paths": paths,
     }
 
@@ -224,22 +327,33 @@ def make_app(settings: Settings, *, read_only: bool = False) -> Starlette:
         Page("/api", describe_api, "api.html"),
         *(() if read_only else ACTION_PAGES),
     )
-    explorer = Explorer(settings, read_only, pages=shown, actions={} if read_only else ACTIONS)
+    explorer = Explorer(
+        settings, read_only, pages=shown, actions={} if read_only else ACTIONS
+    )
     site = Site(explorer)
     icon = Route("/favicon.ico", lambda _: RedirectResponse("/static/icon.svg"))
-    guards = [Middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK, www_redirect=False)]
+    guards = [
+        Middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK, www_redirect=False)
+    ]
     # Two routes a page and an action.
     routes: list[Route] = []
     for page in site.explorer.pages:
-        for path in ("/index.json" if page.path == "/" else f"{page.path}.json", page.path):
+        for path in (
+            "/index.json" if page.path == "/" else f"{page.path}.json",
+            page.path,
+        ):
             routes.append(Route(path, partial(site.answer, page), methods=["GET"]))
     for name, action in site.explorer.actions.items():
         act = partial(site.act, Page(f"/do/{name}", action, ""))
-        routes += [Route(f"/do/{name}{end}", act, methods=["POST"]) for end in ("", ".json")]
+        routes += [
+            Route(f"/do/{name}{end}", act, methods=["POST"]) for end in ("", ".json")
+        ]
     app = Starlette(
         routes=[*routes, icon, Mount("/static", StaticFiles(directory=STATIC))],
         middleware=[*guards, Middleware(Guard, token=explorer.token)],
-        exception_handlers=dict.fromkeys((SlowwaveError, ModuleNotFoundError, 404), site.refuse),
+        exception_handlers=dict.fromkeys(
+            (SlowwaveError, ModuleNotFoundError, 404), site.refuse
+        ),
     )
     app.state.explorer = explorer
     return app

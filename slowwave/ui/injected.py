@@ -29,10 +29,14 @@ MISSED = 8
 
 def show_injected(
     at: Explorer,
-    q: Annotated[str, "The question; without one the briefing at the start of a conversation."] = "",
+    q: Annotated[
+        str, "The question; without one the briefing at the start of a conversation."
+    ] = "",
     workspace: Annotated[str, "The project, by its folder or name."] = "",
     budget: Annotated[int, "Tokens at most; by default the settings'."] = 0,
-    automatic: Annotated[str, "Anything, as a hook asks: nothing under the floor is told."] = "",
+    automatic: Annotated[
+        str, "Anything, as a hook asks: nothing under the floor is told."
+    ] = "",
     release: Annotated[str, "A release (r3) to set beside the live one."] = "",
     setting: Annotated[str, "A setting of the block beside it: context.hits=20."] = "",
 ) -> Data:
@@ -44,9 +48,26 @@ def show_injected(
     blocks = [_build_block(at, at.memory, q, workspace, budget, bool(automatic))]
     if release or setting:
         other = copy(at.open_release(release) if release else at.memory)
-        other.settings = _change_setting(other.settings, setting) if setting else other.settings
-        blocks.append(_build_block(at, other, q, workspace, 0 if "budget" in setting else budget, bool(automatic)))
-    query: Data = {"q": q, "workspace": workspace, "budget": budget, "automatic": automatic, "release": release}
+        other.settings = (
+            _change_setting(other.settings, setting) if setting else other.settings
+        )
+        blocks.append(
+            _build_block(
+                at,
+                other,
+                q,
+                workspace,
+                0 if "budget" in setting else budget,
+                bool(automatic),
+            )
+        )
+    query: Data = {
+        "q": q,
+        "workspace": workspace,
+        "budget": budget,
+        "automatic": automatic,
+        "release": release,
+    }
     query |= {"setting": setting}
     return {"asked": query, "blocks": blocks, "workspaces": sorted(at.view.workspaces)}
 
@@ -61,22 +82,30 @@ def _change_setting(settings: Settings, given: str) -> Settings:
     name, _, value = rest.partition("=")
     values = settings.model_dump(include={"context", "recall"})
     if name.strip() not in values.get(section.strip(), {}):
-        raise UsageError(f"there is no setting {given!r:.60} of a block; one is context.hits=20")
+        raise UsageError(
+            f"there is no setting {given!r:.60} of a block; one is context.hits=20"
+        )
     try:
-        changed = type(getattr(settings, section.strip()))(**values[section.strip()] | {name.strip(): value.strip()})
+        changed = type(getattr(settings, section.strip()))(
+            **values[section.strip()] | {name.strip(): value.strip()}
+        )
     except ValidationError as wrong:
         raise UsageError(explain_invalid(wrong)) from None
     return settings.model_copy(update={section.strip(): changed})
 
 
-def _build_block(at: Explorer, memory: Memory, q: str, workspace: str, budget: int, automatic: bool) -> Data:
+def _build_block(
+    at: Explorer, memory: Memory, q: str, workspace: str, budget: int, automatic: bool
+) -> Data:
     """Return the text and tokens of the block for `q` (of the briefing without it), its lines with their reasons, and
     the best hits that are not in it.
     """
     settings = memory.settings.context
     room = budget or (settings.budget if q else settings.briefing_budget)
     if q:
-        block, lines, missed = _build_answer(memory, q, workspace, room, automatic=automatic)
+        block, lines, missed = _build_answer(
+            memory, q, workspace, room, automatic=automatic
+        )
     else:
         block, lines, missed = _build_briefing(memory, workspace, room)
     backlog = "" if q else describe_backlog(at.settings)
@@ -108,34 +137,68 @@ def _build_answer(
     """Return the block for a question, its lines with their reasons, and the hits that are not in it."""
     project = workspace or None
     block = memory.context(q, room, automatic=automatic, workspace=project)
-    hits = memory.recall(q, memory.settings.context.hits, ("message",), automatic=automatic, workspace=project)
+    hits = memory.recall(
+        q,
+        memory.settings.context.hits,
+        ("message",),
+        automatic=automatic,
+        workspace=project,
+    )
     lines = _explain_lines(block, hits, memory)
-    shown = {(line["source"].get("session"), line["source"].get("message")) for line in lines}
+    shown = {
+        (line["source"].get("session"), line["source"].get("message")) for line in lines
+    }
     missed = [
-        {"id": hit.id, "why": explain_hit(hits, hit), "text": hit.text, "at": hit.observed_at}
+        {
+            "id": hit.id,
+            "why": explain_hit(hits, hit),
+            "text": hit.text,
+            "at": hit.observed_at,
+        }
         for hit in hits
         if hit.sources and (hit.sources[0].session, hit.sources[0].message) not in shown
     ]
     return block, lines, missed
 
 
-def _build_briefing(memory: Memory, workspace: str, room: int) -> tuple[Context, list[Data], list[Data]]:
+def _build_briefing(
+    memory: Memory, workspace: str, room: int
+) -> tuple[Context, list[Data], list[Data]]:
     """Return the briefing as `Memory.briefing` packs it, its lines with their ranks by kind, and the other lines."""
-    kinds = collect_briefing_kinds(memory, anchor_workspace(workspace) if workspace else None)
+    kinds = collect_briefing_kinds(
+        memory, anchor_workspace(workspace) if workspace else None
+    )
     count = resolve_tokenizer(None, memory.settings.context.tokenizer)
     block = pack_briefing(kinds, room, count)
     order = {
         id(line): f"{name} {number} of {len(lines)}"
-        for name, lines in zip(("fact", "topic", "session", "newest"), kinds, strict=True)
+        for name, lines in zip(
+            ("fact", "topic", "session", "newest"), kinds, strict=True
+        )
         for number, line in enumerate(lines, 1)
     }
     lines = _explain_lines(block, Hits(), memory)
     chosen = [line for part in block.parts for line in part.lines]
     for row, line in zip(lines, chosen, strict=True):
-        row["why"] = {"relevance": None, "signals": {}, "places": {}, "order": order[id(line)]}
-    left = [line for turn in zip_longest(*kinds) for line in turn if line and all(line is not row for row in chosen)]
+        row["why"] = {
+            "relevance": None,
+            "signals": {},
+            "places": {},
+            "order": order[id(line)],
+        }
+    left = [
+        line
+        for turn in zip_longest(*kinds)
+        for line in turn
+        if line and all(line is not row for row in chosen)
+    ]
     missed = [
-        {"id": "", "text": line.text, "at": line.source.at, "why": lines[0]["why"] | {"order": order[id(line)]}}
+        {
+            "id": "",
+            "text": line.text,
+            "at": line.source.at,
+            "why": lines[0]["why"] | {"order": order[id(line)]},
+        }
         for line in left[: MISSED if lines else 0]
     ]
     return block, lines, missed
@@ -144,9 +207,17 @@ def _build_briefing(memory: Memory, workspace: str, room: int) -> tuple[Context,
 def _explain_lines(block: Context, hits: Hits, memory: Memory) -> list[Data]:
     """Return the lines of a block, each with its source, its tokens and, if recall found it, its trace."""
     count = resolve_tokenizer(None, memory.settings.context.tokenizer)
-    hit_of = {(cited.session, cited.message): hit for hit in reversed(hits) for cited in hit.sources[:1]}
+    hit_of = {
+        (cited.session, cited.message): hit
+        for hit in reversed(hits)
+        for cited in hit.sources[:1]
+    }
     view = memory.get_view()
-    rows = view.read(TOPICS, ["name", "topic_id"]).to_pylist() if view.count(TOPICS) else []
+    rows = (
+        view.read(TOPICS, ["name", "topic_id"]).to_pylist()
+        if view.count(TOPICS)
+        else []
+    )
     topics = {row["name"]: row["topic_id"] for row in rows}
     lines = []
     for part in block.parts:
@@ -154,7 +225,12 @@ def _explain_lines(block: Context, hits: Hits, memory: Memory) -> list[Data]:
             source = line.source
             hit = hit_of.get((source.session or "", source.message or ""))
             why = explain_hit(hits, hit) if hit else None
-            facts = {"text": line.text, "tokens": count(line.text), "at": source.at, "why": why}
+            facts = {
+                "text": line.text,
+                "tokens": count(line.text),
+                "at": source.at,
+                "why": why,
+            }
             facts["topic_id"] = topics.get(source.topic or "")
             lines.append({"part": part.name, **facts, "source": source.as_dict()})
     return lines
@@ -178,9 +254,14 @@ def compare(
         "new": later.release.name,
         "releases": names[::-1][:ROWS],
         "count": len(differences),
-        "differences": [difference._asdict() for difference in differences[after : after + ROWS]],
+        "differences": [
+            difference._asdict() for difference in differences[after : after + ROWS]
+        ],
         "next": after + ROWS if len(differences) > after + ROWS else None,
     }
 
 
-PAGES = (Page("/injected", show_injected, "injected.html"), Page("/compare", compare, "compare.html"))
+PAGES = (
+    Page("/injected", show_injected, "injected.html"),
+    Page("/compare", compare, "compare.html"),
+)

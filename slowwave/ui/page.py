@@ -43,7 +43,9 @@ class Explorer:
     previews: dict[str, dict[str, str]] = field(default_factory=dict)
     """The conditions of each preview of a forgetting, by the preview's token."""
     _memory: Memory | None = None
-    _earlier: LRUCache[tuple[str, str], Memory] = field(default_factory=lambda: LRUCache(KEPT_OPEN))
+    _earlier: LRUCache[tuple[str, str], Memory] = field(
+        default_factory=lambda: LRUCache(KEPT_OPEN)
+    )
     _opening: Lock = field(default_factory=Lock)
 
     @property
@@ -64,7 +66,10 @@ class Explorer:
         Raises:
             NoRelease: no release has this name.
         """
-        key = (self.view.release.name, name)  # a forgetting makes a new release, and drops the earlier ones
+        key = (
+            self.view.release.name,
+            name,
+        )  # a forgetting makes a new release, and drops the earlier ones
         if (memory := self._earlier.get(key)) is None:
             memory = Memory.open(self.settings.store, self.settings.space, name)
             self._earlier.put(key, memory)
@@ -94,11 +99,18 @@ class Page:
     def parameters(self) -> type[BaseModel]:
         """The parameters of the address by name: type, default and description."""
         fields: dict[str, Any] = {}
-        for name, parameter in list(inspect.signature(self.build).parameters.items())[1:]:
+        for name, parameter in list(inspect.signature(self.build).parameters.items())[
+            1:
+        ]:
             kind, about = get_args(parameter.annotation)
             default = ... if parameter.default is parameter.empty else parameter.default
-            fields[name] = kind, Field(default, description=about, ge=0 if kind is int else None)
-        return create_model(self.build.__name__, __config__=ConfigDict(extra="forbid"), **fields)
+            fields[name] = (
+                kind,
+                Field(default, description=about, ge=0 if kind is int else None),
+            )
+        return create_model(
+            self.build.__name__, __config__=ConfigDict(extra="forbid"), **fields
+        )
 
     def parse(self, given: Mapping[str, str]) -> Data:
         """Parse the parameters of an address as the function takes them.
@@ -107,7 +119,11 @@ class Page:
             UsageError: a parameter is unknown, missing or not a number.
         """
         try:
-            return dict(self.parameters.model_validate({name: value for name, value in given.items() if value.strip()}))
+            return dict(
+                self.parameters.model_validate(
+                    {name: value for name, value in given.items() if value.strip()}
+                )
+            )
         except ValidationError as wrong:
             raise UsageError(explain_invalid(wrong)) from None
 
@@ -120,16 +136,28 @@ def find_row(at: Explorer, row_id: str, kind: str, depth: int = 0) -> NodeLineag
     """
     lineage = show(at.view, row_id, depth)
     if lineage.node.kind != kind:
-        raise UsageError(f"no {kind} has the id {row_id!r}: it is a {lineage.node.kind}'s")
+        raise UsageError(
+            f"no {kind} has the id {row_id!r}: it is a {lineage.node.kind}'s"
+        )
     return lineage
 
 
-def read_rows(at: Explorer, table: Table, columns: Sequence[str], where: pc.Expression) -> list[Data]:
+def read_rows(
+    at: Explorer, table: Table, columns: Sequence[str], where: pc.Expression
+) -> list[Data]:
     """Return rows of the live release; an empty list if it lacks the table."""
-    rows: list[Data] = at.view.read(table, columns, where).to_pylist() if at.view.count(table) else []
+    rows: list[Data] = (
+        at.view.read(table, columns, where).to_pylist() if at.view.count(table) else []
+    )
     return rows
 
 
 def explain_hit(hits: Hits, hit: Hit) -> Data:
     """Return the trace of a hit's rank: its score in each signal, and its rank after each stage."""
-    return {"relevance": hit.relevance, "signals": {}, "places": {}, "order": "", **hits.trace.get(hit.id, {})}
+    return {
+        "relevance": hit.relevance,
+        "signals": {},
+        "places": {},
+        "order": "",
+        **hits.trace.get(hit.id, {}),
+    }

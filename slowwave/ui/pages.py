@@ -16,12 +16,30 @@ from slowwave.recall.views.compare import read_decisions
 from slowwave.recall.views.usage import find_uses
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import Filters, spell_out_filters
-from slowwave.schemas.tables import GISTS, MERGES, MESSAGES, OBSERVATIONS, SESSIONS, SUMMARIES, TOPICS
+from slowwave.schemas.tables import (
+    GISTS,
+    MERGES,
+    MESSAGES,
+    OBSERVATIONS,
+    SESSIONS,
+    SUMMARIES,
+    TOPICS,
+)
 from slowwave.schemas.vocabulary import LedgerKind, Status, name_speaker
 from slowwave.store.journal import Rating, read
 from slowwave.store.store import Store
 from slowwave.text.fence import format_cell
-from slowwave.ui.page import ROWS, After, Data, Explorer, Id, Page, explain_hit, find_row, read_rows
+from slowwave.ui.page import (
+    ROWS,
+    After,
+    Data,
+    Explorer,
+    Id,
+    Page,
+    explain_hit,
+    find_row,
+    read_rows,
+)
 
 SHOWN_CHARS = 1_500
 """Characters shown of a message in a list; the message's page has the rest."""
@@ -29,10 +47,29 @@ MESSAGE_CHARS = 50_000
 """Characters of a message shown at a time on its own page."""
 BESIDE = 2
 """Messages shown before and after one that a claim cites."""
-CLAIM = ["observation_id", "session_id", "summary", "category", "quote", "message_ids", "speaker", "observed_at"]
+CLAIM = [
+    "observation_id",
+    "session_id",
+    "summary",
+    "category",
+    "quote",
+    "message_ids",
+    "speaker",
+    "observed_at",
+]
 CLAIM += ["status", "workspace", "topic_id"]
 SUMMARY = ["summary_id", "tier", "seq", "title", "text"]
-MESSAGE = ["message_id", "session_id", "seq", "role", "origin", "speaker", "text", "ts", "blocks"]
+MESSAGE = [
+    "message_id",
+    "session_id",
+    "seq",
+    "role",
+    "origin",
+    "speaker",
+    "text",
+    "ts",
+    "blocks",
+]
 LEDGER_LINKS = {
     "excluded": "/{kind}/{row_id}",
     "merges": "/claim/{loser_id}",
@@ -51,7 +88,10 @@ FACETS: Sequence[tuple[str, Callable[[Hit], Iterable[str]]]] = (
     ("category", lambda hit: filter(None, (hit.category,))),
     ("topic", lambda hit: filter(None, (hit.topic,))),
     ("status", lambda hit: (hit.status,)),
-    ("date", lambda hit: (hit.observed_at.date().isoformat(),) if hit.observed_at else ()),
+    (
+        "date",
+        lambda hit: (hit.observed_at.date().isoformat(),) if hit.observed_at else (),
+    ),
     ("files", lambda hit: hit.files),
 )
 """The facets that hits are counted by, and a hit's values of each."""
@@ -61,9 +101,14 @@ Row = dict[str, Any]
 @spell_out_filters(lambda name, about: Annotated[str, about])
 def search(
     at: Explorer,
-    q: Annotated[str, "What to look for, in plain words; without it the newest claims are listed."] = "",
+    q: Annotated[
+        str,
+        "What to look for, in plain words; without it the newest claims are listed.",
+    ] = "",
     topic: Annotated[str, "Only claims of the topic of this name."] = "",
-    status: Annotated[str, "Only what is active, superseded or not yet distilled."] = "",
+    status: Annotated[
+        str, "Only what is active, superseded or not yet distilled."
+    ] = "",
     after: After = 0,
     **filters: Unpack[Filters],
 ) -> Data:
@@ -73,7 +118,11 @@ def search(
     if q:
         # one page more than the one shown, up to 250 hits
         hits = at.memory.recall(q, max(ROWS, min(after + ROWS, 250)), **given)
-        passed = [hit for hit in hits if topic in ("", hit.topic) and status in ("", hit.status)]
+        passed = [
+            hit
+            for hit in hits
+            if topic in ("", hit.topic) and status in ("", hit.status)
+        ]
         facets = _count_facets(passed)
         rows = [_describe_hit(hits, hit) for hit in passed[after : end + 1]]
     else:
@@ -92,26 +141,41 @@ def search(
 
 def _count_facets(hits: Sequence[Hit]) -> dict[str, list[tuple[str, int]]]:
     """Return the most frequent values of each facet, with their counts."""
-    return {name: Counter(chain.from_iterable(map(values, hits))).most_common(8) for name, values in FACETS}
+    return {
+        name: Counter(chain.from_iterable(map(values, hits))).most_common(8)
+        for name, values in FACETS
+    }
 
 
 def _describe_hit(hits: Hits, hit: Hit) -> Data:
     """Return a hit as data, with its claim and its trace."""
     row: Data = hit.shorten(SHOWN_CHARS).as_dict()
-    return row | {"claim": hit.get_claim_in_other_words(), "why": explain_hit(hits, hit)}
+    return row | {
+        "claim": hit.get_claim_in_other_words(),
+        "why": explain_hit(hits, hit),
+    }
 
 
-def _list_newest(at: Explorer, topic: str, status: str, given: Data, limit: int, after: int = 0) -> list[Data]:
+def _list_newest(
+    at: Explorer, topic: str, status: str, given: Data, limit: int, after: int = 0
+) -> list[Data]:
     """Return the newest claims, as hits.
 
     Raises:
         UsageError: a condition of `given` needs a query.
     """
-    if alone := sorted(given.keys() - {"workspace", "category", "since", "min_confidence"}):
+    if alone := sorted(
+        given.keys() - {"workspace", "category", "since", "min_confidence"}
+    ):
         raise UsageError(f"{', '.join(alone)}: only together with words to look for")
     old = status == Status.SUPERSEDED
-    claims = list_claims(at.view, limit, after=after, topic=topic or None, superseded=old, **given)
-    return [claim.as_dict() | {"kind": "observation", "text": claim.summary, "claim": None} for claim in claims]
+    claims = list_claims(
+        at.view, limit, after=after, topic=topic or None, superseded=old, **given
+    )
+    return [
+        claim.as_dict() | {"kind": "observation", "text": claim.summary, "claim": None}
+        for claim in claims
+    ]
 
 
 def show_claim(at: Explorer, id: Id) -> Data:
@@ -119,11 +183,23 @@ def show_claim(at: Explorer, id: Id) -> Data:
     lineage = find_row(at, id, "observation")
     key = lineage.node.id
     (claim,) = read_rows(at, OBSERVATIONS, _OF_CLAIM, pc.field("observation_id") == key)
-    topic = next(iter(read_rows(at, TOPICS, ["topic_id", "name"], pc.field("topic_id") == claim["topic_id"])), None)
+    topic = next(
+        iter(
+            read_rows(
+                at,
+                TOPICS,
+                ["topic_id", "name"],
+                pc.field("topic_id") == claim["topic_id"],
+            )
+        ),
+        None,
+    )
     texts = [claim["summary"], claim["quote"]]
     return {
         "claim": {**claim, "confidence": at.view.look_up_confidences([key]).get(key)},
-        "left_out": read_decisions(Store.open(at.settings.store, at.settings.space)).get(key),
+        "left_out": read_decisions(
+            Store.open(at.settings.store, at.settings.space)
+        ).get(key),
         "topic": topic,
         "transcript": _build_transcript(at, claim),
         "repeats": _list_repeats(at, claim)[:ROWS],
@@ -131,11 +207,15 @@ def show_claim(at: Explorer, id: Id) -> Data:
         "related": [node.as_dict() for node in lineage.related][:ROWS],
         "above": [node.as_dict() for node in lineage.above if node.kind == "summary"],
         "served": find_uses(at.view.dir, key, texts)[-ROWS:][::-1],
-        "ratings": [rating._asdict() for rating in read(at.view.dir, Rating) if rating.id == key][::-1],
+        "ratings": [
+            rating._asdict() for rating in read(at.view.dir, Rating) if rating.id == key
+        ][::-1],
     }
 
 
-_OF_CLAIM = [name for name in OBSERVATIONS.schema.names if name not in ("vector", "step_key")]
+_OF_CLAIM = [
+    name for name in OBSERVATIONS.schema.names if name not in ("vector", "step_key")
+]
 
 
 def _list_repeats(at: Explorer, claim: Row) -> list[Row]:
@@ -143,61 +223,130 @@ def _list_repeats(at: Explorer, claim: Row) -> list[Row]:
     key = claim["observation_id"]
     head = claim["canonical_id"] or key
     same = (pc.field("canonical_id") == head) | (pc.field("observation_id") == head)
-    repeats = [row for row in read_rows(at, OBSERVATIONS, CLAIM, same) if row["observation_id"] != key]
-    return sorted(repeats, key=lambda row: (str(row["observed_at"]), row["observation_id"]))
+    repeats = [
+        row
+        for row in read_rows(at, OBSERVATIONS, CLAIM, same)
+        if row["observation_id"] != key
+    ]
+    return sorted(
+        repeats, key=lambda row: (str(row["observed_at"]), row["observation_id"])
+    )
 
 
 def _build_transcript(at: Explorer, claim: Row) -> list[Data]:
     """Return the messages that a claim cites, with `BESIDE` messages with text before and after each."""
     inside = pc.field("session_id") == claim["session_id"]
-    cited = read_rows(at, MESSAGES, ["seq"], inside & pc.field("message_id").isin(claim["message_ids"]))
-    near = {seq for row in cited[:3] for seq in range(row["seq"] - 2 * BESIDE, row["seq"] + 2 * BESIDE + 1)}
+    cited = read_rows(
+        at,
+        MESSAGES,
+        ["seq"],
+        inside & pc.field("message_id").isin(claim["message_ids"]),
+    )
+    near = {
+        seq
+        for row in cited[:3]
+        for seq in range(row["seq"] - 2 * BESIDE, row["seq"] + 2 * BESIDE + 1)
+    }
     rows = read_rows(at, MESSAGES, MESSAGE, inside & pc.field("seq").isin(sorted(near)))
-    rows = [row for row in sorted(rows, key=lambda row: row["seq"]) if row["text"].strip()]
-    places = [n for n, row in enumerate(rows) if row["message_id"] in claim["message_ids"]]
-    beside = [row for n, row in enumerate(rows) if any(abs(n - hit) <= BESIDE for hit in places)]
-    return [_build_turn(row, [claim] if row["message_id"] in claim["message_ids"] else []) for row in beside]
+    rows = [
+        row for row in sorted(rows, key=lambda row: row["seq"]) if row["text"].strip()
+    ]
+    places = [
+        n for n, row in enumerate(rows) if row["message_id"] in claim["message_ids"]
+    ]
+    beside = [
+        row
+        for n, row in enumerate(rows)
+        if any(abs(n - hit) <= BESIDE for hit in places)
+    ]
+    return [
+        _build_turn(row, [claim] if row["message_id"] in claim["message_ids"] else [])
+        for row in beside
+    ]
 
 
 def _list_changes(at: Explorer, key: str) -> list[Row]:
     """Return the merges, changes and possible changes of a claim, each with its earlier and later claim."""
     ends = (pc.field("loser_id") == key) | (pc.field("winner_id") == key)
-    columns = ["merge_id", "kind", "loser_id", "winner_id", "rule", "scores", "reason", "undone"]
-    decisions = [row for row in read_rows(at, MERGES, columns, ends) if row["kind"] != LedgerKind.JUDGEMENT]
+    columns = [
+        "merge_id",
+        "kind",
+        "loser_id",
+        "winner_id",
+        "rule",
+        "scores",
+        "reason",
+        "undone",
+    ]
+    decisions = [
+        row
+        for row in read_rows(at, MERGES, columns, ends)
+        if row["kind"] != LedgerKind.JUDGEMENT
+    ]
     ids = [row[name] for row in decisions for name in ("loser_id", "winner_id")]
     sides = at.view.read_by_id(OBSERVATIONS, ids, CLAIM)
     for row in decisions:
         row["scores"] = dict(row["scores"] or [])
         row["earlier"] = sides.get(row.pop("loser_id"))
         row["later"] = sides.get(row.pop("winner_id"))
-    return sorted(decisions, key=lambda row: (row["undone"], row["kind"], row["merge_id"]))
+    return sorted(
+        decisions, key=lambda row: (row["undone"], row["kind"], row["merge_id"])
+    )
 
 
 def show_session(at: Explorer, id: Id, after: After = 0) -> Data:
     """Return a session: its messages with tool calls, gists and claims, and its summaries."""
     node = find_row(at, id, "session").node
     inside = pc.field("session_id") == node.id
-    (session,) = read_rows(at, SESSIONS, [name for name in SESSIONS.schema.names if name != "head_hash"], inside)
+    (session,) = read_rows(
+        at,
+        SESSIONS,
+        [name for name in SESSIONS.schema.names if name != "head_hash"],
+        inside,
+    )
     taken_back = set(session.pop("inactive"))
-    claims = read_rows(at, OBSERVATIONS, CLAIM, inside & pc.field("status").isin([Status.ACTIVE, Status.SUPERSEDED]))
-    gists = {row["message_id"]: row["summary"] for row in read_rows(at, GISTS, ["message_id", "summary"], inside)}
+    claims = read_rows(
+        at,
+        OBSERVATIONS,
+        CLAIM,
+        inside & pc.field("status").isin([Status.ACTIVE, Status.SUPERSEDED]),
+    )
+    gists = {
+        row["message_id"]: row["summary"]
+        for row in read_rows(at, GISTS, ["message_id", "summary"], inside)
+    }
     turns = _build_turns(at, inside, claims, after)
     summaries = read_rows(at, SUMMARIES, SUMMARY, pc.field("scope_id") == node.id)
     return {
         "session": session,
-        "left_out": read_decisions(Store.open(at.settings.store, at.settings.space)).get(node.id),
-        "turns": [{**turn, "gist": gists.get(turn["id"]), "taken_back": turn["id"] in taken_back} for turn in turns],
+        "left_out": read_decisions(
+            Store.open(at.settings.store, at.settings.space)
+        ).get(node.id),
+        "turns": [
+            {
+                **turn,
+                "gist": gists.get(turn["id"]),
+                "taken_back": turn["id"] in taken_back,
+            }
+            for turn in turns
+        ],
         "claims": len(claims),
-        "summaries": sorted(summaries, key=lambda row: (row["tier"] >= 0, -row["tier"], row["seq"]))[:ROWS],
+        "summaries": sorted(
+            summaries, key=lambda row: (row["tier"] >= 0, -row["tier"], row["seq"])
+        )[:ROWS],
         "previous": max(0, after - ROWS) if after else None,
         "next": after + ROWS if after + ROWS < session["messages"] else None,
     }
 
 
-def _build_turns(at: Explorer, inside: pc.Expression, claims: Iterable[Row], after: int) -> list[Data]:
+def _build_turns(
+    at: Explorer, inside: pc.Expression, claims: Iterable[Row], after: int
+) -> list[Data]:
     """Return a page of a session's messages, each with its claims."""
     on_page = (pc.field("seq") >= after) & (pc.field("seq") < after + ROWS)
-    rows = sorted(read_rows(at, MESSAGES, MESSAGE, inside & on_page), key=lambda row: row["seq"])
+    rows = sorted(
+        read_rows(at, MESSAGES, MESSAGE, inside & on_page), key=lambda row: row["seq"]
+    )
     by_message: dict[str, list[Row]] = {}
     for claim in claims:
         for message in claim["message_ids"]:
@@ -210,18 +359,26 @@ def show_message(at: Explorer, id: Id, after: After = 0) -> Data:
     node = find_row(at, id, "message").node
     (row,) = read_rows(at, MESSAGES, MESSAGE, pc.field("message_id") == node.id)
     inside = pc.field("session_id") == row["session_id"]
-    claims = [claim for claim in read_rows(at, OBSERVATIONS, CLAIM, inside) if node.id in claim["message_ids"]]
+    claims = [
+        claim
+        for claim in read_rows(at, OBSERVATIONS, CLAIM, inside)
+        if node.id in claim["message_ids"]
+    ]
     turn = _build_turn(row, claims, after, MESSAGE_CHARS)
     return {
         "turn": turn,
         "claims": claims[:ROWS],
         "page": row["seq"] // ROWS * ROWS,
         "previous": max(0, after - MESSAGE_CHARS) if after else None,
-        "next": after + MESSAGE_CHARS if after + MESSAGE_CHARS < turn["chars"] else None,
+        "next": after + MESSAGE_CHARS
+        if after + MESSAGE_CHARS < turn["chars"]
+        else None,
     }
 
 
-def show_tonight(at: Explorer, run: Annotated[str, "A run's id, or its first characters."] = "") -> Data:
+def show_tonight(
+    at: Explorer, run: Annotated[str, "A run's id, or its first characters."] = ""
+) -> Data:
     """Return the results of a run (default: the last one): claims learnt, changed and left out, its cost, and the runs.
 
     Without a release yet, the data say so.
@@ -233,14 +390,23 @@ def show_tonight(at: Explorer, run: Annotated[str, "A run's id, or its first cha
 
 def show_coverage(at: Explorer) -> Data:
     """Return the status: coverage, quarantine, the last night and the next one."""
-    facts = {row.heading: {"line": row.text, "value": row.value} for row in collect_status(at.settings)}
-    return {"status": facts, "ledgers": LISTED, "newest": _list_newest(at, "", "", {}, 8)}
+    facts = {
+        row.heading: {"line": row.text, "value": row.value}
+        for row in collect_status(at.settings)
+    }
+    return {
+        "status": facts,
+        "ledgers": LISTED,
+        "newest": _list_newest(at, "", "", {}, 8),
+    }
 
 
 def show_ledger(
     at: Explorer,
     name: Annotated[str, f"One of {', '.join(LISTED)}."],
-    old: Annotated[str, "Anything: also what was taken back, mended or has lapsed."] = "",
+    old: Annotated[
+        str, "Anything: also what was taken back, mended or has lapsed."
+    ] = "",
     after: After = 0,
 ) -> Data:
     """Return a ledger, as `slowwave inspect` lists it: releases, runs, quarantine, changes, notes and more."""
@@ -248,13 +414,19 @@ def show_ledger(
         raise UsageError(f"no ledger has the id {name!r}, only {', '.join(LISTED)}")
     listing = LEDGERS[name](at.settings, bool(old))
     end = after + ROWS
-    rows = [{key: value for key, value in row.items() if key != "report"} for row in listing.rows[after:end]]
+    rows = [
+        {key: value for key, value in row.items() if key != "report"}
+        for row in listing.rows[after:end]
+    ]
     link = LEDGER_LINKS.get(name)
     return {
         "name": name,
         "old": bool(old) if name in WITH_OLD else None,
         "headings": list(listing.columns),
-        "cells": [[format_cell(value) for value in row.values()] for row in listing.table[after:end]],
+        "cells": [
+            [format_cell(value) for value in row.values()]
+            for row in listing.table[after:end]
+        ],
         "rows": rows,
         "links": [link.format(**row) if link else None for row in rows],
         "actions": [_list_actions(name, row) for row in rows],
@@ -270,16 +442,29 @@ def _list_actions(ledger: str, row: Row) -> list[tuple[str, str, str]]:
         case "excluded":
             return [("include", "Take it in again", row["row_id"])]
         case "notes":
-            may = {"confirmed": ("include", "Confirm"), "rejected": ("exclude", "Reject")}
-            return [(*act, row["id"]) for verdict, act in may.items() if verdict != row["verdict"]]
+            may = {
+                "confirmed": ("include", "Confirm"),
+                "rejected": ("exclude", "Reject"),
+            }
+            return [
+                (*act, row["id"])
+                for verdict, act in may.items()
+                if verdict != row["verdict"]
+            ]
         case "merges" | "changes" if row["undone"]:
             return [("include", "Take it in again", row["merge_id"])]
         case "merges" | "changes":
-            return [("exclude", "Undo", row["merge_id"])] if row["state"] == "in force" else []
+            return (
+                [("exclude", "Undo", row["merge_id"])]
+                if row["state"] == "in force"
+                else []
+            )
     return []
 
 
-def _build_turn(row: Row, claims: Sequence[Row], start: int = 0, chars: int = SHOWN_CHARS) -> Data:
+def _build_turn(
+    row: Row, claims: Sequence[Row], start: int = 0, chars: int = SHOWN_CHARS
+) -> Data:
     """Return a message as data: `chars` of its text from `start`, its claims' quotes marked, and its tool blocks."""
     text = row["text"]
     tools = [

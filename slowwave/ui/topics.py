@@ -29,9 +29,17 @@ class IcicleNode:
         return self.size or sum(node.weight for node in self.below) or 1
 
 
-def lay_out(node: IcicleNode, x: float = 0.0, width: float = 100.0, level: int = 0) -> Iterator[Data]:
+def lay_out(
+    node: IcicleNode, x: float = 0.0, width: float = 100.0, level: int = 0
+) -> Iterator[Data]:
     """Yield the rectangles of an icicle, in percent of its width; each level is a row."""
-    yield {"x": round(x, 3), "w": round(width, 3), "level": level, "label": node.label, "href": node.href}
+    yield {
+        "x": round(x, 3),
+        "w": round(width, 3),
+        "level": level,
+        "label": node.label,
+        "href": node.href,
+    }
     whole = max(node.weight, sum(child.weight for child in node.below))
     for child in node.below:
         share = width * child.weight / whole
@@ -40,18 +48,30 @@ def lay_out(node: IcicleNode, x: float = 0.0, width: float = 100.0, level: int =
         x += share
 
 
-def build_scope(at: Explorer, scope: str, scope_id: str) -> tuple[dict[str, IcicleNode], list[IcicleNode]]:
+def build_scope(
+    at: Explorer, scope: str, scope_id: str
+) -> tuple[dict[str, IcicleNode], list[IcicleNode]]:
     """Return the nodes of a topic's or session's pyramid by id, and those of them that are in no other node."""
     columns = ["summary_id", "tier", "seq", "title", "text", "member_ids"]
     rows = read_rows(at, SUMMARIES, columns, pc.field("scope_id") == scope_id)
     nodes = _make_claim_nodes(at, scope_id) if scope == SummaryScope.TOPIC else {}
-    message_ids = [key for row in rows for key in row["member_ids"]] if scope == SummaryScope.SESSION else []
+    message_ids = (
+        [key for row in rows for key in row["member_ids"]]
+        if scope == SummaryScope.SESSION
+        else []
+    )
     messages = at.view.read_by_id(MESSAGES, message_ids, ["text"])
     members: set[str] = set()
     for row in sorted(rows, key=lambda row: (row["tier"] < 0, row["tier"], row["seq"])):
-        below = [nodes.get(key) or _make_leaf(key, messages.get(key)) for key in row["member_ids"]]
+        below = [
+            nodes.get(key) or _make_leaf(key, messages.get(key))
+            for key in row["member_ids"]
+        ]
         nodes[row["summary_id"]] = IcicleNode(
-            row["title"] or row["text"], f"/summary/{row['summary_id']}", 0, tuple(below)
+            row["title"] or row["text"],
+            f"/summary/{row['summary_id']}",
+            0,
+            tuple(below),
         )
         members.update(row["member_ids"])
     return nodes, [node for key, node in nodes.items() if key not in members]
@@ -60,27 +80,47 @@ def build_scope(at: Explorer, scope: str, scope_id: str) -> tuple[dict[str, Icic
 def _make_claim_nodes(at: Explorer, topic_id: str) -> dict[str, IcicleNode]:
     """Return a node for each active claim of a topic by its id, in order of time."""
     where = (pc.field("topic_id") == topic_id) & (pc.field("status") == Status.ACTIVE)
-    claims = read_rows(at, OBSERVATIONS, ["observation_id", "summary", "observed_at"], where)
+    claims = read_rows(
+        at, OBSERVATIONS, ["observation_id", "summary", "observed_at"], where
+    )
     return {
-        row["observation_id"]: IcicleNode(row["summary"], f"/claim/{row['observation_id']}")
+        row["observation_id"]: IcicleNode(
+            row["summary"], f"/claim/{row['observation_id']}"
+        )
         for row in sorted(claims, key=lambda row: str(row["observed_at"]))
     }
 
 
 def _make_leaf(key: str, message: dict[str, object] | None) -> IcicleNode:
     """Return the node of a message, labelled with its first words."""
-    return IcicleNode(str(message["text"])[:300].strip() or "message" if message else "message", f"/message/{key}")
+    return IcicleNode(
+        str(message["text"])[:300].strip() or "message" if message else "message",
+        f"/message/{key}",
+    )
 
 
 def list_topics(at: Explorer, after: After = 0) -> Data:
     """Return the topics, the strongest first, with their claims week by week, and an icicle of all claims."""
     themes = at.memory.topics()
-    nodes = [IcicleNode(theme.name or theme.purpose, f"/topic/{theme.id}", theme.claims) for theme in themes]
-    whole = IcicleNode(f"All {sum(theme.claims for theme in themes):,} claims", "/topics", 0, tuple(nodes))
+    nodes = [
+        IcicleNode(theme.name or theme.purpose, f"/topic/{theme.id}", theme.claims)
+        for theme in themes
+    ]
+    whole = IcicleNode(
+        f"All {sum(theme.claims for theme in themes):,} claims",
+        "/topics",
+        0,
+        tuple(nodes),
+    )
     busiest = max((count for theme in themes for count in theme.weeks), default=0) or 1
     shown = [theme.as_dict() for theme in themes[after : after + ROWS]]
     end = after + ROWS if len(themes) > after + ROWS else None
-    return {"topics": shown, "icicle": list(lay_out(whole)), "most": busiest, "next": end}
+    return {
+        "topics": shown,
+        "icicle": list(lay_out(whole)),
+        "most": busiest,
+        "next": end,
+    }
 
 
 def show_topic(at: Explorer, id: Id, after: After = 0) -> Data:
@@ -89,13 +129,22 @@ def show_topic(at: Explorer, id: Id, after: After = 0) -> Data:
     _, roots = build_scope(at, SummaryScope.TOPIC, node.id)
     claims = list_claims(at.view, ROWS + 1, after=after, topic=node.id)
     ends = (pc.field("topic_id") == node.id) | (pc.field("other_id") == node.id)
-    history = read_rows(at, TOPIC_HISTORY, ["kind", "topic_id", "name", "other_id", "other_name"], ends)
+    history = read_rows(
+        at, TOPIC_HISTORY, ["kind", "topic_id", "name", "other_id", "other_name"], ends
+    )
     theme = next((item for item in at.memory.topics() if item.id == node.id), None)
     return {
         "topic": node.as_dict(),
         "theme": theme.as_dict() if theme else None,
         "icicle": list(
-            lay_out(IcicleNode(node.text or str(node.facts["purpose"]), f"/topic/{node.id}", 0, tuple(roots)))
+            lay_out(
+                IcicleNode(
+                    node.text or str(node.facts["purpose"]),
+                    f"/topic/{node.id}",
+                    0,
+                    tuple(roots),
+                )
+            )
         ),
         "claims": [item.as_dict() for item in claims[:ROWS]],
         "history": history[:ROWS],

@@ -15,7 +15,9 @@ MAX_CLAUSES = 8
 """Most clauses of a sentence to look up; a sentence with more is a list."""
 
 
-def mask_echoes(text: str, said_at: datetime | None, recalled: Mapping[str, datetime]) -> tuple[str, int]:
+def mask_echoes(
+    text: str, said_at: datetime | None, recalled: Mapping[str, datetime]
+) -> tuple[str, int]:
     """Return the text with every echo replaced by line breaks, at the same length, and the number of echoes.
 
     Args:

@@ -44,7 +44,10 @@ def find_boilerplate(job: Job) -> StepReport:
         with show_progress("boilerplate", sessions.height) as advance:
             for group in split_batches(sessions, 5_000):
                 job.store.merge(LINES, _build_line_rows(job, group, key))
-                marks = [(session, done, None) for session, done in group[["session_id", "input_key"]].rows()]
+                marks = [
+                    (session, done, None)
+                    for session, done in group[["session_id", "input_key"]].rows()
+                ]
                 mark_done(job.store, "boilerplate", marks)
                 advance(group.height)
         report.rows_out = _update_boilerplate(job, key)
@@ -56,17 +59,28 @@ def _build_line_rows(job: Job, group: pl.DataFrame, key: str) -> pa.Table:
     spoken = _read_spoken_texts(job.store, group["session_id"].to_list(), gone)
     rows = []
     for sid in group["session_id"]:
-        by_origin = {origin: [text for by, text in spoken.get(sid, []) if by == origin] for origin in SPOKEN}
+        by_origin = {
+            origin: [text for by, text in spoken.get(sid, []) if by == origin]
+            for origin in SPOKEN
+        }
         spans = {o: hash_session_spans(texts) for o, texts in by_origin.items()}
         typed, every = sorted(spans[Origin.HUMAN]), sorted(set().union(*spans.values()))
-        rows.append({"session_id": sid, "hashes": every, "typed": typed, "step_key": key})
+        rows.append(
+            {"session_id": sid, "hashes": every, "typed": typed, "step_key": key}
+        )
     return pa.Table.from_pylist(rows, schema=LINES.schema)
 
 
-def _read_spoken_texts(store: Store, ids: list[str], gone: Collection[str]) -> dict[str, list[tuple[str, str]]]:
+def _read_spoken_texts(
+    store: Store, ids: list[str], gone: Collection[str]
+) -> dict[str, list[tuple[str, str]]]:
     """Return (origin, text) of active messages by people and models, by session, in order."""
-    messages = pl.DataFrame(store.read_ids(MESSAGES, ids, [*TEXT_COLUMNS, "origin"], by="session_id"))
-    messages = messages.filter(pl.col("origin").is_in(SPOKEN) & ~pl.col("message_id").is_in(sorted(gone))).sort("seq")
+    messages = pl.DataFrame(
+        store.read_ids(MESSAGES, ids, [*TEXT_COLUMNS, "origin"], by="session_id")
+    )
+    messages = messages.filter(
+        pl.col("origin").is_in(SPOKEN) & ~pl.col("message_id").is_in(sorted(gone))
+    ).sort("seq")
     groups = messages.group_by(["session_id"], maintain_order=True)
     return {str(key[0]): rows.select("origin", "text").rows() for key, rows in groups}
 
@@ -74,13 +88,21 @@ def _read_spoken_texts(store: Store, ids: list[str], gone: Collection[str]) -> d
 def _update_boilerplate(job: Job, key: str) -> int:
     """Update BOILERPLATE from LINES; return the number of rows written."""
     begun = pl.DataFrame(job.store.read(SESSIONS, ["session_id", "started_at"]))
-    line_rows = pl.DataFrame(job.store.read(LINES, where=pc.field("step_key") == key)).join(begun, on="session_id")
+    line_rows = pl.DataFrame(
+        job.store.read(LINES, where=pc.field("step_key") == key)
+    ).join(begun, on="session_id")
     lines = line_rows.sort("started_at", "session_id", nulls_last=True).to_dicts()
     counts = find_recurring_spans([row["hashes"] for row in lines])
     holders, typed = _find_holders(lines, counts.keys())
     stored = {r["span_id"]: r for r in job.store.read(BOILERPLATE).to_pylist()}
-    texts = {n: stored[format_span_id(n)]["text"] for n in counts if format_span_id(n) in stored}
-    texts |= _read_span_texts(job, {n: sessions[0] for n, sessions in holders.items() if n not in texts})
+    texts = {
+        n: stored[format_span_id(n)]["text"]
+        for n in counts
+        if format_span_id(n) in stored
+    }
+    texts |= _read_span_texts(
+        job, {n: sessions[0] for n, sessions in holders.items() if n not in texts}
+    )
     # Keep as many sessions as may have a span that is not masked, so that claims made from them stay.
     max_kept = MIN_SESSIONS - 1
     rows = [
@@ -93,11 +115,17 @@ def _update_boilerplate(job: Job, key: str) -> int:
         }
         for number in sorted(counts)
     ]
-    job.store.delete_ids(BOILERPLATE, sorted(set(stored) - {row["span_id"] for row in rows}))
-    return job.store.merge_changed(BOILERPLATE, pa.Table.from_pylist(rows, schema=BOILERPLATE.schema))
+    job.store.delete_ids(
+        BOILERPLATE, sorted(set(stored) - {row["span_id"] for row in rows})
+    )
+    return job.store.merge_changed(
+        BOILERPLATE, pa.Table.from_pylist(rows, schema=BOILERPLATE.schema)
+    )
 
 
-def _find_holders(lines: list[dict[str, Any]], spans: KeysView[int]) -> tuple[dict[int, list[str]], set[int]]:
+def _find_holders(
+    lines: list[dict[str, Any]], spans: KeysView[int]
+) -> tuple[dict[int, list[str]], set[int]]:
     """Return the sessions that contain each span, in order of `lines`, and the spans that a person typed."""
     holders: dict[int, list[str]] = {number: [] for number in spans}
     typed: set[int] = set()
@@ -113,7 +141,9 @@ def _read_span_texts(job: Job, sessions: Mapping[int, str]) -> dict[int, str]:
     texts: dict[int, str] = {}
     for sid in sorted(set(sessions.values())):
         hashes = {n for n, at in sessions.items() if at == sid}
-        spoken = [text for _, text in _read_spoken_texts(job.store, [sid], ()).get(sid, [])]
+        spoken = [
+            text for _, text in _read_spoken_texts(job.store, [sid], ()).get(sid, [])
+        ]
         texts |= find_span_texts(spoken, hashes)
     return texts
 
@@ -123,20 +153,30 @@ def add_repeating_sessions(job: Job) -> int:
 
     Returns the number of claims that gained evidence.
     """
-    kept = {parse_span_id(r["span_id"]): r["kept"] for r in job.store.read(BOILERPLATE).to_pylist() if r["kept"]}
+    kept = {
+        parse_span_id(r["span_id"]): r["kept"]
+        for r in job.store.read(BOILERPLATE).to_pylist()
+        if r["kept"]
+    }
     holders = _find_other_holders(job.store, kept)
     sessions = {session for sessions in kept.values() for session in sessions}
     repeats = _find_repeats(job.store, sessions, holders)
-    stored = job.store.read_ids(OBSERVATIONS, repeats, ["observation_id", "evidence_sessions"])
+    stored = job.store.read_ids(
+        OBSERVATIONS, repeats, ["observation_id", "evidence_sessions"]
+    )
     rows = []
     for row in stored.to_pylist():
         evidence = {*row["evidence_sessions"], *repeats[row["observation_id"]]}
         if evidence != {*row["evidence_sessions"]}:
             rows.append({**row, "evidence_sessions": sorted(evidence)})
-    return job.store.update(OBSERVATIONS, pa.Table.from_pylist(rows, schema=stored.schema))
+    return job.store.update(
+        OBSERVATIONS, pa.Table.from_pylist(rows, schema=stored.schema)
+    )
 
 
-def _find_other_holders(store: Store, kept: Mapping[int, list[str]]) -> dict[int, set[str]]:
+def _find_other_holders(
+    store: Store, kept: Mapping[int, list[str]]
+) -> dict[int, set[str]]:
     """Return by span the sessions in which a person typed it, except those that keep it."""
     holders: dict[int, set[str]] = {number: set() for number in kept}
     for line in store.read(LINES, ["session_id", "typed"]).to_pylist() if kept else ():
@@ -145,16 +185,24 @@ def _find_other_holders(store: Store, kept: Mapping[int, list[str]]) -> dict[int
     return holders
 
 
-def _find_repeats(store: Store, sessions: Set[str], holders: Mapping[int, set[str]]) -> dict[str, set[str]]:
+def _find_repeats(
+    store: Store, sessions: Set[str], holders: Mapping[int, set[str]]
+) -> dict[str, set[str]]:
     """Return the canonical claims of some sessions that other sessions repeat, with these sessions."""
     is_current = pc.field("status").isin([Status.ACTIVE, Status.DUPLICATE])
     columns = ["observation_id", "canonical_id", "message_ids", "quote"]
-    claims = store.read_ids(OBSERVATIONS, sessions, columns, "session_id", is_current).to_pylist()
-    messages = store.read_ids(MESSAGES, [claim["message_ids"][0] for claim in claims], ["message_id", "text"])
+    claims = store.read_ids(
+        OBSERVATIONS, sessions, columns, "session_id", is_current
+    ).to_pylist()
+    messages = store.read_ids(
+        MESSAGES, [claim["message_ids"][0] for claim in claims], ["message_id", "text"]
+    )
     texts = {row["message_id"]: row["text"] for row in messages.to_pylist()}
     repeats: defaultdict[str, set[str]] = defaultdict(set)
     for claim in sorted(claims, key=lambda claim: claim["message_ids"][0]):
-        found = find_repeating_sessions(claim["quote"], texts[claim["message_ids"][0]], holders)
+        found = find_repeating_sessions(
+            claim["quote"], texts[claim["message_ids"][0]], holders
+        )
         repeats[claim["canonical_id"] or claim["observation_id"]] |= found
     return {claim: found for claim, found in repeats.items() if found}
 
@@ -181,13 +229,21 @@ class Mask:
             return {}
         touched: dict[str, str] = {}
         for row in self._store.read(LINES, ["session_id", "hashes"]).to_pylist():
-            if spans := sorted(self.find_masked_spans(row["session_id"]).intersection(row["hashes"])):
-                touched[row["session_id"]] = compute_content_id(*map(format_span_id, spans))
+            if spans := sorted(
+                self.find_masked_spans(row["session_id"]).intersection(row["hashes"])
+            ):
+                touched[row["session_id"]] = compute_content_id(
+                    *map(format_span_id, spans)
+                )
         return touched
 
     def find_masked_spans(self, session_id: str) -> set[int]:
         """Return the spans that are masked in a session: those that recur, except those that it keeps."""
-        return self.known - self._kept[session_id] if session_id in self._kept else self.known
+        return (
+            self.known - self._kept[session_id]
+            if session_id in self._kept
+            else self.known
+        )
 
     def mask_text(self, session_id: str, text: str, said_at: datetime | None) -> str:
         """Return a message's text with masked parts blank, at the same length."""
@@ -202,27 +258,42 @@ class Mask:
             return rows
         columns = (rows[name].to_pylist() for name in ("session_id", "text", "ts"))
         texts = pa.array(list(map(self.mask_text, *columns)), pa.string())
-        return rows.set_column(rows.schema.get_field_index("text"), rows.schema.field("text"), texts)
+        return rows.set_column(
+            rows.schema.get_field_index("text"), rows.schema.field("text"), texts
+        )
 
 
-def restore_verbatim_quotes(claims: pa.Table, shown: pa.Table, stored: pa.Table) -> pa.Table:
+def restore_verbatim_quotes(
+    claims: pa.Table, shown: pa.Table, stored: pa.Table
+) -> pa.Table:
     """Return claims made from masked messages with their quotes as in the stored messages.
 
     A claim's quote is from its first message.
     """
-    texts = dict(zip(stored["message_id"].to_pylist(), stored["text"].to_pylist(), strict=True))
-    blank = dict(zip(shown["message_id"].to_pylist(), shown["text"].to_pylist(), strict=True))
+    texts = dict(
+        zip(stored["message_id"].to_pylist(), stored["text"].to_pylist(), strict=True)
+    )
+    blank = dict(
+        zip(shown["message_id"].to_pylist(), shown["text"].to_pylist(), strict=True)
+    )
     quotes = [
         restore_quote(quote, blank[ids[0]], texts[ids[0]])
-        for quote, ids in zip(claims["quote"].to_pylist(), claims["message_ids"].to_pylist(), strict=True)
+        for quote, ids in zip(
+            claims["quote"].to_pylist(), claims["message_ids"].to_pylist(), strict=True
+        )
     ]
     column = claims.schema.get_field_index("quote")
-    return claims.set_column(column, claims.schema.field("quote"), pa.array(quotes, pa.string()))
+    return claims.set_column(
+        column, claims.schema.field("quote"), pa.array(quotes, pa.string())
+    )
 
 
 def find_masked_claims(claims: pa.Table, shown: pa.Table, stored: pa.Table) -> set[str]:
     """Return ids of claims whose quote is in the stored message but not in the masked one."""
-    texts, blank = (dict(zip(t["message_id"].to_pylist(), t["text"].to_pylist(), strict=True)) for t in (stored, shown))
+    texts, blank = (
+        dict(zip(t["message_id"].to_pylist(), t["text"].to_pylist(), strict=True))
+        for t in (stored, shown)
+    )
     return {
         row["observation_id"]
         for row in claims.to_pylist()

@@ -38,8 +38,15 @@ def group_rows(table: pa.Table, *, nameless: bool = False) -> pl.DataFrame:
 
     table: OBSERVATIONS with workspace and pack. Columns: `group`, `row`, ascending; a row may be in several groups.
     """
-    rows = pl.DataFrame(table.select(["workspace", "pack"])).with_row_index("row").cast({"row": pl.Int64})
-    everyday, workspace = pl.col("pack") == "personal", pl.col("workspace").rank("dense").cast(pl.Int64).fill_null(0)
+    rows = (
+        pl.DataFrame(table.select(["workspace", "pack"]))
+        .with_row_index("row")
+        .cast({"row": pl.Int64})
+    )
+    everyday, workspace = (
+        pl.col("pack") == "personal",
+        pl.col("workspace").rank("dense").cast(pl.Int64).fill_null(0),
+    )
     here = rows.with_columns(group=workspace).filter((~everyday).any().over("group"))
     groups = [here, rows.filter(everyday).with_columns(group=pl.lit(-1, pl.Int64))]
     if nameless and rows["workspace"].null_count():
@@ -47,7 +54,9 @@ def group_rows(table: pa.Table, *, nameless: bool = False) -> pl.DataFrame:
     return pl.concat(groups).select("group", "row")
 
 
-def find_word_pairs(claims: Claims, groups: pl.DataFrame, among: Rows | None = None) -> Pairs:
+def find_word_pairs(
+    claims: Claims, groups: pl.DataFrame, among: Rows | None = None
+) -> Pairs:
     """Return pairs of a group that share one of their rarest words, from blocks sorted by content (sorted
     neighbourhood).
 
@@ -55,19 +64,31 @@ def find_word_pairs(claims: Claims, groups: pl.DataFrame, among: Rows | None = N
     With `among`, return only pairs with one of these rows.
     """
     # the rarest words of each row that another row of its group has too
-    words = groups.join(claims.words, on="row").with_columns(said=pl.len().over("group", "word"))
+    words = groups.join(claims.words, on="row").with_columns(
+        said=pl.len().over("group", "word")
+    )
     words = words.filter(pl.col("said") > 1).sort("group", "row", "said", "word")
     rarest = words.filter(pl.int_range(pl.len()).over("group", "row") < RARE_WORDS)
     if among is not None:
-        ours = rarest.filter(pl.col("row").is_in(among)).select("group", "word").unique()
+        ours = (
+            rarest.filter(pl.col("row").is_in(among)).select("group", "word").unique()
+        )
         rarest = rarest.join(ours, on=["group", "word"], how="semi")
     # their blocks
     order = sorted(
-        rarest["row"].unique().sort(), key=lambda row: (sorted(claims.keys[row]), claims.texts[row].casefold())
+        rarest["row"].unique().sort(),
+        key=lambda row: (sorted(claims.keys[row]), claims.texts[row].casefold()),
     )
-    blocks = pl.DataFrame({"row": order}, schema={"row": pl.Int64}).join(rarest, on="row", maintain_order="left")
-    next_ones = (pl.col("row").shift(-by).over("group", "word").alias("next") for by in range(1, WINDOW + 1))
-    matches = pl.concat([blocks.select("row", other).drop_nulls() for other in next_ones]).to_numpy()
+    blocks = pl.DataFrame({"row": order}, schema={"row": pl.Int64}).join(
+        rarest, on="row", maintain_order="left"
+    )
+    next_ones = (
+        pl.col("row").shift(-by).over("group", "word").alias("next")
+        for by in range(1, WINDOW + 1)
+    )
+    matches = pl.concat(
+        [blocks.select("row", other).drop_nulls() for other in next_ones]
+    ).to_numpy()
     return deduplicate_pairs([select_pairs(matches, among)])
 
 
@@ -91,7 +112,11 @@ def find_vector_pairs(
     vectors: unit vectors, shape (rows, dim). has: mask of the rows with one.
     """
     chunks = []
-    parts = [np.arange(len(has))] if groups is None else [p["row"].to_numpy() for p in groups.partition_by("group")]
+    parts = (
+        [np.arange(len(has))]
+        if groups is None
+        else [p["row"].to_numpy() for p in groups.partition_by("group")]
+    )
     for part in parts:
         rows = part[has[part]]
         own = rows if among is None else np.intersect1d(rows, among)
@@ -102,31 +127,44 @@ def find_vector_pairs(
             chunks.append(_find_nearest(vectors, rows, nearest, min_cosine, own))
         else:
             cells = [cell for cell in _build_cells(vectors, rows) if len(cell) > 1]
-            chunks += [select_pairs(_find_nearest(vectors, cell, nearest, min_cosine, cell), among) for cell in cells]
+            chunks += [
+                select_pairs(
+                    _find_nearest(vectors, cell, nearest, min_cosine, cell), among
+                )
+                for cell in cells
+            ]
     return deduplicate_pairs(chunks)
 
 
 def deduplicate_pairs(parts: Iterable[Pairs]) -> Pairs:
     """Return each pair once, in ascending order, without pairs of a row with itself."""
     # one integer a pair takes half the memory of unique rows and is ten times as fast
-    coded = [pairs.min(axis=1) << 32 | pairs.max(axis=1) for pairs in parts if len(pairs)]
+    coded = [
+        pairs.min(axis=1) << 32 | pairs.max(axis=1) for pairs in parts if len(pairs)
+    ]
     pairs = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *coded]))
     pairs = pairs[pairs >> 32 != pairs & 0xFFFF_FFFF]
     return np.column_stack([pairs >> 32, pairs & 0xFFFF_FFFF])
 
 
-def compute_cosines(pairs: Pairs, vectors: Floats, has: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+def compute_cosines(
+    pairs: Pairs, vectors: Floats, has: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.float64]:
     """Return the cosine of each pair; NaN if a row has no vector."""
     cosines = np.full(len(pairs), np.nan)
     step = max(1, COSINES // max(1, vectors.shape[1]))
     for start in range(0, len(pairs), step):
         left, right = pairs[start : start + step].T
-        cosines[start : start + step] = np.einsum("ij,ij->i", vectors[left], vectors[right])
+        cosines[start : start + step] = np.einsum(
+            "ij,ij->i", vectors[left], vectors[right]
+        )
     cosines[~has[pairs].all(axis=1)] = np.nan
     return cosines
 
 
-def _find_nearest(vectors: Floats, rows: Rows, nearest: int, min_cosine: float, own: Rows) -> Pairs:
+def _find_nearest(
+    vectors: Floats, rows: Rows, nearest: int, min_cosine: float, own: Rows
+) -> Pairs:
     """Return the nearest rows to each of `own`, by dot products in blocks of COSINES floats."""
     stored = vectors[rows]
     step = max(1, COSINES // len(rows))
@@ -136,20 +174,26 @@ def _find_nearest(vectors: Floats, rows: Rows, nearest: int, min_cosine: float, 
         batch = own[start : start + step]
         cosines = vectors[batch] @ stored.T
         cosines[np.arange(len(batch)), np.searchsorted(rows, batch)] = -2.0
-        top = np.argpartition(np.negative(cosines, out=cosines), count - 1, axis=1)[:, :count]
+        top = np.argpartition(np.negative(cosines, out=cosines), count - 1, axis=1)[
+            :, :count
+        ]
         left, slot = np.nonzero(np.take_along_axis(cosines, top, axis=1) <= -min_cosine)
         parts.append(np.column_stack([batch[left], rows[top[left, slot]]]))
     return np.concatenate(parts)
 
 
-def _build_cells(vectors: Floats, rows: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+def _build_cells(
+    vectors: Floats, rows: npt.NDArray[np.int64]
+) -> list[npt.NDArray[np.int64]]:
     """Return rows by their PROBES nearest of √n evenly sampled centres; each row is in several cells."""
     centres = vectors[rows[:: max(1, int(np.sqrt(len(rows))))]]
     home = np.empty((len(rows), PROBES), dtype=np.int32)
     step = max(1, COSINES // len(centres))
     for start in range(0, len(rows), step):
         cosines = vectors[rows[start : start + step]] @ centres.T
-        home[start : start + len(cosines)] = np.argpartition(-cosines, PROBES - 1, axis=1)[:, :PROBES]
+        home[start : start + len(cosines)] = np.argpartition(
+            -cosines, PROBES - 1, axis=1
+        )[:, :PROBES]
     member = np.repeat(np.arange(len(rows)), PROBES)
     by_cell = np.argsort(home.ravel(), kind="stable")
     edges = np.searchsorted(home.ravel()[by_cell], np.arange(1, len(centres)))

@@ -49,38 +49,60 @@ class Decision:
         return 101.0 if self.rule == "exact" else self.scores["likeness"]
 
 
-def decide(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules) -> Decision:
+def decide(
+    a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules
+) -> Decision:
     """Decide on two normalised claims, given their ratio and cosine; symmetric in a and b."""
     scores = compute_scores(a, b, token_sort, cosine, rules)
     if a.folded == b.folded:
         reason = speaker(align_pair(a, b))
-        return Decision(reason is None, "exact" if reason is None else "speaker", scores, reason or "the same words")
+        return Decision(
+            reason is None,
+            "exact" if reason is None else "speaker",
+            scores,
+            reason or "the same words",
+        )
     blocked = find_objection(a, b)
     if blocked is not None:
         return Decision(False, blocked[0], scores, blocked[1])
     return _apply_thresholds(scores, rules)
 
 
-def is_promising(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules) -> bool:
+def is_promising(
+    a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules
+) -> bool:
     """Return True if two claims are duplicates unless a guard objects: the cheap part of `decide`, run first."""
-    return a.folded == b.folded or _apply_thresholds(compute_scores(a, b, token_sort, cosine, rules), rules).same
+    return (
+        a.folded == b.folded
+        or _apply_thresholds(
+            compute_scores(a, b, token_sort, cosine, rules), rules
+        ).same
+    )
 
 
-def compute_scores(a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules) -> Scores:
+def compute_scores(
+    a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules
+) -> Scores:
     """Return the scores that the rules use."""
     scores = {
         "token_sort": float(token_sort),
         "overlap": compute_dice_overlap(a, b),
         "added": float(count_added_words(a, b)),
     }
-    scores["likeness"] = max(0.0, scores["token_sort"] - rules.added_cost * scores["added"])
+    scores["likeness"] = max(
+        0.0, scores["token_sort"] - rules.added_cost * scores["added"]
+    )
     return scores if cosine is None else {**scores, "cosine": float(cosine)}
 
 
-def compute_token_sort_ratios(left: list[Claim], right: list[Claim]) -> npt.NDArray[np.float32]:
+def compute_token_sort_ratios(
+    left: list[Claim], right: list[Claim]
+) -> npt.NDArray[np.float32]:
     """Return token_sort_ratio pair by pair, 0 to 100; shape (pairs,)."""
     words = [c.sorted_words for c in left], [c.sorted_words for c in right]
-    return np.asarray(process.cpdist(*words, scorer=fuzz.ratio, workers=-1), dtype=np.float32)
+    return np.asarray(
+        process.cpdist(*words, scorer=fuzz.ratio, workers=-1), dtype=np.float32
+    )
 
 
 def compute_dice_overlap(a: Claim, b: Claim) -> float:
@@ -91,7 +113,10 @@ def compute_dice_overlap(a: Claim, b: Claim) -> float:
 
 def count_added_words(a: Claim, b: Claim) -> int:
     """Return the length of the longest run of content words, in either claim, that the other lacks."""
-    return max(_measure_longest_run(a.content, set(b.content)), _measure_longest_run(b.content, set(a.content)))
+    return max(
+        _measure_longest_run(a.content, set(b.content)),
+        _measure_longest_run(b.content, set(a.content)),
+    )
 
 
 def _measure_longest_run(words: tuple[str, ...], other: set[str]) -> int:
@@ -107,8 +132,15 @@ def _apply_thresholds(scores: Scores, rules: Rules) -> Decision:
     if cosine is not None and cosine < rules.cosine:
         return Decision(False, "meaning", scores, f"cosine of the vectors {cosine:.2f}")
     if scores["likeness"] >= rules.threshold and scores["overlap"] >= rules.overlap:
-        return Decision(True, "likeness", scores, f"likeness {scores['likeness']:.0f} of 100")
+        return Decision(
+            True, "likeness", scores, f"likeness {scores['likeness']:.0f} of 100"
+        )
     near = cosine is not None and cosine >= rules.rephrased
     if near and scores["overlap"] >= rules.rephrased_overlap and scores["added"] < 2:
-        return Decision(True, "rephrased", scores, f"cosine {cosine:.2f}, {scores['overlap']:.0%} of the words shared")
+        return Decision(
+            True,
+            "rephrased",
+            scores,
+            f"cosine {cosine:.2f}, {scores['overlap']:.0%} of the words shared",
+        )
     return Decision(False, "unlike", scores, "too few words shared, or too many added")

@@ -16,11 +16,24 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import LedgerKind, Status, is_shared
 from slowwave.tasks.dedupe.decide import Rules
-from slowwave.tasks.dedupe.pairs import Found, Undone, find_duplicate_pairs, select_row, set_columns
+from slowwave.tasks.dedupe.pairs import (
+    Found,
+    Undone,
+    find_duplicate_pairs,
+    select_row,
+    set_columns,
+)
 from slowwave.tasks.shards import HERE, Executor
 
 VERSION = "dedupe/5"
-MARKED = ["status", "reason", "canonical_id", "evidence_sessions", "valid_from", "dedupe_key"]
+MARKED = [
+    "status",
+    "reason",
+    "canonical_id",
+    "evidence_sessions",
+    "valid_from",
+    "dedupe_key",
+]
 """Columns that dedupe sets."""
 DECIDING = ["observation_id", "session_id", "observed_at", "observer", *MARKED]
 
@@ -60,12 +73,18 @@ def dedupe(
     if not pending.num_rows:
         return Deduped(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
     active = pc.equal(pending["status"], Status.ACTIVE)
-    passed = set_columns(OBSERVATIONS.sort_rows(pending, pc.invert(active)), dedupe_key=step_key)
+    passed = set_columns(
+        OBSERVATIONS.sort_rows(pending, pc.invert(active)), dedupe_key=step_key
+    )
     live = OBSERVATIONS.sort_rows(pending, active)
     canonical = pc.is_in(settled["status"], pa.array(["active", "superseded"]))
-    old = OBSERVATIONS.sort_rows(settled, pc.and_(canonical, _mask_absent(settled, pending)))
+    old = OBSERVATIONS.sort_rows(
+        settled, pc.and_(canonical, _mask_absent(settled, pending))
+    )
     known_count = old.num_rows
-    table = pa.concat_tables([old, live]).combine_chunks()  # rows taken from several chunks are copied twice
+    table = pa.concat_tables(
+        [old, live]
+    ).combine_chunks()  # rows taken from several chunks are copied twice
     del pending, settled, old, live
     duplicates = find_duplicate_pairs(table, known_count, rules, undone, executor)
     compared = _select_compared(table, duplicates, known_count)
@@ -73,13 +92,19 @@ def dedupe(
     return Deduped(pa.concat_tables([changed, passed]), merges)
 
 
-def _apply_duplicates(table: pa.Table, compared: "_Compared", step_key: str) -> tuple[pa.Table, pa.Table]:
+def _apply_duplicates(
+    table: pa.Table, compared: "_Compared", step_key: str
+) -> tuple[pa.Table, pa.Table]:
     """Return the new rows and the settled rows that gained a duplicate, and the ledger."""
     joined = compared.assign_canonical_rows()
     keep = sorted({*range(compared.known_count, len(compared.rows)), *joined.values()})
-    marked = _mark_duplicates(compared.table, joined, compared.pairs, step_key).take(pa.array(keep, pa.int64()))
+    marked = _mark_duplicates(compared.table, joined, compared.pairs, step_key).take(
+        pa.array(keep, pa.int64())
+    )
     chosen = table.take(pa.array([compared.rows[at] for at in keep], pa.int64()))
-    chosen = set_columns(chosen, supersede_key=None, **{name: marked[name] for name in MARKED})
+    chosen = set_columns(
+        chosen, supersede_key=None, **{name: marked[name] for name in MARKED}
+    )
     return chosen, _build_merges(compared.table, joined, compared.pairs, step_key)
 
 
@@ -97,7 +122,9 @@ class _Compared:
     def assign_canonical_rows(self) -> dict[int, int]:
         """Return row -> the canonical row that it repeats; settled rows stay canonical."""
         order = _rank_rows(self.table, self.known_count)
-        return assign_canonical_rows(order, self.pairs, frozenset(range(self.known_count)))
+        return assign_canonical_rows(
+            order, self.pairs, frozenset(range(self.known_count))
+        )
 
 
 def _select_compared(table: pa.Table, duplicates: Found, known_count: int) -> _Compared:
@@ -107,7 +134,10 @@ def _select_compared(table: pa.Table, duplicates: Found, known_count: int) -> _C
     return _Compared(
         rows=rows,
         table=table.select(DECIDING).take(pa.array(rows, pa.int64())),
-        pairs={index[row]: {index[other]: why for other, why in near.items()} for row, near in duplicates.items()},
+        pairs={
+            index[row]: {index[other]: why for other, why in near.items()}
+            for row, near in duplicates.items()
+        },
         known_count=sum(row < known_count for row in rows),
     )
 
@@ -120,10 +150,15 @@ def unmerge(observations: pa.Table, merges: pa.Table, merge_id: str) -> Deduped:
     no such merge of duplicates.
     """
     merge = merges.filter(
-        pc.and_(pc.equal(merges["merge_id"], merge_id), pc.equal(merges["kind"], LedgerKind.DUPLICATE))
+        pc.and_(
+            pc.equal(merges["merge_id"], merge_id),
+            pc.equal(merges["kind"], LedgerKind.DUPLICATE),
+        )
     )
     if not merge.num_rows:
-        raise KeyError(f"no merge of duplicates {merge_id!r}: `slowwave inspect merges` lists them")
+        raise KeyError(
+            f"no merge of duplicates {merge_id!r}: `slowwave inspect merges` lists them"
+        )
     if merge["undone"][0].as_py():
         return Deduped(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
     duplicate = select_row(observations, merge["loser_id"][0].as_py())
@@ -131,25 +166,42 @@ def unmerge(observations: pa.Table, merges: pa.Table, merge_id: str) -> Deduped:
     others = observations.filter(
         pc.and_(
             pc.equal(observations["canonical_id"], canonical["observation_id"][0]),
-            pc.not_equal(observations["observation_id"], duplicate["observation_id"][0]),
+            pc.not_equal(
+                observations["observation_id"], duplicate["observation_id"][0]
+            ),
         )
     )
-    duplicate = set_columns(duplicate, status=Status.ACTIVE, reason=None, canonical_id=None, supersede_key=None)
+    duplicate = set_columns(
+        duplicate,
+        status=Status.ACTIVE,
+        reason=None,
+        canonical_id=None,
+        supersede_key=None,
+    )
     # the canonical claim keeps its own evidence and that of the other duplicates
     columns = ["session_id", "evidence_sessions", "observed_at"]
     members = pa.concat_tables([canonical, others]).select(columns).to_pylist()
-    sessions = sorted({s for m in members[1:] for s in m["evidence_sessions"]} | {m["session_id"] for m in members})
+    sessions = sorted(
+        {s for m in members[1:] for s in m["evidence_sessions"]}
+        | {m["session_id"] for m in members}
+    )
     canonical = set_columns(
         canonical,
         evidence_sessions=sessions,
         valid_from=_find_earliest(m["observed_at"] for m in members),
         supersede_key=None,
     )
-    return Deduped(pa.concat_tables([duplicate, canonical]), set_columns(merge, undone=True))
+    return Deduped(
+        pa.concat_tables([duplicate, canonical]), set_columns(merge, undone=True)
+    )
 
 
 def _mask_absent(table: pa.Table, other: pa.Table) -> pa.ChunkedArray:
-    return pc.invert(pc.is_in(table["observation_id"], value_set=other["observation_id"].combine_chunks()))
+    return pc.invert(
+        pc.is_in(
+            table["observation_id"], value_set=other["observation_id"].combine_chunks()
+        )
+    )
 
 
 def _rank_rows(table: pa.Table, old: int) -> list[int]:
@@ -162,15 +214,25 @@ def _rank_rows(table: pa.Table, old: int) -> list[int]:
 
     def rank(row: int) -> tuple[bool, bool, bool, float, str]:
         at = times[row]
-        return row >= old, shared[row], at is None, at.timestamp() if at else 0.0, ids[row]
+        return (
+            row >= old,
+            shared[row],
+            at is None,
+            at.timestamp() if at else 0.0,
+            ids[row],
+        )
 
     return sorted(range(table.num_rows), key=rank)
 
 
-def _mark_duplicates(table: pa.Table, joined: dict[int, int], decisions: Found, step_key: str) -> pa.Table:
+def _mark_duplicates(
+    table: pa.Table, joined: dict[int, int], decisions: Found, step_key: str
+) -> pa.Table:
     """Return the table (columns DECIDING) with the columns MARKED set."""
     columns = {name: table[name].to_pylist() for name in MARKED}
-    sessions = zip(columns["evidence_sessions"], table["session_id"].to_pylist(), strict=True)
+    sessions = zip(
+        columns["evidence_sessions"], table["session_id"].to_pylist(), strict=True
+    )
     evidence = [{*known, own} for known, own in sessions]
     times = zip(columns["valid_from"], table["observed_at"].to_pylist(), strict=True)
     columns["valid_from"] = [begin or observed for begin, observed in times]
@@ -185,7 +247,10 @@ def _mark_duplicates(table: pa.Table, joined: dict[int, int], decisions: Found, 
         evidence[canonical] |= evidence[row]
         _keep_earliest(columns["valid_from"], canonical, row)
     columns["evidence_sessions"] = list(map(sorted, evidence))
-    arrays = {name: pa.array(values, table.schema.field(name).type) for name, values in columns.items()}
+    arrays = {
+        name: pa.array(values, table.schema.field(name).type)
+        for name, values in columns.items()
+    }
     return set_columns(table, **arrays)
 
 
@@ -197,7 +262,9 @@ def _find_earliest(times: Iterable[datetime | None]) -> datetime | None:
     return min((t for t in times if t is not None), default=None)
 
 
-def _build_merges(table: pa.Table, joined: dict[int, int], decisions: Found, step_key: str) -> pa.Table:
+def _build_merges(
+    table: pa.Table, joined: dict[int, int], decisions: Found, step_key: str
+) -> pa.Table:
     """Return a row of MERGES for each duplicate."""
     ids, rows = table["observation_id"].to_pylist(), list[dict[str, Any]]()
     for row, canonical in sorted(joined.items()):
@@ -222,7 +289,9 @@ MAX_MEMBERS = 500
 """Most rows that join one canonical row by likeness; rows with the same words are not counted."""
 
 
-def assign_canonical_rows(order: Sequence[int], decisions: Found, fixed: frozenset[int]) -> dict[int, int]:
+def assign_canonical_rows(
+    order: Sequence[int], decisions: Found, fixed: frozenset[int]
+) -> dict[int, int]:
     """Return row -> the canonical row that it repeats, for the rows that repeat one.
 
     Greedy in a fixed order: a row joins the best canonical row that it has itself a decision with, or becomes
@@ -239,12 +308,22 @@ def assign_canonical_rows(order: Sequence[int], decisions: Found, fixed: frozens
     def is_open(row: int, other: int) -> bool:
         if rank[other] > rank[row] or other in joined:
             return False
-        return decisions[row][other].rule == "exact" or members.get(other, 0) < MAX_MEMBERS
+        return (
+            decisions[row][other].rule == "exact" or members.get(other, 0) < MAX_MEMBERS
+        )
 
     for row in order:
-        near = [other for other in decisions.get(row, {}) if is_open(row, other)] if row not in fixed else []
+        near = (
+            [other for other in decisions.get(row, {}) if is_open(row, other)]
+            if row not in fixed
+            else []
+        )
         if near:
-            best = min(near, key=lambda other: (-decisions[row][other].score, rank[other]))
+            best = min(
+                near, key=lambda other: (-decisions[row][other].score, rank[other])
+            )
             joined[row] = best
-            members[best] = members.get(best, 0) + (decisions[row][best].rule != "exact")
+            members[best] = members.get(best, 0) + (
+                decisions[row][best].rule != "exact"
+            )
     return joined

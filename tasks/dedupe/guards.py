@@ -19,7 +19,9 @@ from slowwave.tasks.dedupe.normalise import Claim, Date
 from slowwave.text.dates import MONTH_NAMES, WEEKDAYS
 from slowwave.text.words import HEDGES, is_content_word, split_groups, stem
 
-_LISTS: dict[str, str] = tomllib.loads(files("slowwave.tasks.dedupe").joinpath("words.toml").read_text("utf-8"))
+_LISTS: dict[str, str] = tomllib.loads(
+    files("slowwave.tasks.dedupe").joinpath("words.toml").read_text("utf-8")
+)
 
 
 def _load_words(name: str) -> frozenset[str]:
@@ -79,7 +81,13 @@ def align_pair(a: Claim, b: Claim) -> Pair:
         for op in Levenshtein.opcodes(a.words, b.words)
         if op.tag == "replace"
     )
-    return Pair(a, b, slots, frozenset(a.words) - set(b.words), frozenset(b.words) - set(a.words))
+    return Pair(
+        a,
+        b,
+        slots,
+        frozenset(a.words) - set(b.words),
+        frozenset(b.words) - set(a.words),
+    )
 
 
 def speaker(pair: Pair) -> str | None:
@@ -93,7 +101,11 @@ def speaker(pair: Pair) -> str | None:
 def language(pair: Pair) -> str | None:
     """Ask for the same words in a language whose negations are not known here."""
     known = pair.a.english and pair.b.english
-    return None if known or pair.a.words == pair.b.words else "the guards know English alone"
+    return (
+        None
+        if known or pair.a.words == pair.b.words
+        else "the guards know English alone"
+    )
 
 
 def question(pair: Pair) -> str | None:
@@ -106,14 +118,18 @@ def negation(pair: Pair) -> str | None:
     a, b = pair.a, pair.b
     if len(a.negated) != len(b.negated):
         return f"negated {len(a.negated)} and {len(b.negated)} times"
-    if a.negated != b.negated and set(a.negated) ^ set(b.negated) <= set(a.content) & set(b.content):
+    if a.negated != b.negated and set(a.negated) ^ set(b.negated) <= set(
+        a.content
+    ) & set(b.content):
         return f"negates {' '.join(a.negated)}, the other {' '.join(b.negated)}"
     return None
 
 
 def figures(pair: Pair) -> str | None:
     """Object to different numbers, units, amounts, times or versions; a long claim may have an additional one."""
-    return _explain_difference("numbers", pair.a.figures, pair.b.figures, one_sided=pair.is_short)
+    return _explain_difference(
+        "numbers", pair.a.figures, pair.b.figures, one_sided=pair.is_short
+    )
 
 
 def dates(pair: Pair) -> str | None:
@@ -122,11 +138,17 @@ def dates(pair: Pair) -> str | None:
     A long claim may have an additional one.
     """
     a, b = pair.a, pair.b
-    undated_a, undated_b = _find_unmatched_dates(a.dates, b.dates), _find_unmatched_dates(b.dates, a.dates)
+    undated_a, undated_b = (
+        _find_unmatched_dates(a.dates, b.dates),
+        _find_unmatched_dates(b.dates, a.dates),
+    )
     if (undated_a and undated_b) or (pair.is_short and (undated_a or undated_b)):
         return "dates differ"
     return _explain_difference(
-        "days", WEEKDAYS.keys() & set(a.words), WEEKDAYS.keys() & set(b.words), one_sided=pair.is_short
+        "days",
+        WEEKDAYS.keys() & set(a.words),
+        WEEKDAYS.keys() & set(b.words),
+        one_sided=pair.is_short,
     )
 
 
@@ -140,9 +162,14 @@ def identifiers(pair: Pair) -> str | None:
 def names(pair: Pair) -> str | None:
     """Object to a name in place of another; a long claim may spell or shorten it differently."""
     for left, right in pair.slots:
-        only_a, only_b = pair.a.names & pair.only_a & set(left), pair.b.names & pair.only_b & set(right)
+        only_a, only_b = (
+            pair.a.names & pair.only_a & set(left),
+            pair.b.names & pair.only_b & set(right),
+        )
         if only_a and only_b and len(left) == len(right):
-            if not pair.is_short and any(_is_same_name(x, y) for x in only_a for y in only_b):
+            if not pair.is_short and any(
+                _is_same_name(x, y) for x in only_a for y in only_b
+            ):
                 continue
             return f"{' '.join(sorted(only_a))} and {' '.join(sorted(only_b))}"
     return None
@@ -162,7 +189,11 @@ def opposites(pair: Pair) -> str | None:
 def change(pair: Pair) -> str | None:
     """Object to a change: "Raised the timeout from 3 to 5 s" contains "the timeout is 3 s" but does not repeat it."""
     for claim, other in ((pair.a, pair.b), (pair.b, pair.a)):
-        new = claim.figures - other.figures or claim.dates - other.dates or claim.identifiers - other.identifiers
+        new = (
+            claim.figures - other.figures
+            or claim.dates - other.dates
+            or claim.identifiers - other.identifiers
+        )
         if new and TELLING & set(map(stem, claim.words)) - set(map(stem, other.words)):
             return "one tells of a change"
     return None
@@ -170,14 +201,22 @@ def change(pair: Pair) -> str | None:
 
 def restriction(pair: Pair) -> str | None:
     """Object if only one side has "only", "unless", "if" or "always", which narrow a claim."""
-    return _explain_difference("restrictions", RESTRICTIONS & set(pair.a.words), RESTRICTIONS & set(pair.b.words))
+    return _explain_difference(
+        "restrictions",
+        RESTRICTIONS & set(pair.a.words),
+        RESTRICTIONS & set(pair.b.words),
+    )
 
 
 def modality(pair: Pair) -> str | None:
     """Object to a possibility beside a fact, and to a plan beside an event."""
     if bool(HEDGES.search(pair.a.folded)) != bool(HEDGES.search(pair.b.folded)):
         return "one is a possibility"
-    return "one is a plan" if FUTURE.isdisjoint(pair.a.words) != FUTURE.isdisjoint(pair.b.words) else None
+    return (
+        "one is a plan"
+        if FUTURE.isdisjoint(pair.a.words) != FUTURE.isdisjoint(pair.b.words)
+        else None
+    )
 
 
 def substitution(pair: Pair) -> str | None:
@@ -194,7 +233,10 @@ def order(pair: Pair) -> str | None:
     a, b = pair.a, pair.b
     after_a, after_b = _collect_relations(a), _collect_relations(b)
     for relation in after_a.keys() & after_b.keys():
-        left, right = after_a[relation] - after_b[relation], after_b[relation] - after_a[relation]
+        left, right = (
+            after_a[relation] - after_b[relation],
+            after_b[relation] - after_a[relation],
+        )
         if left and right and left <= set(b.content) and right <= set(a.content):
             return f"{relation} {min(left)}, the other {relation} {min(right)}"
     if PASSIVE.isdisjoint(a.words) != PASSIVE.isdisjoint(b.words):
@@ -227,7 +269,9 @@ def find_objection(a: Claim, b: Claim) -> tuple[str, str] | None:
     return None
 
 
-def _explain_difference(what: str, a: Set[str], b: Set[str], *, one_sided: bool = True) -> str | None:
+def _explain_difference(
+    what: str, a: Set[str], b: Set[str], *, one_sided: bool = True
+) -> str | None:
     """Return the reason if the sets differ; if only one has more, only with `one_sided`."""
     if a == b or not (one_sided or (a - b and b - a)):
         return None
@@ -236,18 +280,27 @@ def _explain_difference(what: str, a: Set[str], b: Set[str], *, one_sided: bool 
 
 def _find_unmatched_dates(a: Set[Date], b: Set[Date]) -> set[Date]:
     """Return the dates of a that agree with no date of b."""
-    return {x for x in a if not any(x[1:] == y[1:] and (None in (x[0], y[0]) or x[0] == y[0]) for y in b)}
+    return {
+        x
+        for x in a
+        if not any(x[1:] == y[1:] and (None in (x[0], y[0]) or x[0] == y[0]) for y in b)
+    }
 
 
 def _has_identifier(identifier: str, claim: Claim) -> bool:
     if identifier in claim.identifiers or identifier in claim.words:
         return True
-    return any(x.endswith("/" + identifier) or identifier.endswith("/" + x) for x in claim.identifiers)
+    return any(
+        x.endswith("/" + identifier) or identifier.endswith("/" + x)
+        for x in claim.identifiers
+    )
 
 
 def _is_same_name(x: str, y: str) -> bool:
     """Return True for two spellings of a name, or a name and its beginning: Gonzales and Gonzalez, Sen and Senator."""
-    return fuzz.ratio(x, y) >= 80 or (min(len(x), len(y)) >= 3 and (x.startswith(y) or y.startswith(x)))
+    return fuzz.ratio(x, y) >= 80 or (
+        min(len(x), len(y)) >= 3 and (x.startswith(y) or y.startswith(x))
+    )
 
 
 def _is_opposite(left: str, right: str) -> bool:
@@ -264,7 +317,9 @@ def _collect_relations(claim: Claim) -> dict[str, set[str]]:
     words: dict[str, set[str]] = {}
     for at, word in enumerate(claim.words):
         if word in RELATIONS:
-            words.setdefault(word, set()).add(next((stem(w) for w in claim.words[at + 1 :] if is_content_word(w)), ""))
+            words.setdefault(word, set()).add(
+                next((stem(w) for w in claim.words[at + 1 :] if is_content_word(w)), "")
+            )
     return words
 
 
@@ -273,7 +328,9 @@ def _is_swapped(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
     if a == b or sorted(a) != sorted(b):
         return False
     start = next(at for at, (x, y) in enumerate(zip(a, b, strict=True)) if x != y)
-    end = len(a) - next(at for at, (x, y) in enumerate(zip(a[::-1], b[::-1], strict=True)) if x != y)
+    end = len(a) - next(
+        at for at, (x, y) in enumerate(zip(a[::-1], b[::-1], strict=True)) if x != y
+    )
     a, b = a[start:end], b[start:end]
     cuts = [(i, j) for i in range(1, len(a) - 1) for j in range(i + 1, len(a))]
     return any(b == a[j:] + a[i:j] + a[:i] for i, j in cuts)

@@ -35,7 +35,9 @@ from slowwave.text.words import (
 _LETTERS = rf"(?:[^\W\d_][{MARKS}]*)+"
 _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 _NUMBER_WORD = "|".join(COUNTS)
-_UNIT = "|".join(sorted({re.escape(u) for u in (*UNITS, *SCALES) if u != "%"}, key=len, reverse=True))
+_UNIT = "|".join(
+    sorted({re.escape(u) for u in (*UNITS, *SCALES) if u != "%"}, key=len, reverse=True)
+)
 TOKEN = re.compile(
     rf"""
     (?P<iso>\b\d{{4}}-\d{{1,2}}-\d{{1,2}}\b)
@@ -112,27 +114,36 @@ class Claim:
 
 def fold_text(text: str) -> str:
     """Return the text without case, typographic variants, runs of space and closing punctuation."""
-    return " ".join(_normalise_text(text, PLAIN[:4]).casefold().split()).strip(" .!,;:\"'")
+    return " ".join(_normalise_text(text, PLAIN[:4]).casefold().split()).strip(
+        " .!,;:\"'"
+    )
 
 
 @lru_cache(maxsize=30_000)
 def normalise_claim(text: str, speaker: str | None = None) -> Claim:
     """Return the claim of a sentence; `speaker` is the person who said it, for "I" and "my"."""
     language = find_text_language(text)
-    tokens = [_classify_token(m) for m in TOKEN.finditer(put_spaces(_normalise_text(text, PLAIN)))]
+    tokens = [
+        _classify_token(m)
+        for m in TOKEN.finditer(put_spaces(_normalise_text(text, PLAIN)))
+    ]
     words = tuple(word for _, word, _ in tokens)
     return Claim(
         folded=fold_text(text),
         words=words,
         content=tuple(stem_content_words(words)),
         sorted_words=" ".join(sorted(words)),
-        figures=frozenset(w for kind, w, _ in tokens if kind in ("figure", "count", "clock")),
+        figures=frozenset(
+            w for kind, w, _ in tokens if kind in ("figure", "count", "clock")
+        ),
         dates=frozenset(_parse_date(raw) for kind, _, raw in tokens if kind == "date"),
         identifiers=frozenset(w for kind, w, _ in tokens if kind == "name"),
         names=frozenset(
             w
             for at, (kind, w, raw) in enumerate(tokens)
-            if kind == "word" and is_content_word(w) and (raw[0].isupper() if at else raw.isupper() and len(raw) > 1)
+            if kind == "word"
+            and is_content_word(w)
+            and (raw[0].isupper() if at else raw.isupper() and len(raw) > 1)
         ),
         negated=tuple(sorted(_find_negated(words))),
         speaker=speaker.casefold() if speaker else None,
@@ -149,16 +160,26 @@ class Claims(Sequence[Claim]):
         self.texts: list[str] = table["summary"].to_pylist()
         self._speakers: list[str | None] = table["speaker"].to_pylist()
         stems: list[list[str] | None] = table["stems"].to_pylist()
-        self.stems = [self[row].content if own is None else tuple(own) for row, own in enumerate(stems)]
+        self.stems = [
+            self[row].content if own is None else tuple(own)
+            for row, own in enumerate(stems)
+        ]
         """Each claim's `content`."""
-        self.keys = [own or (text.casefold(),) for own, text in zip(self.stems, self.texts, strict=True)]
+        self.keys = [
+            own or (text.casefold(),)
+            for own, text in zip(self.stems, self.texts, strict=True)
+        ]
         """The words by which each claim is looked up."""
 
     @cached_property
     def words(self) -> pl.DataFrame:
         """Each `row` with each `word` of its key, once."""
         words = pl.Series(pa.array(self.keys, pa.list_(pa.string())))
-        return pl.DataFrame({"row": range(len(self.keys)), "word": words}).explode("word").unique()
+        return (
+            pl.DataFrame({"row": range(len(self.keys)), "word": words})
+            .explode("word")
+            .unique()
+        )
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -192,7 +213,9 @@ def _classify_token(match: re.Match[str]) -> tuple[str, str, str]:
 
 def _parse_date(raw: str) -> Date:
     numbers = [int(n) for n in re.findall(r"\d+", raw)]
-    month = next((MONTHS[w] for w in LATIN.findall(raw.casefold()) if w in MONTHS), None)
+    month = next(
+        (MONTHS[w] for w in LATIN.findall(raw.casefold()) if w in MONTHS), None
+    )
     if month is None:
         return numbers[0], numbers[1], numbers[2]
     return (numbers[1] if len(numbers) > 1 else None), month, numbers[0]
@@ -220,4 +243,7 @@ def _scale_amount(value: float, unit: str) -> str:
 
 def _find_negated(words: tuple[str, ...]) -> list[str]:
     places = [at for at, word in enumerate(words) if word in NEGATIONS]
-    return [next((stem(w) for w in words[at + 1 :] if is_content_word(w)), "") for at in places]
+    return [
+        next((stem(w) for w in words[at + 1 :] if is_content_word(w)), "")
+        for at in places
+    ]

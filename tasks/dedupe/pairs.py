@@ -22,7 +22,13 @@ from slowwave.tasks.dedupe.candidates import (
     find_word_pairs,
     group_rows,
 )
-from slowwave.tasks.dedupe.decide import Decision, Rules, compute_token_sort_ratios, decide, is_promising
+from slowwave.tasks.dedupe.decide import (
+    Decision,
+    Rules,
+    compute_token_sort_ratios,
+    decide,
+    is_promising,
+)
 from slowwave.tasks.dedupe.normalise import Claims, normalise_claim
 from slowwave.tasks.progress import track_items
 from slowwave.tasks.shards import HERE, Executor, ShardStep, spread
@@ -42,7 +48,11 @@ def set_columns(table: pa.Table, **values: Any) -> pa.Table:
     for name, value in values.items():
         field = table.schema.field(name)
         is_column = isinstance(value, pa.Array | pa.ChunkedArray)
-        column = value.cast(field.type) if is_column else pa.array([value] * table.num_rows, field.type)
+        column = (
+            value.cast(field.type)
+            if is_column
+            else pa.array([value] * table.num_rows, field.type)
+        )
         table = table.set_column(table.schema.get_field_index(name), field, column)
     return table
 
@@ -52,36 +62,64 @@ Found = Mapping[int, Mapping[int, Decision]]
 Undone = frozenset[tuple[str, str]] | set[tuple[str, str]]
 CHUNK_PAIRS, SHARD_PAIRS = 20_000, 2_000
 READ = ("summary", "speaker")
-SCORED = pa.schema([("place", pa.int64()), ("claim", pa.string()), ("score", pa.float32())])
+SCORED = pa.schema(
+    [("place", pa.int64()), ("claim", pa.string()), ("score", pa.float32())]
+)
 """Columns of a shard's result for each pair."""
 
 
-def find_duplicate_pairs(table: pa.Table, old: int, rules: Rules, undone: Undone, executor: Executor = HERE) -> Found:
+def find_duplicate_pairs(
+    table: pa.Table, old: int, rules: Rules, undone: Undone, executor: Executor = HERE
+) -> Found:
     """Return the pairs of rows that are duplicates; the first `old` rows are not compared with each other."""
     claims = Claims(table)
     vectors, has = stack_unit_vectors(table)
     pairs = _find_candidates(table, claims, vectors, has, old)
     pairs = _filter_allowed(pairs[pairs[:, 1] >= old], table, undone)
     decisions: dict[int, dict[int, Decision]] = defaultdict(dict)
-    step = ShardStep("pairs", repr(rules), SCORED, partial(find_promising_pairs, rules=rules), shard_rows=SHARD_PAIRS)
+    step = ShardStep(
+        "pairs",
+        repr(rules),
+        SCORED,
+        partial(find_promising_pairs, rules=rules),
+        shard_rows=SHARD_PAIRS,
+    )
     for start in track_items("pairs", range(0, len(pairs), CHUNK_PAIRS)):
         chunk = pairs[start : start + CHUNK_PAIRS]
         cosines = compute_cosines(chunk, vectors, has)
         shard = tell_pairs(table, chunk, READ, cosine=pa.array(cosines))
         for row in spread(executor, step, shard, "claim").sort_by("place").to_pylist():
             left, right = chunk[row["place"]].tolist()
-            decision = decide(claims[left], claims[right], row["score"], _get_known(cosines[row["place"]]), rules)
+            decision = decide(
+                claims[left],
+                claims[right],
+                row["score"],
+                _get_known(cosines[row["place"]]),
+                rules,
+            )
             if decision.same:
                 decisions[left][right] = decisions[right][left] = decision
     return decisions
 
 
-def _find_candidates(table: pa.Table, claims: Claims, vectors: Floats, has: npt.NDArray[np.bool_], old: int) -> Pairs:
+def _find_candidates(
+    table: pa.Table,
+    claims: Claims,
+    vectors: Floats,
+    has: npt.NDArray[np.bool_],
+    old: int,
+) -> Pairs:
     """Return the pairs with the same words, shared rare words or near vectors, with a row from `old` on."""
     groups = group_rows(table, nameless=True)
     new = np.arange(old, len(claims)) if old else None
     near = find_vector_pairs(vectors, has, nearest=10, among=new, groups=groups)
-    return deduplicate_pairs([find_exact_pairs(claims, groups, old), find_word_pairs(claims, groups, new), near])
+    return deduplicate_pairs(
+        [
+            find_exact_pairs(claims, groups, old),
+            find_word_pairs(claims, groups, new),
+            near,
+        ]
+    )
 
 
 def stack_unit_vectors(table: pa.Table) -> tuple[Floats, npt.NDArray[np.bool_]]:
@@ -110,11 +148,19 @@ def find_exact_pairs(claims: Claims, groups: pl.DataFrame, old: int = 0) -> Pair
     """
     seen: dict[tuple[int, str, str | None], list[int]] = {}
     new, count = set(claims.stems[old:]), Counter(claims.stems)
-    again = [row for row, stems in enumerate(claims.stems) if stems in new and count[stems] > 1]
+    again = [
+        row
+        for row, stems in enumerate(claims.stems)
+        if stems in new and count[stems] > 1
+    ]
     for group, row in groups.filter(pl.col("row").is_in(again)).iter_rows():
         claim = claims[row]
-        seen.setdefault((group, claim.folded, claim.speaker if claim.first_person else None), []).append(row)
-    return np.array([p for rows in seen.values() for p in _link_rows(rows)], dtype=np.int64).reshape(-1, 2)
+        seen.setdefault(
+            (group, claim.folded, claim.speaker if claim.first_person else None), []
+        ).append(row)
+    return np.array(
+        [p for rows in seen.values() for p in _link_rows(rows)], dtype=np.int64
+    ).reshape(-1, 2)
 
 
 def _link_rows(rows: list[int]) -> list[tuple[int, int]]:
@@ -127,36 +173,66 @@ def _filter_allowed(pairs: Pairs, table: pa.Table, undone: Undone) -> Pairs:
     Two projects may say the same about different things, for example a port.
     """
     space = (
-        pc.dictionary_encode(table["workspace"].combine_chunks()).indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        pc.dictionary_encode(table["workspace"].combine_chunks())
+        .indices.fill_null(-1)
+        .to_numpy(zero_copy_only=False)
     )
     coding = np.asarray(pc.equal(table["pack"], "coding"), dtype=bool)
     left, right = pairs[:, 0], pairs[:, 1]
-    apart = (coding[left] | coding[right]) & (space[left] != space[right]) & (space[left] >= 0) & (space[right] >= 0)
+    apart = (
+        (coding[left] | coding[right])
+        & (space[left] != space[right])
+        & (space[left] >= 0)
+        & (space[right] >= 0)
+    )
     if undone:
         ids = table["observation_id"].to_pylist()
         back = {frozenset(pair) for pair in undone}
-        apart |= np.array([frozenset((ids[a], ids[b])) in back for a, b in pairs], dtype=bool)
+        apart |= np.array(
+            [frozenset((ids[a], ids[b])) in back for a, b in pairs], dtype=bool
+        )
     allowed: Pairs = pairs[~apart]
     return allowed
 
 
-def tell_pairs(table: pa.Table, pairs: Pairs, columns: Sequence[str], **more: pa.Array) -> pa.Table:
+def tell_pairs(
+    table: pa.Table, pairs: Pairs, columns: Sequence[str], **more: pa.Array
+) -> pa.Table:
     """Return one row per pair with the columns that scoring needs."""
     rows = table.select(columns).combine_chunks().to_struct_array().combine_chunks()
     left, right = (pa.array(side, pa.int64()) for side in pairs.T)
     ids = table["observation_id"].combine_chunks().take(right)
     return pa.table(
-        {"place": pa.array(range(len(pairs))), "claim": ids, "left": rows.take(left), "right": rows.take(right), **more}
+        {
+            "place": pa.array(range(len(pairs))),
+            "claim": ids,
+            "left": rows.take(left),
+            "right": rows.take(right),
+            **more,
+        }
     )
 
 
 def find_promising_pairs(pairs: pa.Table, *, rules: Rules) -> pa.Table:
     """Return the pairs (of `tell_pairs`) that are duplicates unless a guard objects, with their likeness."""
-    left, right = ([normalise_claim(*row.values()) for row in pairs[side].to_pylist()] for side in ("left", "right"))
+    left, right = (
+        [normalise_claim(*row.values()) for row in pairs[side].to_pylist()]
+        for side in ("left", "right")
+    )
     ratios, cosines = compute_token_sort_ratios(left, right), pairs["cosine"].to_numpy()
-    worth = np.flatnonzero((ratios >= rules.threshold) | (cosines >= rules.rephrased)).tolist()
-    promising = [n for n in worth if is_promising(left[n], right[n], float(ratios[n]), _get_known(cosines[n]), rules)]
-    return pa.table([pairs["place"], pairs["claim"], ratios], schema=SCORED).take(pa.array(promising, pa.int64()))
+    worth = np.flatnonzero(
+        (ratios >= rules.threshold) | (cosines >= rules.rephrased)
+    ).tolist()
+    promising = [
+        n
+        for n in worth
+        if is_promising(
+            left[n], right[n], float(ratios[n]), _get_known(cosines[n]), rules
+        )
+    ]
+    return pa.table([pairs["place"], pairs["claim"], ratios], schema=SCORED).take(
+        pa.array(promising, pa.int64())
+    )
 
 
 def _get_known(cosine: float) -> float | None:

@@ -17,12 +17,29 @@ SCOPE = ["observation_id", "session_id", "workspace", "pack"]
 """Columns that decide which claims to compare."""
 STANDING = [*SCOPE, "status", "canonical_id", "superseded_by", "dedupe_key", "observer"]
 """Columns that decide which claims are pending."""
-OUTCOME = ["observation_id", "status", "canonical_id", "evidence_sessions", "valid_from"]
+OUTCOME = [
+    "observation_id",
+    "status",
+    "canonical_id",
+    "evidence_sessions",
+    "valid_from",
+]
 """Columns that dedupe sets and supersede depends on."""
 WRITTEN = ["observation_id", *MARKED, "supersede_key"]
-COMPARED = [*DECIDING, "workspace", "pack", "superseded_by", "supersede_key", "summary", "speaker", "stems"]
+COMPARED = [
+    *DECIDING,
+    "workspace",
+    "pack",
+    "superseded_by",
+    "supersede_key",
+    "summary",
+    "speaker",
+    "stems",
+]
 """The columns that are written, and those that are read."""
-RETIRED = (pc.field("status") == Status.SUPERSEDED) & pc.field("superseded_by").is_valid()
+RETIRED = (pc.field("status") == Status.SUPERSEDED) & pc.field(
+    "superseded_by"
+).is_valid()
 """Claims that a later claim changed; a withdrawn claim has no `superseded_by`."""
 CANONICAL = RETIRED | (pc.field("status") == Status.ACTIVE)
 """Claims that others may repeat or change. A changed claim is included so that a return to it is found."""
@@ -37,12 +54,23 @@ def dedupe_observations(job: Job) -> StepReport:
         report.rows_in = len(fresh)
         if len(fresh):
             where = _find_comparable(standing, fresh)
-            rows = add_vectors(job.store, job.store.read(OBSERVATIONS, COMPARED, where), where)
+            rows = add_vectors(
+                job.store, job.store.read(OBSERVATIONS, COMPARED, where), where
+            )
             judged = rows.select([*OUTCOME, "supersede_key"])
             pending = rows.filter(pc.is_in(rows["observation_id"], fresh))
-            settled = rows.filter(CANONICAL & (RETIRED | (pc.field("dedupe_key") == key)))
+            settled = rows.filter(
+                CANONICAL & (RETIRED | (pc.field("dedupe_key") == key))
+            )
             rules = Rules(job.settings.dedupe.threshold)
-            deduped = dedupe(reset_rows(pending), settled, rules, key, read_undone_pairs(job.store), job.executor)
+            deduped = dedupe(
+                reset_rows(pending),
+                settled,
+                rules,
+                key,
+                read_undone_pairs(job.store),
+                job.executor,
+            )
             job.store.merge(MERGES, deduped.merges)
             changed = keep_judged(judged, deduped.observations.select(WRITTEN))
             report.rows_out = job.store.update(OBSERVATIONS, changed)
@@ -51,18 +79,28 @@ def dedupe_observations(job: Job) -> StepReport:
     return report
 
 
-def add_vectors(store: Store, claims: pa.Table, where: pc.Expression | None) -> pa.Table:
+def add_vectors(
+    store: Store, claims: pa.Table, where: pc.Expression | None
+) -> pa.Table:
     """Return the claims (all that match `where`) with `vector` as a dictionary, whose rows are taken without copies."""
-    ids, rows = claims["observation_id"], store.read_as_stored(OBSERVATIONS, ["observation_id", "vector"], where)
+    ids, rows = (
+        claims["observation_id"],
+        store.read_as_stored(OBSERVATIONS, ["observation_id", "vector"], where),
+    )
     places = pc.index_in(ids.combine_chunks(), rows["observation_id"].combine_chunks())
-    return claims.append_column("vector", pa.DictionaryArray.from_arrays(places, rows["vector"].combine_chunks()))
+    return claims.append_column(
+        "vector",
+        pa.DictionaryArray.from_arrays(places, rows["vector"].combine_chunks()),
+    )
 
 
 def _find_comparable(rows: pa.Table, fresh: pa.Array) -> pc.Expression | None:
     """Return the filter of claims to compare with fresh ones: those in scope or without workspace; None for all."""
     new = rows.filter(pc.is_in(rows["observation_id"], fresh))
     nameless = pc.field("workspace").is_null()
-    return None if new.filter(nameless).num_rows else build_scope(rows, fresh) | nameless
+    return (
+        None if new.filter(nameless).num_rows else build_scope(rows, fresh) | nameless
+    )
 
 
 def build_scope(rows: pa.Table, fresh: pa.Array) -> pc.Expression:
@@ -77,7 +115,11 @@ def build_scope(rows: pa.Table, fresh: pa.Array) -> pc.Expression:
     everyday = pc.field("pack") == "personal"
     here = pc.field("workspace").isin(places.drop_null())
     here = here | pc.field("workspace").is_null() if places.null_count else here
-    near = rows.filter(here | everyday) if rows.filter(here & everyday).num_rows else rows.filter(here)
+    near = (
+        rows.filter(here | everyday)
+        if rows.filter(here & everyday).num_rows
+        else rows.filter(here)
+    )
     return here | pc.field("session_id").isin(near["session_id"].unique())
 
 
@@ -88,9 +130,15 @@ def keep_judged(before: pa.Table, after: pa.Table) -> pa.Table:
     Such claims need not be judged again, which may cost a model's time.
     """
     rows = pl.DataFrame(after.select(OUTCOME)).join(
-        pl.DataFrame(before), on="observation_id", how="left", maintain_order="left", suffix=" before"
+        pl.DataFrame(before),
+        on="observation_id",
+        how="left",
+        maintain_order="left",
+        suffix=" before",
     )
-    same = pl.all_horizontal(pl.col(name).eq_missing(pl.col(f"{name} before")) for name in OUTCOME[1:])
+    same = pl.all_horizontal(
+        pl.col(name).eq_missing(pl.col(f"{name} before")) for name in OUTCOME[1:]
+    )
     keys = rows.select(pl.when(same).then("supersede_key")).to_series()
     return set_columns(after, supersede_key=keys.to_arrow())
 
@@ -112,8 +160,15 @@ def find_rows_to_dedupe(rows: pa.Table, key: str) -> pa.Array:
 
 def reset_rows(rows: pa.Table) -> pa.Table:
     """Return the rows as if they were never compared."""
-    sessions = pa.array([[session] for session in rows["session_id"].to_pylist()], pa.list_(pa.string()))
-    clean = {"status": Status.ACTIVE, "reason": None, "canonical_id": None, "dedupe_key": None}
+    sessions = pa.array(
+        [[session] for session in rows["session_id"].to_pylist()], pa.list_(pa.string())
+    )
+    clean = {
+        "status": Status.ACTIVE,
+        "reason": None,
+        "canonical_id": None,
+        "dedupe_key": None,
+    }
     return set_columns(rows, **clean, evidence_sessions=sessions)
 
 

@@ -40,7 +40,9 @@ class Canaries:
     def find(self, data: bytes | memoryview) -> set[str]:
         """Return the canaries that stand in some bytes, by their BLAKE2b."""
         hits: set[str] = set()
-        hashes = np.array([int(mark, 16) for mark in self.marks.values()], dtype=np.uint64)
+        hashes = np.array(
+            [int(mark, 16) for mark in self.marks.values()], dtype=np.uint64
+        )
         sieve = np.zeros(1 << 16, dtype=np.bool_)
         sieve[hashes >> np.uint64(48)] = True
         for start in range(0, len(data) - WIDTH + 1 if self.marks else 0, STEP):
@@ -48,17 +50,26 @@ class Canaries:
             windows = _hash_windows(part, self.key)
             near = np.nonzero(sieve[windows >> np.uint64(48)])[0]
             fit = near[np.isin(windows[near], hashes)].tolist()
-            hits |= {_digest_piece(bytes(part[at : at + WIDTH]), self.key) for at in fit} & self.marks.keys()
+            hits |= {
+                _digest_piece(bytes(part[at : at + WIDTH]), self.key) for at in fit
+            } & self.marks.keys()
         return hits
 
 
 def pick_canaries(texts: Iterable[str], staying: Iterable[str]) -> Canaries:
     """Return random pieces of some texts that stand in none of the texts that are kept."""
     key = secrets.token_hex(32)
-    pieces = [piece for text in texts for piece in _pick_pieces(text.encode("utf-8", "replace"))]
+    pieces = [
+        piece
+        for text in texts
+        for piece in _pick_pieces(text.encode("utf-8", "replace"))
+    ]
     random.shuffle(pieces)
     drawn = pieces[: 4 * MOST]  # some stand in what is kept
-    marks = {_digest_piece(piece, key): f"{_hash_windows(memoryview(piece), key)[0]:016x}" for piece in drawn}
+    marks = {
+        _digest_piece(piece, key): f"{_hash_windows(memoryview(piece), key)[0]:016x}"
+        for piece in drawn
+    }
     canaries = Canaries(key, marks)
     for block in _join_texts(staying):
         for digest in canaries.find(block):
@@ -89,8 +100,12 @@ def _hash_windows(data: memoryview, key: str) -> npt.NDArray[np.uint64]:
     """Return the hash of each window; shape (bytes - 23,)."""
     mixed = np.zeros(len(data) - WIDTH + 1, dtype=np.uint64)
     for at in range(0, WIDTH, 8):
-        factor = np.uint64(int.from_bytes(bytes.fromhex(key)[at : at + 8], "little") | 1)
-        word: npt.NDArray[np.uint64] = np.ndarray(mixed.shape, np.dtype("<u8"), data, at, (1,))
+        factor = np.uint64(
+            int.from_bytes(bytes.fromhex(key)[at : at + 8], "little") | 1
+        )
+        word: npt.NDArray[np.uint64] = np.ndarray(
+            mixed.shape, np.dtype("<u8"), data, at, (1,)
+        )
         mixed += np.multiply(word, factor)
     return np.bitwise_xor(mixed, np.right_shift(mixed, np.uint64(29)))
 

@@ -19,14 +19,21 @@ def blank_message(row: Row) -> Row:
 
     Its place, its time and its identity stay. Its hash is still of what it was, until the session is chained anew.
     """
-    own = compute_content_id("forgotten", row["session_id"], row["identity"], str(row["seq"]))
+    own = compute_content_id(
+        "forgotten", row["session_id"], row["identity"], str(row["seq"])
+    )
     ids = {"message_id": own, "native_id": own, "parent_id": None}
     return {**row, **ids, "text": "", "blocks": [], "speaker": None, "workspace": None}
 
 
 def is_blank(row: Mapping[str, Any]) -> bool:
     """Return whether a row of MESSAGES says nothing any more."""
-    return not row["text"] and not row["blocks"] and row["speaker"] is None and row["workspace"] is None
+    return (
+        not row["text"]
+        and not row["blocks"]
+        and row["speaker"] is None
+        and row["workspace"] is None
+    )
 
 
 def free_claim(row: Row, gone: Set[str], members: Sequence[Row]) -> Row:
@@ -48,12 +55,29 @@ def free_claim(row: Row, gone: Set[str], members: Sequence[Row]) -> Row:
         }
     # what a forgotten claim superseded is active again
     if row["superseded_by"] in gone:
-        free = {"status": Status.ACTIVE, "reason": None, "topic_id": None, "assign_key": None}
-        row = {**row, **({} if row["reason"] in WITHDRAWALS else free), "superseded_by": None, "valid_to": None}
+        free = {
+            "status": Status.ACTIVE,
+            "reason": None,
+            "topic_id": None,
+            "assign_key": None,
+        }
+        row = {
+            **row,
+            **({} if row["reason"] in WITHDRAWALS else free),
+            "superseded_by": None,
+            "valid_to": None,
+        }
     # evidence of those that are left
-    sessions = {row["session_id"]}.union(*(member["evidence_sessions"] for member in members))
-    times = [member["observed_at"] for member in (row, *members) if member["observed_at"]]
-    evidence = {"evidence_sessions": sorted(sessions), "valid_from": min(times, default=None)}
+    sessions = {row["session_id"]}.union(
+        *(member["evidence_sessions"] for member in members)
+    )
+    times = [
+        member["observed_at"] for member in (row, *members) if member["observed_at"]
+    ]
+    evidence = {
+        "evidence_sessions": sorted(sessions),
+        "valid_from": min(times, default=None),
+    }
     return {**row, **evidence, "supersede_key": None}
 
 
@@ -64,7 +88,12 @@ def blank_topic(row: Row, claims: Sequence[str], samples: int) -> Row:
     """
     named = {} if row["base"] else {"name": NO_NAME, "purpose": ""}
     figures = {"samples": list(claims[-samples:]), "size": len(claims)}
-    return {**row, **named, **figures, **dict.fromkeys(("text", "centroid", "cohesion", "overlap", "member_hash"))}
+    return {
+        **row,
+        **named,
+        **figures,
+        **dict.fromkeys(("text", "centroid", "cohesion", "overlap", "member_hash")),
+    }
 
 
 def blank_event(row: Row, topics: Set[str], claims: Set[str]) -> Row:

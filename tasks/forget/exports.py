@@ -47,7 +47,10 @@ def holds_any(export: Export, ids: Set[str]) -> bool:
         return _names_any(path, ids)
     id_array = pa.array(sorted(ids), pa.string())
     try:
-        return any(_holds_row(path / facts["file"], facts["columns"], ids, id_array) for facts in _list_tables(path))
+        return any(
+            _holds_row(path / facts["file"], facts["columns"], ids, id_array)
+            for facts in _list_tables(path)
+        )
     except (*READ_TROUBLE, KeyError):
         return True
 
@@ -84,16 +87,33 @@ def _list_tables(folder: Path) -> list[dict[str, Any]]:
     return list(tables.values()) if isinstance(tables, dict) else []
 
 
-def _holds_row(path: Path, columns: Iterable[str], ids: Set[str], values: pa.Array) -> bool:
+def _holds_row(
+    path: Path, columns: Iterable[str], ids: Set[str], values: pa.Array
+) -> bool:
     if path.suffix not in (".parquet", ".lance"):
         return _names_any(path, ids)
     named = [name for name in columns if name.endswith(("_id", "_ids"))]
-    table = lance.dataset(str(path)) if path.suffix == ".lance" else pyarrow.dataset.dataset(path)
-    columns_of = (column for batch in table.to_batches(columns=named) for column in batch.columns)
-    flat = (pc.list_flatten(column) if pa.types.is_list(column.type) else column for column in columns_of)
-    return any(pc.any(pc.is_in(column, values)).as_py() for column in flat if pa.types.is_string(column.type))
+    table = (
+        lance.dataset(str(path))
+        if path.suffix == ".lance"
+        else pyarrow.dataset.dataset(path)
+    )
+    columns_of = (
+        column for batch in table.to_batches(columns=named) for column in batch.columns
+    )
+    flat = (
+        pc.list_flatten(column) if pa.types.is_list(column.type) else column
+        for column in columns_of
+    )
+    return any(
+        pc.any(pc.is_in(column, values)).as_py()
+        for column in flat
+        if pa.types.is_string(column.type)
+    )
 
 
 def _names_any(path: Path, ids: Set[str]) -> bool:
     with path.open("rb") as lines:
-        return any(match.decode() in ids for line in lines for match in ID.findall(line))
+        return any(
+            match.decode() in ids for line in lines for match in ID.findall(line)
+        )

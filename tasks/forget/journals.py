@@ -23,11 +23,19 @@ def erase_said(space_dir: Path, gone: Collection[tuple[str, str]]) -> None:
 
     gone: native ids of session and message. Of a session of which nobody's words are left, slowwave's own go too.
     """
-    for path in [file for folder in find_journals(space_dir) for file in sorted(folder.glob("*.jsonl"))]:
+    for path in [
+        file
+        for folder in find_journals(space_dir)
+        for file in sorted(folder.glob("*.jsonl"))
+    ]:
         lines = [parse_line(raw) for raw in path.read_bytes().splitlines()]
         if not (hit := {_name_line(line) for line in lines}.intersection(gone)):
             continue
-        talking = {_name_line(line)[0] for line in lines if line.get("role") != AGENT and _name_line(line) not in hit}
+        talking = {
+            _name_line(line)[0]
+            for line in lines
+            if line.get("role") != AGENT and _name_line(line) not in hit
+        }
         silent = {session for session, _ in hit} - talking
         rewrite(path, partial(_keep_said, hit=hit, silent=silent))
 
@@ -51,26 +59,52 @@ def erase_shared(space_dir: Path, gone: Collection[tuple[str, str]]) -> None:
     # By the memory's name: the session's has the workspace too, where the document has several.
     gone_ids = {(session.split("/")[0], message) for session, message in gone}
     for path in sorted((space_dir / SHARED_FOLDER).glob("*.json")):
-        records = [record for record in read_learnings(path, Limits()) if isinstance(record, Message)]
-        left = {record.line for record in records if (path.stem, record.native_id) not in gone_ids}
+        records = [
+            record
+            for record in read_learnings(path, Limits())
+            if isinstance(record, Message)
+        ]
+        left = {
+            record.line
+            for record in records
+            if (path.stem, record.native_id) not in gone_ids
+        }
         if len(left) == len(records):
             continue
         document = orjson.loads(path.read_bytes())
-        claims = [claim for number, claim in enumerate(document["claims"], 1) if number in left]
+        claims = [
+            claim
+            for number, claim in enumerate(document["claims"], 1)
+            if number in left
+        ]
         if claims:
-            replace_file(path, orjson.dumps({**document, "claims": claims}, option=orjson.OPT_INDENT_2))
+            replace_file(
+                path,
+                orjson.dumps(
+                    {**document, "claims": claims}, option=orjson.OPT_INDENT_2
+                ),
+            )
         else:
             path.unlink()
 
 
-def erase_recalled(space_dir: Path, ids: Collection[str], spans: Collection[str]) -> None:
+def erase_recalled(
+    space_dir: Path, ids: Collection[str], spans: Collection[str]
+) -> None:
     """Take hits and sentences' hashes out of the log of recalls, and ratings of these hits."""
 
     def keep(line: Line) -> Line | None:
         hits = []
         for hit in line.get("hits") or []:
             if hit.get("id") not in ids:
-                hits.append({**hit, "spans": [span for span in hit.get("spans") or [] if span not in spans]})
+                hits.append(
+                    {
+                        **hit,
+                        "spans": [
+                            span for span in hit.get("spans") or [] if span not in spans
+                        ],
+                    }
+                )
         return {**line, "hits": hits} if hits else None
 
     rewrite(space_dir / FILES[Rating], lambda line: None if line["id"] in ids else line)
@@ -80,5 +114,6 @@ def erase_recalled(space_dir: Path, ids: Collection[str], spans: Collection[str]
 def erase_old_recalls(space_dir: Path, before: datetime) -> int:
     """Take the lines of an earlier time out of the log of recalls; returns how many went."""
     return rewrite(
-        space_dir / FILES[Recall], lambda line: line if datetime.fromisoformat(line["at"]) >= before else None
+        space_dir / FILES[Recall],
+        lambda line: line if datetime.fromisoformat(line["at"]) >= before else None,
     )

@@ -44,7 +44,12 @@ SAMPLED = 500
 
 
 def make_plan(
-    store: Store, run_id: str, why: Iterable[str], messages: Collection[str], *, matches: Sequence[str] = ()
+    store: Store,
+    run_id: str,
+    why: Iterable[str],
+    messages: Collection[str],
+    *,
+    matches: Sequence[str] = (),
 ) -> Plan:
     """Return all that goes with some messages; those that are forgotten already are left out.
 
@@ -53,30 +58,64 @@ def make_plan(
     gone = set(messages) - read_forgotten(store, "message")
     plan = Plan(run_id, datetime.now(UTC).isoformat(), sorted(why), sorted(gone))
     if words := Words(matches) if matches else None:
-        quarantined = store.read(QUARANTINE, ["quarantine_id", "reason", "excerpt"]).to_pylist()
-        hits = words.stand_in([f"{row['reason']} {row['excerpt'] or ''}" for row in quarantined])
+        quarantined = store.read(
+            QUARANTINE, ["quarantine_id", "reason", "excerpt"]
+        ).to_pylist()
+        hits = words.stand_in(
+            [f"{row['reason']} {row['excerpt'] or ''}" for row in quarantined]
+        )
         plan.quarantine = [row["quarantine_id"] for row in compress(quarantined, hits)]
         titled = store.read(SESSIONS, ["session_id", "title"])
-        plan.sessions = list(compress(titled["session_id"].to_pylist(), words.stand_in(titled["title"].to_pylist())))
+        plan.sessions = list(
+            compress(
+                titled["session_id"].to_pylist(),
+                words.stand_in(titled["title"].to_pylist()),
+            )
+        )
     if gone or plan.sessions:
         # Sessions that lose a message, and those that lose all.
         rows = store.read(MESSAGES, ["message_id", "session_id"])
-        of, lost = rows["session_id"], pc.is_in(rows["message_id"], pa.array(gone, pa.string()))
-        left = pc.invert(pc.is_in(rows["message_id"], pa.array(gone | read_forgotten(store, "message"), pa.string())))
+        of, lost = (
+            rows["session_id"],
+            pc.is_in(rows["message_id"], pa.array(gone, pa.string())),
+        )
+        left = pc.invert(
+            pc.is_in(
+                rows["message_id"],
+                pa.array(gone | read_forgotten(store, "message"), pa.string()),
+            )
+        )
         plan.sessions = sorted({*plan.sessions, *of.filter(lost).unique().to_pylist()})
-        plan.whole = sorted(set(plan.sessions) - set(of.filter(left).unique().to_pylist()))
+        plan.whole = sorted(
+            set(plan.sessions) - set(of.filter(left).unique().to_pylist())
+        )
         _plan_derived(store, plan, gone)
     plan.reasons = sorted(_find_reasons(store, plan, words))
     # Exports that name a row which goes.
-    ids = {*plan.messages, *plan.sessions, *plan.claims, *plan.summaries, *plan.topics, *plan.quarantine}
-    plan.exports = [(export.path, export.at) for export in list_exports(store.dir) if ids and holds_any(export, ids)]
+    ids = {
+        *plan.messages,
+        *plan.sessions,
+        *plan.claims,
+        *plan.summaries,
+        *plan.topics,
+        *plan.quarantine,
+    }
+    plan.exports = [
+        (export.path, export.at)
+        for export in list_exports(store.dir)
+        if ids and holds_any(export, ids)
+    ]
     plan.quarantine = sorted(set(plan.quarantine) - read_forgotten(store, "quarantine"))
     # Rows of each table that go, or are blanked.
     plan.counts = {
         "messages": len(plan.messages),
         "sessions": len(plan.whole),
-        "titles": pc.count(store.read_ids(SESSIONS, plan.sessions, ["title"])["title"]).as_py(),
-        "passages": store.read_ids(PASSAGES, plan.messages, ["passage_id"], by="message_id").num_rows,
+        "titles": pc.count(
+            store.read_ids(SESSIONS, plan.sessions, ["title"])["title"]
+        ).as_py(),
+        "passages": store.read_ids(
+            PASSAGES, plan.messages, ["passage_id"], by="message_id"
+        ).num_rows,
         "gists": store.read_ids(GISTS, plan.messages, ["message_id"]).num_rows,
         "observations": len(plan.claims),
         "topics": len(plan.topics),
@@ -92,7 +131,10 @@ def make_plan(
 def write_plan(space_dir: Path, plan: Plan) -> None:
     """Write a plan down before anything is erased."""
     make_private_folder(space_dir / FORGETTING)
-    replace_file(space_dir / FORGETTING / f"{plan.run_id}.json", TypeAdapter(Plan).dump_json(plan))
+    replace_file(
+        space_dir / FORGETTING / f"{plan.run_id}.json",
+        TypeAdapter(Plan).dump_json(plan),
+    )
 
 
 def read_plans(space_dir: Path) -> list[Plan]:
@@ -123,46 +165,90 @@ def complete_plan(store: Store, plan: Plan) -> None:
     texts: list[str] = []
     for row in _iter_rows(store, plan.messages):
         plan.blanks.append((blank_message(row)["message_id"], row["identity"]))
-        plan.said.append((sessions.get(row["session_id"], {}).get("native_id", ""), row["native_id"]))
+        plan.said.append(
+            (sessions.get(row["session_id"], {}).get("native_id", ""), row["native_id"])
+        )
         plan.recalled += hash_spans([row["text"]])
-        texts += _list_texts(row) if len(plan.blanks) % max(1, len(plan.messages) // SAMPLED) == 0 else []
+        texts += (
+            _list_texts(row)
+            if len(plan.blanks) % max(1, len(plan.messages) // SAMPLED) == 0
+            else []
+        )
     plan.recalled = sorted(set(plan.recalled))
-    texts += [title for session in plan.sessions if (title := sessions.get(session, {}).get("title"))]
-    plan.canaries = pick_canaries(texts, _iter_kept_texts(store, set(plan.messages), set(plan.sessions)))
+    texts += [
+        title
+        for session in plan.sessions
+        if (title := sessions.get(session, {}).get("title"))
+    ]
+    plan.canaries = pick_canaries(
+        texts, _iter_kept_texts(store, set(plan.messages), set(plan.sessions))
+    )
 
 
 def _plan_derived(store: Store, plan: Plan, gone: set[str]) -> None:
     """Note what was made of the messages."""
     sessions = set(plan.sessions)
-    columns = ["observation_id", "session_id", "message_ids", "observer", "topic_id", "evidence_sessions"]
+    columns = [
+        "observation_id",
+        "session_id",
+        "message_ids",
+        "observer",
+        "topic_id",
+        "evidence_sessions",
+    ]
     claims = store.read(OBSERVATIONS, columns)
     ids, cites_gone = claims["observation_id"], touch(claims["message_ids"], gone)
     # What a model made of a session may say in one claim what it read in another message, so all of its claims go.
     inside = pc.is_in(claims["session_id"], pa.array(sessions, pa.string()))
-    lost = pc.or_(cites_gone, pc.and_(inside, pc.not_equal(claims["observer"], "extractive")))
-    plan.claims, plan.denied = sorted(ids.filter(lost).to_pylist()), sorted(ids.filter(cites_gone).to_pylist())
+    lost = pc.or_(
+        cites_gone, pc.and_(inside, pc.not_equal(claims["observer"], "extractive"))
+    )
+    plan.claims, plan.denied = (
+        sorted(ids.filter(lost).to_pylist()),
+        sorted(ids.filter(cites_gone).to_pylist()),
+    )
     borne_out = ids.filter(touch(claims["evidence_sessions"], sessions)).to_pylist()
     plan.shrunk = sorted(set(borne_out).difference(plan.claims))
     topics = store.read(TOPICS, ["topic_id", "samples"])
-    sampled = topics["topic_id"].filter(touch(topics["samples"], plan.claims)).to_pylist()
-    plan.topics = sorted({*claims["topic_id"].filter(lost).drop_null().unique().to_pylist(), *sampled})
+    sampled = (
+        topics["topic_id"].filter(touch(topics["samples"], plan.claims)).to_pylist()
+    )
+    plan.topics = sorted(
+        {*claims["topic_id"].filter(lost).drop_null().unique().to_pylist(), *sampled}
+    )
     summaries = store.read(SUMMARIES, ["summary_id", "scope", "scope_id", "member_ids"])
     plan.summaries = sorted(find_summaries(summaries, sessions, plan.claims))
     hashes = store.read_ids(LINES, plan.sessions, ["hashes"])["hashes"].to_pylist()
     plan.spans = sorted({format_span_id(span) for spans in hashes for span in spans})
-    paths = {row["path"] for row in store.read_ids(SESSIONS, plan.sessions, ["path"]).to_pylist()}
+    paths = {
+        row["path"]
+        for row in store.read_ids(SESSIONS, plan.sessions, ["path"]).to_pylist()
+    }
     units = {*sessions, *gone, *plan.claims, *plan.topics}
-    quarantined = store.read(QUARANTINE, ["quarantine_id", "path", "row_id"]).to_pylist()
-    of_units = (line for line in quarantined if line["path"] in paths or (line["row_id"] or "").split("/")[0] in units)
+    quarantined = store.read(
+        QUARANTINE, ["quarantine_id", "path", "row_id"]
+    ).to_pylist()
+    of_units = (
+        line
+        for line in quarantined
+        if line["path"] in paths or (line["row_id"] or "").split("/")[0] in units
+    )
     plan.quarantine += [line["quarantine_id"] for line in of_units]
     answers = store.read(COMPLETIONS, ["completion_id", "request_id"]).to_pylist()
     if answers:
-        every = {row["session_id"] for row in store.read(SESSIONS, ["session_id"]).to_pylist()}
+        every = {
+            row["session_id"]
+            for row in store.read(SESSIONS, ["session_id"]).to_pylist()
+        }
         every |= set(store.read(MESSAGES, ["message_id"])["message_id"].to_pylist())
         every.update(topics["topic_id"].to_pylist())
         # Answers about pairs and batches of claims are named by a hash of several, and all go.
         safe = every - units
-        named = [row["completion_id"] for row in answers if row["request_id"].split("/")[0] not in safe]
+        named = [
+            row["completion_id"]
+            for row in answers
+            if row["request_id"].split("/")[0] not in safe
+        ]
         plan.completions = sorted(named)
 
 
@@ -170,11 +256,24 @@ def _find_reasons(store: Store, plan: Plan, words: Words | None) -> set[str]:
     """Return ids of what a person gave a reason for that tells of the messages, or has the words."""
     about = {*plan.sessions, *plan.claims}
     given = [
-        *((row["row_id"], row["session_id"], row["why"]) for row in store.read(EXCLUSIONS).to_pylist()),
-        *((row["run_id"], "", row["report"]) for row in store.read(RUNS).to_pylist() if words),
-        *((rating.id, rating.id, rating.why) for rating in read(store.dir, Rating) if rating.why),
+        *(
+            (row["row_id"], row["session_id"], row["why"])
+            for row in store.read(EXCLUSIONS).to_pylist()
+        ),
+        *(
+            (row["run_id"], "", row["report"])
+            for row in store.read(RUNS).to_pylist()
+            if words
+        ),
+        *(
+            (rating.id, rating.id, rating.why)
+            for rating in read(store.dir, Rating)
+            if rating.why
+        ),
     ]
-    holds = words.stand_in([why for _, _, why in given]) if words else [False] * len(given)
+    holds = (
+        words.stand_in([why for _, _, why in given]) if words else [False] * len(given)
+    )
     return {
         key
         for (key, session, why), has_words in zip(given, holds, strict=True)
@@ -194,7 +293,9 @@ def _iter_kept_texts(store: Store, gone: set[str], sessions: set[str]) -> Iterat
         for row in batch.to_pylist():
             if row["message_id"] not in gone:
                 yield from (*_list_texts(row), row["workspace"] or "", row["native_id"])
-    for row in store.read(SESSIONS, ["session_id", "path", "title", "workspace", "native_id"]).to_pylist():
+    for row in store.read(
+        SESSIONS, ["session_id", "path", "title", "workspace", "native_id"]
+    ).to_pylist():
         yield from (row["path"], row["native_id"])
         if row["session_id"] not in sessions:
             yield from (row["title"] or "", row["workspace"] or "")
@@ -203,5 +304,7 @@ def _iter_kept_texts(store: Store, gone: set[str], sessions: set[str]) -> Iterat
 
 def _list_texts(row: Row) -> list[str]:
     """Return the words of a row of MESSAGES."""
-    in_blocks = (value for block in row["blocks"] for value in (block["text"], block["name"]))
+    in_blocks = (
+        value for block in row["blocks"] for value in (block["text"], block["name"])
+    )
     return [text for text in (row["text"], row["speaker"], *in_blocks) if text]

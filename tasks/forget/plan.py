@@ -66,12 +66,20 @@ class Plan:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to erase."""
-        return not (self.messages or self.sessions or self.quarantine or self.completions or self.reasons)
+        return not (
+            self.messages
+            or self.sessions
+            or self.quarantine
+            or self.completions
+            or self.reasons
+        )
 
 
 def read_forgotten(store: Store, kind: str, column: str = "row_id") -> set[str]:
     """Return a column of what is forgotten of a kind (message, title, quarantine): by it nothing comes back."""
-    values: list[str] = store.read(FORGOTTEN, [column], pc.field("kind") == kind)[column].to_pylist()
+    values: list[str] = store.read(FORGOTTEN, [column], pc.field("kind") == kind)[
+        column
+    ].to_pylist()
     return set(values)
 
 
@@ -79,17 +87,26 @@ def touch(lists: pa.ChunkedArray, ids: Collection[str]) -> pa.Array:
     """Return of each list whether it has one of the ids."""
     rows = lists.combine_chunks()
     fits = pc.is_in(rows.flatten(), pa.array(ids, pa.string()))
-    return pc.is_in(pa.array(range(len(rows))), pc.list_parent_indices(rows).filter(fits).unique())
+    return pc.is_in(
+        pa.array(range(len(rows))), pc.list_parent_indices(rows).filter(fits).unique()
+    )
 
 
-def find_summaries(summaries: pa.Table, sessions: Set[str], claims: Collection[str]) -> set[str]:
+def find_summaries(
+    summaries: pa.Table, sessions: Set[str], claims: Collection[str]
+) -> set[str]:
     """Return ids of the summaries of sessions, of those over claims, and of all above them.
 
     summaries: rows of SUMMARIES (`summary_id`, `scope`, `scope_id`, `member_ids`).
     """
-    ids, of_session = summaries["summary_id"], pc.equal(summaries["scope"], SummaryScope.SESSION)
+    ids, of_session = (
+        summaries["summary_id"],
+        pc.equal(summaries["scope"], SummaryScope.SESSION),
+    )
     of_these = pc.is_in(summaries["scope_id"], pa.array(sessions, pa.string()))
     gone, lost = {*ids.filter(pc.and_(of_session, of_these)).to_pylist()}, set(claims)
-    while lost := {*ids.filter(touch(summaries["member_ids"], lost)).to_pylist()} - gone:
+    while (
+        lost := {*ids.filter(touch(summaries["member_ids"], lost)).to_pylist()} - gone
+    ):
         gone |= lost
     return gone

@@ -69,18 +69,30 @@ def scan_files(paths: Iterable[Path], canaries: Canaries | Words) -> Scan:
                     result.bytes += len(chunk)
                     hits |= canaries.find(tail + chunk)
                     tail = (tail + chunk)[1 - canaries.width :]
-            if path.suffix == ".lance" and path.stat().st_size:  # of an empty one, as a power cut leaves, Lance panics
-                batches = LanceFileReader(str(path)).read_all(batch_size=4_096).to_batches()
+            if (
+                path.suffix == ".lance" and path.stat().st_size
+            ):  # of an empty one, as a power cut leaves, Lance panics
+                batches = (
+                    LanceFileReader(str(path)).read_all(batch_size=4_096).to_batches()
+                )
                 # A column of lists or structs has its children's buffers too.
                 buffers = (
-                    buffer for batch in batches for column in batch.columns for buffer in column.buffers() if buffer
+                    buffer
+                    for batch in batches
+                    for column in batch.columns
+                    for buffer in column.buffers()
+                    if buffer
                 )
-                hits |= set[str]().union(*(canaries.find(memoryview(buffer)) for buffer in buffers))
+                hits |= set[str]().union(
+                    *(canaries.find(memoryview(buffer)) for buffer in buffers)
+                )
                 result.decoded += 1
         except FileNotFoundError:  # a reader's, gone since it was listed
             continue
         except READ_TROUBLE as trouble:
-            result.unread.append(f"{path}: {getattr(trouble, 'strerror', None) or type(trouble).__name__}")
+            result.unread.append(
+                f"{path}: {getattr(trouble, 'strerror', None) or type(trouble).__name__}"
+            )
         if hits:
             result.found[str(path)] = len(hits)
     return result
@@ -91,7 +103,11 @@ def write_certificate(plan: Plan, store: Store, live: Release | None) -> Path:
 
     Its `digest` is over all the rest.
     """
-    batch, there, scan = _read_batch(store, plan.run_id), _list_there(store), scan_store(store, plan.canaries)
+    batch, there, scan = (
+        _read_batch(store, plan.run_id),
+        _list_there(store),
+        scan_store(store, plan.canaries),
+    )
     body: Plain = {
         "format": FORMAT,
         "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -100,22 +116,36 @@ def write_certificate(plan: Plan, store: Store, live: Release | None) -> Path:
         "asked": plan.why,
         "rows": {name: count for name, count in plan.counts.items() if count},
         "forgotten": {"rows": len(batch), "digest": _digest(*batch)},
-        "release": None if live is None else {"number": live.number, "release_id": live.release_id},
-        "exports": [{"path": path, "at": at, "removed": (path, at) not in there} for path, at in plan.exports],
+        "release": None
+        if live is None
+        else {"number": live.number, "release_id": live.release_id},
+        "exports": [
+            {"path": path, "at": at, "removed": (path, at) not in there}
+            for path, at in plan.exports
+        ],
         "canaries": vars(plan.canaries),
         "scan": {**vars(scan), "found": len(scan.found), "unread": len(scan.unread)},
     }
     path = store.dir / FOLDER / f"{plan.run_id}.json"
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    replace_file(path, json.dumps({**body, "digest": _digest_body(body)}, indent=1).encode() + b"\n")
+    replace_file(
+        path,
+        json.dumps({**body, "digest": _digest_body(body)}, indent=1).encode() + b"\n",
+    )
     return path
 
 
 def describe_certificate(path: Path, certificate: Plain) -> tuple[str, str]:
     """Return a certificate's content in two lines."""
-    rows, scan = ", ".join(f"{count:,} {name}" for name, count in certificate["rows"].items()), certificate["scan"]
+    rows, scan = (
+        ", ".join(f"{count:,} {name}" for name, count in certificate["rows"].items()),
+        certificate["scan"],
+    )
     canaries = f"{len(certificate['canaries']['marks'])} canaries found in {scan['found']} of {scan['files']:,} files"
-    return f"Forgotten: {rows}.", f"{canaries} ({scan['bytes'] / 1e6:,.1f} MB). Certificate: {path}"
+    return (
+        f"Forgotten: {rows}.",
+        f"{canaries} ({scan['bytes'] / 1e6:,.1f} MB). Certificate: {path}",
+    )
 
 
 def load_certificate(path: Path) -> Plain:
@@ -125,7 +155,11 @@ def load_certificate(path: Path) -> Plain:
         UsageError: the file is none.
     """
     try:
-        plain = json.loads(path.read_text(encoding="utf-8")) if path.is_file() or not path.exists() else None
+        plain = (
+            json.loads(path.read_text(encoding="utf-8"))
+            if path.is_file() or not path.exists()
+            else None
+        )
     except (ValueError, RecursionError):
         plain = None
     if not isinstance(plain, dict) or plain.get("format") != FORMAT:
@@ -155,28 +189,63 @@ def check_certificate(store: Store, certificate: Plain) -> list[Finding]:
     """Return which parts of a certificate hold: its digest, the ledger, messages, releases, exports and bytes."""
     batch, there = _read_batch(store, certificate["run_id"]), _list_there(store)
     scan = scan_store(store, Canaries(**certificate["canaries"]))
-    back = sum(not is_blank(row) for row in store.read_ids(MESSAGES, read_forgotten(store, "message")).to_pylist())
+    back = sum(
+        not is_blank(row)
+        for row in store.read_ids(
+            MESSAGES, read_forgotten(store, "message")
+        ).to_pylist()
+    )
     # Tables with a version on disk that is older than what this release and the later ones pin.
     number = (certificate["release"] or {"number": 0})["number"]
     later = [release for release in read_releases(store) if release.number >= number]
     older = []
     for table in RELEASED:
-        first = min((r.versions[table.name] for r in later if table.name in r.versions and not r.restores), default=0)
-        if any(version["version"] < first for version in store.open_dataset(TABLES[table.name]).versions()):
+        first = min(
+            (
+                r.versions[table.name]
+                for r in later
+                if table.name in r.versions and not r.restores
+            ),
+            default=0,
+        )
+        if any(
+            version["version"] < first
+            for version in store.open_dataset(TABLES[table.name]).versions()
+        ):
             older.append(table.name)
     checked, broken = find_broken_chains(store)
-    left = [export["path"] for export in certificate["exports"] if (export["path"], export["at"]) in there]
-    unread = f", {len(scan.unread)} files could not be read whole" if scan.unread else ""
+    left = [
+        export["path"]
+        for export in certificate["exports"]
+        if (export["path"], export["at"]) in there
+    ]
+    unread = (
+        f", {len(scan.unread)} files could not be read whole" if scan.unread else ""
+    )
     looked = f"{scan.files:,} files ({scan.bytes / 1e6:,.1f} MB, {scan.decoded:,} decoded{unread})"
     canaries = f"{len(certificate['canaries']['marks'])} canaries, found in {len(scan.found)} of {looked}"
     ledger = _digest(*batch) == certificate["forgotten"]["digest"]
     return [
-        Finding("certificate", _digest_body(certificate) == certificate["digest"], "its digest is that of its words"),
+        Finding(
+            "certificate",
+            _digest_body(certificate) == certificate["digest"],
+            "its digest is that of its words",
+        ),
         Finding("ledger", ledger, f"{len(batch):,} rows noted as forgotten, as then"),
-        Finding("messages", not back, f"{back:,} of what was ever forgotten is said again"),
-        Finding("chains", not broken, f"{checked['messages']:,} messages, {len(broken)} broken chains"),
-        Finding("releases", not older, f"{len(older)} tables keep a version from before"),
-        Finding("exports", not left, f"{len(left)} made before are still there{_name(left)}"),
+        Finding(
+            "messages", not back, f"{back:,} of what was ever forgotten is said again"
+        ),
+        Finding(
+            "chains",
+            not broken,
+            f"{checked['messages']:,} messages, {len(broken)} broken chains",
+        ),
+        Finding(
+            "releases", not older, f"{len(older)} tables keep a version from before"
+        ),
+        Finding(
+            "exports", not left, f"{len(left)} made before are still there{_name(left)}"
+        ),
         Finding("bytes", not scan.found, f"{canaries}{_name(sorted(scan.found))}"),
     ]
 
@@ -187,7 +256,11 @@ def _name(paths: list[str]) -> str:
 
 def _read_batch(store: Store, run_id: str) -> list[str]:
     """Return ids of what a run noted as forgotten, sorted."""
-    return sorted(store.read(FORGOTTEN, ["forgotten_id"], pc.field("run_id") == run_id)["forgotten_id"].to_pylist())
+    return sorted(
+        store.read(FORGOTTEN, ["forgotten_id"], pc.field("run_id") == run_id)[
+            "forgotten_id"
+        ].to_pylist()
+    )
 
 
 def _list_there(store: Store) -> set[tuple[str, str]]:

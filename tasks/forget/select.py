@@ -24,7 +24,12 @@ from slowwave.store.names import find_named_row, find_sessions
 from slowwave.store.store import Store
 from slowwave.text.dates import convert_to_utc
 from slowwave.text.fence import CONTROLS, SHAPELESS, neutralize_template_marks
-from slowwave.text.workspaces import anchor_workspace, find_by_last_parts, match_workspaces, require_workspaces
+from slowwave.text.workspaces import (
+    anchor_workspace,
+    find_by_last_parts,
+    match_workspaces,
+    require_workspaces,
+)
 
 ESCAPED = re.compile(r'\\(?:u[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4})*|["\\/bfnrt])')
 """JSON's escapes; two numbers in a row may be one letter."""
@@ -47,8 +52,12 @@ class Words:
 
     def __init__(self, phrases: Sequence[str]) -> None:
         self.folded = {_fold(phrase) for phrase in phrases}
-        self.width = 12 * max(len(phrase.encode("utf-8", "replace")) for phrase in self.folded)
-        self._letters = {NO_LETTER.sub("", phrase): _build_pattern(phrase) for phrase in self.folded}
+        self.width = 12 * max(
+            len(phrase.encode("utf-8", "replace")) for phrase in self.folded
+        )
+        self._letters = {
+            NO_LETTER.sub("", phrase): _build_pattern(phrase) for phrase in self.folded
+        }
         self._letters.pop("", None)  # of an emoji or other signs there is one spelling
 
     def stand_in(self, texts: Sequence[str | None]) -> list[bool]:
@@ -61,13 +70,18 @@ class Words:
             if any(phrase in parts.replace(BORDER, "") for phrase in self.folded):
                 return True
             letters = _keep_letters(parts)
-            if any(phrase in letters and pattern.search(parts) for phrase, pattern in self._letters.items()):
+            if any(
+                phrase in letters and pattern.search(parts)
+                for phrase, pattern in self._letters.items()
+            ):
                 return True
         return False
 
     def find(self, data: bytes | memoryview) -> set[str]:
         """Return the words where some bytes hold any of them."""
-        return self.folded if self.stand_in([str(data, "utf-8", "ignore")])[0] else set()
+        return (
+            self.folded if self.stand_in([str(data, "utf-8", "ignore")])[0] else set()
+        )
 
 
 def _build_pattern(phrase: str) -> re.Pattern[str]:
@@ -75,7 +89,11 @@ def _build_pattern(phrase: str) -> re.Pattern[str]:
 
     Within a word marks and hyphens may stand, between words anything but letters and figures must.
     """
-    words = [f"{GLUE}*".join(map(re.escape, word)) for word in NO_LETTER.split(phrase) if word]
+    words = [
+        f"{GLUE}*".join(map(re.escape, word))
+        for word in NO_LETTER.split(phrase)
+        if word
+    ]
     return re.compile(rf"[\W_{BORDER}]+".join(words))
 
 
@@ -83,7 +101,9 @@ def _keep_letters(text: str) -> str:
     """Return the letters and figures of a text."""
     if not text.isascii():
         return NO_LETTER.sub("", text)
-    return text.encode().translate(None, NO_ASCII_LETTERS).decode()  # some twenty times as fast
+    return (
+        text.encode().translate(None, NO_ASCII_LETTERS).decode()
+    )  # some twenty times as fast
 
 
 def _show(text: str) -> str:
@@ -93,15 +113,23 @@ def _show(text: str) -> str:
 
 def _fold(text: str, border: str = "") -> str:
     """Return a text in the form that it is compared in, with `border` where camel case begins a word."""
-    while "\\" in text and text != (text := ESCAPED.sub(lambda match: json.loads(f'"{match[0]}"'), text)):
+    while "\\" in text and text != (
+        text := ESCAPED.sub(lambda match: json.loads(f'"{match[0]}"'), text)
+    ):
         pass
     if not text.isprintable():  # most texts are, and need no look at each letter
-        unseen = {ord(char): None for char in set(text) if category(char) in CONTROLS and not char.isspace()}
+        unseen = {
+            ord(char): None
+            for char in set(text)
+            if category(char) in CONTROLS and not char.isspace()
+        }
         text = text.translate(unseen)
     text = SHAPELESS.sub("", text)
     if border:
         text = CAMEL.sub(border, text)
-    return " ".join(normalize("NFKC", neutralize_template_marks(text).casefold()).split())
+    return " ".join(
+        normalize("NFKC", neutralize_template_marks(text).casefold()).split()
+    )
 
 
 @dataclass(frozen=True)
@@ -133,7 +161,9 @@ class Wanted:
             UsageError: nothing is, or nothing but blanks.
         """
         if not self.kinds:
-            raise UsageError("name what to forget: a session, message, text, speaker, workspace, day, note or source")
+            raise UsageError(
+                "name what to forget: a session, message, text, speaker, workspace, day, note or source"
+            )
         if self.matches and not all(Words(self.matches).folded):
             raise UsageError("--match needs text: blank text matches everything")
 
@@ -146,35 +176,65 @@ def select_messages(store: Store, wanted: Wanted) -> set[str]:
             sessions.
     """
     wanted.check()
-    sessions = store.read(SESSIONS, ["session_id", "native_id", "workspace"]).to_pylist()
-    named, what = (*wanted.sessions, *wanted.notes), "note" if wanted.notes else "session"
+    sessions = store.read(
+        SESSIONS, ["session_id", "native_id", "workspace"]
+    ).to_pylist()
+    named, what = (
+        (*wanted.sessions, *wanted.notes),
+        "note" if wanted.notes else "session",
+    )
     ids = find_sessions(store, named, what) if named else None
     where = [] if ids is None else [_is_in("session_id", ids)]
     if wanted.messages:
         where.append(_is_in("message_id", _find_messages(store, wanted.messages, ids)))
     # Conditions on columns, then the words themselves.
     where += _list_conditions(store, wanted, sessions)
-    messages, fits = store.open_dataset(MESSAGES), reduce(and_, where) if where else None
+    messages, fits = (
+        store.open_dataset(MESSAGES),
+        reduce(and_, where) if where else None,
+    )
     if not wanted.matches:
         return set(messages.to_table(["message_id"], fits)["message_id"].to_pylist())
     columns, words = ["message_id", "text", "speaker", "blocks"], Words(wanted.matches)
     batches = messages.to_batches(columns=columns, filter=fits, batch_size=2_048)
     texts = {message for batch in batches for message in _find_holders(batch, words)}
     given = set(wanted.matches)
-    session_ids = [row["session_id"] for row in sessions if given & {row["native_id"], row["session_id"]}]
-    by_id = _is_in("message_id", given) | _is_in("native_id", given) | _is_in("session_id", session_ids)
+    session_ids = [
+        row["session_id"]
+        for row in sessions
+        if given & {row["native_id"], row["session_id"]}
+    ]
+    by_id = (
+        _is_in("message_id", given)
+        | _is_in("native_id", given)
+        | _is_in("session_id", session_ids)
+    )
     by_id = by_id if fits is None else by_id & fits
-    return texts.union(messages.to_table(["message_id"], by_id)["message_id"].to_pylist())
+    return texts.union(
+        messages.to_table(["message_id"], by_id)["message_id"].to_pylist()
+    )
 
 
-def select_due_messages(store: Store, settings: RetentionSettings, now: datetime) -> set[str]:
+def select_due_messages(
+    store: Store, settings: RetentionSettings, now: datetime
+) -> set[str]:
     """Return ids of the messages whose time is over: of their kind, else of their workspace, source, or any."""
     if not settings.has_message_limits:
         return set()
-    paths = {r["session_id"]: r["path"] for r in store.read(SESSIONS, ["session_id", "path"]).to_pylist()}
+    paths = {
+        r["session_id"]: r["path"]
+        for r in store.read(SESSIONS, ["session_id", "path"]).to_pylist()
+    }
     limits, workspaces = settings.by_workspace.items(), _list_workspaces(store)
-    places = {name: days for workspace, days in limits for name in match_workspaces(workspace, workspaces)}
-    folders = {str(store.dir / "talk"): settings.talk_days, str(store.dir / "notes"): settings.notes_days}
+    places = {
+        name: days
+        for workspace, days in limits
+        for name in match_workspaces(workspace, workspaces)
+    }
+    folders = {
+        str(store.dir / "talk"): settings.talk_days,
+        str(store.dir / "notes"): settings.notes_days,
+    }
 
     def is_due(row: Row) -> bool:
         folder = str(Path(paths.get(row["session_id"], "")).parent)
@@ -186,17 +246,28 @@ def select_due_messages(store: Store, settings: RetentionSettings, now: datetime
 
     columns = ["message_id", "session_id", "ts", "workspace", "source"]
     batches = store.open_dataset(MESSAGES).to_batches(columns=columns)
-    return {row["message_id"] for batch in batches for row in batch.to_pylist() if is_due(row)}
+    return {
+        row["message_id"]
+        for batch in batches
+        for row in batch.to_pylist()
+        if is_due(row)
+    }
 
 
 def list_unmatched(store: Store, settings: RetentionSettings) -> list[str]:
     """Return a line for each workspace of the settings that no stored one is called, but that several or one end in."""
     known, lines = _list_workspaces(store), list[str]()
     for workspace in settings.by_workspace:
-        groups = [] if match_workspaces(workspace, known) else find_by_last_parts(workspace, known)
+        groups = (
+            []
+            if match_workspaces(workspace, known)
+            else find_by_last_parts(workspace, known)
+        )
         if groups:
             whole = ", ".join(repr(group[0]) for group in groups)
-            lines.append(f"retention.by_workspace: nothing is of {workspace!r}; write the whole path: {whole}")
+            lines.append(
+                f"retention.by_workspace: nothing is of {workspace!r}; write the whole path: {whole}"
+            )
     return lines
 
 
@@ -212,7 +283,9 @@ def _find_holders(batch: pa.RecordBatch, words: Words) -> Iterator[str]:
         yield from compress(owners.to_pylist(), words.stand_in(texts.to_pylist()))
 
 
-def _find_messages(store: Store, names: tuple[str, ...], sessions: set[str] | None) -> set[str]:
+def _find_messages(
+    store: Store, names: tuple[str, ...], sessions: set[str] | None
+) -> set[str]:
     """Return our ids of messages: by their own id, in `sessions` if these are given; of a claim those that it cites.
 
     Raises:
@@ -225,7 +298,9 @@ def _find_messages(store: Store, names: tuple[str, ...], sessions: set[str] | No
         same = store.read(MESSAGES, ["message_id", "session_id"], where).to_pylist()
         places = {row["session_id"] for row in same}
         if len(places) > 1 and sessions is None:
-            raise UsageError(f"message {name} is in {len(places):,} sessions: --session says of which")
+            raise UsageError(
+                f"message {name} is in {len(places):,} sessions: --session says of which"
+            )
         ids |= {row["message_id"] for row in same} or _find_cited(store, name)
     return ids
 
@@ -234,11 +309,15 @@ def _find_cited(store: Store, name: str) -> set[str]:
     """Return the message of an id as commands print it, or the messages that a claim cites."""
     found = find_named_row(store, name)
     if found is None:
-        raise UsageError(f"no such message: {name}; the id is the transcript's own, or a hit's")
+        raise UsageError(
+            f"no such message: {name}; the id is the transcript's own, or a hit's"
+        )
     if found.kind == "message":
         return {found.id}
     if found.kind == "observation":
-        rows = store.read(OBSERVATIONS, ["message_ids"], pc.field("observation_id") == found.id)
+        rows = store.read(
+            OBSERVATIONS, ["message_ids"], pc.field("observation_id") == found.id
+        )
         return {message for row in rows.to_pylist() for message in row["message_ids"]}
     raise UsageError(
         f"{name} is a {found.kind}, which is made of many: `slowwave show {name}` names the messages; --session, "
@@ -246,23 +325,39 @@ def _find_cited(store: Store, name: str) -> set[str]:
     )
 
 
-def _list_conditions(store: Store, wanted: Wanted, sessions: list[Row]) -> Iterator[pc.Expression]:
+def _list_conditions(
+    store: Store, wanted: Wanted, sessions: list[Row]
+) -> Iterator[pc.Expression]:
     """Yield conditions on rows of MESSAGES besides session, id and words."""
     if wanted.speakers:
         names = {name.casefold() for name in wanted.speakers}
-        yield _is_in("speaker", [name for name in _list_values(store, MESSAGES, "speaker") if name.casefold() in names])
+        yield _is_in(
+            "speaker",
+            [
+                name
+                for name in _list_values(store, MESSAGES, "speaker")
+                if name.casefold() in names
+            ],
+        )
     if wanted.workspaces:
         workspaces = _list_workspaces(store)
-        named = [require_workspaces(anchor_workspace(workspace), workspaces) for workspace in wanted.workspaces]
+        named = [
+            require_workspaces(anchor_workspace(workspace), workspaces)
+            for workspace in wanted.workspaces
+        ]
         places = {place for names in named for place in names}
         inside = [row["session_id"] for row in sessions if row["workspace"] in places]
         yield _is_in("workspace", places) | _is_in("session_id", inside)
     if wanted.sources:
         # Of another memory's claims the observer, as `shared:ann` of its sessions `ann` and `ann/shop`.
         given = [
-            row["session_id"] for row in sessions if f"{SHARED}:{row['native_id'].split('/')[0]}" in wanted.sources
+            row["session_id"]
+            for row in sessions
+            if f"{SHARED}:{row['native_id'].split('/')[0]}" in wanted.sources
         ]
-        yield _is_in("source", wanted.sources) | (_is_in("source", [SHARED]) & _is_in("session_id", given))
+        yield _is_in("source", wanted.sources) | (
+            _is_in("source", [SHARED]) & _is_in("session_id", given)
+        )
     if wanted.before:
         yield pc.field("ts") < convert_to_utc(wanted.before)
 
@@ -272,9 +367,15 @@ def _is_in(column: str, values: Iterable[str]) -> pc.Expression:
 
 
 def _list_workspaces(store: Store) -> list[str]:
-    return [name for table in (MESSAGES, SESSIONS) for name in _list_values(store, table, "workspace")]
+    return [
+        name
+        for table in (MESSAGES, SESSIONS)
+        for name in _list_values(store, table, "workspace")
+    ]
 
 
 def _list_values(store: Store, table: Table, column: str) -> list[str]:
-    values: list[str] = store.read(table, [column])[column].unique().drop_null().to_pylist()
+    values: list[str] = (
+        store.read(table, [column])[column].unique().drop_null().to_pylist()
+    )
     return values

@@ -77,13 +77,17 @@ def erase(store: Store, plan: Plan) -> None:
         stage(store, plan)
     plan.erased = True
     with translate_write_errors(store.dir):
-        mark_synced(store.dir)  # else a loss of power could bring it back under a plan that says it is gone
+        mark_synced(
+            store.dir
+        )  # else a loss of power could bring it back under a plan that says it is gone
         write_plan(store.dir, plan)
 
 
 def write_ledger(store: Store, plan: Plan) -> None:
     """Note what is forgotten, before it is: from here on no night reads it again."""
-    rows: list[tuple[str, str, str | None]] = [("message", *blank) for blank in plan.blanks]
+    rows: list[tuple[str, str, str | None]] = [
+        ("message", *blank) for blank in plan.blanks
+    ]
     rows += [("title", sid, None) for sid in plan.sessions]
     rows += [("quarantine", blank, None) for blank in plan.quarantine]
     at = datetime.fromisoformat(plan.at)
@@ -109,26 +113,42 @@ def blank_vault(store: Store, plan: Plan) -> None:
     An id and a link of the chain are hashes of the words, by which a guess of them could be tested: none is kept.
     """
     for start in range(0, len(plan.messages), AT_ONCE):
-        rows = store.read_ids(MESSAGES, plan.messages[start : start + AT_ONCE]).to_pylist()
+        rows = store.read_ids(
+            MESSAGES, plan.messages[start : start + AT_ONCE]
+        ).to_pylist()
         _merge(store, MESSAGES, [blank_message(row) for row in rows])
         store.delete_ids(MESSAGES, [row["message_id"] for row in rows])
     # the sessions without title and erased ids, with a new head; those of which nothing is left without workspace
     heads = {sid: _chain_anew(store, sid) for sid in plan.sessions}
-    sessions, whole, gone = store.read_ids(SESSIONS, plan.sessions).to_pylist(), set(plan.whole), set(plan.messages)
+    sessions, whole, gone = (
+        store.read_ids(SESSIONS, plan.sessions).to_pylist(),
+        set(plan.whole),
+        set(plan.messages),
+    )
     blank = [
         row
-        | {"title": None, "workspace": None if row["session_id"] in whole else row["workspace"]}
+        | {
+            "title": None,
+            "workspace": None if row["session_id"] in whole else row["workspace"],
+        }
         | {"inactive": [message for message in row["inactive"] if message not in gone]}
         | {"head_hash": heads[row["session_id"]]}
         for row in sessions
     ]
-    _merge(store, SESSIONS, [new for new, old in zip(blank, sessions, strict=True) if new != old])
+    _merge(
+        store,
+        SESSIONS,
+        [new for new, old in zip(blank, sessions, strict=True) if new != old],
+    )
 
 
 def _chain_anew(store: Store, session_id: str) -> str:
     """Chain a session's rows as they are now; return the hash of the last."""
     prev, changed = GENESIS, list[Row]()
-    for row in sorted(store.read_ids(MESSAGES, [session_id], by="session_id").to_pylist(), key=lambda r: r["seq"]):
+    for row in sorted(
+        store.read_ids(MESSAGES, [session_id], by="session_id").to_pylist(),
+        key=lambda r: r["seq"],
+    ):
         placed = chain_row(row, row["seq"], prev)
         changed += [placed] if placed != row else []
         prev = placed["hash"]
@@ -151,7 +171,9 @@ def erase_claims(store: Store, plan: Plan) -> None:
         *store.read_ids(OBSERVATIONS, plan.claims, by="superseded_by").to_pylist(),
         *store.read_ids(OBSERVATIONS, plan.shrunk).to_pylist(),
     ]
-    rows = {row["observation_id"]: row for row in lean if row["observation_id"] not in gone}
+    rows = {
+        row["observation_id"]: row for row in lean if row["observation_id"] not in gone
+    }
     members = defaultdict[str, list[Row]](list)
     for row in store.read_ids(OBSERVATIONS, rows, by="canonical_id").to_pylist():
         if row["observation_id"] not in gone:
@@ -164,19 +186,34 @@ def erase_topics(store: Store, plan: Plan) -> None:
     """Take names, centres and samples from topics that lose a claim; one without any goes."""
     columns = ["observation_id", "topic_id", "observed_at"]
     active = pc.field("status") == Status.ACTIVE
-    claims_left = pl.DataFrame(store.read_ids(OBSERVATIONS, plan.topics, columns, by="topic_id", where=active))
+    claims_left = pl.DataFrame(
+        store.read_ids(OBSERVATIONS, plan.topics, columns, by="topic_id", where=active)
+    )
     left = {
         str(key[0]): group["observation_id"].to_list()
-        for key, group in claims_left.sort("observed_at", "observation_id").group_by(["topic_id"], maintain_order=True)
+        for key, group in claims_left.sort("observed_at", "observation_id").group_by(
+            ["topic_id"], maintain_order=True
+        )
     }
     rows = store.read_ids(TOPICS, plan.topics).to_pylist()
     staying = [row for row in rows if row["base"] or row["topic_id"] in left]
-    fresh = [blank_topic(row, left.get(row["topic_id"], []), len(row["samples"])) for row in staying]
-    _merge(store, TOPICS, [new for new, old in zip(fresh, staying, strict=True) if new != old])
+    fresh = [
+        blank_topic(row, left.get(row["topic_id"], []), len(row["samples"]))
+        for row in staying
+    ]
+    _merge(
+        store,
+        TOPICS,
+        [new for new, old in zip(fresh, staying, strict=True) if new != old],
+    )
     store.delete_ids(TOPICS, [row["topic_id"] for row in rows if row not in staying])
     topics, claims = set(plan.topics), set(plan.claims)
     history = store.read(TOPIC_HISTORY).to_pylist()
-    _merge(store, TOPIC_HISTORY, [new for row in history if (new := blank_event(row, topics, claims)) != row])
+    _merge(
+        store,
+        TOPIC_HISTORY,
+        [new for row in history if (new := blank_event(row, topics, claims)) != row],
+    )
 
 
 def erase_ledgers(store: Store, plan: Plan) -> None:
@@ -184,9 +221,15 @@ def erase_ledgers(store: Store, plan: Plan) -> None:
     reasons, gone = set(plan.reasons), set(plan.messages)
     # Of a line its place stays: a later reading of the file finds it known.
     lines = store.read_ids(QUARANTINE, plan.quarantine).to_pylist()
-    of_files = [{**row, "reason": FORGOTTEN_REASON, "excerpt": None} for row in lines if row["path"]]
+    of_files = [
+        {**row, "reason": FORGOTTEN_REASON, "excerpt": None}
+        for row in lines
+        if row["path"]
+    ]
     _merge(store, QUARANTINE, [row for row in of_files if row not in lines])
-    store.delete_ids(QUARANTINE, [row["quarantine_id"] for row in lines if not row["path"]])
+    store.delete_ids(
+        QUARANTINE, [row["quarantine_id"] for row in lines if not row["path"]]
+    )
     given = store.read(EXCLUSIONS).to_pylist()
     blank = [
         row
@@ -194,12 +237,26 @@ def erase_ledgers(store: Store, plan: Plan) -> None:
         | {"inactive": [message for message in row["inactive"] if message not in gone]}
         for row in given
     ]
-    _merge(store, EXCLUSIONS, [new for new, old in zip(blank, given, strict=True) if new != old])
+    _merge(
+        store,
+        EXCLUSIONS,
+        [new for new, old in zip(blank, given, strict=True) if new != old],
+    )
     # A digest of a file tests a guess of one line of it; without one the file is read again when it changes.
-    digests = [{**row, "digest": ""} for row in store.read(FILES).to_pylist() if row["digest"]] if plan.messages else []
+    digests = (
+        [
+            {**row, "digest": ""}
+            for row in store.read(FILES).to_pylist()
+            if row["digest"]
+        ]
+        if plan.messages
+        else []
+    )
     _merge(store, FILES, digests)
     if plan.messages or plan.reasons:
-        runs = (store.read(RUNS) if plan.messages else store.read_ids(RUNS, plan.reasons)).to_pylist()
+        runs = (
+            store.read(RUNS) if plan.messages else store.read_ids(RUNS, plan.reasons)
+        ).to_pylist()
         _merge(store, RUNS, [new for row in runs if (new := blank_report(row)) != row])
 
 
@@ -208,7 +265,14 @@ def erase_files(store: Store, plan: Plan) -> None:
     erase_said(store.dir, plan.said)
     erase_shared(store.dir, plan.said)
     spoken = ("/".join(pair) for pair in plan.said)
-    ids = {*plan.messages, *plan.claims, *plan.summaries, *plan.whole, *plan.reasons, *spoken}
+    ids = {
+        *plan.messages,
+        *plan.claims,
+        *plan.summaries,
+        *plan.whole,
+        *plan.reasons,
+        *spoken,
+    }
     erase_recalled(store.dir, ids, set(plan.recalled))
 
 

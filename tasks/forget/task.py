@@ -17,9 +17,19 @@ from slowwave.store.manifest import mark_synced
 from slowwave.store.publishing import publish, read_releases
 from slowwave.store.releases import Release
 from slowwave.store.store import Store
-from slowwave.store.upkeep import drop_all_but_live, drop_versions_at_once, rewrite_tables
+from slowwave.store.upkeep import (
+    drop_all_but_live,
+    drop_versions_at_once,
+    rewrite_tables,
+)
 from slowwave.tasks.forget.journals import erase_old_recalls
-from slowwave.tasks.forget.lineage import complete_plan, drop_plan, make_plan, read_plans, write_plan
+from slowwave.tasks.forget.lineage import (
+    complete_plan,
+    drop_plan,
+    make_plan,
+    read_plans,
+    write_plan,
+)
 from slowwave.tasks.forget.plan import read_forgotten
 from slowwave.tasks.forget.proof import write_certificate
 from slowwave.tasks.forget.select import list_unmatched, select_due_messages
@@ -35,11 +45,17 @@ def forget_due(job: Job, now: datetime | None = None) -> StepReport:
         moment, store, limits = now or job.now, job.store, job.settings.retention
         # Lines of the log of recalls, and a model's kept answers: no release knows of either.
         if limits.recalls_days:
-            gone = erase_old_recalls(store.dir, moment - timedelta(days=limits.recalls_days))
+            gone = erase_old_recalls(
+                store.dir, moment - timedelta(days=limits.recalls_days)
+            )
             report.counts["lines of recalls.jsonl forgotten"] = gone
         if limits.completions_days:
-            old = pc.field("created_at") < moment - timedelta(days=limits.completions_days)
-            due = store.read(COMPLETIONS, ["completion_id"], old)["completion_id"].to_pylist()
+            old = pc.field("created_at") < moment - timedelta(
+                days=limits.completions_days
+            )
+            due = store.read(COMPLETIONS, ["completion_id"], old)[
+                "completion_id"
+            ].to_pylist()
             if due:
                 store.delete_ids(COMPLETIONS, due)
                 rewrite_tables(store, [COMPLETIONS])
@@ -48,30 +64,53 @@ def forget_due(job: Job, now: datetime | None = None) -> StepReport:
             report.counts["completions forgotten"] = len(due)
         report.notes += list_unmatched(store, limits)
         # Messages, and lines in quarantine of files that did not change since or that nothing is known of any more.
-        plan = make_plan(store, job.run_id, ["retention"], select_due_messages(store, limits, moment))
+        plan = make_plan(
+            store, job.run_id, ["retention"], select_due_messages(store, limits, moment)
+        )
         if limits.quarantine_days:
             limit = (moment - timedelta(days=limits.quarantine_days)).timestamp() * 1e9
-            latest = (moment + AHEAD).timestamp() * 1e9  # a change in the future says nothing
+            latest = (
+                moment + AHEAD
+            ).timestamp() * 1e9  # a change in the future says nothing
             rows = store.read(FILES, ["path", "mtime_ns"]).to_pylist()
-            changed = {row["path"]: row["mtime_ns"] for row in rows if row["mtime_ns"] <= latest}
-            lines = store.read(QUARANTINE, ["quarantine_id", "path", "excerpt"]).to_pylist()
+            changed = {
+                row["path"]: row["mtime_ns"]
+                for row in rows
+                if row["mtime_ns"] <= latest
+            }
+            lines = store.read(
+                QUARANTINE, ["quarantine_id", "path", "excerpt"]
+            ).to_pylist()
             lines = [line for line in lines if line["path"] and line["excerpt"]]
-            lapsed = {line["quarantine_id"] for line in lines if changed.get(line["path"], 0) < limit}
-            plan.quarantine = sorted({*plan.quarantine, *lapsed} - read_forgotten(store, "quarantine"))
+            lapsed = {
+                line["quarantine_id"]
+                for line in lines
+                if changed.get(line["path"], 0) < limit
+            }
+            plan.quarantine = sorted(
+                {*plan.quarantine, *lapsed} - read_forgotten(store, "quarantine")
+            )
             plan.counts["quarantine"] = len(plan.quarantine)
         if not plan.is_empty:
             complete_plan(store, plan)
             write_plan(store.dir, plan)
             erase(store, plan)
             report.rows_in = len(plan.messages)
-            report.notes += [f"an export made before holds what was forgotten: {path}" for path, _ in plan.exports]
-            report.counts.update({f"{name} forgotten": n for name, n in plan.counts.items() if n})
+            report.notes += [
+                f"an export made before holds what was forgotten: {path}"
+                for path, _ in plan.exports
+            ]
+            report.counts.update(
+                {f"{name} forgotten": n for name, n in plan.counts.items() if n}
+            )
     return report
 
 
 def rewrite_store(job: Job) -> None:
     """Remove what no row has any more from the files: deleted rows, words of indexes."""
-    for folder in job.store.dir.glob("*.lance"):  # a table that an earlier slowwave had, as its copies of vectors
+    for folder in job.store.dir.glob(
+        "*.lance"
+    ):  # a table that an earlier slowwave had, as its copies of vectors
         if folder.stem not in TABLES:
             shutil.rmtree(folder)
     rewrite_tables(job.store)
@@ -83,7 +122,13 @@ def release_rest(job: Job) -> None:
     scale = before[-1].calibration if before else None
     encoder = hide_url(job.settings.encoder) if job.settings.embeddings else None
     writer = find_writer(job.store)
-    publish(job.store, job.run_id, before[-1].encoder if before else encoder, lambda draft: scale, writer)
+    publish(
+        job.store,
+        job.run_id,
+        before[-1].encoder if before else encoder,
+        lambda draft: scale,
+        writer,
+    )
 
 
 def drop_old(job: Job) -> None:

@@ -45,11 +45,24 @@ def summarize_text(text: str, encoder: Encoder | None = None) -> tuple[str, list
 
 def find_own_gist(blocks: Sequence[Mapping[str, str | None]]) -> Gist | None:
     """Return the gist that a message's transcript has of it; None where it has none."""
-    lines = next(((block["text"] or "").splitlines() for block in blocks if block["name"] == GIST), [])
-    return Gist(lines[0], tuple(filter(None, lines[1:])), "own") if lines and lines[0] else None
+    lines = next(
+        (
+            (block["text"] or "").splitlines()
+            for block in blocks
+            if block["name"] == GIST
+        ),
+        [],
+    )
+    return (
+        Gist(lines[0], tuple(filter(None, lines[1:])), "own")
+        if lines and lines[0]
+        else None
+    )
 
 
-def build_gists(texts: Sequence[str], encode: Callable[[list[str]], Vectors] | None) -> list[Gist]:
+def build_gists(
+    texts: Sequence[str], encode: Callable[[list[str]], Vectors] | None
+) -> list[Gist]:
     """Return a gist of each text, which depends on that text alone.
 
     Args:
@@ -57,16 +70,36 @@ def build_gists(texts: Sequence[str], encode: Callable[[list[str]], Vectors] | N
         encode: makes unit vectors. Without it, as of a text without a sentence (code, a log), the first words are told.
     """
     texts = [text[:READ].strip() for text in texts]
-    sentences_of = [[" ".join(part.text.split()) for part in split_sentences(text)] if encode else [] for text in texts]
-    pieces = [piece for text, some in zip(texts, sentences_of, strict=True) if some for piece in (text, *some)]
-    vectors = iter(encode(pieces) if encode and pieces else np.empty((0, 0), np.float32))
+    sentences_of = [
+        [" ".join(part.text.split()) for part in split_sentences(text)]
+        if encode
+        else []
+        for text in texts
+    ]
+    pieces = [
+        piece
+        for text, some in zip(texts, sentences_of, strict=True)
+        if some
+        for piece in (text, *some)
+    ]
+    vectors = iter(
+        encode(pieces) if encode and pieces else np.empty((0, 0), np.float32)
+    )
     gists = []
     for text, sentences in zip(texts, sentences_of, strict=True):
         summary = " ".join(text.split())
         if sentences:
             own = next(vectors)
-            summary = sentences[int(np.argmax([own @ next(vectors) for _ in sentences]))]
+            summary = sentences[
+                int(np.argmax([own @ next(vectors) for _ in sentences]))
+            ]
         if len(summary) > LONGEST:
             summary = summary[:LONGEST].rsplit(" ", 1)[0] + " …"
-        gists.append(Gist(summary, tuple(count_phrases(text, KEYWORDS)), "extractive" if sentences else "truncated"))
+        gists.append(
+            Gist(
+                summary,
+                tuple(count_phrases(text, KEYWORDS)),
+                "extractive" if sentences else "truncated",
+            )
+        )
     return gists

@@ -16,7 +16,13 @@ import numpy as np
 
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.text.languages import ENGLISH, is_stop_word
-from slowwave.text.words import ENGLISH_STOP, LETTER, UNSPACED, find_text_language, put_spaces
+from slowwave.text.words import (
+    ENGLISH_STOP,
+    LETTER,
+    UNSPACED,
+    find_text_language,
+    put_spaces,
+)
 
 BATCH_TEXTS = 256
 """Texts whose n-grams are encoded in one call."""
@@ -37,7 +43,11 @@ STOP_WORDS = ENGLISH_STOP.union(IDLE_WORDS.split())
 
 
 def extract_keywords(
-    texts: Sequence[str], vectors: Vectors, encoder: Encoder, top: int, diversity: float = 0.3
+    texts: Sequence[str],
+    vectors: Vectors,
+    encoder: Encoder,
+    top: int,
+    diversity: float = 0.3,
 ) -> list[list[str]]:
     """Return keywords of each text, the nearest first; none for one without a candidate.
 
@@ -50,17 +60,32 @@ def extract_keywords(
     """
     keywords: list[list[str]] = []
     for start in range(0, len(texts) if top else 0, BATCH_TEXTS):
-        batch = [sorted(set(extract_phrases(text))) for text in texts[start : start + BATCH_TEXTS]]
+        batch = [
+            sorted(set(extract_phrases(text)))
+            for text in texts[start : start + BATCH_TEXTS]
+        ]
         ngrams = list(dict.fromkeys(phrase for phrases in batch for phrase in phrases))
         vectors_of = dict(zip(ngrams, encoder.encode(ngrams), strict=True))
         from sklearn import config_context
 
         pick = load_mmr()
-        with config_context(assume_finite=True, skip_parameter_validation=True):  # a third of its time
-            for vector, phrases in zip(vectors[start : start + BATCH_TEXTS], batch, strict=True):
-                near = [phrase for phrase in phrases if vectors_of[phrase].any()] if vector.any() else []
+        with config_context(
+            assume_finite=True, skip_parameter_validation=True
+        ):  # a third of its time
+            for vector, phrases in zip(
+                vectors[start : start + BATCH_TEXTS], batch, strict=True
+            ):
+                near = (
+                    [phrase for phrase in phrases if vectors_of[phrase].any()]
+                    if vector.any()
+                    else []
+                )
                 stacked = [vectors_of[phrase] for phrase in near]
-                picked = pick(vector[None], np.stack(stacked), near, top, diversity) if near else []
+                picked = (
+                    pick(vector[None], np.stack(stacked), near, top, diversity)
+                    if near
+                    else []
+                )
                 keywords.append([word for word, _ in picked])
     return keywords or [[] for _ in texts]
 
@@ -83,7 +108,9 @@ def load_mmr() -> Callable[..., list[tuple[str, float]]]:
 
 def count_phrases(text: str, top: int, max_words: int = 3) -> list[str]:
     """Return without a model the runs of at most `max_words` words that take up most of a text; of equals the first."""
-    runs = Counter(join_words(run) for run in split_word_runs(text) if len(run) <= max_words)
+    runs = Counter(
+        join_words(run) for run in split_word_runs(text) if len(run) <= max_words
+    )
     names = [run for run in runs if not run.replace(" ", "").isdecimal()]
     return sorted(names, key=lambda run: -runs[run] * len(run.split()))[:top]
 
@@ -99,7 +126,9 @@ def extract_phrases(text: str, max_words: int = 3) -> list[str]:
         phrases += [word for word in run if not word.replace(",", "").isdecimal()]
         size = min(len(run), max_words)
         if size > 1:
-            phrases += [join_words(run[at : at + size]) for at in range(len(run) - size + 1)]
+            phrases += [
+                join_words(run[at : at + size]) for at in range(len(run) - size + 1)
+            ]
     return phrases
 
 

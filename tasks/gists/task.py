@@ -14,12 +14,27 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import GISTS, MESSAGES
 from slowwave.tasks.gists.gists import VERSION, Gist, build_gists, find_own_gist
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
-from slowwave.tasks.llm.ask import Model, Unusable, compute_model_key, get_model, quarantine_rejected
+from slowwave.tasks.llm.ask import (
+    Model,
+    Unusable,
+    compute_model_key,
+    get_model,
+    quarantine_rejected,
+)
 from slowwave.tasks.llm.grounding import GroundingContext, explain_unfounded
-from slowwave.tasks.pending import find_missing_messages, read_inactive_ids, read_spoken_messages
+from slowwave.tasks.pending import (
+    find_missing_messages,
+    read_inactive_ids,
+    read_spoken_messages,
+)
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.summarize import by_model
-from slowwave.tasks.vectors import describe_encoder, encode_as_kept, get_encoder_if_there, give_up_encoder
+from slowwave.tasks.vectors import (
+    describe_encoder,
+    encode_as_kept,
+    get_encoder_if_there,
+    give_up_encoder,
+)
 
 BATCH = 2_000
 Row = Mapping[str, Any]
@@ -31,9 +46,13 @@ def write_gists(job: Job, sessions: frozenset[str] | None = None) -> StepReport:
     with report_step("gists") as report:
         model = get_model(job, "extract") if job.settings.gists == "llm" else None
         key = compute_gists_key(job, model)
-        taken_back = job.store.read_ids(GISTS, sorted(read_inactive_ids(job.store)), ["message_id"])
+        taken_back = job.store.read_ids(
+            GISTS, sorted(read_inactive_ids(job.store)), ["message_id"]
+        )
         job.store.delete_ids(GISTS, taken_back["message_id"].to_pylist())
-        pending = find_missing_messages(job.store, read_spoken_messages(job.store), GISTS, key)
+        pending = find_missing_messages(
+            job.store, read_spoken_messages(job.store), GISTS, key
+        )
         if sessions is not None:
             pending = pending.filter(pl.col("session_id").is_in(sorted(sessions)))
         report.rows_in = pending.height
@@ -48,70 +67,114 @@ def write_gists(job: Job, sessions: frozenset[str] | None = None) -> StepReport:
 
 def compute_gists_key(job: Job, model: Model | None) -> str:
     """Return the hash of everything that a gist depends on besides its message."""
-    key = compute_step_key("gists", VERSION, job.settings.gists, describe_encoder(job.settings))
+    key = compute_step_key(
+        "gists", VERSION, job.settings.gists, describe_encoder(job.settings)
+    )
     if model is None:
         return key
     words = str(job.settings.extract.gist_words)
-    return compute_model_key(model, "gists", by_model.VERSION, by_model.GIST_PROMPTS, key, words)
+    return compute_model_key(
+        model, "gists", by_model.VERSION, by_model.GIST_PROMPTS, key, words
+    )
 
 
-def _write_gist_batch(job: Job, batch: pl.DataFrame, key: str, model: Model | None, report: StepReport) -> int:
+def _write_gist_batch(
+    job: Job, batch: pl.DataFrame, key: str, model: Model | None, report: StepReport
+) -> int:
     """Write a batch's gists; those made without a missing model or encoder have a key that is pending next night.
 
     A gist alone falls back to rules while the model can't answer: it is shown beside its message and nothing rests on
     it.
     """
-    table = job.store.read_ids(MESSAGES, batch["message_id"].to_list(), COLUMNS).sort_by("message_id")
+    table = job.store.read_ids(
+        MESSAGES, batch["message_id"].to_list(), COLUMNS
+    ).sort_by("message_id")
     rows = {row["message_id"]: row for row in table.to_pylist() if row["text"].strip()}
-    own = {message: gist for message, row in rows.items() if (gist := find_own_gist(row["blocks"] or ()))}
+    own = {
+        message: gist
+        for message, row in rows.items()
+        if (gist := find_own_gist(row["blocks"] or ()))
+    }
     others = {message: row for message, row in rows.items() if message not in own}
     made, waiting = _ask_model(job, others, model, report) if model else ({}, set())
     made |= own
     left = [message for message in rows if message not in made]
-    gists, is_away = _make_gists(job, [rows[message]["text"] for message in left], report)
+    gists, is_away = _make_gists(
+        job, [rows[message]["text"] for message in left], report
+    )
     made |= dict(zip(left, gists, strict=True))
     later = waiting.union(left if is_away else ())
-    keys = {message: compute_content_id(key, "degraded") if message in later else key for message in made}
+    keys = {
+        message: compute_content_id(key, "degraded") if message in later else key
+        for message in made
+    }
     table = pa.Table.from_pylist(
-        [{**rows[message], **asdict(gist), "step_key": keys[message]} for message, gist in made.items()],
+        [
+            {**rows[message], **asdict(gist), "step_key": keys[message]}
+            for message, gist in made.items()
+        ],
         schema=GISTS.schema,
     )
     report.counts.update(table["strategy"].to_pylist())
     return job.store.merge_changed(GISTS, table)
 
 
-def _ask_model(job: Job, rows: Mapping[str, Row], model: Model, report: StepReport) -> tuple[dict[str, Gist], set[str]]:
+def _ask_model(
+    job: Job, rows: Mapping[str, Row], model: Model, report: StepReport
+) -> tuple[dict[str, Gist], set[str]]:
     """Return the model's gists that say what their messages say, and the messages of which it is asked again another
     night. Other answers go to quarantine.
     """
-    items = {f"{i}/gist": row for i, row in rows.items() if by_model.needs_gist(row, job.settings.extract)}
+    items = {
+        f"{i}/gist": row
+        for i, row in rows.items()
+        if by_model.needs_gist(row, job.settings.extract)
+    }
 
     def build(batch: Sequence[Row]) -> list[Request]:
-        return by_model.build_gist_requests(batch, model.library, model.count, model.llm.context_window)
+        return by_model.build_gist_requests(
+            batch, model.library, model.count, model.llm.context_window
+        )
 
     answers = model.ask("gists", items, build, _read_gist)
     quarantine_rejected(job.store, "gists", answers.rejected, rows, report)
     report.counts["gists left for another night"] += len(answers.waiting)
     waiting = {items[name]["message_id"] for name in answers.waiting}
-    return {items[name]["message_id"]: gist for name, gist in answers.values.items()}, waiting
+    return {
+        items[name]["message_id"]: gist for name, gist in answers.values.items()
+    }, waiting
 
 
 def _read_gist(row: Row, completion: Completion) -> Gist:
     """Return the gist in an answer, if it says what its message says."""
     gist = by_model.parse_gist(completion)
     times = (row["ts"],) if row["ts"] else ()
-    strange = explain_unfounded(gist.summary, GroundingContext(row["text"], row["text"], times)) if gist else None
+    strange = (
+        explain_unfounded(
+            gist.summary, GroundingContext(row["text"], row["text"], times)
+        )
+        if gist
+        else None
+    )
     if gist is None or strange:
         raise Unusable(strange or "the answer is no gist")
     return gist
 
 
-def _make_gists(job: Job, texts: list[str], report: StepReport) -> tuple[list[Gist], bool]:
+def _make_gists(
+    job: Job, texts: list[str], report: StepReport
+) -> tuple[list[Gist], bool]:
     """Return gists made without a model, and whether an encoder that settings name was missed."""
-    encoder = get_encoder_if_there(job, report) if texts and job.settings.gists != "truncated" else None
+    encoder = (
+        get_encoder_if_there(job, report)
+        if texts and job.settings.gists != "truncated"
+        else None
+    )
     if encoder is not None:
         try:
             return build_gists(texts, partial(encode_as_kept, encoder=encoder)), False
         except EncoderFailed as gone:
             give_up_encoder(job, report, gone)
-    return build_gists(texts, None), job.settings.embeddings and job.settings.gists != "truncated"
+    return build_gists(
+        texts, None
+    ), job.settings.embeddings and job.settings.gists != "truncated"

@@ -21,7 +21,9 @@ from slowwave.tasks.habits.shell import parse_script
 
 COLUMNS = ["message_id", "session_id", "seq", "origin", "text", "blocks", "ts"]
 """Columns of MESSAGES that are read."""
-PATCH_FILE = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.*\S)\s*$", re.MULTILINE)
+PATCH_FILE = re.compile(
+    r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.*\S)\s*$", re.MULTILINE
+)
 """Lines that name a file in Codex's patches."""
 PATCH = "*** Begin Patch"
 DRIVE = re.compile(r"[A-Za-z]:[\\/]")
@@ -51,7 +53,9 @@ def find_actions(messages: pa.Table, sessions: pa.Table, step_key: str) -> pa.Ta
     rows: list[dict[str, Any]] = []
     parts: dict[str, int] = {}
     for call in _find_calls(pl.DataFrame(messages), about).iter_rows(named=True):
-        for action in read_call(call["name"], call["text"] or "", call["failed"], call["workspace"]):
+        for action in read_call(
+            call["name"], call["text"] or "", call["failed"], call["workspace"]
+        ):
             part = parts[call["message_id"]] = parts.get(call["message_id"], -1) + 1
             rows.append(_build_row(call, action, part, step_key))
     return pa.Table.from_pylist(rows, schema=ACTIONS.schema)
@@ -60,22 +64,43 @@ def find_actions(messages: pa.Table, sessions: pa.Table, step_key: str) -> pa.Ta
 def _find_calls(messages: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
     """Return the tool calls of the active messages, each with its turn, its workspace and whether it failed."""
     inactive = about.explode("inactive", empty_as_null=True)["inactive"].drop_nulls()
-    live = messages.filter(~pl.col("message_id").is_in(inactive.implode())).sort("session_id", "seq")
+    live = messages.filter(~pl.col("message_id").is_in(inactive.implode())).sort(
+        "session_id", "seq"
+    )
     by_person = (pl.col("origin") == Origin.HUMAN) & (pl.col("text") != "")
-    live = live.with_columns(by_person.cum_sum().over("session_id").cast(pl.Int64).alias("turn"))
-    blocks = live.select("message_id", "session_id", "seq", "turn", "ts", "blocks").explode("blocks")
+    live = live.with_columns(
+        by_person.cum_sum().over("session_id").cast(pl.Int64).alias("turn")
+    )
+    blocks = live.select(
+        "message_id", "session_id", "seq", "turn", "ts", "blocks"
+    ).explode("blocks")
     blocks = blocks.filter(pl.col("blocks").is_not_null()).unnest("blocks")
-    calls = blocks.filter((pl.col("type") == "tool_call") & pl.col("name").is_not_null())
-    results = blocks.filter((pl.col("type") == "tool_result") & pl.col("call_id").is_not_null())
-    failures = results.group_by("session_id", "call_id").agg(pl.col("is_error").drop_nulls().last().alias("failed"))
-    calls = calls.join(failures, on=["session_id", "call_id"], how="left", maintain_order="left")
-    return calls.join(about.drop("inactive"), on="session_id", how="left", maintain_order="left")
+    calls = blocks.filter(
+        (pl.col("type") == "tool_call") & pl.col("name").is_not_null()
+    )
+    results = blocks.filter(
+        (pl.col("type") == "tool_result") & pl.col("call_id").is_not_null()
+    )
+    failures = results.group_by("session_id", "call_id").agg(
+        pl.col("is_error").drop_nulls().last().alias("failed")
+    )
+    calls = calls.join(
+        failures, on=["session_id", "call_id"], how="left", maintain_order="left"
+    )
+    return calls.join(
+        about.drop("inactive"), on="session_id", how="left", maintain_order="left"
+    )
 
 
-def _build_row(call: Mapping[str, Any], action: Action, part: int, step_key: str) -> dict[str, Any]:
+def _build_row(
+    call: Mapping[str, Any], action: Action, part: int, step_key: str
+) -> dict[str, Any]:
     """Return a row of ACTIONS: the `part`-th action of a message."""
     return {
-        **{name: call[name] for name in ("message_id", "session_id", "workspace", "turn", "seq")},
+        **{
+            name: call[name]
+            for name in ("message_id", "session_id", "workspace", "turn", "seq")
+        },
         **vars(action),
         "action_id": compute_content_id(call["message_id"], str(part)),
         "part": part,
@@ -87,12 +112,20 @@ def _build_row(call: Mapping[str, Any], action: Action, part: int, step_key: str
 
 @cache
 def _load_tools() -> tuple[dict[str, ActionKind], dict[str, list[str]]]:
-    table = tomllib.loads((Path(__file__).parent / "tools.toml").read_text(encoding="utf-8"))
-    kinds = {name: ActionKind(kind) for kind, names in table["kinds"].items() for name in names}
+    table = tomllib.loads(
+        (Path(__file__).parent / "tools.toml").read_text(encoding="utf-8")
+    )
+    kinds = {
+        name: ActionKind(kind)
+        for kind, names in table["kinds"].items()
+        for name in names
+    }
     return kinds, table["arguments"]
 
 
-def read_call(tool: str, given: str, failed: bool | None, workspace: str | None) -> list[Action]:
+def read_call(
+    tool: str, given: str, failed: bool | None, workspace: str | None
+) -> list[Action]:
     """Return the actions of a call, in order. Of its texts only paths and commands are kept.
 
     Args:
@@ -106,14 +139,18 @@ def read_call(tool: str, given: str, failed: bool | None, workspace: str | None)
     ok = None if failed is None else not failed
     if PATCH in given and kind in (ActionKind.EDIT, ActionKind.RUN):
         text = given if given.lstrip().startswith(PATCH) else given.replace("\\n", "\n")
-        paths = dict.fromkeys(locate(path, workspace) for path in PATCH_FILE.findall(text))
+        paths = dict.fromkeys(
+            locate(path, workspace) for path in PATCH_FILE.findall(text)
+        )
         return [Action(ActionKind.EDIT, path, ok=ok) for path in paths]
     arguments = _parse_arguments(given)
     if kind is ActionKind.RUN:
         script = _get_first(arguments, names["command"])
         folder = _get_first(arguments, names["folder"]) or ""
         return list(_read_script(script, folder, failed, workspace)) if script else []
-    if kind is ActionKind.EDIT and arguments.get("command") == "view":  # an editor of many commands
+    if (
+        kind is ActionKind.EDIT and arguments.get("command") == "view"
+    ):  # an editor of many commands
         kind = ActionKind.READ
     path = _get_first(arguments, names["path"])
     return [Action(kind, locate(path, workspace) if path else None, ok=ok)]
@@ -128,7 +165,11 @@ def locate(path: str, workspace: str | None, folder: str = "") -> str | None:
     root = _slash(workspace).rstrip("/") if workspace else ""
     if not _is_absolute(whole):
         inside = normpath(whole)
-        return None if inside.startswith("..") or whole[:1] in "~$" else inside.removeprefix("./")
+        return (
+            None
+            if inside.startswith("..") or whole[:1] in "~$"
+            else inside.removeprefix("./")
+        )
     whole = normpath(whole)
     if not _is_absolute(root):
         return whole
@@ -137,10 +178,14 @@ def locate(path: str, workspace: str | None, folder: str = "") -> str | None:
     return whole.removeprefix(f"{root}/") if whole.startswith(f"{root}/") else None
 
 
-def _read_script(script: str, folder: str, failed: bool | None, workspace: str | None) -> Iterator[Action]:
+def _read_script(
+    script: str, folder: str, failed: bool | None, workspace: str | None
+) -> Iterator[Action]:
     commands = parse_script(script)
     # A result applies to a single command, or, if it is a success, to each of several joined by `&&` alone.
-    is_known = len(commands) == 1 or (failed is False and all(command.joint == "&&" for command in commands[:-1]))
+    is_known = len(commands) == 1 or (
+        failed is False and all(command.joint == "&&" for command in commands[:-1])
+    )
     ok = not failed if is_known and failed is not None else None
     before = ""
     for command in commands:
@@ -148,8 +193,14 @@ def _read_script(script: str, folder: str, failed: bool | None, workspace: str |
         meaning = read_command(command)
         if fed and meaning.form is None:  # `… | tail -3` reads no file
             continue
-        cwd = None if command.folder is None else locate(command.folder or ".", workspace, folder)
-        action = Action(meaning.kind, None, meaning.form, meaning.line, meaning.role, ok)
+        cwd = (
+            None
+            if command.folder is None
+            else locate(command.folder or ".", workspace, folder)
+        )
+        action = Action(
+            meaning.kind, None, meaning.form, meaning.line, meaning.role, ok
+        )
         if meaning.kind is ActionKind.EDIT:
             for path in find_edited_in_place(command.words) or [
                 path for path in command.writes if not path.startswith("/dev/")
@@ -170,18 +221,33 @@ def _parse_arguments(given: str) -> Mapping[str, Any]:
         return {}
     arguments = parsed if isinstance(parsed, dict) else {}
     for name, value in arguments.items():
-        if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
+        if (
+            isinstance(value, list)
+            and value
+            and all(isinstance(word, str) for word in value)
+        ):
             is_shell = len(value) > 2 and re.fullmatch("-.*c", value[-2])
             arguments[name] = value[-1] if is_shell else " ".join(value)
     return arguments
 
 
 def _get_first(arguments: Mapping[str, Any], names: list[str]) -> str | None:
-    return next((text for name in names if isinstance(text := arguments.get(name), str) and text.strip()), None)
+    return next(
+        (
+            text
+            for name in names
+            if isinstance(text := arguments.get(name), str) and text.strip()
+        ),
+        None,
+    )
 
 
 def _slash(path: str) -> str:
-    return path.replace("\\", "/") if DRIVE.match(path) or ("\\" in path and "/" not in path) else path
+    return (
+        path.replace("\\", "/")
+        if DRIVE.match(path) or ("\\" in path and "/" not in path)
+        else path
+    )
 
 
 def _is_absolute(path: str) -> bool:

@@ -45,24 +45,42 @@ class _Programs:
 
 @cache
 def _load_programs() -> _Programs:
-    table = tomllib.loads((Path(__file__).parent / "programs.toml").read_text(encoding="utf-8"))
+    table = tomllib.loads(
+        (Path(__file__).parent / "programs.toml").read_text(encoding="utf-8")
+    )
     roles = []
     for role, names in table["roles"].items():
         for name in names:
             options = frozenset(part for part in name.split() if part.startswith("-"))
-            roles.append((" ".join(part for part in name.split() if part not in options), options, CommandRole(role)))
+            roles.append(
+                (
+                    " ".join(part for part in name.split() if part not in options),
+                    options,
+                    CommandRole(role),
+                )
+            )
     return _Programs(
-        {name: ActionKind(kind) for kind, names in table["looks"].items() for name in names},
+        {
+            name: ActionKind(kind)
+            for kind, names in table["looks"].items()
+            for name in names
+        },
         {key: frozenset(names) for key, names in table["words"].items()},
         sorted(roles, key=lambda entry: -entry[0].count(" ") - len(entry[1])),
-        {word: CommandRole(role) for role, names in table["targets"].items() for word in names},
+        {
+            word: CommandRole(role)
+            for role, names in table["targets"].items()
+            for word in names
+        },
     )
 
 
 def read_command(command: SimpleCommand) -> Command:
     """Return the kind, form and role of a command. A command that only writes text or edits in place is an edit."""
     programs, words = _load_programs(), command.words
-    if (words[0] in ("cat", "echo", "printf") and command.writes) or find_edited_in_place(words):
+    if (
+        words[0] in ("cat", "echo", "printf") and command.writes
+    ) or find_edited_in_place(words):
         return Command(ActionKind.EDIT)
     if looks := programs.looks.get(" ".join(words[:2])) or programs.looks.get(words[0]):
         return Command(looks)
@@ -76,15 +94,24 @@ def read_command(command: SimpleCommand) -> Command:
     form, role = _find_form(words[before:], programs)
     if not form:
         return Command(ActionKind.OTHER)
-    line = " ".join(word if PLAIN.fullmatch(word) else shlex.quote(word) for word in words)
+    line = " ".join(
+        word if PLAIN.fullmatch(word) else shlex.quote(word) for word in words
+    )
     whole = " ".join([*words[:before], *form])
-    return Command(ActionKind.RUN, whole, line if len(line) <= LONGEST and "\n" not in line else whole, role)
+    return Command(
+        ActionKind.RUN,
+        whole,
+        line if len(line) <= LONGEST and "\n" not in line else whole,
+        role,
+    )
 
 
 def find_edited_in_place(words: list[str]) -> list[str]:
     """Return the files that `sed -i` or `perl -i` changes."""
     is_editor = words[0] in ("sed", "perl")
-    if not is_editor or not any(re.fullmatch(r"-[a-zA-Z]*i.*|--in-place.*", word) for word in words[1:]):
+    if not is_editor or not any(
+        re.fullmatch(r"-[a-zA-Z]*i.*|--in-place.*", word) for word in words[1:]
+    ):
         return []
     rest = [word for word in words[1:] if word and not word.startswith("-")]
     given = any(word in ("-e", "-f", "--expression", "--file") for word in words)
@@ -93,7 +120,14 @@ def find_edited_in_place(words: list[str]) -> list[str]:
 
 def _match_words(words: list[str], names: frozenset[str]) -> int:
     """Return how many of the first words, at most two, form one of the names; 0 if none do."""
-    return next((size for size in (2, 1) if len(words) >= size and " ".join(words[:size]) in names), 0)
+    return next(
+        (
+            size
+            for size in (2, 1)
+            if len(words) >= size and " ".join(words[:size]) in names
+        ),
+        0,
+    )
 
 
 def _skip_options(words: list[str], at: int, programs: _Programs) -> int:
@@ -103,7 +137,9 @@ def _skip_options(words: list[str], at: int, programs: _Programs) -> int:
     return at
 
 
-def _find_form(words: list[str], programs: _Programs) -> tuple[list[str], CommandRole | None]:
+def _find_form(
+    words: list[str], programs: _Programs
+) -> tuple[list[str], CommandRole | None]:
     """Return the words that describe the action, and its role; no words for a program that gives no habit."""
     plain = _drop_options(words, programs)
     size = _match_words(plain, programs.words["runners"])
@@ -142,7 +178,9 @@ def _find_target_role(form: list[str], programs: _Programs) -> CommandRole | Non
     return None
 
 
-def _match_role(form: list[str], words: list[str], programs: _Programs) -> tuple[list[str], CommandRole | None]:
+def _match_role(
+    form: list[str], words: list[str], programs: _Programs
+) -> tuple[list[str], CommandRole | None]:
     """Return the options that decide the role, and the role."""
     whole = f"{' '.join(form)} "
     for begin, options, role in programs.roles:

@@ -46,15 +46,37 @@ def find_patterns(actions: pa.Table, exclude: Sequence[str], step_key: str) -> p
     begun = pl.col("at").min().over("session_id")
     frame = frame.sort("workspace", begun, "session_id", "seq", "part", nulls_last=True)
     # Add the folder that a command runs in.
-    folder = pl.when(pl.col("path").str.len_chars() > 0).then(pl.format("cd {} && ", "path")).otherwise(pl.lit(""))
+    folder = (
+        pl.when(pl.col("path").str.len_chars() > 0)
+        .then(pl.format("cd {} && ", "path"))
+        .otherwise(pl.lit(""))
+    )
     is_run = pl.col("command").is_not_null()
-    frame = frame.with_columns(pl.when(is_run).then(folder + pl.col(name)).alias(name) for name in ("command", "line"))
+    frame = frame.with_columns(
+        pl.when(is_run).then(folder + pl.col(name)).alias(name)
+        for name in ("command", "line")
+    )
     rows = []
-    for workspace, group in groupby(frame.iter_rows(named=True), key=lambda row: str(row["workspace"])):
-        turns = {turn: list(actions_of) for turn, actions_of in groupby(group, key=_get_turn)}
-        for row in (*_find_co_edits(turns, exclude), *_find_sequences(turns), *_find_commands(turns)):
+    for workspace, group in groupby(
+        frame.iter_rows(named=True), key=lambda row: str(row["workspace"])
+    ):
+        turns = {
+            turn: list(actions_of) for turn, actions_of in groupby(group, key=_get_turn)
+        }
+        for row in (
+            *_find_co_edits(turns, exclude),
+            *_find_sequences(turns),
+            *_find_commands(turns),
+        ):
             pattern_id = compute_content_id(row["kind"], workspace, *row["items"])
-            rows.append({"pattern_id": pattern_id, "workspace": workspace, "step_key": step_key, **row})
+            rows.append(
+                {
+                    "pattern_id": pattern_id,
+                    "workspace": workspace,
+                    "step_key": step_key,
+                    **row,
+                }
+            )
     return pa.Table.from_pylist(rows, schema=PATTERNS.schema)
 
 
@@ -62,7 +84,9 @@ def _get_turn(row: Row) -> Turn:
     return row["session_id"], int(row["turn"])
 
 
-def _find_co_edits(turns: Mapping[Turn, list[Row]], exclude: Sequence[str]) -> Iterator[Row]:
+def _find_co_edits(
+    turns: Mapping[Turn, list[Row]], exclude: Sequence[str]
+) -> Iterator[Row]:
     """Yield pairs of files that change in the same turn more often than by chance."""
     edits: Counter[str] = Counter()
     pairs = defaultdict[tuple[str, str], list[Row]](list)
@@ -73,17 +97,33 @@ def _find_co_edits(turns: Mapping[Turn, list[Row]], exclude: Sequence[str]) -> I
             counted += 1
             edits.update(latest.keys())
             for pair in combinations(sorted(latest), 2):
-                pairs[pair].append(max((latest[path] for path in pair), key=lambda row: (row["seq"], row["part"])))
+                pairs[pair].append(
+                    max(
+                        (latest[path] for path in pair),
+                        key=lambda row: (row["seq"], row["part"]),
+                    )
+                )
     for (first, second), rows in sorted(pairs.items()):
         support, alone = len(rows), (edits[first], edits[second])
         share, lift = support / min(alone), support * counted / (alone[0] * alone[1])
-        if support >= SUPPORT and share >= SHARE and compute_chance(support, *alone, counted) <= CHANCE:
-            yield _make_row(HabitKind.CO_EDIT, (first, second), rows, alone) | {"share": share, "lift": lift}
+        if (
+            support >= SUPPORT
+            and share >= SHARE
+            and compute_chance(support, *alone, counted) <= CHANCE
+        ):
+            yield _make_row(HabitKind.CO_EDIT, (first, second), rows, alone) | {
+                "share": share,
+                "lift": lift,
+            }
 
 
 def _find_latest_edits(rows: Sequence[Row], exclude: Sequence[str]) -> dict[str, Row]:
     """Return the last edit of each file that did not fail, except of excluded files."""
-    edits = [row for row in rows if row["kind"] == ActionKind.EDIT and row["path"] and row["ok"] is not False]
+    edits = [
+        row
+        for row in rows
+        if row["kind"] == ActionKind.EDIT and row["path"] and row["ok"] is not False
+    ]
     return {row["path"]: row for row in edits if not _is_excluded(row["path"], exclude)}
 
 
@@ -93,7 +133,10 @@ def compute_chance(together: int, first: int, second: int, turns: int) -> float:
     The tail of the hypergeometric distribution (Fisher's exact test, one-sided); `first` and `second` are the turns
     with each file, `turns` the number of all.
     """
-    alike = (comb(first, n) * comb(turns - first, second - n) for n in range(together, min(first, second) + 1))
+    alike = (
+        comb(first, n) * comb(turns - first, second - n)
+        for n in range(together, min(first, second) + 1)
+    )
     return sum(alike) / comb(turns, second)
 
 
@@ -101,7 +144,9 @@ def _find_sequences(turns: Mapping[Turn, list[Row]]) -> Iterator[Row]:
     """Yield sequences of steps more frequent than their reverse, unless a longer one is about as frequent."""
     places, single = _count_sequences(turns)
     support = {items: len(rows) for items, rows in places.items()}
-    frequent = [items for items in sorted(support) if _is_frequent(items, support, single)]
+    frequent = [
+        items for items in sorted(support) if _is_frequent(items, support, single)
+    ]
     for items in frequent:
         wider = [other for other in frequent if _extends(other, items)]
         if not any(support[other] >= support[items] * 0.8 for other in wider):
@@ -110,7 +155,9 @@ def _find_sequences(turns: Mapping[Turn, list[Row]]) -> Iterator[Row]:
             yield row | {"share": support[items] / alone[0]}
 
 
-def _count_sequences(turns: Mapping[Turn, list[Row]]) -> tuple[Mapping[Items, dict[Turn, Row]], Counter[str]]:
+def _count_sequences(
+    turns: Mapping[Turn, list[Row]],
+) -> tuple[Mapping[Items, dict[Turn, Row]], Counter[str]]:
     """Return the turns of each sequence, with its last action, and the number of turns of each step.
 
     A step that is repeated in a row counts once.
@@ -127,16 +174,24 @@ def _count_sequences(turns: Mapping[Turn, list[Row]]) -> tuple[Mapping[Items, di
     return places, single
 
 
-def _is_frequent(items: Items, support: Mapping[Items, int], single: Mapping[str, int]) -> bool:
+def _is_frequent(
+    items: Items, support: Mapping[Items, int], single: Mapping[str, int]
+) -> bool:
     """Return True if a sequence is frequent enough to be a habit; to only read and search is not one."""
     if support[items] < SUPPORT or support[items] / single[items[0]] < SHARE:
         return False
-    return support[items] > support.get(items[::-1], 0) and not {*items} <= {ActionKind.READ, ActionKind.SEARCH}
+    return support[items] > support.get(items[::-1], 0) and not {*items} <= {
+        ActionKind.READ,
+        ActionKind.SEARCH,
+    }
 
 
 def _extends(longer: Items, items: Items) -> bool:
     """Return True if a longer sequence begins or ends with this one."""
-    return len(longer) > len(items) and items in (longer[: len(items)], longer[-len(items) :])
+    return len(longer) > len(items) and items in (
+        longer[: len(items)],
+        longer[-len(items) :],
+    )
 
 
 def _find_commands(turns: Mapping[Turn, list[Row]]) -> Iterator[Row]:
@@ -145,20 +200,28 @@ def _find_commands(turns: Mapping[Turn, list[Row]]) -> Iterator[Row]:
     for row in (row for rows in turns.values() for row in rows if row["command"]):
         by_command[row["command"]].append(row)
     for name, rows in sorted(by_command.items()):
-        row = _make_row(HabitKind.COMMAND, (name,), rows, [len({*map(_get_turn, rows)})])
+        row = _make_row(
+            HabitKind.COMMAND, (name,), rows, [len({*map(_get_turn, rows)})]
+        )
         if row["support"] >= SUPPORT:
             ended = [row["ok"] for row in rows if row["ok"] is not None]
             lines = Counter(row["line"] for row in rows)
-            line, times = min(lines.items(), key=lambda entry: (-entry[1], len(entry[0]), entry[0]))
+            line, times = min(
+                lines.items(), key=lambda entry: (-entry[1], len(entry[0]), entry[0])
+            )
             yield row | {
                 "line": line if times >= SUPPORT and times * 2 >= len(rows) else name,
                 "role": rows[0]["role"],
                 "times": len(rows),
-                "share": sum(ended) / len(ended) if len(ended) * 2 > len(rows) else None,
+                "share": sum(ended) / len(ended)
+                if len(ended) * 2 > len(rows)
+                else None,
             }
 
 
-def _make_row(kind: HabitKind, items: Items, rows: Sequence[Row], alone: Sequence[int]) -> Row:
+def _make_row(
+    kind: HabitKind, items: Items, rows: Sequence[Row], alone: Sequence[int]
+) -> Row:
     """Return a habit shown by these rows, which are in order of time."""
     times = [row["at"] for row in rows if row["at"] is not None]
     turns = {_get_turn(row): row["message_id"] for row in rows}
@@ -177,11 +240,17 @@ def _make_row(kind: HabitKind, items: Items, rows: Sequence[Row], alone: Sequenc
 
 def _is_excluded(path: str, exclude: Sequence[str]) -> bool:
     name = path.rpartition("/")[2]
-    return any(fnmatch(path, glob) or fnmatch(path, f"*/{glob}") or fnmatch(name, glob) for glob in exclude)
+    return any(
+        fnmatch(path, glob) or fnmatch(path, f"*/{glob}") or fnmatch(name, glob)
+        for glob in exclude
+    )
 
 
 def _name_step(row: Row) -> str | None:
     """Return an action's name in a sequence: the command, else the kind; None if it is not a step."""
     is_elsewhere = row["kind"] == ActionKind.EDIT and row["path"] is None
-    is_step = row["kind"] in (ActionKind.READ, ActionKind.EDIT, ActionKind.SEARCH) and not is_elsewhere
+    is_step = (
+        row["kind"] in (ActionKind.READ, ActionKind.EDIT, ActionKind.SEARCH)
+        and not is_elsewhere
+    )
     return row["command"] or (str(row["kind"]) if is_step else None)

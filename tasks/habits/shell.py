@@ -19,7 +19,23 @@ UNREAD = re.compile(
 """Escaped line ends, comments, numbers of redirections, and here-documents except the rest of their first line."""
 JOINTS = "();<>|&\n"
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-RESERVED = frozenset({"then", "do", "else", "elif", "if", "while", "until", "!", "{", "}", "done", "fi", "esac"})
+RESERVED = frozenset(
+    {
+        "then",
+        "do",
+        "else",
+        "elif",
+        "if",
+        "while",
+        "until",
+        "!",
+        "{",
+        "}",
+        "done",
+        "fi",
+        "esac",
+    }
+)
 """Words of the grammar before a command."""
 HEADS = frozenset({"for", "case", "select", "function"})
 """Words that begin something other than a command."""
@@ -42,12 +58,23 @@ def parse_script(script: str) -> list[SimpleCommand]:
     """Return the script's commands in order; a `cd` is not returned, but sets the folder of those after it."""
     commands: list[SimpleCommand] = []
     folder: str | None = ""
-    for command in _split_commands(UNREAD.sub(lambda match: match["rest"] or " ", script[:MOST])):
-        while command.words and (command.words[0] in RESERVED or ASSIGNMENT.match(command.words[0])):
+    for command in _split_commands(
+        UNREAD.sub(lambda match: match["rest"] or " ", script[:MOST])
+    ):
+        while command.words and (
+            command.words[0] in RESERVED or ASSIGNMENT.match(command.words[0])
+        ):
             del command.words[0]
         if command.words[:1] in (["cd"], ["pushd"]):
-            to = next((word for word in command.words[1:] if not word.startswith("-")), None)
-            if to is None or (folder is None and not to.startswith("/")) or to[0] in "~$`" or "$" in to:
+            to = next(
+                (word for word in command.words[1:] if not word.startswith("-")), None
+            )
+            if (
+                to is None
+                or (folder is None and not to.startswith("/"))
+                or to[0] in "~$`"
+                or "$" in to
+            ):
                 folder = None
             else:
                 folder = normpath(join(folder or "", to))
@@ -73,7 +100,9 @@ def _split_commands(script: str) -> Iterator[SimpleCommand]:
             elif "<" in token or ">" in token:
                 target = token
             else:
-                command.joint = next((joint for joint in ("&&", "||", "|") if joint in token), ";")
+                command.joint = next(
+                    (joint for joint in ("&&", "||", "|") if joint in token), ";"
+                )
                 yield command
                 command, target = SimpleCommand(), ""
     except ValueError:  # a quote that is not closed

@@ -35,11 +35,19 @@ def find_habits(job: Job) -> StepReport:
         gone = pl.concat([scope.stale, scope.lost])
         actions = _collect_actions(store, fresh, gone, scope.workspaces)
         patterns = find_patterns(actions, job.settings.habits.exclude, key)
-        before = store.read_ids(PATTERNS, scope.workspaces.to_list(), ["pattern_id"], by="workspace")
+        before = store.read_ids(
+            PATTERNS, scope.workspaces.to_list(), ["pattern_id"], by="workspace"
+        )
         _replace(store, PATTERNS, patterns, before)
-        report.rows_out = _replace(store, ACTIONS, fresh, gone.select("action_id").to_arrow())
+        report.rows_out = _replace(
+            store, ACTIONS, fresh, gone.select("action_id").to_arrow()
+        )
         report.counts["patterns"] = patterns.num_rows
-        mark_done(store, "habits", [(s, k, None) for s, k in pending[["session_id", "input_key"]].rows()])
+        mark_done(
+            store,
+            "habits",
+            [(s, k, None) for s, k in pending[["session_id", "input_key"]].rows()],
+        )
     return report
 
 
@@ -60,8 +68,12 @@ def _find_scope(store: Store, pending: pl.DataFrame) -> _Scope:
     lost = stored.join(sessions, on="session_id", how="anti")
     stale = stored.filter(pl.col("session_id").is_in(pending["session_id"].implode()))
     # workspaces with habits but without sessions
-    deserted = pl.DataFrame(store.read(PATTERNS, ["workspace"])).join(sessions, on="workspace", how="anti")
-    workspaces = pl.concat([rows["workspace"] for rows in (pending, stale, lost, deserted)])
+    deserted = pl.DataFrame(store.read(PATTERNS, ["workspace"])).join(
+        sessions, on="workspace", how="anti"
+    )
+    workspaces = pl.concat(
+        [rows["workspace"] for rows in (pending, stale, lost, deserted)]
+    )
     return _Scope(stale, lost, workspaces.drop_nulls().unique().sort())
 
 
@@ -69,15 +81,27 @@ def _read_actions(store: Store, pending: pl.DataFrame, key: str) -> pa.Table:
     """Return the actions of the pending sessions."""
     actions = [ACTIONS.make_empty_table()]
     for group in track_items("habits", list(split_batches(pending, 5_000))):
-        messages = store.read_ids(MESSAGES, group["session_id"].to_list(), COLUMNS, by="session_id")
-        actions.append(find_actions(messages, group.select("session_id", "workspace", "inactive").to_arrow(), key))
+        messages = store.read_ids(
+            MESSAGES, group["session_id"].to_list(), COLUMNS, by="session_id"
+        )
+        actions.append(
+            find_actions(
+                messages,
+                group.select("session_id", "workspace", "inactive").to_arrow(),
+                key,
+            )
+        )
     return pa.concat_tables(actions)
 
 
-def _collect_actions(store: Store, fresh: pa.Table, gone: pl.DataFrame, workspaces: pl.Series) -> pa.Table:
+def _collect_actions(
+    store: Store, fresh: pa.Table, gone: pl.DataFrame, workspaces: pl.Series
+) -> pa.Table:
     """Return all actions of some workspaces: the stored ones that are not gone, and the fresh ones."""
     stored = store.read_ids(ACTIONS, workspaces.to_list(), by="workspace")
-    is_gone = pc.is_in(stored["action_id"], gone["action_id"].to_arrow().cast(pa.string()))
+    is_gone = pc.is_in(
+        stored["action_id"], gone["action_id"].to_arrow().cast(pa.string())
+    )
     is_here = pc.is_in(fresh["workspace"], workspaces.to_arrow().cast(pa.string()))
     return pa.concat_tables([stored.filter(pc.invert(is_gone)), fresh.filter(is_here)])
 
@@ -86,5 +110,7 @@ def _replace(store: Store, table: Table, rows: pa.Table, before: pa.Table) -> in
     """Write the rows that differ, and delete those of `before` that are not among them; return the number written."""
     ids = set(rows[table.key].to_pylist())
     written = store.merge_changed(table, rows)
-    store.delete_ids(table, [row_id for row_id in before[table.key].to_pylist() if row_id not in ids])
+    store.delete_ids(
+        table, [row_id for row_id in before[table.key].to_pylist() if row_id not in ids]
+    )
     return written

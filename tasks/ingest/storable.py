@@ -9,7 +9,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from slowwave.tasks.ingest.parsing.records import Inactive, Message, Record, Rejected, Session
+from slowwave.tasks.ingest.parsing.records import (
+    Inactive,
+    Message,
+    Record,
+    Rejected,
+    Session,
+)
 
 AHEAD = timedelta(days=1)
 """How far a time may lie after the run's own: clocks differ, and times without a zone are taken for UTC."""
@@ -24,7 +30,9 @@ def show_path(path: Path) -> str:
 
 def find_shown(name: str) -> Path:
     """Return the path that `show_path` gave this text for."""
-    raw = re.sub(rb"\\x([0-9a-f]{2})", lambda code: bytes([int(code[1], 16)]), name.encode())
+    raw = re.sub(
+        rb"\\x([0-9a-f]{2})", lambda code: bytes([int(code[1], 16)]), name.encode()
+    )
     return Path(os.fsdecode(raw))
 
 
@@ -60,15 +68,28 @@ def make_storable(record: Record) -> Record:
         case Session():
             native = repair_name(record.native_id)
             if native is None:
-                return Rejected(0, f"a session's id is {record.native_id!r:.60}: expected text")
+                return Rejected(
+                    0, f"a session's id is {record.native_id!r:.60}: expected text"
+                )
             record.native_id = native
-            record.workspace, record.parent_id = repair_name(record.workspace), repair_name(record.parent_id)
-            record.title = repair_text(record.title) if isinstance(record.title, str) else None
+            record.workspace, record.parent_id = (
+                repair_name(record.workspace),
+                repair_name(record.parent_id),
+            )
+            record.title = (
+                repair_text(record.title) if isinstance(record.title, str) else None
+            )
         case Inactive():
-            record.session, record.native_id = repair_name(record.session) or "", repair_name(record.native_id) or ""
+            record.session, record.native_id = (
+                repair_name(record.session) or "",
+                repair_name(record.native_id) or "",
+            )
         case Rejected():
             record.line = repair_line(record.line)
-            record.reason, record.excerpt = repair_text(record.reason), repair_text(record.excerpt)
+            record.reason, record.excerpt = (
+                repair_text(record.reason),
+                repair_text(record.excerpt),
+            )
     return record
 
 
@@ -83,11 +104,23 @@ def _repair_message(message: Message) -> Message | Rejected:
     message.line = repair_line(message.line)
     session, native = repair_name(message.session), repair_name(message.native_id)
     if session is None or native is None:
-        what, value = ("session", message.session) if session is None else ("message", message.native_id)
-        return Rejected(message.line, f"the id of its {what} is {value!r:.60}: expected text")
+        what, value = (
+            ("session", message.session)
+            if session is None
+            else ("message", message.native_id)
+        )
+        return Rejected(
+            message.line, f"the id of its {what} is {value!r:.60}: expected text"
+        )
     message.session, message.native_id = session, native
-    message.parent_id, message.identity = repair_name(message.parent_id), repair_name(message.identity)
-    message.text, message.speaker = repair_text(message.text), repair_name(message.speaker)
+    message.parent_id, message.identity = (
+        repair_name(message.parent_id),
+        repair_name(message.identity),
+    )
+    message.text, message.speaker = (
+        repair_text(message.text),
+        repair_name(message.speaker),
+    )
     for block in message.blocks:
         block.text = block.text and repair_text(block.text)
         block.name, block.media = repair_name(block.name), repair_name(block.media)
@@ -109,10 +142,16 @@ class Timeline:
         """Messages whose time counts as unknown."""
         self.first: Rejected | None = None
         """Where the first of them is, and what it says."""
-        times = [record.ts for record in first if isinstance(record, Message) and record.ts]
+        times = [
+            record.ts for record in first if isinstance(record, Message) and record.ts
+        ]
         known = next((n for n, at in enumerate(times) if at <= self._end), None)
-        changed = datetime.fromtimestamp(min(mtime_ns / 1e9, self._end.timestamp()), UTC)
-        self._latest = min(changed, now) if known is None else times[known] - known * STEP - STEP
+        changed = datetime.fromtimestamp(
+            min(mtime_ns / 1e9, self._end.timestamp()), UTC
+        )
+        self._latest = (
+            min(changed, now) if known is None else times[known] - known * STEP - STEP
+        )
         self._by_session = dict[str, datetime]()
 
     def place(self, message: Message) -> None:
@@ -131,4 +170,6 @@ class Timeline:
             return None
         many = f"{self.count:,} messages are" if self.count > 1 else "a message is"
         why = f"{many} dated after this run (first: {self.first.reason}): such a time counts as unknown, and"
-        return Rejected(self.first.line, f"{why} the message is placed after the one before it")
+        return Rejected(
+            self.first.line, f"{why} the message is placed after the one before it"
+        )

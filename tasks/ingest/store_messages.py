@@ -15,12 +15,26 @@ from slowwave.tasks.forget.plan import read_forgotten
 from slowwave.tasks.ingest.parsing.records import Inactive, Rejected, Session, Skipped
 from slowwave.tasks.ingest.parsing.redacted import redact_id
 from slowwave.tasks.ingest.storable import find_shown, show_path
-from slowwave.tasks.ingest.transcripts import BAD_NAME, Transcript, is_at_home, redact_path
+from slowwave.tasks.ingest.transcripts import (
+    BAD_NAME,
+    Transcript,
+    is_at_home,
+    redact_path,
+)
 from slowwave.tasks.ingest.vault import compute_session_id
 from slowwave.tasks.quarantine import build_quarantine_row, update_quarantine
 from slowwave.text.redact import redact_text
 
-COLUMNS = ["session_id", "message_id", "native_id", "identity", "seq", "ts", "tokens", "hash"]
+COLUMNS = [
+    "session_id",
+    "message_id",
+    "native_id",
+    "identity",
+    "seq",
+    "ts",
+    "tokens",
+    "hash",
+]
 
 
 @dataclass
@@ -50,7 +64,9 @@ class IngestedTranscript:
     def has_secrets(self) -> bool:
         """Whether words of the file are redacted, also in what could not be used."""
         left_out = ((line.reason, line.excerpt) for line in self.rejected)
-        return bool(self.redacted) or any(redact_text(words) != words for pair in left_out for words in pair)
+        return bool(self.redacted) or any(
+            redact_text(words) != words for pair in left_out for words in pair
+        )
 
     def settle(self, times: Rejected | None, future: int) -> None:
         """Note at the end of the file what is told of its times, and what its reader left out.
@@ -73,18 +89,25 @@ class IngestedTranscript:
 
     def reuse_former_id(self, fresh: Session, known: Collection[str]) -> None:
         """Keep a session under the id that an earlier version of its reader gave it, if it is `known` under it."""
-        if fresh.former and compute_session_id(self.transcript.reader.source, fresh.former) in known:
+        if (
+            fresh.former
+            and compute_session_id(self.transcript.reader.source, fresh.former) in known
+        ):
             self.sessions.setdefault(fresh.key, Session(fresh.former))
 
     def update_session(self, fresh: Session) -> None:
         """Take over what a later record says of a session: its non-null fields win."""
-        session = self.sessions.setdefault(fresh.key, Session(fresh.native_id, stored=fresh.stored))
+        session = self.sessions.setdefault(
+            fresh.key, Session(fresh.native_id, stored=fresh.stored)
+        )
         for name in ("workspace", "title", "kind", "parent_id", "repository"):
             setattr(session, name, getattr(fresh, name) or getattr(session, name))
 
     def index_sessions(self) -> dict[str, Session]:
         """Return sessions by our id."""
-        return {self.get_session_id(session): session for session in self.sessions.values()}
+        return {
+            self.get_session_id(session): session for session in self.sessions.values()
+        }
 
     def get_session_id(self, session: Session) -> str:
         """Return our id of a session."""
@@ -94,17 +117,23 @@ class IngestedTranscript:
 
     def get_source(self, session: Session) -> str:
         """Return the tool whose session it is."""
-        return session.stored.source if session.stored else self.transcript.reader.source
+        return (
+            session.stored.source if session.stored else self.transcript.reader.source
+        )
 
 
-def write_ingested(store: Store, finished: list[IngestedTranscript], *, redact: bool) -> None:
+def write_ingested(
+    store: Store, finished: list[IngestedTranscript], *, redact: bool
+) -> None:
     """Write sessions, quarantine and files of the transcripts that are read to their end, in this order."""
     if not finished:
         return
     # sessions and quarantine
     _write_sessions(store, finished, redact=redact)
     paths = {got.transcript.name for got in finished}
-    rejected = ((got.transcript.path, line) for got in finished for line in got.rejected)
+    rejected = (
+        (got.transcript.path, line) for got in finished for line in got.rejected
+    )
     quarantine_lines(store, rejected, redact=redact, settled=paths)
     # last the files' marks, by which they count as read
     rows = [
@@ -113,7 +142,9 @@ def write_ingested(store: Store, finished: list[IngestedTranscript], *, redact: 
             "source": got.transcript.reader.source,
             "size": got.transcript.size,
             "mtime_ns": got.transcript.mtime_ns,
-            "digest": "" if got.has_secrets else got.transcript.digest,  # a short secret is guessed from a hash
+            "digest": ""
+            if got.has_secrets
+            else got.transcript.digest,  # a short secret is guessed from a hash
             "read_key": got.transcript.read_key,
             "sessions": len(got.sessions),
             "messages": got.stored + got.present,
@@ -131,10 +162,14 @@ def repair_sessions(store: Store) -> None:
 
     Their transcript may be gone by now, so they can't wait until it is read again.
     """
-    if sum(store.read(SESSIONS, ["messages"])["messages"].to_pylist()) == store.count(MESSAGES):
+    if sum(store.read(SESSIONS, ["messages"])["messages"].to_pylist()) == store.count(
+        MESSAGES
+    ):
         return
     stored = {row["session_id"]: row for row in store.read(SESSIONS).to_pylist()}
-    messages = pl.DataFrame(store.read(MESSAGES, [*COLUMNS, "source", "workspace"])).sort("seq")
+    messages = pl.DataFrame(
+        store.read(MESSAGES, [*COLUMNS, "source", "workspace"])
+    ).sort("seq")
     rows = []
     for (sid,), own_messages in messages.group_by(["session_id"], maintain_order=True):
         old = stored.get(str(sid))
@@ -143,7 +178,9 @@ def repair_sessions(store: Store) -> None:
     store.merge(SESSIONS, pa.Table.from_pylist(rows, schema=SESSIONS.schema))
 
 
-def _repair_session_row(sid: str, messages: pl.DataFrame, old: dict[str, Any] | None) -> dict[str, Any]:
+def _repair_session_row(
+    sid: str, messages: pl.DataFrame, old: dict[str, Any] | None
+) -> dict[str, Any]:
     row = old or {
         **dict.fromkeys(("title", "parent_id")),
         **{name: messages[name][0] for name in ("session_id", "source", "workspace")},
@@ -164,11 +201,18 @@ def _compute_session_stats(messages: pl.DataFrame) -> dict[str, Any]:
     }
 
 
-def _write_sessions(store: Store, finished: list[IngestedTranscript], *, redact: bool) -> None:
+def _write_sessions(
+    store: Store, finished: list[IngestedTranscript], *, redact: bool
+) -> None:
     clean = redact_id if redact else str
     ids = [sid for got in finished for sid in got.index_sessions()]
-    messages = pl.DataFrame(store.read_ids(MESSAGES, ids, COLUMNS, by="session_id")).sort("seq")
-    by_session = {str(k[0]): v for k, v in messages.partition_by("session_id", as_dict=True).items()}
+    messages = pl.DataFrame(
+        store.read_ids(MESSAGES, ids, COLUMNS, by="session_id")
+    ).sort("seq")
+    by_session = {
+        str(k[0]): v
+        for k, v in messages.partition_by("session_id", as_dict=True).items()
+    }
     rows = {row["session_id"]: row for row in store.read_ids(SESSIONS, ids).to_pylist()}
     excluded = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
     for got in finished:
@@ -179,29 +223,51 @@ def _write_sessions(store: Store, finished: list[IngestedTranscript], *, redact:
             for native in (message.native_id, redact_id(message.native_id))
         }
         for sid, info in got.index_sessions().items():
-            if sid not in by_session:  # a session whose every message is another's copy has no row
+            if (
+                sid not in by_session
+            ):  # a session whose every message is another's copy has no row
                 continue
             old = rows.get(sid)
             if old and not is_at_home(got.transcript.path, old["path"]):
-                rows[sid] = _repair_session_row(sid, by_session[sid], old)  # its name, too, is changed at home alone
+                rows[sid] = _repair_session_row(
+                    sid, by_session[sid], old
+                )  # its name, too, is changed at home alone
             else:
                 natives = {native for s, native in taken_back if s == sid}
                 gone = find_inactive_ids(by_session[sid], natives)
                 gone |= set(rows.get(sid, {}).get("inactive") or []) - got.seen_again
                 gone |= set(info.stored.inactive if info.stored else ())
-                row = build_session_row(sid, info, got, by_session[sid], gone, rows.get(sid))
+                row = build_session_row(
+                    sid, info, got, by_session[sid], gone, rows.get(sid)
+                )
                 parent = row["parent_id"] and clean(row["parent_id"])
-                rows[sid] = {**row, "native_id": clean(row["native_id"]), "parent_id": parent}
-            if sid in excluded:  # what counts for all that goes on counting, and nothing new does
-                counts = by_session[sid]["message_id"][: old["messages"]].to_list() if old else []
+                rows[sid] = {
+                    **row,
+                    "native_id": clean(row["native_id"]),
+                    "parent_id": parent,
+                }
+            if (
+                sid in excluded
+            ):  # what counts for all that goes on counting, and nothing new does
+                counts = (
+                    by_session[sid]["message_id"][: old["messages"]].to_list()
+                    if old
+                    else []
+                )
                 left = set(counts).difference(old["inactive"] if old else ())
-                rows[sid]["inactive"] = sorted(set(by_session[sid]["message_id"]) - left)
-            elif left_out := excluded.intersection(by_session[sid]["message_id"]):  # whatever its transcript says now
+                rows[sid]["inactive"] = sorted(
+                    set(by_session[sid]["message_id"]) - left
+                )
+            elif left_out := excluded.intersection(
+                by_session[sid]["message_id"]
+            ):  # whatever its transcript says now
                 rows[sid]["inactive"] = sorted(left_out.union(rows[sid]["inactive"]))
     for sid in read_forgotten(store, "title") & rows.keys():
         rows[sid]["title"] = None
     if rows:
-        store.merge_changed(SESSIONS, pa.Table.from_pylist(list(rows.values()), schema=SESSIONS.schema))
+        store.merge_changed(
+            SESSIONS, pa.Table.from_pylist(list(rows.values()), schema=SESSIONS.schema)
+        )
 
 
 def build_session_row(
@@ -230,13 +296,23 @@ def build_session_row(
 
 def find_inactive_ids(messages: pl.DataFrame, taken_back: set[str]) -> set[str]:
     """Return ids of messages that their transcript took back, and of superseded versions of rewritten messages."""
-    newest = messages.group_by("identity").agg(pl.col("message_id").last())["message_id"].implode()
-    old = pl.col("native_id").is_in(list(taken_back)) | ~pl.col("message_id").is_in(newest)
+    newest = (
+        messages.group_by("identity")
+        .agg(pl.col("message_id").last())["message_id"]
+        .implode()
+    )
+    old = pl.col("native_id").is_in(list(taken_back)) | ~pl.col("message_id").is_in(
+        newest
+    )
     return set(messages.filter(old)["message_id"])
 
 
 def quarantine_lines(
-    store: Store, rejected: Iterable[tuple[Path, Rejected]], *, redact: bool, settled: Collection[str] = ()
+    store: Store,
+    rejected: Iterable[tuple[Path, Rejected]],
+    *,
+    redact: bool,
+    settled: Collection[str] = (),
 ) -> None:
     """Quarantine what of files could not be used; `settled` are the paths of those that were just read anew."""
     # Redacted before it is cut: half a secret is no longer known for one.
@@ -252,7 +328,9 @@ def quarantine_lines(
         )
         for path, line in rejected
     )
-    update_quarantine(store, "read", rows, lambda row: row["path"] in settled or _is_renamed(row))
+    update_quarantine(
+        store, "read", rows, lambda row: row["path"] in settled or _is_renamed(row)
+    )
 
 
 def _is_renamed(row: Mapping[str, Any]) -> bool:

@@ -27,10 +27,23 @@ from slowwave.store.store import Store
 from slowwave.tasks.forget.plan import read_forgotten
 from slowwave.tasks.ingest.formats.registry import find_other_readers
 from slowwave.tasks.ingest.parsing.lines import DAMAGE
-from slowwave.tasks.ingest.parsing.records import Inactive, Limits, Message, Record, Rejected, Session, Skipped
+from slowwave.tasks.ingest.parsing.records import (
+    Inactive,
+    Limits,
+    Message,
+    Record,
+    Rejected,
+    Session,
+    Skipped,
+)
 from slowwave.tasks.ingest.parsing.values import dump_json
 from slowwave.tasks.ingest.storable import Timeline, make_storable
-from slowwave.tasks.ingest.store_messages import IngestedTranscript, quarantine_lines, repair_sessions, write_ingested
+from slowwave.tasks.ingest.store_messages import (
+    IngestedTranscript,
+    quarantine_lines,
+    repair_sessions,
+    write_ingested,
+)
 from slowwave.tasks.ingest.transcripts import (
     Transcript,
     find_pending,
@@ -71,25 +84,46 @@ class VaultIndex:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        stored = pl.DataFrame(store.read(MESSAGES, ["message_id", "identity", "session_id", "seq", "hash"]))
+        stored = pl.DataFrame(
+            store.read(
+                MESSAGES, ["message_id", "identity", "session_id", "seq", "hash"]
+            )
+        )
         names = pl.col("message_id", "identity", "session_id")
-        short = stored.select(names.str.head(16).str.to_integer(base=16, dtype=pl.UInt64))  # as `_shorten_id`
+        short = stored.select(
+            names.str.head(16).str.to_integer(base=16, dtype=pl.UInt64)
+        )  # as `_shorten_id`
         self.messages = set(short["message_id"].to_list())
         self.owner = dict(short.select("identity", "session_id").iter_rows())
         self.folders = find_journals(store.dir)
-        self.forgotten = {_shorten_id(i) for i in read_forgotten(store, "message", "identity")}
-        sessions = store.read(SESSIONS, ["session_id", "native_id", "path", "inactive"]).to_pylist()
+        self.forgotten = {
+            _shorten_id(i) for i in read_forgotten(store, "message", "identity")
+        }
+        sessions = store.read(
+            SESSIONS, ["session_id", "native_id", "path", "inactive"]
+        ).to_pylist()
         self.inactive = {_shorten_id(i): i for row in sessions for i in row["inactive"]}
         self.home = {row["session_id"]: row["path"] for row in sessions}
         """Session to the file that it was first read from."""
-        self.included = {review.id for review in read_journal(store.dir, Review) if review.verdict == INCLUDED}
+        self.included = {
+            review.id
+            for review in read_journal(store.dir, Review)
+            if review.verdict == INCLUDED
+        }
         """Files that a person lets change what was said elsewhere."""
         self.natives = {row["session_id"]: row["native_id"] for row in sessions}
         self._known = frozenset(self.home)
         last = stored.sort("seq").group_by("session_id").last()
-        self.tail = {s: (n + 1, h) for s, n, h in zip(last["session_id"], last["seq"], last["hash"], strict=True)}
+        self.tail = {
+            s: (n + 1, h)
+            for s, n, h in zip(
+                last["session_id"], last["seq"], last["hash"], strict=True
+            )
+        }
 
-    def find_trespass(self, session: Session, sid: str, iid: str | None, path: Path) -> str | None:
+    def find_trespass(
+        self, session: Session, sid: str, iid: str | None, path: Path
+    ) -> str | None:
         """Return why a file may not say this of a session, or take messages of it back (no `iid`); None where it may.
 
         What slowwave itself wrote down comes from the space's folders alone, or from an export into a store that lacks
@@ -98,17 +132,29 @@ class VaultIndex:
         """
         home, native = self.home.get(sid, ""), self.natives.get(sid, session.native_id)
         own = native.startswith(OWN_SESSIONS) and not (session.stored and not home)
-        if own and not any(folder.resolve() in path.resolve().parents for folder in self.folders):
+        if own and not any(
+            folder.resolve() in path.resolve().parents for folder in self.folders
+        ):
             return f"slowwave writes sessions such as {native} itself: from other files none is taken"
-        if (iid and _shorten_id(iid) not in self.owner) or is_at_home(path, home) or str(path) in self.included:
+        if (
+            (iid and _shorten_id(iid) not in self.owner)
+            or is_at_home(path, home)
+            or str(path) in self.included
+        ):
             return None
         return f"{TRESPASS}{home}, where its session was first read"
 
     def settle_identity(self, source: str, session: Session, message: Message) -> str:
         """Return a message's identity, or the one that an earlier version of its reader gave it if that is known."""
         message.session = session.native_id
-        former = message.former, session.former and f"{session.former}/{message.native_id}"
-        copies = [message, *(replace(message, identity=identity) for identity in former if identity)]
+        former = (
+            message.former,
+            session.former and f"{session.former}/{message.native_id}",
+        )
+        copies = [
+            message,
+            *(replace(message, identity=identity) for identity in former if identity),
+        ]
         iids = [compute_message_identity(source, copy) for copy in copies]
         return next(filter(self.has_identity, iids), iids[0])
 
@@ -119,9 +165,17 @@ class VaultIndex:
         learns to tell copies apart gives identities of another form. If the identity is made of words that were
         redacted otherwise, the same role and time decide in place of the content.
         """
-        blocks = dump_json([{name: getattr(block, name) for name in BLOCK_FIELDS} for block in message.blocks])
+        blocks = dump_json(
+            [
+                {name: getattr(block, name) for name in BLOCK_FIELDS}
+                for block in message.blocks
+            ]
+        )
         for row in self._list_places(sid).get(message.native_id, ()):
-            is_said_then = (row["role"], row["ts"]) == (message.role, message.ts) and message.ts is not None
+            is_said_then = (row["role"], row["ts"]) == (
+                message.role,
+                message.ts,
+            ) and message.ts is not None
             if dump_json(row["blocks"]) == blocks or (message.former and is_said_then):
                 return str(row["identity"])
         return None
@@ -136,7 +190,9 @@ class VaultIndex:
         places = defaultdict[str, list[dict[str, Any]]](list)
         if sid in self._known:
             columns = ["native_id", "role", "ts", "blocks", "identity"]
-            for row in self._store.read_ids(MESSAGES, [sid], columns, by="session_id").to_pylist():
+            for row in self._store.read_ids(
+                MESSAGES, [sid], columns, by="session_id"
+            ).to_pylist():
                 places[row["native_id"]].append(row)
         return places
 
@@ -155,7 +211,10 @@ def _shorten_id(hex_id: str) -> int:
 
 
 def read_transcripts(
-    job: Job, paths: list[Path], named: Sequence[Path] = (), check_all: Callable[[], object] = lambda: None
+    job: Job,
+    paths: list[Path],
+    named: Sequence[Path] = (),
+    check_all: Callable[[], object] = lambda: None,
 ) -> StepReport:
     """Read every new or changed transcript below the paths into the vault.
 
@@ -168,7 +227,9 @@ def read_transcripts(
     with report_step("read") as report:
         repair_sessions(job.store)
         columns = ["path", "source", "size", "mtime_ns", "digest", "read_key"]
-        known_files = {row["path"]: row for row in job.store.read(FILES, columns).to_pylist()}
+        known_files = {
+            row["path"]: row for row in job.store.read(FILES, columns).to_pylist()
+        }
         # what is new or changed
         with show_progress("looking for new transcripts"):
             scan = find_pending(known_files, job.settings, paths, named)
@@ -184,26 +245,44 @@ def read_transcripts(
             check_all()
         left = _read_all(job, scan.pending, report) if scan.pending else []
         if late := report.counts[FUTURE]:
-            report.notes.append(f"messages dated after this run: {late:,}; they are placed by their order in the file")
+            report.notes.append(
+                f"messages dated after this run: {late:,}; they are placed by their order in the file"
+            )
         if left:
             report.counts["transcripts left for another night"] = len(left)
-            report.notes.append(f"the space's quota is used up: {len(left):,} transcripts wait for the next night")
-        waiting = {folder for transcript in left for folder in (transcript.path, *transcript.path.parents)}
-        report.unread += find_unread(job, [path for path in named if path not in waiting], dict(scan.unreadable))
+            report.notes.append(
+                f"the space's quota is used up: {len(left):,} transcripts wait for the next night"
+            )
+        waiting = {
+            folder
+            for transcript in left
+            for folder in (transcript.path, *transcript.path.parents)
+        }
+        report.unread += find_unread(
+            job, [path for path in named if path not in waiting], dict(scan.unreadable)
+        )
     return report
 
 
-def find_unread(job: Job, named: Sequence[Path], unreadable: dict[Path, str]) -> list[str]:
+def find_unread(
+    job: Job, named: Sequence[Path], unreadable: dict[Path, str]
+) -> list[str]:
     """Return a line, with the reason, for each named file that gave no message and each named folder without a file."""
     columns = ["path", "messages", "quarantined"]
-    files = {row["path"]: row for row in job.store.read(FILES, columns).to_pylist()} if named else {}
+    files = (
+        {row["path"]: row for row in job.store.read(FILES, columns).to_pylist()}
+        if named
+        else {}
+    )
     lines = []
     for path in named:
         # the reason, unless something of it was read
         row = files.get(name_path(path, job.settings))
         if path.is_dir():
             below = f"{name_path(path, job.settings).rstrip('/')}/"
-            if any(name.startswith(below) for name in files) or any(path in file.parents for file in unreadable):
+            if any(name.startswith(below) for name in files) or any(
+                path in file.parents for file in unreadable
+            ):
                 continue
             why = "no transcript is in it"
         elif path in unreadable:
@@ -220,7 +299,9 @@ def find_unread(job: Job, named: Sequence[Path], unreadable: dict[Path, str]) ->
     return lines
 
 
-def _read_all(job: Job, transcripts: list[Transcript], report: StepReport) -> list[Transcript]:
+def _read_all(
+    job: Job, transcripts: list[Transcript], report: StepReport
+) -> list[Transcript]:
     """Read file by file, write by the batch: many small files share one commit, a large one has several. Return those
     that the quota left: a file is read whole, so that the last one may exceed it, and every night gets on.
     """
@@ -235,11 +316,20 @@ def _read_all(job: Job, transcripts: list[Transcript], report: StepReport) -> li
         show_progress(label, sum(t.size for t in transcripts) / 1000) as advance,
         show_progress("messages") as count_messages,
     ):
-        while waiting and not (0 < quota.messages <= messages or 0 < quota.bytes <= size):
+        while waiting and not (
+            0 < quota.messages <= messages or 0 < quota.bytes <= size
+        ):
             transcript = waiting.popleft()
             got = IngestedTranscript(transcript)
             settings = job.settings
-            rows = iter_new_rows(got, index, limits, redact=settings.redact, exclude=settings.read.exclude, now=job.now)
+            rows = iter_new_rows(
+                got,
+                index,
+                limits,
+                redact=settings.redact,
+                exclude=settings.read.exclude,
+                now=job.now,
+            )
             for row in rows:
                 batch.append(row)
                 count_messages(1)
@@ -256,19 +346,39 @@ def _read_all(job: Job, transcripts: list[Transcript], report: StepReport) -> li
     return list(waiting)
 
 
-def _commit(job: Job, batch: list[dict[str, Any]], finished: list[IngestedTranscript], report: StepReport) -> None:
+def _commit(
+    job: Job,
+    batch: list[dict[str, Any]],
+    finished: list[IngestedTranscript],
+    report: StepReport,
+) -> None:
     """Write messages first, then what is derived from them, then the marks that say these files are read."""
     report.rows_out += job.store.append(MESSAGES, build_message_table(batch))
     write_ingested(job.store, finished, redact=job.settings.redact)
     for got in finished:
-        report.counts.update({"files": 1, "messages already stored": got.present, "quarantined": len(got.rejected)})
-        report.counts.update({f"redacted {kind}": n for kind, n in got.redacted.items()})
+        report.counts.update(
+            {
+                "files": 1,
+                "messages already stored": got.present,
+                "quarantined": len(got.rejected),
+            }
+        )
+        report.counts.update(
+            {f"redacted {kind}": n for kind, n in got.redacted.items()}
+        )
         report.counts["records that are no conversation"] += sum(got.skipped.values())
-        report.counts["files without a message"] += not (got.stored or got.present or got.rejected)
+        report.counts["files without a message"] += not (
+            got.stored or got.present or got.rejected
+        )
         report.counts[FUTURE] += got.future
         report.counts[CHANGED] += len(got.changed)
-    texts = [text for got in finished for text in got.changed][: max(0, SHOWN - len(report.notes))]
-    report.notes += [f"a person's message was changed: “{shorten(text, WIDTH, placeholder=' …')}”" for text in texts]
+    texts = [text for got in finished for text in got.changed][
+        : max(0, SHOWN - len(report.notes))
+    ]
+    report.notes += [
+        f"a person's message was changed: “{shorten(text, WIDTH, placeholder=' …')}”"
+        for text in texts
+    ]
     batch.clear()
     finished.clear()
 
@@ -288,12 +398,16 @@ def iter_new_rows(
     """
     first, rest = _begin_reading(got, limits)
     times = Timeline(now or datetime.now(UTC), first, got.transcript.mtime_ns)
-    for record in [unusable] if (unusable := find_unusable(first)) else chain(first, rest):
+    for record in (
+        [unusable] if (unusable := find_unusable(first)) else chain(first, rest)
+    ):
         match record:
             case Message():
                 times.place(record)
                 got.persons += record.origin == "human"
-                row = _prepare_message_row(record, got, index, redact=redact, exclude=exclude)
+                row = _prepare_message_row(
+                    record, got, index, redact=redact, exclude=exclude
+                )
                 if row is not None:
                     yield index.append_row(row)
             case Session():
@@ -301,10 +415,14 @@ def iter_new_rows(
                 got.update_session(_redact_session(record) if redact else record)
             case Inactive():
                 sid = compute_session_id(got.transcript.reader.source, record.session)
-                why = index.find_trespass(got.get_session(record.session), sid, None, got.transcript.path)
+                why = index.find_trespass(
+                    got.get_session(record.session), sid, None, got.transcript.path
+                )
                 if not why:
                     got.inactive.append(record)
-                elif got.rejected[-1:] != [Rejected(0, why)]:  # a file has many, of which most say what is known
+                elif got.rejected[-1:] != [
+                    Rejected(0, why)
+                ]:  # a file has many, of which most say what is known
                     got.rejected.append(Rejected(0, why))
             case Rejected():
                 got.rejected.append(record)
@@ -328,7 +446,9 @@ def _note_skipped(got: IngestedTranscript, record: Skipped, *, redact: bool) -> 
         got.skipped[record.kind] += 1
 
 
-def _begin_reading(got: IngestedTranscript, limits: Limits) -> tuple[list[Record], Iterator[Record]]:
+def _begin_reading(
+    got: IngestedTranscript, limits: Limits
+) -> tuple[list[Record], Iterator[Record]]:
     """Return the first records of a transcript, and the rest.
 
     A reader that reads no turn of a person there, and leaves a person's words unread, gives the file up to the next
@@ -337,7 +457,9 @@ def _begin_reading(got: IngestedTranscript, limits: Limits) -> tuple[list[Record
     transcript = got.transcript
     records = _read_records(transcript, limits)
     first = list(islice(records, LOOKED_AT))
-    if not any(isinstance(record, Rejected) and record.unread for record in first) or _has_person(first):
+    if not any(
+        isinstance(record, Rejected) and record.unread for record in first
+    ) or _has_person(first):
         return first, records
     try:
         others = find_other_readers(transcript.path, transcript.reader)
@@ -352,22 +474,36 @@ def _begin_reading(got: IngestedTranscript, limits: Limits) -> tuple[list[Record
 
 
 def _has_person(records: Iterable[Record]) -> bool:
-    return any(isinstance(record, Message) and record.origin == "human" for record in records)
+    return any(
+        isinstance(record, Message) and record.origin == "human" for record in records
+    )
 
 
-def refill_vault(store: Store, settings: Settings, paths: Iterable[Path], now: datetime | None = None) -> int:
+def refill_vault(
+    store: Store, settings: Settings, paths: Iterable[Path], now: datetime | None = None
+) -> int:
     """Put back from transcripts what is missing in the midst of their sessions; returns messages put back."""
     index, limits = VaultIndex(store), Limits(settings.read.max_line_bytes)
     read, stored = (defaultdict[str, list[dict[str, Any]]](list) for _ in range(2))
     for transcript in find_pending({}, settings, paths, None).pending:
         got = IngestedTranscript(transcript)
-        rows = iter_new_rows(got, index, limits, redact=settings.redact, exclude=settings.read.exclude, now=now)
+        rows = iter_new_rows(
+            got,
+            index,
+            limits,
+            redact=settings.redact,
+            exclude=settings.read.exclude,
+            now=now,
+        )
         for row in rows:
             read[row["session_id"]].append(row)
     for row in store.read_ids(MESSAGES, read, by="session_id").to_pylist():
         stored[row["session_id"]].append(row)
     return store.append(
-        MESSAGES, build_message_table([row for sid in stored for row in fill_gaps(stored[sid], read[sid])])
+        MESSAGES,
+        build_message_table(
+            [row for sid in stored for row in fill_gaps(stored[sid], read[sid])]
+        ),
     )
 
 
@@ -376,7 +512,10 @@ def _read_records(transcript: Transcript, limits: Limits) -> Iterator[Record]:
         yield from map(make_storable, transcript.reader.read(transcript.path, limits))
     except Exception as error:
         # Deliberately broad: one file that a reader can't bear must not cost everybody the night.
-        yield Rejected(line=0, reason=f"reader {transcript.reader.name} stopped: {type(error).__name__}: {error}")
+        yield Rejected(
+            line=0,
+            reason=f"reader {transcript.reader.name} stopped: {type(error).__name__}: {error}",
+        )
 
 
 def find_unusable(first: Sequence[Record]) -> Rejected | None:
@@ -390,28 +529,54 @@ def find_unusable(first: Sequence[Record]) -> Rejected | None:
 
 
 def _prepare_message_row(
-    message: Message, got: IngestedTranscript, index: VaultIndex, *, redact: bool, exclude: Sequence[str]
+    message: Message,
+    got: IngestedTranscript,
+    index: VaultIndex,
+    *,
+    redact: bool,
+    exclude: Sequence[str],
 ) -> dict[str, Any] | None:
     session = got.get_session(message.session)
-    source, sid, known_as = got.get_source(session), got.get_session_id(session), message.stored
-    if session.workspace is not None and any(fnmatch(session.workspace, pattern) for pattern in exclude):
+    source, sid, known_as = (
+        got.get_source(session),
+        got.get_session_id(session),
+        message.stored,
+    )
+    if session.workspace is not None and any(
+        fnmatch(session.workspace, pattern) for pattern in exclude
+    ):
         got.skipped["message of an excluded workspace"] += 1
         return None
     try:
-        iid = known_as.identity if known_as else index.settle_identity(source, session, message)
+        iid = (
+            known_as.identity
+            if known_as
+            else index.settle_identity(source, session, message)
+        )
         if redact:
             got.redacted.update(redact_message(message))
         if not known_as and not index.has_identity(iid):
             iid = index.find_identity(sid, message) or iid
         mid = known_as.message_id if known_as else compute_message_id(iid, message)
-    except (TypeError, UnicodeEncodeError) as error:  # a lone surrogate: no UTF-8 exists for it
-        got.rejected.append(Rejected(message.line, f"message can't be stored as UTF-8: {error}"))
+    except (
+        TypeError,
+        UnicodeEncodeError,
+    ) as error:  # a lone surrogate: no UTF-8 exists for it
+        got.rejected.append(
+            Rejected(message.line, f"message can't be stored as UTF-8: {error}")
+        )
         return None
     # Of a version that another session has this is a copy, but for other words of a person's: another file may have
     # taken their id before. What was forgotten is not stored again in any version.
     owner = index.owner.get(_shorten_id(iid))
-    is_copy = owner is not None and owner != _shorten_id(sid) and message.origin != "human"
-    if is_copy or _shorten_id(iid) in index.forgotten or _shorten_id(mid) in index.messages:
+    is_copy = (
+        owner is not None and owner != _shorten_id(sid) and message.origin != "human"
+    )
+    if (
+        is_copy
+        or _shorten_id(iid) in index.forgotten
+        or _shorten_id(mid) in index.messages
+    ):
         got.present += 1
         if _shorten_id(mid) in index.inactive:
             got.seen_again.add(index.inactive[_shorten_id(mid)])
@@ -419,9 +584,16 @@ def _prepare_message_row(
     if why := index.find_trespass(session, sid, iid, got.transcript.path):
         got.rejected.append(Rejected(message.line, why))
         return None
-    if sid in index.natives and _shorten_id(iid) in index.owner and message.origin == "human":
+    if (
+        sid in index.natives
+        and _shorten_id(iid) in index.owner
+        and message.origin == "human"
+    ):
         got.changed.append(message.text)
     index.home.setdefault(sid, got.transcript.name)
     got.stored += 1
     workspace = known_as.workspace if known_as else session.place
-    return {**build_message_row(source, message, workspace, mid, iid), "session_id": sid}
+    return {
+        **build_message_row(source, message, workspace, mid, iid),
+        "session_id": sid,
+    }

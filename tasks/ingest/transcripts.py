@@ -12,7 +12,11 @@ from typing import Any
 
 from slowwave.schemas.settings import Settings
 from slowwave.tasks.ingest.formats.left_out import LeftOut
-from slowwave.tasks.ingest.formats.registry import detect_reader, find_files, load_readers
+from slowwave.tasks.ingest.formats.registry import (
+    detect_reader,
+    find_files,
+    load_readers,
+)
 from slowwave.tasks.ingest.parsing.lines import sort_paths
 from slowwave.tasks.ingest.parsing.records import Message, Reader, UnknownFormat
 from slowwave.tasks.ingest.parsing.redacted import redact_block, redact_id
@@ -49,7 +53,10 @@ class TranscriptScan:
 
 
 def find_pending(
-    stored: dict[str, dict[str, Any]], settings: Settings, paths: Iterable[Path], named: Iterable[Path] | None = ()
+    stored: dict[str, dict[str, Any]],
+    settings: Settings,
+    paths: Iterable[Path],
+    named: Iterable[Path] | None = (),
 ) -> TranscriptScan:
     """Return the transcripts that are new or changed since they were last read.
 
@@ -65,7 +72,10 @@ def find_pending(
     Messages that two sessions share belong to the one that began first, or else ended first: the other is a
     resumed or forked copy.
     """
-    scan, readers = TranscriptScan(), {compute_read_key(reader, settings): reader for reader in load_readers()}
+    scan, readers = (
+        TranscriptScan(),
+        {compute_read_key(reader, settings): reader for reader in load_readers()},
+    )
     paths = list(paths)
     unasked = set[Path]() if named is None else set(paths).difference(named)
     for path in find_files(paths, scan.left_out):
@@ -77,12 +87,23 @@ def find_pending(
             continue
         try:
             row = stored.get(str(path)) or stored.get(name_path(path, settings))
-            transcript = detect_change(path, row, readers.get(row["read_key"]) if row else None, settings)
+            transcript = detect_change(
+                path, row, readers.get(row["read_key"]) if row else None, settings
+            )
         except (UnknownFormat, OSError) as error:
             scan.unreadable.append((path, str(error)))
             continue
-        known = row is not None and transcript is not None and row.get("source") == transcript.reader.source
-        if transcript and path in unasked and not known and is_foreign(path, transcript.reader):
+        known = (
+            row is not None
+            and transcript is not None
+            and row.get("source") == transcript.reader.source
+        )
+        if (
+            transcript
+            and path in unasked
+            and not known
+            and is_foreign(path, transcript.reader)
+        ):
             scan.unreadable.append((path, FOREIGN.format(transcript.reader.name)))
         elif transcript:
             scan.pending.append(transcript)
@@ -90,7 +111,10 @@ def find_pending(
             scan.counts["files unchanged"] += 1
     scan.unreadable += scan.left_out.unreadable
     # in order of time
-    order = {path: position for position, path in enumerate(sort_paths(t.path for t in scan.pending))}
+    order = {
+        path: position
+        for position, path in enumerate(sort_paths(t.path for t in scan.pending))
+    }
     scan.pending.sort(key=lambda t: order[t.path])
     return scan
 
@@ -101,7 +125,9 @@ def is_excluded(path: Path, globs: Sequence[str]) -> bool:
     return any(fnmatch(name, glob) for name in names for glob in globs)
 
 
-def detect_change(path: Path, row: dict[str, Any] | None, same: Reader | None, settings: Settings) -> Transcript | None:
+def detect_change(
+    path: Path, row: dict[str, Any] | None, same: Reader | None, settings: Settings
+) -> Transcript | None:
     """Return the transcript, when it is not as its row in FILES says; None when there is no news in it.
 
     `same` is its reader then, where that would read it the same way now.
@@ -127,10 +153,17 @@ def detect_change(path: Path, row: dict[str, Any] | None, same: Reader | None, s
 
 def measure_file(path: Path, reader: Reader) -> tuple[list[Path], int, int]:
     """Return a transcript's files, it and its companions that are there, their bytes, and the latest change (ns)."""
-    files = (path.with_name(path.name + suffix) if suffix else path for suffix in reader.suffixes)
+    files = (
+        path.with_name(path.name + suffix) if suffix else path
+        for suffix in reader.suffixes
+    )
     parts = [part for part in files if part.is_file()]
     stats = [part.stat() for part in parts]
-    return parts, sum(status.st_size for status in stats), max((status.st_mtime_ns for status in stats), default=0)
+    return (
+        parts,
+        sum(status.st_size for status in stats),
+        max((status.st_mtime_ns for status in stats), default=0),
+    )
 
 
 def name_path(path: Path, settings: Settings) -> str:
@@ -153,7 +186,9 @@ def _is_moved(there: Path, here: Path) -> bool:
     """Return True if two paths lie in different places of one tool's."""
     for reader in load_readers():
         roots = {place.root.resolve() for place in reader.locations(Path.home())}
-        pair = [{root for root in roots if root in path.parents} for path in (there, here)]
+        pair = [
+            {root for root in roots if root in path.parents} for path in (there, here)
+        ]
         if all(pair) and pair[0].isdisjoint(pair[1]):
             return True
     return False
@@ -172,7 +207,12 @@ def is_foreign(path: Path, reader: Reader) -> bool:
 
 def compute_read_key(reader: Reader, settings: Settings) -> str:
     """Return the key of a reading: the reader's version and the settings that change its records."""
-    return _hash_read_key(reader.name, str(reader.version), str(settings.read.max_line_bytes), str(settings.redact))
+    return _hash_read_key(
+        reader.name,
+        str(reader.version),
+        str(settings.read.max_line_bytes),
+        str(settings.redact),
+    )
 
 
 _hash_read_key = cache(partial(compute_step_key, "read", 1))

@@ -24,7 +24,9 @@ from slowwave.tasks.progress import show_progress
 GENESIS = "0" * 64
 """prev_hash of a session's first message."""
 
-CHAINED = tuple(name for name in MESSAGES.schema.names if name not in ("prev_hash", "hash"))
+CHAINED = tuple(
+    name for name in MESSAGES.schema.names if name not in ("prev_hash", "hash")
+)
 SESSIONS_AT_ONCE = 50
 BLOCK_FIELDS = tuple(f.name for f in fields(Block))
 
@@ -46,7 +48,9 @@ def compute_message_id(identity_id: str, message: Message) -> str:
     return compute_content_id(identity_id, hashlib.sha256(content).hexdigest())
 
 
-def build_message_row(source: str, message: Message, workspace: str | None, mid: str, iid: str) -> dict[str, Any]:
+def build_message_row(
+    source: str, message: Message, workspace: str | None, mid: str, iid: str
+) -> dict[str, Any]:
     """Return a row of MESSAGES without its place in the chain."""
     return {
         "message_id": mid,
@@ -56,7 +60,10 @@ def build_message_row(source: str, message: Message, workspace: str | None, mid:
         "role": message.role,
         "origin": message.origin,
         "speaker": message.speaker,
-        "blocks": [{name: getattr(block, name) for name in BLOCK_FIELDS} for block in message.blocks],
+        "blocks": [
+            {name: getattr(block, name) for name in BLOCK_FIELDS}
+            for block in message.blocks
+        ],
         "text": message.text,
         "ts": message.ts.astimezone(UTC) if message.ts else None,
         "workspace": workspace,
@@ -69,7 +76,9 @@ def build_message_row(source: str, message: Message, workspace: str | None, mid:
 def estimate_block_tokens(blocks: Iterable[Block]) -> int:
     """Return UTF-8 bytes of all blocks over 4, at least 1: close enough to plan a night by."""
     # about four bytes a token
-    return max(1, sum(len(b.text.encode("utf-8", "replace")) for b in blocks if b.text) // 4)
+    return max(
+        1, sum(len(b.text.encode("utf-8", "replace")) for b in blocks if b.text) // 4
+    )
 
 
 def chain_row(row: dict[str, Any], seq: int, prev_hash: str) -> dict[str, Any]:
@@ -82,12 +91,17 @@ def compute_chain_hash(row: Mapping[str, Any], prev_hash: str) -> str:
     """Return SHA-256 hex over the previous hash and the row's canonical JSON."""
     # A timestamp as microseconds: what is stored, free of how a library spells time zones.
     values = ((name, row[name]) for name in CHAINED)
-    fields = {k: round(v.timestamp() * 1_000_000) if isinstance(v, datetime) else v for k, v in values}
+    fields = {
+        k: round(v.timestamp() * 1_000_000) if isinstance(v, datetime) else v
+        for k, v in values
+    }
     payload = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(prev_hash.encode() + payload).hexdigest()
 
 
-def find_first_break(rows: Iterable[Mapping[str, Any]], head_hash: str | None) -> tuple[int, str] | None:
+def find_first_break(
+    rows: Iterable[Mapping[str, Any]], head_hash: str | None
+) -> tuple[int, str] | None:
     """Return the first row of one session's chain, in order of seq, that does not fit: its seq and why; None when all
     fit.
 
@@ -98,7 +112,10 @@ def find_first_break(rows: Iterable[Mapping[str, Any]], head_hash: str | None) -
     for expected, row in enumerate(rows):
         seq = row["seq"]
         if seq != expected:
-            return seq, f"expected message {expected}, found {seq}: a row is missing or doubled"
+            return (
+                seq,
+                f"expected message {expected}, found {seq}: a row is missing or doubled",
+            )
         if row["prev_hash"] != prev:
             return seq, "its prev_hash is not the hash of the message before it"
         if compute_chain_hash(row, prev) != row["hash"]:
@@ -106,11 +123,16 @@ def find_first_break(rows: Iterable[Mapping[str, Any]], head_hash: str | None) -
         prev = row["hash"]
         seen_head = seen_head or prev == head_hash
     if not seen_head:
-        return seq + 1, "the chain ends here, but the session's head hash names a later message"
+        return (
+            seq + 1,
+            "the chain ends here, but the session's head hash names a later message",
+        )
     return None
 
 
-def fill_gaps(stored: Iterable[dict[str, Any]], read: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def fill_gaps(
+    stored: Iterable[dict[str, Any]], read: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
     """Return those of the rows read that fit where rows of a session are missing, chained.
 
     What is lost at a session's end is added by reading the transcript again. What is lost from its midst has a place,
@@ -125,7 +147,9 @@ def fill_gaps(stored: Iterable[dict[str, Any]], read: Sequence[dict[str, Any]]) 
     for row in sorted(stored, key=lambda row: int(row["seq"])):
         gap: list[dict[str, Any]] = []
         for missing in left[: row["seq"] - seq]:
-            gap.append(chain_row(missing, seq + len(gap), gap[-1]["hash"] if gap else prev))
+            gap.append(
+                chain_row(missing, seq + len(gap), gap[-1]["hash"] if gap else prev)
+            )
         if gap and gap[-1]["hash"] == row["prev_hash"]:
             filled += gap
             left = left[len(gap) :]
@@ -137,9 +161,16 @@ def find_broken_chains(store: Store) -> tuple[dict[str, int], list[str]]:
     """Return how many messages and sessions were checked, and one sentence for the first broken row of each session
     that has one, and for each count that is below the newest release's: the vault only grows.
     """
-    sessions = store.read(SESSIONS, ["session_id", "native_id", "head_hash"]).to_pylist()
+    sessions = store.read(
+        SESSIONS, ["session_id", "native_id", "head_hash"]
+    ).to_pylist()
     heads = {row["session_id"]: row for row in sessions}
-    ids = sorted({*heads, *store.read(MESSAGES, ["session_id"])["session_id"].unique().to_pylist()})
+    ids = sorted(
+        {
+            *heads,
+            *store.read(MESSAGES, ["session_id"])["session_id"].unique().to_pylist(),
+        }
+    )
     checked, broken = {"messages": 0, "sessions": len(ids)}, list[str]()
     # Each session's chain, from its first message to its head.
     with show_progress("verify", len(ids)) as advance:
@@ -148,10 +179,14 @@ def find_broken_chains(store: Store) -> tuple[dict[str, int], list[str]]:
             rows = store.read_ids(MESSAGES, chunk, by="session_id").to_pylist()
             checked["messages"] += len(rows)
             for sid in chunk:
-                rows_of = sorted((r for r in rows if r["session_id"] == sid), key=lambda r: r["seq"])
+                rows_of = sorted(
+                    (r for r in rows if r["session_id"] == sid), key=lambda r: r["seq"]
+                )
                 head = heads.get(sid, {})
                 if problem := find_first_break(rows_of, head.get("head_hash")):
-                    broken.append(f"session {head.get('native_id', sid)}, message {problem[0]}: {problem[1]}")
+                    broken.append(
+                        f"session {head.get('native_id', sid)}, message {problem[0]}: {problem[1]}"
+                    )
             advance(len(chunk))
     # Sessions that are gone whole break no chain.
     for release in read_releases(store)[-1:]:

@@ -57,7 +57,11 @@ class StoredCompletions:
         """Return the stored completions among `ids`."""
         answers: dict[str, Completion] = {}
         for row in self.store.read_ids(COMPLETIONS, ids).to_pylist():
-            key, request, flags = row.pop("completion_id"), row.pop("request_id"), tuple(row.pop("flags"))
+            key, request, flags = (
+                row.pop("completion_id"),
+                row.pop("request_id"),
+                tuple(row.pop("flags")),
+            )
             del row["created_at"]
             answers[key] = Completion(request, flags=flags, **row)
         return answers
@@ -66,10 +70,17 @@ class StoredCompletions:
         """Store completions; they are on disk when this returns."""
         now = datetime.now(UTC)
         rows = [
-            {**asdict(replace(done, value=None)), "completion_id": key, "request_id": done.id, "created_at": now}
+            {
+                **asdict(replace(done, value=None)),
+                "completion_id": key,
+                "request_id": done.id,
+                "created_at": now,
+            }
             for key, done in completions.items()
         ]
-        self.store.merge(COMPLETIONS, pa.Table.from_pylist(rows, schema=COMPLETIONS.schema))
+        self.store.merge(
+            COMPLETIONS, pa.Table.from_pylist(rows, schema=COMPLETIONS.schema)
+        )
 
 
 class Unusable(Exception):
@@ -151,7 +162,10 @@ class Model:
         return answers
 
     def _complete_items(
-        self, step: str, items: Mapping[str, T], build: Callable[[Sequence[T]], Sequence[Request]]
+        self,
+        step: str,
+        items: Mapping[str, T],
+        build: Callable[[Sequence[T]], Sequence[Request]],
     ) -> dict[str, Completion]:
         """Return the completion of each item, by the id of its request; a failure if no engine is available."""
         completions = dict[str, Completion]()
@@ -166,10 +180,14 @@ class Model:
                     began = time.perf_counter()
         except EngineUnavailable as error:
             for name in items.keys() - completions:
-                completions[name] = make_failure(Request(name, ()), "unavailable", str(error), self.llm)
+                completions[name] = make_failure(
+                    Request(name, ()), "unavailable", str(error), self.llm
+                )
         return completions
 
-    def _record_error(self, name: str, completion: Completion, answers: "Answers[V]") -> None:
+    def _record_error(
+        self, name: str, completion: Completion, answers: "Answers[V]"
+    ) -> None:
         """Add a failed completion to the answers: to those that wait, and to those for quarantine."""
         answers.errors[name] = completion
         if completion.error not in LASTING:
@@ -177,15 +195,33 @@ class Model:
             if completion.error != "budget":
                 self.unanswered.append(completion)
         if completion.error not in NOBODY_ASKED:
-            answers.rejected.append(Rejected(name, explain_error(completion), completion.text))
+            answers.rejected.append(
+                Rejected(name, explain_error(completion), completion.text)
+            )
 
     def _count_cost(self, done: Completion, seconds: float) -> None:
         """Add the cost of one completion to `costs`."""
-        costs = {"requests": 1, "cache hits": int(done.cached), f"errors ({done.error})": int(done.error is not None)}
+        costs = {
+            "requests": 1,
+            "cache hits": int(done.cached),
+            f"errors ({done.error})": int(done.error is not None),
+        }
         if not done.cached:
-            costs |= {"prompt tokens": done.prompt_tokens, "prefix-cache tokens": done.prefix_tokens}
-            costs |= {"answer tokens": done.completion_tokens, "milliseconds": round(seconds * 1000)}
-        self.costs.update({f"{done.model or self.llm.model}: {name}": n for name, n in costs.items() if n})
+            costs |= {
+                "prompt tokens": done.prompt_tokens,
+                "prefix-cache tokens": done.prefix_tokens,
+            }
+            costs |= {
+                "answer tokens": done.completion_tokens,
+                "milliseconds": round(seconds * 1000),
+            }
+        self.costs.update(
+            {
+                f"{done.model or self.llm.model}: {name}": n
+                for name, n in costs.items()
+                if n
+            }
+        )
 
     def record_usage(self, report: StepReport) -> None:
         """Move the costs and notes since the last call into a step's report, by model.
@@ -199,19 +235,32 @@ class Model:
         self.noted += len(notes)
         down = self.llm.down.values()
         all_down = len(down) == len(self.llm.engines)
-        failed = {str(error) for error in down if all_down or isinstance(error, ModelNotServed)}
+        failed = {
+            str(error)
+            for error in down
+            if all_down or isinstance(error, ModelNotServed)
+        }
         for note in dict.fromkeys(notes):
             (report.failed if note in failed else report.notes).append(note)
         if self.unanswered and not all_down:
             many = count_noun(len(self.unanswered), "request")
-            report.failed.append(f"{self.llm.model} left {many} unanswered: {explain_error(self.unanswered[0])}")
+            report.failed.append(
+                f"{self.llm.model} left {many} unanswered: {explain_error(self.unanswered[0])}"
+            )
         self.unanswered.clear()
 
 
 def find_answered(store: Store, requests: Sequence[Request], model: Model) -> set[str]:
     """Return the ids of the requests whose answers are stored. Asking them again costs nothing."""
-    ids = {request.id: compute_completion_id(request, model.llm.model, model.llm.sampling) for request in requests}
-    answered = set(store.read_ids(COMPLETIONS, sorted({*ids.values()}), ["completion_id"])["completion_id"].to_pylist())
+    ids = {
+        request.id: compute_completion_id(request, model.llm.model, model.llm.sampling)
+        for request in requests
+    }
+    answered = set(
+        store.read_ids(COMPLETIONS, sorted({*ids.values()}), ["completion_id"])[
+            "completion_id"
+        ].to_pylist()
+    )
     return {name for name, cid in ids.items() if cid in answered}
 
 
@@ -232,8 +281,16 @@ def get_model(job: Job, task: ModelTask) -> Model | None:
         _open[job.run_id] = None if limit is None else Budget(limit), {}
     budget, models = _open[job.run_id]
     if spec not in models:
-        chain = select_llm(spec, job.settings.model, StoredCompletions(job.store), budget, job.executor.place)
-        models[spec] = Model(chain, Library(job.settings.extract.prompts)) if chain else None
+        chain = select_llm(
+            spec,
+            job.settings.model,
+            StoredCompletions(job.store),
+            budget,
+            job.executor.place,
+        )
+        models[spec] = (
+            Model(chain, Library(job.settings.extract.prompts)) if chain else None
+        )
     for other, model in models.items():
         if model and other != spec:
             model.llm.free_gpu()
@@ -257,7 +314,9 @@ def check_llm(settings: Settings) -> None:
         select_llm(settings.get_llm(task), settings.model)
     resolve_pack_names(settings)
     if settings.get_llm("extract") == "off" and settings.gists == "llm":
-        raise UsageError("gists = llm needs a language model: name one in llm (SLOWWAVE_LLM, --llm)")
+        raise UsageError(
+            "gists = llm needs a language model: name one in llm (SLOWWAVE_LLM, --llm)"
+        )
 
 
 def resolve_pack_names(settings: Settings) -> list[str]:
@@ -274,7 +333,9 @@ def resolve_pack_names(settings: Settings) -> list[str]:
     return names
 
 
-def compute_model_key(model: Model, step: str, version: int, prompts: Iterable[str], *parts: str) -> str:
+def compute_model_key(
+    model: Model, step: str, version: int, prompts: Iterable[str], *parts: str
+) -> str:
     """Return the key of a step that a model does: a hash of the model, its sampling, prompts, and the settings in
     `parts`.
 
@@ -285,7 +346,11 @@ def compute_model_key(model: Model, step: str, version: int, prompts: Iterable[s
 
 
 def quarantine_rejected(
-    store: Store, step: str, rejected: Iterable[Rejected], settled: Iterable[str], report: StepReport | None = None
+    store: Store,
+    step: str,
+    rejected: Iterable[Rejected],
+    settled: Iterable[str],
+    report: StepReport | None = None,
 ) -> None:
     """Write rejected answers to quarantine and count the new ones. Mark earlier ones as resolved if they no longer
     occur.
@@ -299,11 +364,22 @@ def quarantine_rejected(
     """
     units = set(settled)
     rows = (
-        build_quarantine_row(step, (bad.row_id, bad.reason, bad.excerpt), bad.reason, bad.excerpt, row_id=bad.row_id)
+        build_quarantine_row(
+            step,
+            (bad.row_id, bad.reason, bad.excerpt),
+            bad.reason,
+            bad.excerpt,
+            row_id=bad.row_id,
+        )
         for bad in rejected
     )
     new = update_quarantine(
-        store, step, rows, lambda row: not units.isdisjoint({row["row_id"], str(row["row_id"]).split("/")[0]})
+        store,
+        step,
+        rows,
+        lambda row: (
+            not units.isdisjoint({row["row_id"], str(row["row_id"]).split("/")[0]})
+        ),
     )
     if report:
         report.counts["rows in quarantine"] += new

@@ -51,10 +51,15 @@ class Chunk:
 def build_turns(rows: Sequence[Mapping[str, Any]]) -> list[NumberedTurn]:
     """Return the spoken messages of one session (rows in order of seq) as turns."""
     spoken = [row for row in rows if is_turn(row)]
-    return [NumberedTurn(n, row, mask_injections(row["text"])) for n, row in enumerate(spoken, 1)]
+    return [
+        NumberedTurn(n, row, mask_injections(row["text"]))
+        for n, row in enumerate(spoken, 1)
+    ]
 
 
-def split_into_chunks(turns: Sequence[NumberedTurn], room: int, overlap: int, count: Counter) -> list[Chunk]:
+def split_into_chunks(
+    turns: Sequence[NumberedTurn], room: int, overlap: int, count: Counter
+) -> list[Chunk]:
     """Return the turns in chunks of at most `room` tokens. Each chunk after the first begins with up to `overlap`
     tokens of the one before.
 
@@ -62,24 +67,38 @@ def split_into_chunks(turns: Sequence[NumberedTurn], room: int, overlap: int, co
         ValueError: `overlap` is more than half of `room`.
     """
     if overlap * 2 > room:
-        raise ValueError(f"an overlap of {overlap} tokens is more than half of a chunk of {room}")
-    pieces = [p for turn, n in _count_turn_tokens(turns, count) for p in _split_turn(turn, n, room - overlap, count)]
+        raise ValueError(
+            f"an overlap of {overlap} tokens is more than half of a chunk of {room}"
+        )
+    pieces = [
+        p
+        for turn, n in _count_turn_tokens(turns, count)
+        for p in _split_turn(turn, n, room - overlap, count)
+    ]
     chunks: list[list[tuple[NumberedTurn, int]]] = []
     for piece in pieces:
         if chunks and sum(n for _, n in chunks[-1]) + piece[1] <= room:
             chunks[-1].append(piece)
         else:
-            chunks.append([*_select_overlap(chunks[-1] if chunks else [], overlap), piece])
-    return [Chunk(tuple(t for t, _ in chunk), sum(n for _, n in chunk)) for chunk in chunks]
+            chunks.append(
+                [*_select_overlap(chunks[-1] if chunks else [], overlap), piece]
+            )
+    return [
+        Chunk(tuple(t for t, _ in chunk), sum(n for _, n in chunk)) for chunk in chunks
+    ]
 
 
-def _count_turn_tokens(turns: Sequence[NumberedTurn], count: Counter) -> Iterator[tuple[NumberedTurn, int]]:
+def _count_turn_tokens(
+    turns: Sequence[NumberedTurn], count: Counter
+) -> Iterator[tuple[NumberedTurn, int]]:
     """Yield each turn with its tokens, including one for the line break."""
     counts = count([turn.shown for turn in turns]) if turns else []
     return ((turn, n + 1) for turn, n in zip(turns, counts, strict=True))
 
 
-def _select_overlap(chunk: Sequence[tuple[NumberedTurn, int]], overlap: int) -> list[tuple[NumberedTurn, int]]:
+def _select_overlap(
+    chunk: Sequence[tuple[NumberedTurn, int]], overlap: int
+) -> list[tuple[NumberedTurn, int]]:
     """Return the last whole turns of a chunk that fit the overlap, but never the whole chunk."""
     turns: list[tuple[NumberedTurn, int]] = []
     for piece in reversed(chunk[1:]):
@@ -90,7 +109,9 @@ def _select_overlap(chunk: Sequence[tuple[NumberedTurn, int]], overlap: int) -> 
     return turns
 
 
-def _split_turn(turn: NumberedTurn, tokens: int, room: int, count: Counter) -> list[tuple[NumberedTurn, int]]:
+def _split_turn(
+    turn: NumberedTurn, tokens: int, room: int, count: Counter
+) -> list[tuple[NumberedTurn, int]]:
     """Return the turn, or its pieces if it is too long."""
     if tokens <= room:
         return [(turn, tokens)]
@@ -110,7 +131,9 @@ def split_text(text: str, room: int, count: Counter) -> list[str]:
         if tokens <= room or len(piece) < 2:
             done += [piece] if piece else []
             continue
-        at = _find_cut(piece, min(int(len(piece) * room * ROOM_USED / tokens), len(piece) - 1))
+        at = _find_cut(
+            piece, min(int(len(piece) * room * ROOM_USED / tokens), len(piece) - 1)
+        )
         waiting += [piece[at:], piece[:at]]
     return done
 

@@ -28,7 +28,13 @@ from slowwave.tasks.llm.chunks import Chunk, NumberedTurn
 from slowwave.tasks.llm.fence import find_injections, has_injection, has_overlap
 from slowwave.tasks.llm.grounding import GroundingContext, explain_unfounded
 from slowwave.tasks.llm.library import Pack, Rejected, limit_answer
-from slowwave.tasks.llm.quotes import Anchor, compute_support, find_best_anchor, is_comparable, is_unspaced
+from slowwave.tasks.llm.quotes import (
+    Anchor,
+    compute_support,
+    find_best_anchor,
+    is_comparable,
+    is_unspaced,
+)
 from slowwave.tasks.observe.observe import SCHEMA
 from slowwave.tasks.observe.units import PRONOUN
 
@@ -89,11 +95,18 @@ class ParsedClaims:
 def build_claims_answer(categories: tuple[str, ...], limit: int) -> type[ClaimsAnswer]:
     """Return the answer's form: at most `limit` claims, each of one of the categories."""
     category: Any = Literal[categories]
-    claim: Any = create_model("ClaimAnswer", __base__=ClaimAnswer, category=(category, ...))
-    return limit_answer(create_model("ClaimsAnswer", __base__=ClaimsAnswer, claims=(list[claim], ...)), claims=limit)
+    claim: Any = create_model(
+        "ClaimAnswer", __base__=ClaimAnswer, category=(category, ...)
+    )
+    return limit_answer(
+        create_model("ClaimsAnswer", __base__=ClaimsAnswer, claims=(list[claim], ...)),
+        claims=limit,
+    )
 
 
-def read_answer(part: ChunkRequest, completion: Completion, rows: Sequence[Mapping[str, Any]]) -> ParsedClaims:
+def read_answer(
+    part: ChunkRequest, completion: Completion, rows: Sequence[Mapping[str, Any]]
+) -> ParsedClaims:
     """Return the claims of an answer that their quotes support, and the rejected ones with the reason.
 
     Args:
@@ -103,20 +116,33 @@ def read_answer(part: ChunkRequest, completion: Completion, rows: Sequence[Mappi
     """
     # the text that the model saw
     turns = part.chunk.turns
-    names = {str(row[key]) for row in rows for key in ("speaker", "workspace") if row[key]}
+    names = {
+        str(row[key]) for row in rows for key in ("speaker", "workspace") if row[key]
+    }
     shown = " ".join(turn.shown for turn in turns)
-    evidence = _PromptEvidence(turns, {turn.number: turn.row for turn in turns}, shown, "\n".join(sorted(names)))
+    evidence = _PromptEvidence(
+        turns,
+        {turn.number: turn.row for turn in turns},
+        shown,
+        "\n".join(sorted(names)),
+    )
     # each claim is kept, or rejected with its reason
     read = ParsedClaims()
     for n, answer in enumerate(_parse_claims(completion)):
         row_id = f"{part.request.id}#{n}"
         made = _validate_claim(answer, evidence, part, completion.model)
         if isinstance(made, str):
-            read.rejected.append(Rejected(row_id, made, f"{answer.summary} | “{answer.quote}”"))
+            read.rejected.append(
+                Rejected(row_id, made, f"{answer.summary} | “{answer.quote}”")
+            )
             continue
         read.claims.append(made)
         if made["no_detail"]:
-            read.rejected.append(Rejected(f"{row_id}/detail", f"its detail {made['no_detail']}", answer.detail))
+            read.rejected.append(
+                Rejected(
+                    f"{row_id}/detail", f"its detail {made['no_detail']}", answer.detail
+                )
+            )
     return read
 
 
@@ -147,7 +173,9 @@ def drop_repeated_claims(reads: Iterable[tuple[str, ParsedClaims]]) -> ParsedCla
     for part, read in reads:
         whole.rejected += read.rejected
         for claim in read.claims:
-            first = next((other for other in whole.claims if _is_repeat(claim, other)), None)
+            first = next(
+                (other for other in whole.claims if _is_repeat(claim, other)), None
+            )
             if first is None:
                 # Two different claims on the same words get different ids by their summaries.
                 own = claim["observation_id"]
@@ -156,14 +184,19 @@ def drop_repeated_claims(reads: Iterable[tuple[str, ParsedClaims]]) -> ParsedCla
                 whole.claims.append({**claim, "observation_id": unique})
                 continue
             row_id = f"{part}#{claim['observation_id'][:8]}"
-            whole.rejected.append(Rejected(row_id, f"repeats {first['observation_id']}", claim["summary"]))
+            whole.rejected.append(
+                Rejected(row_id, f"repeats {first['observation_id']}", claim["summary"])
+            )
     whole.claims.sort(key=lambda claim: claim["place"])
     return whole
 
 
 def build_claims_table(claims: Iterable[Mapping[str, Any]]) -> pa.Table:
     """Return claims as a table of SCHEMA."""
-    return pa.Table.from_pylist([{name: claim[name] for name in SCHEMA.names} for claim in claims], schema=SCHEMA)
+    return pa.Table.from_pylist(
+        [{name: claim[name] for name in SCHEMA.names} for claim in claims],
+        schema=SCHEMA,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +213,23 @@ class _PromptEvidence:
     def explain_unfounded(self, text: str, numbers: Collection[int]) -> str | None:
         """Return why the numbered messages and those near them do not support a text, or None if they do."""
         places = [at for at, turn in enumerate(self.turns) if turn.number in numbers]
-        near = [turn for at, turn in enumerate(self.turns) if any(abs(at - p) <= NEAR for p in places)]
-        if compute_support(text, " ".join([*(turn.shown for turn in near), self.names])) < SUPPORT:
+        near = [
+            turn
+            for at, turn in enumerate(self.turns)
+            if any(abs(at - p) <= NEAR for p in places)
+        ]
+        if (
+            compute_support(
+                text, " ".join([*(turn.shown for turn in near), self.names])
+            )
+            < SUPPORT
+        ):
             return "speaks of something else than the messages it cites"
         chunk = "\n".join([*(turn.text for turn in self.turns), self.names])
         times = tuple(self.rows[n]["ts"] for n in numbers if self.rows[n]["ts"])
-        why = explain_unfounded(text, GroundingContext("\n".join(turn.text for turn in near), chunk, times))
+        why = explain_unfounded(
+            text, GroundingContext("\n".join(turn.text for turn in near), chunk, times)
+        )
         return why and f"is not what was said: {why}"
 
 
@@ -212,7 +256,10 @@ def _validate_claim(
 ) -> dict[str, Any] | str:
     """Return the claim as a row of SCHEMA, or the reason to reject it."""
     answer = answer.model_copy(
-        update={name: _drop_broken_word(getattr(answer, name)) for name in ("summary", "detail")}
+        update={
+            name: _drop_broken_word(getattr(answer, name))
+            for name in ("summary", "detail")
+        }
     )
     if not answer.summary.strip():
         return "says nothing"
@@ -234,20 +281,28 @@ def _find_quote(answer: ClaimAnswer, evidence: _PromptEvidence) -> _QuotePlace |
     The quote must stand in a cited message, or almost word for word (SURE) in another message of the chunk.
     """
     cited = [n for n in dict.fromkeys(answer.messages) if n in evidence.rows]
-    found = find_best_anchor(answer.quote, ((n, evidence.rows[n]["text"]) for n in cited))
-    found = found or find_best_anchor(answer.quote, ((n, row["text"]) for n, row in evidence.rows.items()), SURE)
+    found = find_best_anchor(
+        answer.quote, ((n, evidence.rows[n]["text"]) for n in cited)
+    )
+    found = found or find_best_anchor(
+        answer.quote, ((n, row["text"]) for n, row in evidence.rows.items()), SURE
+    )
     if found is None and cited:
         return "its quote does not stand in the messages it cites"
     if found is None:
         return f"cites no message of its chunk: {answer.messages}"
     number, anchor = found
-    return _QuotePlace(row=evidence.rows[number], anchor=anchor, cited=cited, numbers={number, *cited})
+    return _QuotePlace(
+        row=evidence.rows[number], anchor=anchor, cited=cited, numbers={number, *cited}
+    )
 
 
 def _explain_injection(answer: ClaimAnswer, place: _QuotePlace) -> str | None:
     """Return the reason to reject a claim that addresses the memory, or None if it does not."""
     span = (place.anchor.start, place.anchor.end)
-    if has_overlap(span, find_injections(place.row["text"])) or has_injection(place.quote):
+    if has_overlap(span, find_injections(place.row["text"])) or has_injection(
+        place.quote
+    ):
         return "its quote is an instruction to the memory, not something said in the conversation"
     if has_injection(f"{answer.summary}\n\n{answer.detail}"):
         return "it is itself an instruction to the memory"
@@ -255,26 +310,43 @@ def _explain_injection(answer: ClaimAnswer, place: _QuotePlace) -> str | None:
 
 
 def _build_claim_row(
-    answer: ClaimAnswer, evidence: _PromptEvidence, *, place: _QuotePlace, pack: Pack, model: str
+    answer: ClaimAnswer,
+    evidence: _PromptEvidence,
+    *,
+    place: _QuotePlace,
+    pack: Pack,
+    model: str,
 ) -> dict[str, Any]:
     """Return the row of a claim that passed the checks, with the fields by which `drop_repeated_claims` compares it.
 
     `no_detail` is the reason to leave out the detail, or None.
     """
     row = place.row
-    gates, reasons = _compute_gates(answer, is_comparable(answer.summary, evidence.shown))
-    no_detail = evidence.explain_unfounded(answer.detail, place.numbers) if answer.detail.strip() else None
+    gates, reasons = _compute_gates(
+        answer, is_comparable(answer.summary, evidence.shown)
+    )
+    no_detail = (
+        evidence.explain_unfounded(answer.detail, place.numbers)
+        if answer.detail.strip()
+        else None
+    )
     detail = None if no_detail else " ".join(answer.detail.split()) or None
     cited_ids = [evidence.rows[number]["message_id"] for number in place.cited]
     return {
-        "observation_id": compute_content_id(row["session_id"], answer.category, place.quote, row["message_id"]),
+        "observation_id": compute_content_id(
+            row["session_id"], answer.category, place.quote, row["message_id"]
+        ),
         "session_id": row["session_id"],
         "workspace": row["workspace"],
         "summary": " ".join(answer.summary.split()),
         "detail": detail,
         "category": answer.category,
         "pack": pack.name,
-        "files": [file for file in dict.fromkeys(answer.files) if file.strip() and file in evidence.shown],
+        "files": [
+            file
+            for file in dict.fromkeys(answer.files)
+            if file.strip() and file in evidence.shown
+        ],
         "quote": place.quote,
         "message_ids": list(dict.fromkeys([row["message_id"], *cited_ids])),
         "speaker": row["speaker"],
@@ -297,27 +369,38 @@ def _drop_broken_word(text: str) -> str:
     return words if words and len(text) >= TEXT_CHARS else text
 
 
-def _compute_gates(answer: ClaimAnswer, comparable: bool) -> tuple[dict[str, bool], list[str]]:
+def _compute_gates(
+    answer: ClaimAnswer, comparable: bool
+) -> tuple[dict[str, bool], list[str]]:
     """Return three gates, and the reasons of those that are False."""
     short = len(answer.summary.split()) < LEAST_WORDS and len(answer.summary) < 20
     reasons = {
         "reusable: the model says that it does not last": not answer.lasts,
-        "specific: the summary begins with a pronoun": PRONOUN.match(answer.summary) is not None,
+        "specific: the summary begins with a pronoun": PRONOUN.match(answer.summary)
+        is not None,
         "specific: in another script than the transcript, so its words can't be looked up there": not comparable,
-        "non_trivial: the summary says next to nothing": short and not is_unspaced(answer.summary),
+        "non_trivial: the summary says next to nothing": short
+        and not is_unspaced(answer.summary),
     }
     shut = [reason for reason, holds in reasons.items() if holds]
     gates = ("reusable", "non_trivial", "specific")
-    return {gate: not any(reason.startswith(gate) for reason in shut) for gate in gates}, shut
+    return {
+        gate: not any(reason.startswith(gate) for reason in shut) for gate in gates
+    }, shut
 
 
 def _is_repeat(claim: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Return True if two claims of a session say the same."""
-    if (claim["category"], claim["message_ids"][0]) != (other["category"], other["message_ids"][0]):
+    if (claim["category"], claim["message_ids"][0]) != (
+        other["category"],
+        other["message_ids"][0],
+    ):
         return False
     if not has_overlap(claim["span"], [other["span"]]):
         return False
     if fuzz.token_sort_ratio(claim["summary"], other["summary"]) < SAME:
         return False
-    pair = align_pair(normalise_claim(claim["summary"]), normalise_claim(other["summary"]))
+    pair = align_pair(
+        normalise_claim(claim["summary"]), normalise_claim(other["summary"])
+    )
     return figures(pair) is None and names(pair) is None

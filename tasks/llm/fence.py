@@ -127,10 +127,16 @@ def find_injections(text: str) -> list[tuple[int, int]]:
     for (_, start), (end, _) in pairwise([(0, 0), *borders, (len(text), len(text))]):
         words = LONG_SPACE.sub(r"\1", text[start:end])
         override = OVERRIDE.search(words)
-        addressed = ADDRESSED.search(words) or FORGED.search(words) or (ROLE.search(words) and ORDER.search(words))
+        addressed = (
+            ADDRESSED.search(words)
+            or FORGED.search(words)
+            or (ROLE.search(words) and ORDER.search(words))
+        )
         if lone or override or addressed:
             spans.append((start, end))
-        lone = override is not None and _count_letters(override[0]) >= LONE * _count_letters(words)
+        lone = override is not None and _count_letters(
+            override[0]
+        ) >= LONE * _count_letters(words)
     return spans
 
 

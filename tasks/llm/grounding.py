@@ -18,7 +18,21 @@ from slowwave.text.words import ENGLISH_STOP, is_content_word, stem
 
 REACH = timedelta(days=14), timedelta(days=100)
 """How far a date may lie from its message's day. The second holds if the messages have a word of FAR."""
-FAR = frozenset({"week", "weeks", "month", "months", "year", "years", "summer", "autumn", "fall", "winter", "spring"})
+FAR = frozenset(
+    {
+        "week",
+        "weeks",
+        "month",
+        "months",
+        "year",
+        "years",
+        "summer",
+        "autumn",
+        "fall",
+        "winter",
+        "spring",
+    }
+)
 NAME = re.compile(r"(?<![\w.@/#-])[^\W\d_a-z](?:[^\W\d_]|['’](?=[^\W\d_]))*(?![\w@/])")
 SENTENCE_START = re.compile(r"(?:^|[.!?:;]\s+|\n)[\W_]*$")
 JOINT = re.compile(r"[\W_]")
@@ -28,9 +42,25 @@ RANGE = re.compile(r"([^\W\d_]+)(\d+)[-–]\1?(\d+)")
 INNER_WORD = re.compile(r"(?<=[^\W\d_] )[^\W\d_]{2,}")
 FEWEST_INNER, CAPITALS = 20, 0.2
 """A text with a larger share of capitals within sentences capitalises its nouns, as German does."""
-ROLES = frozenset({"user", "assistant", "speaker", "agent", "team", "utc", "ok", "mr", "mrs", "ms", "dr"})
+ROLES = frozenset(
+    {
+        "user",
+        "assistant",
+        "speaker",
+        "agent",
+        "team",
+        "utc",
+        "ok",
+        "mr",
+        "mrs",
+        "ms",
+        "dr",
+    }
+)
 """Names of roles, titles, and words that the prompt itself uses."""
-COMMON_ENDING = re.compile(r"(?:ing|tion|sion|ment|ity|ness|ance|ence|ship|ism|ed|ly|able|ive|ous|[^aious]s)$")
+COMMON_ENDING = re.compile(
+    r"(?:ing|tion|sion|ment|ity|ness|ance|ence|ship|ism|ed|ly|able|ive|ous|[^aious]s)$"
+)
 SENTENCE = re.compile(r"(?<=[.!?])\s+|\n")
 NEGATIVE = re.compile(
     r"\b(?:instead|rather|hates?|dislik\w+|lost|los(?:e|ing)|removed?|disabled?|dropped|reject\w*|undo|allerg\w*|wrong|hard|"
@@ -42,7 +72,9 @@ UNTRUE = re.compile(
     r"\W*(?:it|this|that)\s+(?:is|was)\s+(?:not\s+(?:true|so|correct|the\s+case)|never\s+true|untrue|false)\b",
     re.IGNORECASE,
 )
-UNTRUE_THERE = re.compile(r"\b(?:true|untrue|false|wrong|correct|incorrect|the\s+case)\b", re.IGNORECASE)
+UNTRUE_THERE = re.compile(
+    r"\b(?:true|untrue|false|wrong|correct|incorrect|the\s+case)\b", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +113,41 @@ def _parse_cached(text: str) -> Claim:
 
 def _check_number(claim: str, ground: GroundingContext) -> str | None:
     """Return a reason if a number of the claim is not in the chunk, else None."""
-    figures = _parse_cached(ground.chunk).figures | {f"{time:%H:%M}".lstrip("0") for time in ground.times}
-    numbers = (m[0] for m in TOKEN.finditer(claim) if m.lastgroup in ("figure", "clock", "count"))
-    for raw in DIGITS.findall(EASTERN_DATE.sub(" ", claim)) if is_unspaced(claim) else numbers:
+    figures = _parse_cached(ground.chunk).figures | {
+        f"{time:%H:%M}".lstrip("0") for time in ground.times
+    }
+    numbers = (
+        m[0]
+        for m in TOKEN.finditer(claim)
+        if m.lastgroup in ("figure", "clock", "count")
+    )
+    for raw in (
+        DIGITS.findall(EASTERN_DATE.sub(" ", claim)) if is_unspaced(claim) else numbers
+    ):
         number = raw.rstrip(",")
         # The chunk has the number as it is written (perhaps as the start of a version), or the same amount.
-        if re.search(rf"(?<!\d){re.escape(number)}(?!\d)", ground.chunk) or normalise_claim(raw).figures <= figures:
+        if (
+            re.search(rf"(?<!\d){re.escape(number)}(?!\d)", ground.chunk)
+            or normalise_claim(raw).figures <= figures
+        ):
             continue
-        if not (number.isdigit() and 1900 <= int(number) <= 2100 and _is_year_plausible(int(number), ground, figures)):
+        if not (
+            number.isdigit()
+            and 1900 <= int(number) <= 2100
+            and _is_year_plausible(int(number), ground, figures)
+        ):
             return f"the number {raw} does not come up in the transcript"
     return None
 
 
-def _is_year_plausible(year: int, ground: GroundingContext, figures: frozenset[str]) -> bool:
+def _is_year_plausible(
+    year: int, ground: GroundingContext, figures: frozenset[str]
+) -> bool:
     """Return True if a year is within one of a message's own, or off by a number that the sources state."""
     off = {abs(day.year - year) for day in ground.days}
-    return any(n <= 1 or not {str(n - 1), str(n), str(n + 1)}.isdisjoint(figures) for n in off)
+    return any(
+        n <= 1 or not {str(n - 1), str(n), str(n + 1)}.isdisjoint(figures) for n in off
+    )
 
 
 def _check_date(claim: str, ground: GroundingContext) -> str | None:
@@ -105,7 +156,9 @@ def _check_date(claim: str, ground: GroundingContext) -> str | None:
     there = set(_tokenize_words(ground.near))
     spoken = {(month, day) for _, month, day in near.dates}
     for year, month, day in normalise_claim(claim).dates:
-        if (month, day) in spoken and (year is None or _is_year_plausible(year, ground, near.figures)):
+        if (month, day) in spoken and (
+            year is None or _is_year_plausible(year, ground, near.figures)
+        ):
             continue
         if not _is_date_plausible(year, month, day, ground, there):
             return f"the date {f'{year}-' if year else ''}{month:02}-{day:02} is not that of the messages it cites"
@@ -113,16 +166,24 @@ def _check_date(claim: str, ground: GroundingContext) -> str | None:
     for word in words:
         if word in WEEKDAYS and not _is_weekday_plausible(word, ground, there):
             return f"{word.capitalize()} does not come up near the messages it cites"
-        if word in MONTH_NAMES and not _is_month_plausible(MONTHS[word], ground, there) and word.capitalize() in claim:
+        if (
+            word in MONTH_NAMES
+            and not _is_month_plausible(MONTHS[word], ground, there)
+            and word.capitalize() in claim
+        ):
             return f"{word.capitalize()} does not come up near the messages it cites"
     return None
 
 
-def _is_date_plausible(year: int | None, month: int, day: int, ground: GroundingContext, there: set[str]) -> bool:
+def _is_date_plausible(
+    year: int | None, month: int, day: int, ground: GroundingContext, there: set[str]
+) -> bool:
     """Return True if a message of those days may mean the date by "yesterday" or "in two weeks"."""
     reach = REACH[0] if there.isdisjoint(FAR) else REACH[1]
     for other in ground.days:
-        for y in (other.year - 1, other.year, other.year + 1) if year is None else (year,):
+        for y in (
+            (other.year - 1, other.year, other.year + 1) if year is None else (year,)
+        ):
             try:
                 meant = date(y, month, day)
             except ValueError:
@@ -136,7 +197,11 @@ def _is_weekday_plausible(word: str, ground: GroundingContext, there: set[str]) 
     """Return True if a weekday occurs in the sources, or lies within a day of a message's own."""
     if any(len(w) >= 3 and word.startswith(w) for w in there):
         return True
-    around = {(day + timedelta(days=n)).strftime("%A").casefold() for day in ground.days for n in (-1, 0, 1)}
+    around = {
+        (day + timedelta(days=n)).strftime("%A").casefold()
+        for day in ground.days
+        for n in (-1, 0, 1)
+    }
     return word in around
 
 
@@ -147,7 +212,9 @@ def _is_month_plausible(month: int, ground: GroundingContext, there: set[str]) -
     """
     if any(MONTHS.get(word) == month for word in there):
         return True
-    away = {min((day.month - month) % 12, (month - day.month) % 12) for day in ground.days}
+    away = {
+        min((day.month - month) % 12, (month - day.month) % 12) for day in ground.days
+    }
     return any(n <= (1 if there.isdisjoint(FAR) else 3) for n in away)
 
 
@@ -161,12 +228,20 @@ def _check_name(claim: str, ground: GroundingContext) -> str | None:
             continue
         first = bool(SENTENCE_START.search(claim[: match.start()]))
         is_label = first and claim[match.end() :].startswith(":")
-        if is_label or (first and _is_common_word(word)) or _is_mentioned(word, mentioned, initials):
+        if (
+            is_label
+            or (first and _is_common_word(word))
+            or _is_mentioned(word, mentioned, initials)
+        ):
             continue
         return f"{word} never comes up in the transcript"
     folded = normalise_text(ground.chunk)
     for identifier in normalise_claim(claim).identifiers:
-        if not (identifier.isalpha() or identifier in folded or _has_spelling_variant(identifier, folded)):
+        if not (
+            identifier.isalpha()
+            or identifier in folded
+            or _has_spelling_variant(identifier, folded)
+        ):
             return f"{identifier} never comes up in the transcript"
     return None
 
@@ -174,7 +249,9 @@ def _check_name(claim: str, ground: GroundingContext) -> str | None:
 def _has_capitalized_nouns(text: str) -> bool:
     """Return True if the text's language capitalises its nouns, as German does: a capital is then no sign of a name."""
     inner = INNER_WORD.findall(text)
-    return len(inner) >= FEWEST_INNER and sum(word[0].isupper() for word in inner) > CAPITALS * len(inner)
+    return len(inner) >= FEWEST_INNER and sum(
+        word[0].isupper() for word in inner
+    ) > CAPITALS * len(inner)
 
 
 def _has_spelling_variant(identifier: str, folded: str) -> bool:
@@ -187,19 +264,31 @@ def _has_spelling_variant(identifier: str, folded: str) -> bool:
     if span := RANGE.fullmatch(identifier):
         return all(f"{span[1]}{end}" in folded for end in span.groups()[1:])
     parts = [part for part in QUALIFIER.split(identifier) if part]
-    return len(parts) > 1 and all(re.search(rf"(?<![^\W_]){re.escape(part)}(?![^\W_])", folded) for part in parts)
+    return len(parts) > 1 and all(
+        re.search(rf"(?<![^\W_]){re.escape(part)}(?![^\W_])", folded) for part in parts
+    )
 
 
 def _is_common_word(word: str) -> bool:
     """Return True if the first word of a sentence may be a word other than a name."""
     low = _strip_possessive(word)
-    return low in ENGLISH_STOP or not is_content_word(low) or bool(COMMON_ENDING.search(low))
+    return (
+        low in ENGLISH_STOP
+        or not is_content_word(low)
+        or bool(COMMON_ENDING.search(low))
+    )
 
 
 def _is_mentioned(word: str, words: frozenset[str], initials: str) -> bool:
     """Return True if a name occurs among the words, in some form, or is a role, a month or a weekday."""
     low = _strip_possessive(word)
-    if low in words or low in ROLES or low in MONTH_NAMES or low in WEEKDAYS or len(low) < 2:
+    if (
+        low in words
+        or low in ROLES
+        or low in MONTH_NAMES
+        or low in WEEKDAYS
+        or len(low) < 2
+    ):
         return True
     if stem(low) in {stem(w) for w in words} or (word.isupper() and low in initials):
         return True
@@ -209,15 +298,23 @@ def _is_mentioned(word: str, words: frozenset[str], initials: str) -> bool:
 def _is_same_name(a: str, b: str) -> bool:
     """Return True if two words are forms of one name: Sweden and Swedish, Gonzales and Gonzalez, Sam and Samantha."""
     short, long = sorted((a, b), key=len)
-    if len(short) >= 3 and long.startswith(short) and (len(short) >= 4 or len(long) - len(short) > 2):
+    if (
+        len(short) >= 3
+        and long.startswith(short)
+        and (len(short) >= 4 or len(long) - len(short) > 2)
+    ):
         return True
-    return len(short) >= 4 and (fuzz.ratio(a, b) >= 85 or (a[:4] == b[:4] and len(long) - 4 <= 4))
+    return len(short) >= 4 and (
+        fuzz.ratio(a, b) >= 85 or (a[:4] == b[:4] and len(long) - 4 <= 4)
+    )
 
 
 @lru_cache(maxsize=64)
 def _tokenize_words(text: str) -> list[str]:
     """Return the words of a text, without possessives."""
-    return [_strip_possessive(w) for w in re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)?", text)]
+    return [
+        _strip_possessive(w) for w in re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)?", text)
+    ]
 
 
 def _strip_possessive(word: str) -> str:
@@ -237,9 +334,15 @@ def _check_negation(claim: str, ground: GroundingContext) -> str | None:
     reason = "it denies what nobody near the messages it cites denies"
     if UNTRUE.match(claim) and not UNTRUE_THERE.search(ground.near):
         return reason
-    content, denied = set(parsed.content), set(parsed.negated) - {stem(name) for name in parsed.names} - {""}
+    content, denied = (
+        set(parsed.content),
+        set(parsed.negated) - {stem(name) for name in parsed.names} - {""},
+    )
     sentences = [
-        (set(_parse_cached(s).content), bool(NEGATIVE.search(s) or _parse_cached(s).negated))
+        (
+            set(_parse_cached(s).content),
+            bool(NEGATIVE.search(s) or _parse_cached(s).negated),
+        )
         for s in SENTENCE.split(ground.near)
     ]
     if any(denied & there for there, _ in sentences):

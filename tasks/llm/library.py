@@ -127,20 +127,35 @@ class Library:
         return _parse_prompt(name, *self._read_text(f"{name}.md", f"prompts/{name}.md"))
 
     def build_request(
-        self, prompt: str, name: str, entries: Sequence[str], answer: type[AnswerModel], tokens: int, **values: object
+        self,
+        prompt: str,
+        name: str,
+        entries: Sequence[str],
+        answer: type[AnswerModel],
+        tokens: int,
+        **values: object,
     ) -> Request:
         """Return a request with the id `name`: a prompt with its values and the fenced entries.
 
         Raises:
             UsageError: as `load_prompt`.
         """
-        messages = self.load_prompt(prompt).render_messages(**values, **fence_entries(entries))
+        messages = self.load_prompt(prompt).render_messages(
+            **values, **fence_entries(entries)
+        )
         return Request(name, messages, answer, max_tokens=tokens)
 
-    def count_room(self, prompt: str, window: int, count: Counter, tokens: int, **values: object) -> int:
+    def count_room(
+        self, prompt: str, window: int, count: Counter, tokens: int, **values: object
+    ) -> int:
         """Return the tokens that a context window leaves for entries, beside the prompt and `tokens` of answer."""
         empty = self.load_prompt(prompt).render_messages(**values, **fence_entries([]))
-        return window - sum(count([message["content"] for message in empty])) - tokens - TEMPLATE_TOKENS
+        return (
+            window
+            - sum(count([message["content"] for message in empty]))
+            - tokens
+            - TEMPLATE_TOKENS
+        )
 
     def load_pack(self, name: str) -> Pack:
         """Return a pack by its name.
@@ -148,22 +163,31 @@ class Library:
         Raises:
             UsageError: the pack does not exist or is invalid; the message says why.
         """
-        return _parse_pack(name, self._read_text(f"packs/{name}.toml", f"packs/{name}.toml")[1])
+        return _parse_pack(
+            name, self._read_text(f"packs/{name}.toml", f"packs/{name}.toml")[1]
+        )
 
     def compute_digest(self, names: Iterable[str], packs: Iterable[str] = ()) -> str:
         """Return a hash of these prompts and packs. It is part of a step's key, so an edit makes the step's rows
         pending.
         """
         prompts = [self.load_prompt(name).digest for name in names]
-        return compute_content_id(*prompts, *(self.load_pack(pack).digest for pack in packs))
+        return compute_content_id(
+            *prompts, *(self.load_pack(pack).digest for pack in packs)
+        )
 
     def _read_text(self, own: str, shipped: str) -> tuple[Path, str]:
         """Return path and text of the first file that exists: a person's own, else the one that ships."""
-        candidates = [*([self.folder.expanduser() / own] if self.folder else []), SHIPPED / shipped]
+        candidates = [
+            *([self.folder.expanduser() / own] if self.folder else []),
+            SHIPPED / shipped,
+        ]
         for path in candidates:
             if path.is_file():
                 return path, path.read_text(encoding="utf-8")
-        raise UsageError(f"no {shipped.split('/')[0][:-1]} at {' or '.join(map(str, candidates))}")
+        raise UsageError(
+            f"no {shipped.split('/')[0][:-1]} at {' or '.join(map(str, candidates))}"
+        )
 
 
 @lru_cache(maxsize=64)
@@ -173,18 +197,30 @@ def _parse_prompt(name: str, path: Path, text: str) -> Prompt:
     head, separator, user = text.partition(USER)
     _, opened, system = head.partition(SYSTEM)
     if not separator or not opened:
-        raise UsageError(f"{where} needs the lines {SYSTEM!r} and {USER!r}, in this order")
+        raise UsageError(
+            f"{where} needs the lines {SYSTEM!r} and {USER!r}, in this order"
+        )
     # A `$` must name a value that the shipped prompt uses too, or be doubled.
     shipped = SHIPPED / "prompts" / f"{name}.md"
     turns = (Template(system.strip()), Template(user.strip()))
-    values = set(Template(shipped.read_text(encoding="utf-8")).get_identifiers() if shipped.is_file() else ())
+    values = set(
+        Template(shipped.read_text(encoding="utf-8")).get_identifiers()
+        if shipped.is_file()
+        else ()
+    )
     used = {value for turn in turns for value in turn.get_identifiers()}
     if not all(turn.is_valid() for turn in turns) or (values and used - values):
         allowed = ", ".join(f"${value}" for value in sorted(values))
-        raise UsageError(f"{where} has a $ that is none of its values ({allowed}): write $$ for a dollar sign")
+        raise UsageError(
+            f"{where} has a $ that is none of its values ({allowed}): write $$ for a dollar sign"
+        )
     if "fenced" in values - used:
-        raise UsageError(f"{where} shows no transcript: put $fenced where it is to stand")
-    return Prompt(name, system=turns[0], user=turns[1], digest=compute_content_id("prompt", text))
+        raise UsageError(
+            f"{where} shows no transcript: put $fenced where it is to stand"
+        )
+    return Prompt(
+        name, system=turns[0], user=turns[1], digest=compute_content_id("prompt", text)
+    )
 
 
 @lru_cache(maxsize=64)
@@ -202,7 +238,10 @@ def limit_answer(answer: type[A], /, **most: int) -> type[A]:
     fields: dict[str, Any] = {}
     for name, limit in most.items():
         field = answer.model_fields[name]
-        fields[name] = (Annotated[field.annotation, *field.metadata, Field(max_length=limit)], ...)
+        fields[name] = (
+            Annotated[field.annotation, *field.metadata, Field(max_length=limit)],
+            ...,
+        )
     return create_model(answer.__name__, __base__=answer, **fields)
 
 

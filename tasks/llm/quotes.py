@@ -15,7 +15,9 @@ from slowwave.text.words import ENGLISH_STOP, stem
 
 FEWEST_WORDS, FEWEST_CHARACTERS = 3, 12
 """A shorter quote occurs in many messages and proves nothing, unless it is the whole message."""
-HEADER = re.compile(r"^\s*\[?\d{0,4}\]?\s*[^:\n]{1,60}, \w{3} \d{4}-\d\d-\d\d \d\d:\d\d:\s*")
+HEADER = re.compile(
+    r"^\s*\[?\d{0,4}\]?\s*[^:\n]{1,60}, \w{3} \d{4}-\d\d-\d\d \d\d:\d\d:\s*"
+)
 """A message's label in a prompt. Small models copy it into the quote."""
 STEM = 5
 """Letters of a stem that are compared: two forms of a word share them, approximately."""
@@ -23,11 +25,25 @@ FEWEST_STEMS = 4
 """With fewer stems, their share is not computed."""
 FEWEST_PAIRS = 8
 """A source with at least so many pairs of characters is in an unspaced script too."""
-UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
+UNSPACED = re.compile(
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
+)
 EASTERN_DATE = re.compile(r"\d+\s*[年月日号號]")
 WORD = re.compile(r"[^\W\d_]{3,}")
 ELLIPSIS = re.compile(r"\s*(?:\.\.\.|…|\[…\]|\[\.\.\.\])\s*")
-QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "‹": "<", "›": ">", "`": "'"})
+QUOTES = str.maketrans(
+    {
+        "’": "'",
+        "‘": "'",
+        "“": '"',
+        "”": '"',
+        "–": "-",
+        "—": "-",
+        "‹": "<",
+        "›": ">",
+        "`": "'",
+    }
+)
 DIGITS = re.compile(r"\d[\d,]*(?:\.\d+)*")
 
 
@@ -46,7 +62,11 @@ def find_anchor(quote: str, text: str, floor: float = 90.0) -> Anchor | None:
 
     A quote with an ellipsis is located by its longest part.
     """
-    part = max(ELLIPSIS.split(HEADER.sub("", quote).strip().strip("\"'“”")), key=len, default="").strip()
+    part = max(
+        ELLIPSIS.split(HEADER.sub("", quote).strip().strip("\"'“”")),
+        key=len,
+        default="",
+    ).strip()
     if not part or not text.strip():
         return None
     normalised, there = normalise_text(part), normalise_text(text)
@@ -60,12 +80,22 @@ def find_anchor(quote: str, text: str, floor: float = 90.0) -> Anchor | None:
         score = fuzz.ratio(normalised, there)
         return _expand_to_words(text, 0, len(text), score) if score >= floor else None
     best = fuzz.partial_ratio_alignment(normalised, there, score_cutoff=floor)
-    return None if best is None else _expand_to_words(text, best.dest_start, best.dest_end, best.score)
+    return (
+        None
+        if best is None
+        else _expand_to_words(text, best.dest_start, best.dest_end, best.score)
+    )
 
 
-def find_best_anchor(quote: str, texts: Iterable[tuple[int, str]], floor: float = 90.0) -> tuple[int, Anchor] | None:
+def find_best_anchor(
+    quote: str, texts: Iterable[tuple[int, str]], floor: float = 90.0
+) -> tuple[int, Anchor] | None:
     """Return the number of the text that matches a quote best, and the place. Of equals, the first is returned."""
-    anchors = ((number, anchor) for number, text in texts if (anchor := find_anchor(quote, text, floor)))
+    anchors = (
+        (number, anchor)
+        for number, text in texts
+        if (anchor := find_anchor(quote, text, floor))
+    )
     return max(anchors, key=lambda pair: pair[1].score, default=None)
 
 
@@ -83,11 +113,19 @@ def compute_support(claim: str, source: str) -> float:
     if is_unspaced(claim):
         pairs = _extract_bigrams(claim)
         comparable = pairs and is_comparable(claim, source)
-        return min(1.0, 2 * len(pairs & _extract_bigrams(source)) / len(pairs)) if comparable else 1.0
+        return (
+            min(1.0, 2 * len(pairs & _extract_bigrams(source)) / len(pairs))
+            if comparable
+            else 1.0
+        )
     stems = _extract_stems(claim)
     there = len(stems & _extract_stems(source))
     if len(stems) < FEWEST_STEMS:
-        return float(not stems or there > 0 or not set(DIGITS.findall(claim)).isdisjoint(DIGITS.findall(source)))
+        return float(
+            not stems
+            or there > 0
+            or not set(DIGITS.findall(claim)).isdisjoint(DIGITS.findall(source))
+        )
     return there / len(stems)
 
 
@@ -104,12 +142,18 @@ def is_unspaced(text: str) -> bool:
 
 def _extract_bigrams(text: str) -> set[str]:
     """Return the pairs of neighbouring characters in unspaced scripts."""
-    return {run[n : n + 2] for run in UNSPACED.findall(text) for n in range(len(run) - 1)}
+    return {
+        run[n : n + 2] for run in UNSPACED.findall(text) for n in range(len(run) - 1)
+    }
 
 
 def _extract_stems(text: str) -> set[str]:
     """Return the shortened stems of a text's content words."""
-    words = {word.lower() for word in WORD.findall(text)} - {*MONTH_NAMES, *WEEKDAYS} - ENGLISH_STOP
+    words = (
+        {word.lower() for word in WORD.findall(text)}
+        - {*MONTH_NAMES, *WEEKDAYS}
+        - ENGLISH_STOP
+    )
     return {stem(word)[:STEM] for word in words}
 
 

@@ -32,7 +32,11 @@ from slowwave.tasks.job import Job
 from slowwave.tasks.pending import mark_done
 from slowwave.tasks.quarantine import update_quarantine
 
-WRITING: dict[ModelTask, str] = {"extract": "claims", "topics": "topics", "summaries": "summaries"}
+WRITING: dict[ModelTask, str] = {
+    "extract": "claims",
+    "topics": "topics",
+    "summaries": "summaries",
+}
 """The tasks of a writer, and what each makes."""
 STEP, UNIT = "writer", "memory"
 """Step and unit of the mark that names the writer of a rewrite in progress."""
@@ -52,10 +56,17 @@ def name_writer(settings: Settings) -> str:
     Raises:
         UsageError: the settings name an unknown engine.
     """
-    chains = {what: select_llm(settings.get_llm(task), settings.model) for task, what in WRITING.items()}
+    chains = {
+        what: select_llm(settings.get_llm(task), settings.model)
+        for task, what in WRITING.items()
+    }
     names = {what: chain.model if chain else RULES for what, chain in chains.items()}
     makers = [*dict.fromkeys(names.values())]
-    return makers[0] if len(makers) == 1 else ", ".join(f"{what} by {name}" for what, name in names.items())
+    return (
+        makers[0]
+        if len(makers) == 1
+        else ", ".join(f"{what} by {name}" for what, name in names.items())
+    )
 
 
 def asks_model(settings: Settings) -> bool:
@@ -88,12 +99,18 @@ def settle_writer(job: Job, *, rewrite: bool = False) -> list[str]:
     released = find_released_writer(store)
     if now != writer:
         if released and not rewrite:
-            raise UsageError(explain_other_writer(now or released, writer, is_rewritten=now != released))
+            raise UsageError(
+                explain_other_writer(
+                    now or released, writer, is_rewritten=now != released
+                )
+            )
         if now:
             clear_written(store)
         mark_done(store, STEP, [(UNIT, writer, None)])
     if released and (now != writer or find_rewriter(store)):
-        return [f"the memory is written anew by {writer}: the release before answers until that is done"]
+        return [
+            f"the memory is written anew by {writer}: the release before answers until that is done"
+        ]
     return []
 
 
@@ -113,7 +130,9 @@ def clear_written(store: Store) -> None:
     """
     marks = store.read(MARKS, [MARKS.key], pc.field("step").isin(MARKED))
     store.delete_ids(MARKS, marks[MARKS.key].to_pylist())
-    chained = store.read(PASSAGES, [PASSAGES.key, *CHAIN], pc.field("chain_id").is_valid())
+    chained = store.read(
+        PASSAGES, [PASSAGES.key, *CHAIN], pc.field("chain_id").is_valid()
+    )
     store.update(PASSAGES, set_columns(chained, **dict.fromkeys(CHAIN)))
     merges = store.read(MERGES, [MERGES.key], pc.field("undone") == pc.scalar(False))
     store.delete_ids(MERGES, merges[MERGES.key].to_pylist())

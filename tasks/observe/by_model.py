@@ -19,14 +19,26 @@ from typing import Any, Literal
 import pyarrow as pa
 from pydantic import Field
 
-from slowwave.engines.llm.protocol import AnswerModel, Completion, EngineUnavailable, Message, Request
+from slowwave.engines.llm.protocol import (
+    AnswerModel,
+    Completion,
+    EngineUnavailable,
+    Message,
+    Request,
+)
 from slowwave.schemas.settings import ExtractSettings, ObserveSettings, Settings
 from slowwave.schemas.vocabulary import count_turns
 from slowwave.tasks.job import StepReport
 from slowwave.tasks.llm.ask import Answers, Model, explain_error
 from slowwave.tasks.llm.chunks import Chunk, build_turns, split_into_chunks
 from slowwave.tasks.llm.chunks import Counter as TokenCounter
-from slowwave.tasks.llm.claims import ChunkRequest, ParsedClaims, build_claims_answer, drop_repeated_claims, read_answer
+from slowwave.tasks.llm.claims import (
+    ChunkRequest,
+    ParsedClaims,
+    build_claims_answer,
+    drop_repeated_claims,
+    read_answer,
+)
 from slowwave.tasks.llm.fence import count_injections
 from slowwave.tasks.llm.library import (
     TEMPLATE_TOKENS,
@@ -66,7 +78,9 @@ class ExtractionPlan:
 
     def count_messages(self) -> int:
         """Return the number of distinct messages in the requests; chunks may overlap."""
-        return len({turn.row["message_id"] for part in self.parts for turn in part.chunk.turns})
+        return len(
+            {turn.row["message_id"] for part in self.parts for turn in part.chunk.turns}
+        )
 
 
 def plan_requests(
@@ -90,33 +104,50 @@ def plan_requests(
     sessions: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in messages.to_pylist():
         sessions[row["session_id"]].append(row)
-    in_order = {key: sorted(sessions[key], key=lambda row: int(row["seq"])) for key in sorted(sessions)}
+    in_order = {
+        key: sorted(sessions[key], key=lambda row: int(row["seq"]))
+        for key in sorted(sessions)
+    }
     plan = ExtractionPlan([], in_order, {})
     overheads: dict[str, int] = {}
     for session, rows in plan.rows.items():
         turns = build_turns(rows)
         if not turns or count_turns(rows) < min_messages:
-            plan.skipped[session] = f"{len(turns)} spoken messages, {min_messages} needed"
+            plan.skipped[session] = (
+                f"{len(turns)} spoken messages, {min_messages} needed"
+            )
             continue
         pack = _choose_pack(rows, observe, library)
         if pack.name not in overheads:
             overheads[pack.name] = _count_overhead(pack, extract, library, count)
         room = _compute_room(window, overheads[pack.name], extract)
         chunks = split_into_chunks(turns, room, min(200, room // 4), count)
-        plan.parts.extend(_build_chunk_requests(session, chunks, pack=pack, extract=extract, library=library))
+        plan.parts.extend(
+            _build_chunk_requests(
+                session, chunks, pack=pack, extract=extract, library=library
+            )
+        )
     return plan
 
 
-def _choose_pack(rows: Sequence[Mapping[str, Any]], observe: ObserveSettings, library: Library) -> Pack:
+def _choose_pack(
+    rows: Sequence[Mapping[str, Any]], observe: ObserveSettings, library: Library
+) -> Pack:
     """Return the pack that is set; if it is `auto`, the coding pack for a session about code, else the personal one."""
     if observe.pack != "auto":
         return library.load_pack(observe.pack)
-    return library.load_pack("coding" if is_coding(dict(row) for row in rows) else "personal")
+    return library.load_pack(
+        "coding" if is_coding(dict(row) for row in rows) else "personal"
+    )
 
 
-def _count_overhead(pack: Pack, extract: ExtractSettings, library: Library, count: TokenCounter) -> int:
+def _count_overhead(
+    pack: Pack, extract: ExtractSettings, library: Library, count: TokenCounter
+) -> int:
     """Return the tokens of a prompt without its transcript, for the longest part number and workspace."""
-    empty = _build_messages(library, pack, extract, [], part=99, parts=99, where=" in " + "w" * 120)
+    empty = _build_messages(
+        library, pack, extract, [], part=99, parts=99, where=" in " + "w" * 120
+    )
     return sum(count([message["content"] for message in empty])) + TEMPLATE_TOKENS
 
 
@@ -137,7 +168,12 @@ def _compute_room(window: int, overhead: int, extract: ExtractSettings) -> int:
 
 
 def _build_chunk_requests(
-    session: str, chunks: Sequence[Chunk], *, pack: Pack, extract: ExtractSettings, library: Library
+    session: str,
+    chunks: Sequence[Chunk],
+    *,
+    pack: Pack,
+    extract: ExtractSettings,
+    library: Library,
 ) -> list[ChunkRequest]:
     """Return a request for each chunk of a session."""
     answer = build_claims_answer(tuple(pack.categories), extract.max_claims)
@@ -146,29 +182,48 @@ def _build_chunk_requests(
         workspace = chunk.turns[0].row["workspace"]
         where = f" in {' '.join(str(workspace).split())[:120]}" if workspace else ""
         shown = [turn.shown for turn in chunk.turns]
-        prompt = _build_messages(library, pack, extract, shown, part=n + 1, parts=len(chunks), where=where)
-        request = Request(f"{session}/{n}", prompt, answer, max_tokens=extract.answer_tokens)
-        requests.append(ChunkRequest(request=request, session_id=session, pack=pack, chunk=chunk))
+        prompt = _build_messages(
+            library, pack, extract, shown, part=n + 1, parts=len(chunks), where=where
+        )
+        request = Request(
+            f"{session}/{n}", prompt, answer, max_tokens=extract.answer_tokens
+        )
+        requests.append(
+            ChunkRequest(request=request, session_id=session, pack=pack, chunk=chunk)
+        )
     return requests
 
 
 def _build_messages(
-    library: Library, pack: Pack, extract: ExtractSettings, shown: Sequence[str], **place: object
+    library: Library,
+    pack: Pack,
+    extract: ExtractSettings,
+    shown: Sequence[str],
+    **place: object,
 ) -> tuple[Message, ...]:
     """Return the prompt: the constant text, then the pack's example as a finished part, then the transcript."""
     prompt = library.load_prompt("extract")
     constants: dict[str, object] = {
         "max_claims": extract.max_claims,
         "about": pack.about,
-        "categories": format_bullets(f"{name}: {meaning}" for name, meaning in pack.categories.items()),
+        "categories": format_bullets(
+            f"{name}: {meaning}" for name, meaning in pack.categories.items()
+        ),
         "ignore": format_bullets(pack.ignore),
     }
     system, user = prompt.render_messages(**constants, **place, **fence_entries(shown))
     if pack.example is None:
         return system, user
     lines = pack.example.transcript.strip().splitlines()
-    _, before = prompt.render_messages(**constants, part=1, parts=1, where="", **fence_entries(lines))
-    return system, before, {"role": "assistant", "content": pack.example.answer.strip()}, user
+    _, before = prompt.render_messages(
+        **constants, part=1, parts=1, where="", **fence_entries(lines)
+    )
+    return (
+        system,
+        before,
+        {"role": "assistant", "content": pack.example.answer.strip()},
+        user,
+    )
 
 
 class Drop(AnswerModel):
@@ -190,10 +245,16 @@ Numbers = Mapping[int, str]
 
 
 def build_questions(
-    session: str, claims: Sequence[Mapping[str, Any]], library: Library, count: TokenCounter, window: int
+    session: str,
+    claims: Sequence[Mapping[str, Any]],
+    library: Library,
+    count: TokenCounter,
+    window: int,
 ) -> list[Question[Numbers]]:
     """Return the questions about one session's claims (rows of `claims.SCHEMA`, in order of speech)."""
-    shown = {number: _format_claim(number, claim) for number, claim in enumerate(claims, 1)}
+    shown = {
+        number: _format_claim(number, claim) for number, claim in enumerate(claims, 1)
+    }
     # Each question has as many claims as fit its prompt, in order of speech. A claim is never asked about alone.
     room = library.count_room("consolidate", window, count, DROPS_TOKENS)
     groups: list[list[int]] = []
@@ -207,8 +268,15 @@ def build_questions(
     questions: list[Question[Numbers]] = []
     for n, group in enumerate(group for group in groups if len(group) > 1):
         entries = [shown[number] for number in group]
-        request = library.build_request("consolidate", f"{session}/final/{n}", entries, DropsAnswer, DROPS_TOKENS)
-        questions.append(Question(request, {number: claims[number - 1]["observation_id"] for number in group}))
+        request = library.build_request(
+            "consolidate", f"{session}/final/{n}", entries, DropsAnswer, DROPS_TOKENS
+        )
+        questions.append(
+            Question(
+                request,
+                {number: claims[number - 1]["observation_id"] for number in group},
+            )
+        )
     return questions
 
 
@@ -216,7 +284,9 @@ def _format_claim(number: int, claim: Mapping[str, Any]) -> str:
     """Return a claim as the prompt shows it."""
     speaker = claim["speaker"] or ("user" if claim["by_person"] else "assistant")
     detail = f" ({claim['detail']})" if claim["detail"] else ""
-    return format_entry(f"[{number}] {claim['category']}, {speaker}:", f"{claim['summary']}{detail}")
+    return format_entry(
+        f"[{number}] {claim['category']}, {speaker}:", f"{claim['summary']}{detail}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +299,9 @@ class _AcceptedDrop:
     request_id: str
 
 
-def apply_drops(read: ParsedClaims, answers: Sequence[tuple[Question[Numbers], Completion]]) -> ParsedClaims:
+def apply_drops(
+    read: ParsedClaims, answers: Sequence[tuple[Question[Numbers], Completion]]
+) -> ParsedClaims:
     """Return the session's claims without those that no longer hold. Each of these is rejected, with the claim that
     replaces it.
 
@@ -248,7 +320,8 @@ def apply_drops(read: ParsedClaims, answers: Sequence[tuple[Question[Numbers], C
 
 
 def _collect_drops(
-    by_id: Mapping[str, Mapping[str, Any]], answers: Sequence[tuple[Question[Numbers], Completion]]
+    by_id: Mapping[str, Mapping[str, Any]],
+    answers: Sequence[tuple[Question[Numbers], Completion]],
 ) -> dict[str | None, _AcceptedDrop]:
     """Return the valid drops of all answers, by the id of the dropped claim."""
     drops: dict[str | None, _AcceptedDrop] = {}
@@ -256,8 +329,15 @@ def _collect_drops(
         for drop in completion.value.drops:
             dropped, kept = _resolve_drop(drop, question.about, by_id)
             is_reversed = drop.why == "amended" and 0 < drop.kept < drop.claim
-            is_complete = dropped and (kept or (drop.kept == 0 and drop.why == "rejected"))
-            if not is_complete or is_reversed or dropped in drops or _find_kept(kept, drops) == dropped:
+            is_complete = dropped and (
+                kept or (drop.kept == 0 and drop.why == "rejected")
+            )
+            if (
+                not is_complete
+                or is_reversed
+                or dropped in drops
+                or _find_kept(kept, drops) == dropped
+            ):
                 continue
             drops[dropped] = _AcceptedDrop(kept, drop.why, question.request.id)
     return drops
@@ -269,13 +349,20 @@ def _resolve_drop(
     """Return the ids of the dropped and the kept claim. If they say the same, a person's claim is the kept one."""
     dropped = numbers.get(drop.claim)
     kept = numbers.get(drop.kept)
-    if dropped and kept and drop.why == "repeated" and by_id[dropped]["by_person"] > by_id[kept]["by_person"]:
+    if (
+        dropped
+        and kept
+        and drop.why == "repeated"
+        and by_id[dropped]["by_person"] > by_id[kept]["by_person"]
+    ):
         return kept, dropped
     return dropped, kept
 
 
 def _reject_dropped(
-    dropped: str, drops: Mapping[str | None, _AcceptedDrop], by_id: Mapping[str, Mapping[str, Any]]
+    dropped: str,
+    drops: Mapping[str | None, _AcceptedDrop],
+    by_id: Mapping[str, Mapping[str, Any]],
 ) -> Rejected:
     """Return the quarantine entry of a dropped claim."""
     claim = by_id[dropped]
@@ -287,7 +374,9 @@ def _reject_dropped(
     return Rejected(f"{drop.request_id}#{dropped[:8]}", reason, excerpt)
 
 
-def _find_kept(key: str | None, drops: Mapping[str | None, _AcceptedDrop]) -> str | None:
+def _find_kept(
+    key: str | None, drops: Mapping[str | None, _AcceptedDrop]
+) -> str | None:
     """Return the claim at the end of a chain of drops."""
     while key in drops:
         key = drops[key].kept
@@ -307,12 +396,21 @@ class ExtractionResult:
     rejected: list[Rejected] = field(default_factory=list)
 
 
-def extract_claims(messages: pa.Table, settings: Settings, model: Model, report: StepReport) -> ExtractionResult:
+def extract_claims(
+    messages: pa.Table, settings: Settings, model: Model, report: StepReport
+) -> ExtractionResult:
     """Return claims of every session in `messages` (rows of MESSAGES, the active ones, of whole sessions)."""
     # 1. Plan the requests. If no engine knows its window, every session waits.
     try:
         window = model.llm.context_window
-        plan = plan_requests(messages, settings.observe, settings.extract, model.library, model.count, window)
+        plan = plan_requests(
+            messages,
+            settings.observe,
+            settings.extract,
+            model.library,
+            model.count,
+            window,
+        )
     except EngineUnavailable as error:
         sessions = sorted(set(messages["session_id"].to_pylist()))
         done = ExtractionResult(pending=dict.fromkeys(sessions, f"{error}"))
@@ -324,7 +422,11 @@ def extract_claims(messages: pa.Table, settings: Settings, model: Model, report:
     reads = _ask_about_chunks(plan, model, done)
     # 3. Ask about sessions of several chunks again: which claims say the same or were taken back?
     chunks_of = Counter(part.session_id for part in plan.parts)
-    many = {session for session, read in reads.items() if chunks_of[session] > 1 and len(read.claims) > 1}
+    many = {
+        session
+        for session, read in reads.items()
+        if chunks_of[session] > 1 and len(read.claims) > 1
+    }
     final = _consolidate_claims(reads, many, model, done)
     for session in sorted(final):
         done.claims += final[session].claims
@@ -335,7 +437,9 @@ def extract_claims(messages: pa.Table, settings: Settings, model: Model, report:
     return done
 
 
-def _ask_about_chunks(plan: ExtractionPlan, model: Model, done: ExtractionResult) -> dict[str, ParsedClaims]:
+def _ask_about_chunks(
+    plan: ExtractionPlan, model: Model, done: ExtractionResult
+) -> dict[str, ParsedClaims]:
     """Return the claims of each session, without the sessions that wait. `done` gets what was rejected or failed."""
 
     def read(part: ChunkRequest, completion: Completion) -> ParsedClaims:
@@ -357,7 +461,9 @@ def _ask_about_chunks(plan: ExtractionPlan, model: Model, done: ExtractionResult
 def _count_plan(plan: ExtractionPlan, report: StepReport) -> None:
     """Count what is asked and what is left out in the step's report."""
     spoken = (turn.row["text"] for part in plan.parts for turn in part.chunk.turns)
-    report.counts["passages left out that address the memory"] += count_injections(spoken)[1]
+    report.counts["passages left out that address the memory"] += count_injections(
+        spoken
+    )[1]
     report.counts["sessions skipped"] += len(plan.skipped)
     report.counts[SHOWN] += plan.count_messages()
 
@@ -374,14 +480,24 @@ def _join_parts(
     The first waiting error is written to `done.pending`. Parts that failed for good are written to `done.notes`; of an
     answer that was cut, the claims before the cut are kept.
     """
-    failed = {part.request.id: answers.errors[part.request.id] for part in parts if part.request.id in answers.errors}
-    late = [explain_error(error) for name, error in failed.items() if name in answers.waiting]
+    failed = {
+        part.request.id: answers.errors[part.request.id]
+        for part in parts
+        if part.request.id in answers.errors
+    }
+    late = [
+        explain_error(error)
+        for name, error in failed.items()
+        if name in answers.waiting
+    ]
     if late:
         done.pending[session] = late[0]
         return None
     if failed:
         kinds = ", ".join(sorted({str(error.error) for error in failed.values()}))
-        done.notes[session] = f"{len(failed)} of {len(parts)} parts left out, or as far as the answer came: {kinds}"
+        done.notes[session] = (
+            f"{len(failed)} of {len(parts)} parts left out, or as far as the answer came: {kinds}"
+        )
     claims: list[tuple[str, ParsedClaims]] = []
     for part in parts:
         name = part.request.id
@@ -393,7 +509,10 @@ def _join_parts(
 
 
 def _consolidate_claims(
-    reads: Mapping[str, ParsedClaims], many: Collection[str], model: Model, done: ExtractionResult
+    reads: Mapping[str, ParsedClaims],
+    many: Collection[str],
+    model: Model,
+    done: ExtractionResult,
 ) -> dict[str, ParsedClaims]:
     """Return the sessions' claims in their final state. The model is asked again about the sessions in `many`.
 
@@ -401,11 +520,17 @@ def _consolidate_claims(
     """
     window = model.llm.context_window if many else 0
     questions_of = {
-        session: build_questions(session, reads[session].claims, model.library, model.count, window)
+        session: build_questions(
+            session, reads[session].claims, model.library, model.count, window
+        )
         for session in sorted(many)
     }
-    questions = index_questions(question for asked in questions_of.values() for question in asked)
-    answers = model.ask("consolidate", questions, list_requests, lambda _, answer: answer)
+    questions = index_questions(
+        question for asked in questions_of.values() for question in asked
+    )
+    answers = model.ask(
+        "consolidate", questions, list_requests, lambda _, answer: answer
+    )
     done.rejected += answers.rejected
     final = dict(reads)
     for session, asked in questions_of.items():
@@ -414,7 +539,11 @@ def _consolidate_claims(
             done.pending[session] = explain_error(answers.errors[late[0]])
             del final[session]
             continue
-        answered = [(q, answers.values[q.request.id]) for q in asked if q.request.id in answers.values]
+        answered = [
+            (q, answers.values[q.request.id])
+            for q in asked
+            if q.request.id in answers.values
+        ]
         final[session] = apply_drops(reads[session], answered)
     return final
 

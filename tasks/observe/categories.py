@@ -17,8 +17,12 @@ TOKEN = re.compile(r"[^\W_][\w'’-]*|[぀-ヿ㐀-鿿가-힯]{2}")
 PROPER_NAME = re.compile(r"(?<=[\w,;:)\"'’] )[\"'“]?[A-Z][\w&'-]*")
 """A capitalised word that does not open its sentence."""
 
-FIRST_PERSON = compile_word_pattern(r"i|i['’](?:m|ve|d|ll)|im|ive|my|we|we['’](?:re|ve|ll|d)|our|me|us")
-SECOND_PERSON = compile_word_pattern(r"you|your|yours|you['’](?:re|ve|ll|d)|u|ur|yourself")
+FIRST_PERSON = compile_word_pattern(
+    r"i|i['’](?:m|ve|d|ll)|im|ive|my|we|we['’](?:re|ve|ll|d)|our|me|us"
+)
+SECOND_PERSON = compile_word_pattern(
+    r"you|your|yours|you['’](?:re|ve|ll|d)|u|ur|yourself"
+)
 TIME = compile_word_pattern(
     r"yesterday|today|tomorrow|tonight|last|next|ago|weekends?|weeks?|months?|years?|days?|morning|evening|since|"
     r"recently|just|soon|upcoming|first|once|spring|summer|autumn|winter|(?:19|20)\d\d",
@@ -63,7 +67,9 @@ PREFERENCE = compile_word_pattern(
     r"(?<!would )(?:love|loves|loved|like|likes|liked|enjoy|enjoys|enjoyed|hate|hates|dislike|prefer|prefers|adore)|"
     r"favou?rites?|fan of|passion(?:ate)?|(?:i['’]m|am|been) (?:really |so |very )?into|can['’]t stand|rather"
 )
-TAKEN_UP = compile_word_pattern(r"(?:have|has|\w+['’](?:ve|s)) (?:just )?(?:started|begun|taken up) (?:to )?\w+")
+TAKEN_UP = compile_word_pattern(
+    r"(?:have|has|\w+['’](?:ve|s)) (?:just )?(?:started|begun|taken up) (?:to )?\w+"
+)
 """A habit that began. It is a fact that holds since, not an event."""
 RELATION = compile_word_pattern(rf"(?:my|our|his|her|their)\s+(?:\w+\s+)?(?:{_PEOPLE})")
 ABOUT_ME = compile_word_pattern(
@@ -179,7 +185,15 @@ def find_coding_category(text: str, *, human: bool, words: int = 0) -> str:
         human: whether a person says it.
         words: words of its message. A long message reports or is pasted, so it holds no decision.
     """
-    cues = (*CUES, REQUIREMENT) if human else [cue for cue in CUES if cue.category != "convention"]
+    cues = (
+        (*CUES, REQUIREMENT)
+        if human
+        else [cue for cue in CUES if cue.category != "convention"]
+    )
     earned = [c for c in cues if c.category != "decision" or words <= MOST_WORDS]
-    strongest = max((c for c in earned if c.pattern.search(text)), key=lambda c: c.weight, default=None)
+    strongest = max(
+        (c for c in earned if c.pattern.search(text)),
+        key=lambda c: c.weight,
+        default=None,
+    )
     return strongest.category if strongest else ""

@@ -8,7 +8,9 @@ from typing import Any
 from slowwave.text.words import compile_word_pattern
 
 CODING_SOURCES = frozenset({"claude-code", "codex", "pi", "cursor"})
-CODE_TOOLS = re.compile(r"bash|shell|exec|edit|write|read|grep|glob|patch|terminal", re.I)
+CODE_TOOLS = re.compile(
+    r"bash|shell|exec|edit|write|read|grep|glob|patch|terminal", re.I
+)
 CODE_MARK = re.compile(
     r"`[^`\n]+`|```|\b[\w-]{1,80}/[\w./-]{1,120}\.\w+|\b\w+\.(?:py|ts|tsx|js|rs|go|java|rb|c|h|cpp|sh|sql|md|toml|"
     r"json|"
@@ -68,7 +70,11 @@ def is_coding(rows: Iterable[dict[str, Any]]) -> bool:
     """
     texts = technical = marked = 0
     for row in rows:
-        names = (block["name"] or "" for block in row["blocks"] or () if block["type"] == "tool_call")
+        names = (
+            block["name"] or ""
+            for block in row["blocks"] or ()
+            if block["type"] == "tool_call"
+        )
         if row["source"] in CODING_SOURCES or any(map(CODE_TOOLS.search, names)):
             return True
         if text := row["text"][:GLANCE]:

@@ -19,9 +19,20 @@ def remove_excluded_claims(claims: pa.Table, exclusions: pa.Table) -> pa.Table:
     excluded = exclusions.filter(pc.equal(exclusions["kind"], CLAIM))
     if not excluded.num_rows:
         return claims
-    words = pa.array(list(map(hash_words, claims["workspace"].to_pylist(), claims["summary"].to_pylist())), pa.string())
+    words = pa.array(
+        list(
+            map(
+                hash_words,
+                claims["workspace"].to_pylist(),
+                claims["summary"].to_pylist(),
+            )
+        ),
+        pa.string(),
+    )
     by_id = pc.is_in(claims["observation_id"], excluded["row_id"].combine_chunks())
-    return claims.filter(pc.invert(pc.or_(by_id, pc.is_in(words, excluded["words"].combine_chunks()))))
+    return claims.filter(
+        pc.invert(pc.or_(by_id, pc.is_in(words, excluded["words"].combine_chunks())))
+    )
 
 
 def add_exclusions(also: Mapping[str, str], exclusions: pa.Table) -> dict[str, str]:
@@ -29,7 +40,11 @@ def add_exclusions(also: Mapping[str, str], exclusions: pa.Table) -> dict[str, s
     claims.
     """
     given = dict(also)
-    for row in exclusions.filter(pc.equal(exclusions["kind"], CLAIM)).sort_by("row_id").to_pylist():
+    for row in (
+        exclusions.filter(pc.equal(exclusions["kind"], CLAIM))
+        .sort_by("row_id")
+        .to_pylist()
+    ):
         given[row["session_id"]] = f"{given.get(row['session_id'], '')} {row['row_id']}"
     return given
 

@@ -23,8 +23,20 @@ from slowwave.schemas.vocabulary import EXTRACTIVE, Origin, count_turns, is_turn
 from slowwave.tasks.job import digest_shipped
 from slowwave.tasks.observe import categories as lex
 from slowwave.tasks.observe.categories import classify_personal, find_coding_category
-from slowwave.tasks.observe.coding import PROPOSAL, REFUSAL, extract_file_paths, is_coding
-from slowwave.tasks.observe.units import PRONOUN, Unit, collect_speakers, extract_units, is_adjacent, strip_emphasis
+from slowwave.tasks.observe.coding import (
+    PROPOSAL,
+    REFUSAL,
+    extract_file_paths,
+    is_coding,
+)
+from slowwave.tasks.observe.units import (
+    PRONOUN,
+    Unit,
+    collect_speakers,
+    extract_units,
+    is_adjacent,
+    strip_emphasis,
+)
 from slowwave.tasks.observe.worth import (
     NEVER,
     STANDING_FILE,
@@ -76,7 +88,19 @@ GATE_COLUMNS = (*GATES, "verified", "gate_reasons")
 NOT_JUDGED: dict[str, Any] = dict.fromkeys(GATE_COLUMNS) | {"verified": True}
 """Gates of a claim that a rule made: its quote is verbatim, and no model judged it."""
 SCHEMA = pa.schema([OBSERVATIONS.schema.field(c) for c in (*COLUMNS, *GATE_COLUMNS)])
-NEEDED = ["message_id", "session_id", "seq", "role", "origin", "speaker", "blocks", "text", "ts", "workspace", "source"]
+NEEDED = [
+    "message_id",
+    "session_id",
+    "seq",
+    "role",
+    "origin",
+    "speaker",
+    "blocks",
+    "text",
+    "ts",
+    "workspace",
+    "source",
+]
 NAME_PREFIX = re.compile(r"^([A-Z][\w.'-]*(?: [A-Z][\w.'-]*)?): ")
 
 
@@ -114,7 +138,9 @@ class ClaimCandidate:
         return self.row["seq"], self.scored.sentence.start
 
 
-def observe(messages: pa.Table, settings: ObserveSettings, min_messages: int = 2) -> ObserveResult:
+def observe(
+    messages: pa.Table, settings: ObserveSettings, min_messages: int = 2
+) -> ObserveResult:
     """Return claims of the sessions in `messages`.
 
     In: rows of MESSAGES, the active ones, of whole sessions, in any order. Out: a row for each claim, with the columns
@@ -137,7 +163,9 @@ def observe(messages: pa.Table, settings: ObserveSettings, min_messages: int = 2
         if not spoken or count_turns(all_rows) < min_messages:
             skipped[session] = f"{len(spoken)} spoken messages, {min_messages} needed"
             continue
-        coding = settings.pack == "coding" or (settings.pack != "personal" and is_coding(all_rows))
+        coding = settings.pack == "coding" or (
+            settings.pack != "personal" and is_coding(all_rows)
+        )
         claims = _build_claims(_add_speakers(spoken), coding, settings.max_share)
         if not claims:
             skipped[session] = f"no claim in {len(spoken)} spoken messages"
@@ -148,7 +176,10 @@ def observe(messages: pa.Table, settings: ObserveSettings, min_messages: int = 2
 def _add_speakers(spoken: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the messages with speakers: if none is known and four in five texts open with `Name: `, that name."""
     prefixes = [NAME_PREFIX.match(row["text"]) for row in spoken]
-    if any(row["speaker"] for row in spoken) or sum(map(bool, prefixes)) * 5 < len(spoken) * 4:
+    if (
+        any(row["speaker"] for row in spoken)
+        or sum(map(bool, prefixes)) * 5 < len(spoken) * 4
+    ):
         return spoken
     names = (prefix[1] if prefix else None for prefix in prefixes)
     return [{**row, "speaker": name} for row, name in zip(spoken, names, strict=True)]
@@ -159,19 +190,33 @@ def compute_observe_key(settings: ObserveSettings) -> str:
     models.
     """
     learnt = (digest_shipped(WORTH_FILE), digest_shipped(STANDING_FILE))
-    return compute_content_id("observe", EXTRACTIVE, str(VERSION), *learnt, settings.model_dump_json())
+    return compute_content_id(
+        "observe", EXTRACTIVE, str(VERSION), *learnt, settings.model_dump_json()
+    )
 
 
-def _build_claims(spoken: list[dict[str, Any]], coding: bool, max_share: float) -> list[dict[str, Any]]:
+def _build_claims(
+    spoken: list[dict[str, Any]], coding: bool, max_share: float
+) -> list[dict[str, Any]]:
     """Return rows of one session's claims."""
-    candidates = list(_find_coding_candidates(spoken) if coding else _find_personal_candidates(spoken))
+    candidates = list(
+        _find_coding_candidates(spoken) if coding else _find_personal_candidates(spoken)
+    )
     min_budget = _get_min_budget(spoken, coding)
     worth = sum(c.scored.probability * c.scored.words for c in candidates)
     budget = max(int(max_share / TYPICAL * worth), min_budget)
     thrift = CODING_THRIFT if coding else PERSONAL_THRIFT
-    selected = {id(s) for s in select_within_budget((c.scored for c in candidates), budget, thrift)}
-    chosen = sorted((c for c in candidates if id(c.scored) in selected), key=lambda c: c.place)
-    return [_build_observation_row(claim, more) | NOT_JUDGED for claim, more in _pair_continuations(chosen)]
+    selected = {
+        id(s)
+        for s in select_within_budget((c.scored for c in candidates), budget, thrift)
+    }
+    chosen = sorted(
+        (c for c in candidates if id(c.scored) in selected), key=lambda c: c.place
+    )
+    return [
+        _build_observation_row(claim, more) | NOT_JUDGED
+        for claim, more in _pair_continuations(chosen)
+    ]
 
 
 def _get_min_budget(spoken: list[dict[str, Any]], coding: bool) -> int:
@@ -226,7 +271,9 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[ClaimCandi
     standing = load_worth_model(STANDING_FILE).compute_worth(texts, numbers)
     for unit, logit, standing_logit in zip(units, worth, standing, strict=True):
         human = unit.row["origin"] == Origin.HUMAN
-        scored = ScoredSentence(unit.sentence, max(logit, standing_logit), count_words(unit.summary))
+        scored = ScoredSentence(
+            unit.sentence, max(logit, standing_logit), count_words(unit.summary)
+        )
         if human and lex.ABOUT_ME.search(unit.text):
             yield ClaimCandidate(unit, scored, category=None, pack="personal")
             continue
@@ -260,13 +307,19 @@ def _get_min_probability(is_short: bool, human: bool) -> float:
     return MIN_CODING_SAID if human else MIN_CODING_SHORT
 
 
-def _build_coding_candidate(unit: Unit, scored: ScoredSentence, standing_logit: float) -> ClaimCandidate:
+def _build_coding_candidate(
+    unit: Unit, scored: ScoredSentence, standing_logit: float
+) -> ClaimCandidate:
     """Return a candidate of the coding pack. A sentence that leans on another is never shown without a query."""
     human = unit.row["origin"] == Origin.HUMAN
-    category = find_coding_category(unit.text, human=human, words=count_words(unit.row["text"]))
+    category = find_coding_category(
+        unit.text, human=human, words=count_words(unit.row["text"])
+    )
     leans = unit.leans and unit.before is not None
     standing = replace(scored, logit=NEVER if leans else standing_logit)
-    return ClaimCandidate(unit, scored, category=category, pack="coding", standing=standing)
+    return ClaimCandidate(
+        unit, scored, category=category, pack="coding", standing=standing
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +332,9 @@ class _ClaimText:
     message_ids: list[str]
 
 
-def _compose_claim_text(claim: ClaimCandidate, more: ClaimCandidate | None) -> _ClaimText:
+def _compose_claim_text(
+    claim: ClaimCandidate, more: ClaimCandidate | None
+) -> _ClaimText:
     """Return the texts of a claim that `more` continues.
 
     A short continuation becomes a part of the summary, and a long one the detail. Without a detail, the sentence that
@@ -300,17 +355,30 @@ def _compose_claim_text(claim: ClaimCandidate, more: ClaimCandidate | None) -> _
         detail = unit.answered.text
         cited = [*cited, unit.answered.message_id]
     end = (more or claim).scored.sentence.end
-    return _ClaimText(summary=summary, detail=detail, quote=claim.row["text"][start:end], message_ids=cited)
+    return _ClaimText(
+        summary=summary,
+        detail=detail,
+        quote=claim.row["text"][start:end],
+        message_ids=cited,
+    )
 
 
-def _build_observation_row(claim: ClaimCandidate, more: ClaimCandidate | None) -> dict[str, Any]:
+def _build_observation_row(
+    claim: ClaimCandidate, more: ClaimCandidate | None
+) -> dict[str, Any]:
     """Return the row of a claim that `more` continues."""
     row = claim.row
     text = _compose_claim_text(claim, more)
-    category = classify_personal(claim.unit.text) if claim.category is None else claim.category
-    message_files = extract_file_paths(row["text"])[:3] if claim.pack == "coding" else ()
+    category = (
+        classify_personal(claim.unit.text) if claim.category is None else claim.category
+    )
+    message_files = (
+        extract_file_paths(row["text"])[:3] if claim.pack == "coding" else ()
+    )
     return {
-        "observation_id": compute_content_id(row["session_id"], category, text.quote, row["message_id"]),
+        "observation_id": compute_content_id(
+            row["session_id"], category, text.quote, row["message_id"]
+        ),
         "session_id": row["session_id"],
         "workspace": row["workspace"],
         "summary": text.summary,

@@ -21,13 +21,18 @@ def build_shared_claims(messages: pa.Table) -> list[dict[str, Any]]:
     """
     claims: list[dict[str, Any]] = []
     for row in messages.to_pylist():
-        blocks = {(block["name"] or "").removeprefix(LEARNING): block["text"] for block in row["blocks"]}
+        blocks = {
+            (block["name"] or "").removeprefix(LEARNING): block["text"]
+            for block in row["blocks"]
+        }
         if not {"summary", "pack", "confidence", "from"} <= blocks.keys():
             continue
         category = blocks.get("category", "")
         session = row["session_id"]
         claim = {
-            "observation_id": compute_content_id(session, category, row["text"], row["message_id"]),
+            "observation_id": compute_content_id(
+                session, category, row["text"], row["message_id"]
+            ),
             "session_id": session,
             "workspace": row["workspace"],
             "summary": blocks["summary"],

@@ -11,8 +11,19 @@ import pyarrow.compute as pc
 from slowwave.schemas.errors import EncoderFailed
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.schemas.tables import EXCLUSIONS, MESSAGES, OBSERVATIONS
-from slowwave.schemas.vocabulary import MASKED, SHARED, WITHDRAWALS, WITHDRAWN, Origin, Status
-from slowwave.tasks.boilerplate.task import Mask, find_masked_claims, restore_verbatim_quotes
+from slowwave.schemas.vocabulary import (
+    MASKED,
+    SHARED,
+    WITHDRAWALS,
+    WITHDRAWN,
+    Origin,
+    Status,
+)
+from slowwave.tasks.boilerplate.task import (
+    Mask,
+    find_masked_claims,
+    restore_verbatim_quotes,
+)
 from slowwave.tasks.dedupe.normalise import normalise_claim
 from slowwave.tasks.gists.keywords import extract_keywords
 from slowwave.tasks.isolate import do_apart, note_failed_units
@@ -29,9 +40,19 @@ from slowwave.tasks.llm.claims import build_claims_table
 from slowwave.tasks.observe import by_model
 from slowwave.tasks.observe.by_model import ExtractionResult, extract_claims
 from slowwave.tasks.observe.exclusions import add_exclusions, remove_excluded_claims
-from slowwave.tasks.observe.observe import COLUMNS, GATE_COLUMNS, SCHEMA, compute_observe_key, observe
+from slowwave.tasks.observe.observe import (
+    COLUMNS,
+    GATE_COLUMNS,
+    SCHEMA,
+    compute_observe_key,
+    observe,
+)
 from slowwave.tasks.observe.shared import build_shared_claims
-from slowwave.tasks.pending import find_pending_sessions, mark_sessions_done, split_batches
+from slowwave.tasks.pending import (
+    find_pending_sessions,
+    mark_sessions_done,
+    split_batches,
+)
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.shards import ShardStep, spread
 from slowwave.tasks.vector_columns import build_vector_matrix
@@ -46,9 +67,16 @@ from slowwave.tasks.vectors import (
     load_shared_encoder,
 )
 
-OBSERVED = pa.schema([*(field.with_nullable(True) for field in SCHEMA), pa.field("skipped", pa.string())])
+OBSERVED = pa.schema(
+    [*(field.with_nullable(True) for field in SCHEMA), pa.field("skipped", pa.string())]
+)
 NEEDED = ["observation_id", "session_id", "summary", "vector"]
-KEYED = pa.schema([OBSERVATIONS.schema.field(name) for name in ("observation_id", "session_id", "keywords")])
+KEYED = pa.schema(
+    [
+        OBSERVATIONS.schema.field(name)
+        for name in ("observation_id", "session_id", "keywords")
+    ]
+)
 CLAIM = (*COLUMNS, *GATE_COLUMNS, "keywords", "stems", "vector", "step_key")
 """The columns that this step writes. The others belong to dedupe and assign, and are kept."""
 NOT_PROCESSED: dict[str, Any] = {
@@ -80,8 +108,17 @@ def observe_sessions(job: Job) -> StepReport:
             size = SESSIONS_MESSAGES if model else 2_000 * job.executor.at_once
             for group in split_batches(sessions, size):
 
-                def observe_some(ids: Sequence[str], group: pl.DataFrame = group) -> None:
-                    _observe_group(job, group.filter(pl.col("session_id").is_in(ids)), key, report, mask, model)
+                def observe_some(
+                    ids: Sequence[str], group: pl.DataFrame = group
+                ) -> None:
+                    _observe_group(
+                        job,
+                        group.filter(pl.col("session_id").is_in(ids)),
+                        key,
+                        report,
+                        mask,
+                        model,
+                    )
 
                 failed |= do_apart(group["session_id"].to_list(), observe_some)
                 advance(group.height)
@@ -92,7 +129,9 @@ def observe_sessions(job: Job) -> StepReport:
 
 def _encode_earlier_claims(job: Job, report: StepReport) -> None:
     """Encode the claims of a run without an encoder. Later steps then process them as new ones."""
-    filled = job.store.read_ids(OBSERVATIONS, fill_missing_vectors(job, OBSERVATIONS, "summary", report))
+    filled = job.store.read_ids(
+        OBSERVATIONS, fill_missing_vectors(job, OBSERVATIONS, "summary", report)
+    )
     if not filled.num_rows:
         return
     pending_again = {"dedupe_key": None, "supersede_key": None, "assign_key": None}
@@ -100,28 +139,47 @@ def _encode_earlier_claims(job: Job, report: StepReport) -> None:
     for row in add_keywords(job, filled, report).to_pylist():
         stands = row["status"] in (Status.ACTIVE, Status.DUPLICATE)
         rows.append(row | (pending_again if stands else {"supersede_key": None}))
-    job.store.merge(OBSERVATIONS, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema))
+    job.store.merge(
+        OBSERVATIONS, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
+    )
 
 
 def find_sessions_to_observe(job: Job, model: Model | None, mask: Mask) -> pl.DataFrame:
     """Return the sessions whose claims are pending, as `find_pending_sessions` does."""
     also = add_exclusions(mask.by_session, job.store.read(EXCLUSIONS))
-    return find_pending_sessions(job.store, "observe", compute_observations_key(job, model), also)
+    return find_pending_sessions(
+        job.store, "observe", compute_observations_key(job, model), also
+    )
 
 
 def compute_observations_key(job: Job, model: Model | None) -> str:
     """Return a hash of a claim's inputs besides its session: of a model also the prompts, packs and its identity."""
     encoder = describe_encoder(job.settings)
-    key = compute_step_key("observe", 1, compute_observe_key(job.settings.observe), job.settings.keywords, encoder)
+    key = compute_step_key(
+        "observe",
+        1,
+        compute_observe_key(job.settings.observe),
+        job.settings.keywords,
+        encoder,
+    )
     if model is None:
         return key
-    what = job.settings.extract.model_dump_json(include={"chunk_tokens", "answer_tokens", "max_claims"})
+    what = job.settings.extract.model_dump_json(
+        include={"chunk_tokens", "answer_tokens", "max_claims"}
+    )
     packs = model.library.compute_digest((), resolve_pack_names(job.settings))
-    return compute_model_key(model, "observe", by_model.VERSION, by_model.PROMPTS, key, packs, what)
+    return compute_model_key(
+        model, "observe", by_model.VERSION, by_model.PROMPTS, key, packs, what
+    )
 
 
 def _observe_group(
-    job: Job, group: pl.DataFrame, key: str, report: StepReport, mask: Mask, model: Model | None
+    job: Job,
+    group: pl.DataFrame,
+    key: str,
+    report: StepReport,
+    mask: Mask,
+    model: Model | None,
 ) -> None:
     """Write the claims of some sessions, and mark the sessions as done."""
     ids = group["session_id"].to_list()
@@ -130,19 +188,29 @@ def _observe_group(
     shown = mask.mask_messages(live)
     seen = _extract_group_claims(job, shown, model, report)
     own = restore_verbatim_quotes(build_claims_table(seen.claims), shown, live)
-    claims = _join_claims(own, build_claims_table(build_shared_claims(shared)), seen.pending)
+    claims = _join_claims(
+        own, build_claims_table(build_shared_claims(shared)), seen.pending
+    )
     # 2. Compare them with the stored ones.
     exclusions = job.store.read(EXCLUSIONS)
-    stored, waiting = _split_by_session(job.store.read_ids(OBSERVATIONS, ids, by="session_id"), seen.pending)
-    now = remove_excluded_claims(build_observation_rows(job, claims, stored, key, report), exclusions)
+    stored, waiting = _split_by_session(
+        job.store.read_ids(OBSERVATIONS, ids, by="session_id"), seen.pending
+    )
+    now = remove_excluded_claims(
+        build_observation_rows(job, claims, stored, key, report), exclusions
+    )
     fresh = select_changed_rows(now, stored, find_masked_claims(stored, shown, live))
     fresh = pa.concat_tables([fresh, _select_withdrawn(waiting, live, exclusions)])
     # 3. Write what changed.
     report.rows_out += job.store.merge(OBSERVATIONS, fresh)
-    report.counts["claims withdrawn"] += pc.sum(pc.is_in(fresh["reason"], pa.array(WITHDRAWALS))).as_py() or 0
+    report.counts["claims withdrawn"] += (
+        pc.sum(pc.is_in(fresh["reason"], pa.array(WITHDRAWALS))).as_py() or 0
+    )
     done = group.filter(~pl.col("session_id").is_in(sorted(seen.pending)))
     if model:
-        quarantine_rejected(job.store, "observe", seen.rejected, done["session_id"].to_list(), report)
+        quarantine_rejected(
+            job.store, "observe", seen.rejected, done["session_id"].to_list(), report
+        )
     mark_sessions_done(job.store, "observe", done, seen.notes)
 
 
@@ -152,8 +220,12 @@ def _read_active_messages(job: Job, group: pl.DataFrame) -> tuple[pa.Table, pa.T
     Tool output is not read: it is most of a coding session's bytes, and nobody said it.
     """
     ids = group["session_id"].to_list()
-    messages = job.store.read_ids(MESSAGES, ids, by="session_id", where=pc.field("origin") != Origin.TOOL)
-    inactive = pa.array([message for row in group["inactive"].to_list() for message in row], pa.string())
+    messages = job.store.read_ids(
+        MESSAGES, ids, by="session_id", where=pc.field("origin") != Origin.TOOL
+    )
+    inactive = pa.array(
+        [message for row in group["inactive"].to_list() for message in row], pa.string()
+    )
     active = messages.filter(pc.invert(pc.is_in(messages["message_id"], inactive)))
     is_shared = pc.equal(active["source"], SHARED)
     return active.filter(pc.invert(is_shared)), active.filter(is_shared)
@@ -165,13 +237,17 @@ def _join_claims(own: pa.Table, shared: pa.Table, pending: Collection[str]) -> p
     return claims
 
 
-def _split_by_session(rows: pa.Table, sessions: Collection[str]) -> tuple[pa.Table, pa.Table]:
+def _split_by_session(
+    rows: pa.Table, sessions: Collection[str]
+) -> tuple[pa.Table, pa.Table]:
     """Return the rows of other sessions, and the rows of the given sessions."""
     is_given = pc.is_in(rows["session_id"], pa.array(sorted(sessions), pa.string()))
     return rows.filter(pc.invert(is_given)), rows.filter(is_given)
 
 
-def _select_withdrawn(waiting: pa.Table, live: pa.Table, exclusions: pa.Table) -> pa.Table:
+def _select_withdrawn(
+    waiting: pa.Table, live: pa.Table, exclusions: pa.Table
+) -> pa.Table:
     """Return the rows that change in waiting sessions: claims that a person excluded or whose messages are gone, as
     withdrawn, and their duplicates as active.
     """
@@ -182,20 +258,40 @@ def _select_withdrawn(waiting: pa.Table, live: pa.Table, exclusions: pa.Table) -
 def _select_standing_claims(claims: pa.Table, live: pa.Table) -> pa.Table:
     """Return the claims that are not withdrawn and whose messages are all active."""
     there = set(live["message_id"].to_pylist())
-    rows = zip(claims["reason"].to_pylist(), claims["message_ids"].to_pylist(), strict=True)
-    return claims.filter(pa.array([why not in WITHDRAWALS and there.issuperset(ids) for why, ids in rows], pa.bool_()))
+    rows = zip(
+        claims["reason"].to_pylist(), claims["message_ids"].to_pylist(), strict=True
+    )
+    return claims.filter(
+        pa.array(
+            [why not in WITHDRAWALS and there.issuperset(ids) for why, ids in rows],
+            pa.bool_(),
+        )
+    )
 
 
-def _extract_group_claims(job: Job, shown: pa.Table, model: Model | None, report: StepReport) -> ExtractionResult:
+def _extract_group_claims(
+    job: Job, shown: pa.Table, model: Model | None, report: StepReport
+) -> ExtractionResult:
     """Return the claims of each session, by the model or by rules. The model leaves the GPU afterwards."""
     if model is None:
         settings = job.settings.observe
         do = partial(observe_shard, settings=settings)
-        step = ShardStep(name="observe", settings=compute_observe_key(settings), schema=OBSERVED, do=do)
+        step = ShardStep(
+            name="observe",
+            settings=compute_observe_key(settings),
+            schema=OBSERVED,
+            do=do,
+        )
         rows = spread(job.executor, step, shown, "session_id").to_pylist()
-        skipped = {row["session_id"]: row["skipped"] for row in rows if row["skipped"] is not None}
+        skipped = {
+            row["session_id"]: row["skipped"]
+            for row in rows
+            if row["skipped"] is not None
+        }
         report.counts["sessions skipped"] += len(skipped)
-        return ExtractionResult([row for row in rows if row["skipped"] is None], skipped)
+        return ExtractionResult(
+            [row for row in rows if row["skipped"] is None], skipped
+        )
     try:
         return extract_claims(shown, job.settings, model, report)
     finally:
@@ -207,7 +303,9 @@ Made = dict[tuple[str, str], dict[str, Any]]
 """Vector and keywords by a claim's id and summary."""
 
 
-def build_observation_rows(job: Job, claims: pa.Table, stored: pa.Table, key: str, report: StepReport) -> pa.Table:
+def build_observation_rows(
+    job: Job, claims: pa.Table, stored: pa.Table, key: str, report: StepReport
+) -> pa.Table:
     """Return claims as rows of OBSERVATIONS that no later step has processed.
 
     Vectors and keywords of equal stored claims are reused; the others are computed.
@@ -215,18 +313,29 @@ def build_observation_rows(job: Job, claims: pa.Table, stored: pa.Table, key: st
     reusable = _collect_made(stored, key)
     rows = []
     for claim in claims.to_pylist():
-        row = {**claim, **NOT_PROCESSED, "step_key": key, "valid_from": claim["observed_at"], "keywords": []}
+        row = {
+            **claim,
+            **NOT_PROCESSED,
+            "step_key": key,
+            "valid_from": claim["observed_at"],
+            "keywords": [],
+        }
         row["evidence_sessions"] = [claim["session_id"]]
         row["stems"] = normalise_claim(claim["summary"]).content
         rows.append(row | reusable.get((claim["observation_id"], claim["summary"]), {}))
     table = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
     encoded = table.filter(table["vector"].is_valid())
     new = table.filter(table["vector"].is_null())
-    new = add_keywords(job, attach_vectors_if_there(job, new, "summary", report), report)
+    new = add_keywords(
+        job, attach_vectors_if_there(job, new, "summary", report), report
+    )
     if is_encoder_away(job):
         # Without an encoder, the vectors that equal claims got under another key are used.
         earlier = _collect_made(stored)
-        rows = [row | earlier.get((row["observation_id"], row["summary"]), {}) for row in new.to_pylist()]
+        rows = [
+            row | earlier.get((row["observation_id"], row["summary"]), {})
+            for row in new.to_pylist()
+        ]
         new = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
     return pa.concat_tables([encoded, new])
 
@@ -234,7 +343,9 @@ def build_observation_rows(job: Job, claims: pa.Table, stored: pa.Table, key: st
 def _collect_made(stored: pa.Table, key: str | None = None) -> Made:
     """Return the vectors and keywords of stored claims: those made under the key, or all."""
     return {
-        (row["observation_id"], row["summary"]): {name: row[name] for name in ("vector", "keywords")}
+        (row["observation_id"], row["summary"]): {
+            name: row[name] for name in ("vector", "keywords")
+        }
         for row in stored.to_pylist()
         if key is None or row["step_key"] == key
     }
@@ -247,30 +358,58 @@ def add_keywords(job: Job, table: pa.Table, report: StepReport) -> pa.Table:
         return table
     setting, top = job.settings.encoder, job.settings.keywords.top
     do = partial(extract_shard_keywords, encoder=setting, top=top)
-    step = ShardStep(name="keywords", settings=f"{setting} {top}", schema=KEYED, do=do, uses="encoder")
+    step = ShardStep(
+        name="keywords",
+        settings=f"{setting} {top}",
+        schema=KEYED,
+        do=do,
+        uses="encoder",
+    )
     try:
-        made = spread(get_encoder_executor(job), step, table.select(NEEDED), "session_id")
+        made = spread(
+            get_encoder_executor(job), step, table.select(NEEDED), "session_id"
+        )
     except EncoderFailed as gone:
         give_up_encoder(job, report, gone)
         return table
-    keywords = dict(zip(made["observation_id"].to_pylist(), made["keywords"].to_pylist(), strict=True))
-    rows = pa.array([keywords[key] for key in table["observation_id"].to_pylist()], KEYED.field("keywords").type)
-    return table.set_column(table.schema.get_field_index("keywords"), table.schema.field("keywords"), rows)
+    keywords = dict(
+        zip(
+            made["observation_id"].to_pylist(),
+            made["keywords"].to_pylist(),
+            strict=True,
+        )
+    )
+    rows = pa.array(
+        [keywords[key] for key in table["observation_id"].to_pylist()],
+        KEYED.field("keywords").type,
+    )
+    return table.set_column(
+        table.schema.get_field_index("keywords"), table.schema.field("keywords"), rows
+    )
 
 
 def observe_shard(shard: pa.Table, *, settings: ObserveSettings) -> pa.Table:
     """Return a shard's claims, and for each session without claims a row with the reason."""
     seen = observe(shard, settings)
-    none = [{"session_id": session, "skipped": why} for session, why in seen.skipped.items()]
+    none = [
+        {"session_id": session, "skipped": why} for session, why in seen.skipped.items()
+    ]
     return pa.Table.from_pylist(seen.claims.to_pylist() + none, schema=OBSERVED)
 
 
 def extract_shard_keywords(shard: pa.Table, *, encoder: str, top: int) -> pa.Table:
     """Return the keywords of a shard's claims."""
     vectors = build_vector_matrix(shard["vector"])
-    keywords = extract_keywords(shard["summary"].to_pylist(), vectors, load_shared_encoder(encoder), top)
+    keywords = extract_keywords(
+        shard["summary"].to_pylist(), vectors, load_shared_encoder(encoder), top
+    )
     return pa.table(
-        [shard["observation_id"], shard["session_id"], pa.array(keywords, KEYED.field("keywords").type)], schema=KEYED
+        [
+            shard["observation_id"],
+            shard["session_id"],
+            pa.array(keywords, KEYED.field("keywords").type),
+        ],
+        schema=KEYED,
     )
 
 
@@ -278,7 +417,9 @@ Rows = dict[str, dict[str, Any]]
 """Rows of OBSERVATIONS by id."""
 
 
-def select_changed_rows(claims: pa.Table, stored: pa.Table, masked: Collection[str] = ()) -> pa.Table:
+def select_changed_rows(
+    claims: pa.Table, stored: pa.Table, masked: Collection[str] = ()
+) -> pa.Table:
     """Return the rows to write: new claims, changed claims, and stored claims that are no longer made.
 
     The last are withdrawn, with another reason if they are in `masked`. An unchanged claim keeps what later steps wrote
@@ -288,12 +429,16 @@ def select_changed_rows(claims: pa.Table, stored: pa.Table, masked: Collection[s
     now: Rows = {row["observation_id"]: row for row in claims.to_pylist()}
     changed = _select_new_or_changed(now, old)
     withdrawn = sorted(
-        key for key, row in old.items() if key not in now and row["status"] in (Status.ACTIVE, Status.DUPLICATE)
+        key
+        for key, row in old.items()
+        if key not in now and row["status"] in (Status.ACTIVE, Status.DUPLICATE)
     )
     for key in withdrawn:
         reason = MASKED if key in masked else WITHDRAWN
         changed.append({**old[key], "status": Status.SUPERSEDED, "reason": reason})
-    changed += _release_duplicates(now, old, set(withdrawn), {row["observation_id"] for row in changed})
+    changed += _release_duplicates(
+        now, old, set(withdrawn), {row["observation_id"] for row in changed}
+    )
     return pa.Table.from_pylist(changed, schema=OBSERVATIONS.schema)
 
 
@@ -305,7 +450,9 @@ def _select_new_or_changed(now: Rows, old: Rows) -> list[dict[str, Any]]:
         if before is None or before["reason"] in WITHDRAWALS:
             changed.append(row)
         elif any(before[name] != row[name] for name in CLAIM):
-            changed.append({**before, **{name: row[name] for name in CLAIM}, "supersede_key": None})
+            changed.append(
+                {**before, **{name: row[name] for name in CLAIM}, "supersede_key": None}
+            )
     return changed
 
 
@@ -313,6 +460,17 @@ def _release_duplicates(
     now: Rows, old: Rows, withdrawn: Collection[str], written: Collection[str]
 ) -> list[dict[str, Any]]:
     """Return the duplicates of withdrawn claims as active claims, without those that are written already."""
-    active = {"status": Status.ACTIVE, "reason": None, "canonical_id": None, "dedupe_key": None}
-    orphans = [row for key, row in old.items() if key in now and row["canonical_id"] in withdrawn]
-    return [{**row, **active} for row in orphans if row["observation_id"] not in written]
+    active = {
+        "status": Status.ACTIVE,
+        "reason": None,
+        "canonical_id": None,
+        "dedupe_key": None,
+    }
+    orphans = [
+        row
+        for key, row in old.items()
+        if key in now and row["canonical_id"] in withdrawn
+    ]
+    return [
+        {**row, **active} for row in orphans if row["observation_id"] not in written
+    ]

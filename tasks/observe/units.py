@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from slowwave.schemas.vocabulary import Origin
-from slowwave.tasks.observe.worth import count_words, describe_sentence, extract_content_words, place_turns
+from slowwave.tasks.observe.worth import (
+    count_words,
+    describe_sentence,
+    extract_content_words,
+    place_turns,
+)
 from slowwave.text.sentences import Sentence, list_short_forms, split_sentences
 
 MIN_WORDS = 3
@@ -16,7 +21,9 @@ LONGEST_ASKED = 40
 """Most words of a question or proposal that becomes a claim's detail."""
 PRONOUN = re.compile(r"(?:it|they|he|she|that|this|these|those)\b", re.I)
 QUESTION = re.compile(r"\?[\"'”’)*_!?]*(?:\s|$)")
-EMPHASIS = re.compile(r"(?<![\w`/*])(\*{1,3}|__)(?=\S)([^*`\n]*(?:`[^`\n]*`[^*`\n]*)*)(?<=\S)\1(?![\w`/*])")
+EMPHASIS = re.compile(
+    r"(?<![\w`/*])(\*{1,3}|__)(?=\S)([^*`\n]*(?:`[^`\n]*`[^*`\n]*)*)(?<=\S)\1(?![\w`/*])"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,11 @@ class TurnSentences:
     def find_previous_sentence(self, at: int) -> Sentence | None:
         """Return the sentence directly before another one, or None."""
         before = self.sentences[at - 1] if 0 < at < len(self.sentences) else None
-        return before if before and is_adjacent(self.text, before, self.sentences[at]) else None
+        return (
+            before
+            if before and is_adjacent(self.text, before, self.sentences[at])
+            else None
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +108,11 @@ class Unit:
     @property
     def summary(self) -> str:
         """The claim: the sentence, under its heading."""
-        return f"{strip_emphasis(self.heading.text)}. {self.text}" if self.heading else self.text
+        return (
+            f"{strip_emphasis(self.heading.text)}. {self.text}"
+            if self.heading
+            else self.text
+        )
 
 
 def list_sentences(spoken: Sequence[dict[str, Any]]) -> Iterator[SpokenSentence]:
@@ -123,7 +138,9 @@ def list_sentences(spoken: Sequence[dict[str, Any]]) -> Iterator[SpokenSentence]
                     words=words,
                     new=new,
                 )
-                yield SpokenSentence(turn=turn, last=last, at=at, text=text, news=new, numbers=numbers)
+                yield SpokenSentence(
+                    turn=turn, last=last, at=at, text=text, news=new, numbers=numbers
+                )
             # the words of a question stay new for the answer
             if not turn.is_question(at):
                 stated |= words
@@ -166,10 +183,17 @@ def extract_units(spoken: Sequence[dict[str, Any]]) -> Iterator[Unit]:
 
 def _is_heading_of_next(turn: TurnSentences, at: int) -> bool:
     """Return True if a short sentence that ends with a colon heads the next one, and that is not a list item."""
-    if at < 0 or turn.find_previous_sentence(at + 1) is None or turn.sentences[at + 1].item:
+    if (
+        at < 0
+        or turn.find_previous_sentence(at + 1) is None
+        or turn.sentences[at + 1].item
+    ):
         return False
     sentence = turn.sentences[at]
-    return count_words(sentence.text) <= TERSE and ":" in turn.text[sentence.end - 1 : sentence.end + 1]
+    return (
+        count_words(sentence.text) <= TERSE
+        and ":" in turn.text[sentence.end - 1 : sentence.end + 1]
+    )
 
 
 def _find_answered_turn(answer: SpokenSentence) -> AnsweredTurn | None:
@@ -179,9 +203,15 @@ def _find_answered_turn(answer: SpokenSentence) -> AnsweredTurn | None:
     proposed to a person. If no question shares a word, the last question is returned.
     """
     row, last = answer.turn.row, answer.last
-    if last is None or (last.row["role"], last.row["speaker"]) == (row["role"], row["speaker"]):
+    if last is None or (last.row["role"], last.row["speaker"]) == (
+        row["role"],
+        row["speaker"],
+    ):
         return None
-    opens = all(count_words(above.text) < MIN_WORDS for above in answer.turn.sentences[: answer.at])
+    opens = all(
+        count_words(above.text) < MIN_WORDS
+        for above in answer.turn.sentences[: answer.at]
+    )
     if not opens or count_words(answer.text) > TERSE:
         return None
     words, human = extract_content_words(answer.text), row["origin"] == Origin.HUMAN
@@ -189,12 +219,21 @@ def _find_answered_turn(answer: SpokenSentence) -> AnsweredTurn | None:
         (len(words & extract_content_words(above.text)), last.is_question(at), at)
         for at, above in enumerate(last.sentences)
     ]
-    shared, asks, at = max((offer for offer in offers if offer[1] or (human and offer[0])), default=(0, False, -1))
+    shared, asks, at = max(
+        (offer for offer in offers if offer[1] or (human and offer[0])),
+        default=(0, False, -1),
+    )
     text = strip_emphasis(last.sentences[at].text) if shared or asks else ""
-    return AnsweredTurn(last.row["message_id"], text) if 0 < count_words(text) <= LONGEST_ASKED else None
+    return (
+        AnsweredTurn(last.row["message_id"], text)
+        if 0 < count_words(text) <= LONGEST_ASKED
+        else None
+    )
 
 
-def collect_speakers(spoken: Sequence[dict[str, Any]]) -> tuple[tuple[str, ...], frozenset[str]]:
+def collect_speakers(
+    spoken: Sequence[dict[str, Any]],
+) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return the names of the speakers, and the lower-cased words in them with their short forms."""
     names = tuple(sorted({r["speaker"] for r in spoken if r["speaker"]}))
     parts = {part.lower() for n in names for part in n.split()}

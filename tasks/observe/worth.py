@@ -57,11 +57,19 @@ def count_words(text: str) -> int:
 def extract_content_words(text: str) -> set[str]:
     """Return lower-cased words that carry meaning."""
     return {
-        w for w in map(str.lower, lex.TOKEN.findall(text)) if w not in ENGLISH_STOP and (len(w) > 2 or not w.isascii())
+        w
+        for w in map(str.lower, lex.TOKEN.findall(text))
+        if w not in ENGLISH_STOP and (len(w) > 2 or not w.isascii())
     }
 
 
-def score_personal(text: str, news: int, crowd: int, own: frozenset[str] = frozenset(), human: bool = True) -> float:
+def score_personal(
+    text: str,
+    news: int,
+    crowd: int,
+    own: frozenset[str] = frozenset(),
+    human: bool = True,
+) -> float:
     """Return the log-odds of a sentence of everyday talk.
 
     Args:
@@ -73,7 +81,12 @@ def score_personal(text: str, news: int, crowd: int, own: frozenset[str] = froze
     """
     # capitalised words in mid-sentence, 2 at most; not "I'm", and not the people who speak
     names = (name.strip("\"'“").lower() for name in lex.PROPER_NAME.findall(text))
-    named = sum(name not in ENGLISH_STOP and not name.startswith(("i'", "i’")) and name not in own for name in names)
+    named = sum(
+        name not in ENGLISH_STOP
+        and not name.startswith(("i'", "i’"))
+        and name not in own
+        for name in names
+    )
     return (
         -3.0  # bias: the log-odds of a sentence without any of the features
         + log1p(news)  # new words: the strongest feature by itself
@@ -85,11 +98,16 @@ def score_personal(text: str, news: int, crowd: int, own: frozenset[str] = froze
         - bool(lex.SECOND_PERSON.search(text))  # about the listener
         - 0.5 * bool(lex.COURTESY.search(text))  # thanks, greetings
         - 0.5 * log(crowd)  # in a long message each single sentence counts less
-        - 2 * (not human)  # a model that answers somebody repeats and applauds more than it tells
+        - 2
+        * (
+            not human
+        )  # a model that answers somebody repeats and applauds more than it tells
     )
 
 
-def select_within_budget(candidates: Iterable[ScoredSentence], budget: int, thrift: float) -> list[ScoredSentence]:
+def select_within_budget(
+    candidates: Iterable[ScoredSentence], budget: int, thrift: float
+) -> list[ScoredSentence]:
     """Return the candidates with the highest probability for their length, as many as the budget of words allows.
 
     Greedy for the knapsack problem, by probability over words ** thrift. With thrift 0, the best sentences win at any
@@ -181,7 +199,9 @@ def place_turns(spoken: Sequence[dict[str, Any]]) -> list[TurnPlace]:
             person=person[at + 1],
             person_before=person[at],
             person_after=person[at + 2],
-            calls_tool=any(block["type"] == "tool_call" for block in row["blocks"] or ()),
+            calls_tool=any(
+                block["type"] == "tool_call" for block in row["blocks"] or ()
+            ),
         )
         for at, row in enumerate(spoken)
     ]
@@ -211,7 +231,11 @@ def describe_sentence(
         new: those that are new to the session.
     """
     news = (log1p(new), new / max(len(words), 1), log1p(len(words)))
-    return (*_describe_form(sentence, text, message), *news, *_describe_place(at, count, place))
+    return (
+        *_describe_form(sentence, text, message),
+        *news,
+        *_describe_place(at, count, place),
+    )
 
 
 def _describe_form(sentence: Sentence, text: str, message: str) -> tuple[float, ...]:
@@ -257,7 +281,12 @@ def _describe_place(at: int, count: int, place: TurnPlace) -> tuple[float, ...]:
 
 def list_grams(text: str) -> set[str]:
     """Return a sentence's lower-cased words and word pairs. Code, an address, a path or a figure is one word."""
-    for pattern, word in ((CODE, " qcode "), (ADDRESS, " qaddress "), (PATH, " qpath "), (FIGURE, " 0 ")):
+    for pattern, word in (
+        (CODE, " qcode "),
+        (ADDRESS, " qaddress "),
+        (PATH, " qpath "),
+        (FIGURE, " 0 "),
+    ):
         text = pattern.sub(word, text)
     words = WORD.findall(text.lower().replace("’", "'"))
     return {*words, *(f"{a} {b}" for a, b in pairwise(words))}
@@ -273,25 +302,48 @@ class WorthModel:
     """Weights of the NUMBERS."""
     bias: float
 
-    def compute_worth(self, texts: Sequence[str], numbers: Sequence[Sequence[float]]) -> list[float]:
+    def compute_worth(
+        self, texts: Sequence[str], numbers: Sequence[Sequence[float]]
+    ) -> list[float]:
         """Return the log-odds that each sentence is worth remembering; `numbers` are the NUMBERS of each.
 
         A log line gets NEVER, whoever pastes it.
         """
-        dense = np.array(numbers, dtype=np.float64).reshape(len(texts), len(NUMBERS)) @ self.numbers + self.bias
-        sums = [fsum(self.words.get(gram, 0.0) for gram in list_grams(text)) for text in texts]
-        return [NEVER if LOGGED.match(text) else float(a + b) for text, a, b in zip(texts, dense, sums, strict=True)]
+        dense = (
+            np.array(numbers, dtype=np.float64).reshape(len(texts), len(NUMBERS))
+            @ self.numbers
+            + self.bias
+        )
+        sums = [
+            fsum(self.words.get(gram, 0.0) for gram in list_grams(text))
+            for text in texts
+        ]
+        return [
+            NEVER if LOGGED.match(text) else float(a + b)
+            for text, a, b in zip(texts, dense, sums, strict=True)
+        ]
 
     def save(self, path: Path) -> None:
         """Write the model to a file for `load_worth_model`."""
         words = sorted(self.words)
         weights = np.array([self.words[word] for word in words])
-        np.savez_compressed(path, words=np.array(words), weights=weights, numbers=self.numbers, bias=self.bias)
+        np.savez_compressed(
+            path,
+            words=np.array(words),
+            weights=weights,
+            numbers=self.numbers,
+            bias=self.bias,
+        )
 
 
 @cache
 def load_worth_model(file: str = WORTH_FILE) -> WorthModel:
     """Return a shipped model."""
-    with np.load(io.BytesIO(files("slowwave.tasks").joinpath(file).read_bytes()), allow_pickle=False) as weights:
-        words = dict(zip(weights["words"].tolist(), weights["weights"].tolist(), strict=True))
+    with np.load(
+        io.BytesIO(files("slowwave.tasks").joinpath(file).read_bytes()),
+        allow_pickle=False,
+    ) as weights:
+        words = dict(
+            zip(weights["words"].tolist(), weights["weights"].tolist(), strict=True)
+        )
         return WorthModel(words, weights["numbers"], float(weights["bias"]))

@@ -36,7 +36,9 @@ LETTERS_A_TOKEN = 7
 """A run of letters up to this length is about one word piece."""
 
 
-def build_passages(messages: pa.Table, step_key: str, max_tokens: int = MAX_TOKENS) -> pa.Table:
+def build_passages(
+    messages: pa.Table, step_key: str, max_tokens: int = MAX_TOKENS
+) -> pa.Table:
     """Return a row for each part of a spoken message: the columns of `passages`, with `vector` null (see
     `slowwave.tasks.vectors.add_vectors`).
 
@@ -55,7 +57,9 @@ def build_passages(messages: pa.Table, step_key: str, max_tokens: int = MAX_TOKE
             rows.append(row)
             numbers.append(number)
             texts.append(part)
-    return _build_passage_rows(spoken.select(COPIED).take(pa.array(rows, pa.int64())), numbers, texts, step_key)
+    return _build_passage_rows(
+        spoken.select(COPIED).take(pa.array(rows, pa.int64())), numbers, texts, step_key
+    )
 
 
 def split_into_parts(text: str, max_tokens: int = MAX_TOKENS) -> list[str]:
@@ -92,7 +96,9 @@ def _iter_pieces(text: str, limit: int) -> Iterator[tuple[str, int]]:
     yield from _split_at_borders(text[at:], limit, 0)
 
 
-def _split_at_borders(text: str, limit: int, level: int, *, whole: bool = False) -> Iterator[tuple[str, int]]:
+def _split_at_borders(
+    text: str, limit: int, level: int, *, whole: bool = False
+) -> Iterator[tuple[str, int]]:
     """Yield pieces of `text`, cut at the borders of `CUTS[level]`. A piece that is still too large is cut at finer
     borders.
 
@@ -125,10 +131,13 @@ def _split_long_word(text: str, limit: int) -> Iterator[tuple[str, int]]:
     yield text[start:], size
 
 
-def _build_passage_rows(copied: pa.Table, numbers: list[int], texts: list[str], step_key: str) -> pa.Table:
+def _build_passage_rows(
+    copied: pa.Table, numbers: list[int], texts: list[str], step_key: str
+) -> pa.Table:
     """Return rows of the `passages` table. Columns that are neither copied nor given are null."""
     ids = [
-        compute_content_id(mid, str(part)) for mid, part in zip(copied["message_id"].to_pylist(), numbers, strict=True)
+        compute_content_id(mid, str(part))
+        for mid, part in zip(copied["message_id"].to_pylist(), numbers, strict=True)
     ]
     made = {
         "passage_id": pa.array(ids, pa.string()),

@@ -9,13 +9,31 @@ from slowwave.schemas.tables import MESSAGES, PASSAGES
 from slowwave.tasks.isolate import do_apart, note_failed_units
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.passages.cut import VERSION, build_passages
-from slowwave.tasks.pending import find_missing_messages, read_inactive_ids, read_spoken_messages
+from slowwave.tasks.pending import (
+    find_missing_messages,
+    read_inactive_ids,
+    read_spoken_messages,
+)
 from slowwave.tasks.progress import show_progress, spread_progress
-from slowwave.tasks.vectors import attach_vectors_if_there, describe_encoder, fill_missing_vectors
+from slowwave.tasks.vectors import (
+    attach_vectors_if_there,
+    describe_encoder,
+    fill_missing_vectors,
+)
 
 BATCH = 1_000
 ORDER = [("session_id", "ascending"), ("seq", "ascending")]
-COLUMNS = ["message_id", "session_id", "seq", "role", "speaker", "text", "ts", "workspace", "origin"]
+COLUMNS = [
+    "message_id",
+    "session_id",
+    "seq",
+    "role",
+    "speaker",
+    "text",
+    "ts",
+    "workspace",
+    "origin",
+]
 
 
 def write_passages(job: Job) -> StepReport:
@@ -32,20 +50,29 @@ def write_passages(job: Job) -> StepReport:
             for batch in pending.iter_slices(BATCH * job.executor.at_once):
 
                 def write(sessions: Sequence[str], batch: pl.DataFrame = batch) -> None:
-                    ids = batch.filter(pl.col("session_id").is_in(sessions))["message_id"].to_list()
+                    ids = batch.filter(pl.col("session_id").is_in(sessions))[
+                        "message_id"
+                    ].to_list()
                     messages = job.store.read_ids(MESSAGES, ids, COLUMNS).sort_by(ORDER)
                     rows = build_passages(messages, key)
-                    with spread_progress(advance, len(ids), rows.num_rows) as tick, watch_encoding(tick):
+                    with (
+                        spread_progress(advance, len(ids), rows.num_rows) as tick,
+                        watch_encoding(tick),
+                    ):
                         rows = attach_vectors_if_there(job, rows, "text", report)
                     _delete_passages(job, set(ids))  # passages under an older key
                     report.rows_out += job.store.append(PASSAGES, rows)
 
-                failed |= do_apart(batch["session_id"].unique(maintain_order=True).to_list(), write)
+                failed |= do_apart(
+                    batch["session_id"].unique(maintain_order=True).to_list(), write
+                )
         note_failed_units(job, report, "session", failed)
     return report
 
 
 def _delete_passages(job: Job, message_ids: set[str]) -> None:
     """Delete the passages of messages."""
-    old = job.store.read_ids(PASSAGES, sorted(message_ids), ["passage_id"], by="message_id")
+    old = job.store.read_ids(
+        PASSAGES, sorted(message_ids), ["passage_id"], by="message_id"
+    )
     job.store.delete_ids(PASSAGES, old.column("passage_id").to_pylist())

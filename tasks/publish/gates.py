@@ -85,14 +85,23 @@ class Changes:
 
 def check_gates(settings: GateSettings, changes: Changes) -> list[str]:
     """Return why the release should not be made: a line with examples for each gate. Empty if it should."""
-    return [*_check_losses(settings, changes), *_check_made(settings, changes), *_check_summaries(changes.summaries)]
+    return [
+        *_check_losses(settings, changes),
+        *_check_made(settings, changes),
+        *_check_summaries(changes.summaries),
+    ]
 
 
 def check_nearest(shares: Mapping[str, float]) -> list[str]:
     """Return a line for each table whose index of vectors finds too few of the nearest rows."""
     least = f"{BOUNDS.nearest:.0%} at least is right: the index is built anew, and the release waits for a night"
-    short = sorted((name, share) for name, share in shares.items() if share < BOUNDS.nearest)
-    return [f"{name}: the index of vectors finds {share:.1%} of the nearest rows, {least}" for name, share in short]
+    short = sorted(
+        (name, share) for name, share in shares.items() if share < BOUNDS.nearest
+    )
+    return [
+        f"{name}: the index of vectors finds {share:.1%} of the nearest rows, {least}"
+        for name, share in short
+    ]
 
 
 def _check_losses(settings: GateSettings, changes: Changes) -> Iterator[str]:
@@ -118,18 +127,27 @@ def _check_claims(settings: GateSettings, changes: Changes) -> Iterator[str]:
     """Yield a line if too many claims were retired, and one if too many were lost."""
     if changes.active < BOUNDS.claims:
         return
-    for kinds, fewer, name in ((RETIRED, 0, "max_retired"), (LOST, changes.fewer, "max_lost")):
+    for kinds, fewer, name in (
+        (RETIRED, 0, "max_retired"),
+        (LOST, changes.fewer, "max_lost"),
+    ):
         texts = [claim for kind, claim in changes.became if kind in kinds]
         share = (len(texts) + fewer) / max(1, changes.active)
         bound = getattr(settings, name)
         if share > bound:
-            reasons = [f"{fewer:,} fewer in the sessions that were observed anew"] if fewer else []
+            reasons = (
+                [f"{fewer:,} fewer in the sessions that were observed anew"]
+                if fewer
+                else []
+            )
             reasons += [_show_texts(texts)] if texts else []
             what = f"{share:.0%} of {changes.active:,} claims {' or '.join(kinds)}"
             yield f"{what}, gates.{name} allows {bound:.0%}: {'; '.join(reasons)}"
 
 
-def _check_summarised(settings: GateSettings, summarised: tuple[int, int]) -> Iterator[str]:
+def _check_summarised(
+    settings: GateSettings, summarised: tuple[int, int]
+) -> Iterator[str]:
     """Yield a line if too many sessions and topics lost their summaries."""
     had, lost = summarised
     if had >= BOUNDS.summaries and lost > settings.max_lost * had:
@@ -143,7 +161,12 @@ def _check_made(settings: GateSettings, changes: Changes) -> Iterator[str]:
     """
     for bad, good, what, name in (
         (changes.rejected, changes.new_claims, "were not kept", "max_rejected"),
-        (changes.junk, changes.new_claims - len(changes.junk), "are of no use", "max_junk"),
+        (
+            changes.junk,
+            changes.new_claims - len(changes.junk),
+            "are of no use",
+            "max_junk",
+        ),
     ):
         total, bound = len(bad) + good, getattr(settings, name)
         if total >= BOUNDS.new_claims and len(bad) > bound * total:
@@ -167,7 +190,11 @@ def _check_summaries(summaries: Sequence[Coherence]) -> Iterator[str]:
         ("coverage", BOUNDS.coverage, "{:.0%}", "of their members' words"),
         ("likeness", BOUNDS.likeness, "a cosine of {:.2f}", "to their members"),
     ):
-        values = [(value, summary.text) for summary in summaries if (value := getattr(summary, name)) is not None]
+        values = [
+            (value, summary.text)
+            for summary in summaries
+            if (value := getattr(summary, name)) is not None
+        ]
         if values and (mean := fmean(value for value, _ in values)) < least:
             why = f"{form.format(mean)} {what}, {form.removeprefix('a cosine of ').format(least)} at least is right"
             yield f"new summaries have {why}: {_show_texts(text for _, text in sorted(values))}"
@@ -175,4 +202,6 @@ def _check_summaries(summaries: Sequence[Coherence]) -> Iterator[str]:
 
 def _show_texts(texts: Iterable[str]) -> str:
     """Return the first texts as examples for a reason."""
-    return "; ".join(" ".join(text.split())[:100] for text in islice(texts, BOUNDS.examples))
+    return "; ".join(
+        " ".join(text.split())[:100] for text in islice(texts, BOUNDS.examples)
+    )

@@ -11,14 +11,24 @@ from slowwave.store.private import open_new
 from slowwave.store.releases import Snapshot
 
 FILE = "relations.graphml"
-NODE = {"summary": "string", "category": "string", "workspace": "string", "speaker": "string", "status": "string"}
+NODE = {
+    "summary": "string",
+    "category": "string",
+    "workspace": "string",
+    "speaker": "string",
+    "status": "string",
+}
 NODE |= {"observed_at": "string", "confidence": "double"}
 EDGE = {"kind": "string", "weight": "double", "reason": "string"}
-CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), *range(0xD800, 0xE000), 0xFFFE, 0xFFFF])
+CONTROLS = dict.fromkeys(
+    [*range(9), 11, 12, *range(14, 32), *range(0xD800, 0xE000), 0xFFFE, 0xFFFF]
+)
 """Characters that XML does not allow."""
 
 
-def write_graph(snapshot: Snapshot, to: Path, confidences: Mapping[str, float]) -> dict[str, dict[str, Any]]:
+def write_graph(
+    snapshot: Snapshot, to: Path, confidences: Mapping[str, float]
+) -> dict[str, dict[str, Any]]:
     """Write `relations.graphml` below `to`: a node for each claim, an edge for each relation from the later to the
     earlier claim.
 
@@ -28,34 +38,68 @@ def write_graph(snapshot: Snapshot, to: Path, confidences: Mapping[str, float]) 
     root = Element("graphml", xmlns="http://graphml.graphdrawing.org/xmlns")
     for element, columns in (("node", NODE), ("edge", EDGE)):
         for name, kind in columns.items():
-            SubElement(root, "key", {"id": f"{element}-{name}", "for": element, "attr.name": name, "attr.type": kind})
+            SubElement(
+                root,
+                "key",
+                {
+                    "id": f"{element}-{name}",
+                    "for": element,
+                    "attr.name": name,
+                    "attr.type": kind,
+                },
+            )
     graph = SubElement(root, "graph", id=snapshot.release.name, edgedefault="directed")
     nodes = _read_rows(snapshot, OBSERVATIONS, [OBSERVATIONS.key, *NODE])
     edges = _read_rows(snapshot, RELATIONS, [RELATIONS.key, "from_id", "to_id", *EDGE])
     for row in nodes:
         key = row[OBSERVATIONS.key]
-        _add_values(SubElement(graph, "node", id=key), "node", NODE, row | {"confidence": confidences[key]})
+        _add_values(
+            SubElement(graph, "node", id=key),
+            "node",
+            NODE,
+            row | {"confidence": confidences[key]},
+        )
     for row in edges:
-        ends = {"id": row[RELATIONS.key], "source": row["from_id"], "target": row["to_id"]}
+        ends = {
+            "id": row[RELATIONS.key],
+            "source": row["from_id"],
+            "target": row["to_id"],
+        }
         _add_values(SubElement(graph, "edge", ends), "edge", EDGE, row)
     indent(root, " ")
     with open_new(to / FILE) as out:
         out.write(tostring(root, encoding="utf-8", xml_declaration=True))
     return {
-        OBSERVATIONS.name: {"rows": len(nodes), "file": FILE, "key": OBSERVATIONS.key, "columns": NODE},
-        RELATIONS.name: {"rows": len(edges), "file": FILE, "key": RELATIONS.key, "columns": EDGE},
+        OBSERVATIONS.name: {
+            "rows": len(nodes),
+            "file": FILE,
+            "key": OBSERVATIONS.key,
+            "columns": NODE,
+        },
+        RELATIONS.name: {
+            "rows": len(edges),
+            "file": FILE,
+            "key": RELATIONS.key,
+            "columns": EDGE,
+        },
     }
 
 
-def _read_rows(snapshot: Snapshot, table: Table, columns: list[str]) -> list[dict[str, Any]]:
+def _read_rows(
+    snapshot: Snapshot, table: Table, columns: list[str]
+) -> list[dict[str, Any]]:
     """Return rows of a released table, sorted by its key."""
     return snapshot.read(table, columns).sort_by(table.key).to_pylist()  # type: ignore[no-any-return]
 
 
-def _add_values(into: Element, owner: str, columns: dict[str, str], row: dict[str, Any]) -> None:
+def _add_values(
+    into: Element, owner: str, columns: dict[str, str], row: dict[str, Any]
+) -> None:
     """Add a data element to a node or an edge for each column that is not null."""
     for name in columns:
         value = row[name]
         if value is not None:
             text = value.isoformat() if isinstance(value, datetime) else str(value)
-            SubElement(into, "data", key=f"{owner}-{name}").text = text.translate(CONTROLS)
+            SubElement(into, "data", key=f"{owner}-{name}").text = text.translate(
+                CONTROLS
+            )

@@ -24,14 +24,19 @@ CITED = ("message_id", "role", "ts", "text")
 
 def select_learnings(claims: pa.Table, places: Collection[str] = ()) -> pa.Table:
     """Return this memory's own active claims, the oldest first: of the workspace with these names, or of all."""
-    own = pa.array([not is_shared(observer) for observer in claims["observer"].to_pylist()], pa.bool_())
+    own = pa.array(
+        [not is_shared(observer) for observer in claims["observer"].to_pylist()],
+        pa.bool_(),
+    )
     rows = claims.filter(pc.and_(pc.equal(claims["status"], Status.ACTIVE), own))
     if places:
         rows = rows.filter(pc.is_in(rows["workspace"], pa.array(places, pa.string())))
     return rows.sort_by([("observed_at", "ascending"), ("observation_id", "ascending")])
 
 
-def build_learnings(claims: pa.Table, messages: pa.Table, confidences: Mapping[str, float]) -> list[dict[str, Any]]:
+def build_learnings(
+    claims: pa.Table, messages: pa.Table, confidences: Mapping[str, float]
+) -> list[dict[str, Any]]:
     """Return a plain record for each claim.
 
     Args:
@@ -44,12 +49,18 @@ def build_learnings(claims: pa.Table, messages: pa.Table, confidences: Mapping[s
     """
     cited = {row["message_id"]: row for row in messages.to_pylist()}
     return [
-        _build_learning(row, confidences[row["observation_id"]], [cited[m] for m in row["message_ids"] if m in cited])
+        _build_learning(
+            row,
+            confidences[row["observation_id"]],
+            [cited[m] for m in row["message_ids"] if m in cited],
+        )
         for row in claims.to_pylist()
     ]
 
 
-def _build_learning(row: Mapping[str, Any], confidence: float, cited: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _build_learning(
+    row: Mapping[str, Any], confidence: float, cited: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     """Return the record of one claim."""
     workspace = row["workspace"]
     folder = f"{workspace.rstrip('/')}/" if workspace else ""
@@ -84,9 +95,18 @@ def render_markdown(learnings: Sequence[Mapping[str, Any]], title: str) -> str:
         lines += [f"## {category.capitalize() or 'Other'}", ""]
         for claim in (claim for claim in learnings if claim["category"] == category):
             day = f", {claim['observed_at'][:10]}" if claim["observed_at"] else ""
-            who = claim["speaker"] or (claim["cited"][0]["role"] if claim["cited"] else "unknown")
-            files = f" ({', '.join(f'`{escape_line(file)}`' for file in claim['files'])})" if claim["files"] else ""
+            who = claim["speaker"] or (
+                claim["cited"][0]["role"] if claim["cited"] else "unknown"
+            )
+            files = (
+                f" ({', '.join(f'`{escape_line(file)}`' for file in claim['files'])})"
+                if claim["files"]
+                else ""
+            )
             lines += [f"- **{escape_line(claim['summary'])}**{files}"]
             lines += [f"  {escape_line(claim['detail'])}"] if claim["detail"] else []
-            lines += [f"  > {escape_line(claim['quote'])} ({escape_line(who)}{day})", ""]
+            lines += [
+                f"  > {escape_line(claim['quote'])} ({escape_line(who)}{day})",
+                "",
+            ]
     return "\n".join(lines).rstrip() + "\n"

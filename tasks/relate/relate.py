@@ -59,17 +59,28 @@ def find_relations(claims: pa.Table) -> list[Relation]:
     """
     if claims.num_rows < 2:
         return []
-    times = [when.timestamp() if when else -math.inf for when in claims["observed_at"].to_pylist()]
+    times = [
+        when.timestamp() if when else -math.inf
+        for when in claims["observed_at"].to_pylist()
+    ]
     ids = claims["observation_id"].to_pylist()
     claims = claims.take(sorted(range(len(ids)), key=lambda at: (times[at], ids[at])))
-    return list(keep_best(find_common(claims.drop_columns("vector").to_pylist(), *stack_unit_vectors(claims))))
+    return list(
+        keep_best(
+            find_common(
+                claims.drop_columns("vector").to_pylist(), *stack_unit_vectors(claims)
+            )
+        )
+    )
 
 
 def build_rows(relations: Iterable[Relation], key: str) -> pa.Table:
     """Return rows of RELATIONS; `key` is the step's."""
     rows = [
         {
-            "relation_id": compute_content_id(relation.kind, relation.start, relation.end),
+            "relation_id": compute_content_id(
+                relation.kind, relation.start, relation.end
+            ),
             "kind": relation.kind,
             "from_id": relation.start,
             "to_id": relation.end,
@@ -82,7 +93,9 @@ def build_rows(relations: Iterable[Relation], key: str) -> pa.Table:
     return pa.Table.from_pylist(rows, RELATIONS.schema)
 
 
-def find_common(rows: Sequence[Row], vectors: Floats, has: npt.NDArray[np.bool_]) -> Iterator[Relation]:
+def find_common(
+    rows: Sequence[Row], vectors: Floats, has: npt.NDArray[np.bool_]
+) -> Iterator[Relation]:
     """Yield the pairs of claims about the same file or the same thing, except pairs from the same messages.
 
     Args:
@@ -92,10 +105,17 @@ def find_common(rows: Sequence[Row], vectors: Floats, has: npt.NDArray[np.bool_]
     """
     files = share_names(resolve_paths([row["files"] for row in rows]))
     things = share_names(list(name_things(rows)))
-    near: Shared = {(a, b): {} for a, b in find_vector_pairs(vectors, has, 10, SAME_COSINE).tolist()}
-    for kind, shared in ((RelationKind.SAME_FILE, files), (RelationKind.SAME_THING, near | things)):
+    near: Shared = {
+        (a, b): {} for a, b in find_vector_pairs(vectors, has, 10, SAME_COSINE).tolist()
+    }
+    for kind, shared in (
+        (RelationKind.SAME_FILE, files),
+        (RelationKind.SAME_THING, near | things),
+    ):
         pairs = np.array(sorted(shared), dtype=np.int64).reshape(-1, 2)
-        for (a, b), cosine in zip(pairs.tolist(), compute_cosines(pairs, vectors, has).tolist(), strict=True):
+        for (a, b), cosine in zip(
+            pairs.tolist(), compute_cosines(pairs, vectors, has).tolist(), strict=True
+        ):
             relation = _relate_pair(kind, rows[a], rows[b], shared[a, b], cosine)
             if relation:
                 yield relation
@@ -120,22 +140,35 @@ def _relate_pair(
     known_cosine = 0.0 if math.isnan(cosine) else cosine
     distance = (1 - min(1.0, sum(names.values()) / 2)) * (1 - known_cosine)
     reason = ", ".join(sorted(names, key=lambda name: (-names[name], name))[:3]) or None
-    return Relation(kind, late["observation_id"], early["observation_id"], 1 - distance, reason)
+    return Relation(
+        kind, late["observation_id"], early["observation_id"], 1 - distance, reason
+    )
 
 
 def _select_written_files(names: Mapping[str, float], text: str) -> dict[str, float]:
     """Return the files whose name occurs in the text."""
-    return {name: rarity for name, rarity in names.items() if name.rpartition("/")[2] in text}
+    return {
+        name: rarity
+        for name, rarity in names.items()
+        if name.rpartition("/")[2] in text
+    }
 
 
 def resolve_paths(files: Sequence[Sequence[str]]) -> list[set[str]]:
     """Return each row's files; replace a partial path by the longer path that ends with it, if only one does."""
-    plain = [{path.strip().replace("\\", "/").removeprefix("./") for path in paths} for paths in files]
+    plain = [
+        {path.strip().replace("\\", "/").removeprefix("./") for path in paths}
+        for paths in files
+    ]
     longer = defaultdict[str, list[str]](list)
     for path in sorted(set().union(*plain), key=len):
         for cut in range(1, path.count("/") + 1):
             longer[path.split("/", cut)[-1]].append(path)
-    whole = {part: paths[-1] for part, paths in longer.items() if all(b.endswith(f"/{a}") for a, b in pairwise(paths))}
+    whole = {
+        part: paths[-1]
+        for part, paths in longer.items()
+        if all(b.endswith(f"/{a}") for a, b in pairwise(paths))
+    }
     return [{whole.get(path, path) for path in paths} for paths in plain]
 
 
@@ -144,7 +177,11 @@ def name_things(rows: Iterable[Row]) -> Iterator[set[str]]:
     for row in rows:
         claim = normalise_claim(row["summary"])
         files = {name.casefold().rpartition("/")[2] for name in row["files"]}
-        yield {name for name in claim.identifiers | claim.names if name.rpartition("/")[2] not in files}
+        yield {
+            name
+            for name in claim.identifiers | claim.names
+            if name.rpartition("/")[2] not in files
+        }
 
 
 def share_names(named: Sequence[set[str]]) -> Shared:
@@ -165,7 +202,10 @@ def share_names(named: Sequence[set[str]]) -> Shared:
 def keep_best(relations: Iterable[Relation]) -> Iterator[Relation]:
     """Yield the strongest relations of each kind, each pair once, at most `MOST` of a kind for each claim."""
     counts = Counter[tuple[RelationKind, str]]()
-    for edge in sorted(set(relations), key=lambda edge: (-round(edge.weight, 4), edge.kind, edge.start, edge.end)):
+    for edge in sorted(
+        set(relations),
+        key=lambda edge: (-round(edge.weight, 4), edge.kind, edge.start, edge.end),
+    ):
         ends = (edge.kind, edge.start), (edge.kind, edge.end)
         if all(counts[end] < MOST for end in ends):
             counts.update(ends)

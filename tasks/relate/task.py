@@ -13,10 +13,26 @@ from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.pending import hash_rows, mark_done, split_batches
 from slowwave.tasks.progress import track_items
-from slowwave.tasks.relate.relate import COLUMNS, VERSION, Relation, build_rows, find_relations, keep_best
+from slowwave.tasks.relate.relate import (
+    COLUMNS,
+    VERSION,
+    Relation,
+    build_rows,
+    find_relations,
+    keep_best,
+)
 from slowwave.tasks.vectors import describe_encoder
 
-DECIDING = ["observation_id", "summary", "message_ids", "files", "observed_at", "status", "workspace", "superseded_by"]
+DECIDING = [
+    "observation_id",
+    "summary",
+    "message_ids",
+    "files",
+    "observed_at",
+    "status",
+    "workspace",
+    "superseded_by",
+]
 """Columns that relations depend on, besides the vector, which follows from the summary and the encoder."""
 
 
@@ -26,57 +42,98 @@ def relate_claims(job: Job) -> StepReport:
     A relation belongs to the workspace of the claim that it starts from. It is deleted if either claim is.
     """
     with report_step("relate") as report:
-        store, key = job.store, compute_step_key("relate", VERSION, describe_encoder(job.settings))
+        store, key = (
+            job.store,
+            compute_step_key("relate", VERSION, describe_encoder(job.settings)),
+        )
         claims, stored = read_claims(store), store.read(RELATIONS).to_pylist()
         keys = _compute_unit_keys(claims, key)
         done = _read_done(store)
-        pending = {unit: unit_key for unit, unit_key in sorted(keys.items()) if done.get(unit) != unit_key}
+        pending = {
+            unit: unit_key
+            for unit, unit_key in sorted(keys.items())
+            if done.get(unit) != unit_key
+        }
         report.rows_in = claims.filter(pl.col("unit").is_in([*pending])).height
-        relations = [*_list_contradictions(claims, pending), *_relate_units(store, claims, pending)]
+        relations = [
+            *_list_contradictions(claims, pending),
+            *_relate_units(store, claims, pending),
+        ]
         rows = build_rows(keep_best(relations), key)
         # write, and mark last
         stale = _find_stale(claims, stored, pending)
         report.rows_out = store.merge_changed(RELATIONS, rows)
         store.delete_ids(RELATIONS, stale.difference(rows["relation_id"].to_pylist()))
         report.counts.update(rows["kind"].to_pylist())
-        store.delete_ids(MARKS, [compute_content_id("relate", unit) for unit in done.keys() - keys.keys()])
-        mark_done(store, "relate", [(unit, unit_key, None) for unit, unit_key in pending.items()])
+        store.delete_ids(
+            MARKS,
+            [compute_content_id("relate", unit) for unit in done.keys() - keys.keys()],
+        )
+        mark_done(
+            store,
+            "relate",
+            [(unit, unit_key, None) for unit, unit_key in pending.items()],
+        )
     return report
 
 
 def _read_done(store: Store) -> dict[str, str]:
     """Return the key of each workspace when it was last related."""
-    marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "relate").to_pylist()
+    marks = store.read(
+        MARKS, ["unit_id", "input_key"], pc.field("step") == "relate"
+    ).to_pylist()
     return {mark["unit_id"]: mark["input_key"] for mark in marks}
 
 
 def _compute_unit_keys(claims: pl.DataFrame, key: str) -> dict[str, str]:
     """Return by workspace a hash of its claims, and of the claims elsewhere that one of its claims changed."""
     elsewhere = claims.filter(pl.col("by") != pl.col("unit")).with_columns(unit="by")
-    groups = pl.concat([claims, elsewhere]).partition_by("unit", as_dict=True, maintain_order=True)
-    return {str(unit): compute_content_id(key, hash_rows(rows)) for (unit,), rows in groups.items()}
+    groups = pl.concat([claims, elsewhere]).partition_by(
+        "unit", as_dict=True, maintain_order=True
+    )
+    return {
+        str(unit): compute_content_id(key, hash_rows(rows))
+        for (unit,), rows in groups.items()
+    }
 
 
-def _list_contradictions(claims: pl.DataFrame, units: Collection[str]) -> list[Relation]:
+def _list_contradictions(
+    claims: pl.DataFrame, units: Collection[str]
+) -> list[Relation]:
     """Return a relation for each claim that a claim of some workspaces superseded."""
-    superseded = claims.filter(pl.col("status") == Status.SUPERSEDED, pl.col("by").is_in([*units]))
+    superseded = claims.filter(
+        pl.col("status") == Status.SUPERSEDED, pl.col("by").is_in([*units])
+    )
     pairs = superseded.select("superseded_by", "observation_id").iter_rows()
-    return [Relation(RelationKind.CONTRADICTS, later, earlier, 1.0, None) for later, earlier in pairs]
+    return [
+        Relation(RelationKind.CONTRADICTS, later, earlier, 1.0, None)
+        for later, earlier in pairs
+    ]
 
 
-def _relate_units(store: Store, claims: pl.DataFrame, units: Collection[str]) -> list[Relation]:
+def _relate_units(
+    store: Store, claims: pl.DataFrame, units: Collection[str]
+) -> list[Relation]:
     """Return the relations within each of some workspaces; vectors are read for one batch of workspaces at a time."""
-    active = claims.filter(pl.col("unit").is_in([*units]), pl.col("status") == Status.ACTIVE)
-    sizes = active.group_by("unit", maintain_order=True).agg("observation_id", claims=pl.len())
+    active = claims.filter(
+        pl.col("unit").is_in([*units]), pl.col("status") == Status.ACTIVE
+    )
+    sizes = active.group_by("unit", maintain_order=True).agg(
+        "observation_id", claims=pl.len()
+    )
     relations: list[Relation] = []
     for batch in track_items("relate", [*split_batches(sizes, 10_000, "claims")]):
         rows = store.read_ids(OBSERVATIONS, batch["observation_id"].explode(), COLUMNS)
         for ids in batch["observation_id"].to_list():
-            relations += find_relations(rows.filter(pc.field("observation_id").isin(ids)))
+            relations += find_relations(
+                rows.filter(pc.field("observation_id").isin(ids))
+            )
     return relations
 
 
-def _find_stale(claims: pl.DataFrame, stored: Sequence[Mapping[str, Any]], units: Collection[str]) -> set[str]:
+def _find_stale(
+    claims: pl.DataFrame, stored: Sequence[Mapping[str, Any]], units: Collection[str]
+) -> set[str]:
     """Return the ids of stored relations that start in some workspaces or have lost a claim."""
     home = dict(claims.select("observation_id", "unit").iter_rows())
     stale = set[str]()
@@ -94,12 +151,22 @@ def read_claims(store: Store) -> pl.DataFrame:
     is missing.
     """
     claims = pl.DataFrame(store.read(OBSERVATIONS, DECIDING)).sort("observation_id")
-    unencoded = store.open_dataset(OBSERVATIONS).to_table(columns=["observation_id"], filter="vector IS NULL")
-    names = {workspace: name_unit(workspace) for workspace in claims["workspace"].unique()}
-    unit = pl.Series("unit", [names[workspace] for workspace in claims["workspace"]], dtype=pl.String)
+    unencoded = store.open_dataset(OBSERVATIONS).to_table(
+        columns=["observation_id"], filter="vector IS NULL"
+    )
+    names = {
+        workspace: name_unit(workspace) for workspace in claims["workspace"].unique()
+    }
+    unit = pl.Series(
+        "unit", [names[workspace] for workspace in claims["workspace"]], dtype=pl.String
+    )
     home = dict(zip(claims["observation_id"], unit, strict=True))
-    by = pl.Series("by", [home.get(key) for key in claims["superseded_by"]], dtype=pl.String)
-    waits = pl.col("observation_id").is_in(pl.Series(unencoded["observation_id"], dtype=pl.String).implode())
+    by = pl.Series(
+        "by", [home.get(key) for key in claims["superseded_by"]], dtype=pl.String
+    )
+    waits = pl.col("observation_id").is_in(
+        pl.Series(unencoded["observation_id"], dtype=pl.String).implode()
+    )
     return claims.with_columns(unit, by, waits=waits)
 
 

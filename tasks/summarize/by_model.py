@@ -25,12 +25,25 @@ from slowwave.tasks.llm.ask import Model, Unusable
 from slowwave.tasks.llm.chunks import Counter, split_text
 from slowwave.tasks.llm.fence import LEFT_OUT, has_injection, mask_injections
 from slowwave.tasks.llm.library import TEMPLATE_TOKENS, Library, Rejected, limit_answer
-from slowwave.tasks.summarize.coherence import Coherence, MeasuredMember, measure_coherence
+from slowwave.tasks.summarize.coherence import (
+    Coherence,
+    MeasuredMember,
+    measure_coherence,
+)
 from slowwave.text.fence import format_entry
 from slowwave.text.pyramid import MASTER, Draft, Member, summarize_draft
 from slowwave.text.summarise import Part, build_extractive_summary
 
-MEASURED = ["summary_id", "scope", "scope_id", "tier", "seq", "text", "member_ids", "vector"]
+MEASURED = [
+    "summary_id",
+    "scope",
+    "scope_id",
+    "tier",
+    "seq",
+    "text",
+    "member_ids",
+    "vector",
+]
 """Columns of SUMMARIES that are needed to measure coherence."""
 VERSION = 3
 GIST_PROMPTS = ("gist",)
@@ -89,10 +102,17 @@ def build_gist_requests(
     """Return the requests for gists of messages (columns message_id and text)."""
     room = library.count_room("gist", window, count, GIST_TOKENS)
     texts = [mask_injections(row["text"]) for row in rows]
-    shown = [_fit_texts([t], room, count)[0] if n > room // 2 else t for t, n in zip(texts, count(texts), strict=True)]
+    shown = [
+        _fit_texts([t], room, count)[0] if n > room // 2 else t
+        for t, n in zip(texts, count(texts), strict=True)
+    ]
     return [
         library.build_request(
-            "gist", f"{row['message_id']}/gist", [format_entry("message:", text)], GistAnswer, GIST_TOKENS
+            "gist",
+            f"{row['message_id']}/gist",
+            [format_entry("message:", text)],
+            GistAnswer,
+            GIST_TOKENS,
         )
         for row, text in zip(rows, shown, strict=True)
     ]
@@ -109,12 +129,23 @@ def parse_gist(completion: Completion) -> Gist | None:
     summary = " ".join(answer.summary.split())
     if not summary or has_injection(summary):
         return None
-    keywords = tuple(dict.fromkeys(k for w in answer.keywords if (k := " ".join(w.split())) and not has_injection(k)))
+    keywords = tuple(
+        dict.fromkeys(
+            k
+            for w in answer.keywords
+            if (k := " ".join(w.split())) and not has_injection(k)
+        )
+    )
     return Gist(summary, keywords[:KEYWORDS], strategy="llm")
 
 
 def build_summary_request(
-    draft: Draft, about: TopicInfo | None, max_words: int, library: Library, count: Counter, window: int
+    draft: Draft,
+    about: TopicInfo | None,
+    max_words: int,
+    library: Library,
+    count: Counter,
+    window: int,
 ) -> Request:
     """Return the request for a draft's summary; `about` is the topic's info, or None for a session."""
     titled = draft.tier == MASTER and about is None
@@ -125,12 +156,20 @@ def build_summary_request(
     prompt = _choose_prompt(about, titled=titled)
     answer = int(max_words * TOKENS_A_WORD) + (60 if titled else 20)
     room = library.count_room(prompt, window, count, answer - TEMPLATE_TOKENS, **values)
-    labels = [_format_label(m, "before ") for m in draft.context] + [_format_label(m, "") for m in draft.members]
+    labels = [_format_label(m, "before ") for m in draft.context] + [
+        _format_label(m, "") for m in draft.members
+    ]
     frame = sum(count(labels)) + 2 * len(labels) if labels else 0
-    shown = [m.text[:BEFORE_CHARS] for m in draft.context] + [m.text for m in draft.members]
+    shown = [m.text[:BEFORE_CHARS] for m in draft.context] + [
+        m.text for m in draft.members
+    ]
     texts = _fit_texts([mask_injections(text) for text in shown], room - frame, count)
-    lines = [format_entry(label, text) for label, text in zip(labels, texts, strict=True)]
-    return library.build_request(prompt, format_summary_id(draft), lines, form, answer, **values)
+    lines = [
+        format_entry(label, text) for label, text in zip(labels, texts, strict=True)
+    ]
+    return library.build_request(
+        prompt, format_summary_id(draft), lines, form, answer, **values
+    )
 
 
 def _choose_prompt(about: TopicInfo | None, *, titled: bool) -> str:
@@ -141,12 +180,18 @@ def _choose_prompt(about: TopicInfo | None, *, titled: bool) -> str:
 
 def build_summary_answer(max_words: int, *, titled: bool) -> type[AnswerModel]:
     """Return the answer's form for a summary of at most `max_words`, with a title if `titled`."""
-    return limit_answer(MasterAnswer if titled else SummaryAnswer, text=CHARACTERS_A_WORD * max_words)
+    return limit_answer(
+        MasterAnswer if titled else SummaryAnswer, text=CHARACTERS_A_WORD * max_words
+    )
 
 
 def is_single_message(draft: Draft) -> bool:
     """Return True if a draft is the master of a session of one message, for which no model is needed."""
-    alone = draft.scope == SummaryScope.SESSION and draft.tier == MASTER and len(draft.members) == 1
+    alone = (
+        draft.scope == SummaryScope.SESSION
+        and draft.tier == MASTER
+        and len(draft.members) == 1
+    )
     return alone and draft.members[0].speaker is not None  # a summary has no speaker
 
 
@@ -161,11 +206,21 @@ def parse_summary(completion: Completion, max_words: int) -> ParsedSummary | Non
     text = " ".join(answer.text.split())
     if len(answer.text) >= CHARACTERS_A_WORD * max_words:
         # Cut an unfinished text after its last whole sentence, or end it in … if that would lose half.
-        ends = [end.end() for end in SENTENCE_END.finditer(text) if end.end() < len(text)]
-        text = text[: ends[-1]] if ends and 2 * ends[-1] >= len(text) else f"{text.rstrip('.…')}…"
+        ends = [
+            end.end() for end in SENTENCE_END.finditer(text) if end.end() < len(text)
+        ]
+        text = (
+            text[: ends[-1]]
+            if ends and 2 * ends[-1] >= len(text)
+            else f"{text.rstrip('.…')}…"
+        )
     if not text or has_injection(text) or LEFT_OUT in text:
         return None
-    title = " ".join(answer.title.split()).strip("\"'“”. ") if isinstance(answer, MasterAnswer) else ""
+    title = (
+        " ".join(answer.title.split()).strip("\"'“”. ")
+        if isinstance(answer, MasterAnswer)
+        else ""
+    )
     return ParsedSummary(text, None if not title or has_injection(title) else title)
 
 
@@ -178,23 +233,37 @@ def _format_label(member: Member, before: str) -> str:
 def _fit_texts(texts: Sequence[str], room: int, count: Counter) -> list[str]:
     """Return the texts; if together they exceed the room, condense those longer than an even share."""
     room = max(room - TEMPLATE_TOKENS, 8 * len(texts))
-    tokens = [n + 2 * text.count("\n") for n, text in zip(count(list(texts)), texts, strict=True)]
+    tokens = [
+        n + 2 * text.count("\n")
+        for n, text in zip(count(list(texts)), texts, strict=True)
+    ]
     if sum(tokens) <= room:
         return list(texts)
     share = room // len(texts)
-    return [text if n <= share else _condense_text(text, share, count) for text, n in zip(texts, tokens, strict=True)]
+    return [
+        text if n <= share else _condense_text(text, share, count)
+        for text, n in zip(texts, tokens, strict=True)
+    ]
 
 
 def _condense_text(text: str, tokens: int, count: Counter) -> str:
     """Return a text's central sentences within a number of tokens, or its beginning if these do not fit."""
-    short = build_extractive_summary([Part(text[:40_000])], max(5, int(tokens * WORDS_A_TOKEN)))
+    short = build_extractive_summary(
+        [Part(text[:40_000])], max(5, int(tokens * WORDS_A_TOKEN))
+    )
     return next(iter(split_text(short, tokens, count)), "")
 
 
 class SummaryWriter:
     """Writes the summaries of drafts by a model; collects titles and rejected answers for the caller to store."""
 
-    def __init__(self, job: Job, model: Model, report: StepReport, topics: Mapping[str, TopicInfo]) -> None:
+    def __init__(
+        self,
+        job: Job,
+        model: Model,
+        report: StepReport,
+        topics: Mapping[str, TopicInfo],
+    ) -> None:
         self.model, self.report, self.topics = model, report, topics
         self.get_words = job.settings.pyramid.get_words
         self.titles: dict[str, str] = {}
@@ -206,8 +275,14 @@ class SummaryWriter:
     def write(self, drafts: list[Draft]) -> list[str | None]:
         """Return a text for each draft: the model's, None if it waits, or members' sentences if it failed for good."""
         by_name = {format_summary_id(draft): draft for draft in drafts}
-        long = {name: draft for name, draft in by_name.items() if not is_single_message(draft)}
-        answers = self.model.ask("summaries", long, self._build_requests, self._read_summary)
+        long = {
+            name: draft
+            for name, draft in by_name.items()
+            if not is_single_message(draft)
+        }
+        answers = self.model.ask(
+            "summaries", long, self._build_requests, self._read_summary
+        )
         self.rejected += answers.rejected
         self.written |= answers.values.keys()
         self.report.counts["summaries left for another night"] += len(answers.waiting)
@@ -224,7 +299,12 @@ class SummaryWriter:
 
     def _build_requests(self, drafts: Sequence[Draft]) -> list[Request]:
         prompts = self.model.library, self.model.count, self.model.llm.context_window
-        return [build_summary_request(d, self._get_topic_info(d), self.get_words(d.tier), *prompts) for d in drafts]
+        return [
+            build_summary_request(
+                d, self._get_topic_info(d), self.get_words(d.tier), *prompts
+            )
+            for d in drafts
+        ]
 
     def _read_summary(self, draft: Draft, completion: Completion) -> ParsedSummary:
         summary = parse_summary(completion, self.get_words(draft.tier))
@@ -235,7 +315,9 @@ class SummaryWriter:
     def _get_topic_info(self, draft: Draft) -> TopicInfo | None:
         if draft.scope != SummaryScope.TOPIC:
             return None
-        return self.topics.get(draft.scope_id) or TopicInfo("unnamed", "what its entries have in common")
+        return self.topics.get(draft.scope_id) or TopicInfo(
+            "unnamed", "what its entries have in common"
+        )
 
     def _write_without_model(self, draft: Draft, waits: bool) -> str | None:
         """Return None if the model is asked again, else the members' own sentences, which the groups above need."""
@@ -245,27 +327,52 @@ class SummaryWriter:
         return summarize_draft(draft, self.get_words(draft.tier))
 
 
-def measure_summaries(store: Store, rows: Sequence[Mapping[str, Any]], window: int) -> list[Coherence]:
+def measure_summaries(
+    store: Store, rows: Sequence[Mapping[str, Any]], window: int
+) -> list[Coherence]:
     """Return the measures of some rows of SUMMARIES against their stored members.
 
     For a session, the `window` messages before a group's first message count as read along with it.
     """
     member_ids = {m for row in rows for m in row["member_ids"]}
-    of_topics = [m for row in rows if row["scope"] == SummaryScope.TOPIC for m in row["member_ids"]]
+    of_topics = [
+        m
+        for row in rows
+        if row["scope"] == SummaryScope.TOPIC
+        for m in row["member_ids"]
+    ]
     sessions = {row["scope_id"] for row in rows if row["scope"] == SummaryScope.SESSION}
-    summaries = _read_members(store, SUMMARIES, [m for row in rows for m in row["member_ids"]], "text", "first_at")
-    claims = _read_members(store, OBSERVATIONS, of_topics, "summary", "observed_at", "speaker")
+    summaries = _read_members(
+        store,
+        SUMMARIES,
+        [m for row in rows for m in row["member_ids"]],
+        "text",
+        "first_at",
+    )
+    claims = _read_members(
+        store, OBSERVATIONS, of_topics, "summary", "observed_at", "speaker"
+    )
     messages = _read_messages(store, sessions)
-    spoken = _build_message_members(messages, _read_message_vectors(store, sessions, member_ids))
+    spoken = _build_message_members(
+        messages, _read_message_vectors(store, sessions, member_ids)
+    )
     earlier = _join_earlier_messages(messages, window)
-    before = {row["summary_id"]: earlier.get(row["member_ids"][0], "") for row in rows if row["member_ids"]}
+    before = {
+        row["summary_id"]: earlier.get(row["member_ids"][0], "")
+        for row in rows
+        if row["member_ids"]
+    }
     return measure_coherence(rows, summaries | claims | spoken, before)
 
 
 def _read_messages(store: Store, sessions: Iterable[str]) -> list[dict[str, Any]]:
     """Return the messages of some sessions that have a text, in order."""
     columns = ["message_id", "session_id", "text", "speaker", "ts", "seq"]
-    messages = store.read_ids(MESSAGES, sessions, columns, "session_id").sort_by("seq").to_pylist()
+    messages = (
+        store.read_ids(MESSAGES, sessions, columns, "session_id")
+        .sort_by("seq")
+        .to_pylist()
+    )
     return [row for row in messages if row["text"]]
 
 
@@ -274,7 +381,9 @@ def _read_message_vectors(
 ) -> dict[str, list[Sequence[float]]]:
     """Return by message the vectors of its passages."""
     vectors = defaultdict[str, list[Sequence[float]]](list)
-    for part in store.read_ids(PASSAGES, sessions, ["message_id", "vector"], "session_id").to_pylist():
+    for part in store.read_ids(
+        PASSAGES, sessions, ["message_id", "vector"], "session_id"
+    ).to_pylist():
         if part["message_id"] in message_ids and part["vector"] is not None:
             vectors[part["message_id"]].append(part["vector"])
     return vectors
@@ -287,12 +396,20 @@ def _build_message_members(
     members: dict[str, MeasuredMember] = {}
     for row in messages:
         own = vectors.get(row["message_id"])
-        vector = None if own is None else np.asarray(own, dtype=np.float64).mean(axis=0).astype(np.float32)
-        members[row["message_id"]] = MeasuredMember(row["text"], row["speaker"], row["ts"], vector)
+        vector = (
+            None
+            if own is None
+            else np.asarray(own, dtype=np.float64).mean(axis=0).astype(np.float32)
+        )
+        members[row["message_id"]] = MeasuredMember(
+            row["text"], row["speaker"], row["ts"], vector
+        )
     return members
 
 
-def _join_earlier_messages(messages: Iterable[Mapping[str, Any]], window: int) -> dict[str, str]:
+def _join_earlier_messages(
+    messages: Iterable[Mapping[str, Any]], window: int
+) -> dict[str, str]:
     """Return by message the text of the `window` messages before it in its session."""
     talk: defaultdict[str, list[str]] = defaultdict(list)
     earlier: dict[str, str] = {}
@@ -304,11 +421,18 @@ def _join_earlier_messages(messages: Iterable[Mapping[str, Any]], window: int) -
 
 
 def _read_members(
-    store: Store, table: Table, ids: Iterable[str], text: str, at: str, speaker: str | None = None
+    store: Store,
+    table: Table,
+    ids: Iterable[str],
+    text: str,
+    at: str,
+    speaker: str | None = None,
 ) -> dict[str, MeasuredMember]:
     columns = [table.key, text, at, "vector", *([speaker] if speaker else [])]
     rows: pa.Table = store.read_ids(table, ids, columns)
     return {
-        row[table.key]: MeasuredMember(row[text], row[speaker] if speaker else None, row[at], row["vector"])
+        row[table.key]: MeasuredMember(
+            row[text], row[speaker] if speaker else None, row[at], row["vector"]
+        )
         for row in rows.to_pylist()
     }

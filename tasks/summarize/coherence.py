@@ -52,7 +52,9 @@ class Coherence:
 
 
 def measure_coherence(
-    rows: Sequence[Mapping[str, Any]], members: Mapping[str, MeasuredMember], before: Mapping[str, str] | None = None
+    rows: Sequence[Mapping[str, Any]],
+    members: Mapping[str, MeasuredMember],
+    before: Mapping[str, str] | None = None,
 ) -> list[Coherence]:
     """Return the measures of some summaries.
 
@@ -61,63 +63,95 @@ def measure_coherence(
         members: id -> a member of some summary; a missing member counts as empty.
         before: summary_id -> the text that the model read along with its members.
     """
-    stems = {m: extract_stems(members[m].text) for row in rows for m in row["member_ids"] if m in members}
+    stems = {
+        m: extract_stems(members[m].text)
+        for row in rows
+        for m in row["member_ids"]
+        if m in members
+    }
     counts = Counter(stem for words in stems.values() for stem in words)
     holders = {m: row["vector"] for row in rows for m in row["member_ids"]}
     measured = []
     for row in rows:
         own_members = [members[m] for m in row["member_ids"] if m in members]
         context = (before or {}).get(row["summary_id"], "")
-        everything = "\n".join([context, *(f"{m.speaker or ''}: {m.text}" for m in own_members)])
-        ground = GroundingContext(everything, everything, tuple(m.at for m in own_members if m.at))
+        everything = "\n".join(
+            [context, *(f"{m.speaker or ''}: {m.text}" for m in own_members)]
+        )
+        ground = GroundingContext(
+            everything, everything, tuple(m.at for m in own_members if m.at)
+        )
         measured.append(
             Coherence(
                 tier=row["tier"],
                 text=row["text"],
-                coverage=None if is_unspaced(everything) else _compute_coverage(row, stems, counts),
+                coverage=None
+                if is_unspaced(everything)
+                else _compute_coverage(row, stems, counts),
                 unfounded=explain_unfounded(row["text"], ground),
-                likeness=_compute_likeness(row["vector"], [m.vector for m in own_members]),
-                above=_compute_likeness(row["vector"], [holders.get(row["summary_id"])]),
+                likeness=_compute_likeness(
+                    row["vector"], [m.vector for m in own_members]
+                ),
+                above=_compute_likeness(
+                    row["vector"], [holders.get(row["summary_id"])]
+                ),
             )
         )
     return measured
 
 
-def _compute_coverage(row: Mapping[str, Any], stems: Mapping[str, Set[str]], counts: Mapping[str, int]) -> float | None:
+def _compute_coverage(
+    row: Mapping[str, Any], stems: Mapping[str, Set[str]], counts: Mapping[str, int]
+) -> float | None:
     """Return the weighted share of the members' stems that the summary contains, or None if they have none.
 
     counts: the number of members, of all summaries, with each stem.
     """
     times = Counter(stem for m in row["member_ids"] for stem in stems.get(m, ()))
-    weights = {stem: n * compute_smooth_idf(counts[stem], len(stems)) for stem, n in times.items()}
+    weights = {
+        stem: n * compute_smooth_idf(counts[stem], len(stems))
+        for stem, n in times.items()
+    }
     covered = sum(weights[stem] for stem in extract_stems(row["text"]) & weights.keys())
     return covered / sum(weights.values()) if weights else None
 
 
-def _compute_likeness(vector: Vector | None, others: Sequence[Vector | None]) -> float | None:
+def _compute_likeness(
+    vector: Vector | None, others: Sequence[Vector | None]
+) -> float | None:
     """Return the cosine of a unit vector to the mean of the others that are known, or None without either."""
     known = [other for other in others if other is not None]
     if vector is None or not known:
         return None
     mean = np.asarray(known, dtype=np.float64).mean(axis=0)
     length = float(np.linalg.norm(mean))
-    return float(np.asarray(vector, dtype=np.float64) @ mean) / length if length else None
+    return (
+        float(np.asarray(vector, dtype=np.float64) @ mean) / length if length else None
+    )
 
 
 def count_coherence(summaries: Sequence[Coherence]) -> dict[str, int]:
     """Return figures for a report by tier: mean percentages, and the number of summaries that are not founded."""
     figures = {}
-    for tier in sorted({summary.tier for summary in summaries}, key=lambda tier: (tier == MASTER, tier)):
+    for tier in sorted(
+        {summary.tier for summary in summaries}, key=lambda tier: (tier == MASTER, tier)
+    ):
         of_tier = [summary for summary in summaries if summary.tier == tier]
         name = "masters" if tier == MASTER else f"tier {tier}"
         figures[f"{name} by the model"] = len(of_tier)
-        if covered := [summary.coverage for summary in of_tier if summary.coverage is not None]:
+        if covered := [
+            summary.coverage for summary in of_tier if summary.coverage is not None
+        ]:
             figures[f"{name}, words of members, percent"] = round(100 * fmean(covered))
-        figures[f"{name}, saying what no member says"] = sum(summary.unfounded is not None for summary in of_tier)
+        figures[f"{name}, saying what no member says"] = sum(
+            summary.unfounded is not None for summary in of_tier
+        )
         for values, of in (
             ((summary.likeness for summary in of_tier), "members"),
             ((summary.above for summary in of_tier), "the tier above"),
         ):
             if likenesses := [value for value in values if value is not None]:
-                figures[f"{name}, likeness to {of}, percent"] = round(100 * fmean(likenesses))
+                figures[f"{name}, likeness to {of}, percent"] = round(
+                    100 * fmean(likenesses)
+                )
     return figures

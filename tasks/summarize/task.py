@@ -14,11 +14,23 @@ from slowwave.engines.llm.budget import estimate_tokens
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import PyramidSettings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPICS
-from slowwave.schemas.vocabulary import SHARED, SPOKEN, Status, SummaryScope, name_speaker
+from slowwave.schemas.vocabulary import (
+    SHARED,
+    SPOKEN,
+    Status,
+    SummaryScope,
+    name_speaker,
+)
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import Mask
 from slowwave.tasks.isolate import do_apart, note_failed_units
-from slowwave.tasks.job import Job, StepReport, compute_step_key, digest_shipped, report_step
+from slowwave.tasks.job import (
+    Job,
+    StepReport,
+    compute_step_key,
+    digest_shipped,
+    report_step,
+)
 from slowwave.tasks.llm.ask import (
     SESSIONS_MESSAGES,
     Model,
@@ -36,11 +48,25 @@ from slowwave.tasks.pending import (
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.shards import ShardStep, spread
 from slowwave.tasks.summarize import by_model
-from slowwave.tasks.summarize.by_model import MEASURED, SummaryWriter, TopicInfo, measure_summaries
+from slowwave.tasks.summarize.by_model import (
+    MEASURED,
+    SummaryWriter,
+    TopicInfo,
+    measure_summaries,
+)
 from slowwave.tasks.summarize.coherence import count_coherence
 from slowwave.tasks.summarize.mend import mend
-from slowwave.tasks.summarize.worthy import cut_to_worthy_sentences, tell_session, title_session, weigh_sentences
-from slowwave.tasks.vectors import attach_vectors_if_there, describe_encoder, fill_missing_vectors
+from slowwave.tasks.summarize.worthy import (
+    cut_to_worthy_sentences,
+    tell_session,
+    title_session,
+    weigh_sentences,
+)
+from slowwave.tasks.vectors import (
+    attach_vectors_if_there,
+    describe_encoder,
+    fill_missing_vectors,
+)
 from slowwave.text.pyramid import (
     MASTER,
     Draft,
@@ -59,14 +85,35 @@ MESSAGES_AT_ONCE = 2_000
 SMALL = 3
 """Least number of a topic's claims for a model to summarise them before they fill a group."""
 MEMBER = ["observation_id", "topic_id", "summary", "speaker", "observed_at"]
-GROUP = ["scope_id", "tier", "seq", "text", "member_ids", "first_at", "last_at", "sealed", "stale"]
+GROUP = [
+    "scope_id",
+    "tier",
+    "seq",
+    "text",
+    "member_ids",
+    "first_at",
+    "last_at",
+    "sealed",
+    "stale",
+]
 PARTS = pa.list_(pa.struct([("text", pa.string()), ("speaker", pa.string())]))
 DRAFTS = pa.schema(
-    [("place", pa.int64()), ("scope_id", pa.string()), ("words", pa.int64()), ("members", PARTS), ("context", PARTS)]
+    [
+        ("place", pa.int64()),
+        ("scope_id", pa.string()),
+        ("words", pa.int64()),
+        ("members", PARTS),
+        ("context", PARTS),
+    ]
 )
-WRITTEN = pa.schema([("place", pa.int64()), ("scope_id", pa.string()), ("text", pa.string())])
+WRITTEN = pa.schema(
+    [("place", pa.int64()), ("scope_id", pa.string()), ("text", pa.string())]
+)
 NO_OUTLINE: dict[str, Any] = {"title": None, "told": None, "texts": []}
-TOLD = pa.schema([(name, pa.string()) for name in ("session_id", "title", "told")] + [("texts", pa.list_(pa.string()))])
+TOLD = pa.schema(
+    [(name, pa.string()) for name in ("session_id", "title", "told")]
+    + [("texts", pa.list_(pa.string()))]
+)
 
 
 @dataclass
@@ -117,26 +164,50 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
         key = compute_summaries_key(job, model)
         fill_missing_vectors(job, SUMMARIES, "text", report)
         every = find_sessions_to_summarise(job, key)
-        pending = every if only is None else every.filter(pl.col("session_id").is_in(sorted(only)))
+        pending = (
+            every
+            if only is None
+            else every.filter(pl.col("session_id").is_in(sorted(only)))
+        )
         report.counts["sessions summarised"] = pending.height
-        talk = _read_topic_talk(job, key, by_model=model is not None) if only is None else TopicTalk({}, {}, {})
+        talk = (
+            _read_topic_talk(job, key, by_model=model is not None)
+            if only is None
+            else TopicTalk({}, {}, {})
+        )
         report.rows_in = talk.count_claims()
         waiting, failed = _grow_all(job, key, pending, model, report, talk)
-        of_topics = {unit: error for unit, error in failed.items() if unit in talk.claims}
-        of_sessions = {unit: error for unit, error in failed.items() if unit not in talk.claims}
-        note_failed_units(job, report, "session", of_sessions, set(every["session_id"]) - set(pending["session_id"]))
+        of_topics = {
+            unit: error for unit, error in failed.items() if unit in talk.claims
+        }
+        of_sessions = {
+            unit: error for unit, error in failed.items() if unit not in talk.claims
+        }
+        note_failed_units(
+            job,
+            report,
+            "session",
+            of_sessions,
+            set(every["session_id"]) - set(pending["session_id"]),
+        )
         if only is None:
             note_failed_units(job, report, "topic", of_topics)
         _delete_replaced(job.store, key, {*waiting, *failed}, only)
         if only is None:
             _write_topic_texts(job.store)
-        report.counts["summaries that wait for a model"] = job.store.count(SUMMARIES, pc.field("stale"))
+        report.counts["summaries that wait for a model"] = job.store.count(
+            SUMMARIES, pc.field("stale")
+        )
     return report
 
 
-def _delete_replaced(store: Store, key: str, waiting: Set[str], only: Set[str] | None) -> None:
+def _delete_replaced(
+    store: Store, key: str, waiting: Set[str], only: Set[str] | None
+) -> None:
     """Delete summaries of another key, except of topics and sessions that wait or are not in `only`."""
-    old = store.read(SUMMARIES, ["summary_id", "scope_id"], pc.field("step_key") != key).to_pylist()
+    old = store.read(
+        SUMMARIES, ["summary_id", "scope_id"], pc.field("step_key") != key
+    ).to_pylist()
     replaced = []
     for row in old:
         if row["scope_id"] not in waiting and (only is None or row["scope_id"] in only):
@@ -149,7 +220,10 @@ def _write_topic_texts(store: Store) -> None:
     is_master = (pc.field("scope") == SummaryScope.TOPIC) & (pc.field("tier") == MASTER)
     summaries = store.read(SUMMARIES, ["scope_id", "text"], is_master).to_pylist()
     texts = {row["scope_id"]: row["text"] for row in summaries}
-    rows = [{**row, "text": texts[row["topic_id"]]} for row in store.read_ids(TOPICS, texts).to_pylist()]
+    rows = [
+        {**row, "text": texts[row["topic_id"]]}
+        for row in store.read_ids(TOPICS, texts).to_pylist()
+    ]
     store.merge_changed(TOPICS, pa.Table.from_pylist(rows, schema=TOPICS.schema))
 
 
@@ -158,7 +232,9 @@ def find_sessions_to_summarise(job: Job, key: str) -> pl.DataFrame:
 
     Imported claims are skipped: they are single sentences.
     """
-    return find_pending_sessions(job.store, "rollup", key).filter(pl.col("source") != SHARED)
+    return find_pending_sessions(job.store, "rollup", key).filter(
+        pl.col("source") != SHARED
+    )
 
 
 def compute_summaries_key(job: Job, model: Model | None) -> str:
@@ -167,25 +243,39 @@ def compute_summaries_key(job: Job, model: Model | None) -> str:
     key = compute_step_key("rollup", 5, job.settings.pyramid, encoder)
     if model is None:
         return compute_content_id(key, digest_shipped(WORTH_FILE))
-    return compute_model_key(model, "rollup", by_model.VERSION, by_model.SUMMARY_PROMPTS, key)
+    return compute_model_key(
+        model, "rollup", by_model.VERSION, by_model.SUMMARY_PROMPTS, key
+    )
 
 
 def _grow_all(
-    job: Job, key: str, pending: pl.DataFrame, model: Model | None, report: StepReport, talk: TopicTalk
+    job: Job,
+    key: str,
+    pending: pl.DataFrame,
+    model: Model | None,
+    report: StepReport,
+    talk: TopicTalk,
 ) -> tuple[set[str], dict[str, Exception]]:
     """Grow and store topics and sessions; return the ids of those that wait, and the errors of those that failed.
 
     With a model, the topics grow together with the first sessions: each tier is one batch, and the model is closed
     before the summaries are encoded.
     """
-    narrator = SummaryWriter(job, model, report, load_topic_info(job.store)) if model else None
+    narrator = (
+        SummaryWriter(job, model, report, load_topic_info(job.store)) if model else None
+    )
     gone = read_inactive_ids(job.store)
     waiting: set[str] = set()
 
     def grow_some(ids: Sequence[str]) -> None:
         sessions = pending.filter(pl.col("session_id").is_in(ids))
-        of_sessions = load_session_scopes(job, sessions, gone, key, whole=model is not None)
-        scopes = [*_build_topic_scopes(job, talk, ids, by_model=model is not None), *of_sessions]
+        of_sessions = load_session_scopes(
+            job, sessions, gone, key, whole=model is not None
+        )
+        scopes = [
+            *_build_topic_scopes(job, talk, ids, by_model=model is not None),
+            *of_sessions,
+        ]
         late = _grow_and_store(job, key, scopes, narrator, report)
         waiting.update(late)
         done = sessions.filter(~pl.col("session_id").is_in(sorted(late)))
@@ -193,7 +283,9 @@ def _grow_all(
 
     failed: dict[str, Exception] = {}
     with show_progress("rollup", pending.height + len(talk.claims)) as advance:
-        for batch in _split_scopes(job, pending, [*talk.claims], by_model=model is not None):
+        for batch in _split_scopes(
+            job, pending, [*talk.claims], by_model=model is not None
+        ):
             failed |= do_apart(batch, grow_some)
             advance(len(batch))
     if narrator:
@@ -201,25 +293,44 @@ def _grow_all(
     return waiting, failed
 
 
-def _split_scopes(job: Job, pending: pl.DataFrame, topics: list[str], *, by_model: bool) -> list[list[str]]:
+def _split_scopes(
+    job: Job, pending: pl.DataFrame, topics: list[str], *, by_model: bool
+) -> list[list[str]]:
     """Return batches of ids: the topics, which a model gets together with the first sessions, and the sessions."""
-    groups = split_batches(pending, SESSIONS_MESSAGES if by_model else MESSAGES_AT_ONCE * job.executor.at_once)
+    groups = split_batches(
+        pending,
+        SESSIONS_MESSAGES if by_model else MESSAGES_AT_ONCE * job.executor.at_once,
+    )
     batches = [group["session_id"].to_list() for group in groups]
     if by_model and batches:
         return [[*topics, *batches[0]], *batches[1:]]
     return [topics, *batches]
 
 
-def _measure_written(job: Job, key: str, narrator: SummaryWriter, report: StepReport) -> None:
+def _measure_written(
+    job: Job, key: str, narrator: SummaryWriter, report: StepReport
+) -> None:
     """Count the coherence of the summaries that the model wrote, now that all members have vectors."""
-    rows = job.store.read(SUMMARIES, MEASURED, pc.field("step_key") == key).to_pylist() if narrator.written else []
-    own_rows = [row for row in rows if f"{row['scope_id']}/{row['tier']}/{row['seq']}" in narrator.written]
+    rows = (
+        job.store.read(SUMMARIES, MEASURED, pc.field("step_key") == key).to_pylist()
+        if narrator.written
+        else []
+    )
+    own_rows = [
+        row
+        for row in rows
+        if f"{row['scope_id']}/{row['tier']}/{row['seq']}" in narrator.written
+    ]
     measured = measure_summaries(job.store, own_rows, job.settings.pyramid.sum_window)
     report.counts.update(count_coherence(measured))
 
 
 def _grow_and_store(
-    job: Job, key: str, scopes: list[Scope], narrator: SummaryWriter | None, report: StepReport
+    job: Job,
+    key: str,
+    scopes: list[Scope],
+    narrator: SummaryWriter | None,
+    report: StepReport,
 ) -> set[str]:
     """Grow these pyramids together, store them, and return the ids of those that wait for a summary."""
     masters = {scope.id: scope.master_text for scope in scopes}
@@ -231,9 +342,16 @@ def _grow_and_store(
     for scope, result in zip(scopes, grown, strict=True):
         groups = scope.collect_groups()
         made = _select_made(scope, groups, complete=result.complete)
-        if narrator and (not result.complete or any(group.stale for group in groups.values())):
+        if narrator and (
+            not result.complete or any(group.stale for group in groups.values())
+        ):
             waiting.add(scope.id)
-        rows += _build_summary_rows(scope, made.values(), narrator.titles.get(scope.id) if narrator else None, key)
+        rows += _build_summary_rows(
+            scope,
+            made.values(),
+            narrator.titles.get(scope.id) if narrator else None,
+            key,
+        )
         gone += scope.before.keys() - groups.keys()
         report.counts["groups that lost a member"] += scope.lost
         if scope.scope == SummaryScope.TOPIC:
@@ -244,9 +362,14 @@ def _grow_and_store(
     return waiting
 
 
-def _extract_texts(job: Job, key: str, masters: Mapping[str, str | None], drafts: list[Draft]) -> list[str | None]:
+def _extract_texts(
+    job: Job, key: str, masters: Mapping[str, str | None], drafts: list[Draft]
+) -> list[str | None]:
     """Return the summary of each draft without a model: a session's given master, else an extract."""
-    texts = [masters.get(draft.scope_id) if draft.tier == MASTER else None for draft in drafts]
+    texts = [
+        masters.get(draft.scope_id) if draft.tier == MASTER else None
+        for draft in drafts
+    ]
     rows = [
         {
             "place": at,
@@ -259,21 +382,33 @@ def _extract_texts(job: Job, key: str, masters: Mapping[str, str | None], drafts
         if not texts[at]
     ]
     step = ShardStep("summaries", key, WRITTEN, write_shard)
-    for row in spread(job.executor, step, pa.Table.from_pylist(rows, schema=DRAFTS), "scope_id").to_pylist():
+    for row in spread(
+        job.executor, step, pa.Table.from_pylist(rows, schema=DRAFTS), "scope_id"
+    ).to_pylist():
         texts[row["place"]] = row["text"]
     return texts
 
 
-def _select_made(scope: Scope, groups: Mapping[str, Group], *, complete: bool) -> dict[str, Group]:
+def _select_made(
+    scope: Scope, groups: Mapping[str, Group], *, complete: bool
+) -> dict[str, Group]:
     """Return the groups that are new or changed; if the growth is not complete, only those that replace a stored one.
 
     New groups then wait until all their summaries exist. Groups that lost a member do not wait.
     """
-    made = {group_id: group for group_id, group in groups.items() if group != scope.before.get(group_id)}
+    made = {
+        group_id: group
+        for group_id, group in groups.items()
+        if group != scope.before.get(group_id)
+    }
     if complete:
         return made
     places = {(group.tier, group.seq) for group in scope.before.values()}
-    return {group_id: group for group_id, group in made.items() if (group.tier, group.seq) in places}
+    return {
+        group_id: group
+        for group_id, group in made.items()
+        if (group.tier, group.seq) in places
+    }
 
 
 def _build_summary_rows(
@@ -290,11 +425,15 @@ def _close_writer(job: Job, narrator: SummaryWriter, report: StepReport) -> None
     """Free the GPU for the encoder, and store the model's usage and its unusable answers."""
     narrator.model.llm.free_gpu()
     narrator.model.record_usage(report)
-    quarantine_rejected(job.store, "rollup", narrator.rejected, narrator.written, report)
+    quarantine_rejected(
+        job.store, "rollup", narrator.rejected, narrator.written, report
+    )
     narrator.rejected = []
 
 
-def _store_summaries(job: Job, rows: list[dict[str, object]], gone: Iterable[str], report: StepReport) -> None:
+def _store_summaries(
+    job: Job, rows: list[dict[str, object]], gone: Iterable[str], report: StepReport
+) -> None:
     """Write new summaries, then delete those that are gone.
 
     If a run is killed in between, `mend` keeps one group of each place.
@@ -314,10 +453,17 @@ def _list_parts(members: Sequence[Member]) -> list[dict[str, str | None]]:
 def write_shard(shard: pa.Table) -> pa.Table:
     """Return the extractive summary of each draft of a shard."""
     texts = [
-        build_extractive_summary([Part(**p) for p in row["members"]], row["words"], [Part(**p) for p in row["context"]])
+        build_extractive_summary(
+            [Part(**p) for p in row["members"]],
+            row["words"],
+            [Part(**p) for p in row["context"]],
+        )
         for row in shard.to_pylist()
     ]
-    return pa.table([shard["place"], shard["scope_id"], pa.array(texts, pa.string())], schema=WRITTEN)
+    return pa.table(
+        [shard["place"], shard["scope_id"], pa.array(texts, pa.string())],
+        schema=WRITTEN,
+    )
 
 
 def weigh_shard(shard: pa.Table, *, every: int, words: int) -> pa.Table:
@@ -339,7 +485,9 @@ def weigh_shard(shard: pa.Table, *, every: int, words: int) -> pa.Table:
 def _group_by_session(messages: pa.Table) -> defaultdict[str, list[dict[str, Any]]]:
     """Return messages by session, in order."""
     by_session: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in messages.sort_by([("session_id", "ascending"), ("seq", "ascending")]).to_pylist():
+    for row in messages.sort_by(
+        [("session_id", "ascending"), ("seq", "ascending")]
+    ).to_pylist():
         by_session[row["session_id"]].append(row)
     return by_session
 
@@ -347,7 +495,10 @@ def _group_by_session(messages: pa.Table) -> defaultdict[str, list[dict[str, Any
 def load_topic_info(store: Store) -> dict[str, TopicInfo]:
     """Return each topic's name and purpose, for the prompts of its summaries."""
     topics = store.read(TOPICS, ["topic_id", "name", "purpose"]).to_pylist()
-    return {topic["topic_id"]: TopicInfo(topic["name"], topic["purpose"]) for topic in topics}
+    return {
+        topic["topic_id"]: TopicInfo(topic["name"], topic["purpose"])
+        for topic in topics
+    }
 
 
 def build_topic_shape(settings: PyramidSettings, *, by_model: bool = False) -> Shape:
@@ -381,34 +532,58 @@ def _read_topic_talk(job: Job, key: str, *, by_model: bool) -> TopicTalk:
     Without a model, topics whose summaries would not change are left out.
     """
     step = job.settings.pyramid.step
-    claims = pl.DataFrame(job.store.read(OBSERVATIONS, MEMBER, pc.field("status") == Status.ACTIVE))
-    claims = claims.drop_nulls("topic_id").sort("observed_at", "observation_id", nulls_last=True)
+    claims = pl.DataFrame(
+        job.store.read(OBSERVATIONS, MEMBER, pc.field("status") == Status.ACTIVE)
+    )
+    claims = claims.drop_nulls("topic_id").sort(
+        "observed_at", "observation_id", nulls_last=True
+    )
     sealed = _load_sealed_pyramids(job, "topic", key)
     if not by_model:
         settled = _find_settled_topics(claims, sealed, step)
         claims = claims.filter(~pl.col("topic_id").is_in([*settled]))
-        sealed = {topic: pyramid for topic, pyramid in sealed.items() if topic not in settled}
+        sealed = {
+            topic: pyramid for topic, pyramid in sealed.items() if topic not in settled
+        }
     enough = pl.len().over("topic_id") >= (min(SMALL, step) if by_model else step)
     claims = claims.filter(enough | pl.col("topic_id").is_in([*sealed]))
-    names = {row["topic_id"]: row["name"] for row in job.store.read(TOPICS, ["topic_id", "name"]).to_pylist()}
-    by_topic = {str(k[0]): v for k, v in claims.group_by(["topic_id"], maintain_order=True)}
-    without_claims = {topic: claims.clear() for topic in sealed if topic not in by_topic}
+    names = {
+        row["topic_id"]: row["name"]
+        for row in job.store.read(TOPICS, ["topic_id", "name"]).to_pylist()
+    }
+    by_topic = {
+        str(k[0]): v for k, v in claims.group_by(["topic_id"], maintain_order=True)
+    }
+    without_claims = {
+        topic: claims.clear() for topic in sealed if topic not in by_topic
+    }
     return TopicTalk(by_topic | without_claims, names, sealed)
 
 
-def _find_settled_topics(claims: pl.DataFrame, sealed: Mapping[str, Pyramid], step: int) -> set[str]:
+def _find_settled_topics(
+    claims: pl.DataFrame, sealed: Mapping[str, Pyramid], step: int
+) -> set[str]:
     """Return the topics whose stored pyramid fits their claims."""
     members = dict(claims.group_by("topic_id").agg("observation_id").iter_rows())
-    return {topic for topic, pyramid in sealed.items() if pyramid.is_settled(topic, members.get(topic, ()), step)}
+    return {
+        topic
+        for topic, pyramid in sealed.items()
+        if pyramid.is_settled(topic, members.get(topic, ()), step)
+    }
 
 
-def _build_topic_scopes(job: Job, talk: TopicTalk, ids: Sequence[str], *, by_model: bool) -> list[Scope]:
+def _build_topic_scopes(
+    job: Job, talk: TopicTalk, ids: Sequence[str], *, by_model: bool
+) -> list[Scope]:
     """Return the topics among some ids, ready to grow."""
     scopes: list[Scope] = []
     for topic in ids:
         if topic not in talk.claims:
             continue
-        members = [Member(r[0], r[2], r[4], speaker=r[3]) for r in talk.claims[topic].select(MEMBER).iter_rows()]
+        members = [
+            Member(r[0], r[2], r[4], speaker=r[3])
+            for r in talk.claims[topic].select(MEMBER).iter_rows()
+        ]
         about = {"title": talk.names.get(topic), "workspace": None}
         pyramid = talk.sealed.get(topic, Pyramid()).copy()
         shape = build_topic_shape(job.settings.pyramid, by_model=by_model)
@@ -417,27 +592,50 @@ def _build_topic_scopes(job: Job, talk: TopicTalk, ids: Sequence[str], *, by_mod
 
 
 def _build_scope(
-    scope: str, scope_id: str, about: Mapping[str, Any], pyramid: Pyramid, members: list[Member], shape: Shape
+    scope: str,
+    scope_id: str,
+    about: Mapping[str, Any],
+    pyramid: Pyramid,
+    members: list[Member],
+    shape: Shape,
 ) -> Scope:
     """Return a topic or session ready to grow, after removing lost members."""
-    built = Scope(scope, scope_id, about, pyramid, {}, 0, grow_by_tier(pyramid, members, shape, scope, scope_id))
+    built = Scope(
+        scope,
+        scope_id,
+        about,
+        pyramid,
+        {},
+        0,
+        grow_by_tier(pyramid, members, shape, scope, scope_id),
+    )
     built.before = built.collect_groups()
     built.lost = mend(pyramid, members, scope, scope_id)
     return built
 
 
-def build_session_members(rows: Sequence[Mapping[str, Any]], texts: Sequence[str], *, whole: bool) -> list[Member]:
+def build_session_members(
+    rows: Sequence[Mapping[str, Any]], texts: Sequence[str], *, whole: bool
+) -> list[Member]:
     """Return a session's messages as members with these texts; with `whole`, for a model, with token counts and
     speakers.
     """
     if whole:
         weights = estimate_tokens(texts)
         parts = zip(rows, texts, weights, strict=True)
-        return [Member(r["message_id"], text, r["ts"], None, name_speaker(r), weight) for r, text, weight in parts]
-    return [Member(r["message_id"], text, r["ts"], speaker=r["speaker"]) for r, text in zip(rows, texts, strict=True)]
+        return [
+            Member(r["message_id"], text, r["ts"], None, name_speaker(r), weight)
+            for r, text, weight in parts
+        ]
+    return [
+        Member(r["message_id"], text, r["ts"], speaker=r["speaker"])
+        for r, text in zip(rows, texts, strict=True)
+    ]
 
 
-def load_session_scopes(job: Job, group: pl.DataFrame, gone: set[str], key: str, *, whole: bool) -> list[Scope]:
+def load_session_scopes(
+    job: Job, group: pl.DataFrame, gone: set[str], key: str, *, whole: bool
+) -> list[Scope]:
     """Return a group's sessions, with full messages (`whole`) or only their sentences worth remembering."""
     messages = _read_spoken_messages(job, group, gone)
     by_session = _group_by_session(messages)
@@ -451,7 +649,9 @@ def load_session_scopes(job: Job, group: pl.DataFrame, gone: set[str], key: str,
         texts = [row["text"] for row in turns] if whole else outline["texts"]
         members = build_session_members(turns, texts, whole=whole)
         about = info if whole else {**info, "title": info["title"] or outline["title"]}
-        scope = _build_scope("session", sid, about, sealed.get(sid, Pyramid()), members, shape)
+        scope = _build_scope(
+            "session", sid, about, sealed.get(sid, Pyramid()), members, shape
+        )
         scope.master_text = outline["told"]
         scopes.append(scope)
     return scopes
@@ -459,21 +659,43 @@ def load_session_scopes(job: Job, group: pl.DataFrame, gone: set[str], key: str,
 
 def _read_spoken_messages(job: Job, sessions: pl.DataFrame, gone: set[str]) -> pa.Table:
     """Return the active messages of people and models in some sessions, masked, without empty ones."""
-    columns = ["message_id", "session_id", "text", "ts", "speaker", "seq", "origin", "blocks"]
+    columns = [
+        "message_id",
+        "session_id",
+        "text",
+        "ts",
+        "speaker",
+        "seq",
+        "origin",
+        "blocks",
+    ]
     spoken = pc.field("origin").isin([*map(str, SPOKEN)])
-    stored = job.store.read_ids(MESSAGES, sessions["session_id"], columns, "session_id", where=spoken)
-    is_left = (pc.field("text") != "") & ~pc.field("message_id").isin(pa.array(sorted(gone), pa.string()))
+    stored = job.store.read_ids(
+        MESSAGES, sessions["session_id"], columns, "session_id", where=spoken
+    )
+    is_left = (pc.field("text") != "") & ~pc.field("message_id").isin(
+        pa.array(sorted(gone), pa.string())
+    )
     return Mask(job).mask_messages(stored).filter(is_left)
 
 
-def _outline_sessions(job: Job, messages: pa.Table, key: str, every: int) -> dict[str, dict[str, Any]]:
+def _outline_sessions(
+    job: Job, messages: pa.Table, key: str, every: int
+) -> dict[str, dict[str, Any]]:
     """Return by session what is written without a model: title, master summary, and texts of messages."""
     words = job.settings.pyramid.get_words(MASTER)
-    step = ShardStep("sessions", key, TOLD, partial(weigh_shard, every=every, words=words))
-    return {row["session_id"]: row for row in spread(job.executor, step, messages, "session_id").to_pylist()}
+    step = ShardStep(
+        "sessions", key, TOLD, partial(weigh_shard, every=every, words=words)
+    )
+    return {
+        row["session_id"]: row
+        for row in spread(job.executor, step, messages, "session_id").to_pylist()
+    }
 
 
-def _load_sealed_pyramids(job: Job, scope: str, key: str, ids: Iterable[str] | None = None) -> dict[str, Pyramid]:
+def _load_sealed_pyramids(
+    job: Job, scope: str, key: str, ids: Iterable[str] | None = None
+) -> dict[str, Pyramid]:
     """Return the stored pyramids of this key, by topic or session."""
     where = (pc.field("scope") == scope) & (pc.field("step_key") == key)
     rows = pl.DataFrame(job.store.read(SUMMARIES, GROUP, where))

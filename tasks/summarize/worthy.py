@@ -38,8 +38,14 @@ class WeighedSentence:
 
 def weigh_sentences(spoken: Sequence[dict[str, Any]]) -> list[WeighedSentence]:
     """Return the sentences of a session's messages (in order, with text, origin, blocks and speaker), weighed."""
-    sentences = list(list_sentences([{**row, "message_id": number} for number, row in enumerate(spoken)]))
-    worth = load_worth_model().compute_worth([s.text for s in sentences], [s.numbers for s in sentences])
+    sentences = list(
+        list_sentences(
+            [{**row, "message_id": number} for number, row in enumerate(spoken)]
+        )
+    )
+    worth = load_worth_model().compute_worth(
+        [s.text for s in sentences], [s.numbers for s in sentences]
+    )
     weighed = []
     for sentence, log_odds in zip(sentences, worth, strict=True):
         row, asks = sentence.turn.row, sentence.turn.is_question(sentence.at)
@@ -60,7 +66,9 @@ def weigh_sentences(spoken: Sequence[dict[str, Any]]) -> list[WeighedSentence]:
 def title_session(sentences: Sequence[WeighedSentence]) -> str | None:
     """Return the first sentence of a person, else the first of all, cut to TITLE_WORDS; None without sentences."""
     first = min(sentences, key=lambda sentence: not sentence.by_person, default=None)
-    return truncate_words(first.text[:FIRST_CHARS], TITLE_WORDS) or None if first else None
+    return (
+        truncate_words(first.text[:FIRST_CHARS], TITLE_WORDS) or None if first else None
+    )
 
 
 def tell_session(sentences: Sequence[WeighedSentence], max_words: int) -> str | None:
@@ -85,7 +93,11 @@ def tell_session(sentences: Sequence[WeighedSentence], max_words: int) -> str | 
 
 def _tell_settled(by_person: Sequence[WeighedSentence], words: int) -> list[str]:
     """Return the person's later sentence that is most likely worth remembering."""
-    later = [s for s in by_person if s.turn != by_person[0].turn and not s.asks and len(s.text.split()) <= words]
+    later = [
+        s
+        for s in by_person
+        if s.turn != by_person[0].turn and not s.asks and len(s.text.split()) <= words
+    ]
     best = max(later, key=lambda s: (s.worth, -s.turn), default=None)
     return ["Said:", end_sentence(best.text)] if best and best.worth >= LEAST else []
 
@@ -93,11 +105,19 @@ def _tell_settled(by_person: Sequence[WeighedSentence], words: int) -> list[str]
 def _tell_report(answers: Sequence[WeighedSentence], words: int) -> list[str]:
     """Return the end of the agent's last message, where an agent reports the outcome."""
     report = [s for s in answers if s.turn == answers[-1].turn and not s.asks]
-    closing = list(dict.fromkeys(s.text for s in reversed(report) if s.prose)) or [s.text for s in report[-1:]]
-    return ["Reported:", *reversed(pick_leading_sentences(closing, words))] if closing else []
+    closing = list(dict.fromkeys(s.text for s in reversed(report) if s.prose)) or [
+        s.text for s in report[-1:]
+    ]
+    return (
+        ["Reported:", *reversed(pick_leading_sentences(closing, words))]
+        if closing
+        else []
+    )
 
 
-def _tell_open(by_person: Sequence[WeighedSentence], answers: Sequence[WeighedSentence], words: int) -> list[str]:
+def _tell_open(
+    by_person: Sequence[WeighedSentence], answers: Sequence[WeighedSentence], words: int
+) -> list[str]:
     """Return the person's last message if it has no answer, else a question at the agent's end."""
     if by_person[-1].turn > max(answers[-1].turn, by_person[0].turn):
         last = (s.text for s in by_person if s.turn == by_person[-1].turn)
@@ -120,7 +140,9 @@ def cut_to_worthy_sentences(
     for s in sentences:
         if s.worth >= LEAST:
             texts[s.turn].append(s.text)
-        best[s.turn // every] = max(best.get(s.turn // every, s), s, key=lambda it: (it.worth, -it.turn))
+        best[s.turn // every] = max(
+            best.get(s.turn // every, s), s, key=lambda it: (it.worth, -it.turn)
+        )
     for s in best.values():
         texts[s.turn] = texts[s.turn] or [s.text]
     for number in range(0, len(spoken), every):

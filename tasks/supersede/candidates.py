@@ -37,7 +37,11 @@ Codes = npt.NDArray[np.integer]
 
 
 def find_candidate_pairs(
-    table: pa.Table, claims: Claims, vectors: Floats, has: npt.NDArray[np.bool_], among: Places | None = None
+    table: pa.Table,
+    claims: Claims,
+    vectors: Floats,
+    has: npt.NDArray[np.bool_],
+    among: Places | None = None,
 ) -> Pairs:
     """Return the pairs of rows that are near and in scope; with `among`, those with a row in it.
 
@@ -51,7 +55,11 @@ def find_candidate_pairs(
     groups = group_rows(table)
     near = find_vector_pairs(vectors, has, NEAREST, LEAST_COSINE, among, groups)
     pairs = deduplicate_pairs([near, find_word_pairs(claims, groups, among)])
-    candidates: Pairs = pairs[_mask_pairs_in_scope(pairs, ClaimScope.from_table(table, claims, np.unique(pairs)))]
+    candidates: Pairs = pairs[
+        _mask_pairs_in_scope(
+            pairs, ClaimScope.from_table(table, claims, np.unique(pairs))
+        )
+    ]
     return candidates
 
 
@@ -74,20 +82,27 @@ class ClaimScope:
         personal = np.asarray(pc.equal(table["pack"], "personal"), dtype=bool)
         of_self = np.zeros(len(personal), dtype=bool)
         for row in rows.tolist():
-            is_first_person = not FIRST_PERSON.isdisjoint(LATIN.findall(claims.texts[row].casefold()))
+            is_first_person = not FIRST_PERSON.isdisjoint(
+                LATIN.findall(claims.texts[row].casefold())
+            )
             of_self[row] = is_first_person and claims[row].first_person
         return cls(
             workspace=_encode_column(table, "workspace"),
             speaker=_encode_column(table, "speaker"),
             session=_encode_column(table, "session_id"),
             personal=personal,
-            preference=np.asarray(pc.equal(table["category"], "preference"), dtype=bool),
+            preference=np.asarray(
+                pc.equal(table["category"], "preference"), dtype=bool
+            ),
             of_self=of_self,
         )
 
     def find_speakers_together(self) -> Flags:
         """Return for each two speakers whether one session has claims of both; the last index means no speaker."""
-        shape = (int(self.session.max(initial=-1)) + 1, int(self.speaker.max(initial=-1)) + 2)
+        shape = (
+            int(self.session.max(initial=-1)) + 1,
+            int(self.speaker.max(initial=-1)) + 2,
+        )
         talks = np.zeros(shape, dtype=np.float32)
         talks[self.session, self.speaker] = 1.0
         together: Flags = talks.T @ talks > 0.0
@@ -110,25 +125,41 @@ def _mask_pairs_in_scope(pairs: Pairs, scope: ClaimScope) -> Flags:
     preferences.
     """
     a, b = pairs[:, 0], pairs[:, 1]
-    speaker, of_self, personal, preference = scope.speaker, scope.of_self, scope.personal, scope.preference
-    one_space, one_speaker = scope.workspace[a] == scope.workspace[b], speaker[a] == speaker[b]
+    speaker, of_self, personal, preference = (
+        scope.speaker,
+        scope.of_self,
+        scope.personal,
+        scope.preference,
+    )
+    one_space, one_speaker = (
+        scope.workspace[a] == scope.workspace[b],
+        speaker[a] == speaker[b],
+    )
     both_personal, both_of_self = personal[a] & personal[b], of_self[a] & of_self[b]
     echo = ((speaker[a] < 0) | (speaker[b] < 0)) & ~both_of_self
     work = ~both_personal & ~both_of_self
     agreed = scope.find_speakers_together()[speaker[a], speaker[b]]
     agreed = agreed & ~(of_self[a] | of_self[b] | preference[a] | preference[b])
-    in_scope: Flags = (both_personal & both_of_self & one_speaker) | (one_space & (one_speaker | echo | work | agreed))
+    in_scope: Flags = (both_personal & both_of_self & one_speaker) | (
+        one_space & (one_speaker | echo | work | agreed)
+    )
     return in_scope
 
 
-def compute_likeness(pairs: Pairs, cosines: Scores, claims: Claims, idf: IdfTable) -> Scores:
+def compute_likeness(
+    pairs: Pairs, cosines: Scores, claims: Claims, idf: IdfTable
+) -> Scores:
     """Return the likeness of the two claims of each pair, 0 to 2: the share of common words plus the cosine.
 
     The share of words counts twice for a pair without vectors.
     """
     words = {row: frozenset(claims.stems[row]) for row in np.unique(pairs).tolist()}
     weights = {row: idf.sum_idf(stems) for row, stems in words.items()}
-    common = np.array([idf.sum_idf(words[a] & words[b]) for a, b in pairs.tolist()], dtype=np.float64)
-    lighter = np.array([min(weights[a], weights[b]) for a, b in pairs.tolist()], dtype=np.float64)
+    common = np.array(
+        [idf.sum_idf(words[a] & words[b]) for a, b in pairs.tolist()], dtype=np.float64
+    )
+    lighter = np.array(
+        [min(weights[a], weights[b]) for a, b in pairs.tolist()], dtype=np.float64
+    )
     shared = np.divide(common, lighter, out=np.zeros(len(pairs)), where=lighter > 0)
     return shared + np.where(np.isnan(cosines), shared, cosines)

@@ -21,7 +21,15 @@ from slowwave.schemas.tables import CHAIN
 from slowwave.schemas.vocabulary import LEADS, PERHAPS_CHANGED, Status
 
 CHAINS = "chains/1"
-LINKS = ["observation_id", "status", "canonical_id", "superseded_by", "valid_to", "observed_at", *CHAIN]
+LINKS = [
+    "observation_id",
+    "status",
+    "canonical_id",
+    "superseded_by",
+    "valid_to",
+    "observed_at",
+    *CHAIN,
+]
 CLAIMS = [*LINKS, "workspace", "summary", "quote", "message_ids"]
 SAID = ["passage_id", "workspace", "message_id", "text", "ts", *CHAIN]
 ROWS_AT_ONCE = 100_000
@@ -52,15 +60,27 @@ def find_linked_claims(claims: pa.Table, links: Links) -> list[str]:
         | (pl.col("status") == Status.SUPERSEDED)
         | pl.col("chain_id").is_not_null()
     )
-    ends = (of_status[name] for name in ("observation_id", "canonical_id", "superseded_by"))
-    return sorted({*links, *(by for by, _ in links.values()), *pl.concat(ends).drop_nulls()})
+    ends = (
+        of_status[name] for name in ("observation_id", "canonical_id", "superseded_by")
+    )
+    return sorted(
+        {*links, *(by for by, _ in links.values()), *pl.concat(ends).drop_nulls()}
+    )
 
 
 def spread_over_claims(claims: pa.Table, links: Links) -> list[Row]:
     """Return the claims (columns LINKS; all of `find_linked_claims`) with their chains."""
     rows = {row["observation_id"]: row for row in claims.to_pylist()}
-    canonical = {key: row["canonical_id"] for key, row in rows.items() if row["status"] == Status.DUPLICATE}
-    later = {key: row["superseded_by"] for key, row in rows.items() if row["status"] == Status.SUPERSEDED}
+    canonical = {
+        key: row["canonical_id"]
+        for key, row in rows.items()
+        if row["status"] == Status.DUPLICATE
+    }
+    later = {
+        key: row["superseded_by"]
+        for key, row in rows.items()
+        if row["status"] == Status.SUPERSEDED
+    }
     changed = _find_changed(rows, later)
     for key, (by, likely) in links.items():
         if by in rows and key in rows and rows[key]["status"] == Status.ACTIVE:
@@ -78,9 +98,15 @@ def spread_over_claims(claims: pa.Table, links: Links) -> list[Row]:
     return list(rows.values())
 
 
-def _find_changed(rows: Mapping[str, Row], later: Mapping[str, str]) -> dict[str, Since]:
+def _find_changed(
+    rows: Mapping[str, Row], later: Mapping[str, str]
+) -> dict[str, Since]:
     """Return superseded claim -> when it was changed, with probability 1, if the claim that changed it is there."""
-    return {key: (rows[key]["valid_to"] or rows[by]["observed_at"], 1.0) for key, by in later.items() if by in rows}
+    return {
+        key: (rows[key]["valid_to"] or rows[by]["observed_at"], 1.0)
+        for key, by in later.items()
+        if by in rows
+    }
 
 
 def spread_over_passages(passages: pa.Table, claims: pa.Table) -> list[Row]:
@@ -97,7 +123,9 @@ def spread_over_passages(passages: pa.Table, claims: pa.Table) -> list[Row]:
     claims_of = _find_sentences(rows, of_chain)
     # the messages of these claims and their passages
     cited = {message for claim in of_chain for message in claim["message_ids"]}
-    in_chain = pl.col("passage_id").is_in([*claims_of]) | pl.col("chain_id").is_not_null()
+    in_chain = (
+        pl.col("passage_id").is_in([*claims_of]) | pl.col("chain_id").is_not_null()
+    )
     cited.update(rows.filter(in_chain)["message_id"])
     # all claims made from these messages, and the other messages that they cite
     near = _find_citing_claims(ordered, cited)
@@ -106,14 +134,25 @@ def spread_over_passages(passages: pa.Table, claims: pa.Table) -> list[Row]:
     by_id = {row["passage_id"]: row for row in selected.iter_rows(named=True)}
     _add_source_claims(claims_of, near, by_id)
     for key, row in by_id.items():
-        row |= _choose_chain([claim for claim in claims_of[key].values() if not _is_after_change(row, claim)])
+        row |= _choose_chain(
+            [
+                claim
+                for claim in claims_of[key].values()
+                if not _is_after_change(row, claim)
+            ]
+        )
     return list(by_id.values())
 
 
 def _find_citing_claims(claims: pl.DataFrame, messages: Set[str]) -> list[Row]:
     """Return the claims made from some messages that are active, duplicates, or in a chain."""
-    counts = pl.col("status").is_in([Status.ACTIVE, Status.DUPLICATE]) | pl.col("chain_id").is_not_null()
-    is_cited = pl.col("message_ids").list.eval(pl.element().is_in([*messages])).list.any()
+    counts = (
+        pl.col("status").is_in([Status.ACTIVE, Status.DUPLICATE])
+        | pl.col("chain_id").is_not_null()
+    )
+    is_cited = (
+        pl.col("message_ids").list.eval(pl.element().is_in([*messages])).list.any()
+    )
     return claims.filter(counts, is_cited).to_dicts()
 
 
@@ -124,24 +163,42 @@ def _find_sentences(passages: pl.DataFrame, claims: list[Row]) -> ClaimsOf:
         for text in {_normalise(claim["quote"]), _normalise(claim["summary"])}:
             sentences[claim["workspace"], text].append(claim)
     texts = pl.Series([text for _, text in sentences], dtype=pl.String).implode()
-    cut = pl.col("text").str.to_lowercase().str.replace_all(SENTENCE_END, "\0").str.split("\0")
+    cut = (
+        pl.col("text")
+        .str.to_lowercase()
+        .str.replace_all(SENTENCE_END, "\0")
+        .str.split("\0")
+    )
     line = pl.col("text").str.replace_all(r"\s+", " ").str.strip_chars()
     claims_of: ClaimsOf = defaultdict(dict)
-    for batch in passages.select("passage_id", "workspace", cut).iter_slices(ROWS_AT_ONCE):
-        found = batch.explode("text").with_columns(line).filter(pl.col("text").is_in(texts))
+    for batch in passages.select("passage_id", "workspace", cut).iter_slices(
+        ROWS_AT_ONCE
+    ):
+        found = (
+            batch.explode("text").with_columns(line).filter(pl.col("text").is_in(texts))
+        )
         for key, workspace, text in found.iter_rows():
-            claims_of[key] |= {claim["observation_id"]: claim for claim in sentences.get((workspace, text), ())}
+            claims_of[key] |= {
+                claim["observation_id"]: claim
+                for claim in sentences.get((workspace, text), ())
+            }
     return claims_of
 
 
-def _add_source_claims(claims_of: ClaimsOf, claims: list[Row], passages: Mapping[str, Row]) -> None:
+def _add_source_claims(
+    claims_of: ClaimsOf, claims: list[Row], passages: Mapping[str, Row]
+) -> None:
     """Add each claim to the passages of its messages: to those with its quote, or to all if none has it."""
     by_message = defaultdict[str, list[str]](list)
     for key, row in passages.items():
         by_message[row["message_id"]].append(key)
     for claim in claims:
         quote = _normalise(claim["quote"])
-        keys = [key for message in claim["message_ids"] for key in by_message.get(message, ())]
+        keys = [
+            key
+            for message in claim["message_ids"]
+            for key in by_message.get(message, ())
+        ]
         quoting = [key for key in keys if quote in _normalise(passages[key]["text"])]
         for key in quoting or keys:
             claims_of[key][claim["observation_id"]] = claim
@@ -149,7 +206,9 @@ def _add_source_claims(claims_of: ClaimsOf, claims: list[Row], passages: Mapping
 
 def _is_after_change(passage: Row, claim: Row) -> bool:
     """Return True if the passage repeats the claim after the change, so that the change does not apply to it."""
-    return bool(claim["chain_at"] and passage["ts"] and passage["ts"] >= claim["chain_at"])
+    return bool(
+        claim["chain_at"] and passage["ts"] and passage["ts"] >= claim["chain_at"]
+    )
 
 
 def _follow(key: str, onward: Mapping[str, str | None], rows: Mapping[str, Row]) -> str:

@@ -35,7 +35,9 @@ class CandidateClaims:
         return row
 
 
-def build_candidate_claims(observations: pa.Table, affirmed: Mapping[str, datetime]) -> CandidateClaims:
+def build_candidate_claims(
+    observations: pa.Table, affirmed: Mapping[str, datetime]
+) -> CandidateClaims:
     """Return the claims that are active or that another claim retired.
 
     affirmed: observation_id -> when a duplicate last repeated the claim.
@@ -43,7 +45,9 @@ def build_candidate_claims(observations: pa.Table, affirmed: Mapping[str, dateti
     superseded = pc.equal(observations["status"], Status.SUPERSEDED)
     retired_by_claim = pc.and_(superseded, pc.is_valid(observations["superseded_by"]))
     ours = pc.or_(pc.equal(observations["status"], Status.ACTIVE), retired_by_claim)
-    table = OBSERVATIONS.sort_rows(observations, pc.and_(ours, pc.is_valid(observations["observed_at"])))
+    table = OBSERVATIONS.sort_rows(
+        observations, pc.and_(ours, pc.is_valid(observations["observed_at"]))
+    )
     ids, times = table["observation_id"].to_pylist(), table["observed_at"].to_pylist()
     row_of = _index_rows(ids, observations)
     retired: dict[int, int] = {}
@@ -59,7 +63,9 @@ def build_candidate_claims(observations: pa.Table, affirmed: Mapping[str, dateti
     return CandidateClaims(
         table=table,
         times=times,
-        last=[max(at, affirmed.get(oid, at)) for oid, at in zip(ids, times, strict=True)],
+        last=[
+            max(at, affirmed.get(oid, at)) for oid, at in zip(ids, times, strict=True)
+        ],
         retired=retired,
         reopened=frozenset(reopened),
     )
@@ -84,6 +90,19 @@ def find_affirmed_times(observations: pa.Table) -> dict[str, datetime]:
 
     observations: rows of OBSERVATIONS with status, canonical_id and observed_at; only duplicates count.
     """
-    repeats = pc.and_(pc.equal(observations["status"], Status.DUPLICATE), pc.is_valid(observations["observed_at"]))
-    last = observations.filter(repeats).group_by("canonical_id").aggregate([("observed_at", "max")])
-    return dict(zip(last["canonical_id"].to_pylist(), last["observed_at_max"].to_pylist(), strict=True))
+    repeats = pc.and_(
+        pc.equal(observations["status"], Status.DUPLICATE),
+        pc.is_valid(observations["observed_at"]),
+    )
+    last = (
+        observations.filter(repeats)
+        .group_by("canonical_id")
+        .aggregate([("observed_at", "max")])
+    )
+    return dict(
+        zip(
+            last["canonical_id"].to_pylist(),
+            last["observed_at_max"].to_pylist(),
+            strict=True,
+        )
+    )

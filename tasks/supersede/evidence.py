@@ -15,9 +15,19 @@ from slowwave.tasks.dedupe.candidates import Floats, Pairs, compute_cosines
 from slowwave.tasks.dedupe.candidates import Rows as Places
 from slowwave.tasks.dedupe.normalise import Claims, normalise_claim
 from slowwave.tasks.dedupe.pairs import stack_unit_vectors, tell_pairs
-from slowwave.tasks.supersede.candidates import LEAST_LIKENESS, LIKEST, Scores, compute_likeness, find_candidate_pairs
+from slowwave.tasks.supersede.candidates import (
+    LEAST_LIKENESS,
+    LIKEST,
+    Scores,
+    compute_likeness,
+    find_candidate_pairs,
+)
 from slowwave.tasks.supersede.claims import CandidateClaims
-from slowwave.tasks.supersede.features import IdfTable, Surroundings, compute_pair_features
+from slowwave.tasks.supersede.features import (
+    IdfTable,
+    Surroundings,
+    compute_pair_features,
+)
 
 ABOUT = 0.15
 """Another session counts as about as alike if its most similar claim is at most this much less similar than the best.
@@ -25,7 +35,14 @@ What comes up in many sessions is seldom a decision that a later claim changes."
 SAYS = "says "
 """Prefix of the features for words and word pairs of the later claim; a model uses those it was fitted with."""
 Flags = npt.NDArray[np.bool_]
-COMPANY = ("nearer before", "nearer after", "behind before", "behind after", "lead", "sessions about as like")
+COMPANY = (
+    "nearer before",
+    "nearer after",
+    "behind before",
+    "behind after",
+    "lead",
+    "sessions about as like",
+)
 READ = ("summary", "speaker", "category", "pack")
 
 
@@ -51,28 +68,44 @@ class Evidence:
 
     @classmethod
     def from_candidates(
-        cls, candidates: CandidateClaims, among: Set[int] | None = None, idf: IdfTable | None = None
+        cls,
+        candidates: CandidateClaims,
+        among: Set[int] | None = None,
+        idf: IdfTable | None = None,
     ) -> "Evidence":
         """Return the pairs of claims to judge; with `among`, those with a row in it.
 
         Without `idf`, words are weighted by the candidates alone.
         """
         ranker = PairRanker.from_candidates(candidates, idf)
-        rows = None if among is None or len(among) == len(ranker.claims) else np.array(sorted(among), dtype=np.int64)
+        rows = (
+            None
+            if among is None or len(among) == len(ranker.claims)
+            else np.array(sorted(among), dtype=np.int64)
+        )
         if rows is None:
             ranked = ranker.rank_pairs(None)
             judged: Flags = np.ones(len(ranked.pairs), dtype=bool)
         else:
             # A pair's rank depends on the other pairs of its two claims, so rank those of the nearest claims too.
             first = ranker.rank_pairs(rows)
-            is_near = (first.company[:, [1, 0]] < 2 * LIKEST) & np.isin(first.pairs, rows)
+            is_near = (first.company[:, [1, 0]] < 2 * LIKEST) & np.isin(
+                first.pairs, rows
+            )
             reach = np.union1d(rows, first.pairs[is_near.any(axis=1)])
             ranked = ranker.rank_pairs(reach)
             has_row = np.isin(ranked.pairs, rows).any(axis=1)
             judged = np.asarray(has_row & np.isin(ranked.pairs, reach).all(axis=1))
-        judged &= (ranked.company[:, :2].min(axis=1) < LIKEST) & (ranked.likeness >= LEAST_LIKENESS)
+        judged &= (ranked.company[:, :2].min(axis=1) < LIKEST) & (
+            ranked.likeness >= LEAST_LIKENESS
+        )
         chosen = ranked.select(np.flatnonzero(judged))
-        describe = partial(_describe_pairs, ranked=chosen, table=candidates.table, around=ranker.build_around(chosen))
+        describe = partial(
+            _describe_pairs,
+            ranked=chosen,
+            table=candidates.table,
+            around=ranker.build_around(chosen),
+        )
         return cls(chosen.pairs, chosen.likeness, chosen.apart, describe, ranker.idf)
 
 
@@ -105,7 +138,11 @@ class RankedPairs:
             return {"cosine": cosine}
         old, new = self.pairs[at].tolist()
         company = dict(zip(COMPANY, self.company[at].tolist(), strict=True))
-        return {"cosine": cosine, **company, **around.compute_features(old, new, vectors=cosine is not None)}
+        return {
+            "cosine": cosine,
+            **company,
+            **around.compute_features(old, new, vectors=cosine is not None),
+        }
 
 
 @dataclass(frozen=True)
@@ -121,7 +158,9 @@ class PairRanker:
     """The session of each claim."""
 
     @classmethod
-    def from_candidates(cls, candidates: CandidateClaims, idf: IdfTable | None) -> "PairRanker":
+    def from_candidates(
+        cls, candidates: CandidateClaims, idf: IdfTable | None
+    ) -> "PairRanker":
         """Read the claims; without `idf` compute it from their words."""
         claims = Claims(candidates.table)
         vectors, has_vector = stack_unit_vectors(candidates.table)
@@ -136,9 +175,16 @@ class PairRanker:
 
     def rank_pairs(self, among: Places | None) -> RankedPairs:
         """Return the candidate pairs (with a row in `among`, if any) with their likeness and ranks."""
-        table, times = self.candidates.table, self.candidates.table["observed_at"].to_numpy()
-        near = find_candidate_pairs(table, self.claims, self.vectors, self.has_vector, among)
-        pairs = np.where((times[near[:, 0]] <= times[near[:, 1]])[:, None], near, near[:, ::-1])
+        table, times = (
+            self.candidates.table,
+            self.candidates.table["observed_at"].to_numpy(),
+        )
+        near = find_candidate_pairs(
+            table, self.claims, self.vectors, self.has_vector, among
+        )
+        pairs = np.where(
+            (times[near[:, 0]] <= times[near[:, 1]])[:, None], near, near[:, ::-1]
+        )
         pairs = pairs[times[pairs[:, 0]] != times[pairs[:, 1]]]
         old, new = pairs.T
         cosines = compute_cosines(pairs, self.vectors, self.has_vector)
@@ -147,17 +193,29 @@ class PairRanker:
         everyday = np.asarray(pc.equal(table["pack"], "personal"), dtype=bool)
         kind = apart + 2 * everyday[pairs].all(axis=1)
         company = _rank_pairs(pairs, likeness, kind, self.sessions)
-        return RankedPairs(pairs=pairs, cosines=cosines, likeness=likeness, apart=apart, company=company)
+        return RankedPairs(
+            pairs=pairs,
+            cosines=cosines,
+            likeness=likeness,
+            apart=apart,
+            company=company,
+        )
 
     def build_around(self, ranked: RankedPairs) -> Surroundings:
         """Return the surroundings of the claims in some pairs."""
         sessions = np.unique(self.sessions[ranked.pairs]).tolist()
-        return Surroundings(self.candidates, self.claims, self.vectors, self.idf, sessions)
+        return Surroundings(
+            self.candidates, self.claims, self.vectors, self.idf, sessions
+        )
 
 
-def _describe_pairs(part: slice, *, ranked: RankedPairs, table: pa.Table, around: Surroundings) -> pa.Table:
+def _describe_pairs(
+    part: slice, *, ranked: RankedPairs, table: pa.Table, around: Surroundings
+) -> pa.Table:
     """Return one row for each pair of a slice, as `compute_features` reads it."""
-    known = pa.array([ranked.describe(at, around) for at in range(len(ranked.pairs))[part]])
+    known = pa.array(
+        [ranked.describe(at, around) for at in range(len(ranked.pairs))[part]]
+    )
     return tell_pairs(table, ranked.pairs[part], READ, known=known)
 
 
@@ -166,7 +224,9 @@ def compute_features(pairs: pa.Table, idf: IdfTable) -> list[dict[str, float]]:
     computed = []
     for pair in pairs.to_pylist():
         old, new = pair["left"], pair["right"]
-        earlier, later = (normalise_claim(claim["summary"], claim["speaker"]) for claim in (old, new))
+        earlier, later = (
+            normalise_claim(claim["summary"], claim["speaker"]) for claim in (old, new)
+        )
         named = old["speaker"] is not None and new["speaker"] is not None
         features = compute_pair_features(earlier, later, idf) | {
             "one speaker": old["speaker"] == new["speaker"],
@@ -176,12 +236,26 @@ def compute_features(pairs: pa.Table, idf: IdfTable) -> list[dict[str, float]]:
             "event": new["category"] == "event",
             "was an event": old["category"] == "event",
         }
-        features |= dict.fromkeys((SAYS + gram for gram in list_grams(later.words)), 1.0)
-        computed.append(features | {name: value for name, value in pair["known"].items() if value is not None})
+        features |= dict.fromkeys(
+            (SAYS + gram for gram in list_grams(later.words)), 1.0
+        )
+        computed.append(
+            features
+            | {
+                name: value
+                for name, value in pair["known"].items()
+                if value is not None
+            }
+        )
     return computed
 
 
-def _rank_pairs(pairs: Pairs, likeness: Scores, kind: npt.NDArray[np.int64], sessions: npt.NDArray[np.str_]) -> Scores:
+def _rank_pairs(
+    pairs: Pairs,
+    likeness: Scores,
+    kind: npt.NDArray[np.int64],
+    sessions: npt.NDArray[np.str_],
+) -> Scores:
     """Return the columns COMPANY: the rank of each pair among the other pairs of its two claims and of its kind.
 
     The kind says whether the pair is from one session or two, and whether it is about everyday life.
@@ -213,15 +287,21 @@ def _add_ranks(ranked: pl.DataFrame, claim: str, other: str, side: str) -> pl.Da
     return ranked.with_columns(
         rank.clip(upper_bound=2 * LIKEST).alias(f"nearer {side}"),
         (first - alike).alias(f"behind {side}"),
-        (alike - pl.when(rank > 0).then(first).otherwise(second.fill_null(0.0))).alias(f"lead {side}"),
+        (alike - pl.when(rank > 0).then(first).otherwise(second.fill_null(0.0))).alias(
+            f"lead {side}"
+        ),
     )
 
 
 def _count_similar_sessions(pairs: pl.DataFrame) -> pl.DataFrame:
     """Return for each later claim and kind the number of sessions whose best pair is about as alike as the best."""
-    best = pairs.group_by("new", "kind", "session").agg(pl.col("alike").max().clip(lower_bound=0.0))
+    best = pairs.group_by("new", "kind", "session").agg(
+        pl.col("alike").max().clip(lower_bound=0.0)
+    )
     close = pl.col("alike") > pl.col("alike").max() - ABOUT
-    return best.group_by("new", "kind").agg(close.sum().clip(upper_bound=5).alias("sessions about as like"))
+    return best.group_by("new", "kind").agg(
+        close.sum().clip(upper_bound=5).alias("sessions about as like")
+    )
 
 
 def build_matrix(features: Sequence[dict[str, float]], names: Sequence[str]) -> Floats:

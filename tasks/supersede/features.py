@@ -21,7 +21,12 @@ from rapidfuzz.distance import Levenshtein
 from slowwave.tasks.dedupe.candidates import Floats
 from slowwave.tasks.dedupe.normalise import Claim, Claims, normalise_claim
 from slowwave.tasks.supersede.claims import CandidateClaims
-from slowwave.text.words import compute_smooth_idf, is_content_word, stem, stem_content_words
+from slowwave.text.words import (
+    compute_smooth_idf,
+    is_content_word,
+    stem,
+    stem_content_words,
+)
 
 LONGEST = 60
 """Most words of a claim to align; a longer text is not a sentence."""
@@ -49,14 +54,23 @@ class IdfTable:
     @classmethod
     def from_stems(cls, stems: Sequence[Sequence[str]] | pa.ChunkedArray) -> "IdfTable":
         """Count the stems of claims."""
-        column = stems if isinstance(stems, pa.ChunkedArray) else pa.array(stems, pa.list_(pa.string()))
+        column = (
+            stems
+            if isinstance(stems, pa.ChunkedArray)
+            else pa.array(stems, pa.list_(pa.string()))
+        )
         words = pl.Series("word", column).list.unique().explode().drop_nulls()
         counts, total = words.value_counts().iter_rows(), max(len(stems), 1)
-        return cls({w: compute_smooth_idf(n, total) for w, n in counts}, compute_smooth_idf(1, total))
+        return cls(
+            {w: compute_smooth_idf(n, total) for w, n in counts},
+            compute_smooth_idf(1, total),
+        )
 
     def sum_idf(self, words: Iterable[str]) -> float:
         """Return the total weight of words."""
-        return math.fsum(self.weights.get(word, self.highest) for word in words)  # fsum does not depend on the order
+        return math.fsum(
+            self.weights.get(word, self.highest) for word in words
+        )  # fsum does not depend on the order
 
     def compute_containment(self, words: Set[str], among: Set[str]) -> float:
         """Return the weight of the words that are in `among`, divided by the weight of all; 0 to 1."""
@@ -66,7 +80,10 @@ class IdfTable:
 
 def compute_pair_features(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float]:
     """Return the features of an earlier and a later claim, by name."""
-    x, y = ([word for word in claim.words[:LONGEST] if word not in ARTICLES] for claim in (old, new))
+    x, y = (
+        [word for word in claim.words[:LONGEST] if word not in ARTICLES]
+        for claim in (old, new)
+    )
     return {
         **_compute_overlap(old, new, idf),
         **_compute_alignment(old, new, x, y, idf),
@@ -103,16 +120,23 @@ def _compute_overlap(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float]:
         "gone": min(len(a - b), 10),
         "come": min(len(b - a), 10),
         "letters": fuzz.ratio(old.folded[:CHARS], new.folded[:CHARS]) / 100,
-        "letters sorted": fuzz.ratio(old.sorted_words[:CHARS], new.sorted_words[:CHARS]) / 100,
-        "letters in part": fuzz.partial_ratio(old.folded[:CHARS], new.folded[:CHARS]) / 100,
+        "letters sorted": fuzz.ratio(old.sorted_words[:CHARS], new.sorted_words[:CHARS])
+        / 100,
+        "letters in part": fuzz.partial_ratio(old.folded[:CHARS], new.folded[:CHARS])
+        / 100,
     }
 
 
-def _compute_alignment(old: Claim, new: Claim, x: Words, y: Words, idf: IdfTable) -> dict[str, float]:
+def _compute_alignment(
+    old: Claim, new: Claim, x: Words, y: Words, idf: IdfTable
+) -> dict[str, float]:
     """Return features of the frame (the words of the sentence that both share) and of the words that differ in it."""
     runs = _align_words(old, new, x, y, idf)
     # shares of each claim's words, and capped counts
-    first, second = idf.sum_idf(stem_content_words(x)), idf.sum_idf(stem_content_words(y))
+    first, second = (
+        idf.sum_idf(stem_content_words(x)),
+        idf.sum_idf(stem_content_words(y)),
+    )
     only_one_value = runs.places == runs.values == 1
     return {
         "frame of the earlier": runs.frame / first if first else 0.0,
@@ -123,7 +147,9 @@ def _compute_alignment(old: Claim, new: Claim, x: Words, y: Words, idf: IdfTable
         "one place": runs.places == 1,
         "governed by one word": min(runs.governed, 2),
         "one kind in a place": min(runs.same_kind, 2),
-        "frame with one place": runs.frame / max(first, second) * only_one_value if runs.frame else 0.0,
+        "frame with one place": runs.frame / max(first, second) * only_one_value
+        if runs.frame
+        else 0.0,
     }
 
 
@@ -145,7 +171,9 @@ class Alignment:
     """Values that are a figure, a name or an identifier in both claims."""
 
 
-def _align_words(old: Claim, new: Claim, x: Words, y: Words, idf: IdfTable) -> Alignment:
+def _align_words(
+    old: Claim, new: Claim, x: Words, y: Words, idf: IdfTable
+) -> Alignment:
     """Walk over the runs that are equal and the runs that another run replaces."""
     runs, after_equal = Alignment(), False
     for op in Levenshtein.opcodes(x, y):
@@ -166,7 +194,10 @@ def _align_words(old: Claim, new: Claim, x: Words, y: Words, idf: IdfTable) -> A
 
 def _is_same_kind(old: Claim, new: Claim, left: Words, right: Words) -> bool:
     """Return True if both runs have a figure, both a name, or both an identifier."""
-    kinds = ((set(left) & getattr(old, kind), set(right) & getattr(new, kind)) for kind in VALUES[:3])
+    kinds = (
+        (set(left) & getattr(old, kind), set(right) & getattr(new, kind))
+        for kind in VALUES[:3]
+    )
     return any(had and has for had, has in kinds)
 
 
@@ -181,16 +212,27 @@ def _count_common_prefix(x: Words, y: Words) -> int:
 
 def _count_run_before_value(x: Words, y: Words) -> int:
     own, other = {stem(word) for word in x}, {stem(word) for word in y}
-    ends = {at for at, word in enumerate(y) if is_content_word(word) and stem(word) not in own}
+    ends = {
+        at
+        for at, word in enumerate(y)
+        if is_content_word(word) and stem(word) not in own
+    }
     places: dict[str, list[int]] = defaultdict(list)
     for at, word in enumerate(y):
         places[word].append(at)
     best = 0
-    runs: dict[int, int] = {}  # place in y -> content words of the run that ends there and at the word of x before
+    runs: dict[
+        int, int
+    ] = {}  # place in y -> content words of the run that ends there and at the word of x before
     for word in x:
         if is_content_word(word) and stem(word) not in other:
-            best = max([best, *(count for end, count in runs.items() if end + 1 in ends)])
-        runs = {at: runs.get(at - 1, 0) + is_content_word(word) for at in places.get(word, ())}
+            best = max(
+                [best, *(count for end, count in runs.items() if end + 1 in ends)]
+            )
+        runs = {
+            at: runs.get(at - 1, 0) + is_content_word(word)
+            for at in places.get(word, ())
+        }
     return min(best, ENOUGH)
 
 
@@ -207,7 +249,10 @@ def _compute_values(old: Claim, new: Claim) -> dict[str, float]:
     had, has = (claim.figures | claim.names | claim.identifiers for claim in (old, new))
     # units of figures: "ms" of "150ms", "" of "8080"
     units = (
-        {figure.lstrip("$€£v0123456789.+e-:") + figure[:1].strip("0123456789.v") for figure in figures}
+        {
+            figure.lstrip("$€£v0123456789.+e-:") + figure[:1].strip("0123456789.v")
+            for figure in figures
+        }
         for figures in (old.figures - new.figures, new.figures - old.figures)
     )
     return values | {
@@ -215,7 +260,9 @@ def _compute_values(old: Claim, new: Claim) -> dict[str, float]:
         "had a value": bool(had),
         "has a value": bool(has),
         "a value for a value": bool(had - has and has - had),
-        "names the old value": not {stem(value) for value in had}.isdisjoint(new.content),
+        "names the old value": not {stem(value) for value in had}.isdisjoint(
+            new.content
+        ),
     }
 
 
@@ -223,7 +270,12 @@ class Surroundings:
     """The claims by session and turn, for features of the talk around a claim; computed when needed, and cached."""
 
     def __init__(
-        self, candidates: CandidateClaims, claims: Claims, vectors: Floats, idf: IdfTable, sessions: Iterable[str]
+        self,
+        candidates: CandidateClaims,
+        claims: Claims,
+        vectors: Floats,
+        idf: IdfTable,
+        sessions: Iterable[str],
     ) -> None:
         """Set up.
 
@@ -234,11 +286,22 @@ class Surroundings:
             idf: weights of their words.
             sessions: the sessions that features are needed for.
         """
-        self.claims, self.vectors, self.idf, self.details = claims, vectors, idf, candidates.table["detail"]
-        rows = pl.DataFrame(candidates.table.select(["session_id", "observed_at"])).rename({"session_id": "session"})
-        rows = rows.with_row_index("row").filter(pl.col("session").is_in(list(sessions)))
+        self.claims, self.vectors, self.idf, self.details = (
+            claims,
+            vectors,
+            idf,
+            candidates.table["detail"],
+        )
+        rows = pl.DataFrame(
+            candidates.table.select(["session_id", "observed_at"])
+        ).rename({"session_id": "session"})
+        rows = rows.with_row_index("row").filter(
+            pl.col("session").is_in(list(sessions))
+        )
         # a turn's number: the rank of its time among the times of the session's claims
-        rows = rows.with_columns(turn=pl.col("observed_at").rank("dense").over("session").cast(pl.Int64) - 1)
+        rows = rows.with_columns(
+            turn=pl.col("observed_at").rank("dense").over("session").cast(pl.Int64) - 1
+        )
         self.places: dict[int, tuple[str, int]] = {}
         """Row -> the session and turn in which the claim was made."""
         self.rows: dict[tuple[str, int], list[int]] = defaultdict(list)
@@ -253,7 +316,9 @@ class Surroundings:
         self._nearby = cache(self._count_nearby_stems)
         self._detail = cache(self._collect_detail_stems)
 
-    def compute_features(self, old: int, new: int, *, vectors: bool) -> dict[str, float]:
+    def compute_features(
+        self, old: int, new: int, *, vectors: bool
+    ) -> dict[str, float]:
         """Return features of the talk around two claims: shares of words, and cosines if `vectors`."""
         shares = self._compute_word_shares(old, new)
         return shares | self._compute_cosines(old, new) if vectors else shares
@@ -263,8 +328,12 @@ class Surroundings:
         detail, later_detail = self._detail(old), self._detail(new)
         share = self.idf.compute_containment
         return {
-            "earlier's words around the later": share(words, self._find_beside(new, words)),
-            "later's words around the earlier": share(later, self._find_beside(old, later)),
+            "earlier's words around the later": share(
+                words, self._find_beside(new, words)
+            ),
+            "later's words around the earlier": share(
+                later, self._find_beside(old, later)
+            ),
             "earlier's words in the later's detail": share(words, later_detail | later),
             "later's words in the earlier's detail": share(later, detail | words),
             "shared with details": share(detail | words, later_detail | later),
@@ -273,8 +342,12 @@ class Surroundings:
     def _compute_cosines(self, old: int, new: int) -> dict[str, float]:
         """Return cosines of the claims, their turns, the turns around, and their sessions."""
         own, other = self.vectors[old], self.vectors[new]
-        turn, talk, session = (self._direct(*self.places[old], reach) for reach in (0, 1, None))
-        turn2, talk2, session2 = (self._direct(*self.places[new], reach) for reach in (0, 1, None))
+        turn, talk, session = (
+            self._direct(*self.places[old], reach) for reach in (0, 1, None)
+        )
+        turn2, talk2, session2 = (
+            self._direct(*self.places[new], reach) for reach in (0, 1, None)
+        )
         return {
             "turns alike": float(turn @ turn2),
             "talk alike": float(talk @ talk2),
@@ -287,7 +360,11 @@ class Surroundings:
 
     def _find_neighbours(self, session: str, turn: int, reach: int) -> list[int]:
         """Return the rows of claims made at most `reach` turns away, in order of turn."""
-        return [row for at in range(turn - reach, turn + reach + 1) for row in self.rows.get((session, at), ())]
+        return [
+            row
+            for at in range(turn - reach, turn + reach + 1)
+            for row in self.rows.get((session, at), ())
+        ]
 
     def _compute_direction(self, session: str, turn: int, reach: int | None) -> Floats:
         """Return the normalised sum of the vectors of claims at most `reach` turns away, or of the session if None.
@@ -296,7 +373,11 @@ class Surroundings:
         """
         if reach is None and turn:
             return self._direct(session, 0, None)  # cache one result a session
-        rows = self.of_session[session] if reach is None else self._find_neighbours(session, turn, reach)
+        rows = (
+            self.of_session[session]
+            if reach is None
+            else self._find_neighbours(session, turn, reach)
+        )
         total: Floats = self.vectors[rows].sum(axis=0)
         length = float(np.linalg.norm(total))
         return total / length if length else total
@@ -308,7 +389,11 @@ class Surroundings:
 
     def _count_nearby_stems(self, session: str, turn: int) -> Counter[str]:
         """Return for each stem the number of claims that have it, in a turn and the turns next to it."""
-        return Counter(stem for row in self._find_neighbours(session, turn, 1) for stem in set(self.claims.stems[row]))
+        return Counter(
+            stem
+            for row in self._find_neighbours(session, turn, 1)
+            for stem in set(self.claims.stems[row])
+        )
 
     def _collect_detail_stems(self, row: int) -> frozenset[str]:
         return frozenset(normalise_claim(self.details[row].as_py() or "").content)

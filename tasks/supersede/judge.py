@@ -137,7 +137,9 @@ def find_outcome(likely: float) -> Outcome:
 def read_verdicts(merges: pa.Table) -> dict[Ids, PairVerdict]:
     """Return the verdicts in the ledger (rows of MERGES)."""
     verdicts: dict[Ids, PairVerdict] = {}
-    for row in merges.filter(pc.equal(merges["kind"], LedgerKind.JUDGEMENT)).to_pylist():
+    for row in merges.filter(
+        pc.equal(merges["kind"], LedgerKind.JUDGEMENT)
+    ).to_pylist():
         verdicts[row["loser_id"], row["winner_id"]] = PairVerdict(
             answer=Answer(row["rule"]),
             likely=round(dict(row["scores"])["likely"], DIGITS),
@@ -174,7 +176,10 @@ class JudgedPairs:
 
 
 def ask_judge(
-    claims: CandidateClaims, guesses: Mapping[Rows, float], verdicts: Mapping[Rows, PairVerdict], judge: Judge
+    claims: CandidateClaims,
+    guesses: Mapping[Rows, float],
+    verdicts: Mapping[Rows, PairVerdict],
+    judge: Judge,
 ) -> JudgedPairs:
     """Return the judge's verdicts about the likeliest pairs that it has not judged.
 
@@ -186,28 +191,46 @@ def ask_judge(
     while True:
         # the likeliest open pairs
         likely = _find_pairs_to_ask(claims, guesses, {**verdicts, **answered}, judge)
-        open_pairs = sorted(likely.keys() - asked, key=lambda pair: (-likely[pair], pair))
+        open_pairs = sorted(
+            likely.keys() - asked, key=lambda pair: (-likely[pair], pair)
+        )
         batch = open_pairs[: judge.max_pairs - len(asked)]
         if not batch:
             return JudgedPairs(answered, {*open_pairs, *(asked - answered.keys())})
         # their verdicts
-        answers = judge.ask([(_show_claim(claims, old), _show_claim(claims, new)) for old, new in batch])
+        answers = judge.ask(
+            [(_show_claim(claims, old), _show_claim(claims, new)) for old, new in batch]
+        )
         asked |= set(batch)
         for pair, answer in zip(batch, answers, strict=True):
             if answer is not None:
-                answered[pair] = PairVerdict(answer=answer[0], likely=likely[pair], quote=answer[1], key=judge.key)
+                answered[pair] = PairVerdict(
+                    answer=answer[0],
+                    likely=likely[pair],
+                    quote=answer[1],
+                    key=judge.key,
+                )
 
 
-def reopen_misjudged(claims: CandidateClaims, verdicts: Mapping[Rows, PairVerdict]) -> CandidateClaims:
+def reopen_misjudged(
+    claims: CandidateClaims, verdicts: Mapping[Rows, PairVerdict]
+) -> CandidateClaims:
     """Return the claims without the retirements that a verdict contradicts."""
-    standing = {frozenset(pair) for pair, v in verdicts.items() if v.outcome < Outcome.RETIRE}
-    opened = {row for row, by in claims.retired.items() if frozenset((row, by)) in standing}
+    standing = {
+        frozenset(pair) for pair, v in verdicts.items() if v.outcome < Outcome.RETIRE
+    }
+    opened = {
+        row for row, by in claims.retired.items() if frozenset((row, by)) in standing
+    }
     left = {row: by for row, by in claims.retired.items() if row not in opened}
     return replace(claims, retired=left, reopened=claims.reopened | opened)
 
 
 def _find_pairs_to_ask(
-    claims: CandidateClaims, guesses: Mapping[Rows, float], verdicts: Mapping[Rows, PairVerdict], judge: Judge
+    claims: CandidateClaims,
+    guesses: Mapping[Rows, float],
+    verdicts: Mapping[Rows, PairVerdict],
+    judge: Judge,
 ) -> dict[Rows, float]:
     """Return pair -> probability of a change, for pairs without a verdict under the judge's key that affect a claim."""
     claims = reopen_misjudged(claims, verdicts)
@@ -218,17 +241,25 @@ def _find_pairs_to_ask(
             continue
         verdict = verdicts.get((old, new))
         if verdict is None:
-            likely_pairs[old, new] = round(max(likely, SUPERSEDED) if retired else likely, DIGITS)
+            likely_pairs[old, new] = round(
+                max(likely, SUPERSEDED) if retired else likely, DIGITS
+            )
         elif verdict.key != judge.key:
             likely_pairs[old, new] = verdict.likely
     return likely_pairs
 
 
 def _show_claim(claims: CandidateClaims, row: int) -> ClaimShown:
-    claim = claims.table.select(["observation_id", "summary", "detail", "speaker"]).slice(row, 1).to_pylist()[0]
+    claim = (
+        claims.table.select(["observation_id", "summary", "detail", "speaker"])
+        .slice(row, 1)
+        .to_pylist()[0]
+    )
     return ClaimShown(
         id=claim["observation_id"],
-        text=f"{claim['summary']} ({claim['detail']})" if claim["detail"] else claim["summary"],
+        text=f"{claim['summary']} ({claim['detail']})"
+        if claim["detail"]
+        else claim["summary"],
         speaker=claim["speaker"],
         at=claims.times[row],
         last=claims.last[row],
@@ -250,7 +281,9 @@ class ChangesAnswer(AnswerModel):
     pairs: list[ChangeAnswer]
 
 
-def build_questions(pairs: Sequence[Pair], library: Library) -> list[Question[Sequence[Pair]]]:
+def build_questions(
+    pairs: Sequence[Pair], library: Library
+) -> list[Question[Sequence[Pair]]]:
     """Return the questions about pairs, the earlier claim first. The same pairs give the same requests."""
     questions: list[Question[Sequence[Pair]]] = []
     for start in range(0, len(pairs), PAIRS_AT_ONCE):
@@ -261,12 +294,21 @@ def build_questions(pairs: Sequence[Pair], library: Library) -> list[Question[Se
             for which, claim in zip(("earlier", "later"), pair, strict=True)
         ]
         name = f"{compute_content_id(*(claim.id for pair in batch for claim in pair))}/change"
-        answer, tokens = limit_answer(ChangesAnswer, pairs=len(batch)), TOKENS_A_PAIR * len(batch) + 20
-        questions.append(Question(library.build_request("change", name, entries, answer, tokens), batch))
+        answer, tokens = (
+            limit_answer(ChangesAnswer, pairs=len(batch)),
+            TOKENS_A_PAIR * len(batch) + 20,
+        )
+        questions.append(
+            Question(
+                library.build_request("change", name, entries, answer, tokens), batch
+            )
+        )
     return questions
 
 
-def parse_answers(question: Question[Sequence[Pair]], completion: Completion, *, trust: bool) -> dict[Ids, Answered]:
+def parse_answers(
+    question: Question[Sequence[Pair]], completion: Completion, *, trust: bool
+) -> dict[Ids, Answered]:
     """Return a valid completion's answers about the pairs that it names, with the later claim's supporting words."""
     answers: dict[Ids, Answered] = {}
     pairs = dict(enumerate(question.about, 1))
@@ -277,7 +319,9 @@ def parse_answers(question: Question[Sequence[Pair]], completion: Completion, *,
     return answers
 
 
-def _check_answer(given: ChangeAnswer, old: ClaimShown, new: ClaimShown, *, trust: bool) -> Answered:
+def _check_answer(
+    given: ChangeAnswer, old: ClaimShown, new: ClaimShown, *, trust: bool
+) -> Answered:
     """Return the answer as far as the two claims support it, with the later claim's words."""
     before, after = find_anchor(given.new, old.text), find_anchor(given.new, new.text)
     answer = Answer(given.answer)
@@ -291,10 +335,19 @@ def _check_answer(given: ChangeAnswer, old: ClaimShown, new: ClaimShown, *, trus
 
 def _is_quoted(quote: str, text: str) -> bool:
     """Return True if the text contains the quote, and the quote has a content word."""
-    return bool(extract_stems(quote)) and normalise_text(quote.strip()) in normalise_text(text)
+    return bool(extract_stems(quote)) and normalise_text(
+        quote.strip()
+    ) in normalise_text(text)
 
 
 def _render(name: str, claim: ClaimShown) -> str:
     who = f", {' '.join(claim.speaker.split())[:60]}" if claim.speaker else ""
-    again = f", said again until {claim.last:%a %Y-%m-%d %H:%M}" if claim.last > claim.at else ""
-    return format_entry(f"{name}{who}, {claim.at:%a %Y-%m-%d %H:%M}{again}:", mask_injections(claim.text)[:CLAIM_CHARS])
+    again = (
+        f", said again until {claim.last:%a %Y-%m-%d %H:%M}"
+        if claim.last > claim.at
+        else ""
+    )
+    return format_entry(
+        f"{name}{who}, {claim.at:%a %Y-%m-%d %H:%M}{again}:",
+        mask_injections(claim.text)[:CLAIM_CHARS],
+    )

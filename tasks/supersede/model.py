@@ -31,12 +31,18 @@ class ChangeModel:
 
     def __init__(self, graph: bytes) -> None:
         self.session = open_session(graph)
-        self.names: list[str] = json.loads(self.session.get_modelmeta().custom_metadata_map["names"])
+        self.names: list[str] = json.loads(
+            self.session.get_modelmeta().custom_metadata_map["names"]
+        )
 
     def predict_probabilities(self, features: Sequence[dict[str, float]]) -> Scores:
         """Return for each pair the probability that the later claim changes the earlier, as the ledger stores it."""
-        (odds,) = self.session.run(["odds"], {"pairs": build_matrix(features, self.names)})
-        likely: Scores = (1 / (1 + np.exp(-odds[:, 0].astype(np.float64)))).astype(np.float32)
+        (odds,) = self.session.run(
+            ["odds"], {"pairs": build_matrix(features, self.names)}
+        )
+        likely: Scores = (1 / (1 + np.exp(-odds[:, 0].astype(np.float64)))).astype(
+            np.float32
+        )
         return likely
 
 
@@ -48,11 +54,24 @@ def load_change_model() -> ChangeModel:
 
 def predict_changes(evidence: Evidence, executor: Executor = HERE) -> Scores:
     """Return for each pair the probability that the later claim changes the earlier, computed in shards."""
-    settings = compute_content_id(digest_shipped(CHANGES_FILE), repr(sorted(evidence.idf.weights.items())))
-    step = ShardStep("changes", settings, SCORED, partial(judge_shard, idf=evidence.idf), shard_rows=SHARD_PAIRS)
+    settings = compute_content_id(
+        digest_shipped(CHANGES_FILE), repr(sorted(evidence.idf.weights.items()))
+    )
+    step = ShardStep(
+        "changes",
+        settings,
+        SCORED,
+        partial(judge_shard, idf=evidence.idf),
+        shard_rows=SHARD_PAIRS,
+    )
     scores: list[Scores] = [np.zeros(0, np.float32)]
     for start in track_items("changes", range(0, len(evidence.pairs), CHUNK_PAIRS)):
-        made = spread(executor, step, evidence.describe(slice(start, start + CHUNK_PAIRS)), "claim")
+        made = spread(
+            executor,
+            step,
+            evidence.describe(slice(start, start + CHUNK_PAIRS)),
+            "claim",
+        )
         scores.append(made.sort_by("place")["score"].to_numpy())
     return np.concatenate(scores)
 

@@ -23,7 +23,11 @@ from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import LEADS, LedgerKind, Status, is_shared
 from slowwave.tasks.dedupe.pairs import Undone, select_row, set_columns
 from slowwave.tasks.shards import HERE, Executor
-from slowwave.tasks.supersede.claims import CandidateClaims, build_candidate_claims, find_affirmed_times
+from slowwave.tasks.supersede.claims import (
+    CandidateClaims,
+    build_candidate_claims,
+    find_affirmed_times,
+)
 from slowwave.tasks.supersede.evidence import Evidence
 from slowwave.tasks.supersede.features import IdfTable
 from slowwave.tasks.supersede.judge import (
@@ -50,7 +54,13 @@ QUOTED = 160
 KINDS = ("supersession", "doubt")
 """The kinds of ledger rows that this step writes."""
 Known = TypeVar("Known")
-ACTIVE = {"status": Status.ACTIVE, "reason": None, "superseded_by": None, "valid_to": None, "supersede_key": None}
+ACTIVE = {
+    "status": Status.ACTIVE,
+    "reason": None,
+    "superseded_by": None,
+    "valid_to": None,
+    "supersede_key": None,
+}
 
 CHANGED, REAFFIRMED, PERHAPS = "changed", "reaffirmed", "perhaps"
 """Rules of the ledger: the later claim changes the earlier; the earlier was repeated; the later may change it."""
@@ -99,8 +109,13 @@ class ClaimRows:
     @classmethod
     def from_table(cls, table: pa.Table, undone: Undone) -> "ClaimRows":
         """Index the claims of a table."""
-        row_of = {oid: row for row, oid in enumerate(table["observation_id"].to_pylist())}
-        return cls(row_of, {frozenset((row_of.get(a, -1), row_of.get(b, -1))) for a, b in undone})
+        row_of = {
+            oid: row for row, oid in enumerate(table["observation_id"].to_pylist())
+        }
+        return cls(
+            row_of,
+            {frozenset((row_of.get(a, -1), row_of.get(b, -1))) for a, b in undone},
+        )
 
     def find_rows(self, by_ids: Mapping[Ids, Known]) -> dict[Rows, Known]:
         """Return the values by pair of rows; omit undone pairs and pairs with an unknown claim."""
@@ -179,7 +194,9 @@ def supersede(
     return _judge_claims(observations, inputs, fresh)
 
 
-def _judge_claims(observations: pa.Table, inputs: Inputs, fresh: Set[str] | None) -> Superseded:
+def _judge_claims(
+    observations: pa.Table, inputs: Inputs, fresh: Set[str] | None
+) -> Superseded:
     """Judge the fresh claims (all if None), and judge again those whose link target this retired."""
     candidates = _read_candidates(observations)
     if candidates.table.num_rows < 2 and not candidates.reopened:
@@ -191,25 +208,39 @@ def _judge_claims(observations: pa.Table, inputs: Inputs, fresh: Set[str] | None
     kept = {pair: likely for pair, likely in linked.items() if among.isdisjoint(pair)}
     guesses = kept | _guess_changes(evidence, index, inputs.executor)
     settled = index.find_rows(inputs.verdicts)
-    judged = ask_judge(candidates, guesses, settled, inputs.judge) if inputs.judge else JudgedPairs({}, set())
+    judged = (
+        ask_judge(candidates, guesses, settled, inputs.judge)
+        if inputs.judge
+        else JudgedPairs({}, set())
+    )
     answered = _select_answered({**settled, **judged.answers})
-    decisions = _decide_changes(reopen_misjudged(candidates, answered), guesses, answered, index.undone)
+    decisions = _decide_changes(
+        reopen_misjudged(candidates, answered), guesses, answered, index.undone
+    )
     if unlinked := _find_unlinked(linked, decisions) - among:
         return _judge_again(observations, inputs, candidates, judged, among | unlinked)
     return _build_outcome(candidates, decisions, judged, among, inputs.step_key)
 
 
 def _build_outcome(
-    candidates: CandidateClaims, decisions: Decisions, judged: JudgedPairs, among: frozenset[int], step_key: str
+    candidates: CandidateClaims,
+    decisions: Decisions,
+    judged: JudgedPairs,
+    among: frozenset[int],
+    step_key: str,
 ) -> Superseded:
     """Return the rows that the decisions change, and the ledger."""
     waiting_rows = {row for pair in judged.waiting for row in among.intersection(pair)}
     changes = [*decisions.changes, *decisions.doubts]
     return Superseded(
-        observations=_build_changed_rows(candidates.table, decisions.changes, decisions.freed),
+        observations=_build_changed_rows(
+            candidates.table, decisions.changes, decisions.freed
+        ),
         merges=_build_ledger(candidates.table, changes, judged.answers, step_key),
         waiting=len(judged.waiting),
-        unsettled={candidates.table["observation_id"][row].as_py() for row in waiting_rows},
+        unsettled={
+            candidates.table["observation_id"][row].as_py() for row in waiting_rows
+        },
     )
 
 
@@ -220,14 +251,20 @@ def _find_unlinked(linked: Iterable[Rows], decisions: Decisions) -> set[int]:
 
 
 def _judge_again(
-    observations: pa.Table, inputs: Inputs, candidates: CandidateClaims, judged: JudgedPairs, rows: Set[int]
+    observations: pa.Table,
+    inputs: Inputs,
+    candidates: CandidateClaims,
+    judged: JudgedPairs,
+    rows: Set[int],
 ) -> Superseded:
     """Judge some rows with the verdicts given so far, since the link target of some was retired.
 
     They may now be linked to another claim, which the first pass did not consider.
     """
     ids = candidates.table["observation_id"].to_pylist()
-    answers = {(ids[old], ids[new]): verdict for (old, new), verdict in judged.answers.items()}
+    answers = {
+        (ids[old], ids[new]): verdict for (old, new), verdict in judged.answers.items()
+    }
     known = replace(inputs, verdicts={**inputs.verdicts, **answers})
     again = _judge_claims(observations, known, {ids[row] for row in rows})
     ledger = _build_ledger(candidates.table, [], judged.answers, inputs.step_key)
@@ -236,29 +273,41 @@ def _judge_again(
 
 def _read_candidates(observations: pa.Table) -> CandidateClaims:
     """Return the claims that may change each other, with the time of their last local repetition."""
-    states = observations.select(["status", "canonical_id", "observed_at"])  # without vectors, which filtering copies
+    states = observations.select(
+        ["status", "canonical_id", "observed_at"]
+    )  # without vectors, which filtering copies
     affirmed = find_affirmed_times(states.filter(pc.invert(_mask_shared(observations))))
     return build_candidate_claims(observations, affirmed)
 
 
-def _find_rows_to_judge(candidates: CandidateClaims, index: ClaimRows, fresh: Set[str] | None) -> frozenset[int]:
+def _find_rows_to_judge(
+    candidates: CandidateClaims, index: ClaimRows, fresh: Set[str] | None
+) -> frozenset[int]:
     """Return the rows of fresh claims (all if None), of reopened ones, and of claims that one of these retired."""
     ids = index.row_of if fresh is None else index.row_of.keys() & fresh
     among = frozenset(index.row_of[oid] for oid in ids) | candidates.reopened
     return among | {row for row, by in candidates.retired.items() if by in among}
 
 
-def _guess_changes(evidence: Evidence, index: ClaimRows, executor: Executor) -> dict[Rows, float]:
+def _guess_changes(
+    evidence: Evidence, index: ClaimRows, executor: Executor
+) -> dict[Rows, float]:
     """Return pair -> the classifier's probability of a change; omit undone pairs."""
     guesses: dict[Rows, float] = {}
-    for (old, new), likely in zip(evidence.pairs.tolist(), predict_changes(evidence, executor), strict=True):
+    for (old, new), likely in zip(
+        evidence.pairs.tolist(), predict_changes(evidence, executor), strict=True
+    ):
         if frozenset((old, new)) not in index.undone:
             guesses[old, new] = float(likely)
     return guesses
 
 
 def _select_answered(verdicts: Mapping[Rows, PairVerdict]) -> dict[Rows, PairVerdict]:
-    return {pair: verdict for pair, verdict in verdicts.items() if verdict.answer is not Answer.UNANSWERED}
+    return {
+        pair: verdict
+        for pair, verdict in verdicts.items()
+        if verdict.answer is not Answer.UNANSWERED
+    }
 
 
 def _decide_changes(
@@ -272,11 +321,18 @@ def _decide_changes(
 
     def select_applicable(changes: list[Change]) -> list[Change]:
         # A claim imported from another memory does not change a claim made here.
-        return [change for change in changes if shared[change.earlier] or not shared[change.later]]
+        return [
+            change
+            for change in changes
+            if shared[change.earlier] or not shared[change.later]
+        ]
 
     reaffirmed = select_applicable(find_reaffirmations(candidates, undone))
     freed = candidates.reopened | {change.later for change in reaffirmed}
-    found = [*reaffirmed, *select_applicable(find_changes(candidates, guesses, verdicts, freed))]
+    found = [
+        *reaffirmed,
+        *select_applicable(find_changes(candidates, guesses, verdicts, freed)),
+    ]
     changes = select_changes(found)
     gone = {change.earlier for change in changes} | (candidates.retired.keys() - freed)
     return Decisions(changes, select_doubts(found, gone), freed, gone)
@@ -296,23 +352,31 @@ def unsupersede(observations: pa.Table, merges: pa.Table, merge_id: str) -> Supe
     ours = pc.is_in(merges["kind"], pa.array(KINDS))
     merge = merges.filter(pc.and_(pc.equal(merges["merge_id"], merge_id), ours))
     if not merge.num_rows:
-        raise KeyError(f"no supersession {merge_id!r}: `slowwave inspect merges` lists them")
+        raise KeyError(
+            f"no supersession {merge_id!r}: `slowwave inspect merges` lists them"
+        )
     if merge["undone"][0].as_py():
         return Superseded(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
     earlier = select_row(observations, merge["loser_id"][0].as_py())
     if merge["kind"][0].as_py() == "doubt":
-        return Superseded(set_columns(earlier, supersede_key=None), set_columns(merge, undone=True))
+        return Superseded(
+            set_columns(earlier, supersede_key=None), set_columns(merge, undone=True)
+        )
     return Superseded(set_columns(earlier, **ACTIVE), set_columns(merge, undone=True))
 
 
-def _build_changed_rows(table: pa.Table, changes: list[Change], freed: Set[int]) -> pa.Table:
+def _build_changed_rows(
+    table: pa.Table, changes: list[Change], freed: Set[int]
+) -> pa.Table:
     """Return the rows that are retired, and those that are active again."""
     # Take rows by column: a slice of one row, once cast, would keep all vectors of the table.
     ids = table["observation_id"].to_pylist()
     retired = set_columns(
         table.take(pa.array([c.earlier for c in changes], pa.int64())),
         status=Status.SUPERSEDED,
-        reason=pa.array([f"changed by a later claim: {c.reason}" for c in changes], pa.string()),
+        reason=pa.array(
+            [f"changed by a later claim: {c.reason}" for c in changes], pa.string()
+        ),
         superseded_by=pa.array([ids[c.later] for c in changes], pa.string()),
         valid_to=pa.array([c.at for c in changes], table.schema.field("valid_to").type),
     )
@@ -322,7 +386,10 @@ def _build_changed_rows(table: pa.Table, changes: list[Change], freed: Set[int])
 
 
 def _build_ledger(
-    table: pa.Table, changes: list[Change], verdicts: Mapping[Rows, PairVerdict], step_key: str
+    table: pa.Table,
+    changes: list[Change],
+    verdicts: Mapping[Rows, PairVerdict],
+    step_key: str,
 ) -> pa.Table:
     """Return rows of MERGES: one a change, one a verdict."""
     ids, quotes = table["observation_id"].to_pylist(), table["quote"].to_pylist()
@@ -340,16 +407,23 @@ def _build_ledger(
         }
         for c in changes
     ]
-    judged = build_verdict_rows({(ids[old], ids[new]): verdict for (old, new), verdict in verdicts.items()})
+    judged = build_verdict_rows(
+        {(ids[old], ids[new]): verdict for (old, new), verdict in verdicts.items()}
+    )
     return pa.Table.from_pylist([*rows, *judged], schema=MERGES.schema)
 
 
-def find_reaffirmations(claims: CandidateClaims, undone: Set[frozenset[int]]) -> list[Change]:
+def find_reaffirmations(
+    claims: CandidateClaims, undone: Set[frozenset[int]]
+) -> list[Change]:
     """Return a change for each retired claim that was repeated since: it retires the claim that had replaced it."""
     changes = []
     for row in claims.retired:
         successor = claims.find_successor(row)
-        if claims.last[row] > claims.last[successor] and frozenset((row, successor)) not in undone:
+        if (
+            claims.last[row] > claims.last[successor]
+            and frozenset((row, successor)) not in undone
+        ):
             changes.append(
                 Change(
                     earlier=successor,
@@ -364,7 +438,10 @@ def find_reaffirmations(claims: CandidateClaims, undone: Set[frozenset[int]]) ->
 
 
 def find_changes(
-    claims: CandidateClaims, guesses: Mapping[Rows, float], verdicts: Mapping[Rows, PairVerdict], freed: Set[int]
+    claims: CandidateClaims,
+    guesses: Mapping[Rows, float],
+    verdicts: Mapping[Rows, PairVerdict],
+    freed: Set[int],
 ) -> list[Change]:
     """Return a change for every pair in which the later claim changes the earlier or may do so.
 
@@ -375,12 +452,18 @@ def find_changes(
         freed: retired rows that nothing active retires any more.
     """
     changes = []
-    for pair, likely in {**guesses, **{pair: verdict.likely for pair, verdict in verdicts.items()}}.items():
+    for pair, likely in {
+        **guesses,
+        **{pair: verdict.likely for pair, verdict in verdicts.items()},
+    }.items():
         verdict = verdicts.get(pair)
         outcome = verdict.outcome if verdict else find_outcome(likely)
         if outcome is Outcome.NOTHING and (verdict or likely < LEADING):
             continue
-        if outcome is not Outcome.RETIRE and claims.last[pair[0]] > claims.last[pair[1]]:
+        if (
+            outcome is not Outcome.RETIRE
+            and claims.last[pair[0]] > claims.last[pair[1]]
+        ):
             continue  # the earlier claim was repeated since, and a guess is too weak against that
         change = _build_change(claims, pair, outcome, likely, verdict)
         if change.earlier not in claims.retired or change.earlier in freed:
@@ -389,7 +472,11 @@ def find_changes(
 
 
 def _build_change(
-    claims: CandidateClaims, pair: Rows, outcome: Outcome, likely: float, verdict: PairVerdict | None
+    claims: CandidateClaims,
+    pair: Rows,
+    outcome: Outcome,
+    likely: float,
+    verdict: PairVerdict | None,
 ) -> Change:
     """Return the change of one pair. If the earlier claim was repeated last, it retires the later one."""
     old, new = pair

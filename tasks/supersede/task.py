@@ -14,9 +14,26 @@ from slowwave.schemas.tables import CHAIN, MARKS, MERGES, OBSERVATIONS, PASSAGES
 from slowwave.schemas.vocabulary import LedgerKind, Status
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.pairs import set_columns
-from slowwave.tasks.dedupe.task import CANONICAL, SCOPE, add_vectors, build_scope, read_undone_pairs
-from slowwave.tasks.job import Job, StepReport, compute_step_key, digest_shipped, report_step
-from slowwave.tasks.llm.ask import Model, compute_model_key, get_model, quarantine_rejected
+from slowwave.tasks.dedupe.task import (
+    CANONICAL,
+    SCOPE,
+    add_vectors,
+    build_scope,
+    read_undone_pairs,
+)
+from slowwave.tasks.job import (
+    Job,
+    StepReport,
+    compute_step_key,
+    digest_shipped,
+    report_step,
+)
+from slowwave.tasks.llm.ask import (
+    Model,
+    compute_model_key,
+    get_model,
+    quarantine_rejected,
+)
 from slowwave.tasks.llm.library import index_questions, list_requests
 from slowwave.tasks.pending import mark_done, read_claim_speakers
 from slowwave.tasks.supersede import judge
@@ -32,7 +49,15 @@ from slowwave.tasks.supersede.chains import (
 )
 from slowwave.tasks.supersede.evidence import READ
 from slowwave.tasks.supersede.features import IdfTable
-from slowwave.tasks.supersede.judge import Answer, Answered, Judge, Pair, build_questions, parse_answers, read_verdicts
+from slowwave.tasks.supersede.judge import (
+    Answer,
+    Answered,
+    Judge,
+    Pair,
+    build_questions,
+    parse_answers,
+    read_verdicts,
+)
 from slowwave.tasks.supersede.model import CHANGES_FILE
 from slowwave.tasks.supersede.supersede import ACTIVE, VERSION, Superseded, supersede
 from slowwave.tasks.vectors import describe_encoder
@@ -40,7 +65,19 @@ from slowwave.tasks.vectors import describe_encoder
 STANDING = ["observation_id", "status", "superseded_by", "supersede_key"]
 """The columns that decide which claims to judge."""
 WRITTEN = ["observation_id", *ACTIVE]
-COMPARED = [*{*WRITTEN, *SCOPE, *READ, "observed_at", "observer", "canonical_id", "detail", "quote", "stems"}]
+COMPARED = [
+    *{
+        *WRITTEN,
+        *SCOPE,
+        *READ,
+        "observed_at",
+        "observer",
+        "canonical_id",
+        "detail",
+        "quote",
+        "stems",
+    }
+]
 """The columns that are written and those that are read, except the vector."""
 OPEN_DOUBT = (pc.field("kind") == LedgerKind.DOUBT) & ~pc.field("undone")
 """Ledger rows that link two active claims."""
@@ -67,10 +104,14 @@ def _judge_claims(job: Job, report: StepReport) -> None:
     if not fresh:
         return
     claims, elsewhere = read_scope(job.store, fresh, doubts)
-    outcome = _supersede(job, claims, fresh, doubts, make_judge(job, model, report) if model else None)
+    outcome = _supersede(
+        job, claims, fresh, doubts, make_judge(job, model, report) if model else None
+    )
     # Write the ledger first: if the night ends here, the next one judges the claims again.
     job.store.merge_changed(MERGES, outcome.merges)
-    job.store.delete_ids(MERGES, find_settled_doubts(job.store, outcome.merges, elsewhere))
+    job.store.delete_ids(
+        MERGES, find_settled_doubts(job.store, outcome.merges, elsewhere)
+    )
     job.store.update(OBSERVATIONS, _collect_judged_rows(claims, outcome, fresh, key))
     report.rows_out = outcome.observations.num_rows
     _count_outcomes(outcome, report)
@@ -78,14 +119,26 @@ def _judge_claims(job: Job, report: StepReport) -> None:
         model.record_usage(report)
 
 
-def _collect_judged_rows(claims: pa.Table, outcome: Superseded, fresh: set[str], key: str) -> pa.Table:
+def _collect_judged_rows(
+    claims: pa.Table, outcome: Superseded, fresh: set[str], key: str
+) -> pa.Table:
     """Return the changed and the judged claims; those that are settled get the key, the others none."""
     changed = outcome.observations.select(WRITTEN)
-    unchanged = fresh.difference(outcome.unsettled, changed["observation_id"].to_pylist())
-    is_unchanged = pc.is_in(claims["observation_id"], pa.array([*unchanged], pa.string()))
+    unchanged = fresh.difference(
+        outcome.unsettled, changed["observation_id"].to_pylist()
+    )
+    is_unchanged = pc.is_in(
+        claims["observation_id"], pa.array([*unchanged], pa.string())
+    )
     rows = pa.concat_tables([changed, claims.select(WRITTEN).filter(is_unchanged)])
-    settled = pc.invert(pc.is_in(rows["observation_id"], pa.array(sorted(outcome.unsettled), pa.string())))
-    return set_columns(rows, supersede_key=pc.if_else(settled, key, pa.scalar(None, pa.string())))
+    settled = pc.invert(
+        pc.is_in(
+            rows["observation_id"], pa.array(sorted(outcome.unsettled), pa.string())
+        )
+    )
+    return set_columns(
+        rows, supersede_key=pc.if_else(settled, key, pa.scalar(None, pa.string()))
+    )
 
 
 def write_chains(store: Store) -> int:
@@ -95,7 +148,9 @@ def write_chains(store: Store) -> int:
 
 def _write_claim_chains(store: Store) -> int:
     """Update the chains of the claims that are linked."""
-    ledger = store.read(MERGES, ["loser_id", "winner_id", "rule", "scores"], OPEN_DOUBT).to_pylist()
+    ledger = store.read(
+        MERGES, ["loser_id", "winner_id", "rule", "scores"], OPEN_DOUBT
+    ).to_pylist()
     links = {row["loser_id"]: (row["winner_id"], read_likely(row)) for row in ledger}
     claims = store.read(OBSERVATIONS, LINKS)
     linked = pa.array(find_linked_claims(claims, links), pa.string())
@@ -105,21 +160,36 @@ def _write_claim_chains(store: Store) -> int:
 
 def _write_passage_chains(store: Store) -> int:
     """Update the chains of passages in workspaces where the chains of claims or passages have changed."""
-    marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "chains").to_pylist()
-    done, keys = {row["unit_id"]: row["input_key"] for row in marks}, _compute_place_keys(store)
-    linked = pl.DataFrame(store.read(OBSERVATIONS, ["workspace"], pc.field("chain_id").is_valid()))["workspace"]
+    marks = store.read(
+        MARKS, ["unit_id", "input_key"], pc.field("step") == "chains"
+    ).to_pylist()
+    done, keys = (
+        {row["unit_id"]: row["input_key"] for row in marks},
+        _compute_place_keys(store),
+    )
+    linked = pl.DataFrame(
+        store.read(OBSERVATIONS, ["workspace"], pc.field("chain_id").is_valid())
+    )["workspace"]
     with_chains = {name_place(name) for name in linked.unique()} | done.keys()
-    pending = [name for name in keys if (unit := name_place(name)) in with_chains and done.get(unit) != keys[name]]
+    pending = [
+        name
+        for name in keys
+        if (unit := name_place(name)) in with_chains and done.get(unit) != keys[name]
+    ]
     if not pending:
         return 0
-    here = pc.field("workspace").isin(pa.array([name for name in pending if name is not None], pa.string()))
+    here = pc.field("workspace").isin(
+        pa.array([name for name in pending if name is not None], pa.string())
+    )
     if None in pending:
         here = here | pc.field("workspace").is_null()
     passages = store.read(PASSAGES, SAID, here)
     after = spread_over_passages(passages, store.read(OBSERVATIONS, CLAIMS, here))
     written = _merge_chains(store, PASSAGES, passages, after)
     keys = _compute_place_keys(store, here)
-    mark_done(store, "chains", [(name_place(name), keys[name], None) for name in pending])
+    mark_done(
+        store, "chains", [(name_place(name), keys[name], None) for name in pending]
+    )
     return written
 
 
@@ -128,28 +198,42 @@ def name_place(workspace: str | None) -> str:
     return compute_content_id("chains", workspace or "")
 
 
-def _merge_chains(store: Store, table: Table, before: pa.Table, after: Sequence[Mapping[str, Any]]) -> int:
+def _merge_chains(
+    store: Store, table: Table, before: pa.Table, after: Sequence[Mapping[str, Any]]
+) -> int:
     """Write the rows whose chain has changed; return their number."""
     names = [table.key, *CHAIN]
     new = pl.DataFrame(pa.Table.from_pylist(after, schema=before.schema).select(names))
-    fresh = new.join(pl.DataFrame(before.select(names)), on=names, how="anti", nulls_equal=True)
+    fresh = new.join(
+        pl.DataFrame(before.select(names)), on=names, how="anti", nulls_equal=True
+    )
     return store.update(table, fresh.to_arrow())
 
 
-def _compute_place_keys(store: Store, where: pc.Expression | None = None) -> dict[str | None, str]:
+def _compute_place_keys(
+    store: Store, where: pc.Expression | None = None
+) -> dict[str | None, str]:
     """Return by workspace a hash of the chains of its claims and passages that match `where`."""
     hashes = []
     for table in (OBSERVATIONS, PASSAGES):
         rows = pl.DataFrame(store.read(table, ["workspace", table.key, *CHAIN], where))
         hashes.append(rows.select("workspace", row=rows.hash_rows()))
     keys = pl.concat(hashes).group_by("workspace").agg(pl.col("row").bitwise_xor())
-    return {workspace: compute_content_id(CHAINS, str(key)) for workspace, key in keys.sort("workspace").iter_rows()}
+    return {
+        workspace: compute_content_id(CHAINS, str(key))
+        for workspace, key in keys.sort("workspace").iter_rows()
+    }
 
 
 def read_doubts(store: Store) -> Doubts:
     """Return the open doubts of the ledger."""
-    rows = store.read(MERGES, ["loser_id", "winner_id", "scores"], OPEN_DOUBT).to_pylist()
-    return {(row["loser_id"], row["winner_id"]): dict(row["scores"])["likely"] for row in rows}
+    rows = store.read(
+        MERGES, ["loser_id", "winner_id", "scores"], OPEN_DOUBT
+    ).to_pylist()
+    return {
+        (row["loser_id"], row["winner_id"]): dict(row["scores"])["likely"]
+        for row in rows
+    }
 
 
 def find_claims_to_judge(store: Store, key: str, doubts: Doubts) -> set[str]:
@@ -161,7 +245,9 @@ def find_claims_to_judge(store: Store, key: str, doubts: Doubts) -> set[str]:
     rows = pl.DataFrame(store.read(OBSERVATIONS, STANDING))
     active, by = pl.col("status") == Status.ACTIVE, pl.col("superseded_by")
     retired = (pl.col("status") == Status.SUPERSEDED) & by.is_not_null()
-    standing_ids = rows.filter(active | retired | (pl.col("status") == Status.DUPLICATE))["observation_id"]
+    standing_ids = rows.filter(
+        active | retired | (pl.col("status") == Status.DUPLICATE)
+    )["observation_id"]
     lost = retired & ~by.is_in(standing_ids.implode())
     unjudged = (active | retired) & pl.col("supersede_key").ne_missing(key)
     standing = {*rows.filter(active)["observation_id"]} if doubts else set()
@@ -179,10 +265,18 @@ def make_judge(job: Job, model: Model, report: StepReport) -> Judge:
     def ask(pairs: Sequence[Pair]) -> list[Answered | None]:
         questions = build_questions(name_speakers(job.store, pairs), model.library)
         reply = model.ask("supersede", index_questions(questions), list_requests, read)
-        quarantine_rejected(job.store, "supersede", reply.rejected, reply.values, report)
-        answers = {ids: answered for batch in reply.values.values() for ids, answered in batch.items()}
+        quarantine_rejected(
+            job.store, "supersede", reply.rejected, reply.values, report
+        )
+        answers = {
+            ids: answered
+            for batch in reply.values.values()
+            for ids, answered in batch.items()
+        }
         return [
-            None if question.request.id in reply.waiting else answers.get((old.id, new.id), (Answer.UNANSWERED, ""))
+            None
+            if question.request.id in reply.waiting
+            else answers.get((old.id, new.id), (Answer.UNANSWERED, ""))
             for question in questions
             for old, new in question.about
         ]
@@ -193,23 +287,39 @@ def make_judge(job: Job, model: Model, report: StepReport) -> Judge:
 def name_speakers(store: Store, pairs: Sequence[Pair]) -> list[Pair]:
     """Return the pairs with the speaker of each claim, also if the transcript does not name them."""
     names = read_claim_speakers(store, [claim.id for pair in pairs for claim in pair])
-    return [(replace(old, speaker=names.get(old.id)), replace(new, speaker=names.get(new.id))) for old, new in pairs]
+    return [
+        (
+            replace(old, speaker=names.get(old.id)),
+            replace(new, speaker=names.get(new.id)),
+        )
+        for old, new in pairs
+    ]
 
 
 def compute_judge_key(job: Job, model: Model) -> str:
     """Return the key of everything but the pair that a model's answer depends on."""
-    return compute_model_key(model, "judge", judge.VERSION, judge.PROMPTS, str(job.settings.supersede.trust))
+    return compute_model_key(
+        model, "judge", judge.VERSION, judge.PROMPTS, str(job.settings.supersede.trust)
+    )
 
 
 def compute_supersede_key(job: Job, model: Model | None = None) -> str:
     """Return the key of everything but the claims that the outcome depends on."""
-    key = compute_step_key("supersede", 1, VERSION, digest_shipped(CHANGES_FILE), describe_encoder(job.settings))
+    key = compute_step_key(
+        "supersede",
+        1,
+        VERSION,
+        digest_shipped(CHANGES_FILE),
+        describe_encoder(job.settings),
+    )
     if model is None:
         return key
     return compute_content_id(key, compute_judge_key(job, model))
 
 
-def find_settled_doubts(store: Store, ledger: pa.Table, elsewhere: Set[str]) -> list[str]:
+def find_settled_doubts(
+    store: Store, ledger: pa.Table, elsewhere: Set[str]
+) -> list[str]:
     """Return the ids of open doubts to delete: those that this ledger does not repeat.
 
     Doubts about claims `elsewhere`, which were not judged, are kept.
@@ -219,7 +329,9 @@ def find_settled_doubts(store: Store, ledger: pa.Table, elsewhere: Set[str]) -> 
     return sorted(looked_at.difference(ledger["merge_id"].to_pylist()))
 
 
-def read_scope(store: Store, fresh: set[str], doubts: Doubts) -> tuple[pa.Table, set[str]]:
+def read_scope(
+    store: Store, fresh: set[str], doubts: Doubts
+) -> tuple[pa.Table, set[str]]:
     """Return the claims to compare with the fresh ones (columns COMPARED), and the ids of all other claims.
 
     These are the claims in scope of a fresh one, and all claims tied to one of these.
@@ -233,29 +345,39 @@ def read_scope(store: Store, fresh: set[str], doubts: Doubts) -> tuple[pa.Table,
         away |= more
     here = here | pc.field("observation_id").isin(pa.array(sorted(away), pa.string()))
     everywhere = {*named["observation_id"].to_pylist()}
-    return add_vectors(store, store.read(OBSERVATIONS, COMPARED, here), here), everywhere - ids
+    return add_vectors(
+        store, store.read(OBSERVATIONS, COMPARED, here), here
+    ), everywhere - ids
 
 
 def _list_ties(claims: pa.Table, doubts: Doubts) -> list[tuple[str, str]]:
     """Return the pairs of claims in which one retired or repeats the other, or which a doubt links."""
     ties = [*doubts]
     for name in ("superseded_by", "canonical_id"):
-        ends = zip(claims["observation_id"].to_pylist(), claims[name].to_pylist(), strict=True)
+        ends = zip(
+            claims["observation_id"].to_pylist(), claims[name].to_pylist(), strict=True
+        )
         ties += [(claim, other) for claim, other in ends if other]
     return ties
 
 
-def _supersede(job: Job, claims: pa.Table, fresh: set[str], doubts: Doubts, judging: Judge | None) -> Superseded:
+def _supersede(
+    job: Job, claims: pa.Table, fresh: set[str], doubts: Doubts, judging: Judge | None
+) -> Superseded:
     """Judge these claims; ledger rows that the classifier decides get its key, with or without a model."""
     return supersede(
         claims,
         compute_supersede_key(job),
         undone=read_undone_pairs(job.store),
-        verdicts=read_verdicts(job.store.read(MERGES, where=pc.field("kind") == LedgerKind.JUDGEMENT)),
+        verdicts=read_verdicts(
+            job.store.read(MERGES, where=pc.field("kind") == LedgerKind.JUDGEMENT)
+        ),
         judge=judging,
         fresh=fresh,
         doubts=doubts,
-        idf=IdfTable.from_stems(job.store.read(OBSERVATIONS, ["stems"], JUDGED)["stems"]),
+        idf=IdfTable.from_stems(
+            job.store.read(OBSERVATIONS, ["stems"], JUDGED)["stems"]
+        ),
         executor=job.executor,
     )
 
@@ -264,7 +386,9 @@ def _count_outcomes(outcome: Superseded, report: StepReport) -> None:
     kinds = outcome.merges["kind"].to_pylist()
     judged = read_verdicts(outcome.merges).values()
     report.counts["superseded"] = kinds.count(LedgerKind.SUPERSESSION)
-    report.counts["active again"] = outcome.observations.num_rows - report.counts["superseded"]
+    report.counts["active again"] = (
+        outcome.observations.num_rows - report.counts["superseded"]
+    )
     report.counts["doubted"] = kinds.count(LedgerKind.DOUBT)
     report.counts["judged by the model"] = len(judged)
     report.counts["left to the classifier for another night"] = outcome.waiting

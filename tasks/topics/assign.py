@@ -54,7 +54,9 @@ class Assigned:
 def build_base_topics(key: str) -> list[Row]:
     """Return rows of TOPICS for self, user and system, without members."""
     return [
-        make_empty_topic(compute_content_id("topic", name), name, BASE_PURPOSES[name], key, base=True)
+        make_empty_topic(
+            compute_content_id("topic", name), name, BASE_PURPOSES[name], key, base=True
+        )
         for name in BASE_TOPICS
     ]
 
@@ -65,7 +67,11 @@ def get_place(claim: Mapping[str, Any]) -> Place:
 
 
 def assign(
-    pending: pa.Table, topics: pa.Table, limits: TopicLimits, key: str, placed: pa.Table | None = None
+    pending: pa.Table,
+    topics: pa.Table,
+    limits: TopicLimits,
+    key: str,
+    placed: pa.Table | None = None,
 ) -> Assigned:
     """Give each claim a topic.
 
@@ -81,17 +87,27 @@ def assign(
     """
     settled = pl.DataFrame((placed or OBSERVATIONS.make_empty_table()).select(PLACED))
     board = _Board(topics, limits, key, settled, pending)
-    rows = pending.sort_by([("observed_at", "ascending"), ("observation_id", "ascending")])
+    rows = pending.sort_by(
+        [("observed_at", "ascending"), ("observation_id", "ascending")]
+    )
     ids = rows["observation_id"].to_pylist()
     for start in track_items("assign", range(0, len(ids), AT_ONCE)):
         batch = rows.slice(start, AT_ONCE)
         vectors = build_vector_matrix(batch["vector"])
-        board.place(batch.drop_columns("vector").to_pylist(), vectors, [bool(vector.any()) for vector in vectors])
+        board.place(
+            batch.drop_columns("vector").to_pylist(),
+            vectors,
+            [bool(vector.any()) for vector in vectors],
+        )
     places = [board.get_topic(claim) for claim in ids]
     claims = rows.select(OBSERVATIONS.schema.names)
     return Assigned(
-        observations=set_columns(claims, topic_id=pa.array(places, pa.string()), assign_key=key),
-        topics=pa.Table.from_pylist(board.list_new_topics({*places}), schema=TOPICS.schema),
+        observations=set_columns(
+            claims, topic_id=pa.array(places, pa.string()), assign_key=key
+        ),
+        topics=pa.Table.from_pylist(
+            board.list_new_topics({*places}), schema=TOPICS.schema
+        ),
         merged=board.find_merged(),
     )
 
@@ -99,7 +115,12 @@ def assign(
 def sort_by_time(claims: pa.Table) -> list[Row]:
     """Return the claims in order of time, those without a time last."""
     return sorted(
-        claims.to_pylist(), key=lambda r: (r["observed_at"] is None, r["observed_at"] or 0, r["observation_id"])
+        claims.to_pylist(),
+        key=lambda r: (
+            r["observed_at"] is None,
+            r["observed_at"] or 0,
+            r["observation_id"],
+        ),
     )
 
 
@@ -114,7 +135,12 @@ class _Board:
     """The topics while claims are placed."""
 
     def __init__(
-        self, topics: pa.Table, limits: TopicLimits, key: str, placed: pl.DataFrame, pending: pa.Table
+        self,
+        topics: pa.Table,
+        limits: TopicLimits,
+        key: str,
+        placed: pl.DataFrame,
+        pending: pa.Table,
     ) -> None:
         self.limits, self.key = limits, key
         rows = topics.drop_columns("centroid").to_pylist() or build_base_topics(key)
@@ -128,11 +154,15 @@ class _Board:
         columns = ["topic_id", "pack", "workspace"]
         places = {
             row["topic_id"]: get_place(row)
-            for row in placed.select(columns).unique("topic_id", keep="last").iter_rows(named=True)
+            for row in placed.select(columns)
+            .unique("topic_id", keep="last")
+            .iter_rows(named=True)
         }
         fresh = {get_place(row) for row in pending.select(columns[1:]).to_pylist()}
         self.bundles: defaultdict[Place, dict[str, Bundle]] = defaultdict(dict)
-        for topic, centre in zip(rows, build_vector_matrix(topics["centroid"]), strict=False):
+        for topic, centre in zip(
+            rows, build_vector_matrix(topics["centroid"]), strict=False
+        ):
             place = places.get(topic["topic_id"])
             if place in fresh and centre.any() and not topic["base"]:
                 self.bundles[place][topic["topic_id"]] = _restore_bundle(topic, centre)
@@ -155,26 +185,45 @@ class _Board:
                 topic = compute_content_id("topic", row["workspace"], row["category"])
                 self.placed[row["observation_id"]] = self._open_topic(topic)
         for place, own in by_likeness.items():
-            self._place_by_similarity([rows[at] for at in own], vectors[own], self.bundles[place])
+            self._place_by_similarity(
+                [rows[at] for at in own], vectors[own], self.bundles[place]
+            )
 
     def _find_base_topic(self, row: Row) -> str | None:
         """Return the name of the base topic that a claim belongs to by rule, or None."""
-        ruled = match_base_topic(row["summary"], row.get("by_agent", False)) if get_place(row) is None else None
+        ruled = (
+            match_base_topic(row["summary"], row.get("by_agent", False))
+            if get_place(row) is None
+            else None
+        )
         if ruled:
             return ruled
-        return "user" if row["pack"] == "personal" and row["session_id"] in self.over_code else None
+        return (
+            "user"
+            if row["pack"] == "personal" and row["session_id"] in self.over_code
+            else None
+        )
 
-    def _place_by_similarity(self, rows: list[Row], vectors: Vectors, earlier: dict[str, Bundle]) -> None:
+    def _place_by_similarity(
+        self, rows: list[Row], vectors: Vectors, earlier: dict[str, Bundle]
+    ) -> None:
         groups = cluster_by_leader(vectors, self.limits.threshold)
-        fresh = [_make_bundle([rows[i] for i in group], vectors[group]) for group in groups]
-        members = {b.id: [rows[i]["observation_id"] for i in g] for b, g in zip(fresh, groups, strict=True)}
+        fresh = [
+            _make_bundle([rows[i] for i in group], vectors[group]) for group in groups
+        ]
+        members = {
+            b.id: [rows[i]["observation_id"] for i in g]
+            for b, g in zip(fresh, groups, strict=True)
+        }
         bundles = [*(earlier[key] for key in sorted(earlier)), *fresh]
         largest = max(self.limits.compute_largest(self.count), self.limits.small)
         for together in merge_bundles(bundles, self.limits, largest):
             self._merge_group([bundles[i] for i in together], members, earlier)
         self._reassign_to_nearest(rows, vectors, earlier)
 
-    def _reassign_to_nearest(self, rows: list[Row], vectors: Vectors, bundles: dict[str, Bundle]) -> None:
+    def _reassign_to_nearest(
+        self, rows: list[Row], vectors: Vectors, bundles: dict[str, Bundle]
+    ) -> None:
         """Move each new claim to the topic nearest to it after all merges; earlier claims stay."""
         ids = sorted(bundles)
         centres = np.array([bundles[key].mean for key in ids])
@@ -188,9 +237,16 @@ class _Board:
             self.placed[row["observation_id"]] = new
             for topic, sign in ((old, -1), (new, 1)):
                 bundle = bundles[topic]
-                bundles[topic] = Bundle(topic, bundle.total + sign * vector, bundle.size + sign, known=True)
+                bundles[topic] = Bundle(
+                    topic, bundle.total + sign * vector, bundle.size + sign, known=True
+                )
 
-    def _merge_group(self, group: list[Bundle], members: dict[str, list[str]], bundles: dict[str, Bundle]) -> None:
+    def _merge_group(
+        self,
+        group: list[Bundle],
+        members: dict[str, list[str]],
+        bundles: dict[str, Bundle],
+    ) -> None:
         """Merge a group into its largest existing topic, or into a new one named after its first claim."""
         old = [b for b in group if b.known]
         lead = max(old, key=lambda b: (b.size, b.id)) if old else group[0]
@@ -206,7 +262,9 @@ class _Board:
 
     def _open_topic(self, topic_id: str) -> str:
         if topic_id not in self.known and topic_id not in self.opened:
-            self.opened[topic_id] = make_empty_topic(topic_id, "", "", self.key, base=False)
+            self.opened[topic_id] = make_empty_topic(
+                topic_id, "", "", self.key, base=False
+            )
         return topic_id
 
     def get_topic(self, claim: str) -> str:
@@ -222,7 +280,9 @@ class _Board:
 
     def find_merged(self) -> dict[str, str]:
         """Return each earlier topic that was merged, with the topic that it was merged into."""
-        return {old: resolve_topic(old, self.gone) for old in self.gone if old in self.known}
+        return {
+            old: resolve_topic(old, self.gone) for old in self.gone if old in self.known
+        }
 
 
 def _restore_bundle(topic: Row, centroid: Vectors) -> Bundle:
@@ -235,7 +295,9 @@ def _make_bundle(rows: list[Row], vectors: Vectors) -> Bundle:
     return Bundle(first, vectors.astype(np.float64).sum(axis=0), len(rows), known=False)
 
 
-def find_oversized_topics(sizes: Mapping[str, int], everything: int, limits: TopicLimits) -> list[str]:
+def find_oversized_topics(
+    sizes: Mapping[str, int], everything: int, limits: TopicLimits
+) -> list[str]:
     """Return the topics with more than their share of all claims, the largest first."""
     largest = limits.compute_largest(everything)
     large = [topic for topic in sizes if sizes[topic] > largest]
@@ -252,15 +314,30 @@ def split_topic(members: pa.Table, key: str) -> pa.Table | None:
     The larger half keeps the topic. The id of the new topic is a hash that includes its first claim.
     """
     rows = members.filter(members["vector"].is_valid()).sort_by("observation_id")
-    side = bisect_vectors(build_vector_matrix(rows["vector"])) if rows.num_rows > 1 else None
+    side = (
+        bisect_vectors(build_vector_matrix(rows["vector"]))
+        if rows.num_rows > 1
+        else None
+    )
     if side is None:
         return None
-    moved = rows.filter(pa.array(side if 2 * int(side.sum()) <= rows.num_rows else ~side))
-    topic = compute_content_id("topic", "split", moved["topic_id"][0].as_py(), moved["observation_id"][0].as_py())
-    return set_columns(moved.select(OBSERVATIONS.schema.names), topic_id=topic, assign_key=key)
+    moved = rows.filter(
+        pa.array(side if 2 * int(side.sum()) <= rows.num_rows else ~side)
+    )
+    topic = compute_content_id(
+        "topic",
+        "split",
+        moved["topic_id"][0].as_py(),
+        moved["observation_id"][0].as_py(),
+    )
+    return set_columns(
+        moved.select(OBSERVATIONS.schema.names), topic_id=topic, assign_key=key
+    )
 
 
-def make_empty_topic(topic_id: str, name: str, purpose: str, key: str, *, base: bool) -> Row:
+def make_empty_topic(
+    topic_id: str, name: str, purpose: str, key: str, *, base: bool
+) -> Row:
     """Return a row of TOPICS without members."""
     return {
         "topic_id": topic_id,
@@ -268,7 +345,18 @@ def make_empty_topic(topic_id: str, name: str, purpose: str, key: str, *, base: 
         "purpose": purpose,
         "base": base,
         "samples": [],
-        **dict.fromkeys(("text", "workspace", "first_at", "last_at", "centroid", "cohesion", "share", "overlap")),
+        **dict.fromkeys(
+            (
+                "text",
+                "workspace",
+                "first_at",
+                "last_at",
+                "centroid",
+                "cohesion",
+                "share",
+                "overlap",
+            )
+        ),
         **dict.fromkeys(("size", "strength", "sessions", "uses"), 0),
         "member_hash": "",
         "step_key": key,

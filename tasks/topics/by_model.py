@@ -29,9 +29,21 @@ from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import Model, quarantine_rejected
 from slowwave.tasks.llm.chunks import Counter
 from slowwave.tasks.llm.fence import has_injection, mask_injections
-from slowwave.tasks.llm.library import Library, Rejected, index_questions, limit_answer, list_requests
+from slowwave.tasks.llm.library import (
+    Library,
+    Rejected,
+    index_questions,
+    limit_answer,
+    list_requests,
+)
 from slowwave.tasks.topics import cluster
-from slowwave.tasks.topics.assign import Assigned, assign, make_empty_topic, resolve_topic, sort_by_time
+from slowwave.tasks.topics.assign import (
+    Assigned,
+    assign,
+    make_empty_topic,
+    resolve_topic,
+    sort_by_time,
+)
 from slowwave.tasks.topics.figures import SAMPLES
 from slowwave.text.fence import format_entry
 
@@ -123,9 +135,13 @@ class Batch:
     """Number to topic_id."""
 
 
-def split_waves(claims: Sequence[Mapping[str, Any]], batch: int) -> Iterator[list[list[Mapping[str, Any]]]]:
+def split_waves(
+    claims: Sequence[Mapping[str, Any]], batch: int
+) -> Iterator[list[list[Mapping[str, Any]]]]:
     """Yield claims in batches, batches in waves of 1, 2, 4, … up to LARGEST_WAVE."""
-    batches = [list(claims[start : start + batch]) for start in range(0, len(claims), batch)]
+    batches = [
+        list(claims[start : start + batch]) for start in range(0, len(claims), batch)
+    ]
     at, size = 0, 1
     while at < len(batches):
         yield batches[at : at + size]
@@ -141,24 +157,45 @@ class Board:
         self.placed: dict[str, str] = {}
         """observation_id to topic_id."""
 
-    def build_batch(self, claims: Sequence[Mapping[str, Any]], library: Library, count: Counter, window: int) -> Batch:
+    def build_batch(
+        self,
+        claims: Sequence[Mapping[str, Any]],
+        library: Library,
+        count: Counter,
+        window: int,
+    ) -> Batch:
         """Return the request for some claims (rows of OBSERVATIONS), with the nearest topics that fit."""
         answer = len(claims) * PLACEMENT_TOKENS + 80 * NEW_TOPICS
         numbered = dict(enumerate(claims, 1))
         lines = [_render_claim(n, claim) for n, claim in numbered.items()]
         near = self._rank_topics(claims)
-        shown = [_render_topic(n, topic, _render_samples(topic)) for n, topic in enumerate(near, 1)]
-        room = library.count_room("assign", window, count, answer, first_new=999, most_new=NEW_TOPICS)
+        shown = [
+            _render_topic(n, topic, _render_samples(topic))
+            for n, topic in enumerate(near, 1)
+        ]
+        room = library.count_room(
+            "assign", window, count, answer, first_new=999, most_new=NEW_TOPICS
+        )
         room -= sum(count(lines)) + 2 * len(lines)
         fitting = _count_fitting(shown, room, count)
         topics = {n: topic.id for n, topic in enumerate(near[:fitting], 1)}
-        form, entries = limit_answer(BatchAnswer, placements=len(claims)), [*shown[:fitting], "", *lines]
+        form, entries = (
+            limit_answer(BatchAnswer, placements=len(claims)),
+            [*shown[:fitting], "", *lines],
+        )
         places = {"first_new": fitting + 1, "most_new": NEW_TOPICS}
-        request = library.build_request("assign", name_batch(claims), entries, form, answer, **places)
+        request = library.build_request(
+            "assign", name_batch(claims), entries, form, answer, **places
+        )
         return Batch(request, numbered, topics)
 
     def build_split(
-        self, topic_id: str, claims: Sequence[Mapping[str, Any]], library: Library, count: Counter, window: int
+        self,
+        topic_id: str,
+        claims: Sequence[Mapping[str, Any]],
+        library: Library,
+        count: Counter,
+        window: int,
     ) -> Batch:
         """Return the request to split a topic, with its latest claims that fit."""
         topic, latest = self.topics[topic_id], claims[-SIZES.split :]
@@ -175,7 +212,9 @@ class Board:
         numbered = dict(enumerate(latest, 1))
         lines = [_render_claim(n, claim) for n, claim in numbered.items()]
         form = limit_answer(BatchAnswer, placements=len(numbered))
-        request = library.build_request("split", name_split(topic_id), lines, form, answer, **values)
+        request = library.build_request(
+            "split", name_split(topic_id), lines, form, answer, **values
+        )
         return Batch(request, numbered, {})
 
     def apply_answer(self, batch: Batch, completion: Completion) -> None:
@@ -198,11 +237,16 @@ class Board:
 
     def _open_topic(self, proposed: NewTopic) -> str | None:
         """Return the id of the topic with a similar name; open one if there is none. Return None for an unsafe name."""
-        name, purpose = " ".join(proposed.name.split()), " ".join(proposed.purpose.split())
+        name, purpose = (
+            " ".join(proposed.name.split()),
+            " ".join(proposed.purpose.split()),
+        )
         if not name or not purpose or has_injection(f"{name}. {purpose}"):
             return None
         names = {topic.id: topic.name.casefold() for topic in self.topics.values()}
-        alike = process.extractOne(name.casefold(), names, scorer=fuzz.token_sort_ratio, score_cutoff=SAME_NAME)
+        alike = process.extractOne(
+            name.casefold(), names, scorer=fuzz.token_sort_ratio, score_cutoff=SAME_NAME
+        )
         if alike:
             return str(alike[2])
         topic = Topic(make_topic_id(name), name, purpose, new=True)
@@ -214,8 +258,14 @@ class Board:
         topic.samples = [*topic.samples, claim["summary"]][-self.samples :]
         if claim["vector"] is not None:
             vector = np.asarray(claim["vector"], dtype=np.float32)
-            total = np.zeros_like(vector) if topic.centre is None else topic.centre * np.float32(topic.size)
-            topic.centre = ((total + vector) / np.float32(topic.size + 1)).astype(np.float32)
+            total = (
+                np.zeros_like(vector)
+                if topic.centre is None
+                else topic.centre * np.float32(topic.size)
+            )
+            topic.centre = ((total + vector) / np.float32(topic.size + 1)).astype(
+                np.float32
+            )
         topic.projects |= {project} if (project := _name_project(claim)) else set()
         topic.size += 1
 
@@ -227,24 +277,33 @@ class Board:
         base = [topic for topic in self.topics.values() if topic.base]
         others = [topic for topic in self.topics.values() if not topic.base]
         vectors = [claim["vector"] for claim in claims if claim["vector"] is not None]
-        likeness = {topic.id: _compute_topic_similarity(topic, vectors) for topic in others}
+        likeness = {
+            topic.id: _compute_topic_similarity(topic, vectors) for topic in others
+        }
         others.sort(key=lambda topic: (-likeness[topic.id], -topic.size, topic.id))
         return [*base, *others[: SIZES.shown]]
 
 
 def _render_topic(number: int, topic: Topic, lately: str = "") -> str:
     of = f" ({', '.join(sorted(topic.projects))})" if topic.projects else ""
-    return format_entry(f"topic {number}{of}:", f"{topic.name}\nbelongs here: {topic.purpose}{lately}")
+    return format_entry(
+        f"topic {number}{of}:", f"{topic.name}\nbelongs here: {topic.purpose}{lately}"
+    )
 
 
 def _render_samples(topic: Topic) -> str:
-    samples = "; ".join(" ".join(mask_injections(s).split())[:160] for s in topic.samples)
+    samples = "; ".join(
+        " ".join(mask_injections(s).split())[:160] for s in topic.samples
+    )
     return f"\nlately: {samples or 'nothing yet'}"
 
 
 def _render_claim(number: int, claim: Mapping[str, Any]) -> str:
     project = _name_project(claim)
-    return format_entry(f"entry {number}{f' ({project})' if project else ''}:", mask_injections(claim["summary"]))
+    return format_entry(
+        f"entry {number}{f' ({project})' if project else ''}:",
+        mask_injections(claim["summary"]),
+    )
 
 
 def _name_project(claim: Mapping[str, Any]) -> str:
@@ -255,7 +314,9 @@ def _name_project(claim: Mapping[str, Any]) -> str:
 
 def name_batch(claims: Sequence[Mapping[str, Any]]) -> str:
     """Return the name of the request for some claims."""
-    return f"{compute_content_id(*(claim['observation_id'] for claim in claims))}/assign"
+    return (
+        f"{compute_content_id(*(claim['observation_id'] for claim in claims))}/assign"
+    )
 
 
 def name_split(topic_id: str) -> str:
@@ -268,7 +329,9 @@ def make_topic_id(name: str) -> str:
     return compute_content_id("topic", "named", name.casefold())
 
 
-def _compute_topic_similarity(topic: Topic, vectors: Sequence[Sequence[float]]) -> float:
+def _compute_topic_similarity(
+    topic: Topic, vectors: Sequence[Sequence[float]]
+) -> float:
     if topic.centre is None or not vectors:
         return -1.0
     return round(float((np.asarray(vectors, dtype=np.float32) @ topic.centre).max()), 6)
@@ -284,7 +347,12 @@ def _count_fitting(shown: Sequence[str], room: int, count: Counter) -> int:
 
 
 def place_by_model(
-    job: Job, pending: pa.Table, topics: pa.Table, key: str, model: Model, report: StepReport
+    job: Job,
+    pending: pa.Table,
+    topics: pa.Table,
+    key: str,
+    model: Model,
+    report: StepReport,
 ) -> Assigned:
     """Return topics for the pending claims, except those that wait for the model.
 
@@ -297,8 +365,18 @@ def place_by_model(
     report.counts["claims placed by the model"] += len(board.placed)
     report.counts["claims left for another night"] += len(waiting)
     own = _collect_assigned(rows, board, key)
-    rest = [r for r in rows if r["observation_id"] not in board.placed and r["observation_id"] not in waiting]
-    others = assign(pa.Table.from_pylist(rest, schema=OBSERVATIONS.schema), topics, cluster.LIMITS, key)
+    rest = [
+        r
+        for r in rows
+        if r["observation_id"] not in board.placed
+        and r["observation_id"] not in waiting
+    ]
+    others = assign(
+        pa.Table.from_pylist(rest, schema=OBSERVATIONS.schema),
+        topics,
+        cluster.LIMITS,
+        key,
+    )
     return Assigned(
         pa.concat_tables([own.observations, others.observations]),
         pa.concat_tables([own.topics, others.topics]),
@@ -307,35 +385,63 @@ def place_by_model(
 
 
 def _place_in_waves(
-    job: Job, rows: Sequence[Mapping[str, Any]], board: Board, model: Model, report: StepReport
+    job: Job,
+    rows: Sequence[Mapping[str, Any]],
+    board: Board,
+    model: Model,
+    report: StepReport,
 ) -> set[str]:
     """Place claims on the board by the model; return the claims that have to wait."""
     waiting, rejected, settled = set[str](), list[Rejected](), set[str]()
     for wave in split_waves(rows, SIZES.batch):
         batches: dict[str, Batch] = {}
 
-        def build(wave: Sequence[Sequence[Mapping[str, Any]]], batches: dict[str, Batch] = batches) -> list[Request]:
+        def build(
+            wave: Sequence[Sequence[Mapping[str, Any]]],
+            batches: dict[str, Batch] = batches,
+        ) -> list[Request]:
             window = model.llm.context_window
-            made = [board.build_batch(claims, model.library, model.count, window) for claims in wave]
+            made = [
+                board.build_batch(claims, model.library, model.count, window)
+                for claims in wave
+            ]
             batches |= index_questions(made)
             return list_requests(made)
 
-        answers = model.ask("topics", {name_batch(claims): claims for claims in wave}, build, lambda _, answer: answer)
+        answers = model.ask(
+            "topics",
+            {name_batch(claims): claims for claims in wave},
+            build,
+            lambda _, answer: answer,
+        )
         for name, answer in answers.values.items():
             board.apply_answer(batches[name], answer)
-        waiting |= {row["observation_id"] for claims in wave if name_batch(claims) in answers.waiting for row in claims}
+        waiting |= {
+            row["observation_id"]
+            for claims in wave
+            if name_batch(claims) in answers.waiting
+            for row in claims
+        }
         rejected += answers.rejected
         settled |= answers.values.keys()
     quarantine_rejected(job.store, "assign", rejected, settled, report)
     return waiting
 
 
-def build_merge_request(topics: Sequence[Topic], library: Library, count: Counter, window: int) -> Request:
+def build_merge_request(
+    topics: Sequence[Topic], library: Library, count: Counter, window: int
+) -> Request:
     """Return the request to merge topics, with the first topics that fit."""
     answer = MERGE_TOKENS * MOST_MERGES
     shown = [_render_topic(n, topic) for n, topic in enumerate(topics, 1)]
-    shown = shown[: _count_fitting(shown, library.count_room("merge", window, count, answer), count)]
-    return library.build_request("merge", name_merge(topics), shown, MergesAnswer, answer)
+    shown = shown[
+        : _count_fitting(
+            shown, library.count_room("merge", window, count, answer), count
+        )
+    ]
+    return library.build_request(
+        "merge", name_merge(topics), shown, MergesAnswer, answer
+    )
 
 
 def name_merge(topics: Sequence[Topic]) -> str:
@@ -348,28 +454,44 @@ def read_merges(topics: Sequence[Topic], completion: Completion) -> dict[str, st
     numbers, into = dict(enumerate(topics, 1)), dict[str, str]()
     for merge in completion.value.merges:
         goes, keeps = numbers.get(merge.topic), numbers.get(merge.into)
-        if goes and keeps and not goes.base and goes.id not in into and resolve_topic(keeps.id, into) != goes.id:
+        if (
+            goes
+            and keeps
+            and not goes.base
+            and goes.id not in into
+            and resolve_topic(keeps.id, into) != goes.id
+        ):
             into[goes.id] = keeps.id
     return {topic: resolve_topic(topic, into) for topic in into}
 
 
-def find_merges_by_model(job: Job, model: Model, report: StepReport) -> dict[str, str] | None:
+def find_merges_by_model(
+    job: Job, model: Model, report: StepReport
+) -> dict[str, str] | None:
     """Return topic -> the topic to merge it into, by the model, or None if it has to be asked another night."""
     topics = _build_board_topics(job.store, job.store.read(TOPICS))
-    topics = sorted((topic for topic in topics if topic.size), key=lambda topic: (-topic.size, topic.id))
+    topics = sorted(
+        (topic for topic in topics if topic.size),
+        key=lambda topic: (-topic.size, topic.id),
+    )
     if len(topics) < 2:
         return {}
 
     def build(some: Sequence[Sequence[Topic]]) -> list[Request]:
         window = model.llm.context_window
-        return [build_merge_request(topics, model.library, model.count, window) for topics in some]
+        return [
+            build_merge_request(topics, model.library, model.count, window)
+            for topics in some
+        ]
 
     answers = model.ask("topics", {name_merge(topics): topics}, build, read_merges)
     quarantine_rejected(job.store, "assign", answers.rejected, answers.values, report)
     return None if answers.waiting else dict(*answers.values.values())
 
 
-def split_by_model(job: Job, model: Model, topic: str, key: str, report: StepReport) -> Assigned | None:
+def split_by_model(
+    job: Job, model: Model, topic: str, key: str, report: StepReport
+) -> Assigned | None:
     """Return the claims that the model takes out of a topic, and their new topics; None if it must be asked later."""
     board = Board(_build_board_topics(job.store, job.store.read(TOPICS)), SAMPLES)
     active = (pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == topic)
@@ -378,10 +500,15 @@ def split_by_model(job: Job, model: Model, topic: str, key: str, report: StepRep
 
     def build(some: Sequence[Sequence[Mapping[str, Any]]]) -> list[Request]:
         window = model.llm.context_window
-        batches.extend(board.build_split(topic, claims, model.library, model.count, window) for claims in some)
+        batches.extend(
+            board.build_split(topic, claims, model.library, model.count, window)
+            for claims in some
+        )
         return list_requests(batches)
 
-    answers = model.ask("topics", {name_split(topic): rows}, build, lambda _, answer: answer)
+    answers = model.ask(
+        "topics", {name_split(topic): rows}, build, lambda _, answer: answer
+    )
     quarantine_rejected(job.store, "assign", answers.rejected, answers.values, report)
     for batch, answer in zip(batches, answers.values.values(), strict=False):
         board.apply_answer(batch, answer)
@@ -389,16 +516,23 @@ def split_by_model(job: Job, model: Model, topic: str, key: str, report: StepRep
     return None if answers.waiting else _collect_assigned(rows, board, key)
 
 
-def _collect_assigned(rows: Sequence[Mapping[str, Any]], board: Board, key: str) -> Assigned:
+def _collect_assigned(
+    rows: Sequence[Mapping[str, Any]], board: Board, key: str
+) -> Assigned:
     """Return the rows that the board placed, and the topics that it opened."""
-    new = [make_empty_topic(t.id, t.name, t.purpose, key, base=False) for t in board.list_opened()]
+    new = [
+        make_empty_topic(t.id, t.name, t.purpose, key, base=False)
+        for t in board.list_opened()
+    ]
     placed = [
         {**row, "topic_id": board.placed[row["observation_id"]], "assign_key": key}
         for row in rows
         if row["observation_id"] in board.placed
     ]
     return Assigned(
-        pa.Table.from_pylist(placed, schema=OBSERVATIONS.schema), pa.Table.from_pylist(new, schema=TOPICS.schema), {}
+        pa.Table.from_pylist(placed, schema=OBSERVATIONS.schema),
+        pa.Table.from_pylist(new, schema=TOPICS.schema),
+        {},
     )
 
 
@@ -406,19 +540,30 @@ def _build_board_topics(store: Store, topics: pa.Table) -> list[Topic]:
     """Return the board's topics from rows of TOPICS."""
     rows = topics.to_pylist()
     ids = [oid for row in rows for oid in row["samples"]]
-    claim_rows = store.read_ids(OBSERVATIONS, ids, ["observation_id", "summary", "workspace", "pack"]).to_pylist()
+    claim_rows = store.read_ids(
+        OBSERVATIONS, ids, ["observation_id", "summary", "workspace", "pack"]
+    ).to_pylist()
     claims = {row["observation_id"]: row for row in claim_rows}
-    return [_build_board_topic(row, [claims[oid] for oid in row["samples"] if oid in claims]) for row in rows]
+    return [
+        _build_board_topic(
+            row, [claims[oid] for oid in row["samples"] if oid in claims]
+        )
+        for row in rows
+    ]
 
 
-def _build_board_topic(row: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]) -> Topic:
+def _build_board_topic(
+    row: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]
+) -> Topic:
     """Return a topic from its row of TOPICS and its stored samples."""
     return Topic(
         id=row["topic_id"],
         name=row["name"],
         purpose=row["purpose"],
         samples=[claim["summary"] for claim in samples],
-        centre=None if row["centroid"] is None else np.asarray(row["centroid"], dtype="float32"),
+        centre=None
+        if row["centroid"] is None
+        else np.asarray(row["centroid"], dtype="float32"),
         size=row["size"],
         base=row["base"],
         projects={name for claim in samples if (name := _name_project(claim))},

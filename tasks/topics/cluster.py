@@ -88,12 +88,17 @@ class Bundle:
         return mean
 
 
-def cluster_by_leader(vectors: npt.NDArray[np.float32], threshold: float) -> list[list[int]]:
+def cluster_by_leader(
+    vectors: npt.NDArray[np.float32], threshold: float
+) -> list[list[int]]:
     """Return groups of rows: each row, in order, joins the nearest group if it is near enough, or begins one.
 
     vectors: unit vectors, shape (rows, dim). threshold: least cosine to the group's centre.
     """
-    sums = np.zeros((max(len(vectors), 1), vectors.shape[1] if vectors.ndim == 2 else 0), dtype=np.float64)
+    sums = np.zeros(
+        (max(len(vectors), 1), vectors.shape[1] if vectors.ndim == 2 else 0),
+        dtype=np.float64,
+    )
     lengths = np.ones(len(sums))
     groups: list[list[int]] = []
     for row, vector in enumerate(vectors.astype(np.float64)):
@@ -108,7 +113,9 @@ def cluster_by_leader(vectors: npt.NDArray[np.float32], threshold: float) -> lis
     return groups
 
 
-def merge_bundles(bundles: list[Bundle], limits: TopicLimits, largest: float) -> list[list[int]]:
+def merge_bundles(
+    bundles: list[Bundle], limits: TopicLimits, largest: float
+) -> list[list[int]]:
     """Return the groups of bundles to merge, as lists of places: average link, the most similar groups first.
 
     A merged group has at most `largest` members. Among equally similar groups the first by place are merged.
@@ -122,11 +129,18 @@ class _Merger:
     The heap holds for each group its most similar earlier group.
     """
 
-    def __init__(self, bundles: list[Bundle], limits: TopicLimits, largest: float) -> None:
+    def __init__(
+        self, bundles: list[Bundle], limits: TopicLimits, largest: float
+    ) -> None:
         count = len(bundles)
         self.limits, self.largest, self.count = limits, largest, count
         self.groups = {at: [at] for at in range(count)}
-        self.means = np.concatenate([[bundle.mean for bundle in bundles], np.zeros((count, len(bundles[0].total)))])
+        self.means = np.concatenate(
+            [
+                [bundle.mean for bundle in bundles],
+                np.zeros((count, len(bundles[0].total))),
+            ]
+        )
         self.sizes = np.array([*(bundle.size for bundle in bundles), *[0] * count])
         self.is_open = np.arange(2 * count) < count
         """Groups that are not part of a merged one."""
@@ -149,7 +163,9 @@ class _Merger:
     def _merge_pair(self, last: int, other: int) -> None:
         new, means, sizes = self.count, self.means, self.sizes
         sizes[new] = sizes[last] + sizes[other]
-        means[new] = (means[last] * sizes[last] + means[other] * sizes[other]) / sizes[new]
+        means[new] = (means[last] * sizes[last] + means[other] * sizes[other]) / sizes[
+            new
+        ]
         self.groups[new] = sorted(self.groups.pop(last) + self.groups.pop(other))
         self.is_open[[last, other, new]] = False, False, True
         self._push_best(new)
@@ -160,18 +176,30 @@ class _Merger:
         # rounded, so that the order of the additions in a matrix product can't decide between equals
         likeness = np.round(self.means[:group] @ self.means[group], 6)
         smaller = np.minimum(self.sizes[:group], self.sizes[group])
-        min_cosine = np.where(smaller < self.limits.small, self.limits.fold_at, self.limits.merge_at)
+        min_cosine = np.where(
+            smaller < self.limits.small, self.limits.fold_at, self.limits.merge_at
+        )
         fits_size = self.sizes[:group] + self.sizes[group] <= self.largest
         fits = self.is_open[:group] & (likeness >= min_cosine) & fits_size
         if not fits.any():
             return
         best = float(likeness[fits].max())
         near = np.flatnonzero(fits & (likeness == best)).tolist()
-        pairs = {other: (self.groups[group][0], self.groups[other][0]) for other in near}
-        heappush(self.heap, min((-best, (min(pair), max(pair)), group, other) for other, pair in pairs.items()))
+        pairs = {
+            other: (self.groups[group][0], self.groups[other][0]) for other in near
+        }
+        heappush(
+            self.heap,
+            min(
+                (-best, (min(pair), max(pair)), group, other)
+                for other, pair in pairs.items()
+            ),
+        )
 
 
-def bisect_vectors(vectors: npt.NDArray[np.float32], rounds: int = 20) -> npt.NDArray[np.bool_] | None:
+def bisect_vectors(
+    vectors: npt.NDArray[np.float32], rounds: int = 20
+) -> npt.NDArray[np.bool_] | None:
     """Split a group in two; return a mask of the rows on the second side, or None if it cannot be split.
 
     Spherical 2-means without chance: it starts from the row farthest from the centre, and the row farthest from that.
@@ -187,7 +215,10 @@ def bisect_vectors(vectors: npt.NDArray[np.float32], rounds: int = 20) -> npt.ND
         if (now == side).all():
             break
         side = now
-        first, second = _normalise_vector(rows[~side].sum(axis=0)), _normalise_vector(rows[side].sum(axis=0))
+        first, second = (
+            _normalise_vector(rows[~side].sum(axis=0)),
+            _normalise_vector(rows[side].sum(axis=0)),
+        )
     return side
 
 

@@ -23,7 +23,14 @@ SAMPLES = 5
 AT_ONCE = 256
 """Topics in one batch, when computed or compared with all others."""
 Row = dict[str, Any]
-NO_CLAIMS = {"size": 0, "strength": 0, "sessions": 0, "share": 0.0, "samples": [], "member_hash": compute_content_id()}
+NO_CLAIMS = {
+    "size": 0,
+    "strength": 0,
+    "sessions": 0,
+    "share": 0.0,
+    "samples": [],
+    "member_hash": compute_content_id(),
+}
 """The figures of a topic without claims."""
 
 
@@ -42,7 +49,9 @@ def measure_topics(claims: pl.DataFrame) -> pl.DataFrame:
     )
     hashes = [compute_content_id(*ids) for ids in figures["ids"].to_list()]
     share = (pl.col("size") / len(claims)).round(4)
-    return figures.drop("ids").with_columns(pl.Series("member_hash", hashes, pl.String), share=share)
+    return figures.drop("ids").with_columns(
+        pl.Series("member_hash", hashes, pl.String), share=share
+    )
 
 
 def count_uses(recalls: Iterable[Set[str]], claims: pl.DataFrame) -> Counter[str]:
@@ -51,8 +60,12 @@ def count_uses(recalls: Iterable[Set[str]], claims: pl.DataFrame) -> Counter[str
     if not handed_out:
         return Counter()
     topics = defaultdict[str, set[str]](set)
-    keys = claims.select("topic_id", key=pl.concat_list("observation_id", "message_ids")).explode("key")
-    for topic, key in keys.filter(pl.col("key").is_in(set().union(*handed_out))).iter_rows():
+    keys = claims.select(
+        "topic_id", key=pl.concat_list("observation_id", "message_ids")
+    ).explode("key")
+    for topic, key in keys.filter(
+        pl.col("key").is_in(set().union(*handed_out))
+    ).iter_rows():
         topics[key].add(topic)
     uses: Counter[str] = Counter()
     for ids in handed_out:
@@ -60,31 +73,53 @@ def count_uses(recalls: Iterable[Set[str]], claims: pl.DataFrame) -> Counter[str
     return uses
 
 
-def find_centres_and_texts(job: Job, claims: pl.DataFrame, topics: Sequence[str]) -> dict[str, Row]:
+def find_centres_and_texts(
+    job: Job, claims: pl.DataFrame, topics: Sequence[str]
+) -> dict[str, Row]:
     """Return by topic its centroid, cohesion and text; vectors are read for one batch of topics at a time."""
     made = dict[str, Row]()
     for start in range(0, len(topics), AT_ONCE):
         batch = topics[start : start + AT_ONCE]
         own = claims.filter(pl.col("topic_id").is_in(batch))
-        stored = job.store.read_ids(OBSERVATIONS, own["observation_id"], ["observation_id", "vector"]).drop_null()
-        vectors = dict(zip(stored["observation_id"].to_pylist(), build_vector_matrix(stored["vector"]), strict=True))
+        stored = job.store.read_ids(
+            OBSERVATIONS, own["observation_id"], ["observation_id", "vector"]
+        ).drop_null()
+        vectors = dict(
+            zip(
+                stored["observation_id"].to_pylist(),
+                build_vector_matrix(stored["vector"]),
+                strict=True,
+            )
+        )
         members = own.partition_by("topic_id", as_dict=True, maintain_order=True)
         for topic in batch:
-            made[topic] = write_centre_and_text(job.settings, members.get((topic,), own.clear()), vectors)
+            made[topic] = write_centre_and_text(
+                job.settings, members.get((topic,), own.clear()), vectors
+            )
     return made
 
 
-def write_centre_and_text(settings: Settings, claims: pl.DataFrame, vectors: Mapping[str, Vectors]) -> Row:
+def write_centre_and_text(
+    settings: Settings, claims: pl.DataFrame, vectors: Mapping[str, Vectors]
+) -> Row:
     """Return a topic's centroid, cohesion and text.
 
     In the centroid each claim weighs `alpha` times the next newer one. The text consists of the claims nearest to the
     centroid, up to the number of words of a summary.
     """
-    spoken = [(key, text) for key, text in claims.select("observation_id", "summary").iter_rows() if key in vectors]
+    spoken = [
+        (key, text)
+        for key, text in claims.select("observation_id", "summary").iter_rows()
+        if key in vectors
+    ]
     matrix = np.array([vectors[key] for key, _ in spoken], dtype=np.float64)
     if not len(matrix):
         return {"centroid": None, "cohesion": None, "text": None}
-    mean = np.average(matrix, axis=0, weights=cluster.LIMITS.alpha ** np.arange(len(matrix) - 1.0, -1.0, -1.0))
+    mean = np.average(
+        matrix,
+        axis=0,
+        weights=cluster.LIMITS.alpha ** np.arange(len(matrix) - 1.0, -1.0, -1.0),
+    )
     length = float(np.linalg.norm(mean))
     if length == 0.0:
         return {"centroid": None, "cohesion": None, "text": None}
@@ -96,16 +131,26 @@ def write_centre_and_text(settings: Settings, claims: pl.DataFrame, vectors: Map
     return {"centroid": centre.astype(np.float32), "cohesion": length, "text": text}
 
 
-def measure_overlaps(claims: pl.DataFrame, centres: Mapping[str, Vectors | None]) -> dict[str, float]:
+def measure_overlaps(
+    claims: pl.DataFrame, centres: Mapping[str, Vectors | None]
+) -> dict[str, float]:
     """Return by topic the cosine of its centre to the nearest other topic that it could be merged with.
 
     These are the topics of its project, or of everyday life. `claims` have topic_id, pack and workspace.
     """
     nearest = dict[str, float]()
-    centred = claims.filter(pl.col("topic_id").is_in([topic for topic in centres if centres[topic] is not None]))
+    centred = claims.filter(
+        pl.col("topic_id").is_in(
+            [topic for topic in centres if centres[topic] is not None]
+        )
+    )
     place = pl.when(pl.col("pack") == "coding").then(pl.col("workspace").fill_null(""))
     places = centred.group_by("topic_id", maintain_order=True).agg(place=place.last())
-    for ids in places.group_by("place", maintain_order=True).agg("topic_id")["topic_id"].to_list():
+    for ids in (
+        places.group_by("place", maintain_order=True)
+        .agg("topic_id")["topic_id"]
+        .to_list()
+    ):
         matrix = np.array([centres[topic] for topic in ids], dtype=np.float32)
         for start in range(0, len(ids) if len(ids) > 1 else 0, AT_ONCE):
             cosines = matrix[start : start + AT_ONCE] @ matrix.T

@@ -38,21 +38,36 @@ def name_topics(claims: pl.DataFrame, limit: int = 3) -> dict[str, tuple[str, st
 
     claims: topic_id, summary, category, workspace, keywords. If no claim of a topic has keywords, words are used.
     """
-    best = _weigh_terms(claims).group_by("topic_id", maintain_order=True).agg("term", "stems")
-    names = {topic: ", ".join(_select_distinct(terms, stems, limit)) for topic, terms, stems in best.iter_rows()}
+    best = (
+        _weigh_terms(claims)
+        .group_by("topic_id", maintain_order=True)
+        .agg("term", "stems")
+    )
+    names = {
+        topic: ", ".join(_select_distinct(terms, stems, limit))
+        for topic, terms, stems in best.iter_rows()
+    }
     categories, workspaces = _find_categories(claims), _find_workspaces(claims)
     described = dict[str, tuple[str, str]]()
     for topic in claims["topic_id"].unique():
         name = names.get(topic, "")
-        purpose = _describe_purpose(name, categories.get(topic, []), workspaces.get(topic))
+        purpose = _describe_purpose(
+            name, categories.get(topic, []), workspaces.get(topic)
+        )
         described[topic] = (name, purpose)
     return described
 
 
 def _find_categories(claims: pl.DataFrame) -> dict[str, list[str]]:
     """Return topic -> its two most frequent categories."""
-    kinds = claims.filter(pl.col("category") != "").group_by("topic_id", "category").len()
-    kinds = kinds.sort("len", "category", descending=[True, False]).group_by("topic_id").agg(pl.col("category").head(2))
+    kinds = (
+        claims.filter(pl.col("category") != "").group_by("topic_id", "category").len()
+    )
+    kinds = (
+        kinds.sort("len", "category", descending=[True, False])
+        .group_by("topic_id")
+        .agg(pl.col("category").head(2))
+    )
     return dict(kinds.iter_rows())
 
 
@@ -63,7 +78,9 @@ def _find_workspaces(claims: pl.DataFrame) -> dict[str, str | None]:
     return dict(homes.select("topic_id", "workspace").iter_rows())
 
 
-def _describe_purpose(name: str, categories: Sequence[str], workspace: str | None) -> str:
+def _describe_purpose(
+    name: str, categories: Sequence[str], workspace: str | None
+) -> str:
     """Return a purpose such as "Decisions and facts in tidepool about gauges"."""
     folder = workspace.rstrip("/").rpartition("/")[2] if workspace else ""
     where = f" in {folder}" if folder else ""
@@ -73,43 +90,78 @@ def _describe_purpose(name: str, categories: Sequence[str], workspace: str | Non
 
 def _weigh_terms(claims: pl.DataFrame) -> pl.DataFrame:
     """Return topic_id, term and stems of the terms that name each topic, the best first."""
-    stemmed = claims.select("topic_id", "summary", "keywords", stems=_list_stems(claims["summary"]))
-    large = stemmed.with_columns(size=pl.len().over("topic_id")).filter(pl.col("size") >= LEAST)
+    stemmed = claims.select(
+        "topic_id", "summary", "keywords", stems=_list_stems(claims["summary"])
+    )
+    large = stemmed.with_columns(size=pl.len().over("topic_id")).filter(
+        pl.col("size") >= LEAST
+    )
     own = _select_own_terms(stemmed, _select_common_terms(large))
     # the best term, and those with a similar weight
     several = pl.when(pl.col("stems").list.len() > 1).then(PHRASE).otherwise(1.0)
-    weighed = own.with_columns(weight=pl.col("len").cast(pl.Float64) ** 2 / pl.col("overall") * several)
-    near = weighed.filter(pl.col("weight") >= BESIDE * pl.col("weight").max().over("topic_id"))
-    return near.sort("topic_id", -pl.col("weight").round(9), "term").select("topic_id", "term", "stems")
+    weighed = own.with_columns(
+        weight=pl.col("len").cast(pl.Float64) ** 2 / pl.col("overall") * several
+    )
+    near = weighed.filter(
+        pl.col("weight") >= BESIDE * pl.col("weight").max().over("topic_id")
+    )
+    return near.sort("topic_id", -pl.col("weight").round(9), "term").select(
+        "topic_id", "term", "stems"
+    )
 
 
 def _select_common_terms(claims: pl.DataFrame) -> pl.DataFrame:
     """Return the terms of each topic whose stems are all common in it: topic_id, size, term, stems, phrase."""
-    stems = claims.select("topic_id", "size", pl.col("stems").list.unique()).explode("stems")
+    stems = claims.select("topic_id", "size", pl.col("stems").list.unique()).explode(
+        "stems"
+    )
     common = stems.group_by("topic_id", "size", "stems").len().filter(ENOUGH)
     terms = _list_terms(claims)
-    terms = terms.with_columns(stems=_list_stems(terms["term"])).filter(pl.col("stems").list.len() > 0)
+    terms = terms.with_columns(stems=_list_stems(terms["term"])).filter(
+        pl.col("stems").list.len() > 0
+    )
     rare = terms.explode("stems").join(common, on=["topic_id", "stems"], how="anti")
-    return terms.join(rare, on=["topic_id", "term"], how="anti").with_columns(phrase=PHRASED)
+    return terms.join(rare, on=["topic_id", "term"], how="anti").with_columns(
+        phrase=PHRASED
+    )
 
 
 def _list_terms(claims: pl.DataFrame) -> pl.DataFrame:
     """Return the keywords of each topic, or the words of its claims if none has keywords: topic_id, size, term."""
-    keywords = claims.select("topic_id", "size", term="keywords").explode("term").drop_nulls()
+    keywords = (
+        claims.select("topic_id", "size", term="keywords").explode("term").drop_nulls()
+    )
     without = claims.join(keywords, on="topic_id", how="anti")
-    words = without.select("topic_id", "size", term=pl.col("summary").str.to_lowercase().str.extract_all(WORD))
-    is_short, is_stop = pl.col("term").str.len_chars() <= 2, pl.col("term").is_in([*ENGLISH_STOP])
+    words = without.select(
+        "topic_id",
+        "size",
+        term=pl.col("summary").str.to_lowercase().str.extract_all(WORD),
+    )
+    is_short, is_stop = (
+        pl.col("term").str.len_chars() <= 2,
+        pl.col("term").is_in([*ENGLISH_STOP]),
+    )
     words = words.explode("term").filter(~is_short, ~is_stop)
-    return pl.concat([keywords, words]).with_columns(pl.col("term").str.to_lowercase()).unique(maintain_order=True)
+    return (
+        pl.concat([keywords, words])
+        .with_columns(pl.col("term").str.to_lowercase())
+        .unique(maintain_order=True)
+    )
 
 
 def _select_own_terms(claims: pl.DataFrame, terms: pl.DataFrame) -> pl.DataFrame:
     """Return the terms that mostly occur in their topic, with the number of its claims and of all claims with them."""
-    phrases = PHRASED.str.extract_many(terms["phrase"].unique().implode(), overlapping=True)
-    texts = claims.select("topic_id", phrase=phrases).with_columns(pl.col("phrase").list.unique())
+    phrases = PHRASED.str.extract_many(
+        terms["phrase"].unique().implode(), overlapping=True
+    )
+    texts = claims.select("topic_id", phrase=phrases).with_columns(
+        pl.col("phrase").list.unique()
+    )
     counts = texts.explode("phrase").group_by("topic_id", "phrase").len()
     counts = counts.with_columns(overall=pl.col("len").sum().over("phrase"))
-    own = terms.join(counts, on=["topic_id", "phrase"]).filter(ENOUGH, pl.col("len") >= OWN * pl.col("overall"))
+    own = terms.join(counts, on=["topic_id", "phrase"]).filter(
+        ENOUGH, pl.col("len") >= OWN * pl.col("overall")
+    )
     return own.filter(pl.Series(map(_names_something, own["term"]), dtype=pl.Boolean))
 
 
@@ -124,11 +176,15 @@ def _list_stems(texts: pl.Series) -> pl.Series:
 
 def _names_something(term: str) -> bool:
     """Return True if a term has a word other than days, months and figures, and is not a path or hash."""
-    timeless = any(not (w[0].isdigit() or w in MONTHS or w in WEEKDAYS) for w in TERM.findall(term))
+    timeless = any(
+        not (w[0].isdigit() or w in MONTHS or w in WEEKDAYS) for w in TERM.findall(term)
+    )
     return timeless and "/" not in term and not HASH.search(term)
 
 
-def _select_distinct(terms: Sequence[str], stems: Sequence[Sequence[str]], limit: int) -> list[str]:
+def _select_distinct(
+    terms: Sequence[str], stems: Sequence[Sequence[str]], limit: int
+) -> list[str]:
     """Return the first terms that share no word with an earlier one, at most `limit`."""
     chosen: list[str] = []
     used: set[str] = set()
@@ -141,4 +197,7 @@ def _select_distinct(terms: Sequence[str], stems: Sequence[Sequence[str]], limit
 
 def _describe_categories(categories: Iterable[str]) -> str:
     """Return categories in the plural."""
-    return " and ".join(c if c == "context" else f"{c}s" for c in categories).capitalize() or "What was said"
+    return (
+        " and ".join(c if c == "context" else f"{c}s" for c in categories).capitalize()
+        or "What was said"
+    )

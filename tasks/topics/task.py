@@ -30,7 +30,12 @@ from slowwave.tasks.topics.assign import (
     make_empty_topic,
     split_topic,
 )
-from slowwave.tasks.topics.by_model import find_merges_by_model, make_topic_id, place_by_model, split_by_model
+from slowwave.tasks.topics.by_model import (
+    find_merges_by_model,
+    make_topic_id,
+    place_by_model,
+    split_by_model,
+)
 from slowwave.tasks.topics.figures import (
     NO_CLAIMS,
     UNCOUNTED,
@@ -43,7 +48,15 @@ from slowwave.tasks.topics.names import name_topics
 from slowwave.tasks.vector_columns import build_vector_matrix
 from slowwave.tasks.vectors import describe_encoder
 
-SAID = ["observation_id", "topic_id", "observed_at", "summary", "category", "workspace", "keywords"]
+SAID = [
+    "observation_id",
+    "topic_id",
+    "observed_at",
+    "summary",
+    "category",
+    "workspace",
+    "keywords",
+]
 SAID += ["evidence_sessions", "message_ids", "pack"]
 Row = dict[str, Any]
 MOST_LOOKS = 4
@@ -76,36 +89,61 @@ def assign_topics(job: Job) -> StepReport:
 
 
 def _place_claims(
-    job: Job, model: Model | None, key: str, refresh: Callable[..., set[str]], report: StepReport
+    job: Job,
+    model: Model | None,
+    key: str,
+    refresh: Callable[..., set[str]],
+    report: StepReport,
 ) -> None:
     """Place the active claims that were not placed under this key; write new topics before their claims."""
     active, placed_by = pc.field("status") == Status.ACTIVE, pc.field("assign_key")
-    placed, waiting = active & (placed_by == key), active & (placed_by.is_null() | (placed_by != key))
+    placed, waiting = (
+        active & (placed_by == key),
+        active & (placed_by.is_null() | (placed_by != key)),
+    )
     report.rows_in = job.store.count(OBSERVATIONS, waiting)
     if not report.rows_in:
         return
     live = refresh(named=False)  # claims retired since no longer count for a centre
-    pending, settled = job.store.read(OBSERVATIONS, where=waiting), job.store.read(OBSERVATIONS, PLACED, placed)
+    pending, settled = (
+        job.store.read(OBSERVATIONS, where=waiting),
+        job.store.read(OBSERVATIONS, PLACED, placed),
+    )
     live_topics = _read_live_topics(job.store, key, live)
     if model:
         assigned = place_by_model(job, pending, live_topics, key, model, report)
     else:
-        assigned = assign(_mark_agents(job.store, pending), live_topics, cluster.LIMITS, key, settled)
+        assigned = assign(
+            _mark_agents(job.store, pending), live_topics, cluster.LIMITS, key, settled
+        )
     del pending  # with its vectors: writing takes as much memory again
     _add_missing(job.store, assigned.topics)
-    report.rows_out = job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, assigned, key))
+    report.rows_out = job.store.merge(
+        OBSERVATIONS, _collect_placed_rows(job.store, assigned, key)
+    )
 
 
 def _mark_agents(store: Store, claims: pa.Table) -> pa.Table:
     """Return claims with a column `by_agent`: whether a model wrote the quoted message."""
     first = pc.list_element(claims["message_ids"], 0)
-    messages = store.read_ids(MESSAGES, first.unique(), ["message_id"], where=pc.field("origin") == Origin.MODEL)
-    return claims.append_column("by_agent", pc.is_in(first, messages["message_id"].combine_chunks()))
+    messages = store.read_ids(
+        MESSAGES,
+        first.unique(),
+        ["message_id"],
+        where=pc.field("origin") == Origin.MODEL,
+    )
+    return claims.append_column(
+        "by_agent", pc.is_in(first, messages["message_id"].combine_chunks())
+    )
 
 
-def _review_by_model(job: Job, model: Model, key: str, refresh: Callable[[], object], report: StepReport) -> None:
+def _review_by_model(
+    job: Job, model: Model, key: str, refresh: Callable[[], object], report: StepReport
+) -> None:
     """Merge and split topics by the model. Topics that it has reviewed are not shown again."""
-    marks = job.store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "assign").to_pylist()
+    marks = job.store.read(
+        MARKS, ["unit_id", "input_key"], pc.field("step") == "assign"
+    ).to_pylist()
     if {"unit_id": UNIT, "input_key": _compute_topics_key(job, key)} in marks:
         return
     for _ in range(MOST_LOOKS):
@@ -118,12 +156,16 @@ def _review_by_model(job: Job, model: Model, key: str, refresh: Callable[[], obj
     mark_done(job.store, "assign", [(UNIT, _compute_topics_key(job, key), None)])
 
 
-def _merge_or_split(job: Job, model: Model, key: str, report: StepReport) -> bool | None:
+def _merge_or_split(
+    job: Job, model: Model, key: str, report: StepReport
+) -> bool | None:
     """Return whether the model changed a topic, or None if it has to be asked another night."""
     merged = find_merges_by_model(job, model, report)
     if merged:
         report.counts["topics merged"] += len(merged)
-        none = Assigned(OBSERVATIONS.make_empty_table(), TOPICS.make_empty_table(), merged)
+        none = Assigned(
+            OBSERVATIONS.make_empty_table(), TOPICS.make_empty_table(), merged
+        )
         job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, none, key))
     if merged is None:
         return None
@@ -142,8 +184,18 @@ def _merge_or_split(job: Job, model: Model, key: str, report: StepReport) -> boo
 
 def _compute_topics_key(job: Job, key: str) -> str:
     """Return a hash of the topics as a model sees them: names, purposes, and the claims of oversized ones."""
-    rows, large = job.store.read(TOPICS).sort_by("topic_id").to_pylist(), _find_oversized(job)
-    shown = [(row["name"], row["purpose"], row["member_hash"] if row["topic_id"] in large else "") for row in rows]
+    rows, large = (
+        job.store.read(TOPICS).sort_by("topic_id").to_pylist(),
+        _find_oversized(job),
+    )
+    shown = [
+        (
+            row["name"],
+            row["purpose"],
+            row["member_hash"] if row["topic_id"] in large else "",
+        )
+        for row in rows
+    ]
     return compute_content_id(key, *(part for row in shown for part in row))
 
 
@@ -153,9 +205,15 @@ def _find_oversized(job: Job, key: str | None = None) -> list[str]:
     With `key`, return only those that may be split: topics of this key that are not base topics.
     """
     rows = job.store.read(TOPICS, ["topic_id", "size", "base", "step_key"]).to_pylist()
-    ours = [row for row in rows if key is None or (row["step_key"] == key and not row["base"])]
+    ours = [
+        row
+        for row in rows
+        if key is None or (row["step_key"] == key and not row["base"])
+    ]
     sizes = {row["topic_id"]: row["size"] for row in ours}
-    return find_oversized_topics(sizes, sum(row["size"] for row in rows), cluster.LIMITS)
+    return find_oversized_topics(
+        sizes, sum(row["size"] for row in rows), cluster.LIMITS
+    )
 
 
 def measure_base_share(store: Store) -> float:
@@ -170,7 +228,11 @@ def compute_assign_key(job: Job, model: Model | None) -> str:
     """Return the key of everything but the claims that a topic assignment depends on."""
     encoder = describe_encoder(job.settings)
     key = compute_step_key("assign", 4, VERSION, encoder)
-    return compute_model_key(model, "assign", by_model.VERSION, by_model.PROMPTS, key) if model else key
+    return (
+        compute_model_key(model, "assign", by_model.VERSION, by_model.PROMPTS, key)
+        if model
+        else key
+    )
 
 
 def _read_live_topics(store: Store, key: str, live: set[str]) -> pa.Table:
@@ -178,7 +240,9 @@ def _read_live_topics(store: Store, key: str, live: set[str]) -> pa.Table:
     topics = store.read(TOPICS)
     if topics.num_rows == 0:
         return pa.Table.from_pylist(build_base_topics(key), schema=TOPICS.schema)
-    return topics.filter(pc.is_in(topics["topic_id"], pa.array(sorted(live), pa.string()))).sort_by("topic_id")
+    return topics.filter(
+        pc.is_in(topics["topic_id"], pa.array(sorted(live), pa.string()))
+    ).sort_by("topic_id")
 
 
 def _add_missing(store: Store, topics: pa.Table) -> None:
@@ -197,14 +261,22 @@ def _collect_placed_rows(store: Store, placed: Assigned, key: str) -> pa.Table:
     new = placed.observations["observation_id"].combine_chunks()
     moved = stored.filter(pc.invert(pc.is_in(stored["observation_id"], new)))
     claims = defaultdict[str, list[str]](list)
-    for claim, topic in zip(moved["observation_id"].to_pylist(), moved["topic_id"].to_pylist(), strict=True):
+    for claim, topic in zip(
+        moved["observation_id"].to_pylist(), moved["topic_id"].to_pylist(), strict=True
+    ):
         claims[topic].append(claim)
-    names = {row["topic_id"]: row["name"] for row in store.read(TOPICS, ["topic_id", "name"]).to_pylist()}
+    names = {
+        row["topic_id"]: row["name"]
+        for row in store.read(TOPICS, ["topic_id", "name"]).to_pylist()
+    }
     events = [
-        make_history_event("merge", old, into, names, claims[old], key) for old, into in sorted(placed.merged.items())
+        make_history_event("merge", old, into, names, claims[old], key)
+        for old, into in sorted(placed.merged.items())
     ]
     write_history(store, events)
-    into = pa.array([placed.merged[topic] for topic in moved["topic_id"].to_pylist()], pa.string())
+    into = pa.array(
+        [placed.merged[topic] for topic in moved["topic_id"].to_pylist()], pa.string()
+    )
     return pa.concat_tables([placed.observations, set_columns(moved, topic_id=into)])
 
 
@@ -214,7 +286,9 @@ def _split_oversized(job: Job, key: str, report: StepReport) -> bool:
         active = (pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == topic)
         moved = split_topic(job.store.read(OBSERVATIONS, where=active), key)
         if moved is not None:
-            new = [make_empty_topic(moved["topic_id"][0].as_py(), "", "", key, base=False)]
+            new = [
+                make_empty_topic(moved["topic_id"][0].as_py(), "", "", key, base=False)
+            ]
             opened = pa.Table.from_pylist(new, schema=TOPICS.schema)
             _store_split(job.store, topic, Assigned(moved, opened, {}), key)
             report.counts["topics split"] += 1
@@ -224,19 +298,30 @@ def _split_oversized(job: Job, key: str, report: StepReport) -> bool:
 
 def _store_split(store: Store, topic: str, parts: Assigned, key: str) -> None:
     """Write a split: first the history, then the new topics, then the claims."""
-    names = {row["topic_id"]: row["name"] for row in store.read(TOPICS, ["topic_id", "name"]).to_pylist()}
+    names = {
+        row["topic_id"]: row["name"]
+        for row in store.read(TOPICS, ["topic_id", "name"]).to_pylist()
+    }
     names |= {row["topic_id"]: row["name"] for row in parts.topics.to_pylist()}
     leaving = defaultdict[str, list[str]](list)
     for row in parts.observations.to_pylist():
         leaving[row["topic_id"]].append(row["observation_id"])
-    events = [make_history_event("split", topic, new, names, claims, key) for new, claims in sorted(leaving.items())]
+    events = [
+        make_history_event("split", topic, new, names, claims, key)
+        for new, claims in sorted(leaving.items())
+    ]
     write_history(store, events)
     _add_missing(store, parts.topics)
     store.merge(OBSERVATIONS, parts.observations)
 
 
 def make_history_event(
-    kind: str, topic: str, other: str, names: Mapping[str, str], claims: Sequence[str], key: str
+    kind: str,
+    topic: str,
+    other: str,
+    names: Mapping[str, str],
+    claims: Sequence[str],
+    key: str,
 ) -> Row:
     """Return a row of TOPIC_HISTORY."""
     return {
@@ -253,10 +338,14 @@ def make_history_event(
 
 def write_history(store: Store, events: list[Row]) -> None:
     """Add events that are not stored yet."""
-    store.merge_changed(TOPIC_HISTORY, pa.Table.from_pylist(events, schema=TOPIC_HISTORY.schema))
+    store.merge_changed(
+        TOPIC_HISTORY, pa.Table.from_pylist(events, schema=TOPIC_HISTORY.schema)
+    )
 
 
-def refresh_topics(job: Job, key: str, *, by_model: bool = False, named: bool = True) -> set[str]:
+def refresh_topics(
+    job: Job, key: str, *, by_model: bool = False, named: bool = True
+) -> set[str]:
     """Compute name, purpose, text, figures, samples and centroid of every topic from its claims.
 
     Only active claims placed under this key count. A topic without such claims is removed, unless it is a base topic.
@@ -273,7 +362,9 @@ def refresh_topics(job: Job, key: str, *, by_model: bool = False, named: bool = 
     store = job.store
     topics_with_claims = _read_topics_with_claims(store)
     claims = _read_placed_claims(store, key)
-    state = repr((key, by_model, sorted(filter(None, topics_with_claims)), hash_rows(claims)))
+    state = repr(
+        (key, by_model, sorted(filter(None, topics_with_claims)), hash_rows(claims))
+    )
     if _is_up_to_date(store, state):
         return _read_live_ids(store)
     stored = store.read(TOPICS)
@@ -284,7 +375,9 @@ def refresh_topics(job: Job, key: str, *, by_model: bool = False, named: bool = 
     topics, centres = _measure_centres(job, topics, stored, before, claims)
     if named:
         nearest = measure_overlaps(claims, centres)
-        overlap = pl.col("topic_id").replace_strict(nearest, default=None, return_dtype=pl.Float64)
+        overlap = pl.col("topic_id").replace_strict(
+            nearest, default=None, return_dtype=pl.Float64
+        )
         topics = topics.with_columns(overlap=overlap)
     live = {*topics.filter(HAS_CLAIMS)["topic_id"]}
     _write_changed_topics(store, topics, before, centres)
@@ -297,7 +390,11 @@ def refresh_topics(job: Job, key: str, *, by_model: bool = False, named: bool = 
 def _read_topics_with_claims(store: Store) -> set[str | None]:
     """Return the topics of active claims, whatever key these were placed under."""
     has_topic = (pc.field("status") == Status.ACTIVE) & pc.field("topic_id").is_valid()
-    return set(store.read(OBSERVATIONS, ["topic_id"], has_topic)["topic_id"].unique().to_pylist())
+    return set(
+        store.read(OBSERVATIONS, ["topic_id"], has_topic)["topic_id"]
+        .unique()
+        .to_pylist()
+    )
 
 
 def _read_placed_claims(store: Store, key: str) -> pl.DataFrame:
@@ -309,7 +406,9 @@ def _read_placed_claims(store: Store, key: str) -> pl.DataFrame:
 
 def _is_up_to_date(store: Store, state: str) -> bool:
     """Return True if the claims and the topics are as the last refresh left them."""
-    marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == "assign").to_pylist()
+    marks = store.read(
+        MARKS, ["unit_id", "input_key"], pc.field("step") == "assign"
+    ).to_pylist()
     return {"unit_id": NAMED, "input_key": _compute_state_key(store, state)} in marks
 
 
@@ -319,11 +418,15 @@ def _read_live_ids(store: Store) -> set[str]:
     return {row["topic_id"] for row in rows if row["base"] or row["size"]}
 
 
-def _measure_figures(store: Store, topics: pl.DataFrame, claims: pl.DataFrame, key: str) -> pl.DataFrame:
+def _measure_figures(
+    store: Store, topics: pl.DataFrame, claims: pl.DataFrame, key: str
+) -> pl.DataFrame:
     """Return the topics with the figures of their claims that need no vectors."""
     figures = measure_topics(claims)
     uses = count_uses((recall.ids for recall in read(store.dir, Recall)), claims)
-    measured = topics.drop(figures.columns[1:]).join(figures, on="topic_id", how="left", maintain_order="left")
+    measured = topics.drop(figures.columns[1:]).join(
+        figures, on="topic_id", how="left", maintain_order="left"
+    )
     return measured.with_columns(
         *(pl.col(name).fill_null(pl.lit(value)) for name, value in NO_CLAIMS.items()),
         step_key=pl.lit(key),
@@ -331,17 +434,33 @@ def _measure_figures(store: Store, topics: pl.DataFrame, claims: pl.DataFrame, k
     )
 
 
-def _name_topics(topics: pl.DataFrame, before: pl.DataFrame, claims: pl.DataFrame, *, by_model: bool) -> pl.DataFrame:
+def _name_topics(
+    topics: pl.DataFrame, before: pl.DataFrame, claims: pl.DataFrame, *, by_model: bool
+) -> pl.DataFrame:
     """Return the topics with new names; base topics, and with `by_model` those that a model named, keep theirs."""
-    opened = (make_topic_id(name) == topic for name, topic in before.select("name", "topic_id").iter_rows())
+    opened = (
+        make_topic_id(name) == topic
+        for name, topic in before.select("name", "topic_id").iter_rows()
+    )
     keeps_name = before["base"] | (pl.Series(opened, dtype=pl.Boolean) & by_model)
     unchanged = {*before.filter(keeps_name)["topic_id"]}
-    names = [(topic, *name) for topic, name in name_topics(claims).items() if topic not in unchanged]
-    return topics.update(pl.DataFrame(names, dict.fromkeys(NAMES, pl.String), orient="row"), on="topic_id")
+    names = [
+        (topic, *name)
+        for topic, name in name_topics(claims).items()
+        if topic not in unchanged
+    ]
+    return topics.update(
+        pl.DataFrame(names, dict.fromkeys(NAMES, pl.String), orient="row"),
+        on="topic_id",
+    )
 
 
 def _measure_centres(
-    job: Job, topics: pl.DataFrame, stored: pa.Table, before: pl.DataFrame, claims: pl.DataFrame
+    job: Job,
+    topics: pl.DataFrame,
+    stored: pa.Table,
+    before: pl.DataFrame,
+    claims: pl.DataFrame,
 ) -> tuple[pl.DataFrame, Centres]:
     """Return the topics with text and cohesion, and the centre of each; compute these anew if a topic's claims changed.
 
@@ -352,21 +471,35 @@ def _measure_centres(
         before: the same without centroids.
         claims: the claims placed in them.
     """
-    has_changed = (topics[name].ne_missing(before[name]) for name in ("member_hash", "step_key"))
+    has_changed = (
+        topics[name].ne_missing(before[name]) for name in ("member_hash", "step_key")
+    )
     changed = topics.filter(pl.any_horizontal(*has_changed))
     made = find_centres_and_texts(job, claims, changed["topic_id"].to_list())
     centred = stored.filter(pc.is_valid(stored["centroid"]))
     centres: Centres = {}
-    centres |= zip(centred["topic_id"].to_pylist(), build_vector_matrix(centred["centroid"]), strict=True)
+    centres |= zip(
+        centred["topic_id"].to_pylist(),
+        build_vector_matrix(centred["centroid"]),
+        strict=True,
+    )
     centres |= {topic: row.pop("centroid") for topic, row in made.items()}
     shape = {"topic_id": pl.String, "cohesion": pl.Float32, "text": pl.String}
-    texts = pl.DataFrame([{"topic_id": topic, **row} for topic, row in made.items()], shape)
-    return topics.update(texts, on="topic_id", include_nulls=True).select(before.columns), centres
+    texts = pl.DataFrame(
+        [{"topic_id": topic, **row} for topic, row in made.items()], shape
+    )
+    return topics.update(texts, on="topic_id", include_nulls=True).select(
+        before.columns
+    ), centres
 
 
-def _write_changed_topics(store: Store, topics: pl.DataFrame, before: pl.DataFrame, centres: Centres) -> None:
+def _write_changed_topics(
+    store: Store, topics: pl.DataFrame, before: pl.DataFrame, centres: Centres
+) -> None:
     """Write the base topics and the topics with claims whose row has changed."""
-    differs = pl.any_horizontal(*(topics[name].ne_missing(before[name]) for name in before.columns))
+    differs = pl.any_horizontal(
+        *(topics[name].ne_missing(before[name]) for name in before.columns)
+    )
     rows = []
     for row in topics.filter(differs, HAS_CLAIMS).iter_rows(named=True):
         rows.append({**row, "centroid": centres.get(row["topic_id"])})

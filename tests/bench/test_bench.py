@@ -65,9 +65,18 @@ def surroundings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
         if name.startswith("SLOWWAVE_") or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)
-    own = {"XDG_CACHE_HOME": str(folder / "cache"), "XDG_CONFIG_HOME": str(folder), "PYTHONPATH": str(ROOT)}
+    own = {
+        "XDG_CACHE_HOME": str(folder / "cache"),
+        "XDG_CONFIG_HOME": str(folder),
+        "PYTHONPATH": str(ROOT),
+    }
     offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "PIP_NO_INDEX": "1"}
-    for name, value in {**own, **offline, "SLOWWAVE_ENCODER": "hash-384", "COLUMNS": "200"}.items():
+    for name, value in {
+        **own,
+        **offline,
+        "SLOWWAVE_ENCODER": "hash-384",
+        "COLUMNS": "200",
+    }.items():
         monkeypatch.setenv(name, value)
 
 
@@ -79,7 +88,9 @@ def small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench.nights.tiny_models, "CACHE", folder / "models")
     monkeypatch.setattr(bench.fit.secrets, "FILLS", 1)
     monkeypatch.setattr(bench.fit.secrets, "FOLDS", 2)
-    monkeypatch.setattr(bench.fit.secrets, "SAMPLES", ROOT / "data" / "samples" / "codex")
+    monkeypatch.setattr(
+        bench.fit.secrets, "SAMPLES", ROOT / "data" / "samples" / "codex"
+    )
     monkeypatch.setattr(bench.house, "SAMPLES", ROOT / "data" / "samples" / "codex")
     monkeypatch.setattr(
         vectors, "load_shared_encoder", vectors.load_shared_encoder
@@ -98,21 +109,36 @@ def test_every_measurement_has_a_case(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - set(LACKING)))
-def test_a_measurement_runs_on_its_smallest_input(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_measurement_runs_on_its_smallest_input(
+    name: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for words, told in runs(folder)[name]:
         call(name, words)
         assert told in capsys.readouterr().out
 
 
-def test_the_way_of_a_question_is_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_way_of_a_question_is_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     build(tmp_path / "store")
     call("house", [modules(tmp_path), "--walk", tmp_path / "store", "--json"])
-    found = {row["followed"]: row for row in json.loads(capsys.readouterr().out) if "followed" in row}
-    assert 1 < found["a question"]["modules"] < found["a question"]["functions"] < found["a night"]["functions"]
+    found = {
+        row["followed"]: row
+        for row in json.loads(capsys.readouterr().out)
+        if "followed" in row
+    }
+    assert (
+        1
+        < found["a question"]["modules"]
+        < found["a question"]["functions"]
+        < found["a night"]["functions"]
+    )
 
 
 @pytest.mark.parametrize("name", LACKING)
-def test_a_measurement_that_lacks_something_says_so_in_a_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_measurement_that_lacks_something_says_so_in_a_line(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "vllm", None)  # as where it is not installed
     with pytest.raises(SystemExit) as stopped:
         call(name, [])

@@ -22,8 +22,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     questions = []
     for day, animal in enumerate(FACTS, 1):
         fact = f"We decided that the {animal} service stores its tickets in {animal} region number {day}."
-        session(tmp_path / "told", f"s{day}", day, [("user", fact), ("assistant", "Noted.")])
-        questions.append({"query": f"Where does the {animal} service store tickets?", "gold": [f"s{day}-0"]})
+        session(
+            tmp_path / "told", f"s{day}", day, [("user", fact), ("assistant", "Noted.")]
+        )
+        questions.append(
+            {
+                "query": f"Where does the {animal} service store tickets?",
+                "gold": [f"s{day}-0"],
+            }
+        )
     (tmp_path / "ask.queries.json").write_text(json.dumps(questions))
     return tmp_path
 
@@ -37,33 +44,74 @@ def write(folder: Path, text: str) -> Path:
 def test_a_conversation_that_calls_up_older_turns_shows_more_than_one_that_does_not(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("OLDER", "RECAP_SHARE"):  # in force: of sixteen turns the last four alone
+    for name in (
+        "OLDER",
+        "RECAP_SHARE",
+    ):  # in force: of sixteen turns the last four alone
         monkeypatch.setenv(f"SLOWWAVE_CONTEXT__ACTIVE__{name}", "0")
-    file = write(folder, 'target = "conversation"\nbudget = 400\n[space]\n"context.active.older" = [0, 200]\n')
-    run(measure, [str(file), "--store", str(folder / "stores"), "--encoder", "hash-384", "--json"])
+    file = write(
+        folder,
+        'target = "conversation"\nbudget = 400\n[space]\n"context.active.older" = [0, 200]\n',
+    )
+    run(
+        measure,
+        [
+            str(file),
+            "--store",
+            str(folder / "stores"),
+            "--encoder",
+            "hash-384",
+            "--json",
+        ],
+    )
     *tried, before, after = json.loads(capsys.readouterr().out)
-    assert (tried[0]["settings"], tried[0]["training"]) == ("context.active.older = 200", 1.0)
-    assert {row["settings"] for row in tried[1:]} == {"in force", "context.active.older = 0"}
-    assert (before["settings"], after["settings"], after["rest"]) == ("in force", "context.active.older = 200", 1.0)
+    assert (tried[0]["settings"], tried[0]["training"]) == (
+        "context.active.older = 200",
+        1.0,
+    )
+    assert {row["settings"] for row in tried[1:]} == {
+        "in force",
+        "context.active.older = 0",
+    }
+    assert (before["settings"], after["settings"], after["rest"]) == (
+        "in force",
+        "context.active.older = 200",
+        1.0,
+    )
     assert after["gain"] == pytest.approx(1.0 - before["rest"])
     assert after["low"] <= after["gain"] <= after["high"]
-    assert len([*(folder / "stores" / "ask").iterdir()]) == 1  # no step of a night reads the setting
+    assert (
+        len([*(folder / "stores" / "ask").iterdir()]) == 1
+    )  # no step of a night reads the setting
 
 
-def test_a_setting_that_a_night_reads_gets_a_copy_with_a_night_of_its_own(folder: Path) -> None:
-    file = write(folder, 'method = "tpe"\ntrials = 2\n[space]\n"observe.max_share" = { low = 0.1, high = 0.9 }\n')
+def test_a_setting_that_a_night_reads_gets_a_copy_with_a_night_of_its_own(
+    folder: Path,
+) -> None:
+    file = write(
+        folder,
+        'method = "tpe"\ntrials = 2\n[space]\n"observe.max_share" = { low = 0.1, high = 0.9 }\n',
+    )
     stores = folder / "stores"
     figures = measure(file, store=stores, encoder="hash-384")
     assert figures.notes[0] == "4 questions for training, 4 for the rest; 3 nights."
     made = {path.name for path in (stores / "ask").iterdir()}
     assert len(made) == 3
-    again = measure(file, store=stores, encoder="hash-384")  # the same draws, from the stores that were kept
-    assert (again.rows, {path.name for path in (stores / "ask").iterdir()}) == (figures.rows, made)
+    again = measure(
+        file, store=stores, encoder="hash-384"
+    )  # the same draws, from the stores that were kept
+    assert (again.rows, {path.name for path in (stores / "ask").iterdir()}) == (
+        figures.rows,
+        made,
+    )
     assert again.notes[0].endswith("; 0 nights.")
 
 
 def test_draws_keep_to_their_range(folder: Path) -> None:
-    file = write(folder, 'method = "random"\ntrials = 5\n[space]\n"context.hits" = { low = 2, high = 4 }\n')
+    file = write(
+        folder,
+        'method = "random"\ntrials = 5\n[space]\n"context.hits" = { low = 2, high = 4 }\n',
+    )
     rows = measure(file, store=folder / "stores", encoder="hash-384").rows
     tried = {row["settings"] for row in rows if "training" in row}
     assert tried <= {"in force", *(f"context.hits = {n}" for n in (2, 3, 4))}
@@ -79,14 +127,28 @@ def test_draws_keep_to_their_range(folder: Path) -> None:
         ('[space]\n"store" = ["a"]', "store is given on the command line"),
         ('[space]\n"context.hits" = []', "is no experiment"),
         ('[space]\n"context.hits" = { low = 3, high = 3 }', "low must be below high"),
-        ('seeds = 1\n[space]\n"context.hits" = [1]', "seeds: Extra inputs are not permitted"),
+        (
+            'seeds = 1\n[space]\n"context.hits" = [1]',
+            "seeds: Extra inputs are not permitted",
+        ),
         ("space = ", "is no experiment"),
-        ('[space]\n"context.hits" = [0]', "context.hits: Input should be greater than or equal to 1"),
-        ('[space]\n"recall.automatic_floor" = { low = 0, high = 1 }', "a grid needs `step`"),
-        ('trials = 3\n[space]\n"context.hits" = { low = 1, high = 4, step = 1 }', "the grid has 4 settings"),
+        (
+            '[space]\n"context.hits" = [0]',
+            "context.hits: Input should be greater than or equal to 1",
+        ),
+        (
+            '[space]\n"recall.automatic_floor" = { low = 0, high = 1 }',
+            "a grid needs `step`",
+        ),
+        (
+            'trials = 3\n[space]\n"context.hits" = { low = 1, high = 4, step = 1 }',
+            "the grid has 4 settings",
+        ),
     ],
 )
-def test_what_is_no_experiment_is_refused_in_a_line(folder: Path, text: str, why: str) -> None:
+def test_what_is_no_experiment_is_refused_in_a_line(
+    folder: Path, text: str, why: str
+) -> None:
     with pytest.raises(SystemExit) as refused:
         run(measure, [str(write(folder, text)), "--encoder", "hash-384"])
     assert why in str(refused.value)

@@ -6,14 +6,25 @@ from collections import Counter
 import pytest
 
 from bench.harness import SAMPLES
-from bench.nights.worth import LABELS, match_sentences, measure, read_labels, read_shown_messages
+from bench.nights.worth import (
+    LABELS,
+    match_sentences,
+    measure,
+    read_labels,
+    read_shown_messages,
+)
 
 
 def test_claims_that_were_read_are_rated() -> None:
     with (LABELS.parent / "claims_read.tsv").open(encoding="utf-8") as stream:
         read = list(csv.DictReader(stream, delimiter="\t"))
     assert len({row["hash"] for row in read}) == len(read) == 645
-    assert Counter(row["rating"] for row in read).keys() == {"useful", "context", "noise", "wrong"}
+    assert Counter(row["rating"] for row in read).keys() == {
+        "useful",
+        "context",
+        "noise",
+        "wrong",
+    }
 
 
 def test_every_label_of_the_samples_finds_its_sentence() -> None:

@@ -31,8 +31,12 @@ SAMPLES = ROOT / "data" / "samples"
 
 
 @pytest.fixture(scope="module")
-def store(samples_night: tuple[Path, RunReport], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return Path(shutil.copytree(samples_night[0], tmp_path_factory.mktemp("cli") / "store"))
+def store(
+    samples_night: tuple[Path, RunReport], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    return Path(
+        shutil.copytree(samples_night[0], tmp_path_factory.mktemp("cli") / "store")
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -60,10 +64,19 @@ def test_what_other_memories_call_a_command_is_answered_with_its_name_here() -> 
 
 
 def test_show_lists_each_kind_and_refuses_what_it_has_no_use_for(store: Path) -> None:
-    for words in (("claims",), ("topics",), ("habits", "--all"), ("related", "tidepool")):
-        assert json.loads(typed("show", *words, "--json", "--store", store).output), words
+    for words in (
+        ("claims",),
+        ("topics",),
+        ("habits", "--all"),
+        ("related", "tidepool"),
+    ):
+        assert json.loads(typed("show", *words, "--json", "--store", store).output), (
+            words
+        )
         assert typed("show", *words, "--store", store).exit_code == 0
-    claim = json.loads(typed("show", "claims", "--limit", 1, "--json", "--store", store).output)[0]
+    claim = json.loads(
+        typed("show", "claims", "--limit", 1, "--json", "--store", store).output
+    )[0]
     assert claim["summary"] in typed("show", claim["id"][:12], "--store", store).output
     for words, said in (
         (("habits", "--topic", "x"), "show of habits takes no --topic"),
@@ -78,38 +91,59 @@ def test_the_help_has_a_line_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = typed("--help").output.strip().splitlines()
     added, headings = find_plugins(GROUP), [*COMMANDS, PLUGINS]
-    assert len(lines) <= sum(map(len, COMMANDS.values())) + len(added) + 2 * len(headings) + 8
+    assert (
+        len(lines)
+        <= sum(map(len, COMMANDS.values())) + len(added) + 2 * len(headings) + 8
+    )
     assert all(any(heading in line for line in lines) for heading in headings)
     assert any(line.startswith("│ talk ") for line in lines)
 
 
-def test_what_lacks_a_step_is_filled_in_and_nothing_else_can_be(store: Path, tmp_path: Path) -> None:
+def test_what_lacks_a_step_is_filled_in_and_nothing_else_can_be(
+    store: Path, tmp_path: Path
+) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(store, copy)
     for step in ("gists", "summaries"):
-        done = typed("reprocess", step, "--missing", "--gists", "extractive", "--store", copy)
+        done = typed(
+            "reprocess", step, "--missing", "--gists", "extractive", "--store", copy
+        )
         assert done.exit_code == 0, done.output
-    assert len(json.loads(typed("inspect", "releases", "--json", "--store", copy).output)) == 1
+    assert (
+        len(json.loads(typed("inspect", "releases", "--json", "--store", copy).output))
+        == 1
+    )
     odd = [("observe",), ("summaries", "--workspace", "/w")]
-    told = [typed("reprocess", *words, "--missing", "--store", copy).output for words in odd]
-    for text, said in zip(told, ("gists and summaries can", "no workspace '/w' is known"), strict=True):
+    told = [
+        typed("reprocess", *words, "--missing", "--store", copy).output for words in odd
+    ]
+    for text, said in zip(
+        told, ("gists and summaries can", "no workspace '/w' is known"), strict=True
+    ):
         assert said in text
 
 
 def test_the_command_line_has_the_filters_of_python() -> None:
     names = get_type_hints(Filters).keys()
     assert names <= inspect.signature(recall).parameters.keys()
-    assert get_type_hints(MessageFilters).keys() <= inspect.signature(context).parameters.keys()
+    assert (
+        get_type_hints(MessageFilters).keys()
+        <= inspect.signature(context).parameters.keys()
+    )
 
 
-def test_the_last_lines_of_a_night_say_what_is_new_learnt_changed_and_left_out(tmp_path: Path) -> None:
+def test_the_last_lines_of_a_night_say_what_is_new_learnt_changed_and_left_out(
+    tmp_path: Path,
+) -> None:
     def write(name: str, said: list[str], torn: str = "") -> Path:
         lines = [
             {"session_id": name + "-key" * ("key" in text), "message_id": f"{name}-{i}", "role": "user",
              "content": text, "workspace": "/tidepool", "ts": f"2026-11-0{len(name)}T10:0{i}:00Z"}
             for i, text in enumerate(said)
         ]  # fmt: skip
-        (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines) + torn)
+        (tmp_path / name).write_text(
+            "".join(json.dumps(line) + "\n" for line in lines) + torn
+        )
         return tmp_path / name
 
     def tell(path: Path) -> list[str]:
@@ -125,7 +159,10 @@ def test_the_last_lines_of_a_night_say_what_is_new_learnt_changed_and_left_out(t
     options = " --store s`."  # a folder below this one
     told = tell(write("a", first, '{"role": "us'))
     assert told[0] == "New: 3 messages in 2 sessions."
-    learnt = ["Learnt: we keep the gauge readings in SQLite", "        tidepool listens on port 8080, everywhere"]
+    learnt = [
+        "Learnt: we keep the gauge readings in SQLite",
+        "        tidepool listens on port 8080, everywhere",
+    ]
     assert told[1:3] == learnt
     assert "Changed: nothing that was known before." in told
     left = "Left out: in quarantine 1 (torn line: the JSON object does not end); secrets masked 1 (aws-access-key)."
@@ -155,22 +192,55 @@ def test_the_last_lines_of_a_night_say_what_is_new_learnt_changed_and_left_out(t
         "every migration of the gauge readings gets a rollback test from now on, which runs it against a copy of the "
         "last release and compares each table's rows, their hashes and their order with those before it"
     )
-    told = tell(write("ccc", [f"Convention: {long}.", "Decision: tidepool serves its height curves as SVG."]))
-    assert told[1:3] == fill(f"Learnt: {long}", 200, subsequent_indent=" " * len("Learnt: ")).splitlines()  # COLUMNS
+    told = tell(
+        write(
+            "ccc",
+            [
+                f"Convention: {long}.",
+                "Decision: tidepool serves its height curves as SVG.",
+            ],
+        )
+    )
+    assert (
+        told[1:3]
+        == fill(
+            f"Learnt: {long}", 200, subsequent_indent=" " * len("Learnt: ")
+        ).splitlines()
+    )  # COLUMNS
 
 
 def test_errors_are_one_line_and_say_what_to_do(tmp_path: Path) -> None:
     for words, said in (
         (("recall", "x", "--store", tmp_path / "none"), "no store at"),
         (("check", "--store", tmp_path / "none"), "no store at"),
-        (("run", SAMPLES, "--plain", "--gists", "nice", "--store", tmp_path / "s"), "setting gists"),
-        (("run", SAMPLES, "--plain", "--space", "../up", "--store", tmp_path / "s"), "setting space"),
-        (("run", SAMPLES, "--plain", "--engine", "rya", "--store", tmp_path / "s"), "--engine is ray"),
+        (
+            ("run", SAMPLES, "--plain", "--gists", "nice", "--store", tmp_path / "s"),
+            "setting gists",
+        ),
+        (
+            ("run", SAMPLES, "--plain", "--space", "../up", "--store", tmp_path / "s"),
+            "setting space",
+        ),
+        (
+            ("run", SAMPLES, "--plain", "--engine", "rya", "--store", tmp_path / "s"),
+            "--engine is ray",
+        ),
         (
             ("run", SAMPLES, "--plain", "--address", "a:1", "--store", tmp_path / "s"),
             "--address goes with --engine alone",
         ),
-        (("run", SAMPLES, "--plain", "--llm", "scripted > extractive", "--store", tmp_path / "s"), "one writer"),
+        (
+            (
+                "run",
+                SAMPLES,
+                "--plain",
+                "--llm",
+                "scripted > extractive",
+                "--store",
+                tmp_path / "s",
+            ),
+            "one writer",
+        ),
     ):
         result = typed(*words)
         assert result.exit_code == 1, words
@@ -181,9 +251,14 @@ def test_errors_are_one_line_and_say_what_to_do(tmp_path: Path) -> None:
 def test_a_path_that_cannot_be_read_is_refused_before_prefect_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "slowwave.flows.prefect", None)  # importing it would raise ImportError
+    monkeypatch.setitem(
+        sys.modules, "slowwave.flows.prefect", None
+    )  # importing it would raise ImportError
     os.mkfifo(tmp_path / "pipe")
-    for path, why in (("none", "no such file or folder"), ("pipe", "expected a file or a folder, got a pipe")):
+    for path, why in (
+        ("none", "no such file or folder"),
+        ("pipe", "expected a file or a folder, got a pipe"),
+    ):
         result = typed("run", tmp_path / path, "--store", tmp_path / "s")
         assert result.exit_code == 3
         assert f"{tmp_path / path}: {why}" in result.output
@@ -191,7 +266,9 @@ def test_a_path_that_cannot_be_read_is_refused_before_prefect_starts(
     assert not (tmp_path / "s").exists()
 
 
-def test_a_named_file_of_which_nothing_is_read_is_named_in_the_last_line(tmp_path: Path) -> None:
+def test_a_named_file_of_which_nothing_is_read_is_named_in_the_last_line(
+    tmp_path: Path,
+) -> None:
     for name, text in {
         "diary.txt": "Dear diary,\n",
         "torn.jsonl": '{"role": "user", "content": 5}\n' * 3,
@@ -208,23 +285,47 @@ def test_a_named_file_of_which_nothing_is_read_is_named_in_the_last_line(tmp_pat
         "empty.jsonl": "the file is empty",
         "bare": "no transcript is in it",
     }
-    for verdict in ("Released r1", "Nothing changed"):  # the second night finds the files as they were
-        words = ("run", *(tmp_path / name for name in (*reasons, "good.jsonl")), "--plain", "--store", tmp_path / "s0")
+    for verdict in (
+        "Released r1",
+        "Nothing changed",
+    ):  # the second night finds the files as they were
+        words = (
+            "run",
+            *(tmp_path / name for name in (*reasons, "good.jsonl")),
+            "--plain",
+            "--store",
+            tmp_path / "s0",
+        )
         result = typed(*words)
         last = result.output.splitlines()[-1]
         assert (result.exit_code, last.startswith(verdict)) == (3, True), result.output
         for name, reason in reasons.items():
-            assert (f"{tmp_path / name} (" in last, reason in last) == (True, True), last
-    nobody_named_it = typed("run", tmp_path / "folder", tmp_path / "good.jsonl", "--plain", "--store", tmp_path / "s")
+            assert (f"{tmp_path / name} (" in last, reason in last) == (True, True), (
+                last
+            )
+    nobody_named_it = typed(
+        "run",
+        tmp_path / "folder",
+        tmp_path / "good.jsonl",
+        "--plain",
+        "--store",
+        tmp_path / "s",
+    )
     assert nobody_named_it.exit_code == 0
     copy = shutil.copy(tmp_path / "good.jsonl", tmp_path / "folder" / "copy.jsonl")
     (tmp_path / "folder" / "letter.jsonl").write_text("Dear friend,\n")
-    again = typed("run", tmp_path / "folder", copy, "--plain", "--store", tmp_path / "s")
-    assert "Nothing changed" in again.output.splitlines()[-1]  # a copy and an unreadable file are no news
+    again = typed(
+        "run", tmp_path / "folder", copy, "--plain", "--store", tmp_path / "s"
+    )
+    assert (
+        "Nothing changed" in again.output.splitlines()[-1]
+    )  # a copy and an unreadable file are no news
     assert "letter.jsonl: no known transcript format" in again.output
 
 
-def test_a_settings_file_with_a_typo_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_settings_file_with_a_typo_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SLOWWAVE_CONFIG", str(tmp_path / "slowwave.toml"))
     (tmp_path / "slowwave.toml").write_text('gist = "off"\n')
     assert "has unknown settings: gist" in typed("config").output
@@ -239,32 +340,49 @@ def test_what_looks_like_markup_in_a_path_is_shown_as_it_is(tmp_path: Path) -> N
     odd.parent.mkdir()
     odd.write_text("junk")
     assert typed("plan", tmp_path, "--store", tmp_path / "s").exit_code == 0
-    assert json.loads(typed("plan", tmp_path, "--json", "--store", tmp_path / "s").output)["sources"][0][
-        "where"
-    ] == str(odd)
+    assert json.loads(
+        typed("plan", tmp_path, "--json", "--store", tmp_path / "s").output
+    )["sources"][0]["where"] == str(odd)
     assert typed("run", tmp_path, "--plain", "--store", tmp_path / "s").exit_code == 0
-    shown = typed("inspect", "quarantine", "--store", tmp_path / "s").output.replace("\n", "")
-    assert "(/red)y[bold].json" in shown  # the form of a closing tag is harmless, as everywhere
+    shown = typed("inspect", "quarantine", "--store", tmp_path / "s").output.replace(
+        "\n", ""
+    )
+    assert (
+        "(/red)y[bold].json" in shown
+    )  # the form of a closing tag is harmless, as everywhere
 
 
 def test_plan_says_what_a_night_would_read_and_what_it_cannot(tmp_path: Path) -> None:
     shutil.copytree(SAMPLES / "codex", tmp_path / "codex")
     (tmp_path / "codex" / "odd.jsonl").write_text('{"what": "ever"}\n')
-    listed = json.loads(typed("plan", tmp_path, "--json", "--store", tmp_path / "s").output)["sources"]
+    listed = json.loads(
+        typed("plan", tmp_path, "--json", "--store", tmp_path / "s").output
+    )["sources"]
     assert [(one["tool"], one["files"]) for one in listed] == [("codex", 2), ("?", 1)]
     assert "no known transcript format" in listed[1]["problem"]
 
 
-def test_plan_without_a_path_finds_the_installed_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_without_a_path_finds_the_installed_tools(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("CODEX_HOME", raising=False)
-    shutil.copytree(SAMPLES / "claude-code" / "projects", tmp_path / ".claude" / "projects")
+    shutil.copytree(
+        SAMPLES / "claude-code" / "projects", tmp_path / ".claude" / "projects"
+    )
     shutil.copytree(SAMPLES / "codex" / "sessions", tmp_path / ".codex" / "sessions")
-    listed = json.loads(typed("plan", "--json", "--store", tmp_path / "s").output)["sources"]
-    assert [(one["tool"], one["files"]) for one in listed] == [("claude-code", 6), ("codex", 2)]
+    listed = json.loads(typed("plan", "--json", "--store", tmp_path / "s").output)[
+        "sources"
+    ]
+    assert [(one["tool"], one["files"]) for one in listed] == [
+        ("claude-code", 6),
+        ("codex", 2),
+    ]
     done = typed("run", "--plain", "--store", tmp_path / "s")
     assert done.exit_code == 0, done.output
-    assert Snapshot(tmp_path / "s").release.counts["sessions"] == 8  # 5 and a sub-agent of Claude Code, 2 of Codex
+    assert (
+        Snapshot(tmp_path / "s").release.counts["sessions"] == 8
+    )  # 5 and a sub-agent of Claude Code, 2 of Codex
 
 
 def test_an_empty_home_is_told_where_transcripts_were_looked_for(
@@ -277,7 +395,10 @@ def test_an_empty_home_is_told_where_transcripts_were_looked_for(
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     assert "No transcript was found. Looked for:" in lines
-    assert f"  claude-code: {tmp_path}/.claude/projects/**/*.jsonl (no transcript in it)" in lines
+    assert (
+        f"  claude-code: {tmp_path}/.claude/projects/**/*.jsonl (no transcript in it)"
+        in lines
+    )
     assert f"  codex: {tmp_path}/.codex/sessions/**/*.jsonl (not there)" in lines
     assert "briefing" not in done.stdout
     assert "publish" not in done.stdout  # no table of zeros
@@ -291,10 +412,16 @@ def test_check_passes_and_names_what_was_changed(store: Path, tmp_path: Path) ->
     copy = tmp_path / "copy"
     shutil.copytree(store, copy)
     messages = Store.open(copy).open_table(MESSAGES)
-    messages.update(where=col("native_id") == lit("ef62bb8c-ee87-423a-a1fc-dff25e73f96f"), values={"text": "forged"})
+    messages.update(
+        where=col("native_id") == lit("ef62bb8c-ee87-423a-a1fc-dff25e73f96f"),
+        values={"text": "forged"},
+    )
     forged = typed("check", "--store", copy)
     assert forged.exit_code == 1
-    assert "session 9e6924d2-b4fb-47c4-b8b7-4c2df11e9ac5, message 0: its content differs" in forged.output
+    assert (
+        "session 9e6924d2-b4fb-47c4-b8b7-4c2df11e9ac5, message 0: its content differs"
+        in forged.output
+    )
     # The bytes are those that Lance wrote, so nothing can be repaired, and the exit status says what is left.
     mended = typed("check", "--repair", "--store", copy)
     assert mended.exit_code == 1
@@ -304,7 +431,9 @@ def test_check_passes_and_names_what_was_changed(store: Path, tmp_path: Path) ->
     assert "sessions were removed" in typed("check", "--store", copy).output
 
 
-def test_config_shows_every_name_and_value_whole_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_shows_every_name_and_value_whole_at_80_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("SLOWWAVE_MODEL__USD_PER_MILLION_COMPLETION", "12.5")
     shown, listed = typed("config").output, json.loads(typed("config", "--json").output)
@@ -316,38 +445,59 @@ def test_config_shows_every_name_and_value_whole_at_80_columns(monkeypatch: pyte
 def test_the_version_is_told_without_the_pipeline() -> None:
     heavy = {"torch", "prefect", "lancedb", "pyarrow", "numpy", "polars"}
     code = f"import sys\nfrom slowwave.cli.main import main\ntry: main()\nfinally: print(sys.modules.keys() & {heavy})"
-    done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.splitlines() == [f"slowwave {version('slowwave')}", "set()"]
 
 
-def test_config_says_where_each_value_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_says_where_each_value_comes_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "slowwave.toml").write_text("[pyramid]\nstep = 7\n")
     monkeypatch.setenv("SLOWWAVE_CONFIG", str(tmp_path / "slowwave.toml"))
     monkeypatch.setenv("SLOWWAVE_GISTS", "off")
     shown = json.loads(typed("config", "--json").output)
-    assert shown["pyramid.step"] == {"value": 7, "from": str(tmp_path / "slowwave.toml")}
+    assert shown["pyramid.step"] == {
+        "value": 7,
+        "from": str(tmp_path / "slowwave.toml"),
+    }
     assert shown["gists"] == {"value": "off", "from": "SLOWWAVE_GISTS"}
     assert shown["redact"] == {"value": True, "from": "default"}
 
 
 @pytest.mark.parametrize("form", ["parquet", "lance", "jsonl"])
-def test_an_export_holds_the_released_rows_and_says_so(store: Path, tmp_path: Path, form: str) -> None:
+def test_an_export_holds_the_released_rows_and_says_so(
+    store: Path, tmp_path: Path, form: str
+) -> None:
     result = typed("export", tmp_path / "out", "--format", form, "--store", store)
     assert result.exit_code == 0, result.output
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     snapshot = Snapshot(store)
     assert manifest["release"] == "r1"
-    assert {name: facts["rows"] for name, facts in manifest["tables"].items()} == snapshot.release.counts
+    assert {
+        name: facts["rows"] for name, facts in manifest["tables"].items()
+    } == snapshot.release.counts
     for table in RELEASED:
         path = tmp_path / "out" / manifest["tables"][table.name]["file"]
         if form == "parquet":
             held = pq.read_table(path)
             own = snapshot.read(table).select(held.column_names)
-            assert sorted(map(repr, held.to_pylist())) == sorted(map(repr, own.to_pylist()))
+            assert sorted(map(repr, held.to_pylist())) == sorted(
+                map(repr, own.to_pylist())
+            )
             assert set(table.schema.names).difference(held.column_names) <= {*INTERNAL}
         if form == "jsonl":
-            assert len(path.read_text().splitlines()) == snapshot.release.counts[table.name]
-    assert typed("export", tmp_path / "out", "--store", store).exit_code == 1  # never over what is there
+            assert (
+                len(path.read_text().splitlines())
+                == snapshot.release.counts[table.name]
+            )
+    assert (
+        typed("export", tmp_path / "out", "--store", store).exit_code == 1
+    )  # never over what is there
 
 
 def test_releases_rollback_quarantine_and_runs(store: Path, tmp_path: Path) -> None:
@@ -355,12 +505,24 @@ def test_releases_rollback_quarantine_and_runs(store: Path, tmp_path: Path) -> N
     shutil.copytree(store, copy)
     torn = typed("inspect", "quarantine", "--store", copy).output
     assert "torn line" in torn
-    session = json.loads(typed("recall", "port", "--json", "--store", copy).output)["hits"][0]["sources"][0]["session"]
-    assert typed("exclude", session, "--why", "a second release is needed", "--store", copy).exit_code == 0
+    session = json.loads(typed("recall", "port", "--json", "--store", copy).output)[
+        "hits"
+    ][0]["sources"][0]["session"]
+    assert (
+        typed(
+            "exclude", session, "--why", "a second release is needed", "--store", copy
+        ).exit_code
+        == 0
+    )
     back = typed("rollback", "r1", "--store", copy)
     assert back.exit_code == 0, back.output
     listed = json.loads(typed("inspect", "releases", "--json", "--store", copy).output)
     assert listed[0]["restores"] == listed[-1]["release_id"]
-    kinds = [run["kind"] for run in json.loads(typed("inspect", "runs", "--json", "--store", copy).output)]
+    kinds = [
+        run["kind"]
+        for run in json.loads(
+            typed("inspect", "runs", "--json", "--store", copy).output
+        )
+    ]
     assert "nightly" in kinds
     assert typed("rollback", "r77", "--store", copy).exit_code == 1

@@ -21,7 +21,10 @@ from tests.transcript_rows import put
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "deployments" / "hooks"
 SAID = [
-    ("user", "We decided that PostgreSQL keeps the gauge readings from now on, in a database of its own."),
+    (
+        "user",
+        "We decided that PostgreSQL keeps the gauge readings from now on, in a database of its own.",
+    ),
     ("assistant", "Noted, PostgreSQL keeps the gauge readings."),
 ]
 
@@ -40,7 +43,13 @@ def store(project: Path) -> Path:
     where = project.parent / "store"
     talks = [
         session(project.parent, "s1", 2, SAID, workspace=str(project)),
-        session(project.parent, "s2", 3, [("user", "The heron nests at Kilbrack.")], workspace="elsewhere"),
+        session(
+            project.parent,
+            "s2",
+            3,
+            [("user", "The heron nests at Kilbrack.")],
+            workspace="elsewhere",
+        ),
     ]
     run_night(talks, Settings(store=where, encoder="hash-384"))
     return where
@@ -49,10 +58,14 @@ def store(project: Path) -> Path:
 def example(name: str, folder: Path) -> dict[str, Any]:
     """A documented event, in a folder of this machine."""
     given = json.loads((EXAMPLES / f"event-{name}.json").read_text())
-    return given | ({"workspace_roots": [str(folder)]} if "cursor" in name else {"cwd": str(folder)})
+    return given | (
+        {"workspace_roots": [str(folder)]} if "cursor" in name else {"cwd": str(folder)}
+    )
 
 
-@pytest.mark.parametrize("client", ["claude-code-settings", "codex-hooks", "cursor-hooks"])
+@pytest.mark.parametrize(
+    "client", ["claude-code-settings", "codex-hooks", "cursor-hooks"]
+)
 def test_the_commands_in_a_clients_file_give_the_documented_answer_to_the_documented_event(
     store: Path, project: Path, tmp_path: Path, client: str
 ) -> None:
@@ -60,15 +73,32 @@ def test_the_commands_in_a_clients_file_give_the_documented_answer_to_the_docume
     program = tmp_path / "slowwave"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m slowwave "$@"\n')
     program.chmod(0o755)
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "SLOWWAVE_STORE": str(store), "XDG_CONFIG_HOME": str(store)}
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "SLOWWAVE_STORE": str(store),
+        "XDG_CONFIG_HOME": str(store),
+    }
     environment |= {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
-    for event, entries in json.loads((EXAMPLES / f"{client}.json").read_text())["hooks"].items():
+    for event, entries in json.loads((EXAMPLES / f"{client}.json").read_text())[
+        "hooks"
+    ].items():
         if event in ("SessionEnd", "Stop"):
             continue  # tests/cli/test_same_day.py
         name = "session-start" if event.casefold() == "sessionstart" else "user-prompt"
-        given = json.dumps(example(f"{client.rpartition('-')[0]}-{name}", project / "src")).encode()
-        for command in (one["command"] for entry in entries for one in entry.get("hooks", [entry])):
-            done = subprocess.run(command, shell=True, input=given, env=environment, capture_output=True, check=True)
+        given = json.dumps(
+            example(f"{client.rpartition('-')[0]}-{name}", project / "src")
+        ).encode()
+        for command in (
+            one["command"] for entry in entries for one in entry.get("hooks", [entry])
+        ):
+            done = subprocess.run(
+                command,
+                shell=True,
+                input=given,
+                env=environment,
+                capture_output=True,
+                check=True,
+            )
             assert done.stderr == b""
             answer = json.loads(done.stdout)
             if client == "cursor-hooks":
@@ -91,7 +121,10 @@ CALLS: list[tuple[list[str], object]] = [
     (["user-prompt"], {"cwd": "HERE", "prompt": "The heron?"}),
     (["user-prompt"], {"cwd": "HERE", "prompt": "\x00 \ud800"}),
     (["user-prompt"], {"cwd": "HERE"}),
-    (["user-prompt"], {"cwd": "HERE", "prompt": ["Which database keeps the gauge readings?"]}),
+    (
+        ["user-prompt"],
+        {"cwd": "HERE", "prompt": ["Which database keeps the gauge readings?"]},
+    ),
     (["user-prompt"], {"cwd": 5, "prompt": 5}),
     (["user-prompt"], "no JSON"),
     (["user-prompt"], []),
@@ -101,8 +134,17 @@ CALLS: list[tuple[list[str], object]] = [
     (["stop"], ASKED),
     ([], {}),
     (["user-prompt"], ASKED),
-    (["user-prompt"], {"cwd": "HERE", "prompt": "\x00Which database\x00\ud83d keeps the gauge readings?"}),
-    (["session-start", "--everywhere"], {"cwd": "/somewhere/else", "source": "startup"}),
+    (
+        ["user-prompt"],
+        {
+            "cwd": "HERE",
+            "prompt": "\x00Which database\x00\ud83d keeps the gauge readings?",
+        },
+    ),
+    (
+        ["session-start", "--everywhere"],
+        {"cwd": "/somewhere/else", "source": "startup"},
+    ),
 ]
 """The last three alone are answered."""
 DRIVER = """
@@ -127,20 +169,39 @@ for words, given in json.load(sys.stdin):
 """Calls in one process, each with files for its input and output: the imports are paid for once."""
 
 
-def call_each(calls: list[tuple[list[str], object]], project: Path, store: Path) -> list[tuple[int, str]]:
+def call_each(
+    calls: list[tuple[list[str], object]], project: Path, store: Path
+) -> list[tuple[int, str]]:
     """Exit status and output of each call of the hook."""
     raw = json.dumps(calls).replace("HERE", str(project)).encode()
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "SLOWWAVE_STORE": str(store), "XDG_CONFIG_HOME": str(store)}
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "SLOWWAVE_STORE": str(store),
+        "XDG_CONFIG_HOME": str(store),
+    }
     command = [sys.executable, "-c", DRIVER]
-    done = subprocess.run(command, input=raw, cwd=store.parent, env=environment, capture_output=True, check=False)
+    done = subprocess.run(
+        command,
+        input=raw,
+        cwd=store.parent,
+        env=environment,
+        capture_output=True,
+        check=False,
+    )
     assert done.stderr == b""
-    return [(status, told) for status, told in map(json.loads, done.stdout.splitlines())]
+    return [
+        (status, told) for status, told in map(json.loads, done.stdout.splitlines())
+    ]
 
 
 def test_whatever_is_amiss_no_prompt_is_stopped(store: Path, project: Path) -> None:
     ends = call_each(CALLS, project, store)
     assert [status for status, _ in ends] == [0] * len(CALLS)
-    assert [number for number, (_, told) in enumerate(ends) if told] == [len(CALLS) - 3, len(CALLS) - 2, len(CALLS) - 1]
+    assert [number for number, (_, told) in enumerate(ends) if told] == [
+        len(CALLS) - 3,
+        len(CALLS) - 2,
+        len(CALLS) - 1,
+    ]
     assert "heron" in ends[-1][1]
 
 
@@ -171,17 +232,33 @@ QUESTIONS = {
 }
 
 
-def test_of_21_everyday_prompts_those_that_ask_the_memory_are_answered(tmp_path: Path) -> None:
+def test_of_21_everyday_prompts_those_that_ask_the_memory_are_answered(
+    tmp_path: Path,
+) -> None:
     store, here = tmp_path / "store", Path("/home/ada/tidepool")
     run_night([ROOT / "data" / "samples" / "claude-code"], Settings(store=store))
     prompts = [*SMALL_TALK, *QUESTIONS]
-    ends = call_each([(["user-prompt"], {"cwd": "HERE", "prompt": one}) for one in prompts], here, store)
+    ends = call_each(
+        [(["user-prompt"], {"cwd": "HERE", "prompt": one}) for one in prompts],
+        here,
+        store,
+    )
     told = dict(zip(prompts, (text for _, text in ends), strict=True))
-    assert {prompt: told[prompt] for prompt in SMALL_TALK} == dict.fromkeys(SMALL_TALK, "")
-    assert [prompt for prompt, answer in QUESTIONS.items() if answer not in told[prompt]] == []
-    to_agents = [(["user-prompt"], {"cwd": "HERE", "prompt": one, "agent_id": "a1"}) for one in QUESTIONS]
+    assert {prompt: told[prompt] for prompt in SMALL_TALK} == dict.fromkeys(
+        SMALL_TALK, ""
+    )
+    assert [
+        prompt for prompt, answer in QUESTIONS.items() if answer not in told[prompt]
+    ] == []
+    to_agents = [
+        (["user-prompt"], {"cwd": "HERE", "prompt": one, "agent_id": "a1"})
+        for one in QUESTIONS
+    ]
     assert call_each(to_agents, here, store) == [(0, "")] * len(QUESTIONS)
-    unknown = [(["user-prompt"], {"cwd": "/somewhere/else", "prompt": one}) for one in QUESTIONS]
+    unknown = [
+        (["user-prompt"], {"cwd": "/somewhere/else", "prompt": one})
+        for one in QUESTIONS
+    ]
     assert call_each(unknown, here, store) == [(0, "")] * len(QUESTIONS)
 
 
@@ -190,21 +267,39 @@ def test_a_hook_is_no_command_for_people_and_has_help_all_the_same() -> None:
     assert "session-start or user-prompt" in typed("hook", "--help").output
 
 
-def test_a_hook_of_cursor_finds_what_cursor_itself_wrote_of_its_folder(tmp_path: Path) -> None:
+def test_a_hook_of_cursor_finds_what_cursor_itself_wrote_of_its_folder(
+    tmp_path: Path,
+) -> None:
     """Its transcripts name the folder with dashes, and its event as it is."""
     folder = tmp_path / "pond"
     folder.mkdir()
     dashed = re.sub("[^A-Za-z0-9]+", "-", str(folder)).strip("-")
     said = [("user", SAID[0][1]), ("assistant", SAID[1][1])]
-    lines = ({"role": role, "message": {"content": [{"type": "text", "text": text}]}} for role, text in said)
+    lines = (
+        {"role": role, "message": {"content": [{"type": "text", "text": text}]}}
+        for role, text in said
+    )
     run_night(
-        [put(tmp_path / f".cursor/projects/{dashed}/agent-transcripts/u1/u1.jsonl", tuple(lines))],
+        [
+            put(
+                tmp_path / f".cursor/projects/{dashed}/agent-transcripts/u1/u1.jsonl",
+                tuple(lines),
+            )
+        ],
         Settings(store=tmp_path / "store", encoder="hash-384"),
     )
     given = example("cursor-session-start", folder)
-    environment = os.environ | {"SLOWWAVE_STORE": str(tmp_path / "store"), "XDG_CONFIG_HOME": str(tmp_path)}
+    environment = os.environ | {
+        "SLOWWAVE_STORE": str(tmp_path / "store"),
+        "XDG_CONFIG_HOME": str(tmp_path),
+    }
     command = [sys.executable, "-m", "slowwave", "hook", "session-start"]
     done = subprocess.run(
-        command, input=json.dumps(given).encode(), env=environment, capture_output=True, check=True, cwd=ROOT
+        command,
+        input=json.dumps(given).encode(),
+        env=environment,
+        capture_output=True,
+        check=True,
+        cwd=ROOT,
     )
     assert "PostgreSQL" in json.loads(done.stdout)["additional_context"]

@@ -39,12 +39,19 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def read_all(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def settings_of(client: Client, home: Path) -> list[dict[str, Any]]:
     texts = {name: (home / name).read_text() for name in FILES[client]}
-    return [tomllib.loads(text) if name.endswith(".toml") else json.loads(text) for name, text in texts.items()]
+    return [
+        tomllib.loads(text) if name.endswith(".toml") else json.loads(text)
+        for name, text in texts.items()
+    ]
 
 
 WRITTEN = [
@@ -52,15 +59,30 @@ WRITTEN = [
     b"{}",
     b'{"model": "opus", "hooks": {}}',
     b'{\n\t"hooks": {"SessionStart": [], "sessionStart": []},\n\t"permissions": {"allow": ["Bash(ls)"]}\n}',
-    json.dumps({"hooks": {"SessionStart": [MINE], "Stop": [MINE]}, "né": "\u00e9\U0001f600", "n": 1.50}).encode(),
-    json.dumps({"mcpServers": {"git": {"command": "git-mcp"}}, "numStartups": 3}, indent=4).encode() + b"\r\n\r\n",
+    json.dumps(
+        {
+            "hooks": {"SessionStart": [MINE], "Stop": [MINE]},
+            "né": "\u00e9\U0001f600",
+            "n": 1.50,
+        }
+    ).encode(),
+    json.dumps(
+        {"mcpServers": {"git": {"command": "git-mcp"}}, "numStartups": 3}, indent=4
+    ).encode()
+    + b"\r\n\r\n",
 ]
 
 
 @clients
 @pytest.mark.parametrize("before", [None, *WRITTEN])
-def test_what_is_installed_and_removed_leaves_every_byte(home: Path, client: Client, before: bytes | None) -> None:
-    toml = b'model = "gpt-5"\n\n[mcp_servers.git]\ncommand = "git-mcp"' if before else before
+def test_what_is_installed_and_removed_leaves_every_byte(
+    home: Path, client: Client, before: bytes | None
+) -> None:
+    toml = (
+        b'model = "gpt-5"\n\n[mcp_servers.git]\ncommand = "git-mcp"'
+        if before
+        else before
+    )
     for name in FILES[client] if before is not None else ():
         (home / name).parent.mkdir(exist_ok=True)
         (home / name).write_bytes(toml or b"" if name.endswith(".toml") else before)
@@ -71,10 +93,17 @@ def test_what_is_installed_and_removed_leaves_every_byte(home: Path, client: Cli
         assert done.exit_code == 0, done.output
     hooks, servers = settings_of(client, home)
     assert "slowwave" in (servers.get("mcpServers") or servers.get("mcp_servers"))
-    assert str(hooks).count("hook session-start") == 1 + (b"notify-send" in (before or b"")) * 2
+    assert (
+        str(hooks).count("hook session-start")
+        == 1 + (b"notify-send" in (before or b"")) * 2
+    )
     for name, raw in first.items():
         assert (home / (name + KEPT)).read_bytes() == raw
-        assert (home / (name + KEPT)).stat().st_mode & 0o777 == (home / name).stat().st_mode & 0o777 == 0o600
+        assert (
+            (home / (name + KEPT)).stat().st_mode & 0o777
+            == (home / name).stat().st_mode & 0o777
+            == 0o600
+        )
     assert typed("uninstall", client).exit_code == 0
     assert read_all(home) == first
 
@@ -97,8 +126,12 @@ def test_what_was_changed_since_stays(home: Path, client: Client) -> None:
 
 
 @pytest.mark.parametrize("half", ["\\ud83d", "\\udcaf"])
-def test_half_a_character_in_the_settings_stays_an_escape(home: Path, half: str) -> None:
-    (home / ".claude.json").write_text(f'{{"history": ["né {half}"]}}', encoding="utf-8")
+def test_half_a_character_in_the_settings_stays_an_escape(
+    home: Path, half: str
+) -> None:
+    (home / ".claude.json").write_text(
+        f'{{"history": ["né {half}"]}}', encoding="utf-8"
+    )
     assert typed("install", "claude-code").exit_code == 0
     written = (home / ".claude.json").read_text(encoding="utf-8")
     assert json.loads(written)["history"] == [json.loads(f'"né {half}"')]
@@ -115,7 +148,10 @@ def test_a_dry_run_changes_nothing(home: Path, client: Client) -> None:
 
 
 @clients
-@pytest.mark.parametrize("broken", ["{// a comment\n}", "[1,", '{"hooks": 5, "mcpServers": 5}', "a = [", b"\xff"])
+@pytest.mark.parametrize(
+    "broken",
+    ["{// a comment\n}", "[1,", '{"hooks": 5, "mcpServers": 5}', "a = [", b"\xff"],
+)
 def test_what_can_not_be_read_is_left_alone_and_nothing_else_is_written(
     home: Path, client: Client, broken: str | bytes
 ) -> None:
@@ -134,14 +170,22 @@ def test_what_can_not_be_read_is_left_alone_and_nothing_else_is_written(
 @pytest.mark.parametrize(
     ("own", "toml", "why"),
     [
-        ('{"url": "http://x"}', '[mcp_servers.slowwave]\nurl = "http://x"\n', "has a server slowwave of its own"),
+        (
+            '{"url": "http://x"}',
+            '[mcp_servers.slowwave]\nurl = "http://x"\n',
+            "has a server slowwave of its own",
+        ),
         ('{"args": null}', "mcp_servers = 3\n", "is left as it is"),
     ],
 )
-def test_a_server_of_the_same_name_is_not_taken_over(home: Path, client: Client, own: str, toml: str, why: str) -> None:
+def test_a_server_of_the_same_name_is_not_taken_over(
+    home: Path, client: Client, own: str, toml: str, why: str
+) -> None:
     last = FILES[client][1]
     (home / last).parent.mkdir(exist_ok=True)
-    (home / last).write_text(toml if last.endswith("toml") else f'{{"mcpServers": {{"slowwave": {own}}}}}')
+    (home / last).write_text(
+        toml if last.endswith("toml") else f'{{"mcpServers": {{"slowwave": {own}}}}}'
+    )
     before = read_all(home)
     done = typed("install", client)
     assert (done.exit_code, why in done.output, read_all(home)) == (1, True, before)
@@ -164,11 +208,17 @@ def test_a_project_gets_files_that_others_can_use_and_the_examples_are_these(
     assert typed("uninstall", client, "--project").exit_code == 0
     assert not [path for path in work.rglob("*") if path.is_file()]
     (work / OF_PROJECT[client][0]).write_text("{}")
-    (work / OF_PROJECT[client][0]).with_name(f"{Path(OF_PROJECT[client][0]).name}{KEPT}").symlink_to(home / "bak")
+    (work / OF_PROJECT[client][0]).with_name(
+        f"{Path(OF_PROJECT[client][0]).name}{KEPT}"
+    ).symlink_to(home / "bak")
     (work / OF_PROJECT[client][1]).symlink_to(home / "out")
-    assert "is a link out of the project" in typed("install", client, "--project").output
+    assert (
+        "is a link out of the project" in typed("install", client, "--project").output
+    )
     (work / OF_PROJECT[client][0]).unlink()
-    assert "is a link out of the project" in typed("install", client, "--project").output
+    assert (
+        "is a link out of the project" in typed("install", client, "--project").output
+    )
     assert read_all(home) == {}
 
 
@@ -176,8 +226,15 @@ def test_store_and_space_are_named_to_the_client(home: Path, tmp_path: Path) -> 
     typed("install", "claude-code", "--store", tmp_path / "a store", "--space", "work")
     hooks, servers = settings_of(Client.CLAUDE_CODE, home)
     command = hooks["hooks"]["UserPromptSubmit"][0]["hooks"][0]["command"]
-    assert command.endswith(f"hook user-prompt --store '{tmp_path / 'a store'}' --space work")
-    assert servers["mcpServers"]["slowwave"]["args"][-4:] == ["--store", str(tmp_path / "a store"), "--space", "work"]
+    assert command.endswith(
+        f"hook user-prompt --store '{tmp_path / 'a store'}' --space work"
+    )
+    assert servers["mcpServers"]["slowwave"]["args"][-4:] == [
+        "--store",
+        str(tmp_path / "a store"),
+        "--space",
+        "work",
+    ]
     typed("uninstall", "claude-code")
     assert read_all(home) == {}
 

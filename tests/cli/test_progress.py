@@ -22,13 +22,18 @@ def test_a_piped_night_says_in_plain_lines_what_it_is_at(tmp_path: Path) -> None
     chat = session(tmp_path, "chat", 2, [("user", "The boiler in the cellar leaks.")])
     done = typed("run", chat, "--plain", "--no-embeddings", "--store", tmp_path / "s")
     assert "Released r1" in done.stdout
-    assert all(line.startswith("slowwave: ") and line.isprintable() for line in done.stderr.splitlines())
+    assert all(
+        line.startswith("slowwave: ") and line.isprintable()
+        for line in done.stderr.splitlines()
+    )
     told = {line.split()[1].rstrip(",") for line in done.stderr.splitlines()}
     assert told >= {"working", "publish"}
     assert re.search(r"publish [1-3] of 4, about \d+ s left, \d+ s\n", done.stderr)
 
 
-def test_a_line_tells_how_far_the_innermost_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_tells_how_far_the_innermost_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     told = list[str]()
     with (
         progress.report_progress_lines(),
@@ -44,11 +49,16 @@ def test_a_line_tells_how_far_the_innermost_is(capsys: pytest.CaptureFixture[str
         wait_until(comes, lambda: told)
 
 
-def test_at_a_terminal_there_are_bars_and_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_a_terminal_there_are_bars_and_no_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     master, slave = os.openpty()
     with os.fdopen(slave, "w") as terminal:
         monkeypatch.setattr("sys.stderr", terminal)
-        with progress.report_progress_lines(), progress.show_progress("read", 10) as advance:
+        with (
+            progress.report_progress_lines(),
+            progress.show_progress("read", 10) as advance,
+        ):
             advance(5)
             assert "told in lines" not in {one.name for one in threading.enumerate()}
     shown = os.read(master, 65_536).decode()

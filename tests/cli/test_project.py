@@ -58,7 +58,11 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     more: dict[str, dict[str, object]] = {
         "o-model": {},
         "o-unlikely": {"confidence": 0.3},
-        "o-doubted": {"chain_id": "o-stands", "chain_at": datetime(2025, 4, 1, tzinfo=UTC), "chain_likely": 0.5},
+        "o-doubted": {
+            "chain_id": "o-stands",
+            "chain_at": datetime(2025, 4, 1, tzinfo=UTC),
+            "chain_likely": 0.5,
+        },
         "o-gone": {"status": "superseded"},
         "o-elsewhere": {"workspace": "other"},
         "o-context": {"category": "context", "observer": "qwen"},
@@ -98,28 +102,46 @@ def typed(*words: object) -> Result:
     return CliRunner().invoke(app, ["project", *map(str, words)])
 
 
-def test_only_what_stands_is_told_each_line_with_its_source(store: Path, tmp_path: Path) -> None:
+def test_only_what_stands_is_told_each_line_with_its_source(
+    store: Path, tmp_path: Path
+) -> None:
     (tmp_path / "CLAUDE.md").write_text("# Mine\n")
     done = typed("--out", "CLAUDE.md", "--workspace", "api", "--store", store)
     assert done.exit_code == 0, done.output
     text = (tmp_path / "CLAUDE.md").read_text()
     assert text.startswith("# Mine\n\n<!-- slowwave:begin -->\n")
-    assert all(f"- {told} (2025-03-01, o-" in text for told in (GOTCHA, ACCEPTED, RESTATED))
-    assert f"- {TWICE} (2025-03-01, 2 sessions, o-twice)" in text  # by which it is a rule
-    assert text.count(STANDS) == text.count(f"- {STANDS} (2025-04-01, o-stands)") == 1  # the later of two equals
+    assert all(
+        f"- {told} (2025-03-01, o-" in text for told in (GOTCHA, ACCEPTED, RESTATED)
+    )
+    assert (
+        f"- {TWICE} (2025-03-01, 2 sessions, o-twice)" in text
+    )  # by which it is a rule
+    assert (
+        text.count(STANDS) == text.count(f"- {STANDS} (2025-04-01, o-stands)") == 1
+    )  # the later of two equals
     assert text.index(STANDS) < text.index(ACCEPTED)  # where the later one stands
     assert not [told for told in UNTOLD.values() if told.strip() in text]
     ids = re.findall(r"\(\S+, (?:2 sessions, )?(\S+)\)$", text, re.MULTILINE)
     rows = Store.open(store).read_ids(OBSERVATIONS, ids).to_pylist()
     assert len(rows) == len(ids) == 5
     recalled = load_recalled_spans(store / "default")
-    assert (hash_span(GOTCHA) in recalled, hash_span(STEERS) in recalled) == (True, False)
+    assert (hash_span(GOTCHA) in recalled, hash_span(STEERS) in recalled) == (
+        True,
+        False,
+    )
 
 
 def test_the_example_is_what_the_command_writes_and_each_line_stands_on_messages(
     samples_night: tuple[Path, RunReport], tmp_path: Path
 ) -> None:
-    done = typed("--out", "AGENTS.md", "--workspace", "/home/ada/tidepool", "--store", samples_night[0])
+    done = typed(
+        "--out",
+        "AGENTS.md",
+        "--workspace",
+        "/home/ada/tidepool",
+        "--store",
+        samples_night[0],
+    )
     assert done.exit_code == 0, done.output
     text = (tmp_path / "AGENTS.md").read_text(encoding="utf-8")
     assert text == EXAMPLE.read_text(encoding="utf-8")
@@ -132,14 +154,31 @@ def test_the_example_is_what_the_command_writes_and_each_line_stands_on_messages
     assert len(lines) > 5
 
 
-def test_a_briefing_has_what_a_person_told_a_model_of_the_project_after_what_stands(store: Path) -> None:
-    facts = [line.text for line in collect_facts(Memory.open(store).get_view(), {"api"})]
+def test_a_briefing_has_what_a_person_told_a_model_of_the_project_after_what_stands(
+    store: Path,
+) -> None:
+    facts = [
+        line.text for line in collect_facts(Memory.open(store).get_view(), {"api"})
+    ]
     assert (facts[-1], STANDS in facts[:-1]) == (UNTOLD["o-context"], True)
 
 
-def test_the_same_claims_give_the_same_bytes_in_a_later_release(store: Path, tmp_path: Path) -> None:
+def test_the_same_claims_give_the_same_bytes_in_a_later_release(
+    store: Path, tmp_path: Path
+) -> None:
     copy = Path(shutil.copytree(store, tmp_path / "copy"))
-    words = ("--to", "agents", "--out", "A.md", "--pages", "pages", "--workspace", "api", "--store", copy)
+    words = (
+        "--to",
+        "agents",
+        "--out",
+        "A.md",
+        "--pages",
+        "pages",
+        "--workspace",
+        "api",
+        "--store",
+        copy,
+    )
     assert typed(*words).exit_code == 0
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.md")}
     publish(Store.open(copy), "again", "hash-384")
@@ -156,7 +195,15 @@ def test_the_file_stands_at_the_top_of_the_checkout(
     (top / ".git").mkdir(parents=True)
     (top / "src").mkdir()
     made = Store.open(copy)
-    add(made, OBSERVATIONS, [observation("o-here", "Here stands this.", "x", MADE_BY_PERSON, workspace=str(top))])
+    add(
+        made,
+        OBSERVATIONS,
+        [
+            observation(
+                "o-here", "Here stands this.", "x", MADE_BY_PERSON, workspace=str(top)
+            )
+        ],
+    )
     publish(made, "run", "hash-384")
     monkeypatch.chdir(top / "src")
     for target in ("claude", "codex", "cursor"):
@@ -165,44 +212,89 @@ def test_the_file_stands_at_the_top_of_the_checkout(
     assert rule.startswith("---\ndescription: ")
     assert all(
         "Here stands this." in text
-        for text in (rule, *((top / name).read_text() for name in ("CLAUDE.md", "AGENTS.md")))
+        for text in (
+            rule,
+            *((top / name).read_text() for name in ("CLAUDE.md", "AGENTS.md")),
+        )
     )
     (top / "AGENTS.md").unlink()
     (top / "AGENTS.md").symlink_to(tmp_path / "outside.md")
-    assert "is a link out of the project" in typed("--to", "agents", "--store", copy).output
+    assert (
+        "is a link out of the project"
+        in typed("--to", "agents", "--store", copy).output
+    )
     assert not (tmp_path / "outside.md").exists()
     (top / "pages").mkdir()
     (top / "pages" / "decisions").symlink_to(tmp_path, target_is_directory=True)
-    assert "is a link out of the folder" in typed("--pages", str(top / "pages"), "--store", copy).output
+    assert (
+        "is a link out of the folder"
+        in typed("--pages", str(top / "pages"), "--store", copy).output
+    )
     briefed = CliRunner().invoke(app, ["briefing", "--store", str(copy)])
-    assert ("Here stands this." in briefed.output, STANDS in briefed.output) == (True, False)
+    assert ("Here stands this." in briefed.output, STANDS in briefed.output) == (
+        True,
+        False,
+    )
 
 
-def test_pages_that_are_no_longer_due_go_only_where_they_are_ours(store: Path, tmp_path: Path) -> None:
+def test_pages_that_are_no_longer_due_go_only_where_they_are_ours(
+    store: Path, tmp_path: Path
+) -> None:
     pages = tmp_path / "pages"
     assert typed("--pages", pages, "--store", store).exit_code == 0
-    assert sorted(path.relative_to(pages).as_posix() for path in pages.rglob("*.md")) == [
+    assert sorted(
+        path.relative_to(pages).as_posix() for path in pages.rglob("*.md")
+    ) == [
         *("decisions/other.md", "gotchas/other.md", "people/ann.md"),
         *("projects/api.md", "projects/home.md", "projects/other.md"),
     ]
     (pages / "people" / "bob.md").write_text("A person's own page.\n")
     ann = pages / "people" / "ann.md"
     ann.write_text("I know her.\n\n" + ann.read_text())
-    assert "3 removed" in typed("--pages", pages, "--workspace", "api", "--store", store).output
-    assert sorted(path.relative_to(pages).as_posix() for path in pages.rglob("*.md")) == [
-        *("decisions/other.md", "gotchas/other.md", "people/ann.md", "people/bob.md", "projects/api.md")
+    assert (
+        "3 removed"
+        in typed("--pages", pages, "--workspace", "api", "--store", store).output
+    )
+    assert sorted(
+        path.relative_to(pages).as_posix() for path in pages.rglob("*.md")
+    ) == [
+        *(
+            "decisions/other.md",
+            "gotchas/other.md",
+            "people/ann.md",
+            "people/bob.md",
+            "projects/api.md",
+        )
     ]
     assert ann.read_text() == "I know her.\n"
 
 
-def test_pages_of_decisions_are_named_by_their_topics(store: Path, tmp_path: Path) -> None:
+def test_pages_of_decisions_are_named_by_their_topics(
+    store: Path, tmp_path: Path
+) -> None:
     made = Store.open(Path(shutil.copytree(store, tmp_path / "copy")))
-    topic = {"topic_id": "t-1", "name": "Sessions and caches", "purpose": "", "base": False}
+    topic = {
+        "topic_id": "t-1",
+        "name": "Sessions and caches",
+        "purpose": "",
+        "base": False,
+    }
     add(made, TOPICS, [topic | {"samples": [], "size": 1, "step_key": "t"}])
-    add(made, OBSERVATIONS, [observation("o-topic", "Caches live in RAM.", "x", MADE_BY_PERSON, topic_id="t-1")])
+    add(
+        made,
+        OBSERVATIONS,
+        [
+            observation(
+                "o-topic", "Caches live in RAM.", "x", MADE_BY_PERSON, topic_id="t-1"
+            )
+        ],
+    )
     publish(made, "run", "hash-384")
     assert typed("--pages", "pages", "--store", tmp_path / "copy").exit_code == 0
-    assert "Caches live in RAM." in (tmp_path / "pages" / "decisions" / "sessions-and-caches.md").read_text()
+    assert (
+        "Caches live in RAM."
+        in (tmp_path / "pages" / "decisions" / "sessions-and-caches.md").read_text()
+    )
 
 
 @pytest.mark.parametrize(
@@ -210,15 +302,27 @@ def test_pages_of_decisions_are_named_by_their_topics(store: Path, tmp_path: Pat
     [
         ((), "say where"),
         (("--to", "claude"), "this folder is no project that the memory knows"),
-        (("--to", "claude", "--workspace", "ap"), "no workspace 'ap' is known here; the nearest: 'api'"),
-        (("--to", "claude", "--workspace", "api"), "api is no folder here: name the file with --out"),
+        (
+            ("--to", "claude", "--workspace", "ap"),
+            "no workspace 'ap' is known here; the nearest: 'api'",
+        ),
+        (
+            ("--to", "claude", "--workspace", "api"),
+            "api is no folder here: name the file with --out",
+        ),
         (("--out", "broken.md", "--workspace", "api"), "broken.md: its marks"),
     ],
 )
-def test_what_can_not_be_done_is_told_in_a_line(store: Path, tmp_path: Path, words: tuple[str, ...], told: str) -> None:
+def test_what_can_not_be_done_is_told_in_a_line(
+    store: Path, tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
     (tmp_path / "broken.md").write_text("<!-- slowwave:end -->\n")
     done = typed(*words, "--store", store)
-    assert (done.exit_code, told in done.output, "Traceback" in done.output) == (1, True, False), done.output
+    assert (done.exit_code, told in done.output, "Traceback" in done.output) == (
+        1,
+        True,
+        False,
+    ), done.output
     assert (tmp_path / "broken.md").read_text() == "<!-- slowwave:end -->\n"
 
 
@@ -237,7 +341,9 @@ def test_a_line_pulls_in_no_file_and_ends_no_block(said: str, written: str) -> N
     assert " ".join(make_harmless(said).split()) == written
 
 
-def test_a_small_budget_takes_fewer_lines_and_none_takes_the_block_out(store: Path, tmp_path: Path) -> None:
+def test_a_small_budget_takes_fewer_lines_and_none_takes_the_block_out(
+    store: Path, tmp_path: Path
+) -> None:
     words = ("--out", "A.md", "--workspace", "api", "--store", store)
     (tmp_path / "A.md").write_text("Mine.")
     assert "1 line," in typed(*words, "--budget", "90").output

@@ -33,19 +33,36 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze is here")
-def test_units_are_valid_and_name_an_odd_folder_as_it_is(home: Path, tmp_path: Path) -> None:
+@pytest.mark.skipif(
+    not shutil.which("systemd-analyze"), reason="no systemd-analyze is here"
+)
+def test_units_are_valid_and_name_an_odd_folder_as_it_is(
+    home: Path, tmp_path: Path
+) -> None:
     store = tmp_path / 'a "st%nore" $HOME\''
     told = typed("install", "--with", "systemd", "--at", "02:30", "--store", store)
     service, timer = sorted((home / "systemd" / "user").iterdir())
     assert f"{timer}: written." in told
-    assert "`slowwave schedule remove` takes away what was written" in told  # nobody's systemd answers here
-    checked = subprocess.run(["systemd-analyze", "--user", "verify", service, timer], capture_output=True, text=True)
+    assert (
+        "`slowwave schedule remove` takes away what was written" in told
+    )  # nobody's systemd answers here
+    checked = subprocess.run(
+        ["systemd-analyze", "--user", "verify", service, timer],
+        capture_output=True,
+        text=True,
+    )
     assert (checked.returncode, checked.stderr) == (0, "")
     assert "OnCalendar=*-*-* 02:30:00\nPersistent=true\n" in timer.read_text()
-    assert str(store).replace('"', r"\"").replace("%", "%%").replace("$", "$$") in service.read_text()
-    assert find_schedule() == "every day at 02:30, by systemd, whose timer is not active"  # as `status` says
-    (tmp_path / "bin" / "systemctl").write_text('#!/bin/sh\ntest "$*" = "--user is-active slowwave-night.timer"\n')
+    assert (
+        str(store).replace('"', r"\"").replace("%", "%%").replace("$", "$$")
+        in service.read_text()
+    )
+    assert (
+        find_schedule() == "every day at 02:30, by systemd, whose timer is not active"
+    )  # as `status` says
+    (tmp_path / "bin" / "systemctl").write_text(
+        '#!/bin/sh\ntest "$*" = "--user is-active slowwave-night.timer"\n'
+    )
     (tmp_path / "bin" / "systemctl").chmod(0o755)
     assert find_schedule() == "every day at 02:30, by systemd"
     (tmp_path / "bin" / "systemctl").unlink()
@@ -54,7 +71,9 @@ def test_units_are_valid_and_name_an_odd_folder_as_it_is(home: Path, tmp_path: P
     assert typed("remove") == "No schedule is there.\n"
 
 
-def test_launchd_and_cron_are_told_the_hour_and_what_else_is_there_stays(home: Path) -> None:
+def test_launchd_and_cron_are_told_the_hour_and_what_else_is_there_stays(
+    home: Path,
+) -> None:
     typed("install", "--with", "launchd", "--at", "22:05")
     (plist,) = (home / "Library" / "LaunchAgents").iterdir()
     job = plistlib.loads(plist.read_bytes())
@@ -64,7 +83,9 @@ def test_launchd_and_cron_are_told_the_hour_and_what_else_is_there_stays(home: P
     typed("remove")
     (home / "tab").write_text("0 1 * * * mine\n")
     for hour in (3, 4):  # the second takes the place of the first
-        assert "but where the machine sleeps" in typed("install", "--at", f"0{hour}:00", "--store", "/a%b c")
+        assert "but where the machine sleeps" in typed(
+            "install", "--at", f"0{hour}:00", "--store", "/a%b c"
+        )
     lines = (home / "tab").read_text().splitlines()
     assert lines[0] == "0 1 * * * mine"
     assert lines[3].startswith("0 4 * * * nice ")

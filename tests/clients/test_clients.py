@@ -50,7 +50,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return Path(named)
     folder = tmp_path_factory.mktemp("clients")
     packages = [f"{name}@{version}" for name, version in PINS.items()]
-    options = ["--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(folder)]
+    options = [
+        "--silent",
+        "--no-audit",
+        "--no-fund",
+        "--ignore-scripts",
+        "--prefix",
+        str(folder),
+    ]
     subprocess.run(["npm", "install", *options, *packages], check=True)
     return folder
 
@@ -64,17 +71,31 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def read_memory(box: Sandbox) -> tuple[list[dict[str, Any]], list[str]]:
     """The messages that count after a night over all that discovery finds, by time, and reasons in quarantine."""
     paths = sorted({path for _, path in find_installed(box.home)})
-    settings = Settings(store=box.folder / "store", encoder="hash-384", keywords={"top": 0})
+    settings = Settings(
+        store=box.folder / "store", encoder="hash-384", keywords={"top": 0}
+    )
     run_night(paths, settings)
     store = Store.open(settings.store)
-    gone = {message for row in store.read(SESSIONS).to_pylist() for message in row["inactive"]}
-    rows = [row for row in store.read(MESSAGES).to_pylist() if row["message_id"] not in gone]
-    return sorted(rows, key=lambda row: row["ts"]), store.read(QUARANTINE)["reason"].to_pylist()
+    gone = {
+        message
+        for row in store.read(SESSIONS).to_pylist()
+        for message in row["inactive"]
+    }
+    rows = [
+        row for row in store.read(MESSAGES).to_pylist() if row["message_id"] not in gone
+    ]
+    return sorted(rows, key=lambda row: row["ts"]), store.read(QUARANTINE)[
+        "reason"
+    ].to_pylist()
 
 
 @pytest.mark.parametrize("name", CLIENTS)
 def test_what_was_said_to_a_client_is_stored_once_as_who_said_it(
-    name: str, installed: Path, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    installed: Path,
+    url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for variable in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME"):
         monkeypatch.delenv(variable, raising=False)
@@ -85,19 +106,37 @@ def test_what_was_said_to_a_client_is_stored_once_as_who_said_it(
     rows, quarantined = read_memory(box)
     (tmp_path / "log").write_text("\n\n".join(box.log))
     # Claude Code -p, which alone takes a pipe, is a program's.
-    told = {scenario: text for scenario, text in BY_PERSON.items() if scenario in client.scenarios}
+    told = {
+        scenario: text
+        for scenario, text in BY_PERSON.items()
+        if scenario in client.scenarios
+    }
     by_program = {"piped stdin"} if name == "Claude Code" else set()
     spoken = [row for row in rows if row["origin"] == "human"]
-    counts = {scenario: sum(text in row["text"] for row in spoken) for scenario, text in told.items()}
+    counts = {
+        scenario: sum(text in row["text"] for row in spoken)
+        for scenario, text in told.items()
+    }
     assert counts == {scenario: int(scenario not in by_program) for scenario in told}
-    words = [row["text"].partition("\nCALL ")[0] for row in spoken]  # what the stand-in is told is no matter
+    words = [
+        row["text"].partition("\nCALL ")[0] for row in spoken
+    ]  # what the stand-in is told is no matter
     assert [said for said in words if any(text in said for text in BY_NOBODY)] == []
     if "sub-agent" in told:
-        prompts = [(row["role"], row["origin"]) for row in rows if row["text"] == drive.TASK]
+        prompts = [
+            (row["role"], row["origin"]) for row in rows if row["text"] == drive.TASK
+        ]
         assert prompts == [("agent", "model")]
     # in the order of the scenarios, and in this folder
-    order = [scenario for row in spoken for scenario, text in told.items() if text in row["text"]]
-    assert order == [scenario for scenario in client.scenarios if scenario not in by_program]
+    order = [
+        scenario
+        for row in spoken
+        for scenario, text in told.items()
+        if text in row["text"]
+    ]
+    assert order == [
+        scenario for scenario in client.scenarios if scenario not in by_program
+    ]
     places = {row["workspace"] for row in rows}
     assert set(find_workspaces(str(box.project), places)) == places
     assert quarantined == []
@@ -109,6 +148,17 @@ def write_row(name: str, client: Client) -> None:
     row = f"| {name} | {PINS[client.package]} | {datetime.now(UTC):%Y-%m-%d} | {', '.join(client.scenarios)} |"
     lines = PAGE.read_text(encoding="utf-8").split("\n")
     begun = lines.index("| client | release | run on | scenarios |")
-    at = next((n for n, line in enumerate(lines[begun:], begun) if line.startswith(f"| {name} |")), None)
-    lines = [*lines[:at], row, *lines[at + 1 :]] if at else [*lines[: begun + 2], row, *lines[begun + 2 :]]
+    at = next(
+        (
+            n
+            for n, line in enumerate(lines[begun:], begun)
+            if line.startswith(f"| {name} |")
+        ),
+        None,
+    )
+    lines = (
+        [*lines[:at], row, *lines[at + 1 :]]
+        if at
+        else [*lines[: begun + 2], row, *lines[begun + 2 :]]
+    )
     PAGE.write_text("\n".join(lines), encoding="utf-8")

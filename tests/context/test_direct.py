@@ -32,11 +32,17 @@ COFFEE = "Who grinds the coffee beans for the regatta?"
 TALK = {
     2: [
         ("user", "The standup of the harbour team begins at 9:15 in the room Oslo."),
-        ("assistant", "The standup of the harbour team begins at 9:15, noted for the whole spring."),
+        (
+            "assistant",
+            "The standup of the harbour team begins at 9:15, noted for the whole spring.",
+        ),
         ("user", "Commit messages are written in German."),
     ],
     5: [("user", COFFEE), ("assistant", "Ingrid, on Saturdays.")],
-    9: [("user", "The standup of the harbour team begins at 10:40 in the room Oslo."), ("user", MOVED)],
+    9: [
+        ("user", "The standup of the harbour team begins at 10:40 in the room Oslo."),
+        ("user", MOVED),
+    ],
 }
 COUNT = load_tokenizer("minilm")
 
@@ -58,53 +64,82 @@ def told(text: str, n: int = 0) -> Line:
     return make_line(text, LineSource("s", f"m{n}", n), 1 / (1 + n))
 
 
-def test_of_two_messages_that_differ_in_a_value_the_later_opens_the_block(memory: Memory) -> None:
+def test_of_two_messages_that_differ_in_a_value_the_later_opens_the_block(
+    memory: Memory,
+) -> None:
     said = lines(memory, ASKED)
     assert said[0] == memory.recall(ASKED, kinds="message")[0].text == TALK[9][0][1]
     assert any(line.startswith(TALK[2][0][1]) for line in said[1:])
 
 
-def test_a_message_may_have_its_share_of_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_may_have_its_share_of_the_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     said = [
-        told(" ".join(f"The {word} of pier {n} is new." for word in ("gauge", "crane", "lamp", "rope")), n)
+        told(
+            " ".join(
+                f"The {word} of pier {n} is new."
+                for word in ("gauge", "crane", "lamp", "rope")
+            ),
+            n,
+        )
         for n in (1, 2, 3)
     ]
 
     def count_whole(share: float) -> int:
         monkeypatch.setattr("slowwave.context.packing.MESSAGE_SHARE", share)
-        return assemble_context("Which?", said, 110, COUNT, ContextSettings()).text.count("rope")
+        return assemble_context(
+            "Which?", said, 110, COUNT, ContextSettings()
+        ).text.count("rope")
 
     assert count_whole(0.1) < count_whole(0.6)
 
 
 def test_what_was_said_next_may_answer_what_a_hit_asks(memory: Memory) -> None:
-    (asks,) = (hit for hit in memory.recall(COFFEE, 10, "message") if hit.text == COFFEE)
+    (asks,) = (
+        hit for hit in memory.recall(COFFEE, 10, "message") if hit.text == COFFEE
+    )
     found = rank_messages(memory.get_view(), build_query(COFFEE, 10, "message"), [asks])
     assert [one.text for one in found] == [COFFEE, "Ingrid, on Saturdays."]
     before = build_query(COFFEE, 10, "message", until="2026-03-05T10:00:30Z")
-    assert [one.text for one in rank_messages(memory.get_view(), before, [asks])] == [COFFEE]
+    assert [one.text for one in rank_messages(memory.get_view(), before, [asks])] == [
+        COFFEE
+    ]
 
 
-def test_what_a_later_claim_has_changed_is_left_out_where_that_was_found_too(memory: Memory) -> None:
+def test_what_a_later_claim_has_changed_is_left_out_where_that_was_found_too(
+    memory: Memory,
+) -> None:
     block = memory.context(PORT, 400).text
     assert MOVED in block
     assert "Commit messages are written in German" not in block
 
 
-def test_where_it_was_not_found_the_stale_message_tells_what_holds(memory: Memory) -> None:
+def test_where_it_was_not_found_the_stale_message_tells_what_holds(
+    memory: Memory,
+) -> None:
     stale = [hit for hit in memory.recall(PORT, 10, "message") if "German" in hit.text]
     (one,) = rank_messages(memory.get_view(), build_query(PORT, 10, "message"), stale)
     assert one.text.endswith(f"(until 9 Mar 2026, then: {MOVED[:-1]})")
 
 
 def test_the_speaker_whom_a_question_names_goes_first(tmp_path: Path) -> None:
-    said = [("Ann", "The guitar in the hall is new."), ("Bo", "The guitar lessons begin in May.")]
-    talks = [session(tmp_path, who, 1, [("user", text)], speakers=[who]) for who, text in said]
+    said = [
+        ("Ann", "The guitar in the hall is new."),
+        ("Bo", "The guitar lessons begin in May."),
+    ]
+    talks = [
+        session(tmp_path, who, 1, [("user", text)], speakers=[who])
+        for who, text in said
+    ]
     run_night(talks, Settings(store=tmp_path / "store", encoder="hash-384"))
     memory = Memory.open(tmp_path / "store", encoder=HashEncoder())
     for name, text in said:
         assert (
-            lines(memory, f"What did {name} tell of the guitar in the hall and of the guitar lessons in May?")[0]
+            lines(
+                memory,
+                f"What did {name} tell of the guitar in the hall and of the guitar lessons in May?",
+            )[0]
             == text
         )
 
@@ -112,25 +147,54 @@ def test_the_speaker_whom_a_question_names_goes_first(tmp_path: Path) -> None:
 def test_a_models_claim_comes_first_and_is_nobodys_words(tmp_path: Path) -> None:
     store = build(tmp_path / "store")
     claim = "Sessions are cached in Postgres, unlogged, no longer in Redis."
-    rows = [observation("o-llm", claim, "the session cache moves into Postgres", "ses-a-m1", observer="some-model")]
+    rows = [
+        observation(
+            "o-llm",
+            claim,
+            "the session cache moves into Postgres",
+            "ses-a-m1",
+            observer="some-model",
+        )
+    ]
     add(store, OBSERVATIONS, rows)
     compact_store(store)
     publish(store, "with a model", "hash-384")
     asked = "Are sessions cached in Redis or in Postgres?"
-    (part,) = Memory.open(tmp_path / "store", encoder=HashEncoder()).context(asked, 300).parts
+    (part,) = (
+        Memory.open(tmp_path / "store", encoder=HashEncoder()).context(asked, 300).parts
+    )
     assert [line.text for line in part.lines].count(claim) == 1
     (line,) = (line for line in part.lines if line.text == claim)
-    assert (line.source.message, line.source.speaker, line.source.by) == ("ses-a:1", None, None)
+    assert (line.source.message, line.source.speaker, line.source.by) == (
+        "ses-a:1",
+        None,
+        None,
+    )
     assert part.lines[0] == line  # before what was said earlier in its session
     assert part.lines[0].source.group == part.lines[1].source.group
-    assert "The session cache moves into Postgres." not in [line.text for line in part.lines]  # its message says it
+    assert "The session cache moves into Postgres." not in [
+        line.text for line in part.lines
+    ]  # its message says it
 
 
-def test_a_follow_up_is_asked_together_with_what_was_said_before(memory: Memory) -> None:
-    talk = [("user", "Tell me of the standup of the harbour team in Oslo."), ("assistant", "It is a short meeting.")]
-    alone, told = (memory.context("And when?", 400, conversation=turns, automatic=True) for turns in ((), talk))
+def test_a_follow_up_is_asked_together_with_what_was_said_before(
+    memory: Memory,
+) -> None:
+    talk = [
+        ("user", "Tell me of the standup of the harbour team in Oslo."),
+        ("assistant", "It is a short meeting."),
+    ]
+    alone, told = (
+        memory.context("And when?", 400, conversation=turns, automatic=True)
+        for turns in ((), talk)
+    )
     assert "memories" not in {part.name for part in alone.parts}
-    assert any("10:40" in line.text for part in told.parts if part.name == "memories" for line in part.lines)
+    assert any(
+        "10:40" in line.text
+        for part in told.parts
+        if part.name == "memories"
+        for line in part.lines
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,8 +205,12 @@ def test_a_follow_up_is_asked_together_with_what_was_said_before(memory: Memory)
         ({"blue"}, "… Paint is blue. We sail on Sunday."),
     ],
 )
-def test_a_long_message_is_shown_by_whole_sentences_around_what_is_asked_for(asked: set[str], part: str) -> None:
-    line = told("The mast is oiled. The rudder costs 900 euros, paid in cash. Paint is blue. We sail on Sunday.")
+def test_a_long_message_is_shown_by_whole_sentences_around_what_is_asked_for(
+    asked: set[str], part: str
+) -> None:
+    line = told(
+        "The mast is oiled. The rudder costs 900 euros, paid in cash. Paint is blue. We sail on Sunday."
+    )
     most = Measure(COUNT).count_line(show_pieces(line, [part]))
     short = shorten(line, asked, most, Measure(COUNT))
     assert short is not None
@@ -154,53 +222,111 @@ def test_a_long_message_is_shown_by_whole_sentences_around_what_is_asked_for(ask
 def test_no_message_takes_the_whole_block() -> None:
     log = " ".join(f"step{n} is done and" for n in range(40))  # one sentence
     block = assemble_context(
-        "which step is done?", [told(log), told("Step 7 failed.", 1)], 200, COUNT, ContextSettings()
+        "which step is done?",
+        [told(log), told("Step 7 failed.", 1)],
+        200,
+        COUNT,
+        ContextSettings(),
     )
     assert [line.text for line in block.parts[0].lines] == ["Step 7 failed."]
 
 
-def test_what_a_line_tells_of_a_change_is_no_news_when_a_model_repeats_it(tmp_path: Path) -> None:
-    said, then = "we use SQLite for the gauges", "From now on the gauges go into PostgreSQL"
-    line = make_line(said, LineSource("s", "m"), later=f"(perhaps until 2026-09-28, then: {then})")
+def test_what_a_line_tells_of_a_change_is_no_news_when_a_model_repeats_it(
+    tmp_path: Path,
+) -> None:
+    said, then = (
+        "we use SQLite for the gauges",
+        "From now on the gauges go into PostgreSQL",
+    )
+    line = make_line(
+        said, LineSource("s", "m"), later=f"(perhaps until 2026-09-28, then: {then})"
+    )
     assert note_block(tmp_path, Context(line.text, 30, (Part("memories", (line,)),)))
     recalled = load_recalled_spans(tmp_path)
     for text in (said, then):
-        assert mask_echoes(f"{text}.", datetime.now(UTC) + timedelta(days=1), recalled)[1] == 1
+        assert (
+            mask_echoes(f"{text}.", datetime.now(UTC) + timedelta(days=1), recalled)[1]
+            == 1
+        )
 
 
-def test_what_a_hit_tells_of_its_successor_is_noted_too(memory: Memory, tmp_path: Path) -> None:
+def test_what_a_hit_tells_of_its_successor_is_noted_too(
+    memory: Memory, tmp_path: Path
+) -> None:
     stale = memory.recall(PORT, 10, "message")
     stale[:] = [hit for hit in stale if hit.successor]
     assert note_hits(tmp_path, stale)
     later = f"{MOVED[:-1]}."
-    assert mask_echoes(later, datetime.now(UTC) + timedelta(days=1), load_recalled_spans(tmp_path))[1] == 1
+    assert (
+        mask_echoes(
+            later, datetime.now(UTC) + timedelta(days=1), load_recalled_spans(tmp_path)
+        )[1]
+        == 1
+    )
 
 
-def test_the_answer_to_a_choice_is_told_though_it_says_nothing_that_was_not_asked(tmp_path: Path) -> None:
+def test_the_answer_to_a_choice_is_told_though_it_says_nothing_that_was_not_asked(
+    tmp_path: Path,
+) -> None:
     said = [
         ("user", "Should the retries be in the client or in the gateway?"),
         ("assistant", "Retries in the gateway."),
         ("user", "The invoices are printed on green paper."),
     ]
-    run_night([session(tmp_path, "choice", 3, said)], Settings(store=tmp_path / "store", encoder="hash-384"))
+    run_night(
+        [session(tmp_path, "choice", 3, said)],
+        Settings(store=tmp_path / "store", encoder="hash-384"),
+    )
     memory = Memory.open(tmp_path / "store", encoder=HashEncoder())
-    assert "Retries in the gateway." in lines(memory, "Should the retries be in the client or in the gateway?")
+    assert "Retries in the gateway." in lines(
+        memory, "Should the retries be in the client or in the gateway?"
+    )
 
 
-def test_unasked_what_an_agent_says_before_it_acts_comes_last_and_never_alone(tmp_path: Path) -> None:
-    call = {"type": "tool_use", "id": "c1", "name": "Read", "input": {"path": "sync.log"}}
-    narrated = [{"type": "text", "text": "Let me see why the harbour feed stops every Sunday evening."}, call]
+def test_unasked_what_an_agent_says_before_it_acts_comes_last_and_never_alone(
+    tmp_path: Path,
+) -> None:
+    call = {
+        "type": "tool_use",
+        "id": "c1",
+        "name": "Read",
+        "input": {"path": "sync.log"},
+    }
+    narrated = [
+        {
+            "type": "text",
+            "text": "Let me see why the harbour feed stops every Sunday evening.",
+        },
+        call,
+    ]
     answered = "The harbour feed stops every Sunday evening since the ferry office restarts its router."
-    alone = [{"type": "text", "text": "Let me look at the wiring of the lighthouse winch again."}, call]
-    talks = {"a": ("assistant", narrated, "/harbour"), "b": ("user", answered, "/harbour")}
+    alone = [
+        {
+            "type": "text",
+            "text": "Let me look at the wiring of the lighthouse winch again.",
+        },
+        call,
+    ]
+    talks = {
+        "a": ("assistant", narrated, "/harbour"),
+        "b": ("user", answered, "/harbour"),
+    }
     talks["c"] = ("assistant", alone, "/winch")
-    paths = [session(tmp_path, key, 3, [(role, said)], place) for key, (role, said, place) in talks.items()]  # type: ignore[list-item]
+    paths = [
+        session(tmp_path, key, 3, [(role, said)], place)
+        for key, (role, said, place) in talks.items()
+    ]  # type: ignore[list-item]
     run_night(paths, Settings(store=tmp_path / "store", encoder="hash-384"))
     own = Memory.open(tmp_path / "store", encoder=HashEncoder())
 
     def tell(query: str, place: str, *, automatic: bool) -> list[str]:
         parts = own.context(query, 200, automatic=automatic, workspace=place).parts
-        return [line.text for part in parts if part.name == "memories" for line in part.lines]
+        return [
+            line.text
+            for part in parts
+            if part.name == "memories"
+            for line in part.lines
+        ]
 
     query = str(narrated[0]["text"])
     assert tell(query, "/harbour", automatic=False)[0] == query
@@ -210,17 +336,34 @@ def test_unasked_what_an_agent_says_before_it_acts_comes_last_and_never_alone(tm
     assert tell(query, "/winch", automatic=True) == []
 
 
-def test_a_summary_marks_the_sentence_that_a_later_claim_changed(memory: Memory) -> None:
+def test_a_summary_marks_the_sentence_that_a_later_claim_changed(
+    memory: Memory,
+) -> None:
     chains = memory.get_view().chains
-    scope = next(str(row["session_id"]) for row in chains.claims.values() if "German" in str(row["summary"]))
-    told = mark_changes(chains, "Commit messages are written in German. The tea is green.", scope)
-    assert told == f"Commit messages are written in German (until 9 Mar 2026, then: {MOVED[:-1]}). The tea is green."
+    scope = next(
+        str(row["session_id"])
+        for row in chains.claims.values()
+        if "German" in str(row["summary"])
+    )
+    told = mark_changes(
+        chains, "Commit messages are written in German. The tea is green.", scope
+    )
+    assert (
+        told
+        == f"Commit messages are written in German (until 9 Mar 2026, then: {MOVED[:-1]}). The tea is green."
+    )
 
 
 def test_a_briefing_marks_what_perhaps_changed_since(tmp_path: Path) -> None:
-    old, new = "we keep the gauge readings in SQLite", "We moved the gauge readings from SQLite to PostgreSQL"
+    old, new = (
+        "we keep the gauge readings in SQLite",
+        "We moved the gauge readings from SQLite to PostgreSQL",
+    )
     said = {2: f"Decision: {old}.", 9: f"{new}."}
-    paths = [session(tmp_path, f"day-{day}", day, [("user", text), ("user", "Noted.")]) for day, text in said.items()]
+    paths = [
+        session(tmp_path, f"day-{day}", day, [("user", text), ("user", "Noted.")])
+        for day, text in said.items()
+    ]
     run_night(paths, Settings(store=tmp_path / "store"))
     told = Memory.open(tmp_path / "store").briefing(2_000).text
     assert f"{old} (perhaps until 9 Mar 2026, then: {new})." in told

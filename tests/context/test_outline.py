@@ -17,18 +17,38 @@ from tests.llm_scripts import kind, material
 from tests.talk_files import session
 
 WORKS = (
-    *("a pond with two steps", "a bench under the lime", "a fence of hazel", "a shed for the tools", "a bed of leeks"),
-    *("a row of currants", "a hedge of beech", "a gate of oak", "an arch for the vine", "a path of slate"),
+    *(
+        "a pond with two steps",
+        "a bench under the lime",
+        "a fence of hazel",
+        "a shed for the tools",
+        "a bed of leeks",
+    ),
+    *(
+        "a row of currants",
+        "a hedge of beech",
+        "a gate of oak",
+        "an arch for the vine",
+        "a path of slate",
+    ),
 )
-ADVICE = " ".join(f"Point {n} of the advice is that good tools and dry days make such work easier." for n in range(40))
+ADVICE = " ".join(
+    f"Point {n} of the advice is that good tools and dry days make such work easier."
+    for n in range(40)
+)
 
 
 def write_works(folder: Path) -> list[Path]:
     """A session for each work, and a plumber in one of them."""
     paths = []
     for day, work in enumerate(WORKS, 2):
-        said = [("user", f"For the garden I am building {work} this week."), ("assistant", f"On {work}: {ADVICE}")]
-        said += [("user", "My plumber is called Okonkwo and his number is 5550147.")] * (day == 7)
+        said = [
+            ("user", f"For the garden I am building {work} this week."),
+            ("assistant", f"On {work}: {ADVICE}"),
+        ]
+        said += [
+            ("user", "My plumber is called Okonkwo and his number is 5550147.")
+        ] * (day == 7)
         paths.append(session(folder, f"day-{day}", day, said))
     return paths
 
@@ -43,11 +63,19 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
 def find_days(memory: Memory, query: str, budget: int) -> list[date]:
     """Return the days of the block's lines that tell of a work in a person's words, as they stand."""
     (part,) = memory.context(query, budget).parts
-    return [line.source.at.date() for line in part.lines if line.source.at and line.source.by == "person"]
+    return [
+        line.source.at.date()
+        for line in part.lines
+        if line.source.at and line.source.by == "person"
+    ]
 
 
-def test_spread_evidence_is_told_session_by_session_in_the_order_of_time(memory: Memory) -> None:
-    days = find_days(memory, "In which order did I bring up what I am building for the garden?", 2000)
+def test_spread_evidence_is_told_session_by_session_in_the_order_of_time(
+    memory: Memory,
+) -> None:
+    days = find_days(
+        memory, "In which order did I bring up what I am building for the garden?", 2000
+    )
     assert days == sorted(days)
     assert len(set(days)) == len(WORKS)
 
@@ -59,7 +87,9 @@ def sum_up(request: Request) -> object:
     return Completion(request.id, error="cut")
 
 
-def test_a_fact_stated_once_in_a_talk_is_told_in_the_next_by_its_gist(tmp_path: Path) -> None:
+def test_a_fact_stated_once_in_a_talk_is_told_in_the_next_by_its_gist(
+    tmp_path: Path,
+) -> None:
     model = f"scripted:{__name__}:sum_up"
     settings = Settings(
         store=tmp_path / "store",
@@ -78,20 +108,37 @@ def test_a_fact_stated_once_in_a_talk_is_told_in_the_next_by_its_gist(tmp_path: 
     story = " ".join(f"It weighs {n} pounds, says neighbour {n}." for n in range(40))
     "".join(talk.say(f"I took a beehive out of the attic. {story}"))
     run_night([*paths, *find_journals(folder)], settings).check_complete()
-    after = Conversation(ScriptedLLM(["Good."]), Memory(settings, settings.store, None, HashEncoder()), settings)
-    "".join(after.say("In which order did I bring up what I am building for the garden?"))
+    after = Conversation(
+        ScriptedLLM(["Good."]),
+        Memory(settings, settings.store, None, HashEncoder()),
+        settings,
+    )
+    "".join(
+        after.say("In which order did I bring up what I am building for the garden?")
+    )
     assert after.recalled is not None
     assert "A home for bees is in the garden." in after.recalled.text
 
 
 def test_an_answer_of_one_message_comes_first(memory: Memory) -> None:
     (part,) = memory.context("What is the number of my plumber Okonkwo?", 2000).parts
-    assert "5550147" in [line.text for line in part.lines if line.source.at and line.source.at.day == 7][-1]
+    assert (
+        "5550147"
+        in [
+            line.text
+            for line in part.lines
+            if line.source.at and line.source.at.day == 7
+        ][-1]
+    )
     assert part.lines[0].source.at is not None
     assert part.lines[0].source.at.day == 7
 
 
 def test_lines_of_a_session_stand_as_they_were_said(memory: Memory) -> None:
-    (part,) = memory.context("Which tools does the advice on the pond name?", 1200).parts
+    (part,) = memory.context(
+        "Which tools does the advice on the pond name?", 1200
+    ).parts
     for before, after in zip(part.lines, part.lines[1:], strict=False):
-        assert before.source.group != after.source.group or (before.source.seq or 0) <= (after.source.seq or 0)
+        assert before.source.group != after.source.group or (
+            before.source.seq or 0
+        ) <= (after.source.seq or 0)

@@ -28,13 +28,19 @@ def observation(number: int, summary: str, **values: object) -> dict[str, object
     """A claim of one of four sessions, in no workspace, said `number` hours after DAY."""
     session = f"s{number % 4}"
     own = {"session_id": session, "workspace": None, "evidence_sessions": [session]}
-    return claim_rows.observation(number, summary, **own | {"observed_at": DAY + timedelta(hours=number)} | values)
+    return claim_rows.observation(
+        number, summary, **own | {"observed_at": DAY + timedelta(hours=number)} | values
+    )
 
 
-def compare(a: str, b: str, first: str | None = None, second: str | None = None) -> Decision:
+def compare(
+    a: str, b: str, first: str | None = None, second: str | None = None
+) -> Decision:
     """What is decided of two sentences, without vectors, and of who said them."""
     left, right = normalise_claim(a, first), normalise_claim(b, second)
-    return decide(left, right, fuzz.ratio(left.sorted_words, right.sorted_words), None, RULES)
+    return decide(
+        left, right, fuzz.ratio(left.sorted_words, right.sorted_words), None, RULES
+    )
 
 
 def table(*rows: dict[str, object]) -> pa.Table:
@@ -56,14 +62,25 @@ TEXTS = (
 
 
 def test_a_rule_told_again_in_another_frame_is_one_claim_and_other_rules_stay() -> None:
-    told = ["Convention: all exports go through the index file.", "Remember: all exports go through the index file."]
-    told += ["All exports go through the index file, please keep that.", "Every export goes through the index file."]
-    apart = ["Some exports go through the index file.", "No export goes through the index file."]
+    told = [
+        "Convention: all exports go through the index file.",
+        "Remember: all exports go through the index file.",
+    ]
+    told += [
+        "All exports go through the index file, please keep that.",
+        "Every export goes through the index file.",
+    ]
+    apart = [
+        "Some exports go through the index file.",
+        "No export goes through the index file.",
+    ]
     apart += ["All imports go through the index file."]
     rows = [observation(number, text) for number, text in enumerate([*told, *apart])]
     found = dedupe(table(*rows), NONE, RULES, "k").observations.to_pylist()
     first, *others = sorted(found, key=lambda row: row["observation_id"])
-    assert [row["canonical_id"] for row in others] == [first["observation_id"]] * 3 + [None] * 3
+    assert [row["canonical_id"] for row in others] == [first["observation_id"]] * 3 + [
+        None
+    ] * 3
 
 
 @pytest.mark.parametrize(
@@ -71,11 +88,31 @@ def test_a_rule_told_again_in_another_frame_is_one_claim_and_other_rules_stay() 
     [
         ("The API listens on port 8080", "The API listens on port 9090", "figures"),
         ("Deploys need a review", "Deploys don't need a review", "negation"),
-        ("Pin torch to 2.13.0 in the project file", "Pin torch to 2.14.0 in the project file", "figures"),
-        ("The rename happens before the fsync", "The rename happens after the fsync", "opposites"),
-        ("Ada visited Lisbon on 2026-03-01", "Ada visited Lisbon on 2026-03-08", "dates"),
-        ("Locks live in slowwave/store/lock.py", "Locks live in slowwave/store/integrity/digest.py", "identifiers"),
-        ("Copy rows from staging to archive", "Copy rows from archive to staging", "order"),
+        (
+            "Pin torch to 2.13.0 in the project file",
+            "Pin torch to 2.14.0 in the project file",
+            "figures",
+        ),
+        (
+            "The rename happens before the fsync",
+            "The rename happens after the fsync",
+            "opposites",
+        ),
+        (
+            "Ada visited Lisbon on 2026-03-01",
+            "Ada visited Lisbon on 2026-03-08",
+            "dates",
+        ),
+        (
+            "Locks live in slowwave/store/lock.py",
+            "Locks live in slowwave/store/integrity/digest.py",
+            "identifiers",
+        ),
+        (
+            "Copy rows from staging to archive",
+            "Copy rows from archive to staging",
+            "order",
+        ),
         (
             "A node raises the low battery alarm when the cell falls under 3.3 V",
             "I've changed it: a node raises the low battery alarm when the cell falls under 3.45 V; it was 3.3 V",
@@ -109,7 +146,9 @@ def test_first_person_claims_of_two_people_are_two() -> None:
 
 
 def test_repeat_in_another_session_becomes_evidence() -> None:
-    out = dedupe(table(*(observation(n, t) for n, t in enumerate(TEXTS[:3]))), NONE, RULES, "k")
+    out = dedupe(
+        table(*(observation(n, t) for n, t in enumerate(TEXTS[:3]))), NONE, RULES, "k"
+    )
     rows = {r["observation_id"]: r for r in out.observations.to_pylist()}
     assert rows["o001"]["status"] == "duplicate"
     assert rows["o001"]["canonical_id"] == "o000"
@@ -120,7 +159,10 @@ def test_repeat_in_another_session_becomes_evidence() -> None:
 
 
 def test_known_row_stays_canonical_and_is_returned_with_its_evidence() -> None:
-    known = table(observation(5, TEXTS[0], dedupe_key="old"), observation(6, TEXTS[4], dedupe_key="old"))
+    known = table(
+        observation(5, TEXTS[0], dedupe_key="old"),
+        observation(6, TEXTS[4], dedupe_key="old"),
+    )
     out = dedupe(table(observation(0, TEXTS[1])), known, RULES, "k")
     rows = {r["observation_id"]: r for r in out.observations.to_pylist()}
     assert rows.keys() == {"o000", "o005"}
@@ -130,7 +172,10 @@ def test_known_row_stays_canonical_and_is_returned_with_its_evidence() -> None:
 
 
 def test_coding_claims_of_two_workspaces_stay_apart() -> None:
-    rows = table(observation(0, TEXTS[0], workspace="/a"), observation(1, TEXTS[0], workspace="/b"))
+    rows = table(
+        observation(0, TEXTS[0], workspace="/a"),
+        observation(1, TEXTS[0], workspace="/b"),
+    )
     assert dedupe(rows, NONE, RULES, "k").merges.num_rows == 0
     rows = table(observation(0, TEXTS[0], workspace="/a"), observation(1, TEXTS[0]))
     assert dedupe(rows, NONE, RULES, "k").merges.num_rows == 1
@@ -140,18 +185,37 @@ def test_coding_claims_of_two_workspaces_stay_apart() -> None:
 def test_a_claim_in_no_workspace_repeats_one_of_another_night_in_any(
     places: tuple[str | None, ...], tmp_path: Path
 ) -> None:
-    options = Settings(store=tmp_path / "store", encoder="hash-384", observe={"pack": "coding"})
-    said = [("user", "We decided that the deploy script needs Python 3.12 and uv."), ("assistant", "Noted.")]
+    options = Settings(
+        store=tmp_path / "store", encoder="hash-384", observe={"pack": "coding"}
+    )
+    said = [
+        ("user", "We decided that the deploy script needs Python 3.12 and uv."),
+        ("assistant", "Noted."),
+    ]
     for night, place in enumerate(places):
         run_night([session(tmp_path, f"s{night}", 2 + night, said, place)], options)
-    statuses = Store.open(options.store).read(OBSERVATIONS, ["status"])["status"].to_pylist()
+    statuses = (
+        Store.open(options.store).read(OBSERVATIONS, ["status"])["status"].to_pylist()
+    )
     assert sorted(statuses) == ["active", "duplicate"]
 
 
 def test_columns_of_others_are_untouched() -> None:
-    pending = table(*(observation(n, t, vector=[0.0] * 383 + [1.0], keywords=["k"]) for n, t in enumerate(TEXTS)))
+    pending = table(
+        *(
+            observation(n, t, vector=[0.0] * 383 + [1.0], keywords=["k"])
+            for n, t in enumerate(TEXTS)
+        )
+    )
     out = dedupe(pending, NONE, RULES, "k").observations.sort_by("observation_id")
-    mine = {"status", "reason", "canonical_id", "evidence_sessions", "valid_from", "dedupe_key"}
+    mine = {
+        "status",
+        "reason",
+        "canonical_id",
+        "evidence_sessions",
+        "valid_from",
+        "dedupe_key",
+    }
     theirs = [n for n in OBSERVATIONS.schema.names if n not in mine]
     assert out.schema.equals(OBSERVATIONS.schema)
     assert out.select(theirs).equals(pending.select(theirs))
@@ -162,21 +226,35 @@ def test_a_merge_taken_back_is_not_made_again() -> None:
     out = dedupe(pending, NONE, RULES, "k")
     back = unmerge(out.observations, out.merges, out.merges["merge_id"][0].as_py())
     assert back.merges["undone"].to_pylist() == [True]
-    assert dedupe(pending, NONE, RULES, "k", undone={("o001", "o000")}).merges.num_rows == 0
+    assert (
+        dedupe(pending, NONE, RULES, "k", undone={("o001", "o000")}).merges.num_rows
+        == 0
+    )
     with pytest.raises(KeyError, match="no merge"):
         unmerge(out.observations, MERGES.make_empty_table(), "none")
 
 
-claims = st.lists(st.tuples(st.sampled_from(TEXTS), st.sampled_from(["s0", "s1", "s2"])), min_size=1, max_size=9)
+claims = st.lists(
+    st.tuples(st.sampled_from(TEXTS), st.sampled_from(["s0", "s1", "s2"])),
+    min_size=1,
+    max_size=9,
+)
 
 
 def pending_of(said: list[tuple[str, str]]) -> pa.Table:
-    return table(*(observation(n, t, session_id=s, evidence_sessions=[s]) for n, (t, s) in enumerate(said)))
+    return table(
+        *(
+            observation(n, t, session_id=s, evidence_sessions=[s])
+            for n, (t, s) in enumerate(said)
+        )
+    )
 
 
 @given(claims, st.randoms(use_true_random=False))
 @settings(max_examples=60, deadline=None)
-def test_order_of_arrival_does_not_matter(said: list[tuple[str, str]], shuffle: random.Random) -> None:
+def test_order_of_arrival_does_not_matter(
+    said: list[tuple[str, str]], shuffle: random.Random
+) -> None:
     pending = pending_of(said)
     shuffled = pending.take(shuffle.sample(range(pending.num_rows), pending.num_rows))
     one, two = dedupe(pending, NONE, RULES, "k"), dedupe(shuffled, NONE, RULES, "k")
@@ -186,12 +264,20 @@ def test_order_of_arrival_does_not_matter(said: list[tuple[str, str]], shuffle: 
 
 @given(claims)
 @settings(max_examples=60, deadline=None)
-def test_second_run_finds_nothing_and_no_canonical_row_is_a_duplicate(said: list[tuple[str, str]]) -> None:
+def test_second_run_finds_nothing_and_no_canonical_row_is_a_duplicate(
+    said: list[tuple[str, str]],
+) -> None:
     out = dedupe(pending_of(said), NONE, RULES, "k")
     rows = {r["observation_id"]: r for r in out.observations.to_pylist()}
-    left = out.observations.filter(pa.compute.equal(out.observations["status"], "active"))
+    left = out.observations.filter(
+        pa.compute.equal(out.observations["status"], "active")
+    )
     assert dedupe(NONE, left, RULES, "k").merges.num_rows == 0
-    assert all(rows[r["canonical_id"]]["status"] == "active" for r in rows.values() if r["canonical_id"])
+    assert all(
+        rows[r["canonical_id"]]["status"] == "active"
+        for r in rows.values()
+        if r["canonical_id"]
+    )
     assert dedupe(left, NONE, RULES, "k").merges.num_rows == 0
 
 
@@ -206,5 +292,9 @@ def test_unmerge_of_every_merge_restores_every_row(said: list[tuple[str, str]]) 
         for row in unmerge(now, out.merges, merge_id).observations.to_pylist():
             rows[row["observation_id"]] = row
     for before in pending.to_pylist():
-        restored = {**rows[before["observation_id"]], "dedupe_key": None, "valid_from": None}
+        restored = {
+            **rows[before["observation_id"]],
+            "dedupe_key": None,
+            "valid_from": None,
+        }
         assert restored == before

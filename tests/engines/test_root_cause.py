@@ -10,10 +10,14 @@ import pytest
 
 from slowwave.engines.llm.root_cause import find_root_cause, watch_stderr
 
-POINTER = RuntimeError("Engine core initialization failed. See root cause above. Failed core proc(s): {}")
+POINTER = RuntimeError(
+    "Engine core initialization failed. See root cause above. Failed core proc(s): {}"
+)
 
 
-def test_the_cause_is_what_another_process_raised(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_cause_is_what_another_process_raised(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     written: deque[str] = deque(maxlen=9)
     program = "import sys; print('(W pid=1) ERROR [x.py:1] ValueError: first', file=sys.stderr); {}['cache']"
 
@@ -32,13 +36,18 @@ def test_the_cause_is_what_another_process_raised(capfd: pytest.CaptureFixture[s
 
 
 def test_an_error_that_points_nowhere_is_its_own_cause() -> None:
-    assert find_root_cause(ValueError("no such dtype"), ["KeyError: 'x'"]) == "ValueError: no such dtype"
+    assert (
+        find_root_cause(ValueError("no such dtype"), ["KeyError: 'x'"])
+        == "ValueError: no such dtype"
+    )
     assert find_root_cause(KeyError(), []) == "KeyError"
     elsewhere = "Exception: WorkerProc failed, see the stack trace for root cause"
     assert find_root_cause(POINTER, [elsewhere]) == f"RuntimeError: {POINTER}"
 
 
-def test_a_process_that_outlives_the_block_is_still_heard(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_process_that_outlives_the_block_is_still_heard(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     program = "import sys; sys.stdin.read(); print('late', file=sys.stderr)"
     with watch_stderr(deque(maxlen=9)):
         child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE)

@@ -18,7 +18,14 @@ from bench.nights.tiny_models import ensure_model_folder
 from slowwave.engines.llm.cache import CachedLLM
 from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.openai import OpenAIServer
-from slowwave.engines.llm.protocol import LLM, AnswerModel, Completion, EngineUnavailable, Message, Request
+from slowwave.engines.llm.protocol import (
+    LLM,
+    AnswerModel,
+    Completion,
+    EngineUnavailable,
+    Message,
+    Request,
+)
 from slowwave.engines.llm.select import ChainLLM
 from slowwave.engines.llm.vllm import VLLMOffline
 from slowwave.engines.llm.vllm_prompts import ChatPrompts
@@ -33,7 +40,10 @@ from tests.vllm_servers import free_port, kill, served, wait_for
 pytestmark = [
     pytest.mark.vllm,
     pytest.mark.filterwarnings("ignore"),  # vLLM's own, on a CPU
-    pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed here: `make test-vllm` runs this"),
+    pytest.mark.skipif(
+        find_spec("vllm") is None,
+        reason="vLLM is not installed here: `make test-vllm` runs this",
+    ),
 ]
 
 
@@ -43,9 +53,12 @@ class Label(AnswerModel):
     files: list[Annotated[str, Field(max_length=40)]] = Field(max_length=2)
 
 
-GUIDE = "You label engineering notes. Answer with one JSON object: a summary, a category and the files named. " + (
-    "A decision settles a question, a gotcha is a trap somebody fell into, a convention is how things are done here. "
-    * 6
+GUIDE = (
+    "You label engineering notes. Answer with one JSON object: a summary, a category and the files named. "
+    + (
+        "A decision settles a question, a gotcha is a trap somebody fell into, "
+        "a convention is how things are done here. " * 6
+    )
 )
 SETTINGS = LLMSettings(context_window=1024, max_num_seqs=8, timeout=300, concurrency=4)
 
@@ -53,10 +66,15 @@ SETTINGS = LLMSettings(context_window=1024, max_num_seqs=8, timeout=300, concurr
 def notes(number: int) -> list[Request]:
     """Notes to label; what is constant comes first and is longer than a block of the prefix cache."""
     said = "we moved the cache in store/cache_{}.py from redis to sqlite because redis lost writes"
-    return [Request(f"note {i}", make_user_prompt(said.format(i), system=GUIDE), Label, 80) for i in range(number)]
+    return [
+        Request(f"note {i}", make_user_prompt(said.format(i), system=GUIDE), Label, 80)
+        for i in range(number)
+    ]
 
 
-def answered(llm: LLM, requests: Sequence[Request], meanwhile: Callable[[], None] | None = None) -> list[Completion]:
+def answered(
+    llm: LLM, requests: Sequence[Request], meanwhile: Callable[[], None] | None = None
+) -> list[Completion]:
     """Completions in the order of the requests: exactly one each."""
     got = {}
     for completion in llm.complete(requests):
@@ -85,12 +103,20 @@ def engine_processes() -> list[Any]:
     import psutil
 
     below = psutil.Process().children(recursive=True)
-    return [p for p in below if "VLLM" in p.name() and p.status() != psutil.STATUS_ZOMBIE]
+    return [
+        p for p in below if "VLLM" in p.name() and p.status() != psutil.STATUS_ZOMBIE
+    ]
 
 
-def test_a_server_killed_in_mid_batch_ends_the_call_and_asking_again_does_the_rest(folder: Path) -> None:
+def test_a_server_killed_in_mid_batch_ends_the_call_and_asking_again_does_the_rest(
+    folder: Path,
+) -> None:
     port, cache = free_port(), DictCache()
-    llm = CachedLLM(CheckedLLM(OpenAIServer("tiny", f"http://127.0.0.1:{port}/v1", SETTINGS)), cache, batch=1)
+    llm = CachedLLM(
+        CheckedLLM(OpenAIServer("tiny", f"http://127.0.0.1:{port}/v1", SETTINGS)),
+        cache,
+        batch=1,
+    )
     requests = notes(12)
     with ExitStack() as servers:
         first = servers.enter_context(served(folder, port))
@@ -106,16 +132,22 @@ def test_a_server_killed_in_mid_batch_ends_the_call_and_asking_again_does_the_re
     assert [label.reason for label in labels] == [""] * 12
     assert sum(label.cached for label in labels) == kept
     fresh = [label for label in labels if not label.cached]
-    assert sum(label.prefix_tokens >= 128 for label in fresh) >= len(fresh) - 4  # the new server's first ones have none
+    assert (
+        sum(label.prefix_tokens >= 128 for label in fresh) >= len(fresh) - 4
+    )  # the new server's first ones have none
 
 
-def test_answers_fit_the_schema_and_an_over_long_prompt_harms_nobody(engine: VLLMOffline) -> None:
+def test_answers_fit_the_schema_and_an_over_long_prompt_harms_nobody(
+    engine: VLLMOffline,
+) -> None:
     long = Request("long", make_user_prompt("word " * 2000), Label, 80)
     *labels, last = answered(CheckedLLM(engine), [*notes(8), long])
     assert [label.error for label in labels] == [None] * 8
     assert all(isinstance(label.value, Label) for label in labels)
     assert last.error == "too_long"
-    assert all("\n" not in label.text for label in labels)  # no blanks outside of strings
+    assert all(
+        "\n" not in label.text for label in labels
+    )  # no blanks outside of strings
 
 
 class Copy(AnswerModel):
@@ -129,27 +161,41 @@ COPY = (
 HARD = 'print("a\\n")\nprint("b")'
 
 
-def test_a_text_with_quotation_marks_backslashes_and_line_breaks_can_be_copied(engine: VLLMOffline) -> None:
-    (copy,) = answered(CheckedLLM(engine), [Request("q", make_user_prompt(f"<<<{HARD}>>>", system=COPY), Copy, 120)])
+def test_a_text_with_quotation_marks_backslashes_and_line_breaks_can_be_copied(
+    engine: VLLMOffline,
+) -> None:
+    (copy,) = answered(
+        CheckedLLM(engine),
+        [Request("q", make_user_prompt(f"<<<{HARD}>>>", system=COPY), Copy, 120)],
+    )
     assert copy.value == Copy(quote=HARD)
 
 
 def test_equal_beginnings_are_computed_once(engine: VLLMOffline) -> None:
     labels = answered(CheckedLLM(engine), notes(4))
-    assert all(label.prefix_tokens >= 128 for label in labels)  # one block of the CPU's cache
+    assert all(
+        label.prefix_tokens >= 128 for label in labels
+    )  # one block of the CPU's cache
     assert all(label.prefix_tokens < label.prompt_tokens for label in labels)
 
 
 def test_tokens_are_counted_as_the_engine_counts(engine: VLLMOffline) -> None:
     (request,) = notes(1)
     (label,) = answered(CheckedLLM(engine), [request])
-    assert engine._count_prompt_tokens([request]) == ({request.id: label.prompt_tokens}, [])
+    assert engine._count_prompt_tokens([request]) == (
+        {request.id: label.prompt_tokens},
+        [],
+    )
 
 
-def test_an_engine_that_is_killed_in_mid_batch_is_started_again(engine: VLLMOffline) -> None:
+def test_an_engine_that_is_killed_in_mid_batch_is_started_again(
+    engine: VLLMOffline,
+) -> None:
     engine._open_engine()
     restarts = engine.restarts
-    killer = threading.Timer(3.0, lambda: [p.send_signal(signal.SIGKILL) for p in engine_processes()])
+    killer = threading.Timer(
+        3.0, lambda: [p.send_signal(signal.SIGKILL) for p in engine_processes()]
+    )
     killer.start()
     labels = answered(CheckedLLM(engine), notes(8))
     killer.join()
@@ -161,11 +207,17 @@ def make_prompts(tmp_path: Path, template: str) -> ChatPrompts:
     return ChatPrompts(str(make_toy_model(tmp_path / "model", template)), 1024)
 
 
-@pytest.mark.parametrize(("template", "folds"), [("chatml", False), ("refuses system", True), ("drops system", True)])
+@pytest.mark.parametrize(
+    ("template", "folds"),
+    [("chatml", False), ("refuses system", True), ("drops system", True)],
+)
 def test_the_system_text_reaches_the_model_whatever_its_template_makes_of_the_role(
     template: str, folds: bool, tmp_path: Path
 ) -> None:
-    prompts, turns = make_prompts(tmp_path, template), make_user_prompt("hello", system="be brief")
+    prompts, turns = (
+        make_prompts(tmp_path, template),
+        make_user_prompt("hello", system="be brief"),
+    )
     assert prompts.folds is folds
     shown = [turn["content"] for turn in prompts.prepare(turns)]
     assert shown == (["be brief\n\nhello"] if folds else ["be brief", "hello"])
@@ -175,14 +227,21 @@ def test_the_system_text_reaches_the_model_whatever_its_template_makes_of_the_ro
     assert prompts.count_tokens(turns) == sum(map(len, shown)) + frame
 
 
-def test_a_model_without_a_template_starts_no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_without_a_template_starts_no_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     starts: list[int] = []
     monkeypatch.setattr(VLLMOffline, "_start_engine", lambda _: starts.append(1))
     llm = VLLMOffline(str(make_toy_model(tmp_path / "model", "none")), SETTINGS)
     model = Model(ChainLLM([CheckedLLM(llm)]), Library(None))
 
     def ask(sessions: Sequence[str]) -> None:
-        model.ask("observe", {s: s for s in sessions}, lambda some: notes(len(some)), lambda _, answer: answer)
+        model.ask(
+            "observe",
+            {s: s for s in sessions},
+            lambda some: notes(len(some)),
+            lambda _, answer: answer,
+        )
         llm.close()  # as on a GPU, which the encoder needs
 
     assert do_apart([f"note {n}" for n in range(20)], ask) == {}
@@ -193,10 +252,17 @@ def test_a_model_without_a_template_starts_no_engine(tmp_path: Path, monkeypatch
 
 
 def test_a_prompt_that_the_template_refuses_is_rejected_alone(tmp_path: Path) -> None:
-    llm = VLLMOffline(str(make_toy_model(tmp_path / "model", "refuses system")), SETTINGS)
-    turns: list[Message] = [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]
+    llm = VLLMOffline(
+        str(make_toy_model(tmp_path / "model", "refuses system")), SETTINGS
+    )
+    turns: list[Message] = [
+        {"role": "user", "content": "a"},
+        {"role": "user", "content": "b"},
+    ]
     try:
-        odd, *others = answered(llm, [Request("odd", tuple(turns), Label, 80), *notes(2)])
+        odd, *others = answered(
+            llm, [Request("odd", tuple(turns), Label, 80), *notes(2)]
+        )
     finally:
         llm.close()
     assert (odd.error, "must alternate" in odd.reason) == ("rejected", True)
@@ -210,8 +276,12 @@ def test_a_cache_that_holds_no_request_names_the_window_that_fits(
     config = folder / "config.json"
     config.write_text(config.read_text().replace("32768", "16000000"))
     monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
-    llm = VLLMOffline(str(folder), SETTINGS.model_copy(update={"context_window": 15_000_000}))
-    with pytest.raises(EngineUnavailable, match=r"set model\.context_window to 2097024 or less"):
+    llm = VLLMOffline(
+        str(folder), SETTINGS.model_copy(update={"context_window": 15_000_000})
+    )
+    with pytest.raises(
+        EngineUnavailable, match=r"set model\.context_window to 2097024 or less"
+    ):
         answered(
             llm, notes(1)
         )  # 512 bytes a token: 2 layers x 2 heads x 32 x key and value x 2 bytes, in blocks of 128

@@ -19,6 +19,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def bucket(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """The server's address, which this process and those it starts use."""
-    for name, value in {**KEYS, "AWS_ENDPOINT_URL": server, "AWS_ALLOW_HTTP": "true"}.items():
+    for name, value in {
+        **KEYS,
+        "AWS_ENDPOINT_URL": server,
+        "AWS_ALLOW_HTTP": "true",
+    }.items():
         monkeypatch.setenv(name, value)
     return server

@@ -25,13 +25,19 @@ from moto.server import ThreadedMotoServer
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Settings]]:
+def machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[str], Settings]]:
     """Settings as on a machine with a disk of its own."""
     server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
     server.start()
     url = f"http://127.0.0.1:{server.get_host_and_port()[1]}"
     httpx.put(f"{url}/{BUCKET}")
-    for name, value in {**KEYS, "AWS_ENDPOINT_URL": url, "AWS_ALLOW_HTTP": "true"}.items():
+    for name, value in {
+        **KEYS,
+        "AWS_ENDPOINT_URL": url,
+        "AWS_ALLOW_HTTP": "true",
+    }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(working_copy, "EVERY", timedelta(0))
 
@@ -46,12 +52,20 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 def test_another_machine_answers_and_who_lost_the_lease_makes_nothing_live(
     machine: Callable[[str], Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = [("user", "We decided that PostgreSQL keeps the tickets from now on."), ("assistant", "Noted.")]
+    said = [
+        ("user", "We decided that PostgreSQL keeps the tickets from now on."),
+        ("assistant", "Noted."),
+    ]
     path = session(tmp_path, "s1", 2, said)
     run_night([path], one := machine("one")).check_complete()
-    run_night([path], plain := Settings(store=tmp_path / "plain", **SMALL)).check_complete()
+    run_night(
+        [path], plain := Settings(store=tmp_path / "plain", **SMALL)
+    ).check_complete()
     two = machine("two")
-    assert "PostgreSQL" in Memory.open(f"s3://{BUCKET}/team").recall("what keeps the tickets?")[0].text
+    assert (
+        "PostgreSQL"
+        in Memory.open(f"s3://{BUCKET}/team").recall("what keeps the tickets?")[0].text
+    )
     assert digests(two.store) == digests(one.store) == digests(plain.store)
     machine("one")
     late = open_run("trial", one)

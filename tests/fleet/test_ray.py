@@ -26,7 +26,9 @@ from tests import llm_scripts
 from tests.killed_nights import SAMPLES, SMALL, digests
 
 if not find_spec("ray"):
-    pytest.skip("Ray is not installed: pip install 'slowwave[ray]'", allow_module_level=True)
+    pytest.skip(
+        "Ray is not installed: pip install 'slowwave[ray]'", allow_module_level=True
+    )
 open_executor(Path(), "ray:local")  # sets what Ray reads when it is imported
 import psutil  # noqa: E402  # Ray brings it
 import ray  # noqa: E402
@@ -38,13 +40,19 @@ from slowwave.plugins.fleet.on_ray import RayExecutor  # noqa: E402
 pytestmark = [
     pytest.mark.fleet,
     pytest.mark.filterwarnings(
-        "ignore::ResourceWarning", "ignore:.*fork:Warning", "ignore::pytest.PytestUnraisableExceptionWarning"
+        "ignore::ResourceWarning",
+        "ignore:.*fork:Warning",
+        "ignore::pytest.PytestUnraisableExceptionWarning",
     ),
 ]
 MIB = 2**20
 LOOPBACK = {"127.0.0.1", "::ffff:127.0.0.1"}
-ROWS = pa.table({"unit": [f"u{n % 40}" for n in range(2_000)], "number": pa.array(range(2_000))})
-SCHEMA = pa.schema([("unit", pa.string()), ("number", pa.int64()), ("note", pa.string())])
+ROWS = pa.table(
+    {"unit": [f"u{n % 40}" for n in range(2_000)], "number": pa.array(range(2_000))}
+)
+SCHEMA = pa.schema(
+    [("unit", pa.string()), ("number", pa.int64()), ("note", pa.string())]
+)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +85,11 @@ def find_listeners(process: psutil.Process) -> set[str]:
     """Return the addresses at which a process and those that it started listen."""
     pids = {process.pid, *(child.pid for child in process.children(recursive=True))}
     sockets = psutil.net_connections("inet")
-    return {one.laddr.ip for one in sockets if one.status == psutil.CONN_LISTEN and one.pid in pids}
+    return {
+        one.laddr.ip
+        for one in sockets
+        if one.status == psutil.CONN_LISTEN and one.pid in pids
+    }
 
 
 def make_step(kind: str, do: Callable[..., pa.Table], **given: object) -> ShardStep:
@@ -104,7 +116,10 @@ DEATHS = ["", 0]
 
 def dying(request: Request) -> Any:
     folder, times = Path(str(DEATHS[0])), int(DEATHS[1])
-    if llm_scripts.kind(request) == "gist" and (dead := len([*folder.iterdir()])) < times:
+    if (
+        llm_scripts.kind(request) == "gist"
+        and (dead := len([*folder.iterdir()])) < times
+    ):
         (folder / str(dead)).touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return llm_scripts.faithful(request)
@@ -143,12 +158,18 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.parametrize("added", [[], [1], [1, 1], [1, 1, 4]])
 def test_any_cluster_gives_the_tables_of_a_plain_night(
-    grow: Callable[[int], Any], undisturbed: dict[str, str], written: list[str], tmp_path: Path, added: list[int]
+    grow: Callable[[int], Any],
+    undisturbed: dict[str, str],
+    written: list[str],
+    tmp_path: Path,
+    added: list[int],
 ) -> None:
     """On 1, 2, 3 and 4 machines with 1, 2, 3 and 7 cores in all."""
     for cores in added:
         grow(cores)
-    run_night([SAMPLES], Settings(store=tmp_path, **SMALL), executor="ray:auto").check_complete()
+    run_night(
+        [SAMPLES], Settings(store=tmp_path, **SMALL), executor="ray:auto"
+    ).check_complete()
     assert digests(tmp_path) == undisturbed
     assert {name.split("-")[0] for name in written} == {
         "changes",
@@ -167,7 +188,9 @@ def test_a_worker_killed_over_a_shard_and_a_node_removed(
 ) -> None:
     expected = spread(HERE, make_step("count", count_up), ROWS, "unit")
     killed = make_step("killed", die, unit="u7", once=str(tmp_path / "died"))
-    assert spread(RayExecutor(tmp_path / "shards"), killed, ROWS, "unit").equals(expected)
+    assert spread(RayExecutor(tmp_path / "shards"), killed, ROWS, "unit").equals(
+        expected
+    )
     assert (tmp_path / "died").exists()
     node, executor, made = grow(4), RayExecutor(tmp_path / "others"), list[pa.Table]()
     slow = make_step("slow", count_up, seconds=1.5)
@@ -179,12 +202,16 @@ def test_a_worker_killed_over_a_shard_and_a_node_removed(
     assert made[0].equals(expected)
 
 
-def test_what_always_fails_is_found_and_the_rest_is_done_once(cluster: Cluster, tmp_path: Path) -> None:
+def test_what_always_fails_is_found_and_the_rest_is_done_once(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     executor, done = RayExecutor(tmp_path), dict[str, int]()
     fails = make_step("fails", die, unit="u7")
 
     def do(units: Any) -> None:
-        rows = ROWS.filter(pa.array([unit in set(units) for unit in ROWS["unit"].to_pylist()]))
+        rows = ROWS.filter(
+            pa.array([unit in set(units) for unit in ROWS["unit"].to_pylist()])
+        )
         for row in spread(executor, fails, rows, "unit").to_pylist():
             done[row["unit"]] = done.get(row["unit"], 0) + 1
 
@@ -200,23 +227,36 @@ def test_what_always_fails_is_found_and_the_rest_is_done_once(cluster: Cluster, 
     assert [*do_apart([f"s{n}" for n in range(9)], fail)] == ["s3"]
 
 
-def test_an_empty_shard_a_null_column_and_an_object_store_that_spills(cluster: Cluster, tmp_path: Path) -> None:
+def test_an_empty_shard_a_null_column_and_an_object_store_that_spills(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     few = ROWS.slice(0, 300)
     one_unit = few.set_column(0, "unit", pa.array(["u1"] * 300))
-    assert sorted(shard.num_rows for shard in split_shards(one_unit, "unit")) == [0, 300]
+    assert sorted(shard.num_rows for shard in split_shards(one_unit, "unit")) == [
+        0,
+        300,
+    ]
     executor = RayExecutor(tmp_path)
     for rows in (one_unit, few.slice(0, 0), few):
         made = spread(executor, make_step("count", count_up), rows, "unit")
         assert made.schema == SCHEMA
-        assert (made.num_rows, made["note"].null_count) == (rows.num_rows, rows.num_rows)
-    big = spread(executor, make_step("swell", swell), pa.concat_tables([ROWS] * 2), "unit")  # 160 MB
+        assert (made.num_rows, made["note"].null_count) == (
+            rows.num_rows,
+            rows.num_rows,
+        )
+    big = spread(
+        executor, make_step("swell", swell), pa.concat_tables([ROWS] * 2), "unit"
+    )  # 160 MB
     assert big.num_rows == 4_000
     with pytest.raises(ShardsFailed, match="TypeError: wrong made"):
         spread(executor, ShardStep("wrong", "", ROWS.schema, count_up), few, "unit")
 
 
 def test_a_model_answers_from_an_actor_which_may_die_twice(
-    cluster: Cluster, grow: Callable[[int], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster,
+    grow: Callable[[int], Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The script would kill this process, if it was asked here."""
     grow(1)
@@ -226,15 +266,26 @@ def test_a_model_answers_from_an_actor_which_may_die_twice(
         deaths.mkdir()
         monkeypatch.setattr(sys.modules[__name__], "DEATHS", [str(deaths), dies])
         model = {**SMALL, "gists": "llm", "llm": f"scripted:{__name__}:dying"}
-        report = run_night([SAMPLES], Settings(store=store, **model), executor=ray_at and f"ray:{ray_at}")
+        report = run_night(
+            [SAMPLES],
+            Settings(store=store, **model),
+            executor=ray_at and f"ray:{ray_at}",
+        )
         assert len([*deaths.iterdir()]) == dies
         if dies == 3:
             assert any("its actor on Ray is gone" in line for line in report.failures)
-            report = run_night([SAMPLES], Settings(store=store, **model), executor=ray_at and f"ray:{ray_at}")
+            report = run_night(
+                [SAMPLES],
+                Settings(store=store, **model),
+                executor=ray_at and f"ray:{ray_at}",
+            )
         report.check_complete()
         made[dies] = digests(store)
     assert made[2] == made[0]
-    assert made[3] == {**made[0], "quarantine": made[3]["quarantine"]}  # which tells what was mended
+    assert made[3] == {
+        **made[0],
+        "quarantine": made[3]["quarantine"],
+    }  # which tells what was mended
 
 
 KILLED = """
@@ -259,9 +310,13 @@ def test_a_night_killed_before_it_commits_computes_no_shard_twice(
 ) -> None:
     words = [sys.executable, "-c", KILLED, str(tmp_path), cluster.address]
     assert subprocess.run(words, timeout=300).returncode == -signal.SIGKILL
-    kept = {path.name for path in (tmp_path / "default" / "shards").glob("encode-*.arrow")}
+    kept = {
+        path.name for path in (tmp_path / "default" / "shards").glob("encode-*.arrow")
+    }
     assert kept
-    run_night([SAMPLES], Settings(store=tmp_path, **SMALL), executor="ray:auto").check_complete()
+    run_night(
+        [SAMPLES], Settings(store=tmp_path, **SMALL), executor="ray:auto"
+    ).check_complete()
     assert not kept.intersection(written)
     assert digests(tmp_path) == undisturbed
 
@@ -269,8 +324,23 @@ def test_a_night_killed_before_it_commits_computes_no_shard_twice(
 def test_the_command_starts_ray_on_loopback_alone_and_goes_on_after_ctrl_c(
     undisturbed: dict[str, str], tmp_path: Path
 ) -> None:
-    words = [sys.executable, "-m", "slowwave", "run", str(SAMPLES), "--engine", "ray", "--plain", "--store", tmp_path]
-    small = {"SLOWWAVE_ENCODER": "hash-384", "SLOWWAVE_KEYWORDS__TOP": "0", "SLOWWAVE_GISTS": "extractive"}
+    words = [
+        sys.executable,
+        "-m",
+        "slowwave",
+        "run",
+        str(SAMPLES),
+        "--engine",
+        "ray",
+        "--plain",
+        "--store",
+        tmp_path,
+    ]
+    small = {
+        "SLOWWAVE_ENCODER": "hash-384",
+        "SLOWWAVE_KEYWORDS__TOP": "0",
+        "SLOWWAVE_GISTS": "extractive",
+    }
     temporary = Path(gettempdir())
     before = {*temporary.glob("slowwave-ray-*")}
     night = subprocess.Popen(words, env=os.environ | small)
@@ -278,7 +348,10 @@ def test_the_command_starts_ray_on_loopback_alone_and_goes_on_after_ctrl_c(
         while not [*tmp_path.glob("default/shards/*.arrow")]:
             assert night.poll() is None
             time.sleep(0.05)
-        listens, folders = find_listeners(psutil.Process(night.pid)), {*temporary.glob("slowwave-ray-*")} - before
+        listens, folders = (
+            find_listeners(psutil.Process(night.pid)),
+            {*temporary.glob("slowwave-ray-*")} - before,
+        )
         modes = {folder.stat().st_mode & 0o777 for folder in folders}
     finally:
         night.send_signal(signal.SIGINT)

@@ -26,7 +26,9 @@ def night_of_twelve(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder.mkdir()
     with pytest.MonkeyPatch.context() as patch:
         give(patch)
-        run_night([write_talk(folder / "a.jsonl", 0, 12)], Settings(store=folder / "store")).check_complete()
+        run_night(
+            [write_talk(folder / "a.jsonl", 0, 12)], Settings(store=folder / "store")
+        ).check_complete()
     shutil.copytree(folder, folder.with_name("kept"))
     return folder
 
@@ -37,14 +39,19 @@ def night_of_fifteen(night_of_twelve: Path) -> Path:
     folder = restore(night_of_twelve, "kept")
     with pytest.MonkeyPatch.context() as patch:
         give(patch)
-        run_night([write_talk(folder / "poison.jsonl", 20, 3)], Settings(store=folder / "store")).check_complete()
+        run_night(
+            [write_talk(folder / "poison.jsonl", 20, 3)],
+            Settings(store=folder / "store"),
+        ).check_complete()
     return Path(shutil.copytree(folder, folder.with_name("kept of two")))
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[None]:
     """A real Prefect server for a file's tests. They ignore warnings: it gives some at its end, on some machines."""
-    from prefect.testing.utilities import prefect_test_harness  # seconds for whoever collects this file
+    from prefect.testing.utilities import (
+        prefect_test_harness,  # seconds for whoever collects this file
+    )
 
     with prefect_test_harness(server_startup_timeout=PATIENCE):
         yield
@@ -53,7 +60,9 @@ def server() -> Iterator[None]:
 def give(patch: pytest.MonkeyPatch) -> None:
     for name, value in GIVEN.items():
         patch.setenv(f"SLOWWAVE_{name}", value)
-    patch.setattr(cluster, "LIMITS", TopicLimits(min_to_split=1_000))  # to cut topics in two takes as long as all else
+    patch.setattr(
+        cluster, "LIMITS", TopicLimits(min_to_split=1_000)
+    )  # to cut topics in two takes as long as all else
 
 
 def restore(folder: Path, kept: str) -> Path:
@@ -63,7 +72,9 @@ def restore(folder: Path, kept: str) -> Path:
 
 
 @pytest.fixture
-def fifteen(night_of_twelve: Path, night_of_fifteen: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def fifteen(
+    night_of_twelve: Path, night_of_fifteen: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """The folder as it was after the second night."""
     give(monkeypatch)
     return restore(night_of_twelve, night_of_fifteen.name)

@@ -19,7 +19,10 @@ from slowwave.tasks.forget.select import Wanted
 
 
 def test_writers_take_turns_and_readers_see_whole_releases(tmp_path: Path) -> None:
-    talk, settings = write_talk(tmp_path / "talk.jsonl", 4), make_settings(tmp_path / "store")
+    talk, settings = (
+        write_talk(tmp_path / "talk.jsonl", 4),
+        make_settings(tmp_path / "store"),
+    )
     run_night([talk], settings)
     done, wrong, refused = threading.Event(), list[str](), list[str]()
 
@@ -29,7 +32,9 @@ def test_writers_take_turns_and_readers_see_whole_releases(tmp_path: Path) -> No
             found = memory.recall("What does the gauge at Hoy read?")
             # A forgetting drops older releases under those who read them: that is told, and nothing is half there.
             if not (found or memory.notes) or memory.release.number < last:
-                wrong.append(f"{len(found)} hits of {memory.release.name} after r{last}: {memory.notes}")
+                wrong.append(
+                    f"{len(found)} hits of {memory.release.name} after r{last}: {memory.notes}"
+                )
             last = memory.release.number
             time.sleep(0.2)
 

@@ -39,7 +39,11 @@ def listen() -> Iterator[tuple[str, set[str]]]:
 
     class Hook(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            told.add(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["subject"])
+            told.add(
+                json.loads(self.rfile.read(int(self.headers["Content-Length"])))[
+                    "subject"
+                ]
+            )
             self.send_response(204)
             self.end_headers()
 
@@ -63,18 +67,41 @@ def start(log: Path, *command: str, **options: Any) -> Iterator[None]:
 @contextmanager
 def start_postgres(log: Path) -> Iterator[str | None]:
     """Yield the address of an empty database; None where PostgreSQL is not installed. It refuses to run as root."""
-    places = os.pathsep.join([os.environ["PATH"], *map(str, Path("/usr/lib/postgresql").glob("*/bin"))])
+    places = os.pathsep.join(
+        [os.environ["PATH"], *map(str, Path("/usr/lib/postgresql").glob("*/bin"))]
+    )
     if (initdb := shutil.which("initdb", path=places)) is None:
         yield None
         return
-    user: dict[str, Any] = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
+    user: dict[str, Any] = (
+        {"user": "postgres", "group": "postgres", "extra_groups": []}
+        if os.geteuid() == 0
+        else {}
+    )
     with TemporaryDirectory() as folder, ExitStack() as stack:
         if user:
             shutil.chown(folder, "postgres", "postgres")
         data, port = f"{folder}/data", free_port()
-        made = [initdb, "--pgdata", data, "--username", "prefect", "--auth", "trust", "--no-sync"]
+        made = [
+            initdb,
+            "--pgdata",
+            data,
+            "--username",
+            "prefect",
+            "--auth",
+            "trust",
+            "--no-sync",
+        ]
         subprocess.run(made, check=True, cwd=folder, stdout=subprocess.DEVNULL, **user)
-        server = (str(Path(initdb).resolve().with_name("postgres")), "-D", data, "-h", "127.0.0.1", "-p", f"{port}")
+        server = (
+            str(Path(initdb).resolve().with_name("postgres")),
+            "-D",
+            data,
+            "-h",
+            "127.0.0.1",
+            "-p",
+            f"{port}",
+        )
         stack.enter_context(start(log, *server, "-k", folder, cwd=folder, **user))
         yield f"postgresql+asyncpg://prefect@127.0.0.1:{port}/postgres"
 
@@ -87,23 +114,33 @@ def start_server(home: Path, database: str | None) -> Iterator[None]:
         "PREFECT_SERVER_UI_ENABLED": "false",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     }
-    stored = {} if database is None else {"PREFECT_SERVER_DATABASE_CONNECTION_URL": database}
+    stored = (
+        {} if database is None else {"PREFECT_SERVER_DATABASE_CONNECTION_URL": database}
+    )
     command = (PREFECT, "server", "start", "--host", "127.0.0.1", "--port", f"{port}")
 
     def answers() -> bool:
         try:
-            return bool(urlopen(f"http://127.0.0.1:{port}/api/health", timeout=5).status == 200)
+            return bool(
+                urlopen(f"http://127.0.0.1:{port}/api/health", timeout=5).status == 200
+            )
         except (URLError, OSError):
             return False
 
-    with start(home.with_name("server.log"), *command, env={**os.environ, **given, **stored}):
+    with start(
+        home.with_name("server.log"), *command, env={**os.environ, **given, **stored}
+    ):
         wait_until(answers)
         with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}):
             yield
-            APILogWorker.drain_all(timeout=PATIENCE)  # Prefect's services would ask this server in the next tests
+            APILogWorker.drain_all(
+                timeout=PATIENCE
+            )  # Prefect's services would ask this server in the next tests
 
 
-def test_what_goes_wrong_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_goes_wrong_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(gates, "BOUNDS", Bounds(claims=10))
     usual = {
         "store": str(tmp_path / "store"),
@@ -116,14 +153,22 @@ def test_what_goes_wrong_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         start_postgres(tmp_path / "postgres.log") as database,
         start_server(tmp_path / "prefect", database),
     ):
-        block = CustomWebhookNotificationBlock(name="hook", url=url, json_data={"subject": "{{subject}}"})
+        block = CustomWebhookNotificationBlock(
+            name="hook", url=url, json_data={"subject": "{{subject}}"}
+        )
         block_id = block.save("hook")
         text = (ROOT / "deployments" / "automations.yaml").read_text()
         file = tmp_path / "automations.yaml"
-        file.write_text(text.replace("00000000-0000-0000-0000-000000000000", f"{block_id}").replace("93600", "10"))
+        file.write_text(
+            text.replace("00000000-0000-0000-0000-000000000000", f"{block_id}").replace(
+                "93600", "10"
+            )
+        )
         made = [PREFECT, "automation", "create", "--from-file", str(file)]
         given = {**os.environ, "PREFECT_API_URL": PREFECT_API_URL.value()}
-        assert "Created 4 automation(s)" in subprocess.check_output(made, env=given, text=True)
+        assert "Created 4 automation(s)" in subprocess.check_output(
+            made, env=given, text=True
+        )
 
         assert nightly([str(SAMPLES)], usual).release is not None
         store = Store.open(tmp_path / "store")
@@ -132,9 +177,14 @@ def test_what_goes_wrong_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         with pytest.raises(NightIncomplete), restore_words():
             nightly([], usual)
         wait_until(lambda: "slowwave gate held" in told, lambda: told)
-        with pytest.raises(Exception, match="setting encoder: Input should be a valid string"):
+        with pytest.raises(
+            Exception, match="setting encoder: Input should be a valid string"
+        ):
             nightly([], {**usual, "encoder": 1})
-        wait_until(lambda: {"slowwave night failed", "slowwave lag too long"} <= told, lambda: told)
+        wait_until(
+            lambda: {"slowwave night failed", "slowwave lag too long"} <= told,
+            lambda: told,
+        )
     assert "slowwave night crashed" not in told
     if database is None:
         pytest.skip("PostgreSQL is not installed: Prefect kept these nights in SQLite")

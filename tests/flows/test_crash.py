@@ -36,7 +36,9 @@ def test_two_runs_at_once(undisturbed: dict[str, str], tmp_path: Path) -> None:
     assert {t.name for t in TABLES.values()} > {t.name for t in COMPARED}
 
 
-def test_killed_again_and_again_at_random_times(undisturbed: dict[str, str], tmp_path: Path) -> None:
+def test_killed_again_and_again_at_random_times(
+    undisturbed: dict[str, str], tmp_path: Path
+) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")  # shown when the test fails
     times = random.Random(seed)

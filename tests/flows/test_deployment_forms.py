@@ -12,7 +12,15 @@ from prefect.exceptions import PrefectHTTPStatusError
 from prefect.settings import PREFECT_API_URL
 
 from slowwave.flows.export import GRAPH
-from slowwave.flows.prefect import ExportForm, backup, check, export, forget_due, nightly, reprocess
+from slowwave.flows.prefect import (
+    ExportForm,
+    backup,
+    check,
+    export,
+    forget_due,
+    nightly,
+    reprocess,
+)
 from slowwave.flows.reprocess import FORGET, Redoable
 from slowwave.schemas.settings import Settings
 from slowwave.tasks.publish.export import FORMATS
@@ -33,9 +41,29 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("forget-due/forget-due", {"space": "Ada"}),
 ]
 TAKEN: list[tuple[str, dict[str, Any]]] = [
-    ("reprocess/reprocess", {"step": "dedupe", "selection": {"since": "2026-10-01", "workspace": "/home/ada"}}),
-    ("reprocess/reprocess", {"step": "observe", "selection": {"until": "2026-10-01T04:00:00Z", "sessions": ["s9"]}}),
-    ("nightly/nightly", {"space": "ada", "model": "off", "paths": None, "overrides": {"keywords": {"top": 0}}}),
+    (
+        "reprocess/reprocess",
+        {
+            "step": "dedupe",
+            "selection": {"since": "2026-10-01", "workspace": "/home/ada"},
+        },
+    ),
+    (
+        "reprocess/reprocess",
+        {
+            "step": "observe",
+            "selection": {"until": "2026-10-01T04:00:00Z", "sessions": ["s9"]},
+        },
+    ),
+    (
+        "nightly/nightly",
+        {
+            "space": "ada",
+            "model": "off",
+            "paths": None,
+            "overrides": {"keywords": {"top": 0}},
+        },
+    ),
     ("export/export", {}),
     ("check/check", {}),
     ("backup/backup", {}),
@@ -52,31 +80,58 @@ def order(client: SyncPrefectClient, name: str, parameters: dict[str, Any]) -> s
     """Order a run as the form does; return its id."""
     deployment = client.read_deployment_by_name(name)
     given = {**deployment.parameters, **parameters}
-    return str(client.create_flow_run_from_deployment(deployment.id, parameters=given).id)
+    return str(
+        client.create_flow_run_from_deployment(deployment.id, parameters=given).id
+    )
 
 
 def test_the_server_refuses_what_no_flow_can_do(server: None, tmp_path: Path) -> None:
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # of the step that asks for the zone
-    own = {**os.environ, "PREFECT_API_URL": str(PREFECT_API_URL.value()), "PYTHONPATH": str(ROOT), "PATH": path}
+    path = os.pathsep.join(
+        [str(Path(sys.executable).parent), os.environ["PATH"]]
+    )  # of the step that asks for the zone
+    own = {
+        **os.environ,
+        "PREFECT_API_URL": str(PREFECT_API_URL.value()),
+        "PYTHONPATH": str(ROOT),
+        "PATH": path,
+    }
     prefect = [str(Path(sys.executable).with_name("prefect")), "--no-prompt"]
     pool = [*prefect, "work-pool", "create", "slowwave", "--type", "process"]
     subprocess.run(pool, env=own, check=True, capture_output=True)
-    deploy = [*prefect, "deploy", "--prefect-file", str(ROOT / "deployments" / "prefect.yaml"), "--all"]
-    told = subprocess.run(deploy, env=own, cwd=ROOT, check=False, capture_output=True, text=True)
+    deploy = [
+        *prefect,
+        "deploy",
+        "--prefect-file",
+        str(ROOT / "deployments" / "prefect.yaml"),
+        "--all",
+    ]
+    told = subprocess.run(
+        deploy, env=own, cwd=ROOT, check=False, capture_output=True, text=True
+    )
     assert told.returncode == 0, told.stdout + told.stderr
     with get_client(sync_client=True) as client:
         for name, parameters in REFUSED:
             with pytest.raises(PrefectHTTPStatusError, match="409 Conflict"):
                 order(client, name, parameters)
         assert all(order(client, name, parameters) for name, parameters in TAKEN)
-        tags = {deployment.name: set(deployment.tags) for deployment in client.read_deployments()}
+        tags = {
+            deployment.name: set(deployment.tags)
+            for deployment in client.read_deployments()
+        }
         assert tags["forget-due"] == {"slowwave", "forget"}
         (trigger,) = client._client.post("/automations/filter", json={}).json()
-        assert (trigger["enabled"], trigger["trigger"]["expect"]) == (False, ["slowwave.night.done"])
+        assert (trigger["enabled"], trigger["trigger"]["expect"]) == (
+            False,
+            ["slowwave.night.done"],
+        )
 
 
 def test_every_flow_runs_is_named_and_tagged(server: None, tmp_path: Path) -> None:
-    store = {"store": str(tmp_path / "s"), "encoder": "hash-384", "keywords": {"top": 0}}
+    store = {
+        "store": str(tmp_path / "s"),
+        "encoder": "hash-384",
+        "keywords": {"top": 0},
+    }
     nightly([str(SAMPLES)], store, space="ada", model="off")
     assert (tmp_path / "s" / "ada").is_dir()
     reprocess("dedupe", {"since": "2020-01-01"}, store, space="ada")
@@ -93,7 +148,11 @@ def test_every_flow_runs_is_named_and_tagged(server: None, tmp_path: Path) -> No
     assert report.steps[0].step == "forget"
     assert report.release is not None
     with get_client(sync_client=True) as client:
-        runs = {(run.name.split(": ", 1)[1], *sorted(run.tags)) for run in client.read_flow_runs() if ": " in run.name}
+        runs = {
+            (run.name.split(": ", 1)[1], *sorted(run.tags))
+            for run in client.read_flow_runs()
+            if ": " in run.name
+        }
     assert runs >= {
         ("dedupe, nothing released", "dedupe", "unchanged"),
         ("dedupe", "dedupe", "failed"),

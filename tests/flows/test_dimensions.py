@@ -21,8 +21,15 @@ QUERY = "Who polls the gauges of the maritime authority?"
 
 def find_dims(store: Store) -> set[tuple[str, int]]:
     """Names of the tables that have vectors, with their dimensions on disk."""
-    found = ((table.name, store.open_dataset(table).schema) for table in TABLES.values())
-    return {(name, f.type.list_size) for name, schema in found for f in schema if pa.types.is_fixed_size_list(f.type)}
+    found = (
+        (table.name, store.open_dataset(table).schema) for table in TABLES.values()
+    )
+    return {
+        (name, f.type.list_size)
+        for name, schema in found
+        for f in schema
+        if pa.types.is_fixed_size_list(f.type)
+    }
 
 
 def find_expected(dim: int) -> set[tuple[str, int]]:
@@ -34,7 +41,10 @@ def test_a_night_a_query_and_an_export_of_another_dimension(tmp_path: Path) -> N
     settings = Settings(store=tmp_path / "store", encoder=f"hash-{dim}")
     assert run_night([SAMPLES / "codex"], settings).release is not None
     assert run_night([SAMPLES / "codex"], settings).release is None
-    assert run_night([SAMPLES / "codex", SAMPLES / "openclaw"], settings).release is not None
+    assert (
+        run_night([SAMPLES / "codex", SAMPLES / "openclaw"], settings).release
+        is not None
+    )
     assert find_dims(Store.open(settings.store)) == find_expected(dim)
     snapshot = Snapshot(settings.store)
     for table in (PASSAGES, OBSERVATIONS, SUMMARIES):
@@ -43,7 +53,12 @@ def test_a_night_a_query_and_an_export_of_another_dimension(tmp_path: Path) -> N
     assert found
     assert found.notes == ()
     export_tables(settings, tmp_path / "out", "parquet", ["passages"])
-    assert pq.read_schema(tmp_path / "out" / "passages.parquet").field("vector").type.list_size == dim
+    assert (
+        pq.read_schema(tmp_path / "out" / "passages.parquet")
+        .field("vector")
+        .type.list_size
+        == dim
+    )
 
 
 def test_another_encoder_makes_every_vector_again_while_the_release_answers_with_its_own(
@@ -52,39 +67,63 @@ def test_another_encoder_makes_every_vector_again_while_the_release_answers_with
     settings = Settings(store=tmp_path, encoder="hash-8")
     run_night([SAMPLES / "codex", SAMPLES / "openclaw"], settings)
     found = Memory.open(tmp_path, encoder=HashEncoder(8)).recall(QUERY)
-    claims = Store.open(tmp_path).read(OBSERVATIONS, ["observation_id"])["observation_id"].to_pylist()
+    claims = (
+        Store.open(tmp_path)
+        .read(OBSERVATIONS, ["observation_id"])["observation_id"]
+        .to_pylist()
+    )
     changed = settings.model_copy(update={"encoder": "hash-768"})
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as broken:
-        broken.setattr("slowwave.tasks.passages.task.note_failed_units", stop)  # the passages are encoded, no claim is
+        broken.setattr(
+            "slowwave.tasks.passages.task.note_failed_units", stop
+        )  # the passages are encoded, no claim is
         with pytest.raises(KeyboardInterrupt):
             run_night([SAMPLES / "codex", SAMPLES / "openclaw"], changed)
-    assert [hit.id for hit in Memory.open(tmp_path, encoder=HashEncoder(8)).recall(QUERY)] == [hit.id for hit in found]
+    assert [
+        hit.id for hit in Memory.open(tmp_path, encoder=HashEncoder(8)).recall(QUERY)
+    ] == [hit.id for hit in found]
     report = run_night([SAMPLES / "codex", SAMPLES / "openclaw"], changed)
     assert (report.release is not None, report.failures) == (True, [])
     store = Store.open(tmp_path)
     assert find_dims(store) == find_expected(768)
     for table in (PASSAGES, OBSERVATIONS, SUMMARIES):
         assert store.read(table, ["vector"])["vector"].null_count == 0
-    assert sorted(store.read(OBSERVATIONS)["observation_id"].to_pylist()) == sorted(claims)
+    assert sorted(store.read(OBSERVATIONS)["observation_id"].to_pylist()) == sorted(
+        claims
+    )
     assert Memory.open(tmp_path, encoder=HashEncoder(768)).recall(QUERY).notes == ()
-    assert run_night([SAMPLES / "codex", SAMPLES / "openclaw"], changed).release is None  # once is enough
+    assert (
+        run_night([SAMPLES / "codex", SAMPLES / "openclaw"], changed).release is None
+    )  # once is enough
 
 
-def test_a_store_that_had_no_vectors_takes_the_first_encoders_dimension(tmp_path: Path) -> None:
+def test_a_store_that_had_no_vectors_takes_the_first_encoders_dimension(
+    tmp_path: Path,
+) -> None:
     without = Settings(store=tmp_path, encoder="hash-8", embeddings=False)
     run_night([SAMPLES / "codex"], without)
     assert find_dims(Store.open(tmp_path)) == find_expected(384)
     claims = Store.open(tmp_path).read(OBSERVATIONS, ["observation_id"])
-    assert run_night([SAMPLES / "codex"], without.model_copy(update={"embeddings": True})).release is not None
+    assert (
+        run_night(
+            [SAMPLES / "codex"], without.model_copy(update={"embeddings": True})
+        ).release
+        is not None
+    )
     store = Store.open(tmp_path)
     assert find_dims(store) == find_expected(8)
     assert store.read(PASSAGES, ["vector"])["vector"].null_count == 0
-    assert set(claims["observation_id"].to_pylist()) == set(store.read(OBSERVATIONS)["observation_id"].to_pylist())
-    assert Snapshot(tmp_path, release="r1").read(PASSAGES, ["vector"])["vector"].null_count > 0
+    assert set(claims["observation_id"].to_pylist()) == set(
+        store.read(OBSERVATIONS)["observation_id"].to_pylist()
+    )
+    assert (
+        Snapshot(tmp_path, release="r1").read(PASSAGES, ["vector"])["vector"].null_count
+        > 0
+    )
     assert Memory.open(tmp_path, encoder=HashEncoder(8)).recall(QUERY).notes == ()
 
 
@@ -98,10 +137,14 @@ def test_a_first_step_that_fails_leaves_a_store_that_takes_the_dimension_next_ni
         raise KeyError("x")
 
     with monkeypatch.context() as broken:
-        broken.setattr("slowwave.tasks.passages.task.note_failed_units", fail)  # after all was written
+        broken.setattr(
+            "slowwave.tasks.passages.task.note_failed_units", fail
+        )  # after all was written
         report = run_night([SAMPLES / "codex"], settings)
     assert report.release is not None
-    assert report.failures == ["passages failed, what it had made before stands: KeyError: 'x'"]
+    assert report.failures == [
+        "passages failed, what it had made before stands: KeyError: 'x'"
+    ]
     assert Store.open(tmp_path).count(PASSAGES) == 0
     assert run_night([SAMPLES / "codex"], settings).failures == []
     assert find_dims(Store.open(tmp_path)) == find_expected(8)

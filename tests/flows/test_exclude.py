@@ -34,7 +34,11 @@ def settings(fifteen: Path) -> Settings:
 
 
 def list_claims(settings: Settings) -> list[tuple[str, str]]:
-    rows = Store.open(settings.store).read(OBSERVATIONS, ["observation_id", "status"]).to_pylist()
+    rows = (
+        Store.open(settings.store)
+        .read(OBSERVATIONS, ["observation_id", "status"])
+        .to_pylist()
+    )
     return sorted((row["observation_id"], row["status"]) for row in rows)
 
 
@@ -43,8 +47,16 @@ def compute_passages_digest(settings: Settings) -> str:
 
 
 def find_claims(settings: Settings, word: str) -> list[str]:
-    rows = Store.open(settings.store).read(OBSERVATIONS, ["observation_id", "summary", "status"]).to_pylist()
-    return [row["observation_id"] for row in rows if word in row["summary"] and row["status"] == "active"]
+    rows = (
+        Store.open(settings.store)
+        .read(OBSERVATIONS, ["observation_id", "summary", "status"])
+        .to_pylist()
+    )
+    return [
+        row["observation_id"]
+        for row in rows
+        if word in row["summary"] and row["status"] == "active"
+    ]
 
 
 @pytest.mark.parametrize("name", ["file", "r2"])
@@ -53,14 +65,19 @@ def test_nothing_of_it_is_told_and_a_later_night_does_not_bring_it_back(
 ) -> None:
     poison = fifteen / "poison.jsonl"
     assert find_claims(settings, "unit21x")
-    run_exclude([str(poison) if name == "file" else name], "it was made up", settings).check_complete()
+    run_exclude(
+        [str(poison) if name == "file" else name], "it was made up", settings
+    ).check_complete()
     write_talk(poison, 20, 4)  # it grows, by a session of its own
     run_night([poison], settings).check_complete()
     assert [find_claims(settings, f"unit{n}x") for n in (20, 21, 22)] == [[], [], []]
     assert find_claims(settings, "unit23x")
     assert find_claims(settings, "unit3x")
     memory = Memory.open(settings.store, encoder=HashEncoder())
-    assert not any("unit21x" in hit.text for hit in memory.recall("which port does the unit21x service listen on", 20))
+    assert not any(
+        "unit21x" in hit.text
+        for hit in memory.recall("which port does the unit21x service listen on", 20)
+    )
 
 
 def test_taken_in_again_all_is_as_before(settings: Settings) -> None:
@@ -73,13 +90,24 @@ def test_taken_in_again_all_is_as_before(settings: Settings) -> None:
     assert compute_passages_digest(settings) == passages
 
 
-def test_the_commands_leave_out_list_and_take_in_and_refuse_what_is_no_name_or_was_done(settings: Settings) -> None:
+def test_the_commands_leave_out_list_and_take_in_and_refuse_what_is_no_name_or_was_done(
+    settings: Settings,
+) -> None:
     where = ("--store", settings.store)
     assert typed("inspect", "excluded", *where).stdout == "Nothing in excluded.\n"
     secret = "ghp_" + "a1B2c3D4e5" * 4  # a reason is kept as what is read is
-    assert typed("exclude", "s20", "--why", f"made\x1b up with {secret[:40]}", *where).exit_code == 0
+    assert (
+        typed(
+            "exclude", "s20", "--why", f"made\x1b up with {secret[:40]}", *where
+        ).exit_code
+        == 0
+    )
     listed = typed("inspect", "excluded", "--json", *where).stdout
-    assert ('"s20"' in listed, "made up with [" in listed, secret[:40] in listed) == (True, True, False)
+    assert ('"s20"' in listed, "made up with [" in listed, secret[:40] in listed) == (
+        True,
+        True,
+        False,
+    )
     for words, why in (
         (("exclude", "s99", "--why", "x"), "'s99' is no session, file, release"),
         (("exclude", "abc", "--why", "x"), "6 characters"),
@@ -94,12 +122,20 @@ def test_the_commands_leave_out_list_and_take_in_and_refuse_what_is_no_name_or_w
     assert typed("inspect", "excluded", *where).stdout == "Nothing in excluded.\n"
 
 
-def test_all_that_there_is_may_be_left_out_and_the_next_night_goes_on(tmp_path: Path) -> None:
-    settings = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0})
+def test_all_that_there_is_may_be_left_out_and_the_next_night_goes_on(
+    tmp_path: Path,
+) -> None:
+    settings = Settings(
+        store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}
+    )
     run_night([write_talk(tmp_path / "a.jsonl", 0, 1)], settings).check_complete()
-    run_exclude([str(tmp_path / "a.jsonl")], "it was made up", settings).check_complete()
+    run_exclude(
+        [str(tmp_path / "a.jsonl")], "it was made up", settings
+    ).check_complete()
     assert [row for row in list_claims(settings) if row[1] == "active"] == []
-    assert not Memory.open(settings.store, encoder=HashEncoder()).recall("which port does the unit0x service listen on")
+    assert not Memory.open(settings.store, encoder=HashEncoder()).recall(
+        "which port does the unit0x service listen on"
+    )
     report = run_night([write_talk(tmp_path / "b.jsonl", 5, 1)], settings)
     assert report.release is not None
     assert find_claims(settings, "unit5x")
@@ -112,7 +148,9 @@ def test_a_claim_taken_back_comes_back_neither_by_its_session_nor_by_anothers_wo
     run_exclude([wanted[:10]], "it was made up", gated).check_complete()
     again = write_talk(twelve / "a.jsonl", 0, 12).read_text()
     (twelve / "b.jsonl").write_text(again.replace('"s3', '"other3'))
-    changed = gated.model_copy(update={"keywords": gated.keywords.model_copy(update={"top": 1})})  # all pending
+    changed = gated.model_copy(
+        update={"keywords": gated.keywords.model_copy(update={"top": 1})}
+    )  # all pending
     run_night([twelve / "b.jsonl"], changed).check_complete()
     assert find_claims(gated, "unit3x service") == []
     assert find_claims(gated, "unit4x service")
@@ -132,7 +170,9 @@ def hold(gated: Settings, twelve: Path) -> Path:
     return poison
 
 
-def test_nothing_by_hand_makes_live_what_is_held_back(gated: Settings, twelve: Path) -> None:
+def test_nothing_by_hand_makes_live_what_is_held_back(
+    gated: Settings, twelve: Path
+) -> None:
     hold(gated, twelve)
     run_exclude([find_claims(gated, "unit2")[0]], "wrong", gated)
     assert [one.name for one in read_releases(Store.open(gated.store))] == ["r1"]
@@ -143,17 +183,24 @@ def test_a_forgetting_waits_for_no_decision_and_sets_aside_what_came_with_the_ni
 ) -> None:
     hold(gated, twelve)
     notes = run_forget(Wanted(matches=("unit5x",)), gated)[0].notes
-    assert any(note.startswith("a night was held back: what came with it is set aside") for note in notes)
+    assert any(
+        note.startswith("a night was held back: what came with it is set aside")
+        for note in notes
+    )
     store = Store.open(gated.store)
     assert not is_held(store)
     assert find_claims(gated, "unit5x") == find_claims(gated, "unit21x") == []
     assert find_claims(gated, "unit9x") != []
 
 
-def test_a_rejected_night_leaves_nothing_of_what_came_with_it(gated: Settings, twelve: Path) -> None:
+def test_a_rejected_night_leaves_nothing_of_what_came_with_it(
+    gated: Settings, twelve: Path
+) -> None:
     store = Store.open(gated.store)
     probes = {"which port does the unit3x service listen on": "port 1021"}
-    gated = gated.model_copy(update={"gates": gated.gates.model_copy(update={"probes": probes})})
+    gated = gated.model_copy(
+        update={"gates": gated.gates.model_copy(update={"probes": probes})}
+    )
     poison = write_talk(twelve / "poison.jsonl", 20, 40)
     poison.write_text(re.sub(r"unit\d+x", "unit3x", poison.read_text()))
     assert run_night([poison], gated).held
@@ -163,7 +210,10 @@ def test_a_rejected_night_leaves_nothing_of_what_came_with_it(gated: Settings, t
     assert run_night([poison], gated).held == []
     lose(gated, 0.5)  # no session comes with this
     assert run_night([poison], gated).held
-    assert any(note.startswith("no session came with") for note in run_exclude(["candidate"], "x", gated).notes)
+    assert any(
+        note.startswith("no session came with")
+        for note in run_exclude(["candidate"], "x", gated).notes
+    )
 
 
 def test_what_a_roll_back_took_away_did_not_come_with_a_night_that_is_rejected_and_its_end_is_said(
@@ -181,11 +231,17 @@ def test_what_a_roll_back_took_away_did_not_come_with_a_night_that_is_rejected_a
     assert find_claims(gated, "unit21x")
     assert report.held  # what was lost is lost without it too
     promoted = promote_candidate("it was lost before", gated)
-    assert any("the roll-back to r1 ends with r4" in note for note in promoted.collect_notes())
+    assert any(
+        "the roll-back to r1 ends with r4" in note for note in promoted.collect_notes()
+    )
 
 
-def test_a_diff_says_why_a_person_took_a_claim_back_and_left_a_session_out(gated: Settings) -> None:
-    run_exclude([find_claims(gated, "unit3x service")[0]], "it was a joke", gated).check_complete()
+def test_a_diff_says_why_a_person_took_a_claim_back_and_left_a_session_out(
+    gated: Settings,
+) -> None:
+    run_exclude(
+        [find_claims(gated, "unit3x service")[0]], "it was a joke", gated
+    ).check_complete()
     run_exclude(["s5"], "a test of Ann's", gated).check_complete()
     told = typed("diff", "r1", "r3", "--store", gated.store).stdout
     assert told.startswith("r1 to r3: 4 withdrawn\n")

@@ -32,8 +32,14 @@ from tests.killed_nights import digests
 from tests.talk_files import session
 
 TALK = {
-    "ferry": ["We take the ferry to Hoy on 4 May.", "The cabin costs 240 euros, Ann paid for it."],
-    "gauge": ["The gauge at Hoy reads 1.83 m too high.", "We decided to poll every 10 minutes."],
+    "ferry": [
+        "We take the ferry to Hoy on 4 May.",
+        "The cabin costs 240 euros, Ann paid for it.",
+    ],
+    "gauge": [
+        "The gauge at Hoy reads 1.83 m too high.",
+        "We decided to poll every 10 minutes.",
+    ],
     "poison": ["The harbour master is called Grieg.", "He wants the list by Friday."],
 }
 DERIVED = tuple(table for table in RELEASED if table is not QUARANTINE)
@@ -50,7 +56,9 @@ def talk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def settings(root: Path) -> Settings:
-    return Settings(store=root, encoder="hash-384", keywords={"top": 0}, gists="extractive")
+    return Settings(
+        store=root, encoder="hash-384", keywords={"top": 0}, gists="extractive"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +86,14 @@ def open_failures(root: Path) -> list[tuple[str, str]]:
 
 def sessions_in(root: Path, table: Any, column: str = "session_id") -> set[str]:
     store = Store.open(root)
-    names = {row["session_id"]: row["native_id"] for row in store.read(SESSIONS).to_pylist()}
-    return {names[key] for key in store.read(table, [column])[column].to_pylist() if key in names}
+    names = {
+        row["session_id"]: row["native_id"] for row in store.read(SESSIONS).to_pylist()
+    }
+    return {
+        names[key]
+        for key in store.read(table, [column])[column].to_pylist()
+        if key in names
+    }
 
 
 PURE = {
@@ -91,16 +105,25 @@ PURE = {
 
 
 def test_a_session_that_fails_stops_no_other(
-    talk: Path, tmp_path: Path, undisturbed: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    talk: Path,
+    tmp_path: Path,
+    undisturbed: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     root = tmp_path / "store"
     with monkeypatch.context() as broken:
         for name, _, _ in PURE.values():
             module, _, function = name.rpartition(".")
             right = getattr(sys.modules[module], function)
-            if function == "_build_scope":  # it is given generators: what fails is a session's own
-                only_words = fail_on_poison(lambda _, *given, build=right: build(*given))
-                broken.setattr(name, lambda *given, only=only_words: only(given[4], *given))
+            if (
+                function == "_build_scope"
+            ):  # it is given generators: what fails is a session's own
+                only_words = fail_on_poison(
+                    lambda _, *given, build=right: build(*given)
+                )
+                broken.setattr(
+                    name, lambda *given, only=only_words: only(given[4], *given)
+                )
             else:
                 broken.setattr(name, fail_on_poison(right))
         report = run_night([talk], settings(root))
@@ -109,17 +132,26 @@ def test_a_session_that_fails_stops_no_other(
             assert sessions_in(root, table, column) == {"ferry", "gauge"}, step
             assert (step, "KeyError: 'x'") in open_failures(root)
         rows = Store.open(root).read(QUARANTINE).to_pylist()
-        assert all("in failing" in row["excerpt"] for row in rows if row["step"] in PURE)  # the end of the traceback
-        assert sum(line.endswith("tried again next night: KeyError: 'x'") for line in report.failures) == len(PURE)
+        assert all(
+            "in failing" in row["excerpt"] for row in rows if row["step"] in PURE
+        )  # the end of the traceback
+        assert sum(
+            line.endswith("tried again next night: KeyError: 'x'")
+            for line in report.failures
+        ) == len(PURE)
         assert "Not everything was done" in report.format_verdict()
         versions = Store.open(root).read_versions(RELEASED)
-        assert run_night([talk], settings(root)).release is None  # it fails again, and writes nothing
+        assert (
+            run_night([talk], settings(root)).release is None
+        )  # it fails again, and writes nothing
         assert Store.open(root).read_versions(RELEASED) == versions
     mended = run_night([talk], settings(root))
     assert mended.release is not None
     assert (mended.failures, open_failures(root)) == ([], [])
     assert digests(root, (*DERIVED, MARKS)) == undisturbed
-    runs = sorted(Store.open(root).read(RUNS).to_pylist(), key=lambda row: str(row["started_at"]))
+    runs = sorted(
+        Store.open(root).read(RUNS).to_pylist(), key=lambda row: str(row["started_at"])
+    )
     assert [row["status"] for row in runs] == ["incomplete", "incomplete", "done"]
 
 
@@ -140,10 +172,17 @@ STEPS = {
 
 @pytest.mark.parametrize(
     "steps",
-    [["passages", "boilerplate", "dedupe", "relate", "assign"], ["gists", "habits", "observe", "supersede", "rollup"]],
+    [
+        ["passages", "boilerplate", "dedupe", "relate", "assign"],
+        ["gists", "habits", "observe", "supersede", "rollup"],
+    ],
 )
 def test_a_step_that_fails_stops_no_other(
-    steps: list[str], talk: Path, tmp_path: Path, undisturbed: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    steps: list[str],
+    talk: Path,
+    tmp_path: Path,
+    undisturbed: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("of all things")
@@ -155,7 +194,9 @@ def test_a_step_that_fails_stops_no_other(
         report = run_night([talk], settings(root))
     assert report.release is not None
     why = "ZeroDivisionError: of all things"
-    assert report.failures == [f"{step} failed, what it had made before stands: {why}" for step in steps]
+    assert report.failures == [
+        f"{step} failed, what it had made before stands: {why}" for step in steps
+    ]
     with pytest.raises(NightIncomplete, match=report.run_id) as incomplete:
         report.check_complete()
     assert str(pickle.loads(pickle.dumps(incomplete.value))) == str(incomplete.value)
@@ -167,14 +208,18 @@ def test_a_step_that_fails_stops_no_other(
     assert digests(root, (*DERIVED, MARKS)) == undisturbed
 
 
-def test_what_fails_everywhere_ends_the_night(talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_everywhere_ends_the_night(
+    talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object) -> None:
         raise StoreUnwritable(tmp_path, "no room")
 
     monkeypatch.setattr("slowwave.tasks.observe.task.observe", full)
     with pytest.raises(StoreUnwritable):
         run_night([talk], settings(tmp_path / "store"))
-    assert [row["status"] for row in Store.open(tmp_path / "store").read(RUNS).to_pylist()] == ["failed"]
+    assert [
+        row["status"] for row in Store.open(tmp_path / "store").read(RUNS).to_pylist()
+    ] == ["failed"]
 
 
 def test_the_failing_are_found_by_halves() -> None:
@@ -193,21 +238,35 @@ def test_the_failing_are_found_by_halves() -> None:
 
 
 def test_sessions_that_share_a_moment_end_no_night(tmp_path: Path) -> None:
-    said = ["The boat is moored at pier 4.", "The boat is moored at pier 9.", "The boat is moored at pier 7."]
+    said = [
+        "The boat is moored at pier 4.",
+        "The boat is moored at pier 9.",
+        "The boat is moored at pier 7.",
+    ]
     lines = [
-        {"session_id": f"s{n % 4}", "message_id": f"m{n}", "role": "user", "content": said[n % 3], "workspace": "w"}
+        {
+            "session_id": f"s{n % 4}",
+            "message_id": f"m{n}",
+            "role": "user",
+            "content": said[n % 3],
+            "workspace": "w",
+        }
         | {"ts": "2026-11-03" if n % 4 < 3 else "2026-11-04"}
         for n in range(12)
     ]
     path = tmp_path / "bulk.jsonl"
     for some in (lines[:9], lines):
-        path.write_text("".join(json.dumps(line) + "\n" for line in some), encoding="utf-8")
+        path.write_text(
+            "".join(json.dumps(line) + "\n" for line in some), encoding="utf-8"
+        )
         report = run_night([path], settings(tmp_path / "store"))
         assert report.release is not None
         assert report.failures == []
 
 
-def test_the_command_ends_with_its_own_status(talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_ends_with_its_own_status(
+    talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
     words = ["run", "--plain", str(talk), "--store", str(tmp_path / "store")]
     with monkeypatch.context() as broken:
@@ -216,5 +275,8 @@ def test_the_command_ends_with_its_own_status(talk: Path, tmp_path: Path, monkey
         broken.setattr(task, "observe", fail_on_poison(task.observe))
         done = typed(*words)
         assert (done.exit_code, "Released r1" in done.output) == (3, True), done.output
-        assert "a session of observe failed, tried again next night: KeyError: 'x'" in done.output
+        assert (
+            "a session of observe failed, tried again next night: KeyError: 'x'"
+            in done.output
+        )
     assert typed(*words).exit_code == 0

@@ -16,5 +16,10 @@ def test_a_disk_that_fails_at_any_call_costs_no_row_and_no_release() -> None:
         pytest.skip(str(why))
     assert {one.fault: one.broken for one in outcomes if one.broken} == {}
     assert {(one.lost, one.wrong, one.seconds) for one in outcomes} == {(0, 0, 0.0)}
-    assert {name for one in outcomes for name in one.told} <= {"done", "StoreUnwritable", "StoreUnreadable", "OSError"}
+    assert {name for one in outcomes for name in one.told} <= {
+        "done",
+        "StoreUnwritable",
+        "StoreUnreadable",
+        "OSError",
+    }
     assert sum(one.times for one in outcomes) > 2

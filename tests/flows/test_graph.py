@@ -25,7 +25,16 @@ from slowwave.flows.parts.graph import GRAPH, find_parents
 from slowwave.flows.parts.run import STEP_NAMES
 from slowwave.flows.prefect import TaskRunner, nightly, run_night_under_prefect
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import COMPLETIONS, EXCLUSIONS, FORGOTTEN, MARKS, QUARANTINE, RELEASES, RUNS, Table
+from slowwave.schemas.tables import (
+    COMPLETIONS,
+    EXCLUSIONS,
+    FORGOTTEN,
+    MARKS,
+    QUARANTINE,
+    RELEASES,
+    RUNS,
+    Table,
+)
 from slowwave.store.store import Store
 from slowwave.tasks.job import StepReport
 from slowwave.tasks.progress import show_progress
@@ -35,7 +44,10 @@ from tests.waiting import PATIENCE, wait_until
 pytestmark = pytest.mark.filterwarnings("ignore")
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples"
-LEDGERS = {table.name for table in (MARKS, QUARANTINE, FORGOTTEN, EXCLUSIONS, RUNS, RELEASES, COMPLETIONS)}
+LEDGERS = {
+    table.name
+    for table in (MARKS, QUARANTINE, FORGOTTEN, EXCLUSIONS, RUNS, RELEASES, COMPLETIONS)
+}
 READING = ("open_dataset", "open_table", "read", "read_as_stored", "read_ids", "count")
 WRITING = ("append", "merge", "update", "merge_changed", "delete_ids")
 PARENTS = {
@@ -50,20 +62,37 @@ PARENTS = {
     "relate": {"supersede"},
     "assign": {"read", "supersede"},
     "rollup": {"read", "boilerplate", "supersede", "assign"},
-    "publish": {"read", "gists", "boilerplate", "habits", "supersede", "relate", "assign", "rollup"},
+    "publish": {
+        "read",
+        "gists",
+        "boilerplate",
+        "habits",
+        "supersede",
+        "relate",
+        "assign",
+        "rollup",
+    },
 }
 """Of a whole night. Topics are written by `assign` and, with their titles, by `rollup`."""
 
 
-def watch_tables(patch: pytest.MonkeyPatch) -> tuple[dict[str, set[str]], dict[str, set[str]], Callable[..., Any]]:
+def watch_tables(
+    patch: pytest.MonkeyPatch,
+) -> tuple[dict[str, set[str]], dict[str, set[str]], Callable[..., Any]]:
     """Return what each step reads and writes of the store, filled while a night runs, and how that calls a step."""
-    reads, writes, inside = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set), list[object]()
+    reads, writes, inside = (
+        defaultdict[str, set[str]](set),
+        defaultdict[str, set[str]](set),
+        list[object](),
+    )
 
     def watch(name: str, into: dict[str, set[str]]) -> None:
         inner = getattr(Store, name)
 
         def watched(store: Store, table: Table, *args: Any, **named: Any) -> Any:
-            if len(inside) == 1 and table.name not in LEDGERS:  # a write looks at its table too
+            if (
+                len(inside) == 1 and table.name not in LEDGERS
+            ):  # a write looks at its table too
                 into[str(inside[0])].add(table.name)
             inside.append(table)
             try:
@@ -87,9 +116,15 @@ def watch_tables(patch: pytest.MonkeyPatch) -> tuple[dict[str, set[str]], dict[s
     return reads, writes, call
 
 
-def test_the_graph_is_what_a_night_reads_and_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_graph_is_what_a_night_reads_and_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reads, writes, call = watch_tables(monkeypatch)
-    run_night([SAMPLES], Settings(store=tmp_path, encoder="hash-384", gists="extractive"), call).check_complete()
+    run_night(
+        [SAMPLES],
+        Settings(store=tmp_path, encoder="hash-384", gists="extractive"),
+        call,
+    ).check_complete()
     assert list(reads) == [name for name in GRAPH if name != "forget"]  # nothing is due
     for step, tables in reads.items():
         node = GRAPH[step]
@@ -99,18 +134,39 @@ def test_the_graph_is_what_a_night_reads_and_writes(tmp_path: Path, monkeypatch:
 
 
 def test_a_step_that_was_left_out_or_failed_gives_its_place_to_its_parents() -> None:
-    done = [StepReport(name) for name in GRAPH if name not in ("gists", "dedupe", "supersede", "forget")]
-    assert [report.step for report in find_parents("assign", done[:6])] == ["read", "observe"]
+    done = [
+        StepReport(name)
+        for name in GRAPH
+        if name not in ("gists", "dedupe", "supersede", "forget")
+    ]
+    assert [report.step for report in find_parents("assign", done[:6])] == [
+        "read",
+        "observe",
+    ]
     assert find_parents("assign", []) == find_parents("of a plugin", done) == []
 
 
 def test_architecture_draws_the_graph() -> None:
-    drawing = (ROOT / "docs" / "architecture.md").read_text().split("```mermaid")[1].split("```")[0]
+    drawing = (
+        (ROOT / "docs" / "architecture.md")
+        .read_text()
+        .split("```mermaid")[1]
+        .split("```")[0]
+    )
     tables = dict(re.findall(r"(\w+)\[(\w+)\]", drawing))
-    edges = re.findall(r"^ +([\w &]+) -->\|(\w+)\| (\w+)", re.sub(r"[\[({]+[\w ]+[\])}]+", "", drawing), re.MULTILINE)
-    assert [step for _, step, _ in edges] == [step for step in GRAPH if step != "forget"]
+    edges = re.findall(
+        r"^ +([\w &]+) -->\|(\w+)\| (\w+)",
+        re.sub(r"[\[({]+[\w ]+[\])}]+", "", drawing),
+        re.MULTILINE,
+    )
+    assert [step for _, step, _ in edges] == [
+        step for step in GRAPH if step != "forget"
+    ]
     for sources, step, target in edges:
-        reads, writes = ({table.name for table in some} for some in (GRAPH[step].reads, GRAPH[step].writes))
+        reads, writes = (
+            {table.name for table in some}
+            for some in (GRAPH[step].reads, GRAPH[step].writes)
+        )
         drawn = {tables[name] for name in sources.split(" & ") if name in tables}
         assert (reads - writes) & set(tables.values()) <= drawn <= reads, step
         assert tables.get(target, RELEASES.name) in writes, step
@@ -123,29 +179,47 @@ def read_edges(client: SyncPrefectClient, flow_run: str) -> dict[str, set[str]]:
     """Return parents by task, as the page of a flow's run draws them."""
     nodes = dict(client._client.get(f"/flow_runs/{flow_run}/graph-v2").json()["nodes"])
     names = {key: node["label"].rsplit("-", 1)[0] for key, node in nodes.items()}
-    return {names[key]: {names[one["id"]] for one in node["parents"]} for key, node in nodes.items()}
+    return {
+        names[key]: {names[one["id"]] for one in node["parents"]}
+        for key, node in nodes.items()
+    }
 
 
-def test_prefect_shows_the_graph_its_lines_and_its_counts(server: None, tmp_path: Path) -> None:
+def test_prefect_shows_the_graph_its_lines_and_its_counts(
+    server: None, tmp_path: Path
+) -> None:
     given = {"store": str(tmp_path / "s"), "encoder": "hash-384", "gists": "extractive"}
     report = nightly([str(SAMPLES)], given)
     APILogWorker.drain_all(timeout=PATIENCE)
     with get_client(sync_client=True) as client:
         (run,) = client.read_flow_runs()
         assert read_edges(client, str(run.id)) == PARENTS
-        tasks = {task.name.rsplit("-", 1)[0]: task.id for task in client.read_task_runs()}
+        tasks = {
+            task.name.rsplit("-", 1)[0]: task.id for task in client.read_task_runs()
+        }
         artifacts = {one.key: one for one in client.read_artifacts()}
         for step in report.steps:
             wanted = LogFilter(task_run_id=LogFilterTaskRunId(any_=[tasks[step.step]]))
             lines = [line.message for line in client.read_logs(wanted)]
-            (begins,) = [line for line in lines if line.startswith(f"{step.step} begins")]
+            (begins,) = [
+                line for line in lines if line.startswith(f"{step.step} begins")
+            ]
             assert all(name in begins for name in PARENTS[step.step])
             ends = f"{step.step} ends: {step.rows_in:,} row"
-            assert [line for line in lines if line.startswith(ends) and f"{step.rows_out:,} row" in line]
-            counts, progress = artifacts[f"step-{step.step}"], artifacts[f"step-{step.step}-progress"]
+            assert [
+                line
+                for line in lines
+                if line.startswith(ends) and f"{step.rows_out:,} row" in line
+            ]
+            counts, progress = (
+                artifacts[f"step-{step.step}"],
+                artifacts[f"step-{step.step}-progress"],
+            )
             assert counts.task_run_id == progress.task_run_id == tasks[step.step]
             assert progress.data == 100
-            assert f'{{"what": "rows out", "count": {step.rows_out}}}' in str(counts.data)
+            assert f'{{"what": "rows out", "count": {step.rows_out}}}' in str(
+                counts.data
+            )
 
 
 def test_a_night_of_the_command_sends_its_lines_to_the_server_and_none_to_the_terminal(
@@ -158,7 +232,9 @@ def test_a_night_of_the_command_sends_its_lines_to_the_server_and_none_to_the_te
         run = max(client.read_flow_runs(), key=lambda run: run.start_time)
         wanted = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run.id]))
         lines = [line.message for line in client.read_logs(wanted)]
-        assert [line for line in lines if line.startswith("observe begins after read (")]
+        assert [
+            line for line in lines if line.startswith("observe begins after read (")
+        ]
         assert len([line for line in lines if " ends: " in line]) == 11
 
 
@@ -171,19 +247,31 @@ def test_a_failed_step_is_no_parent_and_the_next_ones_hang_together(
 
     monkeypatch.setattr("slowwave.flows.prefect.RETRY_SECONDS", 0)
     monkeypatch.setattr("slowwave.tasks.topics.task.refresh_topics", fail)
-    given = {"store": str(tmp_path / "s"), "encoder": "hash-384", "keywords": {"top": 0}}
+    given = {
+        "store": str(tmp_path / "s"),
+        "encoder": "hash-384",
+        "keywords": {"top": 0},
+    }
     assert run_night_under_prefect([str(SAMPLES / "codex")], given).failures
     with get_client(sync_client=True) as client:
         run = max(client.read_flow_runs(), key=lambda run: run.start_time)
         edges = read_edges(client, str(run.id))
-        assert edges["rollup"] == {"read", "boilerplate", "supersede"}  # claims as `supersede` left them
+        assert edges["rollup"] == {
+            "read",
+            "boilerplate",
+            "supersede",
+        }  # claims as `supersede` left them
         of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
-        kept = {one.key: one.data for one in client.read_artifacts(artifact_filter=of_run)}
+        kept = {
+            one.key: one.data for one in client.read_artifacts(artifact_filter=of_run)
+        }
         assert "step-assign" not in kept
         assert kept["step-assign-progress"] == 0
 
 
-def test_progress_moves_while_a_step_runs(server: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_moves_while_a_step_runs(
+    server: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("slowwave.flows.prefect.PROGRESS_SECONDS", 0.05)
     wanted = ArtifactFilter(key=ArtifactFilterKey(any_=["step-knit-progress"]))
 
@@ -195,7 +283,10 @@ def test_progress_moves_while_a_step_runs(server: None, monkeypatch: pytest.Monk
         with show_progress("knit", 8) as advance:
             for rows in (2, 4):  # two of eight, then six
                 advance(rows)
-                wait_until(lambda done=75.0 if rows == 4 else 25.0: read_progress() == [done], read_progress)
+                wait_until(
+                    lambda done=75.0 if rows == 4 else 25.0: read_progress() == [done],
+                    read_progress,
+                )
         return "knitted"
 
     assert operator.call(TaskRunner(), knit) == "knitted"

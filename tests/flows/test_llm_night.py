@@ -54,12 +54,19 @@ SAID = talk_files.SAID[:6]
 
 def settings(store: Path, script: str = "faithful", **more: object) -> Settings:
     spec = f"scripted:tests.llm_scripts:{script}"
-    return Settings(store=store, encoder="hash-384", **{"llm": spec, "gists": "llm", **more})
+    return Settings(
+        store=store, encoder="hash-384", **{"llm": spec, "gists": "llm", **more}
+    )
 
 
 def say(folder: Path, times: int, session: str) -> Path:
     """What is said so often, each time with a number."""
-    return chat(folder, session, 2, [f"{text} That was number {n}." for n, text in enumerate(SAID * times)])
+    return chat(
+        folder,
+        session,
+        2,
+        [f"{text} That was number {n}." for n, text in enumerate(SAID * times)],
+    )
 
 
 def steps(report: RunReport) -> dict[str, StepReport]:
@@ -91,35 +98,67 @@ def copied(distilled: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(distilled, tmp_path / "copied"))
 
 
-def test_every_kept_claim_has_its_quote_in_its_message_and_its_gates(night: tuple[Path, RunReport]) -> None:
+def test_every_kept_claim_has_its_quote_in_its_message_and_its_gates(
+    night: tuple[Path, RunReport],
+) -> None:
     store = Store.open(night[0])
-    texts = {r["message_id"]: r["text"] for r in store.read(MESSAGES, ["message_id", "text"]).to_pylist()}
+    texts = {
+        r["message_id"]: r["text"]
+        for r in store.read(MESSAGES, ["message_id", "text"]).to_pylist()
+    }
     claims = store.read(OBSERVATIONS).to_pylist()
     assert len(claims) > 50
     for claim in claims:
         assert claim["quote"] in texts[claim["message_ids"][0]]
         assert claim["observer"] == "scripted"
         assert claim["verified"] is True
-        assert None not in (claim["reusable"], claim["non_trivial"], claim["specific"], claim["gate_reasons"])
+        assert None not in (
+            claim["reusable"],
+            claim["non_trivial"],
+            claim["specific"],
+            claim["gate_reasons"],
+        )
 
 
-def test_a_claim_is_found_by_words_that_only_a_models_detail_has(tmp_path: Path) -> None:
+def test_a_claim_is_found_by_words_that_only_a_models_detail_has(
+    tmp_path: Path,
+) -> None:
     said, found = chat(tmp_path, "chat", 2, SAID), []
     for name in ("off", "faithful", "elaborating"):
-        store, spec = tmp_path / name, name if name == "off" else f"scripted:tests.llm_scripts:{name}"
+        store, spec = (
+            tmp_path / name,
+            name if name == "off" else f"scripted:tests.llm_scripts:{name}",
+        )
         run_night([said], settings(store, llm=spec, gists="off", embeddings=False))
         hits = Memory.open(store).recall("Is ornithology of interest to anybody?")
         indexes = Store.open(store).open_table(OBSERVATIONS).list_indices()
-        found.append((sorted(index.columns[0] for index in indexes), [hit.text for hit in hits[:1]]))
-    assert found == [(["summary"], []), (["summary"], []), (["detail", "summary"], [SAID[2]])]
+        found.append(
+            (
+                sorted(index.columns[0] for index in indexes),
+                [hit.text for hit in hits[:1]],
+            )
+        )
+    assert found == [
+        (["summary"], []),
+        (["summary"], []),
+        (["detail", "summary"], [SAID[2]]),
+    ]
 
 
-def test_the_model_writes_gists_summaries_titles_and_topics(night: tuple[Path, RunReport]) -> None:
+def test_the_model_writes_gists_summaries_titles_and_topics(
+    night: tuple[Path, RunReport],
+) -> None:
     store = Store.open(night[0])
-    assert b'slowwave_quality_of_texts{what="tier 0' in render_metrics(settings(night[0]))
+    assert b'slowwave_quality_of_texts{what="tier 0' in render_metrics(
+        settings(night[0])
+    )
     gists = store.read(GISTS).to_pylist()
     assert {g["strategy"] for g in gists} >= {"llm", "extractive"}
-    assert all(g["summary"] == "A message in few words." for g in gists if g["strategy"] == "llm")
+    assert all(
+        g["summary"] == "A message in few words."
+        for g in gists
+        if g["strategy"] == "llm"
+    )
     summaries = store.read(SUMMARIES).to_pylist()
     assert {s["text"] for s in summaries} == {
         "An account of what was said, in plain prose.",
@@ -132,10 +171,14 @@ def test_the_model_writes_gists_summaries_titles_and_topics(night: tuple[Path, R
     assert life["size"] > 10
 
 
-def test_the_report_shows_what_was_asked_step_by_step_and_in_all(night: tuple[Path, RunReport]) -> None:
+def test_the_report_shows_what_was_asked_step_by_step_and_in_all(
+    night: tuple[Path, RunReport],
+) -> None:
     rows = night[1].list_usage()["scripted"]
     assert all(row["prompt tokens"] > 0 and row["answer tokens"] > 0 for row in rows)
-    assert {"gists", "observe", "supersede", "assign", "rollup"} <= {row["step"] for row in rows}
+    assert {"gists", "observe", "supersede", "assign", "rollup"} <= {
+        row["step"] for row in rows
+    }
     assert paid(night[1]) == Store.open(night[0]).count(COMPLETIONS)
     asked = {row["step"]: row["requests"] for row in rows}
     in_all = asked.pop("in all")
@@ -144,7 +187,9 @@ def test_the_report_shows_what_was_asked_step_by_step_and_in_all(night: tuple[Pa
     assert "scripted" not in str(night[1].list_steps())
 
 
-def test_a_second_night_asks_nothing_new_and_makes_no_version(night: tuple[Path, RunReport]) -> None:
+def test_a_second_night_asks_nothing_new_and_makes_no_version(
+    night: tuple[Path, RunReport],
+) -> None:
     before = Store.open(night[0]).read_versions(TABLES.values())
     again = run_night([SAMPLES], settings(night[0]))
     assert again.release is None
@@ -152,7 +197,9 @@ def test_a_second_night_asks_nothing_new_and_makes_no_version(night: tuple[Path,
     assert Store.open(night[0]).read_versions(TABLES.values()) == before
 
 
-def test_doing_it_again_gives_the_same_rows_from_the_cache(night: tuple[Path, RunReport]) -> None:
+def test_doing_it_again_gives_the_same_rows_from_the_cache(
+    night: tuple[Path, RunReport],
+) -> None:
     before = digests(night[0], MADE)
     for step in ("gists", "observe", "summaries"):
         assert paid(run_reprocess(step, Selection(), settings(night[0]))) == 0
@@ -163,14 +210,25 @@ def test_another_prompt_makes_what_rests_on_it_pending_and_nothing_else(
     night: tuple[Path, RunReport], tmp_path: Path
 ) -> None:
     shipped = Path(__file__).parents[2] / "tasks" / "llm" / "prompts" / "master.md"
-    (tmp_path / "master.md").write_text(shipped.read_text(encoding="utf-8").replace("You write", "Now you write"))
-    done = steps(run_night([SAMPLES], settings(night[0], extract={"prompts": tmp_path})))
-    assert {name for name, step in done.items() if step.rows_out} == {"rollup", "publish"}
+    (tmp_path / "master.md").write_text(
+        shipped.read_text(encoding="utf-8").replace("You write", "Now you write")
+    )
+    done = steps(
+        run_night([SAMPLES], settings(night[0], extract={"prompts": tmp_path}))
+    )
+    assert {name for name, step in done.items() if step.rows_out} == {
+        "rollup",
+        "publish",
+    }
     counts = done["rollup"].counts
-    assert counts["scripted: requests"] - counts["scripted: cache hits"] == 20  # a master for each session
+    assert (
+        counts["scripted: requests"] - counts["scripted: cache hits"] == 20
+    )  # a master for each session
 
 
-def test_of_a_model_that_declines_everything_there_is_no_claim_and_the_night_releases(tmp_path: Path) -> None:
+def test_of_a_model_that_declines_everything_there_is_no_claim_and_the_night_releases(
+    tmp_path: Path,
+) -> None:
     off = run_night([CHATS], Settings(store=tmp_path / "off", encoder="hash-384"))
     report = run_night([CHATS], settings(tmp_path / "s", "refusing"))
     assert report.release is not None
@@ -180,10 +238,17 @@ def test_of_a_model_that_declines_everything_there_is_no_claim_and_the_night_rel
     assert "llm" not in {g["strategy"] for g in store.read(GISTS).to_pylist()}
     assert off.release
     masters = (pc.field("scope") == "session") & (pc.field("tier") == -1)
-    assert store.count(SUMMARIES, masters) == Store.open(tmp_path / "off").count(SUMMARIES, masters) > 1
+    assert (
+        store.count(SUMMARIES, masters)
+        == Store.open(tmp_path / "off").count(SUMMARIES, masters)
+        > 1
+    )
     rows = store.read(QUARANTINE).to_pylist()
     assert {row["step"] for row in rows} >= {"gists", "observe", "rollup"}
-    assert all(row["reason"].startswith(("refusal: ", "not consolidated: refusal")) for row in rows)
+    assert all(
+        row["reason"].startswith(("refusal: ", "not consolidated: refusal"))
+        for row in rows
+    )
     assert paid(run_night([CHATS], settings(tmp_path / "s", "refusing"))) == 0
 
 
@@ -191,12 +256,16 @@ def test_what_a_model_makes_up_is_quarantined_with_the_reason(tmp_path: Path) ->
     run_night([chat(tmp_path, "a", 2, SAID)], settings(tmp_path / "s", "lying"))
     store = Store.open(tmp_path / "s")
     assert store.count(OBSERVATIONS) == 0
-    rows = [row for row in store.read(QUARANTINE).to_pylist() if row["step"] == "observe"]
+    rows = [
+        row for row in store.read(QUARANTINE).to_pylist() if row["step"] == "observe"
+    ]
     assert sorted(row["reason"] for row in rows) == [
         "cites no message of its chunk: [97]",
         "its quote does not stand in the messages it cites",
     ]
-    assert all("“" in row["excerpt"] and row["row_id"].endswith(("#0", "#1")) for row in rows)
+    assert all(
+        "“" in row["excerpt"] and row["row_id"].endswith(("#0", "#1")) for row in rows
+    )
 
 
 def test_a_session_waits_until_the_server_is_back(tmp_path: Path) -> None:
@@ -207,7 +276,9 @@ def test_a_session_waits_until_the_server_is_back(tmp_path: Path) -> None:
     why = "scripted left 1 request unanswered: unavailable: no server answered"
     assert steps(first)["observe"].failed == [why]
     assert Store.open(store).count(OBSERVATIONS) == 0
-    assert Store.open(store).count(QUARANTINE) == 0  # nothing is wrong with what was asked
+    assert (
+        Store.open(store).count(QUARANTINE) == 0
+    )  # nothing is wrong with what was asked
     versions = Store.open(store).read_versions(RELEASED)
     still_away = run_night([path], settings(store, "absent"))
     assert (still_away.release, bool(still_away.failures)) == (None, True)
@@ -222,52 +293,85 @@ def test_a_budget_stops_a_night_cleanly_and_the_next_ones_go_on_to_the_same_end(
     for _ in range(60):
         report = run_night([CHATS], settings(parts, model={"max_tokens": 12_000}))
         counts = [step.counts for step in report.steps]
-        spent.append(sum(c["scripted: prompt tokens"] + c["scripted: answer tokens"] for c in counts))
+        spent.append(
+            sum(
+                c["scripted: prompt tokens"] + c["scripted: answer tokens"]
+                for c in counts
+            )
+        )
         if not spent[-1]:
             break
     assert 3 < len(spent) < 60
     assert max(spent) <= 12_000
     mine, theirs = Store.open(parts), Store.open(distilled)
     for table in (GISTS, OBSERVATIONS):
-        ids = [sorted(store.read(table, [table.key])[table.key].to_pylist()) for store in (mine, theirs)]
+        ids = [
+            sorted(store.read(table, [table.key])[table.key].to_pylist())
+            for store in (mine, theirs)
+        ]
         assert ids[0] == ids[1]
     assert not [r for r in mine.read(QUARANTINE).to_pylist() if "budget" in r["reason"]]
     assert mine.count(SUMMARIES) > 0
 
 
-def test_a_window_too_small_for_a_prompt_is_an_engine_that_is_not_there(tmp_path: Path) -> None:
+def test_a_window_too_small_for_a_prompt_is_an_engine_that_is_not_there(
+    tmp_path: Path,
+) -> None:
     run_night([CHATS], Settings(store=tmp_path, encoder="hash-384"))
-    model = Model(ChainLLM([ScriptedLLM(faithful, context_window=2_048)]), Library(None))
-    done = extract_claims(
-        Store.open(tmp_path).read(MESSAGES), settings(tmp_path), model, report := StepReport("observe")
+    model = Model(
+        ChainLLM([ScriptedLLM(faithful, context_window=2_048)]), Library(None)
     )
-    assert (done.claims, len(done.pending)) == ([], report.counts["sessions left for another night"])
+    done = extract_claims(
+        Store.open(tmp_path).read(MESSAGES),
+        settings(tmp_path),
+        model,
+        report := StepReport("observe"),
+    )
+    assert (done.claims, len(done.pending)) == (
+        [],
+        report.counts["sessions left for another night"],
+    )
     assert all("lower extract.answer_tokens" in why for why in done.pending.values())
 
 
 def figures(store: Path) -> dict[str, int]:
     opened = Store.open(store)
-    return {table.name: opened.count(table) for table in (GISTS, OBSERVATIONS, TOPICS, SUMMARIES)}
+    return {
+        table.name: opened.count(table)
+        for table in (GISTS, OBSERVATIONS, TOPICS, SUMMARIES)
+    }
 
 
-def test_claims_that_wait_keep_the_topic_they_had(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claims_that_wait_keep_the_topic_they_had(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = figures(copied)
     monkeypatch.setattr(by_model, "SIZES", by_model.Sizes(batch=7))
-    monkeypatch.setattr(by_model, "VERSION", 99)  # what was assigned is pending again, and no token is left for it
+    monkeypatch.setattr(
+        by_model, "VERSION", 99
+    )  # what was assigned is pending again, and no token is left for it
     run_night([CHATS], settings(copied, gists="off", model={"max_tokens": 1}))
     store = Store.open(copied)
-    waiting = [c for c in store.read(OBSERVATIONS).to_pylist() if c["status"] == "active"]
-    assert {claim["topic_id"] for claim in waiting} <= set(store.read(TOPICS)["topic_id"].to_pylist())
+    waiting = [
+        c for c in store.read(OBSERVATIONS).to_pylist() if c["status"] == "active"
+    ]
+    assert {claim["topic_id"] for claim in waiting} <= set(
+        store.read(TOPICS)["topic_id"].to_pylist()
+    )
     assert figures(copied) == before
     run_night([CHATS], settings(copied, gists="off"))
     keys = {t["step_key"] for t in store.read(TOPICS).to_pylist() if t["size"]}
     assert len(keys) == 1  # those of before are gone now, or made anew
 
 
-def test_a_workspace_that_is_not_there_is_refused_and_costs_nothing(copied: Path) -> None:
+def test_a_workspace_that_is_not_there_is_refused_and_costs_nothing(
+    copied: Path,
+) -> None:
     before = figures(copied)
     with pytest.raises(UsageError, match="/nope"):
-        run_reprocess("summaries", Selection(workspace="/nope"), settings(copied), missing=True)
+        run_reprocess(
+            "summaries", Selection(workspace="/nope"), settings(copied), missing=True
+        )
     assert figures(copied) == before
 
 
@@ -278,11 +382,24 @@ def test_a_long_session_is_cut_distilled_and_consolidated(tmp_path: Path) -> Non
     planned = {line.step: line.requests for line in plan_night([path], options).lines}
     report = run_night([path], options)
     rows = Store.open(tmp_path / "s").read(OBSERVATIONS).to_pylist()
-    assert len({row["message_ids"][0] for row in rows}) == 72  # every message is cited once
+    assert (
+        len({row["message_ids"][0] for row in rows}) == 72
+    )  # every message is cited once
     assert len(rows) == 72
     asked = Store.open(tmp_path / "s").read(COMPLETIONS).to_pylist()
-    assert sum("/final/" in row["request_id"] for row in asked) >= planned["consolidate"] == 1
-    assert sum(row["request_id"].split("/")[-1].isdigit() and row["request_id"].count("/") == 1 for row in asked) > 4
+    assert (
+        sum("/final/" in row["request_id"] for row in asked)
+        >= planned["consolidate"]
+        == 1
+    )
+    assert (
+        sum(
+            row["request_id"].split("/")[-1].isdigit()
+            and row["request_id"].count("/") == 1
+            for row in asked
+        )
+        > 4
+    )
     assert steps(report)["observe"].counts["claims kept"] == 72
 
 
@@ -291,7 +408,9 @@ def test_counts_reconcile_whatever_the_model_does(tmp_path: Path) -> None:
     assert report.release is not None
     store, observed = Store.open(tmp_path), steps(report)["observe"]
     assert observed.rows_in == 20
-    held = [row for row in store.read(QUARANTINE).to_pylist() if row["step"] == "observe"]
+    held = [
+        row for row in store.read(QUARANTINE).to_pylist() if row["step"] == "observe"
+    ]
     assert observed.counts["rows in quarantine"] == len(held)
     assert {c["observer"] for c in store.read(OBSERVATIONS).to_pylist()} == {"scripted"}
     spoken = store.count(GISTS)
@@ -299,7 +418,9 @@ def test_counts_reconcile_whatever_the_model_does(tmp_path: Path) -> None:
     assert run_night([SAMPLES], settings(tmp_path, "troubled")).release is None
 
 
-def test_settings_that_contradict_each_other_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_settings_that_contradict_each_other_are_refused_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
     for wrong, said in (
         ({"llm": "off"}, "gists = llm needs a language model"),
         ({"llm": "gpt-9"}, "no LLM engine 'gpt-9'"),
@@ -318,11 +439,19 @@ def test_summarize_brings_one_session_up_to_date(tmp_path: Path) -> None:
     wanted = Selection(("a",))
     report = run_reprocess("summaries", wanted, settings(store), missing=True)
     found = list_masters(wanted, settings(store))
-    assert [(s["title"], s["text"]) for s in found] == [("What it is about", "An account of the whole conversation.")]
+    assert [(s["title"], s["text"]) for s in found] == [
+        ("What it is about", "An account of the whole conversation.")
+    ]
     assert report.release is not None
-    assert {s["scope"] for s in Store.open(store).read(SUMMARIES).to_pylist()} == {"session"}
+    assert {s["scope"] for s in Store.open(store).read(SUMMARIES).to_pylist()} == {
+        "session"
+    }
     again = run_reprocess("summaries", wanted, settings(store), missing=True)
-    assert (again.release, list_masters(wanted, settings(store)), paid(again)) == (None, found, 0)
+    assert (again.release, list_masters(wanted, settings(store)), paid(again)) == (
+        None,
+        found,
+        0,
+    )
 
 
 def do_killed_night(store: Path, source: Path, die_after: int, asked: Any) -> None:
@@ -344,12 +473,16 @@ def do_killed_night(store: Path, source: Path, die_after: int, asked: Any) -> No
 def killed(store: Path, source: Path, die_after: int) -> tuple[int | None, int]:
     """The exit code of such a night in a process of its own, and the answers that it was given."""
     asked = FORKS.Value("i", 0)
-    process = FORKS.Process(target=do_killed_night, args=(store, source, die_after, asked))
+    process = FORKS.Process(
+        target=do_killed_night, args=(store, source, die_after, asked)
+    )
     process.start()
     return finished(process), asked.value
 
 
-def test_killed_between_two_answers_the_night_ends_as_if_it_had_not_been_and_pays_nothing_twice(tmp_path: Path) -> None:
+def test_killed_between_two_answers_the_night_ends_as_if_it_had_not_been_and_pays_nothing_twice(
+    tmp_path: Path,
+) -> None:
     source = say(tmp_path, 8, "a")
     code, everything = killed(tmp_path / "whole", source, 0)
     assert code == 0
@@ -363,16 +496,30 @@ def test_killed_between_two_answers_the_night_ends_as_if_it_had_not_been_and_pay
     assert last <= everything - sum(at) + 2 * len(at)
 
 
-def test_what_an_agent_says_of_itself_is_its_own_topic_and_one_message_is_not_summed_up(tmp_path: Path) -> None:
-    said = [("user", "Good morning, and who are you?"), ("assistant", "My name is Echo and I keep the harbour log.")]
-    paths = [session(tmp_path, "s-1", 1, said), session(tmp_path, "s-2", 2, [("user", SAID[3])])]
+def test_what_an_agent_says_of_itself_is_its_own_topic_and_one_message_is_not_summed_up(
+    tmp_path: Path,
+) -> None:
+    said = [
+        ("user", "Good morning, and who are you?"),
+        ("assistant", "My name is Echo and I keep the harbour log."),
+    ]
+    paths = [
+        session(tmp_path, "s-1", 1, said),
+        session(tmp_path, "s-2", 2, [("user", SAID[3])]),
+    ]
     model = "scripted:tests.llm_scripts:faithful"
     models = {"extract": model, "summaries": model}
-    report = run_night(paths, Settings(store=tmp_path / "store", encoder="hash-384", models=models))  # type: ignore[arg-type]
+    report = run_night(
+        paths, Settings(store=tmp_path / "store", encoder="hash-384", models=models)
+    )  # type: ignore[arg-type]
     assert steps(report)["rollup"].counts["scripted: requests"] == 1
     store = Store.open(tmp_path / "store")
-    solo = next(row for row in store.read(SUMMARIES).to_pylist() if SAID[3][:20] in row["text"])
+    solo = next(
+        row for row in store.read(SUMMARIES).to_pylist() if SAID[3][:20] in row["text"]
+    )
     assert solo["tier"] == -1
     names = {row["topic_id"]: row["name"] for row in store.read(TOPICS).to_pylist()}
     claims = store.read(OBSERVATIONS).to_pylist()
-    assert [names[row["topic_id"]] for row in claims if "Echo" in row["quote"]] == ["self"]
+    assert [names[row["topic_id"]] for row in claims if "Echo" in row["quote"]] == [
+        "self"
+    ]

@@ -67,16 +67,27 @@ def test_of_a_dead_model_the_last_lines_tell_and_what_stood_before_stays(
     monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
     words = ("--llm", "openai:scripted@http://127.0.0.1:9/v1", "--store", str(tmp_path))
     run_night(
-        [SAMPLES / "generic" / "marit-and-theo.jsonl"], make_settings(tmp_path).model_copy(update={"gists": "off"})
+        [SAMPLES / "generic" / "marit-and-theo.jsonl"],
+        make_settings(tmp_path).model_copy(update={"gists": "off"}),
     )
-    before = {row["summary_id"]: row["text"] for row in Store.open(tmp_path).read(SUMMARIES).to_pylist()}
+    before = {
+        row["summary_id"]: row["text"]
+        for row in Store.open(tmp_path).read(SUMMARIES).to_pylist()
+    }
     again = typed("reprocess", "topics", *words)
-    assert {row["summary_id"]: row["text"] for row in Store.open(tmp_path).read(SUMMARIES).to_pylist()} == before
+    assert {
+        row["summary_id"]: row["text"]
+        for row in Store.open(tmp_path).read(SUMMARIES).to_pylist()
+    } == before
     night = typed("run", SAMPLES / "generic", "--plain", *words)
     assert (again.exit_code, night.exit_code) == (INCOMPLETE, INCOMPLETE)
-    left = next(line for line in night.output.splitlines() if line.startswith("Left out: "))
+    left = next(
+        line for line in night.output.splitlines() if line.startswith("Left out: ")
+    )
     why = r"\(openai:scripted is unavailable: .+\)"
-    assert re.search(rf"left for another night .*sessions \d+, summaries \d+ {why}", left)
+    assert re.search(
+        rf"left for another night .*sessions \d+, summaries \d+ {why}", left
+    )
     assert night.output.count("openai:scripted is unavailable") == 1
 
 
@@ -87,7 +98,15 @@ def test_a_model_that_the_server_does_not_have_is_a_failure_in_one_line(
     monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
     with serving(lambda prompt, nth: "", model="another") as server:
         spec = f"openai:misspelt@{server.url}"
-        words = ["run", str(SAMPLES / "generic"), "--plain", "--llm", spec, "--store", str(tmp_path)]
+        words = [
+            "run",
+            str(SAMPLES / "generic"),
+            "--plain",
+            "--llm",
+            spec,
+            "--store",
+            str(tmp_path),
+        ]
         night = typed(*words, env={"COLUMNS": "200"})
     told = [line for line in night.output.splitlines() if "misspelt" in line]
     why = "openai:misspelt is unavailable: the server has other models: another"
@@ -101,7 +120,13 @@ def test_a_talk_with_a_model_that_the_server_does_not_have_ends(
 ) -> None:
     monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
     with serving(lambda prompt, nth: "", model="another") as server:
-        words = ["talk", "--llm", f"openai:misspelt@{server.url}", "--store", str(tmp_path)]
+        words = [
+            "talk",
+            "--llm",
+            f"openai:misspelt@{server.url}",
+            "--store",
+            str(tmp_path),
+        ]
         talk = typed(*words, input="Hello.\nAgain.\n")
     assert talk.exit_code == INCOMPLETE
     assert talk.stderr.splitlines()[1:] == [

@@ -56,31 +56,62 @@ def steps(report: RunReport) -> dict[str, StepReport]:
 
 
 @pytest.fixture(scope="module")
-def night(samples_night: tuple[Path, RunReport], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunReport]:
+def night(
+    samples_night: tuple[Path, RunReport], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, RunReport]:
     store, report = samples_night
-    return Path(shutil.copytree(store, tmp_path_factory.mktemp("night") / "store")), report
+    return Path(
+        shutil.copytree(store, tmp_path_factory.mktemp("night") / "store")
+    ), report
 
 
-def test_the_samples_give_a_release_with_rows_in_every_table(night: tuple[Path, RunReport]) -> None:
+def test_the_samples_give_a_release_with_rows_in_every_table(
+    night: tuple[Path, RunReport],
+) -> None:
     folder, report = night
     assert report.release is not None
     counts = report.release.counts
     assert counts["sessions"] == 20  # data/README.md lists them
-    filled = ("messages", "sessions", "files", "passages", "observations", "topics", "summaries")
+    filled = (
+        "messages",
+        "sessions",
+        "files",
+        "passages",
+        "observations",
+        "topics",
+        "summaries",
+    )
     assert all(counts[name] for name in filled), counts
     store = Store.open(folder)
-    passages, gists = (set(store.read(table, ["message_id"])["message_id"].to_pylist()) for table in (PASSAGES, GISTS))
+    passages, gists = (
+        set(store.read(table, ["message_id"])["message_id"].to_pylist())
+        for table in (PASSAGES, GISTS)
+    )
     assert passages == gists
-    assert store.count(QUARANTINE) == 1  # the torn last line of the fifth Claude Code session
+    assert (
+        store.count(QUARANTINE) == 1
+    )  # the torn last line of the fifth Claude Code session
 
 
-def test_claims_quote_messages_of_nobody_but_people_and_models(night: tuple[Path, RunReport]) -> None:
+def test_claims_quote_messages_of_nobody_but_people_and_models(
+    night: tuple[Path, RunReport],
+) -> None:
     store = Store.open(night[0])
-    messages = {row["message_id"]: row for row in store.read(MESSAGES, ["message_id", "origin", "text"]).to_pylist()}
-    gone = {m for row in store.read(SESSIONS, ["inactive"]).to_pylist() for m in row["inactive"]}
+    messages = {
+        row["message_id"]: row
+        for row in store.read(MESSAGES, ["message_id", "origin", "text"]).to_pylist()
+    }
+    gone = {
+        m
+        for row in store.read(SESSIONS, ["inactive"]).to_pylist()
+        for m in row["inactive"]
+    }
     claims = store.read(OBSERVATIONS).to_pylist()
     assert len(claims) > 50
-    assert all(any(claim["quote"] in messages[m]["text"] for m in claim["message_ids"]) for claim in claims)
+    assert all(
+        any(claim["quote"] in messages[m]["text"] for m in claim["message_ids"])
+        for claim in claims
+    )
     cited = {m for claim in claims for m in claim["message_ids"]}
     assert {messages[m]["origin"] for m in cited} == {"human", "model"}
     assert not cited & gone
@@ -91,17 +122,35 @@ def test_no_secret_of_the_samples_is_stored(night: tuple[Path, RunReport]) -> No
     store = Store.open(night[0])
     stored = "".join(str(store.read(t).to_pylist()) for t in TABLES.values())
     for secret in ("AKIA" + "IOSFODNN7EXAMPLE", "ghp" + "_"):
-        assert any(secret in p.read_text("utf-8", "ignore") for p in SAMPLES.rglob("*.jsonl")), secret
+        assert any(
+            secret in p.read_text("utf-8", "ignore") for p in SAMPLES.rglob("*.jsonl")
+        ), secret
         assert secret not in stored
     assert "[redacted:" in stored
 
 
-def test_every_session_has_a_master_and_sealed_groups_have_their_sizes(night: tuple[Path, RunReport]) -> None:
+def test_every_session_has_a_master_and_sealed_groups_have_their_sizes(
+    night: tuple[Path, RunReport],
+) -> None:
     rows = pl.DataFrame(Store.open(night[0]).read(SUMMARIES))
-    assert rows.filter((pl.col("scope") == "session") & (pl.col("tier") == -1))["scope_id"].n_unique() == 20
-    sizes = rows.filter("sealed").with_columns(pl.col("member_ids").list.len().alias("size"))
-    found = {(s, t > 0, n) for s, t, n in sizes.select("scope", "tier", "size").iter_rows()}
-    assert found <= {("session", False, 6), ("session", True, 3), ("topic", False, 10), ("topic", True, 10)}
+    assert (
+        rows.filter((pl.col("scope") == "session") & (pl.col("tier") == -1))[
+            "scope_id"
+        ].n_unique()
+        == 20
+    )
+    sizes = rows.filter("sealed").with_columns(
+        pl.col("member_ids").list.len().alias("size")
+    )
+    found = {
+        (s, t > 0, n) for s, t, n in sizes.select("scope", "tier", "size").iter_rows()
+    }
+    assert found <= {
+        ("session", False, 6),
+        ("session", True, 3),
+        ("topic", False, 10),
+        ("topic", True, 10),
+    }
 
 
 def test_a_second_night_makes_no_version_of_any_table_and_loads_no_encoder(
@@ -120,7 +169,9 @@ def test_a_second_night_makes_no_version_of_any_table_and_loads_no_encoder(
     assert all(step.rows_out == 0 for step in again.steps)
 
 
-def test_steps_whose_input_is_as_the_last_night_left_it_are_not_run(tmp_path: Path) -> None:
+def test_steps_whose_input_is_as_the_last_night_left_it_are_not_run(
+    tmp_path: Path,
+) -> None:
     path, called, during = chat(tmp_path, "a", 1, SAID), list[str](), list[Recall]()
     names = [*(STEP_NAMES[step.__name__] for step in nightly.STEPS), "publish"]
 
@@ -134,36 +185,49 @@ def test_steps_whose_input_is_as_the_last_night_left_it_are_not_run(tmp_path: Pa
     def run(**more: object) -> list[str]:
         called.clear()
         report = run_night([path], settings(tmp_path / "store", **more), call)
-        assert [step.step for step in report.steps][1:] == [STEP_NAMES[step.__name__] for step in nightly.STEPS] + [
-            "publish"
-        ]
+        assert [step.step for step in report.steps][1:] == [
+            STEP_NAMES[step.__name__] for step in nightly.STEPS
+        ] + ["publish"]
         return called[1:]
 
     every, store = run(), Store.open(tmp_path / "store")
     assert (every, run()) == (names, [])
     assert (run(pyramid={"step": 5}), run(pyramid={"step": 5})) == (every, [])
     assert (run(), run()) == (every, [])
-    store.delete_ids(OBSERVATIONS, store.read(OBSERVATIONS)["observation_id"].to_pylist()[:1])
+    store.delete_ids(
+        OBSERVATIONS, store.read(OBSERVATIONS)["observation_id"].to_pylist()[:1]
+    )
     assert (run(), run()) == (every, [])
     append(store.dir, Recall("2026-03-02T09:00:00Z", []))
-    during.append(Recall("2026-03-03T09:00:00Z", []))  # handed out while the night is at work: the next looks at it
+    during.append(
+        Recall("2026-03-03T09:00:00Z", [])
+    )  # handed out while the night is at work: the next looks at it
     assert (run(), run(), run()) == (every, every, [])
 
 
-def test_a_new_session_touches_its_rows_alone(night: tuple[Path, RunReport], tmp_path: Path) -> None:
+def test_a_new_session_touches_its_rows_alone(
+    night: tuple[Path, RunReport], tmp_path: Path
+) -> None:
     folder = tmp_path / "store"
     shutil.copytree(night[0], folder)
-    old = {t.name: {repr(r) for r in Store.open(folder).read(t).to_pylist()} for t in (MESSAGES, PASSAGES, GISTS)}
+    old = {
+        t.name: {repr(r) for r in Store.open(folder).read(t).to_pylist()}
+        for t in (MESSAGES, PASSAGES, GISTS)
+    }
     chat(tmp_path, "new", 20, SAID)
     report = run_night([tmp_path / "new.jsonl"], settings(folder))
     assert steps(report)["read"].rows_out == 6
     assert steps(report)["passages"].rows_in == 6
     assert steps(report)["observe"].rows_in == 1
     for table in (MESSAGES, PASSAGES, GISTS):
-        assert old[table.name] < {repr(r) for r in Store.open(folder).read(table).to_pylist()}
+        assert old[table.name] < {
+            repr(r) for r in Store.open(folder).read(table).to_pylist()
+        }
 
 
-def test_a_session_is_read_on_and_what_its_transcript_loses_or_rewrites_the_vault_keeps(tmp_path: Path) -> None:
+def test_a_session_is_read_on_and_what_its_transcript_loses_or_rewrites_the_vault_keeps(
+    tmp_path: Path,
+) -> None:
     path, options = tmp_path / "a.jsonl", settings(tmp_path / "store")
     chat(tmp_path, "a", 1, SAID[:4])
     run_night([path], options)
@@ -174,16 +238,27 @@ def test_a_session_is_read_on_and_what_its_transcript_loses_or_rewrites_the_vaul
     rows = store.read(MESSAGES).to_pylist()
     assert first < {row["hash"] for row in rows}
     assert sorted(row["seq"] for row in rows) == [0, 1, 2, 3, 4, 5]
-    chat(tmp_path, "a", 1, ["I moved to Lisbon in April and I love the river.", *SAID[1:]])
+    chat(
+        tmp_path,
+        "a",
+        1,
+        ["I moved to Lisbon in April and I love the river.", *SAID[1:]],
+    )
     run_night([path], options)
     session = store.read(SESSIONS).to_pylist()[0]
     texts = {r["message_id"]: r["text"] for r in store.read(MESSAGES).to_pylist()}
     assert [texts[m] for m in session["inactive"]] == [SAID[0]]
-    live = [r["summary"] for r in store.read(OBSERVATIONS).to_pylist() if r["status"] == "active"]
+    live = [
+        r["summary"]
+        for r in store.read(OBSERVATIONS).to_pylist()
+        if r["status"] == "active"
+    ]
     assert any("Lisbon" in text for text in live)
     assert not any("Porto" in text for text in live)
     for table, column in ((PASSAGES, "text"), (GISTS, "summary"), (SUMMARIES, "text")):
-        assert not any("Porto" in r[column] for r in store.read(table).to_pylist()), table.name
+        assert not any("Porto" in r[column] for r in store.read(table).to_pylist()), (
+            table.name
+        )
     chat(tmp_path, "a", 1, SAID[:2])  # it shrinks, and is gone
     run_night([path], options)
     path.unlink()
@@ -191,30 +266,47 @@ def test_a_session_is_read_on_and_what_its_transcript_loses_or_rewrites_the_vaul
     assert store.count(MESSAGES) == 7
 
 
-def test_what_a_killed_run_had_stored_is_mended_though_its_transcript_is_gone(tmp_path: Path) -> None:
+def test_what_a_killed_run_had_stored_is_mended_though_its_transcript_is_gone(
+    tmp_path: Path,
+) -> None:
     options = settings(tmp_path / "store")
     run_night([chat(tmp_path, "a", 1, SAID[:2])], options)
     job = Job(options, "killed")
     known, got = (
         VaultIndex(job.store),
-        IngestedTranscript(find_pending({}, options, [chat(tmp_path, "a", 1, SAID)]).pending[0]),
+        IngestedTranscript(
+            find_pending({}, options, [chat(tmp_path, "a", 1, SAID)]).pending[0]
+        ),
     )
-    job.store.append(MESSAGES, build_message_table(list(iter_new_rows(got, known, Limits(), redact=True))))
-    (tmp_path / "a.jsonl").unlink()  # killed here: messages stored, sessions not; and the tool tidied up
+    job.store.append(
+        MESSAGES,
+        build_message_table(list(iter_new_rows(got, known, Limits(), redact=True))),
+    )
+    (
+        tmp_path / "a.jsonl"
+    ).unlink()  # killed here: messages stored, sessions not; and the tool tidied up
     assert find_broken_chains(job.store)[1] == []
     run_night([tmp_path / "store"], options)
     assert [r["messages"] for r in job.store.read(SESSIONS).to_pylist()] == [6]
     assert job.store.count(PASSAGES) == 6
 
 
-def test_an_excluded_workspace_or_file_is_never_stored_nor_planned(tmp_path: Path) -> None:
-    options = settings(tmp_path / "store", read={"exclude": ["/home/ada/tidepool*", "*/marit-and-theo*"]})
+def test_an_excluded_workspace_or_file_is_never_stored_nor_planned(
+    tmp_path: Path,
+) -> None:
+    options = settings(
+        tmp_path / "store",
+        read={"exclude": ["/home/ada/tidepool*", "*/marit-and-theo*"]},
+    )
     paths = [SAMPLES / "codex", SAMPLES / "claude-ai", SAMPLES / "generic"]
     plan = plan_night(paths, options)
     assert {source.tool for source in plan.sources} == {"codex", "claude-ai"}
     run_night(paths, options)
     assert Store.open(options.store).count(MESSAGES) == plan.messages
-    assert {r["source"] for r in Store.open(options.store).read(MESSAGES, ["source"]).to_pylist()} == {"claude-ai"}
+    assert {
+        r["source"]
+        for r in Store.open(options.store).read(MESSAGES, ["source"]).to_pylist()
+    } == {"claude-ai"}
 
 
 def test_reprocessing_a_part_keeps_the_evidence_of_the_whole(tmp_path: Path) -> None:
@@ -222,13 +314,23 @@ def test_reprocessing_a_part_keeps_the_evidence_of_the_whole(tmp_path: Path) -> 
     for day, name in enumerate("abc", 1):
         chat(tmp_path, name, day, SAID)
     run_night([tmp_path], options)
-    before = compute_table_digest(OBSERVATIONS, Store.open(options.store).read(OBSERVATIONS))
-    assert any(len(r["evidence_sessions"]) == 3 for r in Store.open(options.store).read(OBSERVATIONS).to_pylist())
+    before = compute_table_digest(
+        OBSERVATIONS, Store.open(options.store).read(OBSERVATIONS)
+    )
+    assert any(
+        len(r["evidence_sessions"]) == 3
+        for r in Store.open(options.store).read(OBSERVATIONS).to_pylist()
+    )
     run_reprocess("dedupe", Selection(("a",)), options)
-    assert compute_table_digest(OBSERVATIONS, Store.open(options.store).read(OBSERVATIONS)) == before
+    assert (
+        compute_table_digest(OBSERVATIONS, Store.open(options.store).read(OBSERVATIONS))
+        == before
+    )
 
 
-def test_a_file_that_nobody_knows_is_quarantined_and_later_resolved(tmp_path: Path) -> None:
+def test_a_file_that_nobody_knows_is_quarantined_and_later_resolved(
+    tmp_path: Path,
+) -> None:
     path, options = tmp_path / "a.jsonl", settings(tmp_path / "store")
     path.write_text("{}\n")
     chat(tmp_path, "b", 2, SAID)
@@ -250,23 +352,35 @@ def test_gists_off_cost_nothing_and_can_be_filled_in_later(tmp_path: Path) -> No
         with pytest.raises(UsageError, match="gists are off"):
             run_reprocess("gists", Selection(), options, missing=missing)
     options = settings(tmp_path / "store", gists="extractive")
-    filled = [run_reprocess("gists", Selection(), options, missing=True) for _ in range(2)]
+    filled = [
+        run_reprocess("gists", Selection(), options, missing=True) for _ in range(2)
+    ]
     assert [steps(report)["gists"].rows_out for report in filled] == [6, 0]
 
 
-def test_reprocessing_without_a_change_gives_the_same_rows(night: tuple[Path, RunReport], tmp_path: Path) -> None:
+def test_reprocessing_without_a_change_gives_the_same_rows(
+    night: tuple[Path, RunReport], tmp_path: Path
+) -> None:
     folder = tmp_path / "store"
-    shutil.copytree(night[0], folder, ignore=shutil.ignore_patterns("recalls*.jsonl"))  # what other tests asked since
+    shutil.copytree(
+        night[0], folder, ignore=shutil.ignore_patterns("recalls*.jsonl")
+    )  # what other tests asked since
     before = digests(folder, RELEASED)
     again = {STEP_NAMES[step.__name__] for step in nightly.STEPS} - {"rollup"}
     assert set(FORGET) == again | {"read", "topics", "summaries"}
     for step in FORGET:
         # Topics depend on what was there before: placed again in part they may differ, all again they may not.
-        some = Selection() if step in ("assign", "topics") else Selection(workspace="/home/ada/tidepool")
+        some = (
+            Selection()
+            if step in ("assign", "topics")
+            else Selection(workspace="/home/ada/tidepool")
+        )
         run_reprocess(step, some, settings(folder))
         after = digests(folder, RELEASED)
         assert after == before, step
-    assert [one.name for one in read_releases(Store.open(folder))] == ["r1"]  # equal rows are no news
+    assert [one.name for one in read_releases(Store.open(folder))] == [
+        "r1"
+    ]  # equal rows are no news
 
 
 def test_reprocessing_chooses_by_session_and_time_and_refuses_what_it_does_not_know(
@@ -285,18 +399,27 @@ def test_reprocessing_chooses_by_session_and_time_and_refuses_what_it_does_not_k
         run_reprocess("dream", Selection(), settings(folder))
 
 
-def test_changed_settings_redo_just_what_depends_on_them(night: tuple[Path, RunReport], tmp_path: Path) -> None:
+def test_changed_settings_redo_just_what_depends_on_them(
+    night: tuple[Path, RunReport], tmp_path: Path
+) -> None:
     folder = tmp_path / "store"
     shutil.copytree(night[0], folder)
     options = settings(folder, pyramid={"step": 4})
     done = steps(run_night([SAMPLES], options))
     assert done["rollup"].rows_out > 0
-    assert {name for name, step in done.items() if step.rows_out} == {"rollup", "publish"}
+    assert {name for name, step in done.items() if step.rows_out} == {
+        "rollup",
+        "publish",
+    }
 
 
-def test_real_transcripts_and_a_public_chat_give_whole_nights(bench_data: Path, tmp_path: Path) -> None:
+def test_real_transcripts_and_a_public_chat_give_whole_nights(
+    bench_data: Path, tmp_path: Path
+) -> None:
     """Counts from reading the files: 16 transcripts, and one LoCoMo conversation of 419 turns in 19 sessions."""
-    conversation = json.loads((bench_data / "locomo" / "locomo_open.json").read_text())[0]["conversation"]
+    conversation = json.loads((bench_data / "locomo" / "locomo_open.json").read_text())[
+        0
+    ]["conversation"]
     lines = [
         {
             "session_id": name,
@@ -309,14 +432,30 @@ def test_real_transcripts_and_a_public_chat_give_whole_nights(bench_data: Path, 
         if isinstance(turns, list)
         for turn in turns
     ]
-    (tmp_path / "locomo.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    report = run_night([bench_data / "fixtures", tmp_path / "locomo.jsonl"], settings(tmp_path / "s"))
+    (tmp_path / "locomo.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines)
+    )
+    report = run_night(
+        [bench_data / "fixtures", tmp_path / "locomo.jsonl"], settings(tmp_path / "s")
+    )
     assert steps(report)["read"].counts["files"] == 17
     store = Store.open(tmp_path / "s")
-    locomo = [r for r in store.read(SESSIONS).to_pylist() if r["path"].endswith("locomo.jsonl")]
+    locomo = [
+        r
+        for r in store.read(SESSIONS).to_pylist()
+        if r["path"].endswith("locomo.jsonl")
+    ]
     assert (len(locomo), sum(r["messages"] for r in locomo)) == (19, 419)
-    pi = [r for r in store.read(SESSIONS).to_pylist() if r["path"].endswith("large-session.jsonl")]
-    assert [r["messages"] for r in pi] == [900]  # 1,019 lines: a header, 118 changes of model or level, 900 messages
+    pi = [
+        r
+        for r in store.read(SESSIONS).to_pylist()
+        if r["path"].endswith("large-session.jsonl")
+    ]
+    assert [r["messages"] for r in pi] == [
+        900
+    ]  # 1,019 lines: a header, 118 changes of model or level, 900 messages
     assert find_broken_chains(store)[1] == []
-    again = run_night([bench_data / "fixtures", tmp_path / "locomo.jsonl"], settings(tmp_path / "s"))
+    again = run_night(
+        [bench_data / "fixtures", tmp_path / "locomo.jsonl"], settings(tmp_path / "s")
+    )
     assert again.release is None

@@ -47,7 +47,11 @@ report = run_night_under_prefect([sys.argv[1]], {"store": sys.argv[2], **json.lo
 print(report.release.name, *report.notes, sep="; ", flush=True)
 os._exit(0)  # at the end of its process Prefect tries for minutes to send what the server should have had
 """
-NIGHTS = {"in a step": "observe_sessions", "at the end": "publish_release", "killed": "write_passages"}
+NIGHTS = {
+    "in a step": "observe_sessions",
+    "at the end": "publish_release",
+    "killed": "write_passages",
+}
 """Of each the step in which it is when the server dies; the last dies with it, a moment later."""
 
 
@@ -55,12 +59,31 @@ NIGHTS = {"in a step": "observe_sessions", "at the end": "publish_release", "kil
 def server(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """A Prefect server of its own, on a free port."""
     port = free_port()
-    words = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    own = {**os.environ, "PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
-    process = subprocess.Popen(words, env=own, stdout=subprocess.DEVNULL, start_new_session=True)
+    words = [
+        sys.executable,
+        "-m",
+        "prefect",
+        "server",
+        "start",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+    ]
+    own = {
+        **os.environ,
+        "PREFECT_HOME": str(tmp_path / "prefect"),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    }
+    process = subprocess.Popen(
+        words, env=own, stdout=subprocess.DEVNULL, start_new_session=True
+    )
     try:
         while process.poll() is None:
-            with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/api/health") as answer:
+            with (
+                suppress(OSError),
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/api/health") as answer,
+            ):
                 assert answer.status == 200
                 break
             time.sleep(0.2)
@@ -72,10 +95,14 @@ def server(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
 
 
 @contextmanager
-def start_night(words: list[str], own: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+def start_night(
+    words: list[str], own: dict[str, str]
+) -> Iterator[subprocess.Popen[str]]:
     """Start a night; kill it and close its pipes at the end, also if the test fails before."""
     pipe = subprocess.PIPE
-    with subprocess.Popen(words, env=own, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+    with subprocess.Popen(
+        words, env=own, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+    ) as process:
         try:
             yield process
         finally:
@@ -83,14 +110,29 @@ def start_night(words: list[str], own: dict[str, str]) -> Iterator[subprocess.Po
 
 
 def test_a_night_goes_on_without_a_server_that_dies(
-    server: tuple[subprocess.Popen[bytes], str], undisturbed: dict[str, str], tmp_path: Path
+    server: tuple[subprocess.Popen[bytes], str],
+    undisturbed: dict[str, str],
+    tmp_path: Path,
 ) -> None:
     process, address = server
-    own = {**os.environ, "PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_API_URL": address, "DO_NOT_TRACK": "1"}
+    own = {
+        **os.environ,
+        "PREFECT_HOME": str(tmp_path / "prefect"),
+        "PREFECT_API_URL": address,
+        "DO_NOT_TRACK": "1",
+    }
     nights = dict[str, subprocess.Popen[str]]()
     with ExitStack() as stack:
         for name, step in NIGHTS.items():
-            words = [sys.executable, "-c", NIGHT, str(SAMPLES), str(tmp_path / name), json.dumps(SMALL), step]
+            words = [
+                sys.executable,
+                "-c",
+                NIGHT,
+                str(SAMPLES),
+                str(tmp_path / name),
+                json.dumps(SMALL),
+                step,
+            ]
             nights[name] = one = stack.enter_context(start_night(words, own))
             assert one.stdout is not None
             assert one.stdout.readline() == "in the step\n", one.communicate()
@@ -103,10 +145,14 @@ def test_a_night_goes_on_without_a_server_that_dies(
             print("go on", file=nights[name].stdin, flush=True)
         for name, one in nights.items():
             said, trouble = one.communicate()
-            assert one.returncode == (-signal.SIGKILL if name == "killed" else 0), trouble
+            assert one.returncode == (-signal.SIGKILL if name == "killed" else 0), (
+                trouble
+            )
             went_on = said.startswith("r1; ") and ": the run went on without it" in said
             assert went_on or name == "killed", said
     for name in nights:
         assert finished(night(tmp_path / name)) == 0
         assert digests(tmp_path / name) == undisturbed
-        assert [release.name for release in read_releases(Store.open(tmp_path / name))] == ["r1"]
+        assert [
+            release.name for release in read_releases(Store.open(tmp_path / name))
+        ] == ["r1"]

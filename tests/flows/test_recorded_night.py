@@ -12,7 +12,15 @@ from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.plan import plan_night
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import COMPLETIONS, MERGES, MESSAGES, OBSERVATIONS, QUARANTINE, SUMMARIES, TOPICS
+from slowwave.schemas.tables import (
+    COMPLETIONS,
+    MERGES,
+    MESSAGES,
+    OBSERVATIONS,
+    QUARANTINE,
+    SUMMARIES,
+    TOPICS,
+)
 from slowwave.store import Store
 from tests import cassette
 from tests.command_line import typed
@@ -31,13 +39,20 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunReport]:
     return store, report
 
 
-def test_the_plan_foretold_each_task_within_a_tenth(night: tuple[Path, RunReport], tmp_path: Path) -> None:
-    plan = plan_night([SAMPLES], Settings(store=tmp_path / "store", encoder="hash-384", llm=REPLAY))
+def test_the_plan_foretold_each_task_within_a_tenth(
+    night: tuple[Path, RunReport], tmp_path: Path
+) -> None:
+    plan = plan_night(
+        [SAMPLES], Settings(store=tmp_path / "store", encoder="hash-384", llm=REPLAY)
+    )
     counts = {step.step: step.counts for step in night[1].steps}
     lines = [line for line in plan.lines if line.requests]
     assert [line.step for line in lines] == ["observe", "supersede", "assign", "rollup"]
     for line in lines:
-        asked = [counts[line.step][f"scripted: {what}"] for what in ("requests", "prompt tokens", "answer tokens")]
+        asked = [
+            counts[line.step][f"scripted: {what}"]
+            for what in ("requests", "prompt tokens", "answer tokens")
+        ]
         told = [line.requests, line.prompt_tokens, line.answer_tokens]
         assert told == pytest.approx(asked, rel=0.1), line.step
 
@@ -49,28 +64,46 @@ def read_skill(store: Path) -> str:
     return done.output
 
 
-def test_every_question_has_its_answer_and_the_cassette_says_whose(night: tuple[Path, RunReport]) -> None:
+def test_every_question_has_its_answer_and_the_cassette_says_whose(
+    night: tuple[Path, RunReport],
+) -> None:
     recorded = cassette.load()
     assert (recorded["model"], recorded["date"]) == ("claude", "2026-11-26")
     store = Store.open(night[0])
     failed = store.read(COMPLETIONS, where=pc.field("error").is_valid()).to_pylist()
-    errors = [name for step in night[1].steps for name in step.counts if "errors" in name]
+    errors = [
+        name for step in night[1].steps for name in step.counts if "errors" in name
+    ]
     # A prompt that was changed is asked again: see tests/cassette.py.
     assert (failed, errors, night[1].failures) == ([], [], [])
     assert store.count(COMPLETIONS) == len(recorded["answers"])
 
 
-def test_nearly_every_claim_is_kept_with_the_persons_own_words(night: tuple[Path, RunReport]) -> None:
+def test_nearly_every_claim_is_kept_with_the_persons_own_words(
+    night: tuple[Path, RunReport],
+) -> None:
     store = Store.open(night[0])
     claims = store.read(OBSERVATIONS).to_pylist()
-    given = sum(len(answer["claims"]) for answer in cassette.load()["answers"].values() if "claims" in answer)
-    refused = [row for row in store.read(QUARANTINE).to_pylist() if row["step"] == "observe"]
+    given = sum(
+        len(answer["claims"])
+        for answer in cassette.load()["answers"].values()
+        if "claims" in answer
+    )
+    refused = [
+        row for row in store.read(QUARANTINE).to_pylist() if row["step"] == "observe"
+    ]
     assert len(claims) + len(refused) == given
     assert len(claims) >= 0.98 * given > 100
-    texts = {row["message_id"]: row for row in store.read(MESSAGES, ["message_id", "text", "origin"]).to_pylist()}
+    texts = {
+        row["message_id"]: row
+        for row in store.read(MESSAGES, ["message_id", "text", "origin"]).to_pylist()
+    }
     decisions = [claim for claim in claims if claim["category"] == "decision"]
     quoted = [texts[claim["message_ids"][0]] for claim in decisions]
-    assert all(claim["quote"] in row["text"] for claim, row in zip(decisions, quoted, strict=True))
+    assert all(
+        claim["quote"] in row["text"]
+        for claim, row in zip(decisions, quoted, strict=True)
+    )
     assert sum(row["origin"] == "human" for row in quoted) >= 0.9 * len(quoted) > 15
 
 
@@ -88,23 +121,48 @@ def test_the_skill_has_three_of_four_standing_decisions_and_nothing_that_was_cha
     assert "The AWS keys in `.env` of tidepool must not be touched" in text
 
 
-def test_what_was_changed_is_retired_however_unlikely_the_classifier_finds_it(night: tuple[Path, RunReport]) -> None:
+def test_what_was_changed_is_retired_however_unlikely_the_classifier_finds_it(
+    night: tuple[Path, RunReport],
+) -> None:
     store = Store.open(night[0])
-    claims = {row["observation_id"]: row["summary"] for row in store.read(OBSERVATIONS).to_pylist()}
+    claims = {
+        row["observation_id"]: row["summary"]
+        for row in store.read(OBSERVATIONS).to_pylist()
+    }
     ledger = store.read(MERGES, where=pc.field("kind") == "supersession").to_pylist()
-    changed = {claims[row["loser_id"]]: (claims[row["winner_id"]], dict(row["scores"])["likely"]) for row in ledger}
+    changed = {
+        claims[row["loser_id"]]: (
+            claims[row["winner_id"]],
+            dict(row["scores"])["likely"],
+        )
+        for row in ledger
+    }
     assert len(changed) == 5
     sqlite = "tidepool keeps its gauge observations in SQLite, WAL mode, at `var/tidepool.db`."
     later, likely = changed[sqlite]
-    assert (later.startswith("tidepool moves from SQLite to PostgreSQL 17"), likely < 0.4) == (True, True)
-    assert changed["The tidepool API listens on port 8080."][0].startswith("tidepool moves from port 8080 to port 9090")
+    assert (
+        later.startswith("tidepool moves from SQLite to PostgreSQL 17"),
+        likely < 0.4,
+    ) == (True, True)
+    assert changed["The tidepool API listens on port 8080."][0].startswith(
+        "tidepool moves from port 8080 to port 9090"
+    )
 
 
-def test_topics_are_the_models_and_each_is_of_one_project(night: tuple[Path, RunReport]) -> None:
+def test_topics_are_the_models_and_each_is_of_one_project(
+    night: tuple[Path, RunReport],
+) -> None:
     store = Store.open(night[0])
-    topics = {row["topic_id"]: row for row in store.read(TOPICS).to_pylist() if row["size"]}
+    topics = {
+        row["topic_id"]: row for row in store.read(TOPICS).to_pylist() if row["size"]
+    }
     opened = {row["name"] for row in topics.values() if not row["base"]}
-    assert {"times and units", "tidepool backups", "Marit and Theo", "sourdough baking"} <= opened
+    assert {
+        "times and units",
+        "tidepool backups",
+        "Marit and Theo",
+        "sourdough baking",
+    } <= opened
     assert len(opened) == 13
     active = (pc.field("pack") == "coding") & (pc.field("status") == "active")
     coding = store.read(OBSERVATIONS, where=active).to_pylist()
@@ -112,13 +170,21 @@ def test_topics_are_the_models_and_each_is_of_one_project(night: tuple[Path, Run
     assert len(places) == len({topic for topic, _ in places})
 
 
-def test_a_briefing_tells_what_holds_and_marks_no_sentence_that_does(night: tuple[Path, RunReport]) -> None:
+def test_a_briefing_tells_what_holds_and_marks_no_sentence_that_does(
+    night: tuple[Path, RunReport],
+) -> None:
     memory = Memory.open(night[0], encoder=HashEncoder())
     text = memory.briefing(4_000, workspace=TIDEPOOL).text
     assert "The AWS keys in `.env` of tidepool must not be touched" in text
     assert "tidepool listens on port 9090 everywhere" in text
-    holds = text.split("tidepool listens on port 9090 everywhere")[1].split("A release goes to the Pi first")[0]
+    holds = text.split("tidepool listens on port 9090 everywhere")[1].split(
+        "A release goes to the Pi first"
+    )[0]
     assert "(until" not in holds
-    titles = Store.open(night[0]).read(SUMMARIES, where=(pc.field("scope") == "session")).to_pylist()
+    titles = (
+        Store.open(night[0])
+        .read(SUMMARIES, where=(pc.field("scope") == "session"))
+        .to_pylist()
+    )
     assert len(titles) == 20
     assert all(row["title"] for row in titles)

@@ -67,13 +67,20 @@ def root(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ask(root: Path) -> list[tuple[str, str]]:
-    return [(hit.id, hit.text) for hit in Memory.open(root, encoder=HashEncoder()).recall(QUERY)]
+    return [
+        (hit.id, hit.text)
+        for hit in Memory.open(root, encoder=HashEncoder()).recall(QUERY)
+    ]
 
 
 def find_data(folder: Path) -> Path | None:
     """The largest data file of a table's newest version."""
     fragments = lance.dataset(str(folder)).get_fragments()
-    paths = [folder / "data" / file.path for fragment in fragments for file in fragment.metadata.files]
+    paths = [
+        folder / "data" / file.path
+        for fragment in fragments
+        for file in fragment.metadata.files
+    ]
     return max(paths, key=lambda path: path.stat().st_size, default=None)
 
 
@@ -132,7 +139,12 @@ def rot_indexes(folder: Path) -> None:
         rot(file)
 
 
-PAIRS = [(alter, "messages"), (lose_all, "messages"), (cut, "observations"), (lose_manifest, "observations")]
+PAIRS = [
+    (alter, "messages"),
+    (lose_all, "messages"),
+    (cut, "observations"),
+    (lose_manifest, "observations"),
+]
 PAIRS += [(lose_manifest, "marks"), (lose_all, "sessions"), (cut, "releases")]
 
 
@@ -155,13 +167,22 @@ def test_a_damaged_table_is_found_stops_the_night_and_is_made_what_it_was(
     assert run_night([built / "talk"], make_settings(root)).release is None
 
 
-INDEX_DAMAGE = [(lose_indexes, "passages"), (lose_part_of_index, "observations"), (cut_indexes, "summaries")]
+INDEX_DAMAGE = [
+    (lose_indexes, "passages"),
+    (lose_part_of_index, "observations"),
+    (cut_indexes, "summaries"),
+]
 INDEX_DAMAGE += [(empty_indexes, "topics"), (rot_indexes, "passages")]
 
 
 @pytest.mark.parametrize(("damage", "table"), INDEX_DAMAGE)
 def test_a_damaged_index_is_built_anew_by_a_repair_and_by_a_night(
-    root: Path, built: Path, whole: Whole, tmp_path: Path, damage: Callable[[Path], None], table: str
+    root: Path,
+    built: Path,
+    whole: Whole,
+    tmp_path: Path,
+    damage: Callable[[Path], None],
+    table: str,
 ) -> None:
     before, asked = whole
     damage(root / "default" / f"{table}.lance")
@@ -170,29 +191,46 @@ def test_a_damaged_index_is_built_anew_by_a_repair_and_by_a_night(
     report = run_repair(make_settings(root)).check_complete()
     assert f"{table}: its index is built anew" in report.notes
     assert (check_store(root / "default").damage, ask(root)) == ([], asked)
-    assert {name for name in before if digests(root, HELD)[name] != before[name]} <= {"releases"}
+    assert {name for name in before if digests(root, HELD)[name] != before[name]} <= {
+        "releases"
+    }
     assert back_up(root, "default", tmp_path / "backup")["release"] == "r2"
     # The release before has its rows still; what it has lost is said.
     old = Memory.open(root, encoder=HashEncoder(), release="r1")
     assert [hit.text for hit in old.recall(QUERY)]
     # A night needs no repair: an index is no reason to stop.
-    night = run_night([built / "talk"], make_settings(tmp_path / "other")).check_complete().release
+    night = (
+        run_night([built / "talk"], make_settings(tmp_path / "other"))
+        .check_complete()
+        .release
+    )
     assert night
     assert (night.name, ask(tmp_path / "other")) == ("r2", asked)
 
 
-def test_what_rots_on_the_disk_is_found_before_its_table_is_read_or_written_on(tmp_path: Path) -> None:
-    talk, settings = shutil.copytree(SAMPLES / "generic", tmp_path / "talk"), make_settings(tmp_path / "store")
+def test_what_rots_on_the_disk_is_found_before_its_table_is_read_or_written_on(
+    tmp_path: Path,
+) -> None:
+    talk, settings = (
+        shutil.copytree(SAMPLES / "generic", tmp_path / "talk"),
+        make_settings(tmp_path / "store"),
+    )
     run_night([talk], settings).check_complete()
     messages = (store := Store.open(settings.store)).count(TABLES["messages"])
     rot(find_data(store.dir / "observations.lance") or store.dir)
-    run_night([talk], settings).check_complete()  # nothing is new, and claims are not read
-    whole = (newest := max(list_versions(store.dir / "marks.lance").items())[1]).read_bytes()
+    run_night(
+        [talk], settings
+    ).check_complete()  # nothing is new, and claims are not read
+    whole = (
+        newest := max(list_versions(store.dir / "marks.lance").items())[1]
+    ).read_bytes()
     rot(newest)  # Lance reads it all the same
     with pytest.raises(StoreUnreadable, match=r"marks.*altered"):
         run_night([talk], settings)
     newest.write_bytes(whole)
-    (talk / "new.jsonl").write_text('{"role": "user", "content": "We leave for Hoy on Friday."}\n')
+    (talk / "new.jsonl").write_text(
+        '{"role": "user", "content": "We leave for Hoy on Friday."}\n'
+    )
     with pytest.raises(StoreUnreadable, match=r"observations.*altered"):
         run_night([talk], settings)
     assert store.count(TABLES["messages"]) == messages
@@ -201,10 +239,18 @@ def test_what_rots_on_the_disk_is_found_before_its_table_is_read_or_written_on(t
         run_night([talk], settings)
 
 
-@pytest.mark.skipif("SLOWWAVE_FLIPS" not in os.environ, reason="takes minutes: SLOWWAVE_FLIPS=4 runs it")
-def test_after_a_repair_of_any_table_the_store_is_whole_and_nights_go_on(root: Path, built: Path) -> None:
+@pytest.mark.skipif(
+    "SLOWWAVE_FLIPS" not in os.environ, reason="takes minutes: SLOWWAVE_FLIPS=4 runs it"
+)
+def test_after_a_repair_of_any_table_the_store_is_whole_and_nights_go_on(
+    root: Path, built: Path
+) -> None:
     asked = ask(root)
-    for table, damage in ((table, damage) for table in TABLES for damage in (alter, cut, lose_manifest, lose_all)):
+    for table, damage in (
+        (table, damage)
+        for table in TABLES
+        for damage in (alter, cut, lose_manifest, lose_all)
+    ):
         broken = shutil.copytree(root, root.with_name("broken"))
         if damage(broken / "default" / f"{table}.lance"):  # else a table without rows
             run_repair(make_settings(broken)).check_complete()
@@ -214,7 +260,9 @@ def test_after_a_repair_of_any_table_the_store_is_whole_and_nights_go_on(root: P
         shutil.rmtree(broken)
 
 
-def test_what_no_transcript_has_any_more_is_named_and_the_rest_goes_on(root: Path, tmp_path: Path) -> None:
+def test_what_no_transcript_has_any_more_is_named_and_the_rest_goes_on(
+    root: Path, tmp_path: Path
+) -> None:
     talk = shutil.copytree(SAMPLES / "generic", tmp_path / "talk")
     settings = make_settings(tmp_path / "other")
     run_night([talk], settings)
@@ -227,10 +275,17 @@ def test_what_no_transcript_has_any_more_is_named_and_the_rest_goes_on(root: Pat
     assert "is gone: only a backup has them" in lost[0]
     assert sum(int(note.split()[2]) for note in lost) == messages
     assert check_store(tmp_path / "other" / "default").damage == []
-    assert Store.open(tmp_path / "other").count(TABLES["observations"], pc.field("status") == "active") == 0
+    assert (
+        Store.open(tmp_path / "other").count(
+            TABLES["observations"], pc.field("status") == "active"
+        )
+        == 0
+    )
 
 
-def test_a_ledger_that_is_lost_with_its_manifests_is_begun_anew(root: Path, built: Path) -> None:
+def test_a_ledger_that_is_lost_with_its_manifests_is_begun_anew(
+    root: Path, built: Path
+) -> None:
     asked = ask(root)
     for gone in ("releases.lance", "manifests"):
         shutil.rmtree(root / "default" / gone)
@@ -241,11 +296,15 @@ def test_a_ledger_that_is_lost_with_its_manifests_is_begun_anew(root: Path, buil
     assert (check_store(root / "default"), ask(root)) == (([], 1, 0), asked)
 
 
-def test_a_repair_that_was_killed_is_gone_on_with_and_no_night_begins_before(root: Path, built: Path) -> None:
+def test_a_repair_that_was_killed_is_gone_on_with_and_no_night_begins_before(
+    root: Path, built: Path
+) -> None:
     before = digests(root, HELD)
     store = Store.open(root)
     todo = ["observations", "passages"]
-    for table in map(TABLES.__getitem__, todo):  # what a repair had emptied when it was killed
+    for table in map(
+        TABLES.__getitem__, todo
+    ):  # what a repair had emptied when it was killed
         store.delete_ids(table, store.read(table, [table.key])[table.key].to_pylist())
     (root / "default" / REPAIR_FILE).write_text(json.dumps(todo), encoding="utf-8")
     with pytest.raises(StoreUnreadable, match="a repair is unfinished"):
@@ -256,19 +315,31 @@ def test_a_repair_that_was_killed_is_gone_on_with_and_no_night_begins_before(roo
     assert not (root / "default" / REPAIR_FILE).exists()
 
 
-def test_bytes_flipped_anywhere_end_no_process_and_are_never_served(root: Path, built: Path) -> None:
+def test_bytes_flipped_anywhere_end_no_process_and_are_never_served(
+    root: Path, built: Path
+) -> None:
     texts = {text for _, text in ask(built / "store")}
     drawn = random.Random(26)
-    files = [path for path in sorted((root / "default").glob("*.lance/**/*")) if path.is_file()]
+    files = [
+        path
+        for path in sorted((root / "default").glob("*.lance/**/*"))
+        if path.is_file()
+    ]
     for path in drawn.sample(files, FLIPS):
         whole = shutil.copytree(root, root.with_name("flipped"))
         content = bytearray((flipped := whole / path.relative_to(root)).read_bytes())
         content[drawn.randrange(len(content))] ^= drawn.randrange(1, 256)
         flipped.write_bytes(content)
         words = [sys.executable, "-c", COMMANDS, QUERY, str(built / "talk"), str(whole)]
-        done = subprocess.run(words, capture_output=True, text=True, check=False, env=dict(os.environ))
+        done = subprocess.run(
+            words, capture_output=True, text=True, check=False, env=dict(os.environ)
+        )
         ended = done.returncode, "Traceback" in done.stderr, "panicked" in done.stderr
         assert ended == (0, False, False), f"{path}\n{done.stderr}"
-        hits = json.loads(told)["hits"] if (told := done.stdout.split("\0")[1]).strip() else []
+        hits = (
+            json.loads(told)["hits"]
+            if (told := done.stdout.split("\0")[1]).strip()
+            else []
+        )
         assert {hit["text"] for hit in hits} <= texts, path
         shutil.rmtree(whole)

@@ -29,7 +29,11 @@ def write_deployments(folder: Path) -> Path:
     declared = yaml.safe_load((ROOT / "deployments" / "prefect.yaml").read_text())
     nightly = next(one for one in declared["deployments"] if one["name"] == "nightly")
     nightly["schedules"].append({"interval": 20, "active": True})
-    overrides = {"store": str(folder / "store"), "encoder": "hash-384", "keywords": {"top": 0}}
+    overrides = {
+        "store": str(folder / "store"),
+        "encoder": "hash-384",
+        "keywords": {"top": 0},
+    }
     nightly["parameters"] = {"paths": [str(SAMPLES)], "overrides": overrides}
     written = folder / "prefect.yaml"
     written.write_text(yaml.safe_dump({**declared, "deployments": [nightly]}))
@@ -37,7 +41,9 @@ def write_deployments(folder: Path) -> Path:
 
 
 def processes_of(session: int) -> list[int]:
-    listed = subprocess.run(["ps", "-A", "-o", "pid="], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["ps", "-A", "-o", "pid="], capture_output=True, text=True, check=True
+    ).stdout
     found = []
     for pid in map(int, listed.split()):
         try:
@@ -49,7 +55,11 @@ def processes_of(session: int) -> list[int]:
 
 
 def ask(port: int, what: str) -> list[dict[str, Any]]:
-    asked = Request(f"http://127.0.0.1:{port}/api/{what}/filter", b"{}", {"Content-Type": "application/json"})
+    asked = Request(
+        f"http://127.0.0.1:{port}/api/{what}/filter",
+        b"{}",
+        {"Content-Type": "application/json"},
+    )
     try:
         with urlopen(asked, timeout=60) as answer:
             found: list[dict[str, Any]] = json.load(answer)
@@ -59,7 +69,9 @@ def ask(port: int, what: str) -> list[dict[str, Any]]:
 
 
 def states_of_runs(port: int) -> set[str]:
-    return {run["state_name"] for run in ask(port, "flow_runs") if run["auto_scheduled"]}
+    return {
+        run["state_name"] for run in ask(port, "flow_runs") if run["auto_scheduled"]
+    }
 
 
 @pytest.fixture
@@ -77,7 +89,13 @@ def served(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     }
     command = [str(ROOT / "deployments" / "serve.sh"), str(Path(sys.executable).parent)]
     with (tmp_path / "log").open("wb") as log:
-        started = subprocess.Popen(command, env={**os.environ, **given}, stdout=log, stderr=log, start_new_session=True)
+        started = subprocess.Popen(
+            command,
+            env={**os.environ, **given},
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
         try:
             yield started, port
         finally:
@@ -88,25 +106,43 @@ def served(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
 
 
 def test_a_scheduled_night_comes_and_one_ctrl_c_ends_all(
-    served: tuple[subprocess.Popen[bytes], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    served: tuple[subprocess.Popen[bytes], int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     script, port = served
 
     def comes() -> bool:
         assert script.poll() is None
         states = states_of_runs(port)
-        assert not {"Failed", "Crashed"} & states, (tmp_path / "log").read_text()[-5_000:]
+        assert not {"Failed", "Crashed"} & states, (tmp_path / "log").read_text()[
+            -5_000:
+        ]
         return "Completed" in states
 
-    wait_until(comes, lambda: (states_of_runs(port), (tmp_path / "log").read_text()[-5_000:]), every=1)
+    wait_until(
+        comes,
+        lambda: (states_of_runs(port), (tmp_path / "log").read_text()[-5_000:]),
+        every=1,
+    )
     assert [one.name for one in read_releases(Store.open(tmp_path / "store"))] == ["r1"]
     wait_until(lambda: ask(port, "deployments"))
-    schedules = [one["schedule"] for deployed in ask(port, "deployments") for one in deployed["schedules"]]
-    assert [one["timezone"] for one in schedules if one.get("cron") == "0 3 * * *"] == ["Asia/Tokyo"]
+    schedules = [
+        one["schedule"]
+        for deployed in ask(port, "deployments")
+        for one in deployed["schedules"]
+    ]
+    assert [one["timezone"] for one in schedules if one.get("cron") == "0 3 * * *"] == [
+        "Asia/Tokyo"
+    ]
     monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{port}/api")
     assert str(find_next_night()).endswith(" UTC")
-    log = (tmp_path / "log").read_text().replace(str(tmp_path), "")  # whose name has the word
-    assert [line for line in log.splitlines() if "| ERROR" in line and "schedule" in line] == []
+    log = (
+        (tmp_path / "log").read_text().replace(str(tmp_path), "")
+    )  # whose name has the word
+    assert [
+        line for line in log.splitlines() if "| ERROR" in line and "schedule" in line
+    ] == []
     assert len(processes_of(script.pid)) >= 3
 
     os.killpg(script.pid, signal.SIGINT)

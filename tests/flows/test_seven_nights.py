@@ -35,28 +35,45 @@ def week(request: Request) -> Any:
     """A model that sums up in its members' words, and is careless with topics."""
     if kind(request) in ("account", "master"):
         told = re.findall(r"^- (?!before)[^:]*: (.*)$", material(request), re.MULTILINE)
-        text = " ".join(" ".join(one.split()[:8]) for one in told) or "Nothing was said."
-        return {"text": text[:500]} | ({"title": "A talk"} if kind(request) == "master" else {})
+        text = (
+            " ".join(" ".join(one.split()[:8]) for one in told) or "Nothing was said."
+        )
+        return {"text": text[:500]} | (
+            {"title": "A talk"} if kind(request) == "master" else {}
+        )
     if kind(request) == "merges":
-        topics = re.findall(r"^topic (\d+)[^:]*: (.*)$", material(request), re.MULTILINE)
+        topics = re.findall(
+            r"^topic (\d+)[^:]*: (.*)$", material(request), re.MULTILINE
+        )
         tides = [int(n) for n, name in topics if name in SYNONYMS]
         return {"merges": [{"topic": n, "into": tides[0]} for n in tides[1:]]}
     if kind(request) != "topics":
         return faithful(request)
     if "holds a large part" in request.messages[0]["content"]:
-        if any(f"Topic: {name}\n" in material(request) for name in (*SYNONYMS, "daily life")):
+        if any(
+            f"Topic: {name}\n" in material(request)
+            for name in (*SYNONYMS, "daily life")
+        ):
             return {"new_topics": [], "placements": []}
         return faithful(request)  # what is under a base topic is daily life
     first = int(FIRST_NEW.findall(request.messages[0]["content"])[0])
     opened: dict[str, int] = {}
     new, placed = [], []
-    for number, text in re.findall(r"^entry (\d+)[^:]*: (.*)$", material(request), re.MULTILINE):
+    for number, text in re.findall(
+        r"^entry (\d+)[^:]*: (.*)$", material(request), re.MULTILINE
+    ):
         at = sum(text.encode())
-        name, purpose = (SYNONYMS[at % 20], WHAT) if TIDES.search(text) else ("daily life", "what people do by day")
+        name, purpose = (
+            (SYNONYMS[at % 20], WHAT)
+            if TIDES.search(text)
+            else ("daily life", "what people do by day")
+        )
         if at % 3 and name not in opened and len(new) < 5:
             opened[name] = first + len(new)
             new.append({"name": name, "purpose": purpose})
-        placed.append({"entry": int(number), "topic": opened.get(name, 1) if at % 3 else 1})
+        placed.append(
+            {"entry": int(number), "topic": opened.get(name, 1) if at % 3 else 1}
+        )
     return {"new_topics": new, "placements": placed}
 
 
@@ -65,31 +82,50 @@ def split_by_day(folder: Path, nights: int) -> Iterator[Path]:
     job = Job(Settings(store=folder / "vault", embeddings=False), "read")
     read_transcripts(job, [SAMPLES])
     columns = ["session_id", "message_id", "role", "speaker", "workspace", "ts"]
-    spoken = job.store.read(MESSAGES, [*columns, "text", "seq"], pc.field("origin").isin([*map(str, SPOKEN)]))
+    spoken = job.store.read(
+        MESSAGES,
+        [*columns, "text", "seq"],
+        pc.field("origin").isin([*map(str, SPOKEN)]),
+    )
     rows = [
         row
-        for row in spoken.sort_by([("ts", "ascending"), ("seq", "ascending")]).to_pylist()
+        for row in spoken.sort_by(
+            [("ts", "ascending"), ("seq", "ascending")]
+        ).to_pylist()
         if row["text"] and row["ts"]
     ]
     (said := folder / "said").mkdir()
-    for days in np.array_split(np.array(sorted({row["ts"].date() for row in rows})), nights):
+    for days in np.array_split(
+        np.array(sorted({row["ts"].date() for row in rows})), nights
+    ):
         told = [row for row in rows if row["ts"].date() <= days[-1]]
-        for session in {row["session_id"] for row in told if row["ts"].date() >= days[0]}:
+        for session in {
+            row["session_id"] for row in told if row["ts"].date() >= days[0]
+        }:
             lines = ({name: row[name] for name in columns if row[name] is not None} | {"content": row["text"]}
                      for row in told if row["session_id"] == session)  # fmt: skip
-            (said / f"{session[:16]}.jsonl").write_bytes(b"\n".join(map(orjson.dumps, lines)) + b"\n")
+            (said / f"{session[:16]}.jsonl").write_bytes(
+                b"\n".join(map(orjson.dumps, lines)) + b"\n"
+            )
         yield said
 
 
-def do_nights(settings: Settings, folder: Path, nights: int) -> Iterator[dict[str, Any]]:
+def do_nights(
+    settings: Settings, folder: Path, nights: int
+) -> Iterator[dict[str, Any]]:
     """What stands in the store after each night, and what its report says of topics and summaries."""
     for said in split_by_day(folder, nights):
-        report, store = run_night([said], settings), Store.open(settings.store, settings.space)
+        report, store = (
+            run_night([said], settings),
+            Store.open(settings.store, settings.space),
+        )
         summaries, claims = (
             store.read(SUMMARIES).to_pylist(),
             store.count(OBSERVATIONS, pc.field("status") == Status.ACTIVE),
         )
-        of_topics = [row for row in summaries if (row["scope"], row["tier"]) == ("topic", 0)]
+        of_topics = [
+            row for row in summaries if (row["scope"], row["tier"]) == ("topic", 0)
+        ]
         yield {
             "released": report.release is not None,
             "failures": report.failures + report.held,
@@ -97,14 +133,22 @@ def do_nights(settings: Settings, folder: Path, nights: int) -> Iterator[dict[st
             "summaries": len(summaries),
             "by_model": sum(row["step_key"].startswith(MODEL_KEY) for row in summaries),
             "stale": sum(bool(row["stale"]) for row in summaries),
-            "largest group": max(len(row["member_ids"]) for row in of_topics) if of_topics else 0,
-            "base_share": max((r["size"] for r in store.read(TOPICS).to_pylist() if r["base"]), default=0) / claims,
+            "largest group": max(len(row["member_ids"]) for row in of_topics)
+            if of_topics
+            else 0,
+            "base_share": max(
+                (r["size"] for r in store.read(TOPICS).to_pylist() if r["base"]),
+                default=0,
+            )
+            / claims,
             "report": {step.step: dict(step.counts) for step in report.steps},
         }
 
 
 @pytest.fixture(scope="module")
-def after(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, list[dict[str, Any]]]:
+def after(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[Store, list[dict[str, Any]]]:
     """The store, and figures of each night."""
     folder = tmp_path_factory.mktemp("week")
     settings = Settings(
@@ -119,30 +163,52 @@ def test_every_night_is_released_and_no_summary_but_the_models_stands(
     after: tuple[Store, list[dict[str, Any]]],
 ) -> None:
     store, nights = after
-    assert [(night["released"], night["failures"]) for night in nights] == [(True, [])] * 7
+    assert [(night["released"], night["failures"]) for night in nights] == [
+        (True, [])
+    ] * 7
     assert [night["by_model"] - night["summaries"] for night in nights] == [0] * 7
     assert [night["stale"] for night in nights] == [0] * 7
     assert nights[-1]["claims"] > 150
-    assert sum(night["report"]["rollup"].get("groups that lost a member", 0) for night in nights) > 3  # or it is easy
+    assert (
+        sum(
+            night["report"]["rollup"].get("groups that lost a member", 0)
+            for night in nights
+        )
+        > 3
+    )  # or it is easy
     of_topics = store.read(SUMMARIES, where=pc.field("scope") == "topic").to_pylist()
-    large = {row["topic_id"] for row in store.read(TOPICS).to_pylist() if row["size"] >= 3}
-    assert large <= {row["scope_id"] for row in of_topics}  # of fewer than ten claims too
+    large = {
+        row["topic_id"] for row in store.read(TOPICS).to_pylist() if row["size"] >= 3
+    }
+    assert large <= {
+        row["scope_id"] for row in of_topics
+    }  # of fewer than ten claims too
 
 
 def test_groups_are_even(after: tuple[Store, list[dict[str, Any]]]) -> None:
     rows = after[0].read(SUMMARIES, where=pc.field("tier") >= 0).to_pylist()
     full = {"topic/0": 10, "topic/1": 10, "session/0": 6, "session/1": 3}
     short = Counter(
-        (row["scope_id"], row["tier"]) for row in rows if len(row["member_ids"]) < full[f"{row['scope']}/{row['tier']}"]
+        (row["scope_id"], row["tier"])
+        for row in rows
+        if len(row["member_ids"]) < full[f"{row['scope']}/{row['tier']}"]
     )
     assert set(short.values()) <= {1}  # of a topic's tier one at most
     assert len(rows) - short.total() > 0.9 * len(rows)
     assert after[1][-1]["largest group"] == 10
 
 
-def test_topics_merge_and_no_base_topic_holds_more_than_a_quarter(after: tuple[Store, list[dict[str, Any]]]) -> None:
+def test_topics_merge_and_no_base_topic_holds_more_than_a_quarter(
+    after: tuple[Store, list[dict[str, Any]]],
+) -> None:
     store, nights = after
     assert all(night["base_share"] <= 0.25 for night in nights)
-    left = [row["name"] for row in store.read(TOPICS).to_pylist() if row["name"] in SYNONYMS and row["size"]]
-    assert sum(night["report"]["assign"].get("topics merged", 0) for night in nights) > 10
+    left = [
+        row["name"]
+        for row in store.read(TOPICS).to_pylist()
+        if row["name"] in SYNONYMS and row["size"]
+    ]
+    assert (
+        sum(night["report"]["assign"].get("topics merged", 0) for night in nights) > 10
+    )
     assert len(left) <= 3

@@ -37,7 +37,10 @@ from tests.vllm_servers import free_port, generated, kill, served, wait_for
 pytestmark = [
     pytest.mark.vllm,
     pytest.mark.filterwarnings("ignore"),  # vLLM's own, on a CPU
-    pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed here: `make test-vllm` runs this"),
+    pytest.mark.skipif(
+        find_spec("vllm") is None,
+        reason="vLLM is not installed here: `make test-vllm` runs this",
+    ),
 ]
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
@@ -60,30 +63,53 @@ def transcripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Part of the samples: the beginning of a personal chat, and a conversation of coding."""
     part = tmp_path_factory.mktemp("part")
     chat = SAMPLES / "generic" / "marit-and-theo-november.jsonl.gz"
-    (part / "chat.jsonl").write_bytes(b"".join(gzip.decompress(chat.read_bytes()).splitlines(keepends=True)[:16]))
+    (part / "chat.jsonl").write_bytes(
+        b"".join(gzip.decompress(chat.read_bytes()).splitlines(keepends=True)[:16])
+    )
     (coding,) = (SAMPLES / "codex" / "sessions" / "2026" / "09").rglob("*.jsonl")
     (part / coding.name).write_bytes(coding.read_bytes())
     return part
 
 
 def environment(**more: object) -> dict[str, str]:
-    sparing = {f"SLOWWAVE_MODEL__{name}": str(value) for name, value in (SPARING | more).items() if value != ""}
+    sparing = {
+        f"SLOWWAVE_MODEL__{name}": str(value)
+        for name, value in (SPARING | more).items()
+        if value != ""
+    }
     short: dict[str, object] = {"EXTRACT__ANSWER_TOKENS": 448, "EXTRACT__MAX_CLAIMS": 3}
     short |= {"PYRAMID__N_SUM": 12, "PYRAMID__MAX_WORDS": "[30]"}
     sparing |= {f"SLOWWAVE_{name}": str(value) for name, value in short.items()}
-    quiet = {"SLOWWAVE_GISTS": "llm", "SLOWWAVE_EXTRACT__GIST_WORDS": "45", "PREFECT_LOGGING_LEVEL": "ERROR"}
+    quiet = {
+        "SLOWWAVE_GISTS": "llm",
+        "SLOWWAVE_EXTRACT__GIST_WORDS": "45",
+        "PREFECT_LOGGING_LEVEL": "ERROR",
+    }
     return os.environ | sparing | quiet
 
 
-def start(words: list[str], store: Path, llm: str, **more: object) -> "subprocess.Popen[str]":
+def start(
+    words: list[str], store: Path, llm: str, **more: object
+) -> "subprocess.Popen[str]":
     """A command as a person starts it."""
-    command = [sys.executable, "-c", "from slowwave.cli.main import main; main()", *words]
+    command = [
+        sys.executable,
+        "-c",
+        "from slowwave.cli.main import main; main()",
+        *words,
+    ]
     command += ["--llm", llm, "--store", str(store)]
-    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.PIPE}
+    both = {
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.STDOUT,
+        "stdin": subprocess.PIPE,
+    }
     return subprocess.Popen(command, env=environment(**more), text=True, **both)  # type: ignore[call-overload,no-any-return]
 
 
-def night(transcripts: Path, store: Path, llm: str, **more: object) -> "subprocess.Popen[str]":
+def night(
+    transcripts: Path, store: Path, llm: str, **more: object
+) -> "subprocess.Popen[str]":
     return start(["run", str(transcripts)], store, llm, **more)
 
 
@@ -112,7 +138,10 @@ def check(store: Path, model: str) -> None:
         assert claim["observer"] == model
         assert str(claim["quote"]) in str(texts[claim["message_ids"][0]])  # type: ignore[index]
         assert claim["topic_id"] or claim["status"] != "active"
-    assert {claim["topic_id"] for claim in claims} <= {None, *(topic["topic_id"] for topic in rows(store, TOPICS))}
+    assert {claim["topic_id"] for claim in claims} <= {
+        None,
+        *(topic["topic_id"] for topic in rows(store, TOPICS)),
+    }
     assert "llm" in {gist["strategy"] for gist in rows(store, GISTS)}
     told = {str(summary["text"]) for summary in rows(store, SUMMARIES)}
     assert any(json.loads(str(c["text"])).get("text") in told for c in valid)
@@ -123,10 +152,15 @@ def check(store: Path, model: str) -> None:
 def asked(store: Path) -> dict[str, int]:
     """Requests of the last run by step, those answered from the cache left out."""
     last = max(rows(store, RUNS), key=lambda run: run["started_at"])  # type: ignore[arg-type,return-value]
-    counts = {step["step"]: step["counts"] for step in json.loads(str(last["report"]))["steps"]}
+    counts = {
+        step["step"]: step["counts"]
+        for step in json.loads(str(last["report"]))["steps"]
+    }
     return {
         step: sum(
-            n if ": requests" in name else -n for name, n in c.items() if name.endswith(("requests", "cache hits"))
+            n if ": requests" in name else -n
+            for name, n in c.items()
+            if name.endswith(("requests", "cache hits"))
         )
         for step, c in counts.items()
     }
@@ -138,9 +172,16 @@ def test_a_night_in_process(folder: Path, transcripts: Path, tmp_path: Path) -> 
     check(tmp_path, model)
     done = asked(tmp_path)
     assert min(done["gists"], done["observe"], done["assign"], done["rollup"]) >= 1
-    versions = Store.open(tmp_path).read_versions([OBSERVATIONS, SUMMARIES, COMPLETIONS])
-    finished(night(transcripts, tmp_path, f"vllm:{folder}"))  # at once: the engine is not started
-    assert Store.open(tmp_path).read_versions([OBSERVATIONS, SUMMARIES, COMPLETIONS]) == versions
+    versions = Store.open(tmp_path).read_versions(
+        [OBSERVATIONS, SUMMARIES, COMPLETIONS]
+    )
+    finished(
+        night(transcripts, tmp_path, f"vllm:{folder}")
+    )  # at once: the engine is not started
+    assert (
+        Store.open(tmp_path).read_versions([OBSERVATIONS, SUMMARIES, COMPLETIONS])
+        == versions
+    )
 
 
 def test_nights_through_a_server_that_is_killed_in_mid_batch_a_talk_and_a_reprocessing(
@@ -158,17 +199,28 @@ def test_nights_through_a_server_that_is_killed_in_mid_batch_a_talk_and_a_reproc
             time.sleep(0.5)
         kill(first)
         said, _ = running.communicate(timeout=1_500)
-        assert running.returncode in (0, 3), said[-4_000:]  # released; what was not answered waits for the next night
+        assert running.returncode in (0, 3), said[
+            -4_000:
+        ]  # released; what was not answered waits for the next night
         wait_for(port, servers.enter_context(served(folder, port, WINDOW)))
         finished(night(transcripts, tmp_path, llm))
         check(tmp_path, "tiny")
         before = {row["summary_id"]: row for row in rows(tmp_path, SUMMARIES)}
         talk = start(["talk"], tmp_path, llm)
-        told = finished(talk, "I moved the chart plotter to the aft cabin on Sunday.\nWhere is it now?\n/why\n/quit\n")
+        told = finished(
+            talk,
+            "I moved the chart plotter to the aft cabin on Sunday.\nWhere is it now?\n/why\n/quit\n",
+        )
         assert "Talking with tiny" in told
         assert len(list((tmp_path / "default" / "talk").iterdir())) == 1
-        finished(night(transcripts, tmp_path, llm))  # a second night, with the talk for news
-        (session,) = [row for row in rows(tmp_path, SESSIONS) if str(row["native_id"]).startswith("talk-")]
+        finished(
+            night(transcripts, tmp_path, llm)
+        )  # a second night, with the talk for news
+        (session,) = [
+            row
+            for row in rows(tmp_path, SESSIONS)
+            if str(row["native_id"]).startswith("talk-")
+        ]
         assert session["messages"] == 4
         done = asked(tmp_path)
         assert done["observe"] >= 1
@@ -176,8 +228,11 @@ def test_nights_through_a_server_that_is_killed_in_mid_batch_a_talk_and_a_reproc
         mine = {key for key, row in before.items() if row["scope"] == "session"}
         assert {key: after[key] for key in mine} == {key: before[key] for key in mine}
         check(tmp_path, "tiny")
-        for step in ("observe", "summaries"):  # from the answers that are kept: the same rows
+        for step in (
+            "observe",
+            "summaries",
+        ):  # from the answers that are kept: the same rows
             finished(start(["reprocess", step], tmp_path, llm))
-        assert {row["summary_id"]: row["text"] for row in rows(tmp_path, SUMMARIES)} == {
-            key: row["text"] for key, row in after.items()
-        }
+        assert {
+            row["summary_id"]: row["text"] for row in rows(tmp_path, SUMMARIES)
+        } == {key: row["text"] for key, row in after.items()}

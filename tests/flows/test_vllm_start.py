@@ -40,12 +40,21 @@ class Unstartable(VLLMOffline):
 
 
 def night(root: Path, llm: str) -> RunReport:
-    return run_night([SAMPLES / "claude-code"], Settings(store=root, encoder="hash-384", llm=llm, gists="llm"))
+    return run_night(
+        [SAMPLES / "claude-code"],
+        Settings(store=root, encoder="hash-384", llm=llm, gists="llm"),
+    )
 
 
 @pytest.mark.parametrize(
     "error",
-    [TypeError("an unexpected keyword"), KeyError("qwen9"), AssertionError(), Exception("vLLM's own"), MemoryError()],
+    [
+        TypeError("an unexpected keyword"),
+        KeyError("qwen9"),
+        AssertionError(),
+        Exception("vLLM's own"),
+        MemoryError(),
+    ],
     ids=lambda error: type(error).__name__,
 )
 def test_an_engine_that_does_not_start_is_started_once_and_the_next_one_answers(
@@ -56,8 +65,12 @@ def test_an_engine_that_does_not_start_is_started_once_and_the_next_one_answers(
     monkeypatch.setattr(Unstartable, "error", error)
     report = night(tmp_path, "vllm:some/model > scripted:tests.llm_scripts:faithful")
     assert (Unstartable.starts, report.failures) == (1, [])
-    notes = [note for step in report.steps for note in step.notes if "some/model" in note]
-    assert notes == [f"vllm:some/model is unavailable: {format_exception_only(error)[-1].strip()}"]
+    notes = [
+        note for step in report.steps for note in step.notes if "some/model" in note
+    ]
+    assert notes == [
+        f"vllm:some/model is unavailable: {format_exception_only(error)[-1].strip()}"
+    ]
     store = Store.open(tmp_path)
     assert store.count(OBSERVATIONS) > 0
     assert store.count(SUMMARIES) > 0
@@ -70,10 +83,15 @@ def test_without_another_engine_the_night_says_that_its_model_is_away(
     monkeypatch.setattr(Unstartable, "starts", 0)
     report = night(tmp_path, "vllm:some/model")
     assert Unstartable.starts == 1
-    assert any("some/model is unavailable: TypeError: unexpected keyword" in failure for failure in report.failures)
+    assert any(
+        "some/model is unavailable: TypeError: unexpected keyword" in failure
+        for failure in report.failures
+    )
 
 
-def test_ctrl_c_during_the_start_ends_the_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_during_the_start_ends_the_night(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(select, "VLLMOffline", Unstartable)
     monkeypatch.setattr(Unstartable, "error", KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):

@@ -47,7 +47,14 @@ from slowwave.schemas.tables import (
 )
 from slowwave.schemas.vocabulary import LEARNINGS
 from slowwave.store import Store
-from slowwave.store.journal import Export, Rating, append, format_now, hash_spans, log_recall
+from slowwave.store.journal import (
+    Export,
+    Rating,
+    append,
+    format_now,
+    hash_spans,
+    log_recall,
+)
 from slowwave.store.manifest import compute_table_digest
 from slowwave.store.notes import Journal, read_notes, write_note
 from slowwave.store.publishing import read_releases
@@ -55,7 +62,12 @@ from slowwave.store.repair import check_store
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.forget import stages, task
 from slowwave.tasks.forget.canaries import Canaries
-from slowwave.tasks.forget.proof import Scan, check_certificate, load_certificate, scan_files
+from slowwave.tasks.forget.proof import (
+    Scan,
+    check_certificate,
+    load_certificate,
+    scan_files,
+)
 from slowwave.tasks.forget.select import Wanted, Words
 from slowwave.tasks.ingest.vault import find_broken_chains
 from slowwave.tasks.publish.learnings import SCHEMA
@@ -98,9 +110,17 @@ def write_transcript(path: Path, session: str, texts: list[str]) -> None:
         for n, text in enumerate(texts)
     ]
     if session == "told":
-        output = [{"type": "tool_result", "text": f"exit 0: {SECRET} built", "call_id": "c1"}]
-        lines.insert(4, {**lines[3], "role": "tool", "message_id": "told-tool", "content": output})
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"role": "user", "content": 7}\n')
+        output = [
+            {"type": "tool_result", "text": f"exit 0: {SECRET} built", "call_id": "c1"}
+        ]
+        lines.insert(
+            4,
+            {**lines[3], "role": "tool", "message_id": "told-tool", "content": output},
+        )
+    path.write_text(
+        "".join(json.dumps(line) + "\n" for line in lines)
+        + '{"role": "user", "content": 7}\n'
+    )
 
 
 def make_settings(store: Path, **more: Any) -> Settings:
@@ -128,25 +148,51 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def plant_rows(store: Store) -> None:
     """What a language model's night, a failure and a bad line would have left."""
-    sid = store.read(SESSIONS, ["session_id"], pc.field("native_id") == "told")["session_id"][0].as_py()
-    path = store.read(SESSIONS, ["path"], pc.field("native_id") == "told")["path"][0].as_py()
+    sid = store.read(SESSIONS, ["session_id"], pc.field("native_id") == "told")[
+        "session_id"
+    ][0].as_py()
+    path = store.read(SESSIONS, ["path"], pc.field("native_id") == "told")["path"][
+        0
+    ].as_py()
     answer = {
         "completion_id": "c" * 32, "request_id": f"{sid}/0", "model": "m", "engine": "e", "text": f'["{SECRET}"]',
         "error": None, "reason": "", "finish_reason": "stop", "prompt_tokens": 1, "completion_tokens": 1,
         "prefix_tokens": 0, "flags": [], "created_at": START,
     }  # fmt: skip
-    other = store.read(SESSIONS, ["session_id"], pc.field("native_id") == "other")["session_id"][0].as_py()
-    kept = {**answer, "completion_id": "d" * 32, "request_id": f"{other}/0", "text": "rye"}
-    store.append(COMPLETIONS, pa.Table.from_pylist([answer, kept], schema=COMPLETIONS.schema))
+    other = store.read(SESSIONS, ["session_id"], pc.field("native_id") == "other")[
+        "session_id"
+    ][0].as_py()
+    kept = {
+        **answer,
+        "completion_id": "d" * 32,
+        "request_id": f"{other}/0",
+        "text": "rye",
+    }
+    store.append(
+        COMPLETIONS, pa.Table.from_pylist([answer, kept], schema=COMPLETIONS.schema)
+    )
     bad = {
         "quarantine_id": "q1", "step": "read", "path": path, "line": 9, "row_id": None, "reason": f"no {SECRET}",
         "excerpt": f"{SECRET} {{", "resolved": False,
     }  # fmt: skip
-    failed = {**bad, "quarantine_id": "q2", "step": "observe", "path": None, "row_id": f"{sid}/session"}
-    store.merge(QUARANTINE, pa.Table.from_pylist([bad, failed], schema=QUARANTINE.schema))
+    failed = {
+        **bad,
+        "quarantine_id": "q2",
+        "step": "observe",
+        "path": None,
+        "row_id": f"{sid}/session",
+    }
+    store.merge(
+        QUARANTINE, pa.Table.from_pylist([bad, failed], schema=QUARANTINE.schema)
+    )
     run = store.read(RUNS).to_pylist()[0]
     report = {**json.loads(run["report"]), "notes": [f"failed: KeyError: '{SECRET}'"]}
-    store.merge(RUNS, pa.Table.from_pylist([{**run, "report": json.dumps(report)}], schema=RUNS.schema))
+    store.merge(
+        RUNS,
+        pa.Table.from_pylist(
+            [{**run, "report": json.dumps(report)}], schema=RUNS.schema
+        ),
+    )
 
 
 @pytest.fixture
@@ -169,8 +215,12 @@ def root(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def digest_other(store: Store) -> dict[str, str]:
     """Digests of all that was made of the other session; what changed what is judged anew among the claims left."""
-    sid = store.read(SESSIONS, ["session_id"], pc.field("native_id") == "other")["session_id"][0].as_py()
-    ids = store.read(MESSAGES, ["message_id"], pc.field("session_id") == sid)["message_id"].to_pylist()
+    sid = store.read(SESSIONS, ["session_id"], pc.field("native_id") == "other")[
+        "session_id"
+    ][0].as_py()
+    ids = store.read(MESSAGES, ["message_id"], pc.field("session_id") == sid)[
+        "message_id"
+    ].to_pylist()
     found = {
         table.name: store.read_ids(table, [sid], by="session_id")
         for table in (MESSAGES, SESSIONS, PASSAGES, OBSERVATIONS)
@@ -181,19 +231,36 @@ def digest_other(store: Store) -> dict[str, str]:
     found[SUMMARIES.name] = store.read_ids(SUMMARIES, [sid], by="scope_id")
     found[COMPLETIONS.name] = store.read_ids(COMPLETIONS, ["d" * 32])
     assert all(rows.num_rows for rows in found.values())
-    return {name: compute_table_digest(TABLES[name], rows) for name, rows in found.items()}
+    return {
+        name: compute_table_digest(TABLES[name], rows) for name, rows in found.items()
+    }
 
 
-def test_after_forgetting_no_byte_holds_the_words_and_the_rest_is_what_it_was(root: Path) -> None:
+def test_after_forgetting_no_byte_holds_the_words_and_the_rest_is_what_it_was(
+    root: Path,
+) -> None:
     store = Store.open(root / "store")
     full = " ".join(find_word(root / "store"))
-    held = (MESSAGES, PASSAGES, GISTS, OBSERVATIONS, TOPICS, SUMMARIES, COMPLETIONS, QUARANTINE, RUNS, SESSIONS)
+    held = (
+        MESSAGES,
+        PASSAGES,
+        GISTS,
+        OBSERVATIONS,
+        TOPICS,
+        SUMMARIES,
+        COMPLETIONS,
+        QUARANTINE,
+        RUNS,
+        SESSIONS,
+    )
     for name in (*(f"{table.name} version" for table in held), "notes", "talk"):
         assert name in full, name  # else nothing is shown by its being gone
     assert (indexes := set(store.dir.rglob("_indices/*")))
     before = digest_other(store)
     (store.dir / "vectors.lance").mkdir()  # an earlier version's
-    report, [path] = run_forget(Wanted(matches=(SECRET.upper(),)), make_settings(root / "store"))
+    report, [path] = run_forget(
+        Wanted(matches=(SECRET.upper(),)), make_settings(root / "store")
+    )
     assert report.release
     assert not find_word(root / "store")
     assert not (store.dir / "vectors.lance").exists()
@@ -202,13 +269,20 @@ def test_after_forgetting_no_byte_holds_the_words_and_the_rest_is_what_it_was(ro
     log = (store.dir / "recalls.jsonl").read_text()
     assert "other/other-0" in log
     assert not any(span in log for text in TALK["told"] for span in hash_spans([text]))
-    assert not indexes & set(store.dir.rglob("_indices/*"))  # their words are packed: no grep shows that they are gone
+    assert not indexes & set(
+        store.dir.rglob("_indices/*")
+    )  # their words are packed: no grep shows that they are gone
     assert not check_store(store.dir).damage
     assert find_broken_chains(store)[1] == []
-    assert [one.name for one in read_releases(store) if _is_pinned(store, one.name)] == [report.release.name]
+    assert [
+        one.name for one in read_releases(store) if _is_pinned(store, one.name)
+    ] == [report.release.name]
     certificate = load_certificate(path)
     assert SECRET not in path.read_text()
-    assert (certificate["scan"]["found"], len(certificate["canaries"]["marks"]) > 10) == (0, True)
+    assert (
+        certificate["scan"]["found"],
+        len(certificate["canaries"]["marks"]) > 10,
+    ) == (0, True)
     assert all(one.holds for one in check_certificate(store, certificate))
 
 
@@ -216,28 +290,45 @@ def _is_pinned(store: Store, name: str) -> bool:
     return name in store.open_table(MESSAGES).tags.list()
 
 
-def test_a_transcript_on_disk_is_not_read_again_and_what_it_gains_is(root: Path) -> None:
+def test_a_transcript_on_disk_is_not_read_again_and_what_it_gains_is(
+    root: Path,
+) -> None:
     settings = make_settings(root / "store")
     run_forget(Wanted(sessions=("told",)), settings, rebuild=False)
-    write_transcript(root / "in" / "told.jsonl", "told", [*TALK["told"], "The kettle in the kitchen is broken again."])
+    write_transcript(
+        root / "in" / "told.jsonl",
+        "told",
+        [*TALK["told"], "The kettle in the kitchen is broken again."],
+    )
     os.utime(root / "in" / "told.jsonl", (1, 1))
     run_night([root / "in"], settings).check_complete()
     store = Store.open(root / "store")
     said = store.read_ids(SESSIONS, ["told"], by="native_id").to_pylist()[0]
-    rows = store.read_ids(MESSAGES, [said["session_id"]], by="session_id").sort_by("seq").to_pylist()
-    assert [row["text"] for row in rows] == [""] * 7 + ["The kettle in the kitchen is broken again."]
+    rows = (
+        store.read_ids(MESSAGES, [said["session_id"]], by="session_id")
+        .sort_by("seq")
+        .to_pylist()
+    )
+    assert [row["text"] for row in rows] == [""] * 7 + [
+        "The kettle in the kitchen is broken again."
+    ]
     assert said["title"] is None
     assert find_broken_chains(store)[1] == []
     told = store.read(QUARANTINE, where=pc.field("path") == said["path"]).to_pylist()
     assert SECRET not in str(told)
     # A repair without the list of what was forgotten keeps it blank, and says that it may be back.
     shutil.rmtree(root / "store" / "default" / "forgotten.lance")
-    assert "may be back from a transcript: forget it again" in str(run_repair(settings).notes)
+    assert "may be back from a transcript: forget it again" in str(
+        run_repair(settings).notes
+    )
     os.utime(root / "in" / "told.jsonl", (2, 2))
     run_night([root / "in"], settings).check_complete()
     assert not find_word(root / "store", "blue cabinet")
     assert find_broken_chains(store)[1] == []
-    assert f"The {SECRET} budget is nine thousand euros." in store.read(MESSAGES, ["text"])["text"].to_pylist()
+    assert (
+        f"The {SECRET} budget is nine thousand euros."
+        in store.read(MESSAGES, ["text"])["text"].to_pylist()
+    )
 
 
 def refuse(export: Export) -> None:
@@ -247,41 +338,73 @@ def refuse(export: Export) -> None:
 def test_exports_that_hold_it_are_named_and_removed_where_that_is_asked_for_and_no_others(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings, store, out = make_settings(root / "store"), Store.open(root / "store"), root / "out"
+    settings, store, out = (
+        make_settings(root / "store"),
+        Store.open(root / "store"),
+        root / "out",
+    )
     out.mkdir()
-    export_tables(settings, out / "before", "parquet", release="r1")  # when the note had not been read
+    export_tables(
+        settings, out / "before", "parquet", release="r1"
+    )  # when the note had not been read
     for form in ("parquet", "lance", "jsonl", "graphml"):
         export_tables(settings, out / form, form)
-    with (store.dir / "exports.jsonl").open("a") as journal:  # by hand, and cut by a full disk
-        journal.write('{"path": "/", "form": "json", "release": "r1", "at": "never"}\n{"path": "/')
+    with (store.dir / "exports.jsonl").open(
+        "a"
+    ) as journal:  # by hand, and cut by a full disk
+        journal.write(
+            '{"path": "/", "form": "json", "release": "r1", "at": "never"}\n{"path": "/'
+        )
     export_learnings(settings, out / "shared.json")
     (out / "lance" / "mine.txt").write_text("not slowwave's")
     note = next(one for one in read_notes(store.dir) if SECRET in one.text)
     wanted = Wanted(notes=(note.id,))
-    held = {str(out / name) for name in ("parquet", "lance", "jsonl", "graphml", "shared.json")}
+    held = {
+        str(out / name)
+        for name in ("parquet", "lance", "jsonl", "graphml", "shared.json")
+    }
     assert set(preview_forgetting(wanted, settings).exports) == held
     with monkeypatch.context() as locked:  # a folder that is read-only stops nothing
         locked.setattr(stages, "remove_export", refuse)
         _, [path] = run_forget(wanted, settings, exports=True)
     first = load_certificate(path)
-    assert {(one["path"], one["removed"]) for one in first["exports"]} == {(one, False) for one in held}
-    assert [one.what for one in check_certificate(store, first) if not one.holds] == ["exports"]
+    assert {(one["path"], one["removed"]) for one in first["exports"]} == {
+        (one, False) for one in held
+    }
+    assert [one.what for one in check_certificate(store, first) if not one.holds] == [
+        "exports"
+    ]
     (out / "shared.json").write_text("mine by now")
     os.utime(out / "shared.json", (4e9, 4e9))
     _, [path] = run_forget(Wanted(sessions=("told",)), settings, exports=True)
     told = {Path(one["path"]).name for one in load_certificate(path)["exports"]}
     assert told == {"parquet", "lance", "jsonl", "graphml", "before"}
-    assert sorted(str(one.relative_to(out)) for one in out.rglob("*")) == ["lance", "lance/mine.txt", "shared.json"]
-    assert all(one.holds for each in (load_certificate(path), first) for one in check_certificate(store, each))
+    assert sorted(str(one.relative_to(out)) for one in out.rglob("*")) == [
+        "lance",
+        "lance/mine.txt",
+        "shared.json",
+    ]
+    assert all(
+        one.holds
+        for each in (load_certificate(path), first)
+        for one in check_certificate(store, each)
+    )
 
 
 def test_the_reasons_that_a_person_gave_go_too(root: Path) -> None:
     settings, store = make_settings(root / "store"), Store.open(root / "store")
     words = "it names the green wardrobe"  # said of what goes; what is said of the rest goes by its words
-    sid = store.read(SESSIONS, ["session_id"], pc.field("native_id") == "told")["session_id"][0]
-    told = store.read(OBSERVATIONS, ["observation_id"], pc.field("session_id") == sid).to_pylist()[0]
+    sid = store.read(SESSIONS, ["session_id"], pc.field("native_id") == "told")[
+        "session_id"
+    ][0]
+    told = store.read(
+        OBSERVATIONS, ["observation_id"], pc.field("session_id") == sid
+    ).to_pylist()[0]
     run_exclude([told["observation_id"]], words, settings)
-    append(store.dir, Rating(format_now(), told["observation_id"], "observation", "bad", words))
+    append(
+        store.dir,
+        Rating(format_now(), told["observation_id"], "observation", "bad", words),
+    )
     run_exclude(["told"], words, settings)
     run_exclude(["other"], f"it is about the {SECRET}", settings)
     for word in (SECRET, "green wardrobe"):
@@ -295,11 +418,23 @@ def test_no_guess_of_what_was_forgotten_fits_what_is_left(root: Path) -> None:
     (row,) = store.read(MESSAGES, where=told).to_pylist()
     after = store.read(MESSAGES, where=pc.field("prev_hash") == row["hash"]).to_pylist()
     settings = make_settings(root / "store")
-    claims = [one for one in store.read(OBSERVATIONS).to_pylist() if row["message_id"] in one["message_ids"]]
+    claims = [
+        one
+        for one in store.read(OBSERVATIONS).to_pylist()
+        if row["message_id"] in one["message_ids"]
+    ]
     run_exclude([claims[0]["observation_id"]], "as asked", settings)
-    hashes = [row["message_id"], row["hash"], *(one["hash"] for one in after)]  # of its words, and of a link on these
+    hashes = [
+        row["message_id"],
+        row["hash"],
+        *(one["hash"] for one in after),
+    ]  # of its words, and of a link on these
     (denied,) = store.read_ids(EXCLUSIONS, [claims[0]["observation_id"]]).to_pylist()
-    hashes += [denied["row_id"], denied["words"], *store.read(FILES)["digest"].to_pylist()]
+    hashes += [
+        denied["row_id"],
+        denied["words"],
+        *store.read(FILES)["digest"].to_pylist(),
+    ]
     assert len(hashes) == 5 + store.count(FILES)
     run_forget(Wanted(messages=(row["message_id"],)), settings)
     assert find_word(root / "store", *hashes) == []
@@ -307,12 +442,18 @@ def test_no_guess_of_what_was_forgotten_fits_what_is_left(root: Path) -> None:
 
 
 def test_an_edited_row_of_the_ledger_or_a_text_put_back_is_found(root: Path) -> None:
-    _, [path] = run_forget(Wanted(sessions=("told",)), make_settings(root / "store"), rebuild=False)
+    _, [path] = run_forget(
+        Wanted(sessions=("told",)), make_settings(root / "store"), rebuild=False
+    )
     store, certificate = Store.open(root / "store"), load_certificate(path)
     row = store.read(MESSAGES, where=pc.field("text") == "").to_pylist()[0]
     text = TALK["told"][0]
-    store.merge(MESSAGES, pa.Table.from_pylist([{**row, "text": text}], schema=MESSAGES.schema))
-    broken = {one.what for one in check_certificate(store, certificate) if not one.holds}
+    store.merge(
+        MESSAGES, pa.Table.from_pylist([{**row, "text": text}], schema=MESSAGES.schema)
+    )
+    broken = {
+        one.what for one in check_certificate(store, certificate) if not one.holds
+    }
     assert {"messages", "chains", "bytes"} <= broken
     assert not check_certificate(store, {**certificate, "rows": {}})[0].holds
 
@@ -322,14 +463,23 @@ def test_what_is_not_there_is_an_error_and_changes_nothing(root: Path) -> None:
     take_in_notes(settings)  # of the copy, whose paths are others
     before = store.read_versions(TABLES.values())
     blank = (Wanted(matches=("cup", one)) for one in (" ", "\u200b"))
-    for wanted in (Wanted(), *blank, Wanted(sessions=("nobody",)), Wanted(messages=("nothing",))):
+    for wanted in (
+        Wanted(),
+        *blank,
+        Wanted(sessions=("nobody",)),
+        Wanted(messages=("nothing",)),
+    ):
         with pytest.raises(UsageError):
             preview_forgetting(wanted, settings)
         with pytest.raises(UsageError):
             run_forget(wanted, settings)
-    nothing = preview_forgetting(Wanted(matches=("zzzzzz",)), settings, search_files=True)
+    nothing = preview_forgetting(
+        Wanted(matches=("zzzzzz",)), settings, search_files=True
+    )
     assert (nothing.rows, nothing.left) == ({}, [])
-    named = preview_forgetting(Wanted(matches=("TOLD.jsonl",)), settings, search_files=True)
+    named = preview_forgetting(
+        Wanted(matches=("TOLD.jsonl",)), settings, search_files=True
+    )
     assert named.left == ["files", "quarantine", "sessions"]
     assert run_forget(Wanted(matches=("zzzzzz",)), settings)[1] == []
     assert store.read_versions(TABLES.values()) == before
@@ -341,7 +491,9 @@ def test_each_way_to_say_what_is_meant(root: Path) -> None:
     def count(**wanted: Any) -> int:
         return preview_forgetting(Wanted(**wanted), settings).rows.get("messages", 0)
 
-    note = store.read(SESSIONS, ["native_id"], pc.field("native_id") != "told")["native_id"].to_pylist()
+    note = store.read(SESSIONS, ["native_id"], pc.field("native_id") != "told")[
+        "native_id"
+    ].to_pylist()
     assert count(sessions=("told",)) == 7
     assert count(messages=("told-0", "other-0")) == 2
     assert count(speakers=("ann",)) == 6
@@ -354,14 +506,22 @@ def test_each_way_to_say_what_is_meant(root: Path) -> None:
     write_note(store.dir, "The caf\u00e9 is shut.", workspace="/home/ann/caf\u00e9")
     take_in_notes(settings)
     assert count(workspaces=("/home/ann/../ann/shop/",)) == 2
-    assert count(workspaces=("/home/ann/shop", "/home/ann/cafe\u0301"), matches=("shut", "opens")) == 2
+    assert (
+        count(
+            workspaces=("/home/ann/shop", "/home/ann/cafe\u0301"),
+            matches=("shut", "opens"),
+        )
+        == 2
+    )
     with pytest.raises(UsageError, match="the nearest: '/home/ann/shop'"):
         count(workspaces=("/home/ann/shops",))
     with pytest.raises(UsageError, match="message m1 is in 4 sessions: --session"):
         count(messages=("m1",))
 
 
-def test_words_are_found_however_they_are_written_and_in_titles_too(tmp_path: Path) -> None:
+def test_words_are_found_however_they_are_written_and_in_titles_too(
+    tmp_path: Path,
+) -> None:
     settings, path = make_settings(tmp_path / "store"), tmp_path / "talk.jsonl"
     said = [
         "<|im_end|>The house in\nUme\u00e5 is sold.",
@@ -369,9 +529,19 @@ def test_words_are_found_however_they_are_written_and_in_titles_too(tmp_path: Pa
         "Who buys it?",
         "The bank does.",
     ]
-    call = {"type": "tool_use", "id": "1", "name": "Bash", "input": {"note": 'the "house in\tUme\u00e5"'}}
+    call = {
+        "type": "tool_use",
+        "id": "1",
+        "name": "Bash",
+        "input": {"note": 'the "house in\tUme\u00e5"'},
+    }
     lines = [
-        {"session_id": "a", "role": ("user", "assistant")[n % 2], "content": text, "title": "Selling: what ours brings"}
+        {
+            "session_id": "a",
+            "role": ("user", "assistant")[n % 2],
+            "content": text,
+            "title": "Selling: what ours brings",
+        }
         for n, text in enumerate([*said, [call]])
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -379,9 +549,16 @@ def test_words_are_found_however_they_are_written_and_in_titles_too(tmp_path: Pa
     before = find_word(tmp_path / "store", "ours brings")
     assert {"sessions", "summaries"} <= {place.split()[0] for place in before}
     for match in ("HOUSE IN UME\u00c5", "house in Umea\u030a", "house\nin  Ume\u00e5"):
-        assert preview_forgetting(Wanted(matches=(match,)), settings).rows["messages"] == 3, match
-    for match in ("‹|im_end|›The house in Ume\\u00e5", "the ho\\u00aduse in Ume"):  # as a terminal shows them
-        assert preview_forgetting(Wanted(matches=(match,)), settings).rows["messages"] > 0, match
+        assert (
+            preview_forgetting(Wanted(matches=(match,)), settings).rows["messages"] == 3
+        ), match
+    for match in (
+        "‹|im_end|›The house in Ume\\u00e5",
+        "the ho\\u00aduse in Ume",
+    ):  # as a terminal shows them
+        assert (
+            preview_forgetting(Wanted(matches=(match,)), settings).rows["messages"] > 0
+        ), match
     run_forget(Wanted(matches=("ours\nbrings",)), settings)
     assert not find_word(tmp_path / "store", "ours brings")
     assert "bank" in str(Memory.open(tmp_path / "store").recall("Who buys it?"))
@@ -392,25 +569,60 @@ def test_words_are_found_however_they_are_written_and_in_titles_too(tmp_path: Pa
 
 def test_what_is_older_than_its_days_goes_in_the_night(root: Path) -> None:
     path = root / "in" / "new.jsonl"
-    line = {"session_id": "new", "role": "user", "content": "The kettle is new.", "ts": datetime.now(UTC).isoformat()}
-    path.write_text(json.dumps(line) + "\n" + json.dumps({**line, "role": "assistant", "content": "Good."}) + "\n")
+    line = {
+        "session_id": "new",
+        "role": "user",
+        "content": "The kettle is new.",
+        "ts": datetime.now(UTC).isoformat(),
+    }
+    path.write_text(
+        json.dumps(line)
+        + "\n"
+        + json.dumps({**line, "role": "assistant", "content": "Good."})
+        + "\n"
+    )
     days_ago = (datetime.now(UTC) - timedelta(days=5)).isoformat()
-    shop = {**line, "session_id": "shop", "content": "The shop is shut.", "ts": days_ago, "workspace": "/home/ann/shop"}
+    shop = {
+        **line,
+        "session_id": "shop",
+        "content": "The shop is shut.",
+        "ts": days_ago,
+        "workspace": "/home/ann/shop",
+    }
     (root / "in" / "shop.jsonl").write_text(json.dumps(shop) + "\n")
     space = root / "store" / "default"
     log_recall(space, {"long-ago": [TALK["other"][1]]}, START)
-    limits = {"messages_days": 10, "by_source": {"generic": 30}, "recalls_days": 1, "completions_days": 1}
+    limits = {
+        "messages_days": 10,
+        "by_source": {"generic": 30},
+        "recalls_days": 1,
+        "completions_days": 1,
+    }
     limits["by_workspace"] = {"/home/ann/../ann/shop": 1}
-    report = run_night([root / "in"], make_settings(root / "store", retention=limits)).check_complete()
+    report = run_night(
+        [root / "in"], make_settings(root / "store", retention=limits)
+    ).check_complete()
     store = Store.open(root / "store")
     left = {text for text in store.read(MESSAGES, ["text"])["text"].to_pylist() if text}
-    note, talk = f"The {SECRET} budget is nine thousand euros.", f"What was the budget of {SECRET} again?"
-    assert left == {"The kettle is new.", "Good.", note, "Noted.", talk, "Nine thousand euros."}
+    note, talk = (
+        f"The {SECRET} budget is nine thousand euros.",
+        f"What was the budget of {SECRET} again?",
+    )
+    assert left == {
+        "The kettle is new.",
+        "Good.",
+        note,
+        "Noted.",
+        talk,
+        "Nine thousand euros.",
+    }
     assert "long-ago" not in (space / "recalls.jsonl").read_text()
     assert store.count(COMPLETIONS) == 0
     assert "forget" in [step.step for step in report.steps]
     versions = store.read_versions(TABLES.values())
-    run_night([root / "in"], make_settings(root / "store", retention=limits)).check_complete()
+    run_night(
+        [root / "in"], make_settings(root / "store", retention=limits)
+    ).check_complete()
     assert store.read_versions(TABLES.values()) == versions  # nothing is due twice
 
 
@@ -450,7 +662,9 @@ def die_after(part: int, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(forget, "write_plan", wrap(forget.write_plan))
 
 
-def test_killed_after_each_part_it_is_finished_by_whoever_comes_next(root: Path) -> None:
+def test_killed_after_each_part_it_is_finished_by_whoever_comes_next(
+    root: Path,
+) -> None:
     settings = make_settings(root / "store")
     erasing, sealing = len(stages.STAGES), len(task.SEALS)
     # The first dies with its plan written, and all others go on by that; what is erased is not erased again.
@@ -463,12 +677,23 @@ def test_killed_after_each_part_it_is_finished_by_whoever_comes_next(root: Path)
     check_finished(root)
 
 
-WRITERS = ("reprocess dedupe", "exclude other --why x", "check --repair", "run IN", "rollback r1", "include other")
+WRITERS = (
+    "reprocess dedupe",
+    "exclude other --why x",
+    "check --repair",
+    "run IN",
+    "rollback r1",
+    "include other",
+)
 WRITERS += ("remember Braga", "promote --why x", "import LEARNINGS --as ann")
 
 
 @pytest.mark.parametrize(
-    ("writer", "part"), [*((one, 3) for one in WRITERS), *((one, len(stages.STAGES) + 2) for one in WRITERS[:3])]
+    ("writer", "part"),
+    [
+        *((one, 3) for one in WRITERS),
+        *((one, len(stages.STAGES) + 2) for one in WRITERS[:3]),
+    ],
 )
 def test_whoever_writes_next_finishes_it_first_and_status_names_it(
     root: Path, writer: str, part: int, monkeypatch: pytest.MonkeyPatch
@@ -484,10 +709,17 @@ def test_whoever_writes_next_finishes_it_first_and_status_names_it(
         with pytest.raises(Killed):
             run_forget(Wanted(matches=(SECRET,)), settings, rebuild=False)
     shown = typed("status", *where)
-    (line,) = [line for line in shown.stdout.splitlines() if line.startswith("forgetting")]
-    assert (shown.exit_code, "is not finished: the next `slowwave run`" in line) == (INCOMPLETE, True)
+    (line,) = [
+        line for line in shown.stdout.splitlines() if line.startswith("forgetting")
+    ]
+    assert (shown.exit_code, "is not finished: the next `slowwave run`" in line) == (
+        INCOMPLETE,
+        True,
+    )
     given = {"IN": str(root / "in"), "LEARNINGS": str(learnings)}
-    typed(*(given.get(word, word) for word in writer.split()), *where)  # some refuse what is asked, once it is finished
+    typed(
+        *(given.get(word, word) for word in writer.split()), *where
+    )  # some refuse what is asked, once it is finished
     check_finished(root)
     assert "is not finished" not in typed("status", *where).stdout
 
@@ -510,10 +742,16 @@ def check_finished(root: Path) -> None:
 
 def test_a_reader_goes_on_with_the_new_release_or_a_clear_error(root: Path) -> None:
     memory = Memory.open(root / "store", encoder=HashEncoder())
-    assert any("rye" in hit.text.lower() for hit in memory.recall("rye bread on Sunday"))
+    assert any(
+        "rye" in hit.text.lower() for hit in memory.recall("rye bread on Sunday")
+    )
     old = Memory.open(root / "store", encoder=HashEncoder(), release="r1")
     run_forget(Wanted(matches=(SECRET,)), make_settings(root / "store"), rebuild=False)
-    for question in ("rye bread on Sunday", f"the {SECRET} password file", "van in April"):
+    for question in (
+        "rye bread on Sunday",
+        f"the {SECRET} password file",
+        "van in April",
+    ):
         hits = memory.recall(question)
         assert not any(SECRET in hit.text for hit in hits)
     with suppress(SlowwaveError):  # nothing else
@@ -532,15 +770,30 @@ def test_a_plan_that_is_altered_is_named(root: Path, altered: bytes) -> None:
 def test_the_command_asks_shows_and_checks(root: Path) -> None:
     run, at = CliRunner().invoke, ["--store", str(root / "store")]
     shown = run(app, ["forget", "--session", "told", "--dry-run", *at])
-    assert (shown.exit_code, "7 messages" in shown.output, "told.jsonl" in shown.output) == (0, True, True)
+    assert (
+        shown.exit_code,
+        "7 messages" in shown.output,
+        "told.jsonl" in shown.output,
+    ) == (0, True, True)
     refused = run(app, ["forget", "--session", "told", *at])
     assert (refused.exit_code, "--yes" in refused.output) == (1, True)
-    for bad in (["--yes"], ["--session", "nobody", "--yes"], ["--check", str(root / "in" / "told.jsonl")]):
+    for bad in (
+        ["--yes"],
+        ["--session", "nobody", "--yes"],
+        ["--check", str(root / "in" / "told.jsonl")],
+    ):
         result = run(app, ["forget", *bad, *at])
-        assert (result.exit_code, len(result.output.strip().splitlines())) == (1, 1), bad
+        assert (result.exit_code, len(result.output.strip().splitlines())) == (1, 1), (
+            bad
+        )
     named = run(app, ["forget", "--match", "told.jsonl", "--yes", *at])
-    assert (named.exit_code, "No message or title holds it" in named.output) == (1, True)
-    done = run(app, ["forget", "--session", "told", "--yes", "--no-rebuild", "--json", *at])
+    assert (named.exit_code, "No message or title holds it" in named.output) == (
+        1,
+        True,
+    )
+    done = run(
+        app, ["forget", "--session", "told", "--yes", "--no-rebuild", "--json", *at]
+    )
     told = json.loads(done.stdout)
     assert done.exit_code == 0
     path = told["certificates"][0]["path"]
@@ -549,13 +802,20 @@ def test_the_command_asks_shows_and_checks(root: Path) -> None:
 
 
 def test_a_note_of_today_that_no_night_has_read_can_be_forgotten(root: Path) -> None:
-    slip = write_note(root / "store" / "default", "The zanzibarion key is under the mat.")
+    slip = write_note(
+        root / "store" / "default", "The zanzibarion key is under the mat."
+    )
     kept = write_note(root / "store" / "default", "The mat is green.")
     at = ["--store", str(root / "store")]
-    done = CliRunner().invoke(app, ["forget", "--note", slip, "--yes", "--no-rebuild", *at])
+    done = CliRunner().invoke(
+        app, ["forget", "--note", slip, "--yes", "--no-rebuild", *at]
+    )
     assert done.exit_code == 0, done.output
     assert not find_word(root / "store", "zanzibarion")
-    assert any(kept in path.read_text() for path in (root / "store" / "default" / "notes").iterdir())
+    assert any(
+        kept in path.read_text()
+        for path in (root / "store" / "default" / "notes").iterdir()
+    )
 
 
 def test_an_empty_file_of_a_table_ends_no_scan(tmp_path: Path) -> None:
@@ -584,5 +844,8 @@ def test_words_are_found_as_they_are_shown(said: str) -> None:
 
 
 def test_words_are_not_found_in_the_midst_of_others() -> None:
-    assert Words(["the rapist"]).stand_in(["a therapist", "the\nrapist"]) == [False, True]
+    assert Words(["the rapist"]).stand_in(["a therapist", "the\nrapist"]) == [
+        False,
+        True,
+    ]
     assert Words(["4.5"]).stand_in(["45 crowns", "1. 4.5 crowns"]) == [False, True]

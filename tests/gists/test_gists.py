@@ -22,7 +22,12 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import GISTS, QUARANTINE, SESSIONS
 from slowwave.store import Store
 from slowwave.tasks.gists.gists import KEYWORDS, LONGEST, build_gists
-from slowwave.tasks.gists.keywords import count_phrases, extract_keywords, extract_phrases, split_word_runs
+from slowwave.tasks.gists.keywords import (
+    count_phrases,
+    extract_keywords,
+    extract_phrases,
+    split_word_runs,
+)
 from tests.command_line import typed
 from tests.talk_files import session
 
@@ -36,7 +41,11 @@ LONG = (
 )
 CODE = "```\n" + "x = 1\n" * 80 + "```"
 HASH = HashEncoder(64)
-ANSWERS = {"Porto": "Twelve backups are kept in Porto.", "Faro": "Backups are kept in Lisbon.", "Evora": "14 keys."}
+ANSWERS = {
+    "Porto": "Twelve backups are kept in Porto.",
+    "Faro": "Backups are kept in Lisbon.",
+    "Evora": "14 keys.",
+}
 """What the model makes of a message, by a word of it."""
 
 
@@ -49,27 +58,47 @@ def answer(request: Request) -> dict[str, Any]:
 
 def test_a_long_message_is_told_by_the_sentence_nearest_to_it(encoder: Encoder) -> None:
     (gist,) = build_gists([LONG], encoder.encode)
-    assert gist.summary == "The nightly job failed because the lock file was left behind by a killed run"
+    assert (
+        gist.summary
+        == "The nightly job failed because the lock file was left behind by a killed run"
+    )
     assert "lock file" in gist.keywords
     assert gist.strategy == "extractive"
 
 
 def test_a_short_message_is_its_own_summary_without_filler() -> None:
     (gist,) = build_gists(["Hey, thanks! We moved the meeting to Friday."], HASH.encode)
-    assert (gist.summary, gist.keywords) == ("We moved the meeting to Friday", ("moved", "meeting", "friday"))
+    assert (gist.summary, gist.keywords) == (
+        "We moved the meeting to Friday",
+        ("moved", "meeting", "friday"),
+    )
 
 
 def test_what_has_no_sentence_or_no_encoder_is_told_by_its_first_words() -> None:
-    code, port, no_encoder = build_gists([CODE, "Yes, on port 5433."], HASH.encode) + build_gists([LONG], None)
-    assert (code.strategy, port.strategy, no_encoder.strategy) == ("truncated", "extractive", "truncated")
+    code, port, no_encoder = build_gists(
+        [CODE, "Yes, on port 5433."], HASH.encode
+    ) + build_gists([LONG], None)
+    assert (code.strategy, port.strategy, no_encoder.strategy) == (
+        "truncated",
+        "extractive",
+        "truncated",
+    )
     assert code.summary.startswith("``` x = 1 x = 1")
     assert code.summary.endswith(" …")
     assert no_encoder.summary.startswith("Sure! The nightly job failed")
     assert no_encoder.keywords == build_gists([LONG], HASH.encode)[0].keywords
 
 
-@given(st.lists(st.text(alphabet="aI my.,!?\n`#-é東'…(", max_size=600).filter(str.strip), min_size=1, max_size=4))
-def test_every_message_has_one_short_gist_that_depends_on_it_alone(texts: list[str]) -> None:
+@given(
+    st.lists(
+        st.text(alphabet="aI my.,!?\n`#-é東'…(", max_size=600).filter(str.strip),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_every_message_has_one_short_gist_that_depends_on_it_alone(
+    texts: list[str],
+) -> None:
     for encode in (HASH.encode, None):
         gists = build_gists(texts, encode)
         assert all(gist.summary and len(gist.summary) <= LONGEST + 2 for gist in gists)
@@ -78,18 +107,40 @@ def test_every_message_has_one_short_gist_that_depends_on_it_alone(texts: list[s
 
 
 def test_a_models_gist_is_held_to_its_message(tmp_path: Path) -> None:
-    said = [f"From now on we keep 12 backups in {town}." for town in ("Porto", "Faro", "Evora", "Braga")]
-    lines = [{"session_id": "s", "message_id": text[-6:-1], "role": "user", "content": text} for text in [*said, "👍"]]
+    said = [
+        f"From now on we keep 12 backups in {town}."
+        for town in ("Porto", "Faro", "Evora", "Braga")
+    ]
+    lines = [
+        {"session_id": "s", "message_id": text[-6:-1], "role": "user", "content": text}
+        for text in [*said, "👍"]
+    ]
     (tmp_path / "talk.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    model = {"llm": f"scripted:{__name__}:answer", "gists": "llm", "extract": {"gist_words": 5}}
-    run_night([tmp_path / "talk.jsonl"], Settings(store=tmp_path / "store", encoder="hash-384", **model))
+    model = {
+        "llm": f"scripted:{__name__}:answer",
+        "gists": "llm",
+        "extract": {"gist_words": 5},
+    }
+    run_night(
+        [tmp_path / "talk.jsonl"],
+        Settings(store=tmp_path / "store", encoder="hash-384", **model),
+    )
     store = Store.open(tmp_path / "store")
-    assert {(row["strategy"], row["summary"]) for row in store.read(GISTS).to_pylist()} == {
+    assert {
+        (row["strategy"], row["summary"]) for row in store.read(GISTS).to_pylist()
+    } == {
         ("llm", "Twelve backups are kept in Porto."),
-        *(("extractive", f"From now on we keep 12 backups in {town}") for town in ("Faro", "Evora", "Braga")),
+        *(
+            ("extractive", f"From now on we keep 12 backups in {town}")
+            for town in ("Faro", "Evora", "Braga")
+        ),
         ("truncated", "👍"),
     }
-    assert {row["reason"] for row in store.read(QUARANTINE).to_pylist() if row["step"] == "gists"} == {
+    assert {
+        row["reason"]
+        for row in store.read(QUARANTINE).to_pylist()
+        if row["step"] == "gists"
+    } == {
         "Lisbon never comes up in the transcript",
         "the number 14 does not come up in the transcript",
         "the answer is no gist",
@@ -104,16 +155,25 @@ def test_the_latest_turns_come_with_gists_and_keywords_and_are_found_by_them(
 ) -> None:
     memory = Memory.open(samples_night[0], encoder=HashEncoder())
     turns = memory.recent(40)
-    assert [turn.said_at for turn in turns] == sorted((turn.said_at for turn in turns), reverse=True)
+    assert [turn.said_at for turn in turns] == sorted(
+        (turn.said_at for turn in turns), reverse=True
+    )
     assert all(turn.gist and len(turn.gist) <= 302 for turn in turns)
     word = next(turn.keywords[0] for turn in turns if turn.keywords)
-    assert {word.casefold()} <= {key.casefold() for key in memory.recent(1, keyword=word.upper())[0].keywords}
-    assert {turn.workspace for turn in memory.recent(5, workspace="/home/ada/tidepool")} == {"/home/ada/tidepool"}
+    assert {word.casefold()} <= {
+        key.casefold() for key in memory.recent(1, keyword=word.upper())[0].keywords
+    }
+    assert {
+        turn.workspace for turn in memory.recent(5, workspace="/home/ada/tidepool")
+    } == {"/home/ada/tidepool"}
     assert memory.recent(5, keyword="no such keyword") == []
     with pytest.raises(UsageError):
         memory.recent(0)
     shown = show(memory.get_view(), turns[0].id).node.facts
-    assert (shown["gist"], shown["keywords"][:1]) == (turns[0].gist, list(turns[0].keywords[:1]))
+    assert (shown["gist"], shown["keywords"][:1]) == (
+        turns[0].gist,
+        list(turns[0].keywords[:1]),
+    )
 
 
 def test_a_tag_is_found_again_after_the_night(tmp_path: Path) -> None:
@@ -124,21 +184,29 @@ def test_a_tag_is_found_again_after_the_night(tmp_path: Path) -> None:
     memory.remember("The spare key hangs in the boathouse.", tags=["harbour"])
     run_night([talk], settings).check_complete()
     memory = Memory.open(settings.store, encoder=HashEncoder())
-    assert [turn.text for turn in memory.recent(9, tag="harbour")] == ["The spare key hangs in the boathouse."]
+    assert [turn.text for turn in memory.recent(9, tag="harbour")] == [
+        "The spare key hangs in the boathouse."
+    ]
     told = typed("recent", "1", "--tag", "harbour", "--store", settings.store)
     assert told.output.startswith("The spare key hangs in the boathouse.\n   ")
     assert "#harbour" in told.output
 
 
-def test_gists_of_a_window_alone_are_filled_in(samples_night: tuple[Path, RunReport], tmp_path: Path) -> None:
+def test_gists_of_a_window_alone_are_filled_in(
+    samples_night: tuple[Path, RunReport], tmp_path: Path
+) -> None:
     shutil.copytree(samples_night[0], tmp_path / "store")
-    settings = Settings(store=tmp_path / "store", encoder="hash-384", gists="extractive")
+    settings = Settings(
+        store=tmp_path / "store", encoder="hash-384", gists="extractive"
+    )
     store = Store.open(settings.store)
     store.delete_ids(GISTS, store.read(GISTS)["message_id"].to_pylist())
     since = sorted(filter(None, store.read(SESSIONS)["ended_at"].to_pylist()))[-3]
     run_reprocess("gists", Selection(since=since), settings).check_complete()
     late = {
-        row["session_id"] for row in store.read(SESSIONS).to_pylist() if row["ended_at"] and row["ended_at"] >= since
+        row["session_id"]
+        for row in store.read(SESSIONS).to_pylist()
+        if row["ended_at"] and row["ended_at"] >= since
     }
     assert set(store.read(GISTS)["session_id"].to_pylist()) == late
 
@@ -160,7 +228,9 @@ TEXTS = [
 
 def test_phrases_stop_at_stop_words_and_punctuation() -> None:
     assert list(
-        split_word_runs("Anna's web-based tools, the C++ parser and src/app/main.py in Python 3.11; don't use __init__")
+        split_word_runs(
+            "Anna's web-based tools, the C++ parser and src/app/main.py in Python 3.11; don't use __init__"
+        )
     ) == [
         ["anna", "web-based", "tools"],
         ["c++", "parser"],
@@ -176,10 +246,15 @@ def test_phrases_stop_at_stop_words_and_punctuation() -> None:
         ("发票我们统一保存七年。", [["发票"], ["统一", "保存", "七年"]]),
         ("画像はS3に保存し、", [["画像"], ["s3"], ["保存"]]),
         ("हम चालान दस साल रखते।", [["हम", "चालान", "दस", "साल", "रखते"]]),
-        ("Wir bewahren alle Rechnungen sieben Jahre auf.", [["bewahren"], ["rechnungen", "sieben", "jahre"]]),
+        (
+            "Wir bewahren alle Rechnungen sieben Jahre auf.",
+            [["bewahren"], ["rechnungen", "sieben", "jahre"]],
+        ),
     ],
 )
-def test_phrases_of_other_languages_are_of_their_words(text: str, runs: list[list[str]]) -> None:
+def test_phrases_of_other_languages_are_of_their_words(
+    text: str, runs: list[list[str]]
+) -> None:
     assert list(split_word_runs(text)) == runs
 
 
@@ -194,7 +269,10 @@ def test_a_number_in_thousands_is_one_word() -> None:
 
 
 def test_phrases_are_windows_and_words() -> None:
-    words, pairs = ["lock", "file", "timeout"], ["lock file", "file timeout", "timeout 30"]
+    words, pairs = (
+        ["lock", "file", "timeout"],
+        ["lock file", "file timeout", "timeout 30"],
+    )
     assert extract_phrases("lock file timeout 30", 2) == words + pairs
 
 
@@ -224,14 +302,24 @@ def test_the_same_as_keybert_called_per_document(
     model = KeyBERT(model=original.model)
     words = CountVectorizer(analyzer=extract_phrases)
     options = {"vectorizer": words, "top_n": top, "use_mmr": True, "diversity": 0.3}
-    expected = [[word for word, _ in model.extract_keywords(text, **options)] for text in TEXTS]
+    expected = [
+        [word for word, _ in model.extract_keywords(text, **options)] for text in TEXTS
+    ]
     assert find(TEXTS, encoder, top) == expected
     assert [find([text], encoder, top)[0] for text in TEXTS] == expected
 
 
-def test_a_text_without_candidates_does_not_empty_the_others(fake_encoder: HashEncoder) -> None:
+def test_a_text_without_candidates_does_not_empty_the_others(
+    fake_encoder: HashEncoder,
+) -> None:
     texts = ["!!!", "", "the lock file", "and so on", ""]
-    assert [bool(words) for words in find(texts, fake_encoder, 5)] == [False, False, True, False, False]
+    assert [bool(words) for words in find(texts, fake_encoder, 5)] == [
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
     assert find(["of the", ""], fake_encoder, 5) == [[], []]
     assert find([], fake_encoder, 5) == []
 

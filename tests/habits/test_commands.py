@@ -11,14 +11,25 @@ from slowwave.tasks.habits.commands import read_command
 from slowwave.tasks.habits.shell import parse_script
 
 SCRIPTS = {
-    "cd packages/app && npm run build 2>&1 | tail -3": [("npm run build", "packages/app"), ("tail -3", "packages/app")],
-    "CI=1 make -j4 check; echo done > /tmp/x": [("make -j4 check", ""), ("echo done", "")],
-    "cat > a.py <<'EOF'\nmake build && x\nEOF\npytest -q": [("cat", ""), ("pytest -q", "")],
+    "cd packages/app && npm run build 2>&1 | tail -3": [
+        ("npm run build", "packages/app"),
+        ("tail -3", "packages/app"),
+    ],
+    "CI=1 make -j4 check; echo done > /tmp/x": [
+        ("make -j4 check", ""),
+        ("echo done", ""),
+    ],
+    "cat > a.py <<'EOF'\nmake build && x\nEOF\npytest -q": [
+        ("cat", ""),
+        ("pytest -q", ""),
+    ],
     "if [ -f a ]; then\n  cd b\n  make\nfi": [("[ -f a ]", ""), ("make", "b")],
     "for f in *.ts; do prettier $f; done": [("prettier $f", "")],
     "cd ~ && ls": [("ls", None)],
     "cd a && cd ../b && ls": [("ls", "b")],
-    'git commit -m "it\'s; done && dusted" # later': [("git commit -m it's; done && dusted", "")],
+    'git commit -m "it\'s; done && dusted" # later': [
+        ("git commit -m it's; done && dusted", "")
+    ],
     "echo 'not closed": [("echo", "")],
     "# what's this?\nls 2>/dev/null > out": [("ls", "")],
     "cat <<A | tee b\nit's\nA\n(make; make install) &": [
@@ -34,7 +45,9 @@ SCRIPTS = {
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_script_is_read_as_its_commands(script: str) -> None:
-    assert [(" ".join(one.words), one.folder) for one in parse_script(script) if one.words] == SCRIPTS[script]
+    assert [
+        (" ".join(one.words), one.folder) for one in parse_script(script) if one.words
+    ] == SCRIPTS[script]
 
 
 @pytest.mark.parametrize(
@@ -42,15 +55,24 @@ def test_a_script_is_read_as_its_commands(script: str) -> None:
     [
         ("make a && make b", False, [True, True]),
         ("make a && make b", True, [None, None]),  # either may have failed
-        ("make a | make b", False, [None, None]),  # a pipe ends as its last command does
+        (
+            "make a | make b",
+            False,
+            [None, None],
+        ),  # a pipe ends as its last command does
         ("make a; make b", False, [None, None]),
         ("cd x && make a", True, [False]),
         ("make a || make b", False, [None, None]),
         ("make a && make b", None, [None, None]),
     ],
 )
-def test_the_end_of_a_script_tells_what_it_can(script: str, failed: bool | None, told: list[bool | None]) -> None:
-    assert [one.ok for one in read_call("Bash", json.dumps({"command": script}), failed, "/w")] == told
+def test_the_end_of_a_script_tells_what_it_can(
+    script: str, failed: bool | None, told: list[bool | None]
+) -> None:
+    assert [
+        one.ok
+        for one in read_call("Bash", json.dumps({"command": script}), failed, "/w")
+    ] == told
 
 
 COMMANDS = {
@@ -88,25 +110,61 @@ def test_a_command_has_a_form_and_a_role(script: str) -> None:
 
 
 def test_what_a_call_does_by_each_tool() -> None:
-    def told(tool: str, given: str, workspace: str = "/w") -> list[tuple[str, str | None]]:
-        return [(one.kind, one.path or one.line) for one in read_call(tool, given, None, workspace)]
+    def told(
+        tool: str, given: str, workspace: str = "/w"
+    ) -> list[tuple[str, str | None]]:
+        return [
+            (one.kind, one.path or one.line)
+            for one in read_call(tool, given, None, workspace)
+        ]
 
     assert told("MultiEdit", '{"file_path": "/w/src/a.py"}') == [("edit", "src/a.py")]
     assert told("replace", '{"file_path": "/elsewhere/a.py"}') == [("edit", None)]
-    assert told("str_replace_based_edit_tool", '{"command": "view", "path": "a.py"}') == [("read", "a.py")]
-    assert told("shell", '{"command": ["bash", "-lc", "make test | tail -2"]}') == [("run", "make test")]
-    assert told("Bash", r'{"command": "sed -i \"s/a/b/\" x.py y.py"}') == [("edit", "x.py"), ("edit", "y.py")]
-    assert told("bash", r'{"command": "cd src && echo hi > a.txt"}') == [("edit", "src/a.txt")]
+    assert told(
+        "str_replace_based_edit_tool", '{"command": "view", "path": "a.py"}'
+    ) == [("read", "a.py")]
+    assert told("shell", '{"command": ["bash", "-lc", "make test | tail -2"]}') == [
+        ("run", "make test")
+    ]
+    assert told("Bash", r'{"command": "sed -i \"s/a/b/\" x.py y.py"}') == [
+        ("edit", "x.py"),
+        ("edit", "y.py"),
+    ]
+    assert told("bash", r'{"command": "cd src && echo hi > a.txt"}') == [
+        ("edit", "src/a.txt")
+    ]
     patch = "*** Begin Patch\n*** Add File: a.py\n+x\n*** Update File: b/c.py\n-y\n*** End Patch"
     assert told("apply_patch", patch) == [("edit", "a.py"), ("edit", "b/c.py")]
-    assert told("Edit", '{"file_path": "C:\\\\w\\\\src\\\\a.py"}', r"C:\w") == [("edit", "src/a.py")]
+    assert told("Edit", '{"file_path": "C:\\\\w\\\\src\\\\a.py"}', r"C:\w") == [
+        ("edit", "src/a.py")
+    ]
     assert told("calendar_add", '{"title": "x"}') == [("other", None)]
     assert told("Bash", "[1]") == []
 
 
 def test_nothing_that_is_no_script_raises() -> None:
     draw = random.Random(23)
-    pieces = ["'", '"', "`", "$(", ")", "<<", "EOF", "\n", "&&", "|", ";", ">", "cd", " ", "\\", "make", "é", "-c", "#"]
+    pieces = [
+        "'",
+        '"',
+        "`",
+        "$(",
+        ")",
+        "<<",
+        "EOF",
+        "\n",
+        "&&",
+        "|",
+        ";",
+        ">",
+        "cd",
+        " ",
+        "\\",
+        "make",
+        "é",
+        "-c",
+        "#",
+    ]
     for _ in range(2_000):
         script = "".join(draw.choices(pieces, k=draw.randint(0, 30)))
         for one in read_call("Bash", json.dumps({"command": script}), None, "/w"):

@@ -19,18 +19,32 @@ CODEX = "019a0000-0000-7000-8000-00000000c0de"
 
 def write_generic(folder: Path, pin: str) -> Path:
     path = folder / "chat.jsonl"
-    path.write_text(json.dumps({"role": "user", "content": SAID.format(pin=pin)}) + "\n")
+    path.write_text(
+        json.dumps({"role": "user", "content": SAID.format(pin=pin)}) + "\n"
+    )
     return path
 
 
 def write_codex(folder: Path, pin: str) -> Path:
     path = folder / f"rollout-2026-11-03T10-00-00-{CODEX}.jsonl"
-    meta = {"id": CODEX, "timestamp": "2026-11-03T10:00:00.000Z", "cwd": "/w", "cli_version": "0.60.0"}
-    said = (("user", "input_text", SAID.format(pin=pin)), ("assistant", "output_text", "Noted, thank you."))
-    items = [{"type": "message", "role": role, "content": [{"type": kind, "text": text}]} for role, kind, text in said]
+    meta = {
+        "id": CODEX,
+        "timestamp": "2026-11-03T10:00:00.000Z",
+        "cwd": "/w",
+        "cli_version": "0.60.0",
+    }
+    said = (
+        ("user", "input_text", SAID.format(pin=pin)),
+        ("assistant", "output_text", "Noted, thank you."),
+    )
+    items = [
+        {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+        for role, kind, text in said
+    ]
     rows = [("session_meta", meta), *(("response_item", item) for item in items)]
     stamped = [
-        {"timestamp": f"2026-11-03T10:00:0{n}.000Z", "type": kind, "payload": row} for n, (kind, row) in enumerate(rows)
+        {"timestamp": f"2026-11-03T10:00:0{n}.000Z", "type": kind, "payload": row}
+        for n, (kind, row) in enumerate(rows)
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in stamped))
     return path
@@ -38,17 +52,30 @@ def write_codex(folder: Path, pin: str) -> Path:
 
 def write_openai(folder: Path, pin: str) -> Path:
     path = folder / "lines.jsonl"
-    path.write_text(json.dumps({"messages": [{"role": "user", "content": SAID.format(pin=pin)}]}) + "\n")
+    path.write_text(
+        json.dumps({"messages": [{"role": "user", "content": SAID.format(pin=pin)}]})
+        + "\n"
+    )
     return path
 
 
 def write_pi(folder: Path, pin: str) -> Path:
     path = folder / "2026-11-03T10-00-00_s1.jsonl"
     at = "2026-11-03T10:00:01.000Z"
-    said = {"role": "user", "content": [{"type": "text", "text": SAID.format(pin=pin)}], "timestamp": 1793700001000}
+    said = {
+        "role": "user",
+        "content": [{"type": "text", "text": SAID.format(pin=pin)}],
+        "timestamp": 1793700001000,
+    }
     rows = [
         {"type": "session", "version": 3, "id": "s1", "timestamp": at, "cwd": "/w"},
-        {"type": "message", "id": "a1", "parentId": None, "timestamp": at, "message": said},
+        {
+            "type": "message",
+            "id": "a1",
+            "parentId": None,
+            "timestamp": at,
+            "message": said,
+        },
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
@@ -72,7 +99,9 @@ def test_nothing_stored_tells_one_pin_from_another(write: Any, tmp_path: Path) -
     for pin in ("4821", "4822"):
         folder = tmp_path / pin
         folder.mkdir()
-        settings = Settings(store=folder / "store", encoder="hash-384", keywords={"top": 0})
+        settings = Settings(
+            store=folder / "store", encoder="hash-384", keywords={"top": 0}
+        )
         run_night([write(folder, pin)], settings)
         ids.append(read_ids(Store.open(settings.store)))
         assert any("[redacted:pin]" in row["text"] for row in ids[-1]["messages"])
@@ -83,9 +112,13 @@ def test_nothing_stored_tells_one_pin_from_another(write: Any, tmp_path: Path) -
 def test_a_message_read_under_the_ids_of_an_earlier_version_stays_one(
     write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0})
+    settings = Settings(
+        store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}
+    )
     path = write(tmp_path, "4821")
-    with monkeypatch.context() as before:  # ids were made of the words before they were redacted
+    with (
+        monkeypatch.context() as before
+    ):  # ids were made of the words before they were redacted
         for name in ("own.generic", "agents.codex", "agents.openclaw.reader"):
             before.setattr(f"slowwave.tasks.ingest.formats.{name}.redact_blocks", list)
         before.setattr("slowwave.plugins.formats.chats.encode_redacted", encode_json)
@@ -99,7 +132,9 @@ def test_a_message_read_under_the_ids_of_an_earlier_version_stays_one(
 def test_a_message_whose_redaction_changed_is_a_newer_version_of_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0})
+    settings = Settings(
+        store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}
+    )
     path = write_codex(tmp_path, "4821")
     with monkeypatch.context() as before:  # rules that know no PIN
         before.setattr("slowwave.text.redact._ANYWHERE", [])
@@ -109,8 +144,14 @@ def test_a_message_whose_redaction_changed_is_a_newer_version_of_itself(
     path.write_text(path.read_text() + "\n")
     run_night([path], settings)
     store = Store.open(settings.store)
-    rows = store.read(TABLES["messages"], ["text", "identity", "message_id"]).to_pylist()
-    assert [row["text"] for row in rows] == ["My PIN is 4821", "Noted, thank you.", "My PIN is [redacted:pin]"]
+    rows = store.read(
+        TABLES["messages"], ["text", "identity", "message_id"]
+    ).to_pylist()
+    assert [row["text"] for row in rows] == [
+        "My PIN is 4821",
+        "Noted, thank you.",
+        "My PIN is [redacted:pin]",
+    ]
     assert rows[0]["identity"] == rows[2]["identity"]
     (session,) = store.read(TABLES["sessions"]).to_pylist()
     assert session["inactive"] == [rows[0]["message_id"]]

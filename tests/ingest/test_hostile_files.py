@@ -19,23 +19,47 @@ from slowwave.tasks.ingest.parsing.records import Limits, Message, Rejected
 
 READ = {reader.name: reader.read for reader in load_readers()}
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT "
-EVENT = json.dumps({"type": "message", "id": "m", "message": {"role": "user", "content": "hello"}})
+EVENT = json.dumps(
+    {"type": "message", "id": "m", "message": {"role": "user", "content": "hello"}}
+)
 
 
 def line(n: int, **more: object) -> str:
-    said = {"session_id": "s", "message_id": f"m{n}", "role": "user", "content": f"The gauge reads {n} cm."}
+    said = {
+        "session_id": "s",
+        "message_id": f"m{n}",
+        "role": "user",
+        "content": f"The gauge reads {n} cm.",
+    }
     return json.dumps(said | more) + "\n"
 
 
 @pytest.mark.parametrize(
     ("reader", "view"),
     [
-        ("openclaw-sqlite", "transcript_events AS " + ENDLESS + f"'s' session_id, i seq, '{EVENT}' event_json FROM n"),
-        ("pmm", "events AS " + ENDLESS + "i id, '' ts, 'user_message' kind, 'x' content, '{}' meta FROM n"),
-        ("opencode", "session AS " + ENDLESS + "i id, '' parent_id, '' directory, '' title, i time_created FROM n"),
+        (
+            "openclaw-sqlite",
+            "transcript_events AS "
+            + ENDLESS
+            + f"'s' session_id, i seq, '{EVENT}' event_json FROM n",
+        ),
+        (
+            "pmm",
+            "events AS "
+            + ENDLESS
+            + "i id, '' ts, 'user_message' kind, 'x' content, '{}' meta FROM n",
+        ),
+        (
+            "opencode",
+            "session AS "
+            + ENDLESS
+            + "i id, '' parent_id, '' directory, '' title, i time_created FROM n",
+        ),
     ],
 )
-def test_a_view_in_the_place_of_a_table_is_not_read(reader: str, view: str, tmp_path: Path) -> None:
+def test_a_view_in_the_place_of_a_table_is_not_read(
+    reader: str, view: str, tmp_path: Path
+) -> None:
     path = tmp_path / "openclaw-agent.sqlite"
     with sqlite3.connect(path) as db:
         db.execute(f"CREATE VIEW {view}")
@@ -47,8 +71,13 @@ def test_a_view_in_the_place_of_a_table_is_not_read(reader: str, view: str, tmp_
 def test_a_database_with_any_byte_altered_raises_nothing(tmp_path: Path) -> None:
     path = tmp_path / "events.sqlite"
     with sqlite3.connect(path) as db:
-        db.execute("CREATE TABLE events (id INTEGER PRIMARY KEY, ts TEXT, kind TEXT, content TEXT, meta TEXT)")
-        rows = [(n, "2026-11-03T10:00:00Z", "user_message", f"said {n} " * 40, "{}") for n in range(60)]
+        db.execute(
+            "CREATE TABLE events (id INTEGER PRIMARY KEY, ts TEXT, kind TEXT, content TEXT, meta TEXT)"
+        )
+        rows = [
+            (n, "2026-11-03T10:00:00Z", "user_message", f"said {n} " * 40, "{}")
+            for n in range(60)
+        ]
         db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", rows)
     db.close()
     whole = bytearray(path.read_bytes())
@@ -102,7 +131,9 @@ CELLS = {
 
 
 @pytest.mark.parametrize("reader", CELLS)
-@pytest.mark.parametrize("big", ["x" * 20_000_000, bytes(20_000_000)], ids=["text", "blob"])
+@pytest.mark.parametrize(
+    "big", ["x" * 20_000_000, bytes(20_000_000)], ids=["text", "blob"]
+)
 def test_a_cell_of_twenty_megabytes_is_not_loaded_and_its_row_alone_is_left_out(
     reader: str, big: str | bytes, tmp_path: Path
 ) -> None:
@@ -110,7 +141,11 @@ def test_a_cell_of_twenty_megabytes_is_not_loaded_and_its_row_alone_is_left_out(
     with closing(sqlite3.connect(path)) as db, db:
         db.executescript(tables)
         for n in range(5):
-            given = {"n": n, "big": big if n == 3 else None, "said": EVENT.replace('"m"', f'"m{n}"')}
+            given = {
+                "n": n,
+                "big": big if n == 3 else None,
+                "said": EVENT.replace('"m"', f'"m{n}"'),
+            }
             for put in puts.split(";"):
                 db.execute(put, given)
     tracemalloc.start()
@@ -118,21 +153,43 @@ def test_a_cell_of_twenty_megabytes_is_not_loaded_and_its_row_alone_is_left_out(
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert sum(isinstance(one, Message) for one in found) == 4
-    assert any(isinstance(one, Rejected) and "over the limit of 1000000 bytes" in one.reason for one in found)
+    assert any(
+        isinstance(one, Rejected) and "over the limit of 1000000 bytes" in one.reason
+        for one in found
+    )
     assert peak < 4_000_000
 
 
 STAMPS: list[object] = [
-    *("2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00"),  # the hour that is there twice
+    *(
+        "2026-10-25T02:30:00+02:00",
+        "2026-10-25T02:30:00+01:00",
+    ),  # the hour that is there twice
     *("2026-11-03T10:00:00Z", "2026-11-01T10:00:00Z"),  # a clock that went back
-    *("9999-12-31T23:59:59Z", "2126-01-01", None, "", "soon", -1, 1e300, {}, [], True, "2026-02-30T25:61:00Z"),
+    *(
+        "9999-12-31T23:59:59Z",
+        "2126-01-01",
+        None,
+        "",
+        "soon",
+        -1,
+        1e300,
+        {},
+        [],
+        True,
+        "2026-02-30T25:61:00Z",
+    ),
 ]
 
 
-def test_whatever_its_stamps_say_a_night_takes_in_every_line_once(tmp_path: Path) -> None:
+def test_whatever_its_stamps_say_a_night_takes_in_every_line_once(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "talk.jsonl"
     path.write_text("".join(line(n, ts=stamp) for n, stamp in enumerate(STAMPS)))
-    settings = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0})
+    settings = Settings(
+        store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}
+    )
     assert run_night([path], settings).failures == []
     store = Store.open(settings.store)
     assert store.count(MESSAGES) == len(STAMPS)
@@ -140,13 +197,17 @@ def test_whatever_its_stamps_say_a_night_takes_in_every_line_once(tmp_path: Path
     assert run_night([path], settings).release is None  # and no news is made of it
 
 
-def test_a_clock_set_back_hides_no_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_set_back_hides_no_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Earlier(datetime):
         @classmethod
         def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
             return datetime(2020, 1, 1, tzinfo=UTC)
 
-    settings = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0})
+    settings = Settings(
+        store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}
+    )
     path = tmp_path / "talk.jsonl"
     path.write_text(line(1))
     run_night([path], settings)

@@ -18,7 +18,9 @@ TRANSCRIPTS = Path(__file__).parent / "transcripts"
 ROWS = sorted(TRANSCRIPTS.rglob("*.rows"))
 
 
-@pytest.mark.parametrize("rows", ROWS, ids=[str(path.relative_to(TRANSCRIPTS)) for path in ROWS])
+@pytest.mark.parametrize(
+    "rows", ROWS, ids=[str(path.relative_to(TRANSCRIPTS)) for path in ROWS]
+)
 def test_a_file_gives_its_rows(rows: Path) -> None:
     transcript = rows.with_suffix("")
     assert detect_reader(transcript).name == rows.relative_to(TRANSCRIPTS).parts[0]
@@ -61,8 +63,15 @@ def test_a_fixture_holds_what_was_counted_in_it(bench_data: Path, row: str) -> N
     messages = select_messages(records)
     counted = Counter(f"{message.role}/{message.origin}" for message in messages)
     counted.update(block.type for message in messages for block in message.blocks)
-    counted.update(type(record).__name__ for record in records if not isinstance(record, (Message, Session)))
-    assert counted == {kind: int(number) for number, kind in (part.split() for part in counts.split(", "))}
+    counted.update(
+        type(record).__name__
+        for record in records
+        if not isinstance(record, (Message, Session))
+    )
+    assert counted == {
+        kind: int(number)
+        for number, kind in (part.split() for part in counts.split(", "))
+    }
 
 
 FOREIGN = [
@@ -74,38 +83,74 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize("line", FOREIGN)
-def test_lines_of_an_agent_that_speak_of_a_chats_keys_are_no_chat(line: str, tmp_path: Path) -> None:
-    assert detect_reader(put(tmp_path / "s.jsonl", f"{line}\n{line}\n")).name in ("claude-code", "codex", "pi")
+def test_lines_of_an_agent_that_speak_of_a_chats_keys_are_no_chat(
+    line: str, tmp_path: Path
+) -> None:
+    assert detect_reader(put(tmp_path / "s.jsonl", f"{line}\n{line}\n")).name in (
+        "claude-code",
+        "codex",
+        "pi",
+    )
 
 
-def test_an_opencode_fork_in_the_database_adds_its_own_messages_alone(tmp_path: Path) -> None:
+def test_an_opencode_fork_in_the_database_adds_its_own_messages_alone(
+    tmp_path: Path,
+) -> None:
     path = make_database(tmp_path / "opencode.db")
-    with sqlite3.connect(path) as db:  # begun at 99, with a copy of the first message under another id
-        db.execute("INSERT INTO session (id, directory, time_created) VALUES ('ses_2', '/w', 99)")
+    with sqlite3.connect(
+        path
+    ) as db:  # begun at 99, with a copy of the first message under another id
+        db.execute(
+            "INSERT INTO session (id, directory, time_created) VALUES ('ses_2', '/w', 99)"
+        )
         for key, at in (("copy", 2), ("own", 100)):
-            db.execute("INSERT INTO message VALUES (?, 'ses_2', ?, ?)", (key, at, '{"role": "user"}'))
+            db.execute(
+                "INSERT INTO message VALUES (?, 'ses_2', ?, ?)",
+                (key, at, '{"role": "user"}'),
+            )
             part = json.dumps({"type": "text", "text": key})
-            db.execute("INSERT INTO part VALUES (?, ?, 'ses_2', ?)", (f"p-{key}", key, part))
+            db.execute(
+                "INSERT INTO part VALUES (?, ?, 'ses_2', ?)", (f"p-{key}", key, part)
+            )
     db.close()
-    records = [record for record in read(path) if getattr(record, "session", "") == "ses_2"]
-    assert [(type(record).__name__, getattr(record, "native_id", "")) for record in records] == [
+    records = [
+        record for record in read(path) if getattr(record, "session", "") == "ses_2"
+    ]
+    assert [
+        (type(record).__name__, getattr(record, "native_id", "")) for record in records
+    ] == [
         ("Message", "own"),
         ("Inactive", "copy"),
     ]
 
 
-def test_a_chat_without_an_id_is_known_by_its_content_wherever_it_stands(tmp_path: Path) -> None:
+def test_a_chat_without_an_id_is_known_by_its_content_wherever_it_stands(
+    tmp_path: Path,
+) -> None:
     def list_sessions(*talks: str) -> list[str]:
-        lines = tuple({"messages": [{"role": "user", "content": talk}]} for talk in talks)
-        return [message.session for message in read_messages(put(tmp_path / "c.jsonl", lines))]
+        lines = tuple(
+            {"messages": [{"role": "user", "content": talk}]} for talk in talks
+        )
+        return [
+            message.session
+            for message in read_messages(put(tmp_path / "c.jsonl", lines))
+        ]
 
     assert list_sessions("a", "b")[1] == list_sessions("b")[0]
 
 
 # Arrays of conversations that are spoilt.
 
-NODE = {"message": {"author": {"role": "user"}, "content": {"content_type": "text", "parts": ["say"]}}, "children": []}
-THREE = json.dumps([{"id": f"c{i}", "mapping": {str(i): NODE}} for i in range(3)]).encode()
+NODE = {
+    "message": {
+        "author": {"role": "user"},
+        "content": {"content_type": "text", "parts": ["say"]},
+    },
+    "children": [],
+}
+THREE = json.dumps(
+    [{"id": f"c{i}", "mapping": {str(i): NODE}} for i in range(3)]
+).encode()
 WHOLE = [row for i in range(3) for row in (f"session c{i}", f"{i} user/human: say")]
 SPOILT: list[tuple[str, Callable[[bytes], bytes], list[str]]] = [
     ("marked.json", lambda data: b"\xef\xbb\xbf" + data, WHOLE),
@@ -123,7 +168,9 @@ SPOILT: list[tuple[str, Callable[[bytes], bytes], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "spoil", "rows"), SPOILT, ids=[name for name, _, _ in SPOILT])
+@pytest.mark.parametrize(
+    ("name", "spoil", "rows"), SPOILT, ids=[name for name, _, _ in SPOILT]
+)
 def test_of_a_spoilt_array_the_rest_is_read(
     name: str, spoil: Callable[[bytes], bytes], rows: list[str], tmp_path: Path
 ) -> None:
@@ -132,44 +179,92 @@ def test_of_a_spoilt_array_the_rest_is_read(
 
 
 def test_a_packed_array_that_is_cut_is_rejected_once(tmp_path: Path) -> None:
-    assert read_rows(put(tmp_path / "t.json.gz", gzip.compress(THREE)[:-20])).count("rejected") == 1
+    assert (
+        read_rows(put(tmp_path / "t.json.gz", gzip.compress(THREE)[:-20])).count(
+            "rejected"
+        )
+        == 1
+    )
 
 
 Fields = dict[str, Any]
 
 
-EXPORT = json.loads((Path(__file__).parent / "transcripts/opencode/ses_1.json").read_text())
+EXPORT = json.loads(
+    (Path(__file__).parent / "transcripts/opencode/ses_1.json").read_text()
+)
 INFO: Fields = EXPORT["info"]
-MESSAGES: list[tuple[Fields, list[Fields]]] = [(one["info"], one["parts"]) for one in EXPORT["messages"]]
+MESSAGES: list[tuple[Fields, list[Fields]]] = [
+    (one["info"], one["parts"]) for one in EXPORT["messages"]
+]
 
 
 def make_database(path: Path, **session: object) -> Path:
     """A database of opencode's with the messages, and a part that is broken."""
     with sqlite3.connect(path) as db:
-        db.execute("CREATE TABLE session (id, parent_id, directory, title, revert, time_created)")
+        db.execute(
+            "CREATE TABLE session (id, parent_id, directory, title, revert, time_created)"
+        )
         db.execute("CREATE TABLE message (id, session_id, time_created, data)")
         db.execute("CREATE TABLE part (id, message_id, session_id, data)")
-        row = {"id": "ses_1", "directory": INFO["directory"], "title": INFO["title"], "time_created": 1} | session
-        db.execute(f"INSERT INTO session ({','.join(row)}) VALUES ({','.join('?' * len(row))})", list(row.values()))
+        row = {
+            "id": "ses_1",
+            "directory": INFO["directory"],
+            "title": INFO["title"],
+            "time_created": 1,
+        } | session
+        db.execute(
+            f"INSERT INTO session ({','.join(row)}) VALUES ({','.join('?' * len(row))})",
+            list(row.values()),
+        )
         for at, (info, parts) in enumerate(MESSAGES):
-            data = json.dumps({key: value for key, value in info.items() if key != "id"})
-            db.execute("INSERT INTO message VALUES (?, 'ses_1', ?, ?)", (info["id"], at, data))
+            data = json.dumps(
+                {key: value for key, value in info.items() if key != "id"}
+            )
+            db.execute(
+                "INSERT INTO message VALUES (?, 'ses_1', ?, ?)", (info["id"], at, data)
+            )
             for n, part in enumerate(parts):
-                db.execute("INSERT INTO part VALUES (?, ?, 'ses_1', ?)", (f"{at}{n}", info["id"], json.dumps(part)))
+                db.execute(
+                    "INSERT INTO part VALUES (?, ?, 'ses_1', ?)",
+                    (f"{at}{n}", info["id"], json.dumps(part)),
+                )
         db.execute("INSERT INTO part VALUES ('99', 'msg_5', 'ses_1', '{')")
     db.close()
     return path
 
 
 def test_an_export_and_the_database_of_opencode_tell_the_same(tmp_path: Path) -> None:
-    records = read(put(tmp_path / "ses_1.json", EXPORT | {"info": INFO | {"parentID": "ses_0"}}))
+    records = read(
+        put(tmp_path / "ses_1.json", EXPORT | {"info": INFO | {"parentID": "ses_0"}})
+    )
     back = json.dumps({"messageID": "msg_4"})
-    stored = read(make_database(tmp_path / "opencode.db", parent_id="ses_0", revert=back))
-    packed = put(tmp_path / "opencode.db.gz", gzip.compress((tmp_path / "opencode.db").read_bytes()))
+    stored = read(
+        make_database(tmp_path / "opencode.db", parent_id="ses_0", revert=back)
+    )
+    packed = put(
+        tmp_path / "opencode.db.gz",
+        gzip.compress((tmp_path / "opencode.db").read_bytes()),
+    )
     assert read(packed) == stored
-    keep = [(one.native_id, one.role, one.blocks, one.ts) for one in records if isinstance(one, Message)]
-    assert [(one.native_id, one.role, one.blocks, one.ts) for one in stored if isinstance(one, Message)] == keep
-    assert [one.native_id for one in stored if isinstance(one, Inactive)] == ["msg_4", "msg_5"]
+    keep = [
+        (one.native_id, one.role, one.blocks, one.ts)
+        for one in records
+        if isinstance(one, Message)
+    ]
+    assert [
+        (one.native_id, one.role, one.blocks, one.ts)
+        for one in stored
+        if isinstance(one, Message)
+    ] == keep
+    assert [one.native_id for one in stored if isinstance(one, Inactive)] == [
+        "msg_4",
+        "msg_5",
+    ]
     assert len([one for one in stored if isinstance(one, Rejected)]) == 1
     session = next(one for one in stored if isinstance(one, Session))
-    assert (session.workspace, session.kind, session.parent_id) == ("/home/ada/tidepool", "subagent", "ses_0")
+    assert (session.workspace, session.kind, session.parent_id) == (
+        "/home/ada/tidepool",
+        "subagent",
+        "ses_0",
+    )

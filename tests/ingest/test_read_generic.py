@@ -29,7 +29,12 @@ ROWS: list[dict[str, object]] = [
         "speaker": "Ann",
         "title": "Deploys",
     },
-    {"session_id": "s1", "role": "assistant", "content": "Noted.", "ts": "2026-03-01T10:00:05+01:00"},
+    {
+        "session_id": "s1",
+        "role": "assistant",
+        "content": "Noted.",
+        "ts": "2026-03-01T10:00:05+01:00",
+    },
     {"session_id": "s2", "role": "tool", "content": "exit 0"},
 ]
 
@@ -39,10 +44,20 @@ def lines_of(path: Path, rows: list[dict[str, object]] = ROWS) -> Path:
     return path
 
 
-def test_a_message_without_an_id_is_the_same_in_a_re_export_and_its_repetition_is_another(tmp_path: Path) -> None:
-    said = [{"session_id": s, "role": "user", "content": c} for s, c in [("a", "ok"), ("b", "ok"), ("a", "ok")]]
+def test_a_message_without_an_id_is_the_same_in_a_re_export_and_its_repetition_is_another(
+    tmp_path: Path,
+) -> None:
+    said = [
+        {"session_id": s, "role": "user", "content": c}
+        for s, c in [("a", "ok"), ("b", "ok"), ("a", "ok")]
+    ]
     first = read_messages(lines_of(tmp_path / "x.jsonl", said))
-    again = read_messages(lines_of(tmp_path / "y.jsonl", [{"session_id": "c", "role": "user", "content": "n"}, *said]))
+    again = read_messages(
+        lines_of(
+            tmp_path / "y.jsonl",
+            [{"session_id": "c", "role": "user", "content": "n"}, *said],
+        )
+    )
     assert [m.native_id for m in first] == [m.native_id for m in again[1:]]
     assert len({(m.session, m.native_id) for m in first}) == 3
 
@@ -69,7 +84,22 @@ def test_times_in_every_unit(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["yesterday", "", None, True, 0, -1, [], {}, 1e300, 10**400, float("inf"), float("nan"), "9" * 22]
+    "value",
+    [
+        "yesterday",
+        "",
+        None,
+        True,
+        0,
+        -1,
+        [],
+        {},
+        1e300,
+        10**400,
+        float("inf"),
+        float("nan"),
+        "9" * 22,
+    ],
 )
 def test_what_is_no_time_is_absent(value: object) -> None:
     assert coerce_time(value) is None
@@ -83,13 +113,19 @@ def as_parquet(table: pa.Table, path: Path) -> None:
 
 
 def as_stream(table: pa.Table, path: Path) -> None:
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+    with (
+        pa.OSFile(str(path), "wb") as sink,
+        pa.ipc.new_stream(sink, table.schema) as writer,
+    ):
         writer.write_table(table)
 
 
 CONTAINERS: list[tuple[str, Callable[[pa.Table, Path], None]]] = [
     ("talk.parquet", as_parquet),
-    ("talk.feather", lambda table, path: feather.write_feather(table, str(path), chunksize=2)),
+    (
+        "talk.feather",
+        lambda table, path: feather.write_feather(table, str(path), chunksize=2),
+    ),
     ("talk.arrow", as_stream),
 ]
 
@@ -98,22 +134,38 @@ CONTAINERS: list[tuple[str, Callable[[pa.Table, Path], None]]] = [
 def test_columns_give_the_records_that_lines_give(
     name: str, write: Callable[[pa.Table, Path], None], tmp_path: Path
 ) -> None:
-    columns = pa.Table.from_pylist(ROWS, schema=pa.schema([(key, pa.string()) for key in ROWS[0]]))
+    columns = pa.Table.from_pylist(
+        ROWS, schema=pa.schema([(key, pa.string()) for key in ROWS[0]])
+    )
     write(columns, tmp_path / name)
     assert read(tmp_path / name) == read(lines_of(tmp_path / "talk.jsonl"))
 
 
 def test_parquet_with_native_times_and_struct_blocks(tmp_path: Path) -> None:
     times = pa.array([1772355600_000_000_001, None], pa.timestamp("ns"))
-    blocks = [[{"type": "text", "text": "hello", "name": None}], [{"type": "image", "text": None, "name": "a.png"}]]
-    pq.write_table(pa.table({"role": ["user", "user"], "content": blocks, "ts": times}), tmp_path / "t.parquet")
+    blocks = [
+        [{"type": "text", "text": "hello", "name": None}],
+        [{"type": "image", "text": None, "name": "a.png"}],
+    ]
+    pq.write_table(
+        pa.table({"role": ["user", "user"], "content": blocks, "ts": times}),
+        tmp_path / "t.parquet",
+    )
     first, second = read_messages(tmp_path / "t.parquet")
-    assert (first.ts, first.text, first.session, second.blocks[0].type) == (NINE, "hello", "t", "image")
+    assert (first.ts, first.text, first.session, second.blocks[0].type) == (
+        NINE,
+        "hello",
+        "t",
+        "image",
+    )
 
 
 def test_parquet_row_with_invalid_utf8_and_one_without_role(tmp_path: Path) -> None:
     words = pa.array([b"one", b"\xff", b"two"], pa.binary()).view(pa.utf8())
-    pq.write_table(pa.table({"role": ["user", "user", None], "content": words}), tmp_path / "t.parquet")
+    pq.write_table(
+        pa.table({"role": ["user", "user", None], "content": words}),
+        tmp_path / "t.parquet",
+    )
     records = read(tmp_path / "t.parquet")
     assert [m.text for m in select_messages(records)] == ["one"]
     assert [(r.line, r.reason) for r in records if isinstance(r, Rejected)] == [
@@ -138,7 +190,9 @@ PACKERS = [(".gz", gzip.compress), (".zst", zstandard.compress)]
 
 @pytest.mark.parametrize(("suffix", "pack"), PACKERS)
 @pytest.mark.parametrize("name", ["talk.jsonl", "talk.parquet"])
-def test_compressed_files_read_the_same(name: str, suffix: str, pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+def test_compressed_files_read_the_same(
+    name: str, suffix: str, pack: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
     plain = lines_of(tmp_path / "talk.jsonl")
     as_parquet(pa.Table.from_pylist(ROWS), tmp_path / "talk.parquet")
     packed = tmp_path / (name + suffix)
@@ -146,8 +200,12 @@ def test_compressed_files_read_the_same(name: str, suffix: str, pack: Callable[[
     assert read(packed) == read(plain)
 
 
-def test_a_first_line_longer_than_the_head_is_recognised_and_over_the_limit_rejected(tmp_path: Path) -> None:
-    path = lines_of(tmp_path / "long.jsonl", [{"role": "user", "content": "x" * 100_000}, ROWS[0]])
+def test_a_first_line_longer_than_the_head_is_recognised_and_over_the_limit_rejected(
+    tmp_path: Path,
+) -> None:
+    path = lines_of(
+        tmp_path / "long.jsonl", [{"role": "user", "content": "x" * 100_000}, ROWS[0]]
+    )
     assert generic.READER.sniff(read_head(path))
     records = list(generic.READER.read(path, Limits(max_line_bytes=1_000)))
     assert [(r.line, r.reason) for r in records if isinstance(r, Rejected)] == [

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from slowwave.tasks.ingest.formats.registry import detect_reader, find_files, find_installed, load_readers
+from slowwave.tasks.ingest.formats.registry import (
+    detect_reader,
+    find_files,
+    find_installed,
+    load_readers,
+)
 from slowwave.tasks.ingest.parsing.lines import sort_paths
 from slowwave.tasks.ingest.parsing.records import NoSuchPath, UnknownFormat
 from slowwave.tasks.ingest.parsing.values import (
@@ -19,7 +24,9 @@ from slowwave.tasks.ingest.parsing.values import (
 )
 
 CLAUDE = '{"type":"user","uuid":"u1","sessionId":"s1","parentUuid":null,"message":{"role":"user","content":"hi"}}\n'
-CODEX = '{"timestamp":"2026-05-02T09:00:00Z","type":"session_meta","payload":{"id":"c1"}}\n'
+CODEX = (
+    '{"timestamp":"2026-05-02T09:00:00Z","type":"session_meta","payload":{"id":"c1"}}\n'
+)
 
 
 def put(path: Path, text: str = CLAUDE) -> Path:
@@ -47,7 +54,9 @@ EXPORTS = {
 
 def test_each_fixture_is_known_for_what_it_is(bench_data: Path) -> None:
     for path in find_files([bench_data / "fixtures"]):
-        assert detect_reader(path).name == EXPORTS.get(path.name, FIXTURES.get(path.parent.name)), path
+        assert detect_reader(path).name == EXPORTS.get(
+            path.name, FIXTURES.get(path.parent.name)
+        ), path
 
 
 def test_names_are_unique() -> None:
@@ -85,7 +94,9 @@ def test_missing_and_damaged_files_say_why(tmp_path: Path) -> None:
         detect_reader(put(tmp_path / "a.jsonl.gz", "no gzip"))
 
 
-@pytest.mark.parametrize("table", ["pots (name)", "events (id, ts, kind, content)", "session (id)", ""])
+@pytest.mark.parametrize(
+    "table", ["pots (name)", "events (id, ts, kind, content)", "session (id)", ""]
+)
 def test_a_foreign_or_broken_database_is_unknown(tmp_path: Path, table: str) -> None:
     path = tmp_path / "a.sqlite"
     with closing(sqlite3.connect(path)) as database:
@@ -102,7 +113,10 @@ def test_a_foreign_or_broken_database_is_unknown(tmp_path: Path, table: str) -> 
 def test_folders_are_searched_and_junk_is_left_out(tmp_path: Path) -> None:
     names = ("b/one.jsonl", "b/two.jsonl.zst", "a.json", "z/c.parquet", "z/d.sqlite")
     markdown = (".aider.chat.history.md", ".specstory/history/2025-04-29_18-49-x.md")
-    wanted = [put(tmp_path / name) for name in (*names, *markdown, "s1.jsonl.deleted.2026-01-01T00-00-00Z.zst")]
+    wanted = [
+        put(tmp_path / name)
+        for name in (*names, *markdown, "s1.jsonl.deleted.2026-01-01T00-00-00Z.zst")
+    ]
     for junk in (
         ".git/x.jsonl",
         "node_modules/p/x.json",
@@ -118,7 +132,9 @@ def test_folders_are_searched_and_junk_is_left_out(tmp_path: Path) -> None:
     assert list(find_files([tmp_path])) == sorted(wanted)
 
 
-def test_named_files_are_taken_whatever_they_are_called_and_once(tmp_path: Path) -> None:
+def test_named_files_are_taken_whatever_they_are_called_and_once(
+    tmp_path: Path,
+) -> None:
     named = put(tmp_path / "log.txt")
     inside = put(tmp_path / "a.jsonl")
     assert list(find_files([named, tmp_path, inside])) == [inside, named]
@@ -151,7 +167,9 @@ VARIABLES = {
 """The clients' own variables, and where each keeps a transcript below the folder it names."""
 
 
-def test_installed_tools_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_tools_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     put(tmp_path / ".qwen/projects/-home-ada/chats/q.jsonl")
@@ -183,23 +201,34 @@ def test_installed_tools_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ]
 
 
-@pytest.mark.parametrize(("variable", "name", "place"), [(key, *value) for key, value in VARIABLES.items()])
+@pytest.mark.parametrize(
+    ("variable", "name", "place"), [(key, *value) for key, value in VARIABLES.items()]
+)
 def test_a_client_is_found_where_its_variable_says_and_nothing_installed_is_nothing(
-    variable: str, name: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    variable: str,
+    name: str,
+    place: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for other in VARIABLES:
         monkeypatch.delenv(other, raising=False)
     monkeypatch.setenv(variable, str(tmp_path / "elsewhere"))
     assert find_installed(tmp_path) == []
     path = put(tmp_path / "elsewhere" / place, CODEX)
-    assert [(reader.name, found) for reader, found in find_installed(tmp_path)] == [(name, path)]
+    assert [(reader.name, found) for reader, found in find_installed(tmp_path)] == [
+        (name, path)
+    ]
 
 
 # Order.
 
 
 def timed(path: Path, *hours: int, filler: int = 0) -> Path:
-    lines = [json.dumps({"timestamp": f"2026-05-02T{hour:02}:00:00Z", "x": "y" * filler}) for hour in hours]
+    lines = [
+        json.dumps({"timestamp": f"2026-05-02T{hour:02}:00:00Z", "x": "y" * filler})
+        for hour in hours
+    ]
     return put(path, "\n".join([*lines, '{"timestamp":"2026-05-02T23:00:00Z","torn']))
 
 
@@ -212,7 +241,12 @@ def test_originals_are_read_before_what_copies_them(tmp_path: Path) -> None:
     fork = timed(tmp_path / "c.jsonl", 9, 9)
     texts = ("", "no json\n", "[1]\n", '{"timestamp":"soon"}\n')
     undated = [put(tmp_path / f"0{n}.jsonl", text) for n, text in enumerate(texts)]
-    assert sort_paths([*undated, fork, resumed, original]) == [original, resumed, fork, *undated]
+    assert sort_paths([*undated, fork, resumed, original]) == [
+        original,
+        resumed,
+        fork,
+        *undated,
+    ]
 
 
 # Text.

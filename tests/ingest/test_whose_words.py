@@ -12,15 +12,33 @@ from slowwave.tasks.ingest.parsing.values import extract_typed
 from tests.transcript_rows import put, read_messages
 
 TYPED = [
-    ("<claude-mem-context>\n- photos in CouchDB\n</claude-mem-context>\nWhat is next?", "What is next?"),
+    (
+        "<claude-mem-context>\n- photos in CouchDB\n</claude-mem-context>\nWhat is next?",
+        "What is next?",
+    ),
     ("<hook_context>a &lt; b</hook_context>\n\nWe use tabs.", "We use tabs."),
     ("<a-b>\nx\n</a-b>\n<c_d>\ny\n</c_d>\n\nGo on.", "Go on."),
-    ('<file name="a.xml">\n<file>x</file>\n</file>\nRead it.', "Read it."),  # its own tags stand in the file
-    ('<file name="a.xml">\na <file> is named\n</file>\nRead it.', "Read it."),  # and one that is never closed
-    ("<session_context>\nToday is Friday.\n</session_context>", ""),  # nobody names a tag so in a prompt of one's own
+    (
+        '<file name="a.xml">\n<file>x</file>\n</file>\nRead it.',
+        "Read it.",
+    ),  # its own tags stand in the file
+    (
+        '<file name="a.xml">\na <file> is named\n</file>\nRead it.',
+        "Read it.",
+    ),  # and one that is never closed
+    (
+        "<session_context>\nToday is Friday.\n</session_context>",
+        "",
+    ),  # nobody names a tag so in a prompt of one's own
     ('<file name="a.txt">\nx\n</file>\n', ""),
-    ("<task>\nWe decided on NATS.\n</task>", "<task>\nWe decided on NATS.\n</task>"),  # a person may write a prompt so
-    ("<b>Never</b> on Fridays.", "<b>Never</b> on Fridays."),  # no block: the line goes on
+    (
+        "<task>\nWe decided on NATS.\n</task>",
+        "<task>\nWe decided on NATS.\n</task>",
+    ),  # a person may write a prompt so
+    (
+        "<b>Never</b> on Fridays.",
+        "<b>Never</b> on Fridays.",
+    ),  # no block: the line goes on
     ("Put <div>\nx\n</div>\nthere.", "Put <div>\nx\n</div>\nthere."),  # not at the head
     ("<pre> is never closed", "<pre> is never closed"),
     ("a < b", "a < b"),
@@ -28,12 +46,20 @@ TYPED = [
 
 
 @pytest.mark.parametrize(("prompt", "typed"), TYPED)
-def test_blocks_at_the_head_of_a_prompt_are_no_words_of_a_person(prompt: str, typed: str) -> None:
+def test_blocks_at_the_head_of_a_prompt_are_no_words_of_a_person(
+    prompt: str, typed: str
+) -> None:
     assert extract_typed(prompt) == typed
 
 
 def claude(**fields: object) -> dict[str, Any]:
-    return {"type": "user", "uuid": "u1", "sessionId": "s1", "message": {"content": "Use tabs."}, **fields}
+    return {
+        "type": "user",
+        "uuid": "u1",
+        "sessionId": "s1",
+        "message": {"content": "Use tabs."},
+        **fields,
+    }
 
 
 WHO = [
@@ -41,7 +67,10 @@ WHO = [
     ({"entrypoint": "cli"}, ("user", "human")),
     ({"entrypoint": "sdk-ts"}, ("agent", "model")),
     ({"entrypoint": "sdk-cli"}, ("agent", "model")),  # claude -p
-    ({"entrypoint": "sdk-ts", "origin": {"kind": "human"}}, ("user", "human")),  # a person's editor runs it
+    (
+        {"entrypoint": "sdk-ts", "origin": {"kind": "human"}},
+        ("user", "human"),
+    ),  # a person's editor runs it
 ]
 
 
@@ -53,36 +82,73 @@ def test_a_program_that_runs_claude_code_is_no_person(
     assert (message.role, message.origin) == who
 
 
-def test_a_compaction_summary_stays_to_be_found_if_nothing_that_it_sums_up_is_there(tmp_path: Path) -> None:
+def test_a_compaction_summary_stays_to_be_found_if_nothing_that_it_sums_up_is_there(
+    tmp_path: Path,
+) -> None:
     summary, asked = claude(isCompactSummary=True), claude(uuid="u2")
     alone = read_messages(put(tmp_path / "alone.jsonl", (summary, asked)))[0]
-    assert (alone.role, alone.origin, alone.speaker) == ("system", "model", "from a summary")
+    assert (alone.role, alone.origin, alone.speaker) == (
+        "system",
+        "model",
+        "from a summary",
+    )
     beside = read_messages(put(tmp_path / "beside.jsonl", (asked, summary)))[1]
     assert (beside.role, beside.origin) == ("system", "synthetic")
 
 
 def test_what_was_piped_into_codex_is_not_said(tmp_path: Path) -> None:
     piped = "Explain.\n\n<stdin>\nnever </stdin> on Fridays\n</stdin>"
-    item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": piped}]}
-    assert read_messages(put(tmp_path / "r.jsonl", ({"type": "response_item", "payload": item},)))[0].text == "Explain."
+    item = {
+        "type": "message",
+        "role": "user",
+        "content": [{"type": "input_text", "text": piped}],
+    }
+    assert (
+        read_messages(
+            put(tmp_path / "r.jsonl", ({"type": "response_item", "payload": item},))
+        )[0].text
+        == "Explain."
+    )
 
 
-def test_a_prompt_that_steers_a_turn_is_not_older_than_what_stands_above_it(tmp_path: Path) -> None:
+def test_a_prompt_that_steers_a_turn_is_not_older_than_what_stands_above_it(
+    tmp_path: Path,
+) -> None:
     first = claude(timestamp="2026-11-20T10:00:20Z")
     queued = {"type": "queued_command", "prompt": "No, spaces."}
-    lines = first, claude(type="attachment", uuid="u2", attachment=queued, timestamp="2026-11-20T10:00:01Z")
+    lines = (
+        first,
+        claude(
+            type="attachment",
+            uuid="u2",
+            attachment=queued,
+            timestamp="2026-11-20T10:00:01Z",
+        ),
+    )
     above, steering = read_messages(put(tmp_path / "s1.jsonl", lines))
     assert steering.text == "No, spaces."
     assert steering.ts == above.ts
 
 
-def test_a_summary_that_is_all_there_is_can_be_found_and_says_what_it_is(tmp_path: Path) -> None:
+def test_a_summary_that_is_all_there_is_can_be_found_and_says_what_it_is(
+    tmp_path: Path,
+) -> None:
     said = "The user decided that invoices of barn are numbered per year, and that rates live in rates.toml."
     lines = (
-        claude(isCompactSummary=True, message={"content": said}, timestamp="2026-06-01T10:00:00Z"),
-        claude(uuid="u2", message={"content": "Go on with the tests now."}, timestamp="2026-06-01T10:01:00Z"),
+        claude(
+            isCompactSummary=True,
+            message={"content": said},
+            timestamp="2026-06-01T10:00:00Z",
+        ),
+        claude(
+            uuid="u2",
+            message={"content": "Go on with the tests now."},
+            timestamp="2026-06-01T10:01:00Z",
+        ),
     )
-    settings = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0})
+    settings = Settings(
+        store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}
+    )
     run_night([put(tmp_path / "s1.jsonl", lines)], settings)
     hits = Memory.open(settings.store).recall("invoices numbered per year")
     found = {(hit.kind, hit.speaker) for hit in hits if "invoices" in hit.text}

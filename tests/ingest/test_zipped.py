@@ -7,14 +7,24 @@ from pathlib import Path
 import pytest
 
 from slowwave.tasks.ingest.formats.registry import detect_reader, find_files
-from slowwave.tasks.ingest.parsing.records import Limits, Message, Rejected, Skipped, UnknownFormat
+from slowwave.tasks.ingest.parsing.records import (
+    Limits,
+    Message,
+    Rejected,
+    Skipped,
+    UnknownFormat,
+)
 from tests.transcript_rows import put, read, read_messages
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
 GROK = {
     "conversations": [
         {
-            "conversation": {"id": "g1", "title": "Tides", "create_time": "2025-11-20T10:00:00Z"},
+            "conversation": {
+                "id": "g1",
+                "title": "Tides",
+                "create_time": "2025-11-20T10:00:00Z",
+            },
             "responses": [
                 {
                     "response": {
@@ -35,7 +45,10 @@ GROK = {
 def pack(path: Path, **members: object) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
-            archive.writestr(name, content if isinstance(content, str | bytes) else json.dumps(content))
+            archive.writestr(
+                name,
+                content if isinstance(content, str | bytes) else json.dumps(content),
+            )
     return path
 
 
@@ -47,19 +60,28 @@ EXPORTS = [
 
 
 @pytest.mark.parametrize(("reader", "fixture", "name"), EXPORTS)
-def test_an_export_is_read_as_it_was_downloaded(reader: str, fixture: str, name: str, tmp_path: Path) -> None:
+def test_an_export_is_read_as_it_was_downloaded(
+    reader: str, fixture: str, name: str, tmp_path: Path
+) -> None:
     """The archive gives what its file gives, and tells which of its files are no talk."""
-    path = pack(tmp_path / "export.zip", **{"user.json": "{}", name: (TRANSCRIPTS / fixture).read_bytes()})
+    path = pack(
+        tmp_path / "export.zip",
+        **{"user.json": "{}", name: (TRANSCRIPTS / fixture).read_bytes()},
+    )
     assert detect_reader(path).name == reader
     assert list(find_files([tmp_path])) == [path]
     records = read(path)
     assert Skipped("file in a ZIP: user.json") in records
     told = [record for record in records if isinstance(record, Message)]
-    assert told == [record for record in read(TRANSCRIPTS / fixture) if isinstance(record, Message)]
+    assert told == [
+        record for record in read(TRANSCRIPTS / fixture) if isinstance(record, Message)
+    ]
 
 
 def test_a_grok_export_is_read_with_its_times(tmp_path: Path) -> None:
-    path = pack(tmp_path / "grok.zip", **{"ttl/30d/export_data/u/prod-grok-backend.json": GROK})
+    path = pack(
+        tmp_path / "grok.zip", **{"ttl/30d/export_data/u/prod-grok-backend.json": GROK}
+    )
     asked, answered = read_messages(path)
     assert (asked.role, asked.text, str(asked.ts)) == (
         "user",
@@ -70,22 +92,37 @@ def test_a_grok_export_is_read_with_its_times(tmp_path: Path) -> None:
 
 
 def test_a_damaged_archive_says_so_and_costs_no_other_member(tmp_path: Path) -> None:
-    with pytest.raises(UnknownFormat, match=r"the ZIP can't be read: File is not a zip file"):
+    with pytest.raises(
+        UnknownFormat, match=r"the ZIP can't be read: File is not a zip file"
+    ):
         detect_reader(put(tmp_path / "a.zip", b"PK\x03\x04 cut"))
-    with pytest.raises(UnknownFormat, match=r"no reader knows a file in the ZIP: user\.json"):
+    with pytest.raises(
+        UnknownFormat, match=r"no reader knows a file in the ZIP: user\.json"
+    ):
         detect_reader(pack(tmp_path / "b.zip", **{"user.json": "{}"}))
     path = pack(tmp_path / "c.zip", **{"user.json": {"a": 1}, "grok.json": GROK})
-    data = bytearray(pack(tmp_path / "d.zip", a_json=GROK, **{"z.json": GROK, "zz.json": GROK}).read_bytes())
+    data = bytearray(
+        pack(
+            tmp_path / "d.zip", a_json=GROK, **{"z.json": GROK, "zz.json": GROK}
+        ).read_bytes()
+    )
     at = data.find(b"PK\x01\x02") - 20  # within the packed bytes of the last member
     data[at] ^= 0xFF
-    records = list(detect_reader(path).read(put(tmp_path / "e.zip", bytes(data)), Limits()))
-    assert [record.session for record in records if isinstance(record, Message)][:2] == ["g1", "g1"]
+    records = list(
+        detect_reader(path).read(put(tmp_path / "e.zip", bytes(data)), Limits())
+    )
+    assert [record.session for record in records if isinstance(record, Message)][
+        :2
+    ] == ["g1", "g1"]
     (bad,) = [record for record in records if isinstance(record, Rejected)]
     assert bad.reason.startswith("zz.json: it can't be unpacked")
 
 
 UNKNOWN = [
-    ('{"who": "ann", "said": "Use tabs."}\n', "nothing in it says who speaks (fields said, who)"),
+    (
+        '{"who": "ann", "said": "Use tabs."}\n',
+        "nothing in it says who speaks (fields said, who)",
+    ),
     (
         '{"role": 7, "message": {"from": "user", "text": "Use tabs."}}\n',
         "it holds what somebody said (fields message, message.from, message.text, role, most like those of cursor)",
@@ -96,7 +133,9 @@ UNKNOWN = [
 
 
 @pytest.mark.parametrize(("content", "why"), UNKNOWN)
-def test_a_format_that_nobody_knows_is_described_with_a_way_to_read_it(content: str, why: str, tmp_path: Path) -> None:
+def test_a_format_that_nobody_knows_is_described_with_a_way_to_read_it(
+    content: str, why: str, tmp_path: Path
+) -> None:
     with pytest.raises(UnknownFormat) as error:
         detect_reader(put(tmp_path / "a.jsonl", content))
     assert why in str(error.value)

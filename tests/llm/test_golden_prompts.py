@@ -21,7 +21,11 @@ from slowwave.schemas.tables import MESSAGES
 from slowwave.tasks.llm.library import SHIPPED, Library
 from slowwave.tasks.observe import by_model as consolidate
 from slowwave.tasks.observe.by_model import plan_requests
-from slowwave.tasks.summarize.by_model import TopicInfo, build_gist_requests, build_summary_request
+from slowwave.tasks.summarize.by_model import (
+    TopicInfo,
+    build_gist_requests,
+    build_summary_request,
+)
 from slowwave.tasks.supersede import judge as change
 from slowwave.tasks.supersede.judge import ClaimShown
 from slowwave.tasks.topics.by_model import Board, Topic, build_merge_request
@@ -36,15 +40,43 @@ MARK = "quetzal"
 
 
 def message(text: str = "I moved to Porto in March.", **more: Any) -> dict[str, Any]:
-    row: dict[str, Any] = dict.fromkeys(MESSAGES.schema.names, "") | {"blocks": [], "tokens": 9, "parent_id": None}
-    said = {"message_id": "m1", "session_id": "s", "seq": 0, "role": "user", "origin": "human", "speaker": "Ada"}
-    return row | said | {"text": text, "ts": NOON, "workspace": "/home/ada/tidepool", "source": "generic"} | more
+    row: dict[str, Any] = dict.fromkeys(MESSAGES.schema.names, "") | {
+        "blocks": [],
+        "tokens": 9,
+        "parent_id": None,
+    }
+    said = {
+        "message_id": "m1",
+        "session_id": "s",
+        "seq": 0,
+        "role": "user",
+        "origin": "human",
+        "speaker": "Ada",
+    }
+    return (
+        row
+        | said
+        | {
+            "text": text,
+            "ts": NOON,
+            "workspace": "/home/ada/tidepool",
+            "source": "generic",
+        }
+        | more
+    )
 
 
-def ask_extract(first: dict[str, Any] | None = None, extract: ExtractSettings = SETTINGS) -> Request:
-    rows = [first or message(), message("And the flat?", message_id="m2", seq=1, speaker="Ben")]
+def ask_extract(
+    first: dict[str, Any] | None = None, extract: ExtractSettings = SETTINGS
+) -> Request:
+    rows = [
+        first or message(),
+        message("And the flat?", message_id="m2", seq=1, speaker="Ben"),
+    ]
     table = pa.Table.from_pylist(rows, schema=MESSAGES.schema)
-    return plan_requests(table, ObserveSettings(pack="personal"), extract, LIBRARY, COUNT, WINDOW).requests[0]
+    return plan_requests(
+        table, ObserveSettings(pack="personal"), extract, LIBRARY, COUNT, WINDOW
+    ).requests[0]
 
 
 def ask_consolidate(**first: Any) -> Request:
@@ -67,12 +99,24 @@ def ask_gist() -> Request:
     return build_gist_requests([message()], LIBRARY, COUNT, WINDOW)[0]
 
 
-MEMBERS = (Member("a", "Ada moved to Porto.", NOON, speaker="Ada"), Member("b", "Her sister lives there.", NOON))
-DRAFT = Draft("session", "s", 0, 0, MEMBERS, (Member("c", "They talked of rivers.", NOON, speaker="Ben"),))
+MEMBERS = (
+    Member("a", "Ada moved to Porto.", NOON, speaker="Ada"),
+    Member("b", "Her sister lives there.", NOON),
+)
+DRAFT = Draft(
+    "session",
+    "s",
+    0,
+    0,
+    MEMBERS,
+    (Member("c", "They talked of rivers.", NOON, speaker="Ben"),),
+)
 ABOUT = TopicInfo("Porto", "Where Ada lives and what she finds there")
 
 
-def ask_account(draft: Draft = DRAFT, about: TopicInfo | None = None, words: int = 60) -> Request:
+def ask_account(
+    draft: Draft = DRAFT, about: TopicInfo | None = None, words: int = 60
+) -> Request:
     return build_summary_request(draft, about, words, LIBRARY, COUNT, WINDOW)
 
 
@@ -92,7 +136,9 @@ def ask_assign(**more: Any) -> Request:
 
 
 def ask_merge() -> Request:
-    return build_merge_request([PORTO, Topic("u", "Lisbon", "Where her sister lives")], LIBRARY, COUNT, WINDOW)
+    return build_merge_request(
+        [PORTO, Topic("u", "Lisbon", "Where her sister lives")], LIBRARY, COUNT, WINDOW
+    )
 
 
 def ask_split() -> Request:
@@ -100,7 +146,9 @@ def ask_split() -> Request:
 
 
 EARLIER = ClaimShown("1", "Ada lives in Porto.", "Ada", NOON, NOON)
-LATER = ClaimShown("2", "Ada lives in Braga now.", "Ada", datetime(2026, 12, 1, 9, tzinfo=UTC), NOON)
+LATER = ClaimShown(
+    "2", "Ada lives in Braga now.", "Ada", datetime(2026, 12, 1, 9, tzinfo=UTC), NOON
+)
 
 
 def ask_change() -> Request:
@@ -122,7 +170,12 @@ PROMPTS: dict[str, Callable[[], Request]] = {
 
 
 def render(request: Request) -> str:
-    return "\n".join(f"=== {turn['role']} ===\n{turn['content']}" for turn in request.messages) + "\n"
+    return (
+        "\n".join(
+            f"=== {turn['role']} ===\n{turn['content']}" for turn in request.messages
+        )
+        + "\n"
+    )
 
 
 def test_every_prompt_that_ships_is_here() -> None:
@@ -150,14 +203,29 @@ def test_limits_stand_in_the_prompt() -> None:
 
 def test_what_comes_before_is_shown_by_its_first_words_alone() -> None:
     long = f"{'word ' * 100}{MARK}"
-    shown = ask_account(replace(DRAFT, context=(Member("c", long, NOON),))).messages[-1]["content"]
+    shown = ask_account(replace(DRAFT, context=(Member("c", long, NOON),))).messages[
+        -1
+    ]["content"]
     assert ("word word" in shown, MARK in shown) == (True, False)
-    assert MARK in ask_account(replace(DRAFT, members=(Member("c", long, NOON),))).messages[-1]["content"]
+    assert (
+        MARK
+        in ask_account(replace(DRAFT, members=(Member("c", long, NOON),))).messages[-1][
+            "content"
+        ]
+    )
 
 
 def test_a_topic_to_be_cut_is_shown_by_as_many_of_its_latest_claims_as_fit() -> None:
-    claims = [CLAIM | {"observation_id": str(n), "summary": f"{n} {'word ' * 60}"} for n in range(60)]
+    claims = [
+        CLAIM | {"observation_id": str(n), "summary": f"{n} {'word ' * 60}"}
+        for n in range(60)
+    ]
     batch = Board([PORTO], 5).build_split("t", claims, LIBRARY, COUNT, 4_096)
-    used = sum(COUNT([turn["content"] for turn in batch.request.messages])) + batch.request.max_tokens
+    used = (
+        sum(COUNT([turn["content"] for turn in batch.request.messages]))
+        + batch.request.max_tokens
+    )
     assert 3_900 < used <= 4_096
-    assert [claim["observation_id"] for claim in batch.claims.values()] == [str(n) for n in range(31, 60)]
+    assert [claim["observation_id"] for claim in batch.claims.values()] == [
+        str(n) for n in range(31, 60)
+    ]

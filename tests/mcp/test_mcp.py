@@ -39,7 +39,10 @@ from tests.waiting import PATIENCE, wait_until
 
 CHAT = [
     ("user", "Where shall we keep the tide gauge readings?"),
-    ("assistant", "We decided to keep the tide gauge readings in PostgreSQL 17, partitioned by month."),
+    (
+        "assistant",
+        "We decided to keep the tide gauge readings in PostgreSQL 17, partitioned by month.",
+    ),
 ]
 NOTE = "The ferry's new berth is number seven."
 COMMAND = [sys.executable, "-c", "from slowwave.cli.main import main; main()", "mcp"]
@@ -49,12 +52,22 @@ COMMAND = [sys.executable, "-c", "from slowwave.cli.main import main; main()", "
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("mcp")
     lines = [
-        {"session_id": "s-1", "message_id": f"m-{i}", "role": role, "content": text, "ts": "2026-11-01T10:00:00Z"}
+        {
+            "session_id": "s-1",
+            "message_id": f"m-{i}",
+            "role": role,
+            "content": text,
+            "ts": "2026-11-01T10:00:00Z",
+        }
         | {"workspace": "/tide"}
         for i, (role, text) in enumerate(CHAT)
     ]
-    (folder / "chat.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    run_night([folder / "chat.jsonl"], Settings(store=folder / "store", encoder="hash-384"))
+    (folder / "chat.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines)
+    )
+    run_night(
+        [folder / "chat.jsonl"], Settings(store=folder / "store", encoder="hash-384")
+    )
     return folder / "store"
 
 
@@ -74,7 +87,12 @@ def inside(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], MCPServer[Any]]:
     """The server in this process, which starts at once: what stdio carries has a test of its own."""
 
     def server(store: Path) -> MCPServer[Any]:
-        for name in ("SLOWWAVE_STORE", "SLOWWAVE_ENCODER", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        for name in (
+            "SLOWWAVE_STORE",
+            "SLOWWAVE_ENCODER",
+            "XDG_CONFIG_HOME",
+            "XDG_CACHE_HOME",
+        ):
             monkeypatch.setenv(name, environment(store)[name])
         return make_server(Settings(store=store, encoder="hash-384"))
 
@@ -83,35 +101,63 @@ def inside(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], MCPServer[Any]]:
 
 def text_of(result: CallToolResult) -> str:
     assert not result.is_error, result.content
-    return "".join(part.text for part in result.content if isinstance(part, TextContent))
+    return "".join(
+        part.text for part in result.content if isinstance(part, TextContent)
+    )
 
 
 def test_the_tools_over_stdio(store: Path) -> None:
     async def use() -> dict[str, Any]:
-        program = StdioServerParameters(command=COMMAND[0], args=COMMAND[1:], env=environment(store))
+        program = StdioServerParameters(
+            command=COMMAND[0], args=COMMAND[1:], env=environment(store)
+        )
         async with Client(program) as client:
             tools = await client.list_tools()
-            hits = await client.call_tool("recall", {"query": "tide gauge readings", "k": 3})
+            hits = await client.call_tool(
+                "recall", {"query": "tide gauge readings", "k": 3}
+            )
             found = json.loads(text_of(hits))["hits"]
             return {
                 "tools": {tool.name: tool for tool in tools.tools},
                 "instructions": client.instructions,
                 "hits": found,
                 "structured": hits.structured_content,
-                "context": text_of(await client.call_tool("context", {"query": "tide gauge readings", "budget": 200})),
-                "briefing": [text_of(await client.call_tool("briefing")) for _ in range(2)],
-                "show": json.loads(text_of(await client.call_tool("show", {"id": found[0]["id"]}))),
+                "context": text_of(
+                    await client.call_tool(
+                        "context", {"query": "tide gauge readings", "budget": 200}
+                    )
+                ),
+                "briefing": [
+                    text_of(await client.call_tool("briefing")) for _ in range(2)
+                ],
+                "show": json.loads(
+                    text_of(await client.call_tool("show", {"id": found[0]["id"]}))
+                ),
                 "claims": await client.call_tool("claims", {"limit": 5}),
                 "related": await client.call_tool("related", {"wanted": "PostgreSQL"}),
                 "habits": await client.call_tool("habits", {"files": ["db.py"]}),
-                "rate": text_of(await client.call_tool("rate", {"id": found[0]["id"], "verdict": "good"})),
+                "rate": text_of(
+                    await client.call_tool(
+                        "rate", {"id": found[0]["id"], "verdict": "good"}
+                    )
+                ),
                 "remember": text_of(await client.call_tool("remember", {"note": NOTE})),
                 "bad": await client.call_tool("remember", {"note": " "}),
             }
 
     got = asyncio.run(use())
     assert {*got["tools"]} == {
-        *["recall", "context", "briefing", "claims", "related", "habits", "show", "remember", "rate"]
+        *[
+            "recall",
+            "context",
+            "briefing",
+            "claims",
+            "related",
+            "habits",
+            "show",
+            "remember",
+            "rate",
+        ]
     }
     assert all(tool.description for tool in got["tools"].values())
     assert got["tools"]["recall"].annotations.read_only_hint
@@ -128,22 +174,37 @@ def test_the_tools_over_stdio(store: Path) -> None:
     assert got["show"]["id"].startswith(got["hits"][0]["id"])
     assert got["remember"].startswith("Noted as note-")
     claims = got["claims"].structured_content["claims"]
-    assert [one["id"] for one in claims] == [one["id"] for one in got["related"].structured_content["related"]]
+    assert [one["id"] for one in claims] == [
+        one["id"] for one in got["related"].structured_content["related"]
+    ]
     assert "PostgreSQL 17" in claims[0]["summary"]
-    assert got["habits"].structured_content == {"release": "r1", "habits": [], "left_out": 0}
+    assert got["habits"].structured_content == {
+        "release": "r1",
+        "habits": [],
+        "left_out": 0,
+    }
     assert got["rate"].startswith("Noted as good: ")
     assert got["bad"].is_error
     space = store / "default"
     assert hash_span(CHAT[1][1]) in load_recalled_spans(space)
-    lines = [json.loads(line) for line in next(find_journals(space)[0].iterdir()).read_text().splitlines()]
-    assert [(line["role"], line["content"]) for line in lines] == [("assistant", NOTE), ("agent", "Noted.")]
+    lines = [
+        json.loads(line)
+        for line in next(find_journals(space)[0].iterdir()).read_text().splitlines()
+    ]
+    assert [(line["role"], line["content"]) for line in lines] == [
+        ("assistant", NOTE),
+        ("agent", "Noted."),
+    ]
 
 
 def test_what_recall_answers_fits_its_budget(
     samples_night: tuple[Path, RunReport], inside: Callable[[Path], MCPServer[Any]]
 ) -> None:
     store, _ = samples_night
-    asked = ["Deploy to the Pi first, wait one tide, then to the server", "the trip to Lisbon next year, overland"]
+    asked = [
+        "Deploy to the Pi first, wait one tide, then to the server",
+        "the trip to Lisbon next year, overland",
+    ]
     count = load_tokenizer("minilm")
 
     async def use() -> list[CallToolResult]:
@@ -156,55 +217,110 @@ def test_what_recall_answers_fits_its_budget(
 
     answers = [text_of(one) for one in asyncio.run(use())]
     for usual, small, none, whole in (answers[:4], answers[4:]):
-        hits, fewer, nothing, every = (json.loads(one) for one in (usual, small, none, whole))
+        hits, fewer, nothing, every = (
+            json.loads(one) for one in (usual, small, none, whole)
+        )
         assert 1_000 < count(usual) <= 1_500
         assert len(hits["hits"]) >= 5
         assert count(small) <= 300
-        assert (nothing["hits"], nothing["reason"]) == ([], "no hit fits a budget of 5 tokens")
+        assert (nothing["hits"], nothing["reason"]) == (
+            [],
+            "no hit fits a budget of 5 tokens",
+        )
         assert every["left_out"] == 0
         for some in (hits, fewer, nothing):  # whole ones, in order
             assert some["hits"] == every["hits"][: len(some["hits"])]
             assert some["left_out"] == len(every["hits"]) - len(some["hits"]) > 0
-        assert all({"id", "text", "workspace", "day", "speaker"} <= one.keys() for one in hits["hits"])
-        assert all(one["day"] and (one["speaker"] or one["kind"] == "summary") for one in hits["hits"])
+        assert all(
+            {"id", "text", "workspace", "day", "speaker"} <= one.keys()
+            for one in hits["hits"]
+        )
+        assert all(
+            one["day"] and (one["speaker"] or one["kind"] == "summary")
+            for one in hits["hits"]
+        )
         for one in hits["hits"]:
-            assert show(Memory.open(store).get_view(), one["id"]).node.kind == one["kind"]
+            assert (
+                show(Memory.open(store).get_view(), one["id"]).node.kind == one["kind"]
+            )
 
 
-def test_habits_fit_a_budget_each_kind_in_turn(samples_night: tuple[Path, RunReport], monkeypatch: Any) -> None:
-    memory, tools = Memory.open(samples_night[0]), Tools(Settings(store=samples_night[0]))
+def test_habits_fit_a_budget_each_kind_in_turn(
+    samples_night: tuple[Path, RunReport], monkeypatch: Any
+) -> None:
+    memory, tools = (
+        Memory.open(samples_night[0]),
+        Tools(Settings(store=samples_night[0])),
+    )
     many = [one for habit in reversed(memory.habits()) for one in [habit] * 40]
     monkeypatch.setattr(Memory, "habits", lambda *_: many)
     text = text_of(tools.habits())
     told = json.loads(text)
-    assert (len(many) - len(told["habits"]), 1_000 < load_tokenizer("minilm")(text) <= 1_500) == (
+    assert (
+        len(many) - len(told["habits"]),
+        1_000 < load_tokenizer("minilm")(text) <= 1_500,
+    ) == (
         told["left_out"],
         True,
     )
-    assert [one["kind"] for one in told["habits"][:3]] == ["command", "sequence", "command"]
-    assert show(memory.get_view(), told["habits"][0]["sources"][0]).node.kind == "message"
+    assert [one["kind"] for one in told["habits"][:3]] == [
+        "command",
+        "sequence",
+        "command",
+    ]
+    assert (
+        show(memory.get_view(), told["habits"][0]["sources"][0]).node.kind == "message"
+    )
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("recall", {"query": "…"}, "no words to search for"),
-    ("recall", {"query": "gauge", "speker": "Ann"}, "speker: Extra inputs are not permitted"),
+    (
+        "recall",
+        {"query": "gauge", "speker": "Ann"},
+        "speker: Extra inputs are not permitted",
+    ),
     ("recall", {"k": 3}, "query: Field required"),
     ("recall", {"query": "gauge", "k": "many"}, "k: Input should be a valid integer"),
-    ("recall", {"query": "gauge", "since": "yesterdayish"}, "since is 'yesterdayish'; it is a date or time like"),
-    ("recall", {"query": "gauge", "workspace": "/tied"}, "no workspace '/tied' is known here; the nearest: '/tide'"),
-    ("context", {"query": "gauge", "workspace": "/tied"}, "no workspace '/tied' is known here"),
+    (
+        "recall",
+        {"query": "gauge", "since": "yesterdayish"},
+        "since is 'yesterdayish'; it is a date or time like",
+    ),
+    (
+        "recall",
+        {"query": "gauge", "workspace": "/tied"},
+        "no workspace '/tied' is known here; the nearest: '/tide'",
+    ),
+    (
+        "context",
+        {"query": "gauge", "workspace": "/tied"},
+        "no workspace '/tied' is known here",
+    ),
     ("briefing", {"workspace": "/tied"}, "no workspace '/tied' is known here"),
-    ("claims", {"category": "decisions"}, "no category is called 'decisions': it is one of decision, "),
+    (
+        "claims",
+        {"category": "decisions"},
+        "no category is called 'decisions': it is one of decision, ",
+    ),
     ("claims", {"limit": 0}, "limit: Input should be greater than or equal to 1"),
-    ("rate", {"id": "abcdef", "verdict": "so\nso"}, "verdict: Input should be 'good' or 'bad'"),
+    (
+        "rate",
+        {"id": "abcdef", "verdict": "so\nso"},
+        "verdict: Input should be 'good' or 'bad'",
+    ),
     ("show", {"id": "no-such-row"}, "has the id 'no-such-row'"),
 ]
 
 
-def test_wrong_arguments_are_told_in_a_line(store: Path, inside: Callable[[Path], MCPServer[Any]]) -> None:
+def test_wrong_arguments_are_told_in_a_line(
+    store: Path, inside: Callable[[Path], MCPServer[Any]]
+) -> None:
     async def use() -> list[CallToolResult]:
         async with Client(inside(store)) as client:
-            return [await client.call_tool(tool, arguments) for tool, arguments, _ in WRONG]
+            return [
+                await client.call_tool(tool, arguments) for tool, arguments, _ in WRONG
+            ]
 
     for (tool, _, why), result in zip(WRONG, asyncio.run(use()), strict=True):
         (part,) = result.content
@@ -215,17 +331,28 @@ def test_wrong_arguments_are_told_in_a_line(store: Path, inside: Callable[[Path]
         assert "\n" not in part.text
 
 
-def test_the_server_in_the_clients_files_is_started_as_it_stands_there(store: Path, tmp_path: Path) -> None:
+def test_the_server_in_the_clients_files_is_started_as_it_stands_there(
+    store: Path, tmp_path: Path
+) -> None:
     program = tmp_path / "slowwave"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m slowwave "$@"\n')
     program.chmod(0o755)
     files = Path(__file__).parents[2] / "deployments" / "hooks"
-    servers = [json.loads((files / f"{name}-mcp.json").read_text())["mcpServers"] for name in ("claude-code", "cursor")]
-    servers.append(tomllib.loads((files / "codex-config.toml").read_text())["mcp_servers"])
-    ((name, *words),) = {(one["slowwave"]["command"], *one["slowwave"]["args"]) for one in servers}
+    servers = [
+        json.loads((files / f"{name}-mcp.json").read_text())["mcpServers"]
+        for name in ("claude-code", "cursor")
+    ]
+    servers.append(
+        tomllib.loads((files / "codex-config.toml").read_text())["mcp_servers"]
+    )
+    ((name, *words),) = {
+        (one["slowwave"]["command"], *one["slowwave"]["args"]) for one in servers
+    }
     more = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
     command = StdioServerParameters(
-        command=shutil.which(name, path=more["PATH"]) or "", args=words, env=environment(store) | more
+        command=shutil.which(name, path=more["PATH"]) or "",
+        args=words,
+        env=environment(store) | more,
     )
 
     async def use() -> CallToolResult:
@@ -235,22 +362,31 @@ def test_the_server_in_the_clients_files_is_started_as_it_stands_there(store: Pa
     assert json.loads(text_of(asyncio.run(use())))["claims"]
 
 
-def test_the_conditions_of_recall_and_context(store: Path, inside: Callable[[Path], MCPServer[Any]]) -> None:
+def test_the_conditions_of_recall_and_context(
+    store: Path, inside: Callable[[Path], MCPServer[Any]]
+) -> None:
     async def use() -> list[CallToolResult]:
         async with Client(inside(store)) as client:
             said = {"query": "tide gauge readings"}
             return [
                 await client.call_tool("recall", {**said, "as_of": "2026-10-31"}),
                 await client.call_tool("recall", {**said, "files": ["db.py"]}),
-                await client.call_tool("recall", {**said, "speaker": "", "files": [], "as_of": ""}),
+                await client.call_tool(
+                    "recall", {**said, "speaker": "", "files": [], "as_of": ""}
+                ),
                 await client.call_tool("recall", {**said, "min_confidence": 0.99}),
-                await client.call_tool("claims", {"min_confidence": 0.1, "superseded": True, "workspace": ""}),
+                await client.call_tool(
+                    "claims",
+                    {"min_confidence": 0.1, "superseded": True, "workspace": ""},
+                ),
                 await client.call_tool("context", {**said, "as_of": "2026-10-31"}),
                 await client.call_tool("context", {**said, "as_of": "2026-11-02"}),
             ]
 
     *recalled, before, after = asyncio.run(use())
-    early, nowhere, anything, sure, listed = (json.loads(text_of(one)) for one in recalled)
+    early, nowhere, anything, sure, listed = (
+        json.loads(text_of(one)) for one in recalled
+    )
     assert (sure["hits"], len(listed["claims"])) == ([], 1)
     assert early["hits"] == []
     assert nowhere["reason"] == "no claim and no message is about 'db.py'"
@@ -260,7 +396,9 @@ def test_the_conditions_of_recall_and_context(store: Path, inside: Callable[[Pat
     assert "PostgreSQL 17" in text_of(after)
 
 
-def test_an_argument_that_no_tool_knows_is_refused(store: Path, inside: Callable[[Path], MCPServer[Any]]) -> None:
+def test_an_argument_that_no_tool_knows_is_refused(
+    store: Path, inside: Callable[[Path], MCPServer[Any]]
+) -> None:
     needed = {
         "recall": {"query": "gauge"},
         "context": {"query": "gauge"},
@@ -273,19 +411,29 @@ def test_an_argument_that_no_tool_knows_is_refused(store: Path, inside: Callable
     async def use() -> tuple[list[dict[str, Any]], dict[str, CallToolResult]]:
         async with Client(inside(store)) as client:
             tools = (await client.list_tools()).tools
-            odd = {t.name: await client.call_tool(t.name, {**needed.get(t.name, {}), "speker": "Ann"}) for t in tools}
+            odd = {
+                t.name: await client.call_tool(
+                    t.name, {**needed.get(t.name, {}), "speker": "Ann"}
+                )
+                for t in tools
+            }
             return [tool.input_schema for tool in tools], odd
 
     schemas, refused = asyncio.run(use())
     assert all(schema["additionalProperties"] is False for schema in schemas)
-    assert sum(len(json.dumps(schema, separators=(",", ":"))) for schema in schemas) <= 4_000
+    assert (
+        sum(len(json.dumps(schema, separators=(",", ":"))) for schema in schemas)
+        <= 4_000
+    )
     assert len(refused) == 9
     assert get_type_hints(Filters).keys() <= schemas[0]["properties"].keys()
     assert get_type_hints(MessageFilters).keys() <= schemas[1]["properties"].keys()
     assert get_type_hints(ClaimFilters).keys() <= schemas[3]["properties"].keys()
     as_of = get_type_hints(Filters, include_extras=True)["as_of"]
     assert schemas[0]["properties"]["as_of"]["description"] in as_of.__metadata__
-    assert all(one.is_error and "speker" in str(one.content) for one in refused.values())
+    assert all(
+        one.is_error and "speker" in str(one.content) for one in refused.values()
+    )
     assert not journals_hold(store, "x")
 
 
@@ -296,23 +444,40 @@ def test_a_text_that_reads_as_json_stays_the_text_that_was_sent(
         ({"speaker": "null"}, "nobody called 'null' speaks in this memory"),
         ({"speaker": '["Ann"]'}, "nobody called '[\"Ann\"]' speaks in this memory"),
         ({"files": "null"}, "no claim and no message is about 'null'"),
-        ({"files": '["db.py"]'}, "no claim and no message is about 'db.py'"),  # a client that sends lists as texts
+        (
+            {"files": '["db.py"]'},
+            "no claim and no message is about 'db.py'",
+        ),  # a client that sends lists as texts
         ({"category": '{"a": 1}'}, """no category is called '{"a": 1}'"""),
     ]
 
     async def use() -> list[CallToolResult]:
         async with Client(inside(store)) as client:
-            return [await client.call_tool("recall", {"query": "null gauge", **one}) for one, _ in asked]
+            return [
+                await client.call_tool("recall", {"query": "null gauge", **one})
+                for one, _ in asked
+            ]
 
     for (one, why), result in zip(asked, asyncio.run(use()), strict=True):
         (part,) = result.content
         assert isinstance(part, TextContent)
-        assert why in (part.text if result.is_error else json.loads(part.text)["reason"]), one
+        assert why in (
+            part.text if result.is_error else json.loads(part.text)["reason"]
+        ), one
 
 
 def journals_hold(store: Path, note: str) -> bool:
-    files = [path for folder in find_journals(store / "default") if folder.is_dir() for path in folder.iterdir()]
-    return any(json.loads(line)["content"] == note for path in files for line in path.read_text().splitlines())
+    files = [
+        path
+        for folder in find_journals(store / "default")
+        if folder.is_dir()
+        for path in folder.iterdir()
+    ]
+    return any(
+        json.loads(line)["content"] == note
+        for path in files
+        for line in path.read_text().splitlines()
+    )
 
 
 @pytest.mark.parametrize("redact", [True, False])
@@ -328,34 +493,55 @@ def test_a_secret_in_a_note_a_talk_or_a_question_reaches_no_file_unless_asked_to
     async def use() -> None:
         async with Client(make_server(settings)) as client:
             noted = {"note": said, "workspace": f"/home/{secret}"}
-            for tool, arguments in (("remember", noted), ("recall", {"query": said}), ("context", {"query": said})):
+            for tool, arguments in (
+                ("remember", noted),
+                ("recall", {"query": said}),
+                ("context", {"query": said}),
+            ):
                 result = await client.call_tool(tool, arguments)
                 assert not result.is_error, result.content
 
     asyncio.run(use())
     journal = Journal(settings.store / "default", f"/home/{secret}", redact=redact)
     model, memory = ScriptedLLM([f"I keep {secret}."]), Memory.open(settings.store)
-    talk = Conversation(model, memory, settings, journal=journal, space_dir=journal.path.parent.parent)
+    talk = Conversation(
+        model, memory, settings, journal=journal, space_dir=journal.path.parent.parent
+    )
     assert secret in "".join(talk.say(said))  # who talks sees what was said
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {"talk", "notes"} <= {part for path in files for part in path.parts}
     assert any(secret.encode() in path.read_bytes() for path in files) is not redact
-    assert ("The gauge's deploy key is [redacted:github-token], keep it." in journal.path.read_text()) is redact
+    assert (
+        "The gauge's deploy key is [redacted:github-token], keep it."
+        in journal.path.read_text()
+    ) is redact
 
 
-def test_sessions_are_a_kind_of_their_own(store: Path, inside: Callable[[Path], MCPServer[Any]]) -> None:
+def test_sessions_are_a_kind_of_their_own(
+    store: Path, inside: Callable[[Path], MCPServer[Any]]
+) -> None:
     asked = {"query": "tide gauge readings", "k": 1}
 
     async def use() -> list[CallToolResult]:
         async with Client(inside(store)) as client:
             kinds = (["session"], ["session", "message"])
-            return [await client.call_tool("recall", {**asked, "kinds": some}) for some in kinds]
+            return [
+                await client.call_tool("recall", {**asked, "kinds": some})
+                for some in kinds
+            ]
 
     found, mixed = asyncio.run(use())
     (hit,) = json.loads(text_of(found))["hits"]
-    assert (hit["kind"], hit["workspace"], hit["day"], hit["until"]) == ("session", "/tide", "2026-11-01", "2026-11-01")
+    assert (hit["kind"], hit["workspace"], hit["day"], hit["until"]) == (
+        "session",
+        "/tide",
+        "2026-11-01",
+        "2026-11-01",
+    )
     assert hit["quotes"]
-    assert show(Memory.open(store).get_view(), hit["id"]).node.facts["native_id"] == "s-1"
+    assert (
+        show(Memory.open(store).get_view(), hit["id"]).node.facts["native_id"] == "s-1"
+    )
     assert mixed.is_error
 
 
@@ -368,9 +554,14 @@ def test_a_store_that_goes_away_is_an_error_in_a_line(
 
     async def use(*calls: tuple[str, dict[str, Any]]) -> list[CallToolResult]:
         async with Client(inside(copy)) as client:
-            return [await client.call_tool(name, arguments) for name, arguments in calls]
+            return [
+                await client.call_tool(name, arguments) for name, arguments in calls
+            ]
 
-    assert not any(told.is_error for told in asyncio.run(use(("recall", asked), ("context", asked))))
+    assert not any(
+        told.is_error
+        for told in asyncio.run(use(("recall", asked), ("context", asked)))
+    )
     for table in (copy / "default").glob("*.lance"):
         shutil.rmtree(table)
     calls: list[tuple[str, dict[str, Any]]] = [("recall", asked), ("context", asked)]
@@ -409,11 +600,17 @@ def test_over_http_on_the_loopback_address_alone(store: Path) -> None:
 
         async def use() -> str:
             async with Client(url) as client:
-                return text_of(await client.call_tool("recall", {"query": "gauge readings", "k": 1}))
+                return text_of(
+                    await client.call_tool(
+                        "recall", {"query": "gauge readings", "k": 1}
+                    )
+                )
 
         assert json.loads(asyncio.run(use()))["hits"]
         message = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-        elsewhere = httpx.post(url, json=message, headers={"host": "evil.example"}, trust_env=False)
+        elsewhere = httpx.post(
+            url, json=message, headers={"host": "evil.example"}, trust_env=False
+        )
         assert elsewhere.status_code in (403, 421)
     finally:
         process.terminate()
@@ -422,7 +619,9 @@ def test_over_http_on_the_loopback_address_alone(store: Path) -> None:
 
 def wait_for(process: "subprocess.Popen[bytes]", port: int) -> None:
     def listens() -> bool:
-        assert process.poll() is None, f"the server ended with status {process.returncode}"
+        assert process.poll() is None, (
+            f"the server ended with status {process.returncode}"
+        )
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", port)) == 0
 
@@ -443,8 +642,17 @@ def test_over_http_a_token_opens_and_nothing_else_does() -> None:
 
     async def use() -> list[int]:
         transport = httpx.ASGITransport(ByKey([(answer, "k1")]))
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-            headers = ({}, {"authorization": "Bearer k2"}, {"authorization": "k1"}, {"authorization": "Bearer k1"})
-            return [(await client.get("/mcp", headers=one)).status_code for one in headers]
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://127.0.0.1"
+        ) as client:
+            headers = (
+                {},
+                {"authorization": "Bearer k2"},
+                {"authorization": "k1"},
+                {"authorization": "Bearer k1"},
+            )
+            return [
+                (await client.get("/mcp", headers=one)).status_code for one in headers
+            ]
 
     assert asyncio.run(use()) == [401, 401, 401, 200]

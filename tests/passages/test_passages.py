@@ -9,15 +9,34 @@ from tokenizers import Tokenizer
 from slowwave.engines.encoders.onnx import OnnxEncoder
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MESSAGES, PASSAGES
-from slowwave.tasks.passages.cut import MAX_TOKENS, build_passages, estimate_tokens, split_into_parts
+from slowwave.tasks.passages.cut import (
+    MAX_TOKENS,
+    build_passages,
+    estimate_tokens,
+    split_into_parts,
+)
 
 
 def messages(*rows: tuple[str, str]) -> pa.Table:
     """(origin, text) as rows of one session."""
-    blank = {"session_id": "s", "native_id": "n", "role": "user", "blocks": [], "source": "test", "tokens": 0}
+    blank = {
+        "session_id": "s",
+        "native_id": "n",
+        "role": "user",
+        "blocks": [],
+        "source": "test",
+        "tokens": 0,
+    }
     chain = {"identity": "", "prev_hash": "", "hash": ""}
     made = [
-        {**blank, **chain, "message_id": f"m{seq}", "seq": seq, "origin": origin, "text": text}
+        {
+            **blank,
+            **chain,
+            "message_id": f"m{seq}",
+            "seq": seq,
+            "origin": origin,
+            "text": text,
+        }
         for seq, (origin, text) in enumerate(rows)
     ]
     return pa.Table.from_pylist(made, schema=MESSAGES.schema)
@@ -26,7 +45,11 @@ def messages(*rows: tuple[str, str]) -> pa.Table:
 def test_only_what_was_said_becomes_a_passage() -> None:
     table = build_passages(
         messages(
-            ("human", "Which port?"), ("tool", "5433"), ("model", " 5433. "), ("synthetic", "Recap"), ("human", " ")
+            ("human", "Which port?"),
+            ("tool", "5433"),
+            ("model", " 5433. "),
+            ("synthetic", "Recap"),
+            ("human", " "),
         ),
         "key",
     )
@@ -40,13 +63,20 @@ def test_only_what_was_said_becomes_a_passage() -> None:
 
 
 def test_no_message_no_passage() -> None:
-    assert build_passages(MESSAGES.make_empty_table(), "key") == PASSAGES.make_empty_table()
+    assert (
+        build_passages(MESSAGES.make_empty_table(), "key")
+        == PASSAGES.make_empty_table()
+    )
 
 
 def test_cut_at_paragraphs_and_around_code() -> None:
     prose = "The night replays the day. " * 30
     code = "```python\n" + "keep(gist)\n\n" * 20 + "```"
-    assert split_into_parts(f"{prose}\n\n{code}\n\n{prose}") == [prose.strip(), code, prose.strip()]
+    assert split_into_parts(f"{prose}\n\n{code}\n\n{prose}") == [
+        prose.strip(),
+        code,
+        prose.strip(),
+    ]
 
 
 def test_cut_at_sentences_into_even_parts() -> None:
@@ -54,7 +84,10 @@ def test_cut_at_sentences_into_even_parts() -> None:
     assert [part.count("keeps") for part in split_into_parts(sentence * 40)] == [20, 20]
 
 
-@pytest.mark.parametrize("text", ["x" * 5_000, "東京" * 500, "3.14" * 300, "a " * 900, "```\n" + "x = [1]\n" * 300])
+@pytest.mark.parametrize(
+    "text",
+    ["x" * 5_000, "東京" * 500, "3.14" * 300, "a " * 900, "```\n" + "x = [1]\n" * 300],
+)
 def test_what_has_no_border_is_cut_all_the_same(text: str) -> None:
     assert max(map(estimate_tokens, split_into_parts(text))) <= MAX_TOKENS
 
@@ -71,4 +104,6 @@ def test_an_estimate_is_near_the_tokenizers_count(encoder: OnnxEncoder) -> None:
 def test_nothing_is_lost_and_every_part_fits(text: str, limit: int) -> None:
     cut = split_into_parts(text, limit)
     assert "".join("".join(cut).split()) == "".join(text.split())
-    assert all(part and part == part.strip() and estimate_tokens(part) <= limit for part in cut)
+    assert all(
+        part and part == part.strip() and estimate_tokens(part) <= limit for part in cut
+    )

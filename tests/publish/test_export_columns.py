@@ -13,10 +13,14 @@ from slowwave.schemas.tables import INTERNAL, MEANING, OBSERVATIONS, RELEASED, T
 
 
 @pytest.mark.parametrize("table", RELEASED, ids=lambda table: table.name)
-def test_every_released_column_has_a_meaning_and_a_store_keeps_none(table: object) -> None:
+def test_every_released_column_has_a_meaning_and_a_store_keeps_none(
+    table: object,
+) -> None:
     stored = TABLES[table.name]  # type: ignore[attr-defined]
     assert set(stored.schema.names) - set(stored.meanings) == set()
-    assert all(MEANING.encode() not in (field.metadata or {}) for field in stored.schema)
+    assert all(
+        MEANING.encode() not in (field.metadata or {}) for field in stored.schema
+    )
     assert all(text == text.strip() and text for text in stored.meanings.values())
 
 
@@ -27,7 +31,9 @@ def test_parquet_and_lance_carry_meanings_and_no_internal_key(
     said = b"the messages the quote and the claim stand on"
     for form in ("parquet", "lance", "jsonl"):
         manifest = export_tables(settings, tmp_path / form, form)
-        assert not {name for facts in manifest["tables"].values() for name in facts["columns"]} & set(INTERNAL)
+        assert not {
+            name for facts in manifest["tables"].values() for name in facts["columns"]
+        } & set(INTERNAL)
     parquet = pq.read_schema(tmp_path / "parquet" / "observations.parquet")
     copied = lance.dataset(str(tmp_path / "lance" / "observations.lance")).schema
     for schema in (parquet, copied):
@@ -35,6 +41,8 @@ def test_parquet_and_lance_carry_meanings_and_no_internal_key(
         assert all(field.metadata[means] for field in schema)
         assert set(schema.names) == set(OBSERVATIONS.schema.names) - set(INTERNAL)
     assert b'"step_key"' not in (tmp_path / "jsonl" / "observations.jsonl").read_bytes()
-    export_tables(settings, tmp_path / "whole", "parquet", ["observations"], internal=True)
+    export_tables(
+        settings, tmp_path / "whole", "parquet", ["observations"], internal=True
+    )
     whole = pq.read_schema(tmp_path / "whole" / "observations.parquet")
     assert whole.names == OBSERVATIONS.schema.names

@@ -50,7 +50,9 @@ def exported(old: Path, to: Path, form: str, tables: Sequence[str] = ()) -> Path
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_messages_and_sessions_come_back_as_they_were(old: Path, tmp_path: Path, form: str) -> None:
+def test_messages_and_sessions_come_back_as_they_were(
+    old: Path, tmp_path: Path, form: str
+) -> None:
     new = tmp_path / "new"
     read_into(new, exported(old, tmp_path / "out", form))
     assert rows(new, MESSAGES) == rows(old, MESSAGES)  # ids, order, chain and all
@@ -59,7 +61,9 @@ def test_messages_and_sessions_come_back_as_they_were(old: Path, tmp_path: Path,
     assert find_broken_chains(Store.open(new))[1] == []
 
 
-def test_a_night_over_an_export_claims_the_same_and_their_transcripts_are_no_news(old: Path, tmp_path: Path) -> None:
+def test_a_night_over_an_export_claims_the_same_and_their_transcripts_are_no_news(
+    old: Path, tmp_path: Path
+) -> None:
     new, out = tmp_path / "new", exported(old, tmp_path / "out", "jsonl")
     run_night([out], settings(new))
     assert rows(new, OBSERVATIONS).keys() == rows(old, OBSERVATIONS).keys()
@@ -68,34 +72,66 @@ def test_a_night_over_an_export_claims_the_same_and_their_transcripts_are_no_new
     assert rows(new, MESSAGES) == rows(old, MESSAGES)
 
 
-def test_of_an_export_that_holds_no_sessions_the_messages_are_read(old: Path, tmp_path: Path) -> None:
-    read_into(tmp_path / "new", exported(old, tmp_path / "out", "parquet", ["messages"]))
+def test_of_an_export_that_holds_no_sessions_the_messages_are_read(
+    old: Path, tmp_path: Path
+) -> None:
+    read_into(
+        tmp_path / "new", exported(old, tmp_path / "out", "parquet", ["messages"])
+    )
     same = rows(tmp_path / "new", MESSAGES)
     assert same.keys() == rows(old, MESSAGES).keys()
-    assert {row["session_id"] for row in same.values()} == rows(tmp_path / "new", SESSIONS).keys()
+    assert {row["session_id"] for row in same.values()} == rows(
+        tmp_path / "new", SESSIONS
+    ).keys()
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_an_export_is_one_transcript_and_its_other_tables_are_none(old: Path, tmp_path: Path, form: str) -> None:
+def test_an_export_is_one_transcript_and_its_other_tables_are_none(
+    old: Path, tmp_path: Path, form: str
+) -> None:
     out = exported(old, tmp_path / "out", form)
     assert [path.name for path in find_files([tmp_path])] == ["manifest.json"]
     assert detect_reader(out / "manifest.json").name == "slowwave"
 
 
-def test_rows_that_are_no_messages_are_quarantined_with_the_reason(old: Path, tmp_path: Path) -> None:
+def test_rows_that_are_no_messages_are_quarantined_with_the_reason(
+    old: Path, tmp_path: Path
+) -> None:
     path = exported(old, tmp_path / "out", "jsonl") / "messages.jsonl"
     good = json.loads(path.read_text().splitlines()[0])
-    bad = [{"role": "wizard"}, {"message_id": "x"}, {"blocks": [{"type": "spell"}]}, {"text": None}, {"session_id": 5}]
-    path.write_text("".join(json.dumps(good | change) + "\n" for change in ({}, *bad)) + '{"torn": ')
+    bad = [
+        {"role": "wizard"},
+        {"message_id": "x"},
+        {"blocks": [{"type": "spell"}]},
+        {"text": None},
+        {"session_id": 5},
+    ]
+    path.write_text(
+        "".join(json.dumps(good | change) + "\n" for change in ({}, *bad)) + '{"torn": '
+    )
     found = list(export.read(path.with_name("manifest.json"), Limits()))
     reasons = [record.reason for record in found if isinstance(record, Rejected)]
-    assert [reason.split()[0] for reason in reasons] == ["role", "message_id", "blocks", "text", "session_id", "torn"]
+    assert [reason.split()[0] for reason in reasons] == [
+        "role",
+        "message_id",
+        "blocks",
+        "text",
+        "session_id",
+        "torn",
+    ]
 
 
-def test_an_export_without_messages_and_an_encrypted_one_say_so(old: Path, tmp_path: Path) -> None:
+def test_an_export_without_messages_and_an_encrypted_one_say_so(
+    old: Path, tmp_path: Path
+) -> None:
     out = exported(old, tmp_path / "out", "parquet", ["topics"])
-    export_tables(settings(old), tmp_path / "secret", "parquet", [], phrase="a long passphrase")
-    for folder, why in ((out, "holds no messages"), (tmp_path / "secret", "only its passphrase opens it")):
+    export_tables(
+        settings(old), tmp_path / "secret", "parquet", [], phrase="a long passphrase"
+    )
+    for folder, why in (
+        (out, "holds no messages"),
+        (tmp_path / "secret", "only its passphrase opens it"),
+    ):
         (record,) = export.read(folder / "manifest.json", Limits())
         assert isinstance(record, Rejected)
         assert why in record.reason

@@ -32,9 +32,21 @@ def write_passages(store: Store, numbers: range) -> list[str]:
     texts = [" ".join([*rng.sample(WORDS, 5), f"n{n}", f"m{n % 97}"]) for n in numbers]
     keys, at = name("passage", numbers), [START + timedelta(hours=n) for n in numbers]
     places = [f"project-{n % 40}" for n in numbers]
-    said = {"passage_id": keys, "message_id": keys, "session_id": keys, "seq": 0, "part": 0, "role": "user"}
+    said = {
+        "passage_id": keys,
+        "message_id": keys,
+        "session_id": keys,
+        "seq": 0,
+        "part": 0,
+        "role": "user",
+    }
     said |= {"text": texts, "ts": at, "workspace": places, "step_key": "x"}
-    write_rows(store, PASSAGES, len(numbers), said | {"vector": HashEncoder().encode(texts).tolist()})
+    write_rows(
+        store,
+        PASSAGES,
+        len(numbers),
+        said | {"vector": HashEncoder().encode(texts).tolist()},
+    )
     return texts
 
 
@@ -59,14 +71,26 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_an_index_finds_what_a_comparison_of_every_row_does_whatever_is_asked_for(root: Path) -> None:
-    indexed, flat = (Memory.open(one, encoder=HashEncoder()) for one in (root, root / "flat"))
+def test_an_index_finds_what_a_comparison_of_every_row_does_whatever_is_asked_for(
+    root: Path,
+) -> None:
+    indexed, flat = (
+        Memory.open(one, encoder=HashEncoder()) for one in (root, root / "flat")
+    )
     assert find_index(indexed.get_view().open_dataset(PASSAGES), "vector")
     assert not find_index(flat.get_view().open_dataset(PASSAGES), "vector")
     late = START + timedelta(hours=ROWS - 20)
-    for conditions in ({}, {"workspace": "project-7"}, {"since": late}, {"workspace": "project-7", "until": late}):
+    for conditions in (
+        {},
+        {"workspace": "project-7"},
+        {"since": late},
+        {"workspace": "project-7", "until": late},
+    ):
         for word in WORDS:
-            one, other = ([hit.id for hit in m.recall(f"{word} rope n12", **conditions)] for m in (indexed, flat))
+            one, other = (
+                [hit.id for hit in m.recall(f"{word} rope n12", **conditions)]
+                for m in (indexed, flat)
+            )
             assert one, other == other
 
 
@@ -77,16 +101,23 @@ def test_what_is_added_is_indexed_and_found(root: Path) -> None:
         compact_store(store)
     dataset = store.open_dataset(PASSAGES)
     assert count_unindexed(dataset) == 0
-    assert max(len(one.segments) for one in dataset.describe_indices()) <= indexes.MOST_PARTS + 1
+    assert (
+        max(len(one.segments) for one in dataset.describe_indices())
+        <= indexes.MOST_PARTS + 1
+    )
     assert release(root).counts[FOUND] >= 980
     (first, *_) = Memory.open(root, encoder=HashEncoder()).recall(texts[2])
     assert first.text == texts[2]
 
 
-def test_an_index_of_vectors_that_is_gone_is_built_anew_and_released(root: Path) -> None:
+def test_an_index_of_vectors_that_is_gone_is_built_anew_and_released(
+    root: Path,
+) -> None:
     store = Store.open(root)
     shutil.rmtree(store.dir / "passages.lance" / "_indices")
-    assert {part.where.rpartition("/")[2] for part in check_store(store.dir).damage} > {"index.idx"}
+    assert {part.where.rpartition("/")[2] for part in check_store(store.dir).damage} > {
+        "index.idx"
+    }
     compact_store(store, fewest=ROWS)
     assert release(root).counts[FOUND] >= 980
     assert not [part for part in check_store(store.dir).damage if part.release != "r1"]
@@ -94,11 +125,15 @@ def test_an_index_of_vectors_that_is_gone_is_built_anew_and_released(root: Path)
     assert memory.get_view().find_broken_index(PASSAGES) is None
 
 
-def test_a_release_whose_index_misses_rows_is_held_back(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_whose_index_misses_rows_is_held_back(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = Store.open(root)
     write_passages(store, range(ROWS, ROWS + 1))
     compact_store(store)
-    store.open_dataset(PASSAGES).create_index("vector", "IVF_FLAT", metric="dot", num_partitions=1_500, replace=True)
+    store.open_dataset(PASSAGES).create_index(
+        "vector", "IVF_FLAT", metric="dot", num_partitions=1_500, replace=True
+    )
     monkeypatch.setattr("slowwave.recall.retrieve.rows.PROBES", 1)
     (why,) = release(root).failed
     assert why.startswith("passages: the index of vectors finds ")
@@ -111,7 +146,10 @@ def test_a_release_whose_index_misses_rows_is_held_back(root: Path, monkeypatch:
 def test_what_came_with_a_night_that_an_index_alone_held_back_is_kept(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings, talk = Settings(store=root, encoder="hash-384"), write_talk(root / "talk.jsonl", 1, 4)
+    settings, talk = (
+        Settings(store=root, encoder="hash-384"),
+        write_talk(root / "talk.jsonl", 1, 4),
+    )
     with monkeypatch.context() as strict:
         strict.setattr(gates, "BOUNDS", gates.Bounds(nearest=1.1))
         report = run_night([talk], settings)

@@ -12,12 +12,25 @@ from slowwave.flows.reprocess import Selection, run_reprocess
 from slowwave.mcp.server import Tools
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES
+from slowwave.schemas.tables import (
+    MESSAGES,
+    OBSERVATIONS,
+    PASSAGES,
+    SESSIONS,
+    SUMMARIES,
+)
 from slowwave.store.notes import read_written
 from slowwave.store.publishing import publish
 from slowwave.store.store import Store
 from tests.command_line import typed
-from tests.recall_store import add, message_rows, observation, passage_rows, session_rows, summary
+from tests.recall_store import (
+    add,
+    message_rows,
+    observation,
+    passage_rows,
+    session_rows,
+    summary,
+)
 
 START = datetime(2020, 1, 1, tzinfo=UTC)
 """Before all that was said."""
@@ -38,13 +51,29 @@ def root(folder: Path) -> Path:
     where = folder.parent / "store"
     for space in ("default", "work"):
         store = Store.open(where, space, create=True)
-        messages = [row | {"workspace": str(folder) if row["workspace"] == "api" else "home"} for row in message_rows()]
+        messages = [
+            row | {"workspace": str(folder) if row["workspace"] == "api" else "home"}
+            for row in message_rows()
+        ]
         here = {"workspace": str(folder)}
-        add(store, SESSIONS, [row | (here if row["native_id"] == "ses-a" else {}) for row in session_rows()])
+        add(
+            store,
+            SESSIONS,
+            [
+                row | (here if row["native_id"] == "ses-a" else {})
+                for row in session_rows()
+            ],
+        )
         add(store, MESSAGES, messages)
         add(store, PASSAGES, passage_rows(messages, vectors=True))
-        add(store, OBSERVATIONS, [observation("o-new", "We drop Redis.", "x", "ses-a-m0", **here)])
-        add(store, SUMMARIES, [summary("s-top", -1, "A morning of repairs.", []) | here])
+        add(
+            store,
+            OBSERVATIONS,
+            [observation("o-new", "We drop Redis.", "x", "ses-a-m0", **here)],
+        )
+        add(
+            store, SUMMARIES, [summary("s-top", -1, "A morning of repairs.", []) | here]
+        )
         publish(store, "run", "hash-384")
     return where
 
@@ -55,18 +84,31 @@ def memory(root: Path, monkeypatch: pytest.MonkeyPatch) -> Memory:
     return Memory.open(root, encoder=HashEncoder())
 
 
-@pytest.mark.parametrize("written", ["{0}/", "{0}/src", "./api/", "api/src/..", "API", "{1}/api"])
-def test_recall_sessions_blocks_and_briefings_know_it(memory: Memory, folder: Path, written: str) -> None:
+@pytest.mark.parametrize(
+    "written", ["{0}/", "{0}/src", "./api/", "api/src/..", "API", "{1}/api"]
+)
+def test_recall_sessions_blocks_and_briefings_know_it(
+    memory: Memory, folder: Path, written: str
+) -> None:
     plain, asked = str(folder), written.format(folder, folder.parent.name)
     for kinds in ("message", "observation", "summary"):
         hits = memory.recall(ASKED, 20, kinds, workspace=plain)
         assert hits
-        assert [hit.id for hit in memory.recall(ASKED, 20, kinds, workspace=asked)] == [hit.id for hit in hits]
+        assert [hit.id for hit in memory.recall(ASKED, 20, kinds, workspace=asked)] == [
+            hit.id for hit in hits
+        ]
     assert [one.session for one in memory.sessions(ASKED, workspace=asked)] == ["ses-a"]
-    assert memory.context(ASKED, 500, workspace=asked).text == memory.context(ASKED, 500, workspace=plain).text != ""
+    assert (
+        memory.context(ASKED, 500, workspace=asked).text
+        == memory.context(ASKED, 500, workspace=plain).text
+        != ""
+    )
     briefed = memory.briefing(workspace=asked)
     assert briefed.text == memory.briefing(workspace=plain).text
-    assert ("We drop Redis." in briefed.text, "A morning of repairs." in briefed.text) == (True, True)
+    assert (
+        "We drop Redis." in briefed.text,
+        "A morning of repairs." in briefed.text,
+    ) == (True, True)
     assert memory.has_workspace(asked)
 
 
@@ -82,8 +124,12 @@ def test_an_unknown_one_is_told_with_the_nearest(memory: Memory, folder: Path) -
         memory.refuse_unknown_workspace("apo")
 
 
-@pytest.mark.parametrize("command", ["recall", "context", "show claims", "briefing", "show habits"])
-def test_a_command_ends_with_an_error_for_an_unknown_one(root: Path, command: str) -> None:
+@pytest.mark.parametrize(
+    "command", ["recall", "context", "show claims", "briefing", "show habits"]
+)
+def test_a_command_ends_with_an_error_for_an_unknown_one(
+    root: Path, command: str
+) -> None:
     words = [ASKED] if command in ("recall", "context") else []
     done = typed(*command.split(), *words, "--workspace", "apo", "--store", root)
     assert done.exit_code != 0
@@ -93,8 +139,19 @@ def test_a_command_ends_with_an_error_for_an_unknown_one(root: Path, command: st
 @pytest.mark.parametrize(
     "words",
     [
-        *(("recall", ASKED), ("context", ASKED), ("show", "claims"), ("briefing",), ("show", "habits"), ("recent",)),
-        *(("reprocess", "dedupe"), ("forget", "--dry-run"), ("project", "--out", "x.md")),
+        *(
+            ("recall", ASKED),
+            ("context", ASKED),
+            ("show", "claims"),
+            ("briefing",),
+            ("show", "habits"),
+            ("recent",),
+        ),
+        *(
+            ("reprocess", "dedupe"),
+            ("forget", "--dry-run"),
+            ("project", "--out", "x.md"),
+        ),
         ("export", "learnings.json", "--learnings"),
     ],
 )
@@ -103,39 +160,70 @@ def test_every_command_takes_the_last_part_that_recall_prints(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     copy = Path(shutil.copytree(root, tmp_path / "store"))
-    done = typed(*words, "--workspace", "api", "--store", copy, env={"SLOWWAVE_ENCODER": "hash-384"})
+    done = typed(
+        *words,
+        "--workspace",
+        "api",
+        "--store",
+        copy,
+        env={"SLOWWAVE_ENCODER": "hash-384"},
+    )
     assert done.exit_code == 0, done.output
 
 
-def test_what_is_noted_of_a_last_part_is_of_the_known_project(root: Path, tmp_path: Path, folder: Path) -> None:
+def test_what_is_noted_of_a_last_part_is_of_the_known_project(
+    root: Path, tmp_path: Path, folder: Path
+) -> None:
     copy = Path(shutil.copytree(root, tmp_path / "store"))
-    assert f"of {folder};" in typed("remember", "We ship on Friday.", "--workspace", "api", "--store", copy).stdout
+    assert (
+        f"of {folder};"
+        in typed(
+            "remember", "We ship on Friday.", "--workspace", "api", "--store", copy
+        ).stdout
+    )
     memory = Memory.open(copy, encoder=HashEncoder())
     memory.remember("We deploy on Monday.", workspace="api")
     memory.begin_conversation("api").append("user", "We rest on Sunday.")
-    got = Tools(Settings(store=copy, encoder="hash-384")).remember("We test on Tuesday.", workspace="api")
+    got = Tools(Settings(store=copy, encoder="hash-384")).remember(
+        "We test on Tuesday.", workspace="api"
+    )
     assert got.startswith("Noted as ")
-    written = [line["workspace"] for line in read_written(copy / "default", ()) if line["role"] != "agent"]
+    written = [
+        line["workspace"]
+        for line in read_written(copy / "default", ())
+        if line["role"] != "agent"
+    ]
     assert written == [str(folder)] * 4
 
 
-def test_a_briefing_of_a_project_is_not_the_one_of_all(memory: Memory, root: Path, folder: Path) -> None:
+def test_a_briefing_of_a_project_is_not_the_one_of_all(
+    memory: Memory, root: Path, folder: Path
+) -> None:
     whole, own = memory.briefing().text, memory.briefing(workspace=str(folder)).text
     assert whole != own
 
 
-def test_a_selection_knows_it_and_one_without_a_session_is_refused(root: Path, folder: Path) -> None:
+def test_a_selection_knows_it_and_one_without_a_session_is_refused(
+    root: Path, folder: Path
+) -> None:
     store = Store.open(root)
-    assert Selection(workspace=f"{folder}/src").select_sessions(store)["native_id"].to_list() == ["ses-a"]
+    assert Selection(workspace=f"{folder}/src").select_sessions(store)[
+        "native_id"
+    ].to_list() == ["ses-a"]
     for chosen, told in (
         (Selection(workspace="apo"), "the nearest"),
-        (Selection(sessions=("ses-a",), since=None, until=START), "no session is chosen"),
+        (
+            Selection(sessions=("ses-a",), since=None, until=START),
+            "no session is chosen",
+        ),
     ):
         with pytest.raises(UsageError, match=told):
             run_reprocess("dedupe", chosen, Settings(store=root, encoder="hash-384"))
 
 
-def test_the_space_is_the_settings_unless_it_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_space_is_the_settings_unless_it_is_named(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SLOWWAVE_SPACE", "work")
     assert Memory.open(root).space == "work"
     assert Memory.open(root, "default").space == "default"

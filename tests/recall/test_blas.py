@@ -24,5 +24,11 @@ print(before, inside, between, blas())
 
 def test_one_blas_thread_until_the_last_is_out_and_the_others_come_back() -> None:
     env = {**os.environ, "OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
-    done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, check=True, env=env)
+    done = subprocess.run(
+        [sys.executable, "-c", THREADS],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=env,
+    )
     assert done.stdout.strip() == "{2} {1} {1} {2}"

@@ -28,13 +28,26 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     def claim(key: str, day: int, **other: object) -> dict[str, object]:
         text = f"the {key} claim about tides"
-        return observation(key, text, text, "m", **({"observed_at": START + timedelta(days=day)} | other))
+        return observation(
+            key,
+            text,
+            text,
+            "m",
+            **({"observed_at": START + timedelta(days=day)} | other),
+        )
 
     add(
         store,
         OBSERVATIONS,
         [
-            claim("often", 1, confidence=0.5, evidence_sessions=["a", "b", "c"], files=["app/db.py"], topic_id="t")
+            claim(
+                "often",
+                1,
+                confidence=0.5,
+                evidence_sessions=["a", "b", "c"],
+                files=["app/db.py"],
+                topic_id="t",
+            )
             | {"keywords": ["Tide gauge", "moon"]},
             claim("doubted", 2, confidence=0.5, detail="because of the moon"),
             claim("newer", 3, confidence=0.5, keywords=["moon"]),
@@ -43,10 +56,22 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
             claim("undated", 0, confidence=0.1) | {"observed_at": None},
         ],
     )
-    doubt: dict[str, Any] = {"merge_id": "d", "kind": "doubt", "loser_id": "doubted", "winner_id": "newer", "rule": "r"}
+    doubt: dict[str, Any] = {
+        "merge_id": "d",
+        "kind": "doubt",
+        "loser_id": "doubted",
+        "winner_id": "newer",
+        "rule": "r",
+    }
     doubt |= {"scores": [("likely", 0.6)], "undone": False, "step_key": "k"}
     store.append(MERGES, pa.Table.from_pylist([doubt], schema=MERGES.schema))
-    topic: dict[str, Any] = {"topic_id": "t", "name": "tide gauge", "purpose": "p", "base": False, "samples": []}
+    topic: dict[str, Any] = {
+        "topic_id": "t",
+        "name": "tide gauge",
+        "purpose": "p",
+        "base": False,
+        "samples": [],
+    }
     topic |= {"size": 1, "member_hash": "h", "step_key": "k"}
     store.append(TOPICS, pa.Table.from_pylist([topic], schema=TOPICS.schema))
     write_chains(store)
@@ -65,28 +90,54 @@ def list_ids(memory: Memory, **asked: Any) -> list[str]:
 
 def test_what_holds_comes_newest_first_and_undated_last(memory: Memory) -> None:
     assert list_ids(memory) == ["foreign", "newer", "doubted", "often", "undated"]
-    assert list_ids(memory, superseded=True) == ["foreign", "newer", "doubted", "often", "old", "undated"]
+    assert list_ids(memory, superseded=True) == [
+        "foreign",
+        "newer",
+        "doubted",
+        "often",
+        "old",
+        "undated",
+    ]
     assert list_ids(memory, limit=2) == ["foreign", "newer"]
 
 
 def test_each_condition_lets_through_what_it_says(memory: Memory) -> None:
     assert list_ids(memory, workspace="web") == ["foreign"]
     assert list_ids(memory, category="fact") == ["foreign"]
-    assert list_ids(memory, topic="tide gauge") == list_ids(memory, topic="t") == ["often"]
-    assert list_ids(memory, since=(START + timedelta(days=3)).isoformat()) == ["foreign", "newer"]
+    assert (
+        list_ids(memory, topic="tide gauge") == list_ids(memory, topic="t") == ["often"]
+    )
+    assert list_ids(memory, since=(START + timedelta(days=3)).isoformat()) == [
+        "foreign",
+        "newer",
+    ]
     assert list_ids(memory, min_confidence=0.6) == ["often"]
 
 
-def test_sessions_make_a_claim_surer_and_a_likely_change_less_sure(memory: Memory) -> None:
+def test_sessions_make_a_claim_surer_and_a_likely_change_less_sure(
+    memory: Memory,
+) -> None:
     sure = {claim.id: claim.confidence for claim in memory.claims()}
-    assert sure == {"often": 0.875, "newer": 0.5, "foreign": 0.5, "doubted": 0.2, "undated": 0.1}
+    assert sure == {
+        "often": 0.875,
+        "newer": 0.5,
+        "foreign": 0.5,
+        "doubted": 0.2,
+        "undated": 0.1,
+    }
     row = {"session_id": "a", "confidence": 0.3, "chain_at": None, "chain_likely": 0.0}
-    rows = pa.Table.from_pylist([{**row, "evidence_sessions": list("abc"[:n])} for n in range(4)])
+    rows = pa.Table.from_pylist(
+        [{**row, "evidence_sessions": list("abc"[:n])} for n in range(4)]
+    )
     assert compute_confidences(rows, frozenset()).tolist() == [0.3, 0.3, 0.51, 0.657]
 
 
-def test_hits_carry_what_is_known_of_a_claim_also_from_the_cache(memory: Memory) -> None:
-    hits = {hit.id: hit for hit in memory.recall("claim about tides", 10, ["observation"])}
+def test_hits_carry_what_is_known_of_a_claim_also_from_the_cache(
+    memory: Memory,
+) -> None:
+    hits = {
+        hit.id: hit for hit in memory.recall("claim about tides", 10, ["observation"])
+    }
     often, doubted = hits["often"], hits["doubted"]
     assert (often.category, often.confidence, often.files, often.topic) == (
         "decision",
@@ -94,14 +145,26 @@ def test_hits_carry_what_is_known_of_a_claim_also_from_the_cache(memory: Memory)
         ("app/db.py",),
         "tide gauge",
     )
-    assert (doubted.detail, doubted.confidence, doubted.topic) == ("because of the moon", 0.2, None)
+    assert (doubted.detail, doubted.confidence, doubted.topic) == (
+        "because of the moon",
+        0.2,
+        None,
+    )
     told = json.loads(json.dumps(often.as_dict()))
-    assert (told["category"], told["confidence"], told["files"]) == ("decision", 0.875, ["app/db.py"])
+    assert (told["category"], told["confidence"], told["files"]) == (
+        "decision",
+        0.875,
+        ["app/db.py"],
+    )
 
 
 def test_recall_by_confidence_finds_claims_alone(memory: Memory) -> None:
-    assert [hit.id for hit in memory.recall("claim about tides", 10, min_confidence=0.6)] == ["often"]
-    assert {hit.id for hit in memory.recall("claim about tides", 10, min_confidence=0.45)} == {
+    assert [
+        hit.id for hit in memory.recall("claim about tides", 10, min_confidence=0.6)
+    ] == ["often"]
+    assert {
+        hit.id for hit in memory.recall("claim about tides", 10, min_confidence=0.45)
+    } == {
         "often",
         "newer",
         "foreign",
@@ -109,8 +172,12 @@ def test_recall_by_confidence_finds_claims_alone(memory: Memory) -> None:
     assert memory.recall("claim about tides", 10, min_confidence=0.99) == []
 
 
-@pytest.mark.parametrize("asked", [{"limit": 0}, {"min_confidence": 1.5}, {"since": "soon"}])
-def test_what_can_not_be_asked_is_refused(memory: Memory, asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "asked", [{"limit": 0}, {"min_confidence": 1.5}, {"since": "soon"}]
+)
+def test_what_can_not_be_asked_is_refused(
+    memory: Memory, asked: dict[str, Any]
+) -> None:
     with pytest.raises(UsageError):
         memory.claims(**asked)
 
@@ -118,7 +185,10 @@ def test_what_can_not_be_asked_is_refused(memory: Memory, asked: dict[str, Any])
 def test_the_command_lists_and_hints(root: Path) -> None:
     where = ["--store", str(root)]
     shown = typed("show", "claims", "--topic", "tide gauge", *where).stdout
-    assert shown.splitlines()[0] == f"often  {START + timedelta(days=1):%Y-%m-%d}  the often claim about tides"
+    assert (
+        shown.splitlines()[0]
+        == f"often  {START + timedelta(days=1):%Y-%m-%d}  the often claim about tides"
+    )
     assert "88% sure · 3 sessions · tide gauge · api · app/db.py" in shown
     plain = json.loads(typed("show", "claims", "--json", "--limit", "1", *where).stdout)
     assert [claim["id"] for claim in plain] == ["foreign"]
@@ -127,29 +197,57 @@ def test_the_command_lists_and_hints(root: Path) -> None:
     assert "the nearest: 'web'" in refused.stderr
     refused = typed("show", "claims", "--category", "decisions", *where)
     assert refused.exit_code == 1
-    assert "no category is called 'decisions': it is one of decision, pattern, gotcha, convention," in refused.stderr
-    assert typed("show", "claims", "--category", "gotcha", *where).stdout == "No claims.\n"
+    assert (
+        "no category is called 'decisions': it is one of decision, pattern, gotcha, convention,"
+        in refused.stderr
+    )
+    assert (
+        typed("show", "claims", "--category", "gotcha", *where).stdout == "No claims.\n"
+    )
 
 
-def test_claims_by_keyword_in_whatever_case_and_the_keywords_counted(memory: Memory) -> None:
+def test_claims_by_keyword_in_whatever_case_and_the_keywords_counted(
+    memory: Memory,
+) -> None:
     assert [claim.id for claim in memory.claims(keyword="tide GAUGE")] == ["often"]
     assert memory.claims(keyword="gauge") == []
     counted = typed("show", "claims", "--keywords", "--json", "--store", memory.root)
     assert json.loads(counted.output) == {"moon": 2, "Tide gauge": 1}
 
 
-def test_a_topic_is_told_by_strength_and_by_week_up_to_the_newest_claim(tmp_path: Path) -> None:
+def test_a_topic_is_told_by_strength_and_by_week_up_to_the_newest_claim(
+    tmp_path: Path,
+) -> None:
     store = Store.open(tmp_path, create=True)
     days = {"a": ("t", 0), "b": ("t", 6), "c": ("t", 7), "d": ("u", 13), "e": ("u", 20)}
     rows = [
-        observation(key, key, key, "m", topic_id=topic, observed_at=START + timedelta(days=day))
+        observation(
+            key, key, key, "m", topic_id=topic, observed_at=START + timedelta(days=day)
+        )
         for key, (topic, day) in days.items()
     ]
-    add(store, OBSERVATIONS, [*rows, observation("f", "f", "f", "m", topic_id="u", status="withdrawn")])
-    blank: dict[str, Any] = {"purpose": "p", "base": False, "samples": [], "step_key": "k", "sessions": 1}
+    add(
+        store,
+        OBSERVATIONS,
+        [*rows, observation("f", "f", "f", "m", topic_id="u", status="withdrawn")],
+    )
+    blank: dict[str, Any] = {
+        "purpose": "p",
+        "base": False,
+        "samples": [],
+        "step_key": "k",
+        "sessions": 1,
+    }
     days_of_t = {"first_at": START, "last_at": START + timedelta(days=7)}
     topics = [
-        {"topic_id": "t", "name": "tides", "size": 3, "strength": 3, **days_of_t, **blank},
+        {
+            "topic_id": "t",
+            "name": "tides",
+            "size": 3,
+            "strength": 3,
+            **days_of_t,
+            **blank,
+        },
         {"topic_id": "u", "name": "moon", "size": 2, "strength": 2, **blank},
     ]
     store.append(TOPICS, pa.Table.from_pylist(topics, schema=TOPICS.schema))
@@ -157,10 +255,19 @@ def test_a_topic_is_told_by_strength_and_by_week_up_to_the_newest_claim(tmp_path
     publish(store, "run", HashEncoder().name)
     memory = Memory.open(tmp_path)
     tides, moon = memory.topics(weeks=2)
-    assert (tides.name, tides.claims, tides.strength, tides.sessions, tides.weeks) == ("tides", 3, 3, 1, (1, 0))
+    assert (tides.name, tides.claims, tides.strength, tides.sessions, tides.weeks) == (
+        "tides",
+        3,
+        3,
+        1,
+        (1, 0),
+    )
     assert (moon.name, moon.claims, moon.weeks) == ("moon", 2, (1, 1))
     assert (tides.first_at, tides.last_at) == (START, START + timedelta(days=7))
     shown = typed("show", "topics", "--store", tmp_path).output.splitlines()
-    assert shown[0] == f"    3 claims  strength     3  |         █▄ |  {START:%Y-%m-%d} to 2025-03-08  tides"
+    assert (
+        shown[0]
+        == f"    3 claims  strength     3  |         █▄ |  {START:%Y-%m-%d} to 2025-03-08  tides"
+    )
     with pytest.raises(UsageError, match="at least 1"):
         memory.topics(weeks=0)

@@ -23,19 +23,31 @@ def claim(key: str, **other: object) -> dict[str, object]:
 
 
 def write(store: Store, *rows: dict[str, Any]) -> None:
-    store.merge(OBSERVATIONS, pa.Table.from_pylist(list(rows), schema=OBSERVATIONS.schema))
+    store.merge(
+        OBSERVATIONS, pa.Table.from_pylist(list(rows), schema=OBSERVATIONS.schema)
+    )
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     """Two releases: of six claims each has another fate."""
     made = Store.open(tmp_path, create=True)
-    write(made, *(claim(name) for name in ("stays", "old", "twice", "vague", "lost", "asleep")))
+    write(
+        made,
+        *(claim(name) for name in ("stays", "old", "twice", "vague", "lost", "asleep")),
+    )
     write(made, claim("asleep", status="superseded"))
     publish(made, "a", None)
-    write(made, claim("new"), claim("old", status="superseded", superseded_by="new"), claim("asleep"))
     write(
-        made, claim("twice", status="duplicate", canonical_id="stays"), {**claim("vague"), "summary": "now said better"}
+        made,
+        claim("new"),
+        claim("old", status="superseded", superseded_by="new"),
+        claim("asleep"),
+    )
+    write(
+        made,
+        claim("twice", status="duplicate", canonical_id="stays"),
+        {**claim("vague"), "summary": "now said better"},
     )
     made.delete_ids(OBSERVATIONS, ["lost"])
     publish(made, "b", None)
@@ -58,10 +70,15 @@ def test_each_fate_has_its_name_and_what_took_its_place(store: Store) -> None:
 
 def test_the_command_compares_the_last_two(store: Store) -> None:
     told = typed("diff", "--store", store.root).stdout
-    assert told.startswith("r1 to r2: 1 added, 1 returned, 1 changed, 1 superseded, 1 merged, 1 gone\n")
+    assert told.startswith(
+        "r1 to r2: 1 added, 1 returned, 1 changed, 1 superseded, 1 merged, 1 gone\n"
+    )
     assert "  old  the claim old\n    now new  the claim new\n" in told
     plain = typed("diff", "r1", "r2", "--json", "--store", store.root).stdout
-    assert [one["kind"] for one in orjson.loads(plain)["differences"]][:2] == ["added", "returned"]
+    assert [one["kind"] for one in orjson.loads(plain)["differences"]][:2] == [
+        "added",
+        "returned",
+    ]
 
 
 def test_the_first_release_has_none_before_it(store: Store) -> None:
@@ -80,17 +97,31 @@ def test_after_the_first_night_there_is_nothing_to_compare_yet(tmp_path: Path) -
     told = typed("diff", *where)
     first = "r1 is the first release: there is nothing to compare it with yet.\n"
     assert (told.exit_code, told.stdout) == (0, first)
-    assert json.loads(typed("diff", "--json", *where).stdout) == {"old": None, "new": "r1", "differences": []}
+    assert json.loads(typed("diff", "--json", *where).stdout) == {
+        "old": None,
+        "new": "r1",
+        "differences": [],
+    }
 
 
-def test_a_roll_back_says_until_when_it_holds_and_what_makes_it_last(tmp_path: Path) -> None:
+def test_a_roll_back_says_until_when_it_holds_and_what_makes_it_last(
+    tmp_path: Path,
+) -> None:
     where = ("--store", tmp_path / "s")
-    for number, text in enumerate(("The boiler in the cellar leaks.", "We decided to paint the fence green.")):
+    for number, text in enumerate(
+        ("The boiler in the cellar leaks.", "We decided to paint the fence green.")
+    ):
         chat = session(tmp_path, f"chat{number}", 2, [("user", text)])
         assert typed("run", chat, "--no-embeddings", *where).exit_code == 0
     told = typed("rollback", "r1", *where).stdout
-    assert told.startswith("Live now: r3, with the tables of r1.\nIt holds until a run finds something new: ")
-    (words,) = [line.partition(": slowwave ")[2] for line in told.splitlines() if "make it last" in line]
+    assert told.startswith(
+        "Live now: r3, with the tables of r1.\nIt holds until a run finds something new: "
+    )
+    (words,) = [
+        line.partition(": slowwave ")[2]
+        for line in told.splitlines()
+        if "make it last" in line
+    ]
     assert words == "exclude r2 --why …"
     assert typed(*words.split(), *where).exit_code == 0
     news = session(tmp_path, "chat9", 3, [("user", "The gate is made of oak.")])

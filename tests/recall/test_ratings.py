@@ -20,13 +20,19 @@ from slowwave.tasks.forget.journals import erase_recalled
 from tests.command_line import typed
 from tests.talk_files import chat
 
-SAID = ["My sister Clara teaches chemistry in Porto.", "The bakery at Rua das Flores closes at six every day."]
+SAID = [
+    "My sister Clara teaches chemistry in Porto.",
+    "The bakery at Rua das Flores closes at six every day.",
+]
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ratings")
-    run_night([chat(folder, "a", 2, SAID)], Settings(store=folder / "store", encoder="hash-384"))
+    run_night(
+        [chat(folder, "a", 2, SAID)],
+        Settings(store=folder / "store", encoder="hash-384"),
+    )
     return folder / "store"
 
 
@@ -37,11 +43,15 @@ def call(store: Path, *words: str) -> tuple[int, str]:
 
 def test_what_is_handed_out_is_told_from_what_never_was(store: Path) -> None:
     memory = Memory.open(store)
-    assert len(count_usage(memory.snapshot, store / "default").never) == len(count_claims(memory))
+    assert len(count_usage(memory.snapshot, store / "default").never) == len(
+        count_claims(memory)
+    )
     note_hits(store / "default", memory.recall("Where does Clara teach chemistry?", 1))
     found = count_usage(memory.snapshot, store / "default")
     assert found.recalls == 1
-    assert [(one.times, "Clara" in one.text) for one in found.claims if one.times] == [(1, True)]
+    assert [(one.times, "Clara" in one.text) for one in found.claims if one.times] == [
+        (1, True)
+    ]
     assert any("bakery" in one.text for one in found.never)
     with (store / "default" / "recalls.jsonl").open("a") as log:
         log.write('{"cut')
@@ -49,21 +59,32 @@ def test_what_is_handed_out_is_told_from_what_never_was(store: Path) -> None:
     status, printed = call(store, "inspect", "usage")
     assert status == 0
     assert "1 answers were handed out" in printed
-    assert [one["times"] for one in json.loads(call(store, "inspect", "usage", "--all", "--json")[1])][:2] == [1, 0]
+    assert [
+        one["times"]
+        for one in json.loads(call(store, "inspect", "usage", "--all", "--json")[1])
+    ][:2] == [1, 0]
 
 
 def count_claims(memory: Memory) -> list[str]:
-    ids: list[str] = memory.snapshot.read(OBSERVATIONS, ["observation_id"])["observation_id"].to_pylist()
+    ids: list[str] = memory.snapshot.read(OBSERVATIONS, ["observation_id"])[
+        "observation_id"
+    ].to_pylist()
     return ids
 
 
-def test_the_last_word_on_a_memory_counts_and_answers_stay_as_they_are(store: Path) -> None:
+def test_the_last_word_on_a_memory_counts_and_answers_stay_as_they_are(
+    store: Path,
+) -> None:
     memory = Memory.open(store)
-    before = [(hit.id, hit.score) for hit in memory.recall("Where does Clara teach?", 5)]
+    before = [
+        (hit.id, hit.score) for hit in memory.recall("Where does Clara teach?", 5)
+    ]
     claim = count_claims(memory)[0]
     rate_memory(memory.get_view(), claim[:12], "good", "", redact=True)
     secret = "sk-ant-" + "api03-" + "x1Y2" * 24
-    rated = rate_memory(memory.get_view(), claim, "bad", f"stale, it is Braga now {secret}", redact=True)
+    rated = rate_memory(
+        memory.get_view(), claim, "bad", f"stale, it is Braga now {secret}", redact=True
+    )
     assert (rated.kind, rated.id) == ("observation", claim)
     *_, one = read(store / "default", Rating)
     assert (one.id, one.kind, one.verdict) == (claim, "observation", "bad")
@@ -72,7 +93,10 @@ def test_the_last_word_on_a_memory_counts_and_answers_stay_as_they_are(store: Pa
     assert len((store / "default" / "ratings.jsonl").read_text().splitlines()) == 2
     assert stat.S_IMODE((store / "default" / "ratings.jsonl").stat().st_mode) == 0o600
     assert "0 memories were rated good, 1 bad." in call(store, "inspect", "usage")[1]
-    assert [(hit.id, hit.score) for hit in Memory.open(store).recall("Where does Clara teach?", 5)] == before
+    assert [
+        (hit.id, hit.score)
+        for hit in Memory.open(store).recall("Where does Clara teach?", 5)
+    ] == before
 
 
 def test_what_is_forgotten_loses_its_rating(tmp_path: Path) -> None:
@@ -89,7 +113,15 @@ def test_what_is_forgotten_loses_its_rating(tmp_path: Path) -> None:
         ("", "splendid", "a memory is good or bad, not 'splendid'"),
     ],
 )
-def test_a_rating_that_is_none_is_refused(store: Path, wanted: str, verdict: str, told: str) -> None:
+def test_a_rating_that_is_none_is_refused(
+    store: Path, wanted: str, verdict: str, told: str
+) -> None:
     memory = Memory.open(store)
     with pytest.raises(UsageError, match=re.escape(told)):
-        rate_memory(memory.get_view(), wanted or count_claims(memory)[0], verdict, "", redact=True)
+        rate_memory(
+            memory.get_view(),
+            wanted or count_claims(memory)[0],
+            verdict,
+            "",
+            redact=True,
+        )

@@ -43,29 +43,46 @@ def memory(root: Path) -> Memory:
 def test_a_message_is_found_with_its_native_ids_and_words(memory: Memory) -> None:
     best = memory.recall("Which sister moved to Lisbon?", k=1, kinds=("message",))[0]
     assert (best.kind, best.id, best.status) == ("message", "ses-b-m0", "active")
-    assert best.text == "My sister Nina moved to Lisbon in February and works for a bakery."
+    assert (
+        best.text
+        == "My sister Nina moved to Lisbon in February and works for a bakery."
+    )
     assert best.observed_at == START + timedelta(days=30)
-    assert [(s.session, s.message, s.quote) for s in best.sources] == [("ses-b", "ses-b:0", best.text)]
+    assert [(s.session, s.message, s.quote) for s in best.sources] == [
+        ("ses-b", "ses-b:0", best.text)
+    ]
 
 
-def test_every_kind_answers_by_default_and_every_hit_has_a_source(memory: Memory) -> None:
+def test_every_kind_answers_by_default_and_every_hit_has_a_source(
+    memory: Memory,
+) -> None:
     hits = memory.recall("session cache Redis Postgres parser", k=20)
     assert {hit.kind for hit in hits} == {"message", "summary"}
     assert any(hit.claim for hit in hits)
     made = {
         claim.text: claim.sources[0]
-        for claim in memory.recall("session cache Redis Postgres parser", 20, "observation")
+        for claim in memory.recall(
+            "session cache Redis Postgres parser", 20, "observation"
+        )
     }
-    assert all(made[hit.claim].message == hit.sources[0].message for hit in hits if hit.claim)
+    assert all(
+        made[hit.claim].message == hit.sources[0].message for hit in hits if hit.claim
+    )
     assert all(hit.sources for hit in hits)
     assert len({(hit.kind, hit.id) for hit in hits}) == len(hits)
     assert hits == memory.recall("session cache Redis Postgres parser", k=20)
 
 
 def test_whoever_asks_for_fewer_gets_the_first_of_the_same(memory: Memory) -> None:
-    for asked in ("session cache Redis Postgres parser", "What does Nina do in Lisbon?", "line endings"):
+    for asked in (
+        "session cache Redis Postgres parser",
+        "What does Nina do in Lisbon?",
+        "line endings",
+    ):
         ten = [hit.id for hit in memory.recall(asked, k=10)]
-        assert [[hit.id for hit in memory.recall(asked, k=k)] for k in (1, 2, 3, 5)] == [ten[:k] for k in (1, 2, 3, 5)]
+        assert [
+            [hit.id for hit in memory.recall(asked, k=k)] for k in (1, 2, 3, 5)
+        ] == [ten[:k] for k in (1, 2, 3, 5)]
 
 
 def test_passages_of_one_message_are_one_hit_quoting_the_best(memory: Memory) -> None:
@@ -76,27 +93,52 @@ def test_passages_of_one_message_are_one_hit_quoting_the_best(memory: Memory) ->
 
 
 def test_only_active_observations_answer_with_their_quote(memory: Memory) -> None:
-    hits = memory.recall("does the session cache stay in Redis or Postgres", kinds=("observation",))
+    hits = memory.recall(
+        "does the session cache stay in Redis or Postgres", kinds=("observation",)
+    )
     assert [hit.id for hit in hits] == ["o-new"]
     source = hits[0].sources[0]
     assert (source.session, source.message) == ("ses-a", "ses-a:1")
     assert source.quote == "the session cache moves into Postgres"
 
 
-def test_a_summary_names_the_messages_under_it_through_the_tiers(memory: Memory) -> None:
-    hits = {hit.id: hit for hit in memory.recall("morning of repairs to cache and parser", kinds=("summary",))}
+def test_a_summary_names_the_messages_under_it_through_the_tiers(
+    memory: Memory,
+) -> None:
+    hits = {
+        hit.id: hit
+        for hit in memory.recall(
+            "morning of repairs to cache and parser", kinds=("summary",)
+        )
+    }
     assert {s.message for s in hits["s-0"].sources} == {"ses-a:0", "ses-a:1"}
-    assert {s.message for s in hits["s-top"].sources} == {"ses-a:0", "ses-a:1", "ses-a:2", "ses-a:3"}
+    assert {s.message for s in hits["s-top"].sources} == {
+        "ses-a:0",
+        "ses-a:1",
+        "ses-a:2",
+        "ses-a:3",
+    }
     assert hits["s-top"].sources[0].quote == TALK["ses-a"][0]
 
 
 def test_filters_hold_before_the_search(memory: Memory) -> None:
     said = "the parser and my sister"
-    assert {h.id[:5] for h in memory.recall(said, kinds="message", workspace="home")} == {"ses-b"}
-    assert {h.id[:5] for h in memory.recall(said, kinds="message", since="2025-03-31")} == {"ses-b"}
-    assert {h.id[:5] for h in memory.recall(said, kinds="message", until="2025-03-01")} == {"ses-a"}
-    assert {h.id[:5] for h in memory.recall(said, kinds="message", until=START + timedelta(hours=1))} == {"ses-a"}
-    assert [h.kind for h in memory.recall("cache", category="decision")] == ["observation"]
+    assert {
+        h.id[:5] for h in memory.recall(said, kinds="message", workspace="home")
+    } == {"ses-b"}
+    assert {
+        h.id[:5] for h in memory.recall(said, kinds="message", since="2025-03-31")
+    } == {"ses-b"}
+    assert {
+        h.id[:5] for h in memory.recall(said, kinds="message", until="2025-03-01")
+    } == {"ses-a"}
+    assert {
+        h.id[:5]
+        for h in memory.recall(said, kinds="message", until=START + timedelta(hours=1))
+    } == {"ses-a"}
+    assert [h.kind for h in memory.recall("cache", category="decision")] == [
+        "observation"
+    ]
     assert memory.recall("cache", category="gotcha") == []
     assert memory.recall("cache", workspace="' OR 1=1 --") == []
 
@@ -152,8 +194,13 @@ def test_without_vectors_full_text_answers(tmp_path: Path) -> None:
 def test_without_an_index_vectors_answer(tmp_path: Path) -> None:
     build(tmp_path, index=False)
     memory = Memory.open(tmp_path, encoder=HashEncoder())
-    assert memory.recall("my sister Nina moved to Lisbon", k=1, kinds="message")[0].id == "ses-b-m0"
-    assert memory.notes == ["passages has no full-text index: answered by vectors alone"]
+    assert (
+        memory.recall("my sister Nina moved to Lisbon", k=1, kinds="message")[0].id
+        == "ses-b-m0"
+    )
+    assert memory.notes == [
+        "passages has no full-text index: answered by vectors alone"
+    ]
 
 
 def test_another_encoder_than_the_vectors_is_refused(root: Path) -> None:
@@ -166,21 +213,32 @@ def test_a_broken_index_leaves_vectors(tmp_path: Path) -> None:
     for folder in tmp_path.glob("default/*.lance/_indices/*"):
         shutil.rmtree(folder)
     memory = Memory.open(tmp_path, encoder=HashEncoder())
-    assert memory.recall("my sister Nina moved to Lisbon", k=1, kinds="message")[0].id == "ses-b-m0"
+    assert (
+        memory.recall("my sister Nina moved to Lisbon", k=1, kinds="message")[0].id
+        == "ses-b-m0"
+    )
     assert len(memory.notes) == 1
     assert memory.notes[0].startswith("full text of passages can't be read")
 
 
-def test_the_share_of_words_heard_leaves_out_idle_words_and_names_of_speakers(memory: Memory) -> None:
+def test_the_share_of_words_heard_leaves_out_idle_words_and_names_of_speakers(
+    memory: Memory,
+) -> None:
     view = View.open(memory.root, "default")
     every = np.ones(len(view.passages.offsets), dtype=bool)
 
     def share(text: str) -> float:
         return float(hear_words(view, build_query(text, 3, "message"), every)[1].max())
 
-    assert share("Who does Ann say surfs?") == pytest.approx(share("surfs says")) == pytest.approx(share("say surfs"))
+    assert (
+        share("Who does Ann say surfs?")
+        == pytest.approx(share("surfs says"))
+        == pytest.approx(share("say surfs"))
+    )
     assert share("What is it that surfs?") == 1.0
-    assert share("zeppelin surfs") < 0.5  # nobody ever said the first, so it is worth more
+    assert (
+        share("zeppelin surfs") < 0.5
+    )  # nobody ever said the first, so it is worth more
     assert share("the filler about nothing") == 1.0
     assert share("Who is Nina, Ann?") == 1.0  # Nina is no speaker
 
@@ -195,27 +253,52 @@ def test_nothing_to_open(tmp_path: Path, root: Path) -> None:
 
 
 def test_weighted_signals_by_hand() -> None:
-    signals = {"text": np.array([3.0, 1.0, np.nan]), "vector": np.array([0.5, 0.5, 0.5])}
+    signals = {
+        "text": np.array([3.0, 1.0, np.nan]),
+        "vector": np.array([0.5, 0.5, 0.5]),
+    }
     weighed = weigh_signals(signals, {"text": 2.0, "vector": 1.0})
-    assert {name: values.tolist() for name, values in weighed.items()} == {"text": [2, -2, 0], "vector": [0, 0, 0]}
+    assert {name: values.tolist() for name, values in weighed.items()} == {
+        "text": [2, -2, 0],
+        "vector": [0, 0, 0],
+    }
 
 
 def test_the_command_prints_what_memory_returns(root: Path) -> None:
-    asked = ["recall", "Nina Lisbon", "-k", "2", "--kind", "message", "--store", str(root)]
+    asked = [
+        "recall",
+        "Nina Lisbon",
+        "-k",
+        "2",
+        "--kind",
+        "message",
+        "--store",
+        str(root),
+    ]
     told = typed(*asked, "--json")
     assert told.exit_code == 0
     answer = json.loads(told.stdout)
     recalled = Memory.open(root).recall("Nina Lisbon", 2, "message")
     assert answer == {**json.loads(json.dumps(recalled.as_dict())), "notes": []}
     assert (answer["reason"], answer["relevance"]) == (None, recalled.relevance)
-    assert answer["hits"][0]["sources"][0] == {"session": "ses-b", "message": "ses-b:0", "quote": TALK["ses-b"][0]}
+    assert answer["hits"][0]["sources"][0] == {
+        "session": "ses-b",
+        "message": "ses-b:0",
+        "quote": TALK["ses-b"][0],
+    }
     assert f"Ann · home · {answer['hits'][0]['id']}\n" in typed(*asked).stdout
     silent = json.loads(typed(*asked, "--speaker", "Zed", "--json").stdout)
-    assert (silent["hits"], silent["reason"]) == ([], "nobody called 'Zed' speaks in this memory")
+    assert (silent["hits"], silent["reason"]) == (
+        [],
+        "nobody called 'Zed' speaks in this memory",
+    )
     of_ben = json.loads(typed(*asked, "--speaker", "ben", "--json").stdout)
     assert {hit["id"] for hit in of_ben["hits"]} == {"ses-b-m1", "ses-b-m3"}
     neither = typed(*asked, "--file", "db.py", "--file", "src/x.py").stdout
-    assert neither.strip() == "Nothing found: no claim and no message is about 'db.py' or 'src/x.py'."
+    assert (
+        neither.strip()
+        == "Nothing found: no claim and no message is about 'db.py' or 'src/x.py'."
+    )
     then = json.loads(typed(*asked, "--as-of", "2025-03-05", "--json").stdout)
     assert {hit["id"][:5] for hit in then["hits"]} == {"ses-a"}
     refused = typed("recall", "?", "--store", root)
@@ -225,14 +308,20 @@ def test_the_command_prints_what_memory_returns(root: Path) -> None:
 
 def test_operators_mean_nothing(memory: Memory) -> None:
     plain = memory.recall("cache not parser", kinds="message")
-    assert [h.id for h in memory.recall('(cache) NOT "parser"', kinds="message")] == [h.id for h in plain]
+    assert [h.id for h in memory.recall('(cache) NOT "parser"', kinds="message")] == [
+        h.id for h in plain
+    ]
 
 
 QUERY = "session cache Redis Postgres"
 
 
-@pytest.mark.parametrize("edge", [datetime.min, datetime(1, 1, 5), datetime(9999, 12, 31, 23)])
-def test_time_before_the_first_year_and_after_the_last_is_no_span(memory: Memory, edge: datetime) -> None:
+@pytest.mark.parametrize(
+    "edge", [datetime.min, datetime(1, 1, 5), datetime(9999, 12, 31, 23)]
+)
+def test_time_before_the_first_year_and_after_the_last_is_no_span(
+    memory: Memory, edge: datetime
+) -> None:
     now = edge.replace(tzinfo=UTC)
     said = "last year, this month, last summer, last Friday, last weekend, yesterday, two months ago, today"
     assert all(start < end for start, end in extract_spans(said, now))
@@ -240,7 +329,9 @@ def test_time_before_the_first_year_and_after_the_last_is_no_span(memory: Memory
     assert extract_spans("two months ago", datetime(1, 1, 1, tzinfo=UTC)) == []
 
 
-def test_a_turn_that_calls_a_tool_says_nothing_and_parts_say_their_texts(memory: Memory) -> None:
+def test_a_turn_that_calls_a_tool_says_nothing_and_parts_say_their_texts(
+    memory: Memory,
+) -> None:
     parts: list[Any] = [
         {"type": "text", "text": "The kettle leaks again."},
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
@@ -252,13 +343,24 @@ def test_a_turn_that_calls_a_tool_says_nothing_and_parts_say_their_texts(memory:
         {"role": "user", "content": parts},
         {"role": "assistant", "content": None, "tool_calls": [{"id": "t1"}]},
         {"role": "tool", "content": []},
-        ("assistant", [{"type": "text", "text": "Whoever carries the ladder takes the stairs."}]),
+        (
+            "assistant",
+            [{"type": "text", "text": "Whoever carries the ladder takes the stairs."}],
+        ),
         ("assistant", None),
     ]
-    block = memory.context(f"{QUERY} \ud83d", 2_000, conversation=turns)  # half an emoji, as cut texts have
+    block = memory.context(
+        f"{QUERY} \ud83d", 2_000, conversation=turns
+    )  # half an emoji, as cut texts have
     (said,) = (p for p in block.parts if p.name == "conversation")
-    assert [(line.source.message, line.source.speaker) for line in said.lines] == [("1", "user"), ("4", "assistant")]
-    assert all(words in said.lines[0].text for words in ("kettle leaks", "new gasket", "on Monday"))
+    assert [(line.source.message, line.source.speaker) for line in said.lines] == [
+        ("1", "user"),
+        ("4", "assistant"),
+    ]
+    assert all(
+        words in said.lines[0].text
+        for words in ("kettle leaks", "new gasket", "on Monday")
+    )
     assert "base64" not in said.lines[0].text
 
 
@@ -273,8 +375,13 @@ def test_a_turn_that_calls_a_tool_says_nothing_and_parts_say_their_texts(memory:
         {"tokenizer": "no such tokenizer"},
     ],
 )
-def test_a_block_that_can_not_be_is_refused(memory: Memory, options: dict[str, Any]) -> None:
-    for ask in (lambda: memory.context(QUERY, **options), lambda: memory.briefing(**options)):
+def test_a_block_that_can_not_be_is_refused(
+    memory: Memory, options: dict[str, Any]
+) -> None:
+    for ask in (
+        lambda: memory.context(QUERY, **options),
+        lambda: memory.briefing(**options),
+    ):
         with pytest.raises(UsageError):
             ask()
 
@@ -291,8 +398,12 @@ def test_a_page_without_an_address_is_refused(memory: Memory) -> None:
 
 
 def test_a_tokenizer_may_be_given_by_its_name(memory: Memory) -> None:
-    assert memory.context(QUERY, 80, tokenizer="bytes/4") == memory.context(QUERY, 80, tokenizer=count_bytes_by_four)
-    assert memory.briefing(80, tokenizer="bytes/4") == memory.briefing(80, tokenizer=count_bytes_by_four)
+    assert memory.context(QUERY, 80, tokenizer="bytes/4") == memory.context(
+        QUERY, 80, tokenizer=count_bytes_by_four
+    )
+    assert memory.briefing(80, tokenizer="bytes/4") == memory.briefing(
+        80, tokenizer=count_bytes_by_four
+    )
 
 
 def test_many_queries_are_no_text(memory: Memory) -> None:
@@ -339,13 +450,19 @@ def test_hits_stand_in_the_rerankers_order_with_their_own_scores(root: Path) -> 
     assert hits == plain[::-1]
     ((query, texts),) = reranker.asked
     assert query == ASKED
-    assert "2025-03-01 We should drop Redis, the cache keeps serving stale sessions after a deploy." in texts
+    assert (
+        "2025-03-01 We should drop Redis, the cache keeps serving stale sessions after a deploy."
+        in texts
+    )
 
 
 def test_a_reranker_reads_who_said_it_and_when(root: Path) -> None:
     reranker = inverting()
     opened(root, reranker).recall("Where does Nina live?", kinds=MESSAGES)
-    assert any(text.startswith("2025-03-31 Ann: My sister Nina") for text in reranker.asked[0][1])
+    assert any(
+        text.startswith("2025-03-31 Ann: My sister Nina")
+        for text in reranker.asked[0][1]
+    )
 
 
 def test_what_is_stale_stays_below_what_holds(tmp_path: Path) -> None:
@@ -364,7 +481,9 @@ def test_what_is_stale_stays_below_what_holds(tmp_path: Path) -> None:
     status = {hit.id: hit.status for hit in hits}
     assert status["o-old"] == "superseded"
     assert ids(hits).index("o-new") < ids(hits).index("o-old")
-    assert [s == "superseded" for s in status.values()] == sorted(s == "superseded" for s in status.values())
+    assert [s == "superseded" for s in status.values()] == sorted(
+        s == "superseded" for s in status.values()
+    )
 
 
 def _raising(trouble: BaseException) -> Callable[[list[str]], Any]:
@@ -383,7 +502,9 @@ def _raising(trouble: BaseException) -> Callable[[list[str]], Any]:
         (lambda texts: None, "NoneType"),
     ],
 )
-def test_a_reranker_that_fails_costs_only_itself(root: Path, scores: Callable[[list[str]], Any], told: str) -> None:
+def test_a_reranker_that_fails_costs_only_itself(
+    root: Path, scores: Callable[[list[str]], Any], told: str
+) -> None:
     memory = opened(root, Scoring(scores))
     for _ in range(2):
         assert memory.recall(ASKED, 3) == opened(root).recall(ASKED, 3)

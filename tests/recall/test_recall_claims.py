@@ -16,8 +16,16 @@ from slowwave.schemas.settings import RecallSettings, Settings
 from tests.talk_files import session
 
 SAID = {
-    "Paul": ["I drink green tea in the morning.", "I moved to Porto in March.", "I bought a red bicycle yesterday."],
-    "Vera": ["I drink black coffee in the morning.", "I moved to Turin in March.", "I bought a blue kayak yesterday."],
+    "Paul": [
+        "I drink green tea in the morning.",
+        "I moved to Porto in March.",
+        "I bought a red bicycle yesterday.",
+    ],
+    "Vera": [
+        "I drink black coffee in the morning.",
+        "I moved to Turin in March.",
+        "I bought a blue kayak yesterday.",
+    ],
 }
 
 
@@ -27,7 +35,9 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
     turns = [("user", said[i]) for i in range(3) for said in SAID.values()]
     talk = session(folder, "chat", 1, turns, None, list(SAID))
     everything = {"max_share": 1.0, "pack": "personal"}
-    run_night([talk], Settings(store=folder / "s", encoder="hash-384", observe=everything))
+    run_night(
+        [talk], Settings(store=folder / "s", encoder="hash-384", observe=everything)
+    )
     return Memory.open(folder / "s")
 
 
@@ -44,12 +54,22 @@ def test_who_is_named_is_who_answers(memory: Memory, query: str, word: str) -> N
     assert word in hits[0].text
 
 
-def test_the_weight_of_the_vector_moves_the_scores_of_messages(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, view = build_query("Who drinks tea in the morning?", 5, "message"), View.open(memory.root, "default")
+def test_the_weight_of_the_vector_moves_the_scores_of_messages(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, view = (
+        build_query("Who drinks tea in the morning?", 5, "message"),
+        View.open(memory.root, "default"),
+    )
 
     def score() -> list[float]:
         vectors = QueryVectors("hash-384", HashEncoder(), print)
-        search = Search(view, RecallSettings(), partial(vectors.encode_texts, view.release.encoder), print)
+        search = Search(
+            view,
+            RecallSettings(),
+            partial(vectors.encode_texts, view.release.encoder),
+            print,
+        )
         return [hit.score for hit in search.answer_queries([asked])[0]]
 
     usual = score()

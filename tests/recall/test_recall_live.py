@@ -28,7 +28,16 @@ from slowwave.store.publishing import publish, read_releases, roll_back
 from slowwave.store.releases import Release
 from slowwave.store.upkeep import compact_store
 from tests.command_line import typed
-from tests.recall_store import START, TALK, add, build, build_wordless, message_rows, passage_rows, summary
+from tests.recall_store import (
+    START,
+    TALK,
+    add,
+    build,
+    build_wordless,
+    message_rows,
+    passage_rows,
+    summary,
+)
 from tests.talk_files import session
 
 NINA = "my sister Nina moved to Lisbon"
@@ -66,7 +75,12 @@ def _scaled(draft: Release, store: Store) -> str:
 
 def _told(store: Store, seq: int, text: str) -> None:
     """One more message in a session of its own, released."""
-    row = message_rows()[0] | {"message_id": f"new-{seq}", "native_id": f"new:{seq}", "session_id": "new", "seq": seq}
+    row = message_rows()[0] | {
+        "message_id": f"new-{seq}",
+        "native_id": f"new:{seq}",
+        "session_id": "new",
+        "seq": seq,
+    }
     row["text"] = text
     add(store, MESSAGES, [row])
     add(store, PASSAGES, passage_rows([row], vectors=True))
@@ -74,26 +88,46 @@ def _told(store: Store, seq: int, text: str) -> None:
     publish(store, f"run-{seq}", "hash-384")
 
 
-def test_a_question_brings_its_answer_and_an_answer_its_question(memory: Memory) -> None:
-    asked = memory.recall("Redis cache keeps serving stale sessions", k=1, kinds="message")[0]
+def test_a_question_brings_its_answer_and_an_answer_its_question(
+    memory: Memory,
+) -> None:
+    asked = memory.recall(
+        "Redis cache keeps serving stale sessions", k=1, kinds="message"
+    )[0]
     question = Fragment("user", "ses-a:0", TALK["ses-a"][0])
     answer = Fragment("assistant", "ses-a:1", TALK["ses-a"][1])
     assert asked.id == "ses-a-m0"
     assert asked.pair == (question, answer)
-    answered = memory.recall("Agreed: an unlogged table in Postgres", k=1, kinds="message")[0]
+    answered = memory.recall(
+        "Agreed: an unlogged table in Postgres", k=1, kinds="message"
+    )[0]
     assert (answered.id, answered.pair) == ("ses-a-m1", (question, answer))
-    for hit in memory.recall("session cache Redis Postgres", kinds=("observation", "summary")):
+    for hit in memory.recall(
+        "session cache Redis Postgres", kinds=("observation", "summary")
+    ):
         assert hit.pair == ()
 
 
 def test_what_a_user_takes_back_next_is_shown_with_it(tmp_path: Path) -> None:
-    said = ["The uploads fail: make the client wait longer.", "I raised the upload timeout to 300 seconds."]
-    said += ["no, that's horrible. undo that", "The client is as it was.", "Write release notes for version 2.4."]
-    turns = [*zip(("user", "assistant", "user", "assistant", "user"), said, strict=True)]
+    said = [
+        "The uploads fail: make the client wait longer.",
+        "I raised the upload timeout to 300 seconds.",
+    ]
+    said += [
+        "no, that's horrible. undo that",
+        "The client is as it was.",
+        "Write release notes for version 2.4.",
+    ]
+    turns = [
+        *zip(("user", "assistant", "user", "assistant", "user"), said, strict=True)
+    ]
     settings = Settings(store=tmp_path / "store", encoder="hash-384")
     run_night([session(tmp_path, "uploads", 3, turns)], settings).check_complete()
     memory = Memory.open(settings.store, encoder=HashEncoder())
-    hits = {hit.text: hit for hit in memory.recall("upload timeout of the client", kinds="message", k=9)}
+    hits = {
+        hit.text: hit
+        for hit in memory.recall("upload timeout of the client", kinds="message", k=9)
+    }
     assert [hits[text].get_reply() for text in said[:4]] == [None, said[2], None, None]
     assert f"user, next: {said[2]}" in format_hit(1, hits[said[1]])
     block = memory.context("What is the upload timeout?", budget=300).text
@@ -118,17 +152,31 @@ def test_an_answer_in_several_messages_is_told_by_its_last() -> None:
         workspaces=(),
         moment=numbers,
     )
-    assert [layout.find_exchange(at) for at in range(6)] == [[0, 4], [1, 4], [1, 2], [3], [1, 4], [5]]
+    assert [layout.find_exchange(at) for at in range(6)] == [
+        [0, 4],
+        [1, 4],
+        [1, 2],
+        [3],
+        [1, 4],
+        [5],
+    ]
 
 
 def test_the_scale_by_hand() -> None:
     scale = Scale(median=0.2, deviation=0.08)
-    cosines, words = np.array([0.1, 0.2, 0.27, 0.34, 0.9, 0.2]), np.array([0, 0, 0, 0, 0, 0.5])
+    cosines, words = (
+        np.array([0.1, 0.2, 0.27, 0.34, 0.9, 0.2]),
+        np.array([0, 0, 0, 0, 0, 0.5]),
+    )
     # half of the words weigh one deviation
-    assert scale.compute_relevances(cosines, words) == pytest.approx([0, 0, 0.35, 0.7, 1, 0.4])
+    assert scale.compute_relevances(cosines, words) == pytest.approx(
+        [0, 0, 0.35, 0.7, 1, 0.4]
+    )
 
 
-def test_a_release_keeps_its_scale_and_a_roll_back_takes_it_along(tmp_path: Path) -> None:
+def test_a_release_keeps_its_scale_and_a_roll_back_takes_it_along(
+    tmp_path: Path,
+) -> None:
     store = Store.open(tmp_path, create=True)
     build(tmp_path, calibrate=lambda draft: _scaled(draft, store))
     _told(store, 0, "The kettle is broken.")
@@ -136,7 +184,11 @@ def test_a_release_keeps_its_scale_and_a_roll_back_takes_it_along(tmp_path: Path
     first, second, third = read_releases(store)
     assert first.calibration == third.calibration is not None
     assert second.calibration is None
-    assert View.open(tmp_path, store.space, "r1").scales.keys() == {"message", "observation", "summary"}
+    assert View.open(tmp_path, store.space, "r1").scales.keys() == {
+        "message",
+        "observation",
+        "summary",
+    }
 
 
 def test_the_nearest_is_told_with_a_caveat_to_who_asks_and_withheld_with_a_reason_from_who_does_not(
@@ -147,8 +199,16 @@ def test_the_nearest_is_told_with_a_caveat_to_who_asks_and_withheld_with_a_reaso
     memory = Memory.open(tmp_path, encoder=HashEncoder())
     zebra = "Quarterly zebra migration forecasts for the savannah?"
     unsure = memory.recall(zebra, k=5)
-    assert (len(unsure), unsure.reason, unsure.confident, unsure.caveat) == (5, None, False, NOT_SURE)
-    assert all(hit.relevance is not None and hit.relevance <= unsure.relevance < 0.7 for hit in unsure)
+    assert (len(unsure), unsure.reason, unsure.confident, unsure.caveat) == (
+        5,
+        None,
+        False,
+        NOT_SURE,
+    )
+    assert all(
+        hit.relevance is not None and hit.relevance <= unsure.relevance < 0.7
+        for hit in unsure
+    )
     assert unsure.as_dict()["confident"] is False
     silent = memory.recall(zebra, automatic=True)
     assert silent == []
@@ -161,7 +221,9 @@ def test_the_nearest_is_told_with_a_caveat_to_who_asks_and_withheld_with_a_reaso
     assert all(hit.relevance is not None and hit.relevance >= 0.9 for hit in unasked)
 
 
-def test_the_command_says_that_it_is_not_sure_and_how_near_each_hit_is(tmp_path: Path) -> None:
+def test_the_command_says_that_it_is_not_sure_and_how_near_each_hit_is(
+    tmp_path: Path,
+) -> None:
     store = Store.open(tmp_path, create=True)
     build(tmp_path, calibrate=lambda draft: _scaled(draft, store))
 
@@ -169,8 +231,12 @@ def test_the_command_says_that_it_is_not_sure_and_how_near_each_hit_is(tmp_path:
         return typed(*words, "--store", tmp_path).stdout
 
     asked = "Quarterly zebra migration forecasts?"
-    assert re.match(rf"{NOT_SURE}\n\n1\. .+\n   .+ · relevance 0\.\d\d\n", run("recall", asked))
-    assert run("recall", asked, "--kind", "session").startswith(f"{NOT_SURE}\n\n1. session ")
+    assert re.match(
+        rf"{NOT_SURE}\n\n1\. .+\n   .+ · relevance 0\.\d\d\n", run("recall", asked)
+    )
+    assert run("recall", asked, "--kind", "session").startswith(
+        f"{NOT_SURE}\n\n1. session "
+    )
     assert f" an instruction\n# Memories\n{NOT_SURE}\n" in run("context", asked)
     assert json.loads(run("context", asked, "--json"))["confident"] is False
     assert NOT_SURE not in run("recall", NINA) + run("context", NINA)
@@ -179,11 +245,24 @@ def test_the_command_says_that_it_is_not_sure_and_how_near_each_hit_is(tmp_path:
 
 def test_the_name_of_who_speaks_in_a_summary_makes_it_no_answer(tmp_path: Path) -> None:
     store = build(tmp_path)
-    add(store, SUMMARIES, [summary("s-said", 0, "Ann: Nina surfs in Lisbon. Ben: How lovely!", ["ses-b-m0"])])
+    add(
+        store,
+        SUMMARIES,
+        [
+            summary(
+                "s-said", 0, "Ann: Nina surfs in Lisbon. Ben: How lovely!", ["ses-b-m0"]
+            )
+        ],
+    )
     publish(store, "run-2", "hash-384", lambda draft: _scaled(draft, store))
     memory = Memory.open(tmp_path, encoder=HashEncoder())
-    assert not memory.recall("What did Ann give Ben on the savannah?").confident  # .71 were the scale without names
-    assert "s-said" in [hit.id for hit in memory.recall("Does Nina surf in Lisbon, Ann?", kinds="summary")]
+    assert not memory.recall(
+        "What did Ann give Ben on the savannah?"
+    ).confident  # .71 were the scale without names
+    assert "s-said" in [
+        hit.id
+        for hit in memory.recall("Does Nina surf in Lisbon, Ann?", kinds="summary")
+    ]
 
 
 def test_a_block_that_nobody_asked_for_keeps_the_stricter_floor(tmp_path: Path) -> None:
@@ -199,9 +278,15 @@ def test_a_block_that_nobody_asked_for_keeps_the_stricter_floor(tmp_path: Path) 
 
 
 def test_why_nothing_is_found(memory: Memory, tmp_path: Path) -> None:
-    assert memory.recall("cache", workspace="nowhere").reason == "no workspace 'nowhere' is known here"
+    assert (
+        memory.recall("cache", workspace="nowhere").reason
+        == "no workspace 'nowhere' is known here"
+    )
     build_wordless(tmp_path / "empty")
-    assert Memory.open(tmp_path / "empty").recall("cache").reason == "nothing of that kind is in memory yet"
+    assert (
+        Memory.open(tmp_path / "empty").recall("cache").reason
+        == "nothing of that kind is in memory yet"
+    )
 
 
 def test_many_queries_are_encoded_in_one_call_and_answered_alike(store: Store) -> None:
@@ -219,9 +304,16 @@ def test_many_queries_are_encoded_in_one_call_and_answered_alike(store: Store) -
 
 def test_the_async_twin(memory: Memory) -> None:
     async def both() -> list[Hits]:
-        return list(await asyncio.gather(memory.arecall(NINA), memory.arecall("Redis cache", k=2)))
+        return list(
+            await asyncio.gather(
+                memory.arecall(NINA), memory.arecall("Redis cache", k=2)
+            )
+        )
 
-    assert asyncio.run(both()) == [memory.recall(NINA), memory.recall("Redis cache", k=2)]
+    assert asyncio.run(both()) == [
+        memory.recall(NINA),
+        memory.recall("Redis cache", k=2),
+    ]
     many = asyncio.run(memory.arecall_many([NINA, "Redis cache"], 2, "message"))
     assert many == memory.recall_many([NINA, "Redis cache"], 2, "message")
     block = asyncio.run(memory.acontext(NINA, 200, format="json"))
@@ -229,14 +321,23 @@ def test_the_async_twin(memory: Memory) -> None:
     assert block.text
 
 
-def test_rows_are_taken_in_the_order_asked_for_though_one_before_them_is_gone(store: Store) -> None:
-    store.delete_ids(PASSAGES, store.read(PASSAGES, ["passage_id"])["passage_id"].to_pylist()[:1])
+def test_rows_are_taken_in_the_order_asked_for_though_one_before_them_is_gone(
+    store: Store,
+) -> None:
+    store.delete_ids(
+        PASSAGES, store.read(PASSAGES, ["passage_id"])["passage_id"].to_pylist()[:1]
+    )
     view = View(store.dir, publish(store, "again", "hash-384"))
-    taken, keys = view.take(PASSAGES, np.array([3, 0, 3]), ["passage_id"]), view.read_keys(PASSAGES).to_pylist()
+    taken, keys = (
+        view.take(PASSAGES, np.array([3, 0, 3]), ["passage_id"]),
+        view.read_keys(PASSAGES).to_pylist(),
+    )
     assert taken["passage_id"].to_pylist() == [keys[3], keys[0], keys[3]]
 
 
-def test_an_open_memory_notices_a_release_and_a_pinned_one_does_not(store: Store, memory: Memory) -> None:
+def test_an_open_memory_notices_a_release_and_a_pinned_one_does_not(
+    store: Store, memory: Memory
+) -> None:
     pinned = Memory.open(store.root, release="r1", encoder=HashEncoder())
     _told(store, 0, "The ferry to Gotland leaves at seven.")
     asked = ("ferry to Gotland", 1, "message")
@@ -269,10 +370,14 @@ def test_eight_readers_during_swaps_meet_no_error(store: Store, memory: Memory) 
     assert errors == []
     assert len(asked) >= 8
     assert memory.notes == []
-    assert memory.recall("kettle whistles", k=3, kinds="message")[0].id.startswith("new-")
+    assert memory.recall("kettle whistles", k=3, kinds="message")[0].id.startswith(
+        "new-"
+    )
 
 
-def test_a_store_that_is_gone_is_an_error_until_it_is_back(store: Store, memory: Memory) -> None:
+def test_a_store_that_is_gone_is_an_error_until_it_is_back(
+    store: Store, memory: Memory
+) -> None:
     before = memory.recall(NINA, k=2)
     gone = store.root.rename(store.root.with_name("gone"))
     with pytest.raises(StoreMissing):
@@ -289,11 +394,21 @@ def test_yesterday_brings_what_was_said_then(memory: Memory) -> None:
     asked = ("anything of note yesterday?", 3, "message")
     found = memory.recall(*asked, now=START + timedelta(days=1))
     assert {hit.id[:5] for hit in found} == {"ses-a"}
-    assert {hit.id[:5] for hit in memory.recall(*asked, now=START + timedelta(days=31))} == {"ses-b"}
+    assert {
+        hit.id[:5] for hit in memory.recall(*asked, now=START + timedelta(days=31))
+    } == {"ses-b"}
 
 
-def test_another_encoder_in_a_newer_release_leaves_full_text(store: Store, memory: Memory) -> None:
-    add(store, MESSAGES, [message_rows()[0] | {"message_id": "x", "seq": 9, "native_id": "x"}])
+def test_another_encoder_in_a_newer_release_leaves_full_text(
+    store: Store, memory: Memory
+) -> None:
+    add(
+        store,
+        MESSAGES,
+        [message_rows()[0] | {"message_id": "x", "seq": 9, "native_id": "x"}],
+    )
     publish(store, "run-2", "another")
     assert memory.recall("Nina Lisbon", k=1, kinds="message")[0].id == "ses-b-m0"
-    assert memory.notes == ["this release's vectors were made with 'another': answered by full text alone"]
+    assert memory.notes == [
+        "this release's vectors were made with 'another': answered by full text alone"
+    ]

@@ -20,14 +20,28 @@ from slowwave.store import Store
 from slowwave.store.publishing import publish
 from slowwave.store.upkeep import compact_store
 from slowwave.tasks.supersede.task import write_chains
-from tests.recall_store import START, add, build, build_wordless, message_rows, observation, passage_rows
+from tests.recall_store import (
+    START,
+    add,
+    build,
+    build_wordless,
+    message_rows,
+    observation,
+    passage_rows,
+)
 
 SAID = [
     ("Ada Lovelace", "The connection pool in src/db.py leaks connections under load."),
     ("Bob", "Agreed, the pool closes connections in a finally block now."),
-    ("Ada Lovelace", "Connections in mydb.py and in db.pyc are fine, and so is the pool there."),
+    (
+        "Ada Lovelace",
+        "Connections in mydb.py and in db.pyc are fine, and so is the pool there.",
+    ),
     ("Ada Byron", "On Windows the pool of connections stands in src\\db.py."),
-    ("bob", "A pool of connections for the billiard hall, db.py/pool is no file of ours."),
+    (
+        "bob",
+        "A pool of connections for the billiard hall, db.py/pool is no file of ours.",
+    ),
 ]
 ASKED = "connections of the pool"
 HOME = "/home/ada/tidepool-ingest"
@@ -45,12 +59,24 @@ def messages() -> list[dict[str, object]]:
     first = message_rows()[0]
     return [
         first
-        | {"message_id": f"m{n}", "session_id": "hash-db", "seq": n, "native_id": f"db:{n}", "speaker": speaker}
+        | {
+            "message_id": f"m{n}",
+            "session_id": "hash-db",
+            "seq": n,
+            "native_id": f"db:{n}",
+            "speaker": speaker,
+        }
         | {"text": text, "role": "user", "origin": "human"}
         for n, (speaker, text) in enumerate(SAID)
     ] + [
         first
-        | {"message_id": f"p{n}", "session_id": "hash-poll", "seq": n, "native_id": f"poll:{n}", "text": text}
+        | {
+            "message_id": f"p{n}",
+            "session_id": "hash-poll",
+            "seq": n,
+            "native_id": f"poll:{n}",
+            "text": text,
+        }
         | {"workspace": workspace}
         for n, (workspace, text) in enumerate(POLLED)
     ]
@@ -60,20 +86,55 @@ def claims() -> list[dict[str, object]]:
     said: dict[str, Any] = {"session_id": "hash-db"}
     return [
         observation(
-            "o-ada", "The connection pool leaks.", "x", "m0", speaker="Ada Lovelace", files=["src/db.py"], **said
+            "o-ada",
+            "The connection pool leaks.",
+            "x",
+            "m0",
+            speaker="Ada Lovelace",
+            files=["src/db.py"],
+            **said,
         ),
         observation(
-            "o-bob", "The pool closes connections.", "x", "m1", speaker="Bob", files=["./lib/src/db.py"], **said
+            "o-bob",
+            "The pool closes connections.",
+            "x",
+            "m1",
+            speaker="Bob",
+            files=["./lib/src/db.py"],
+            **said,
         ),
         observation(
-            "o-mine", "The pool of mydb is fine.", "x", "m2", speaker="Ada Lovelace", files=["mydb.py"], **said
+            "o-mine",
+            "The pool of mydb is fine.",
+            "x",
+            "m2",
+            speaker="Ada Lovelace",
+            files=["mydb.py"],
+            **said,
         ),
         observation(
-            "o-bad", "Pool connections!", "x", "m4", speaker="Bob", files=["db.py"], status="quarantined", **said
+            "o-bad",
+            "Pool connections!",
+            "x",
+            "m4",
+            speaker="Bob",
+            files=["db.py"],
+            status="quarantined",
+            **said,
         ),
-        observation("o-none", "The pool of connections is for the hall.", "x", "m4", **said),
+        observation(
+            "o-none", "The pool of connections is for the hall.", "x", "m4", **said
+        ),
         *(
-            observation(key, text, "x", message, session_id="hash-poll", files=[file], workspace=place)
+            observation(
+                key,
+                text,
+                "x",
+                message,
+                session_id="hash-poll",
+                files=[file],
+                workspace=place,
+            )
             for key, text, message, file, place in (
                 ("o-near", "The poll loop sleeps.", "p4", "src/ingest/poll.py", HOME),
                 ("o-whole", "The poll loop is edited.", "p1", POLL, HOME),
@@ -95,7 +156,9 @@ def stored(root: Path, *, vectors: bool = True, index: bool = True) -> Store:
 
 
 @pytest.fixture(scope="module", params=("held", "lance", "words", "no index"))
-def memory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
+def memory(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Memory]:
     """The same store read in each way: vectors in memory, compared by Lance, none at all; without full text."""
     root, words = tmp_path_factory.mktemp("scope") / "store", request.param == "words"
     stored(root, vectors=not words, index=request.param != "no index")
@@ -109,13 +172,19 @@ def found(memory: Memory, **conditions: Any) -> set[str]:
     """Return the ids of what each kind answers, since a message keeps its claim from a place of its own."""
     kinds = (conditions.pop("kinds"),) if "kinds" in conditions else KINDS
     asked = conditions.pop("asked", ASKED)
-    return {hit.id for kind in kinds for hit in memory.recall(asked, 50, kind, **conditions)}
+    return {
+        hit.id for kind in kinds for hit in memory.recall(asked, 50, kind, **conditions)
+    }
 
 
 def test_only_the_speaker_answers(memory: Memory) -> None:
     assert {"m0", "m1", "o-ada", "o-bob", "o-none"} <= found(memory)
     assert found(memory, speaker="ada  LOVELACE") == {"m0", "m2", "o-ada", "o-mine"}
-    assert found(memory, speaker="Bob") == {"m1", "m4", "o-bob"}  # in whatever case; what is in quarantine never does
+    assert found(memory, speaker="Bob") == {
+        "m1",
+        "m4",
+        "o-bob",
+    }  # in whatever case; what is in quarantine never does
     assert found(memory, speaker="bob", kinds="message") == {"m1", "m4"}
     assert found(memory, speaker="Bob", workspace="home") == set()
 
@@ -129,11 +198,29 @@ def test_a_first_name_stands_for_those_who_have_more(memory: Memory) -> None:
 
 
 def test_only_what_is_about_the_files_answers(memory: Memory) -> None:
-    about = {"m0", "m1", "m3", "o-ada", "o-bob"}  # Bob names no file; the claim made in his message does
-    assert found(memory, files="src/db.py") == found(memory, files=".\\src\\db.py") == about
+    about = {
+        "m0",
+        "m1",
+        "m3",
+        "o-ada",
+        "o-bob",
+    }  # Bob names no file; the claim made in his message does
+    assert (
+        found(memory, files="src/db.py")
+        == found(memory, files=".\\src\\db.py")
+        == about
+    )
     assert found(memory, files="db.py") == about
-    assert found(memory, files=["lib/src/db.py", "mydb.py"]) == {"m1", "m2", "o-bob", "o-mine"}
-    assert found(memory, files=iter(["lib/src/db.py", "mydb.py"]), kinds="message") == {"m1", "m2"}
+    assert found(memory, files=["lib/src/db.py", "mydb.py"]) == {
+        "m1",
+        "m2",
+        "o-bob",
+        "o-mine",
+    }
+    assert found(memory, files=iter(["lib/src/db.py", "mydb.py"]), kinds="message") == {
+        "m1",
+        "m2",
+    }
     assert found(memory, files="db.py", speaker="Bob") == {"m1", "o-bob"}
     for path in ("b.py", "DB.py", "%", ".*", "x' OR 'a'='a"):
         silent = memory.recall(ASKED, files=path)
@@ -143,7 +230,9 @@ def test_only_what_is_about_the_files_answers(memory: Memory) -> None:
     assert silent.reason == "summaries and topics have neither a speaker nor files"
 
 
-def test_an_absolute_path_finds_both_spellings_of_its_own_workspace(memory: Memory) -> None:
+def test_an_absolute_path_finds_both_spellings_of_its_own_workspace(
+    memory: Memory,
+) -> None:
     def about(files: str, **more: Any) -> set[str]:
         return found(memory, asked="poll loop sleeps", files=files, **more)
 
@@ -159,16 +248,35 @@ def test_an_absolute_path_finds_both_spellings_of_its_own_workspace(memory: Memo
 def test_what_is_asked_is_heard_beside_the_speaker_too(tmp_path: Path) -> None:
     stored(tmp_path / "store", vectors=False)
     memory = Memory.open(tmp_path / "store")
-    best = memory.recall("leaks under load", 1, "message", speaker="Bob")  # words of Ada's, which he answers
+    best = memory.recall(
+        "leaks under load", 1, "message", speaker="Bob"
+    )  # words of Ada's, which he answers
     assert [hit.id for hit in best] == ["m1"]
 
 
-def test_a_successor_by_somebody_else_is_named_and_not_brought_in(tmp_path: Path) -> None:
+def test_a_successor_by_somebody_else_is_named_and_not_brought_in(
+    tmp_path: Path,
+) -> None:
     store = stored(tmp_path / "store")
     said: dict[str, Any] = {"session_id": "hash-db", "observed_at": START}
-    changed = {"status": "superseded", "superseded_by": "o-heir", "valid_to": START, "files": ["port.toml"]}
-    old = observation("o-port", "The pool listens on port 7070.", "x", "m0", speaker="Ada Lovelace", **said, **changed)
-    heir = observation("o-heir", "The pool listens on port 8200.", "x", "m1", speaker="Bob", **said)
+    changed = {
+        "status": "superseded",
+        "superseded_by": "o-heir",
+        "valid_to": START,
+        "files": ["port.toml"],
+    }
+    old = observation(
+        "o-port",
+        "The pool listens on port 7070.",
+        "x",
+        "m0",
+        speaker="Ada Lovelace",
+        **said,
+        **changed,
+    )
+    heir = observation(
+        "o-heir", "The pool listens on port 8200.", "x", "m1", speaker="Bob", **said
+    )
     add(store, OBSERVATIONS, [old, heir])
     write_chains(store)
     publish(store, "changed", "hash-384")
@@ -188,7 +296,9 @@ def test_a_successor_by_somebody_else_is_named_and_not_brought_in(tmp_path: Path
         *({"files": value} for value in ([], "./", 5, ["db.py", None], "db\x00.py")),
     ],
 )
-def test_what_is_no_name_and_no_path_is_refused(tmp_path: Path, conditions: dict[str, Any]) -> None:
+def test_what_is_no_name_and_no_path_is_refused(
+    tmp_path: Path, conditions: dict[str, Any]
+) -> None:
     build(tmp_path)
     with pytest.raises(UsageError, match=next(iter(conditions))):
         Memory.open(tmp_path).recall("cache", **conditions)
@@ -196,29 +306,55 @@ def test_what_is_no_name_and_no_path_is_refused(tmp_path: Path, conditions: dict
 
 def test_a_memory_without_claims_or_words(tmp_path: Path) -> None:
     build_wordless(tmp_path)
-    assert Memory.open(tmp_path).recall("x", speaker="Ann").reason == "nobody called 'Ann' speaks in this memory"
-    assert Memory.open(tmp_path).recall("x", files="db.py").reason == "no claim and no message is about 'db.py'"
+    assert (
+        Memory.open(tmp_path).recall("x", speaker="Ann").reason
+        == "nobody called 'Ann' speaks in this memory"
+    )
+    assert (
+        Memory.open(tmp_path).recall("x", files="db.py").reason
+        == "no claim and no message is about 'db.py'"
+    )
 
 
-def test_a_sieve_loses_no_row_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sieve_loses_no_row_to_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = build(tmp_path, index=False)
     first = message_rows()[0]
     rows = [
         first
-        | {"message_id": f"m{n}", "session_id": f"hash-{n}", "seq": 0, "native_id": f"n{n}"}
-        | {"text": f"Tide tide tide {n}." if n < 60 else f"The tide of number {n} is read by a loop in src/poll.py."}
+        | {
+            "message_id": f"m{n}",
+            "session_id": f"hash-{n}",
+            "seq": 0,
+            "native_id": f"n{n}",
+        }
+        | {
+            "text": f"Tide tide tide {n}."
+            if n < 60
+            else f"The tide of number {n} is read by a loop in src/poll.py."
+        }
         for n in range(66)
     ]
     add(store, MESSAGES, rows)
     add(store, PASSAGES, passage_rows(rows, vectors=True))
     compact_store(store)
     publish(store, "more", "hash-384")
-    view, asked = Memory.open(tmp_path).get_view(), build_query("tide", 5, ("message", "observation"), files="poll.py")
-    (vector,), passages = HashEncoder().encode(["Tide tide tide 1."]), find_passages(view, asked)
+    view, asked = (
+        Memory.open(tmp_path).get_view(),
+        build_query("tide", 5, ("message", "observation"), files="poll.py"),
+    )
+    (vector,), passages = (
+        HashEncoder().encode(["Tide tide tide 1."]),
+        find_passages(view, asked),
+    )
     assert passages.allowed.sum() == 6
 
     def look_up(view: View) -> list[list[float]]:
-        near, said = passages.search_vectors(vector, 3), passages.search_text(["tide"], 3)
+        near, said = (
+            passages.search_vectors(vector, 3),
+            passages.search_text(["tide"], 3),
+        )
         assert set(near.column_names) == set(said.column_names) == {"_rowid", "_score"}
         ((positions, scores),) = search_words(view, asked)
         assert passages.allowed[positions].all()
@@ -227,15 +363,28 @@ def test_a_sieve_loses_no_row_to_a_limit(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("slowwave.recall.retrieve.rows.ROWS_A_WORD", 3)
     at_once = look_up(view)
     assert [len(scores) for scores in at_once] == [3, 3, 3]
-    monkeypatch.setattr("slowwave.recall.retrieve.rows.MORE", 0.1)  # the rows lie as unevenly as can be
-    for scores, others in zip(look_up(View(view.dir, view.release)), at_once, strict=True):
+    monkeypatch.setattr(
+        "slowwave.recall.retrieve.rows.MORE", 0.1
+    )  # the rows lie as unevenly as can be
+    for scores, others in zip(
+        look_up(View(view.dir, view.release)), at_once, strict=True
+    ):
         assert scores == pytest.approx(others)
 
 
-def test_topics_in_memory_pass_a_condition_as_they_do_with_lance(samples_night: tuple[Path, object]) -> None:
-    view, where = View.open(samples_night[0], "default"), pc.field("workspace") == "/home/ada/tidepool"
-    groups, (vector,) = Rows(view=view, table=TOPICS, where=where), HashEncoder().encode(["Which port is it?"])
+def test_topics_in_memory_pass_a_condition_as_they_do_with_lance(
+    samples_night: tuple[Path, object],
+) -> None:
+    view, where = (
+        View.open(samples_night[0], "default"),
+        pc.field("workspace") == "/home/ada/tidepool",
+    )
+    groups, (vector,) = (
+        Rows(view=view, table=TOPICS, where=where),
+        HashEncoder().encode(["Which port is it?"]),
+    )
     near, by_lance = (
-        search(vector, 5)["_score"].to_pylist() for search in (groups.find_nearest, groups.search_vectors)
+        search(vector, 5)["_score"].to_pylist()
+        for search in (groups.find_nearest, groups.search_vectors)
     )
     assert near == pytest.approx(by_lance, abs=1e-3)

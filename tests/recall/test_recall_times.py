@@ -10,7 +10,13 @@ from slowwave import Memory
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS, SUMMARIES
+from slowwave.schemas.tables import (
+    MESSAGES,
+    OBSERVATIONS,
+    PASSAGES,
+    SESSIONS,
+    SUMMARIES,
+)
 from slowwave.store import Store
 from slowwave.store.publishing import publish
 from slowwave.store.releases import Release
@@ -19,7 +25,9 @@ from slowwave.text.dates import extract_dates, extract_spans, extract_time_words
 from tests.claim_rows import message
 from tests.recall_store import add, observation, passage_rows, session_rows, summary
 
-DAYS = [datetime(2026, 8, 28, 9, tzinfo=UTC) + timedelta(days=n) for n in range(0, 64, 2)]
+DAYS = [
+    datetime(2026, 8, 28, 9, tzinfo=UTC) + timedelta(days=n) for n in range(0, 64, 2)
+]
 """From 28 August to 29 October."""
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
@@ -37,13 +45,19 @@ def _released(root: Path, said: Sequence[Said], *, told: bool = True) -> Memory:
     add(
         store,
         SESSIONS,
-        [session_rows()[0] | {"session_id": one["session_id"], "native_id": one["session_id"]} for one in messages],
+        [
+            session_rows()[0]
+            | {"session_id": one["session_id"], "native_id": one["session_id"]}
+            for one in messages
+        ],
     )
     claims, summaries = [], []
     for n, (at, text, _) in enumerate(said if told else ()):
         where = {"observed_at": at, "session_id": f"hash-{n:02}"}
         claims.append(observation(f"o{n:02}", text, text, f"m{n:02}", **where))
-        summaries.append(summary(f"s{n:02}", 0, text, [f"m{n:02}"]) | {"first_at": at, "last_at": at})
+        summaries.append(
+            summary(f"s{n:02}", 0, text, [f"m{n:02}"]) | {"first_at": at, "last_at": at}
+        )
     add(store, OBSERVATIONS, claims)
     add(store, SUMMARIES, summaries)
     compact_store(store)
@@ -56,78 +70,138 @@ def _released(root: Path, said: Sequence[Said], *, told: bool = True) -> Memory:
 
 
 def _message(n: int, at: datetime, text: str, speaker: str | None) -> dict[str, object]:
-    here = {"message_id": f"m{n:02}", "session_id": f"hash-{n:02}", "native_id": f"n{n:02}", "workspace": "harbour"}
+    here = {
+        "message_id": f"m{n:02}",
+        "session_id": f"hash-{n:02}",
+        "native_id": f"n{n:02}",
+        "workspace": "harbour",
+    }
     return message(0, text, speaker=speaker, ts=at, tokens=16, **here)
 
 
 def _note(n: int, at: datetime, speaker: str | None = None) -> Said:
-    return at, f"Note {n}: the tide gauge at berth {n} was read and the harbour log filled in.", speaker
+    return (
+        at,
+        f"Note {n}: the tide gauge at berth {n} was read and the harbour log filled in.",
+        speaker,
+    )
 
 
 @pytest.fixture(scope="module")
 def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
     """A note every other day, a claim and a summary of each, all in the same words."""
-    return _released(tmp_path_factory.mktemp("times") / "store", [_note(n, at) for n, at in enumerate(DAYS)])
+    return _released(
+        tmp_path_factory.mktemp("times") / "store",
+        [_note(n, at) for n, at in enumerate(DAYS)],
+    )
 
 
 SEPTEMBER = (datetime(2026, 9, 1, tzinfo=UTC), datetime(2026, 10, 1, tzinfo=UTC))
 OCTOBER = (datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC))
 
 
-@pytest.mark.parametrize("kinds", ["message", "observation", "summary", ("observation", "message", "summary")])
+@pytest.mark.parametrize(
+    "kinds",
+    ["message", "observation", "summary", ("observation", "message", "summary")],
+)
 @pytest.mark.parametrize(
     ("asked", "when"),
-    [("which berths had the tide gauge read in Sept. 2026?", SEPTEMBER), ("the harbour log last month", OCTOBER)],
+    [
+        ("which berths had the tide gauge read in Sept. 2026?", SEPTEMBER),
+        ("the harbour log last month", OCTOBER),
+    ],
 )
 def test_what_was_said_in_the_time_named_comes_first(
     memory: Memory, kinds: str, asked: str, when: tuple[datetime, datetime]
 ) -> None:
     hits = memory.recall(asked, k=8, kinds=kinds, now=NOW)
     assert len(hits) == 8
-    inside = [hit.observed_at is not None and when[0] <= hit.observed_at < when[1] for hit in hits]
+    inside = [
+        hit.observed_at is not None and when[0] <= hit.observed_at < when[1]
+        for hit in hits
+    ]
     assert sum(inside) >= 7
     assert inside[0]
 
 
 def test_a_whole_date_is_more_than_its_parts(memory: Memory) -> None:
     """Other messages are of September, of a 29th, and of 2026."""
-    for asked in ("the gauge on 29 September", "the gauge on 2026-09-29", "the gauge on September 29th, 2026"):
+    for asked in (
+        "the gauge on 29 September",
+        "the gauge on 2026-09-29",
+        "the gauge on September 29th, 2026",
+    ):
         first = memory.recall(asked, k=1, now=NOW)[0]
         assert first.observed_at is not None
         assert first.observed_at.date().isoformat() == "2026-09-29"
 
 
 @pytest.mark.parametrize(
-    "asked", ["what happened last month?", "What did we do in October?", "what was said on 2026-10-05?"]
+    "asked",
+    [
+        "what happened last month?",
+        "What did we do in October?",
+        "what was said on 2026-10-05?",
+    ],
 )
-def test_a_query_of_a_time_alone_is_answered_by_what_was_said_then(memory: Memory, asked: str) -> None:
+def test_a_query_of_a_time_alone_is_answered_by_what_was_said_then(
+    memory: Memory, asked: str
+) -> None:
     hits = memory.recall(asked, k=3, now=NOW)
     assert hits
-    assert all(hit.observed_at is not None and hit.observed_at.month == OCTOBER[0].month for hit in hits)
+    assert all(
+        hit.observed_at is not None and hit.observed_at.month == OCTOBER[0].month
+        for hit in hits
+    )
 
 
-def test_of_a_time_in_which_nothing_was_said_the_nearest_is_told(memory: Memory) -> None:
+def test_of_a_time_in_which_nothing_was_said_the_nearest_is_told(
+    memory: Memory,
+) -> None:
     hits = memory.recall("what happened in January?", k=5, now=NOW)
     assert (len(hits), hits.confident, hits.relevance) == (5, False, 0.0)
     assert len(memory.sessions("what happened in January?", 5, now=NOW)) == 5
     unasked = memory.recall("what happened in January?", now=NOW, automatic=True)
-    assert (unasked, unasked.reason) == ([], "nothing in memory is of the time that is asked about")
+    assert (unasked, unasked.reason) == (
+        [],
+        "nothing in memory is of the time that is asked about",
+    )
 
 
-def test_what_is_relevant_but_not_of_the_time_is_no_answer_unasked_where_ten_others_are_of_it(tmp_path: Path) -> None:
-    berths = [(at, f"Berth {n} was read in October.", None) for n, at in enumerate(DAYS)]
-    memory = _released(tmp_path / "store", [*berths, (datetime(2025, 1, 9, tzinfo=UTC), "We dropped Redis.", None)])
-    unasked = memory.recall("Redis on October 5", kinds="message", now=NOW, automatic=True)
+def test_what_is_relevant_but_not_of_the_time_is_no_answer_unasked_where_ten_others_are_of_it(
+    tmp_path: Path,
+) -> None:
+    berths = [
+        (at, f"Berth {n} was read in October.", None) for n, at in enumerate(DAYS)
+    ]
+    memory = _released(
+        tmp_path / "store",
+        [*berths, (datetime(2025, 1, 9, tzinfo=UTC), "We dropped Redis.", None)],
+    )
+    unasked = memory.recall(
+        "Redis on October 5", kinds="message", now=NOW, automatic=True
+    )
     assert (unasked, unasked.reason) == ([], "nothing relevant among what was found")
 
 
-def test_a_time_in_which_much_was_said_makes_nothing_else_relevant(memory: Memory) -> None:
-    assert not memory.recall("which violin concerto did I rehearse last month?", now=NOW, kinds="message").confident
+def test_a_time_in_which_much_was_said_makes_nothing_else_relevant(
+    memory: Memory,
+) -> None:
+    assert not memory.recall(
+        "which violin concerto did I rehearse last month?", now=NOW, kinds="message"
+    ).confident
 
 
 def test_what_was_said_about_a_time_before_it_came_is_told(tmp_path: Path) -> None:
-    said = (datetime(2026, 1, 9, 9, tzinfo=UTC), "The trip in May goes to Porto instead of Lisbon.", None)
-    memory = _released(tmp_path / "store", [said, _note(1, OCTOBER[0]), _note(2, datetime(2025, 5, 9, tzinfo=UTC))])
+    said = (
+        datetime(2026, 1, 9, 9, tzinfo=UTC),
+        "The trip in May goes to Porto instead of Lisbon.",
+        None,
+    )
+    memory = _released(
+        tmp_path / "store",
+        [said, _note(1, OCTOBER[0]), _note(2, datetime(2025, 5, 9, tzinfo=UTC))],
+    )
     hits = memory.recall("Where do we go in May?", kinds="message", now=NOW)
     assert any("Porto" in hit.text for hit in hits)
     assert hits.confident
@@ -135,7 +209,11 @@ def test_what_was_said_about_a_time_before_it_came_is_told(tmp_path: Path) -> No
 
 def test_a_speaker_called_april_is_no_month(tmp_path: Path) -> None:
     spring = datetime(2026, 4, 3, 9, tzinfo=UTC)
-    memory = _released(tmp_path / "store", [_note(0, spring, "Ben"), _note(1, NOW, "April")], told=False)
+    memory = _released(
+        tmp_path / "store",
+        [_note(0, spring, "Ben"), _note(1, NOW, "April")],
+        told=False,
+    )
     hits = memory.recall("What did April say of the tide gauge?", k=1, now=NOW)
     assert hits[0].observed_at == NOW
 
@@ -143,16 +221,31 @@ def test_a_speaker_called_april_is_no_month(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def planning(tmp_path_factory: pytest.TempPathFactory) -> Memory:
     """A talk in October about a date in December, and small talk on that date and all through May."""
-    october, december = datetime(2026, 10, 5, 9, tzinfo=UTC), datetime(2026, 12, 12, 9, tzinfo=UTC)
+    october, december = (
+        datetime(2026, 10, 5, 9, tzinfo=UTC),
+        datetime(2026, 12, 12, 9, tzinfo=UTC),
+    )
     said = [
-        (october, "For the release of 12 December we freeze the schema on the 1st and leave out the invoice export."),
+        (
+            october,
+            "For the release of 12 December we freeze the schema on the 1st and leave out the invoice export.",
+        ),
         (october, "The session cache stays in Redis, Postgres is too slow for it."),
         (december, "The logo is blue now."),
         (december, "We decided on lemonade for the party."),
         (december, "The office plants need water."),
-        *((datetime(2026, 5, day, 9, tzinfo=UTC), f"The garden fence needs paint, coat {day}.") for day in range(1, 9)),
+        *(
+            (
+                datetime(2026, 5, day, 9, tzinfo=UTC),
+                f"The garden fence needs paint, coat {day}.",
+            )
+            for day in range(1, 9)
+        ),
     ]
-    return _released(tmp_path_factory.mktemp("planning") / "store", [(at, text, None) for at, text in said])
+    return _released(
+        tmp_path_factory.mktemp("planning") / "store",
+        [(at, text, None) for at, text in said],
+    )
 
 
 @pytest.mark.parametrize(
@@ -164,14 +257,21 @@ def planning(tmp_path_factory: pytest.TempPathFactory) -> Memory:
         "When is the schema frozen for the release?",
     ],
 )
-def test_a_question_about_a_date_is_answered_though_it_was_said_on_another(planning: Memory, asked: str) -> None:
+def test_a_question_about_a_date_is_answered_though_it_was_said_on_another(
+    planning: Memory, asked: str
+) -> None:
     hits = planning.recall(asked, k=4, now=NOW)
     assert "freeze the schema" in hits[0].text
 
 
-def test_what_is_of_the_time_and_of_nothing_else_is_not_brought_up(planning: Memory) -> None:
+def test_what_is_of_the_time_and_of_nothing_else_is_not_brought_up(
+    planning: Memory,
+) -> None:
     """May is a verb here, and 2024.1 a version."""
-    for asked in ("May I use Redis for the session cache?", "Redis 2026.5 for the session cache"):
+    for asked in (
+        "May I use Redis for the session cache?",
+        "Redis 2026.5 for the session cache",
+    ):
         assert "Redis" in planning.recall(asked, k=1, now=NOW)[0].text
 
 
@@ -193,11 +293,16 @@ def test_what_is_of_the_time_and_of_nothing_else_is_not_brought_up(planning: Mem
         ("in April, since Jan", {(None, 4, None), (None, 1, None)}),
     ],
 )
-def test_dates_are_read_as_they_are_written(text: str, dates: set[tuple[int | None, int | None, int | None]]) -> None:
+def test_dates_are_read_as_they_are_written(
+    text: str, dates: set[tuple[int | None, int | None, int | None]]
+) -> None:
     assert extract_dates(text).dates == dates
 
 
-@pytest.mark.parametrize("text", ["Windows Server 2019", "port 2000", "error 2013 in mysql", "upgrade to 2024.1"])
+@pytest.mark.parametrize(
+    "text",
+    ["Windows Server 2019", "port 2000", "error 2013 in mysql", "upgrade to 2024.1"],
+)
 def test_a_number_alone_is_no_year(text: str) -> None:
     assert not extract_dates(text).years
     assert extract_dates("what did we buy in 2019?").years == {2019}
@@ -226,6 +331,8 @@ def test_more_spans(text: str, start: str, days: int) -> None:
 
 
 def test_words_that_tell_of_a_time() -> None:
-    assert {"last", "month", "happened"} <= extract_time_words("what happened last month?", NOW)
+    assert {"last", "month", "happened"} <= extract_time_words(
+        "what happened last month?", NOW
+    )
     for none in ("what may happen", "9999 years ago", "upgrade to 2024.1"):
         assert extract_time_words(none, NOW) == frozenset()

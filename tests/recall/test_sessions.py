@@ -30,11 +30,22 @@ MORNING = "A morning of repairs to cache and parser."
 def build_told(root: Path) -> None:
     """The small store, whose first session has a span, a workspace, a title and a master summary."""
     store = build(root)
-    told = {"workspace": "api", "title": "Repairs", "started_at": START, "ended_at": START + timedelta(minutes=3)}
-    row = next(one for one in store.read(SESSIONS).to_pylist() if one["native_id"] == "ses-a")
+    told = {
+        "workspace": "api",
+        "title": "Repairs",
+        "started_at": START,
+        "ended_at": START + timedelta(minutes=3),
+    }
+    row = next(
+        one for one in store.read(SESSIONS).to_pylist() if one["native_id"] == "ses-a"
+    )
     store.delete_ids(SESSIONS, [row["session_id"]])
     add(store, SESSIONS, [row | told])
-    add(store, SUMMARIES, [summary(compute_master_id("hash-ses-a"), -1, MORNING, ["s-0", "s-1"])])
+    add(
+        store,
+        SUMMARIES,
+        [summary(compute_master_id("hash-ses-a"), -1, MORNING, ["s-0", "s-1"])],
+    )
     publish(store, "run", "hash-384")
 
 
@@ -53,7 +64,12 @@ def memory(root: Path) -> Memory:
 def test_a_session_comes_with_what_tells_of_it(memory: Memory) -> None:
     found = memory.sessions(CACHE)
     first = found[0]
-    assert (first.session, first.workspace, first.title, first.summary) == ("ses-a", "api", "Repairs", MORNING)
+    assert (first.session, first.workspace, first.title, first.summary) == (
+        "ses-a",
+        "api",
+        "Repairs",
+        MORNING,
+    )
     assert (first.started_at, first.ended_at) == (START, START + timedelta(minutes=3))
     assert first.sources[0].quote in TALK["ses-a"][:2]  # the two messages on the cache
     assert {one.session for one in first.sources} == {"ses-a"}
@@ -61,21 +77,31 @@ def test_a_session_comes_with_what_tells_of_it(memory: Memory) -> None:
     assert found == sorted(found, key=lambda one: -one.probability)
     assert sum(one.probability for one in found) == pytest.approx(1.0)
     told = json.loads(json.dumps(first.as_dict()))
-    assert (told["kind"], told["sources"][0]["quote"]) == ("session", first.sources[0].quote)
+    assert (told["kind"], told["sources"][0]["quote"]) == (
+        "session",
+        first.sources[0].quote,
+    )
 
 
-def test_without_full_text_the_sessions_of_a_report_are_told_by_meaning(root: Path) -> None:
+def test_without_full_text_the_sessions_of_a_report_are_told_by_meaning(
+    root: Path,
+) -> None:
     asked = build_query("What does Nina do in Lisbon?", 2, "message")
     vector = HashEncoder().encode([asked.text])[0]
     view = View.open(root, "default")
-    (first, probability), (_, less) = rank_sessions(view, asked, vector, full_text=False)
+    (first, probability), (_, less) = rank_sessions(
+        view, asked, vector, full_text=False
+    )
     assert read_session_ids(view, [first]) == ["hash-ses-b"]
     assert probability > less
 
 
 def test_conditions_hold_as_for_messages(memory: Memory) -> None:
     def sessions(**filters: object) -> list[str]:
-        return [one.session for one in memory.sessions("the cache and the boiler", **filters)]  # type: ignore[arg-type]
+        return [
+            one.session
+            for one in memory.sessions("the cache and the boiler", **filters)
+        ]  # type: ignore[arg-type]
 
     assert set(sessions()) == {"ses-a", "ses-b"}
     assert sessions(workspace="api") == ["ses-a"]
@@ -94,18 +120,38 @@ def test_as_of_a_moment_nothing_tells_of_what_came_later(memory: Memory) -> None
 
 
 def test_a_query_of_nothing_but_a_time_finds_who_talked_then(memory: Memory) -> None:
-    march, april = memory.sessions("What was said in March 2025?"), memory.sessions("What was said on 31 March 2025?")
-    assert {one.session for one in march} == {"ses-a", "ses-b"}  # 1 March, and 30 days later
+    march, april = (
+        memory.sessions("What was said in March 2025?"),
+        memory.sessions("What was said on 31 March 2025?"),
+    )
+    assert {one.session for one in march} == {
+        "ses-a",
+        "ses-b",
+    }  # 1 March, and 30 days later
     assert [one.session for one in april] == ["ses-b"]
 
 
 def test_what_was_taken_back_finds_no_session_and_is_not_quoted(tmp_path: Path) -> None:
-    talk, settings = tmp_path / "trip.jsonl", Settings(store=tmp_path / "store", encoder="hash-384")
-    for second in ("We will sail to Rousay with the catamaran.", "We will go to Rousay by bus."):  # a turn rewritten
+    talk, settings = (
+        tmp_path / "trip.jsonl",
+        Settings(store=tmp_path / "store", encoder="hash-384"),
+    )
+    for second in (
+        "We will sail to Rousay with the catamaran.",
+        "We will go to Rousay by bus.",
+    ):  # a turn rewritten
         said = {"c1": "The ferry to Hoy leaves from Stromness.", "c2": second}
         talk.write_text(
             "".join(
-                json.dumps({"session_id": "trip", "message_id": key, "role": "user", "content": text}) + "\n"
+                json.dumps(
+                    {
+                        "session_id": "trip",
+                        "message_id": key,
+                        "role": "user",
+                        "content": text,
+                    }
+                )
+                + "\n"
                 for key, text in said.items()
             ),
             encoding="utf-8",
@@ -132,7 +178,9 @@ def test_silence_and_a_store_that_is_away(root: Path, tmp_path: Path) -> None:
 def test_the_command_tells_sessions(root: Path) -> None:
     def run(*words: str) -> str:
         done = typed("recall", CACHE, "--store", root, *words)
-        return done.output if done.exit_code == 0 else f"{done.exit_code}: {done.output}"
+        return (
+            done.output if done.exit_code == 0 else f"{done.exit_code}: {done.output}"
+        )
 
     told = run("--kind", "session", "-k", "1")
     assert "\n1. session ses-a · 2025-03-01 · api · likely " in f"\n{told}"
@@ -145,12 +193,18 @@ def test_the_command_tells_sessions(root: Path) -> None:
     assert "sessions have none" in run("--kind", "session", "--category", "decision")
 
 
-def test_as_many_sessions_are_told_as_are_asked_for_however_unlikely(tmp_path: Path) -> None:
+def test_as_many_sessions_are_told_as_are_asked_for_however_unlikely(
+    tmp_path: Path,
+) -> None:
     texts = ["The ferry to Hoy leaves from Stromness at nine."] + [
         f"Berth {n} of the quay gets a bollard, painted {n} times." for n in range(40)
     ]
-    talks = [session(tmp_path, f"s{n}", 1, [("user", text)]) for n, text in enumerate(texts)]
+    talks = [
+        session(tmp_path, f"s{n}", 1, [("user", text)]) for n, text in enumerate(texts)
+    ]
     run_night(talks, Settings(store=tmp_path / "store", encoder="hash-384"))
-    found = Memory.open(tmp_path / "store").sessions("When does the ferry to Hoy leave from Stromness?", 41)
+    found = Memory.open(tmp_path / "store").sessions(
+        "When does the ferry to Hoy leave from Stromness?", 41
+    )
     assert (len(found), found[0].session, found.notes) == (41, "s0", ())
     assert found[-1].probability < 0.005

@@ -11,7 +11,15 @@ from slowwave.flows.parts.report import RunReport
 from slowwave.memory import Memory
 from slowwave.recall.release.view import View
 from slowwave.recall.views.show import show
-from slowwave.schemas.tables import MERGES, MESSAGES, OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES, TOPICS
+from slowwave.schemas.tables import (
+    MERGES,
+    MESSAGES,
+    OBSERVATIONS,
+    RELEASED,
+    SESSIONS,
+    SUMMARIES,
+    TOPICS,
+)
 from slowwave.store import Store
 from tests.command_line import typed
 from tests.killed_nights import digests
@@ -28,8 +36,12 @@ def plain_encoder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def folder(samples_night: tuple[Path, RunReport], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return Path(shutil.copytree(samples_night[0], tmp_path_factory.mktemp("show") / "store"))
+def folder(
+    samples_night: tuple[Path, RunReport], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    return Path(
+        shutil.copytree(samples_night[0], tmp_path_factory.mktemp("show") / "store")
+    )
 
 
 def rows(folder: Path, table: Any) -> list[dict[str, Any]]:
@@ -37,17 +49,34 @@ def rows(folder: Path, table: Any) -> list[dict[str, Any]]:
 
 
 def leaves(node: dict[str, Any]) -> list[dict[str, Any]]:
-    return [leaf for below in node["below"] for leaf in leaves(below)] if node.get("below") else [node]
+    return (
+        [leaf for below in node["below"] for leaf in leaves(below)]
+        if node.get("below")
+        else [node]
+    )
 
 
 def test_an_observation_shows_its_messages_and_what_holds_it(folder: Path) -> None:
     group = next(r for r in rows(folder, SUMMARIES) if r["scope"] == "topic")
-    claim = next(r for r in rows(folder, OBSERVATIONS) if r["observation_id"] == group["member_ids"][0])
-    shown = json.loads(typed("show", claim["observation_id"][:12], "--json", "--store", folder).output)
-    assert (shown["kind"], shown["text"], shown["quote"]) == ("observation", claim["summary"], claim["quote"])
+    claim = next(
+        r
+        for r in rows(folder, OBSERVATIONS)
+        if r["observation_id"] == group["member_ids"][0]
+    )
+    shown = json.loads(
+        typed("show", claim["observation_id"][:12], "--json", "--store", folder).output
+    )
+    assert (shown["kind"], shown["text"], shown["quote"]) == (
+        "observation",
+        claim["summary"],
+        claim["quote"],
+    )
     assert [below["id"] for below in shown["below"]] == claim["message_ids"]
     assert claim["quote"] in shown["below"][0]["text"]
-    assert {above["id"] for above in shown["above"]} == {group["summary_id"], claim["topic_id"]}
+    assert {above["id"] for above in shown["above"]} == {
+        group["summary_id"],
+        claim["topic_id"],
+    }
 
 
 def test_a_summary_drills_down_to_messages_at_any_depth(folder: Path) -> None:
@@ -60,17 +89,26 @@ def test_a_summary_drills_down_to_messages_at_any_depth(folder: Path) -> None:
         assert [below["id"] for below in shown["below"]] == summary["member_ids"]
 
 
-def test_a_message_goes_up_to_its_claims_its_summaries_and_its_session(folder: Path) -> None:
+def test_a_message_goes_up_to_its_claims_its_summaries_and_its_session(
+    folder: Path,
+) -> None:
     claim = rows(folder, OBSERVATIONS)[0]
-    message = next(r for r in rows(folder, MESSAGES) if r["message_id"] == claim["message_ids"][0])
+    message = next(
+        r for r in rows(folder, MESSAGES) if r["message_id"] == claim["message_ids"][0]
+    )
     shown = show(View.open(folder, "default"), message["message_id"])
     kinds = [node.kind for node in shown.above]
     assert kinds[0] == "observation"
     assert kinds[-1] == "session"
     assert shown.above[-1].facts["native_id"]
     cut = next(row for row in rows(folder, MESSAGES) if len(row["native_id"]) == 36)
-    assert show(View.open(folder, "default"), cut["native_id"][:13]).node.id == cut["message_id"]
-    assert any(node.kind == "summary" and node.facts["tier"] == -1 for node in shown.above)
+    assert (
+        show(View.open(folder, "default"), cut["native_id"][:13]).node.id
+        == cut["message_id"]
+    )
+    assert any(
+        node.kind == "summary" and node.facts["tier"] == -1 for node in shown.above
+    )
 
 
 def test_topics_and_sessions_show_everything_below_them_once(folder: Path) -> None:
@@ -78,7 +116,9 @@ def test_topics_and_sessions_show_everything_below_them_once(folder: Path) -> No
     largest = max(rows(folder, TOPICS), key=lambda r: r["size"])
     shown = show(View.open(folder, "default"), largest["topic_id"], depth=9)
     claims = [n.id for n in walk(shown.node) if n.kind == "observation"]
-    assert sorted(claims) == sorted(r["observation_id"] for r in active if r["topic_id"] == largest["topic_id"])
+    assert sorted(claims) == sorted(
+        r["observation_id"] for r in active if r["topic_id"] == largest["topic_id"]
+    )
     native = rows(folder, SESSIONS)[0]["native_id"]
     assert show(View.open(folder, "default"), native).node.kind == "session"
 
@@ -88,14 +128,19 @@ def walk(node: Any) -> list[Any]:
 
 
 def test_ids_that_are_unknown_or_short_are_refused(folder: Path) -> None:
-    for wanted, said in (("0123456789abcdef", "nothing in release r1"), ("ab", "too short")):
+    for wanted, said in (
+        ("0123456789abcdef", "nothing in release r1"),
+        ("ab", "too short"),
+    ):
         result = typed("show", wanted, "--store", folder)
         assert (result.exit_code, said in result.output) == (1, True)
 
 
 def test_the_plain_picture_is_a_line_a_row(folder: Path) -> None:
     master = next(r for r in rows(folder, SUMMARIES) if r["tier"] == -1)
-    printed = typed("show", master["summary_id"], "--depth", 1, "--store", folder).output
+    printed = typed(
+        "show", master["summary_id"], "--depth", 1, "--store", folder
+    ).output
     assert printed.startswith(f"summary tier -1 {master['summary_id'][:12]}")
     assert printed.count("\n  ") >= len(master["member_ids"])
     assert "held by" in printed
@@ -114,32 +159,59 @@ def chat(tmp_path: Path, *answers: str) -> Path:
     return path
 
 
-READINGS = "We decided to keep the gauge readings in PostgreSQL 17 because SQLite locked up."
+READINGS = (
+    "We decided to keep the gauge readings in PostgreSQL 17 because SQLite locked up."
+)
 
 
 def test_a_merge_is_listed_taken_back_and_never_made_again(tmp_path: Path) -> None:
     store = tmp_path / "s"
-    assert typed("run", chat(tmp_path, READINGS, READINGS), "--plain", "--store", store).exit_code == 0
+    assert (
+        typed(
+            "run", chat(tmp_path, READINGS, READINGS), "--plain", "--store", store
+        ).exit_code
+        == 0
+    )
     listed = json.loads(typed("inspect", "merges", "--json", "--store", store).output)
     assert [(m["kind"], m["undone"]) for m in listed] == [("duplicate", False)]
     assert listed[0]["loser"] == listed[0]["winner"]
-    done = typed("exclude", listed[0]["merge_id"][:10], "--why", "they differ", "--store", store)
+    done = typed(
+        "exclude", listed[0]["merge_id"][:10], "--why", "they differ", "--store", store
+    )
     assert "left out: duplicate" in done.output, done.output
-    assert json.loads(typed("inspect", "merges", "--json", "--store", store).output) == []
-    assert len(json.loads(typed("inspect", "merges", "--all", "--json", "--store", store).output)) == 1
+    assert (
+        json.loads(typed("inspect", "merges", "--json", "--store", store).output) == []
+    )
+    assert (
+        len(
+            json.loads(
+                typed("inspect", "merges", "--all", "--json", "--store", store).output
+            )
+        )
+        == 1
+    )
     assert {r["status"] for r in rows(store, OBSERVATIONS)} == {"active"}
     assert all(r["topic_id"] for r in rows(store, OBSERVATIONS))
-    assert typed("reprocess", "dedupe", "--workspace", "/w", "--store", store).exit_code == 0
+    assert (
+        typed("reprocess", "dedupe", "--workspace", "/w", "--store", store).exit_code
+        == 0
+    )
     assert [r["undone"] for r in rows(store, MERGES)] == [True]
     assert {r["status"] for r in rows(store, OBSERVATIONS)} == {"active"}
-    again = typed("exclude", listed[0]["merge_id"], "--why", "they differ", "--store", store)
+    again = typed(
+        "exclude", listed[0]["merge_id"], "--why", "they differ", "--store", store
+    )
     assert "left out already" in again.output
     assert "2 rows have ids" in typed("show", "message-1", "--store", store).output
-    assert typed("include", listed[0]["merge_id"], "--store", store).exit_code == 0  # the night decides anew
+    assert (
+        typed("include", listed[0]["merge_id"], "--store", store).exit_code == 0
+    )  # the night decides anew
     assert {r["status"] for r in rows(store, OBSERVATIONS)} == {"active", "duplicate"}
 
 
-def test_consolidating_what_is_consolidated_changes_nothing(folder: Path, tmp_path: Path) -> None:
+def test_consolidating_what_is_consolidated_changes_nothing(
+    folder: Path, tmp_path: Path
+) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     before = digests(copy, RELEASED)
@@ -148,32 +220,73 @@ def test_consolidating_what_is_consolidated_changes_nothing(folder: Path, tmp_pa
 
 
 def test_what_stands_over_the_lines_of_a_block_is_found(tmp_path: Path) -> None:
-    names = [*(f"marit-thesis-2026-{n}" for n in range(5)), "marit-thesis-2026-1-again", "e2b4f9d7-aaaa-4000", "tea"]
+    names = [
+        *(f"marit-thesis-2026-{n}" for n in range(5)),
+        "marit-thesis-2026-1-again",
+        "e2b4f9d7-aaaa-4000",
+        "tea",
+    ]
     for n, name in enumerate(names):
-        said = ("The tide gauge of the harbour reads metres.", f"We decided to paint gauge number {n} in blue.")
+        said = (
+            "The tide gauge of the harbour reads metres.",
+            f"We decided to paint gauge number {n} in blue.",
+        )
         session(tmp_path, name, n + 1, [("user", said[0]), ("assistant", said[1])])
     store = tmp_path / "s"
     assert typed("run", tmp_path, "--plain", "--store", store).exit_code == 0
     native = {row["native_id"]: row["session_id"] for row in rows(store, SESSIONS)}
     memory = Memory.open(store)
-    blocks = [memory.context(f"gauge number {n} blue, tide gauge harbour metres", 120).text for n in range(len(names))]
+    blocks = [
+        memory.context(f"gauge number {n} blue, tide gauge harbour metres", 120).text
+        for n in range(len(names))
+    ]
     blocks.append(memory.briefing(2_000).text)
-    tags = {line.partition(" Mar 2026 · ")[2] for block in blocks for line in block.split("\n")} - {""}
+    tags = {
+        line.partition(" Mar 2026 · ")[2]
+        for block in blocks
+        for line in block.split("\n")
+    } - {""}
     tags = {tag for tag in tags if not tag.startswith("topic ")}
-    assert {"e2b4f9", "tea", "marit-thesis-2026-0", "marit-thesis-2026-1", "marit-thesis-2026-1-"} <= tags
-    found = {json.loads(typed("show", tag, "--json", "--store", store).output)["id"] for tag in tags}
+    assert {
+        "e2b4f9",
+        "tea",
+        "marit-thesis-2026-0",
+        "marit-thesis-2026-1",
+        "marit-thesis-2026-1-",
+    } <= tags
+    found = {
+        json.loads(typed("show", tag, "--json", "--store", store).output)["id"]
+        for tag in tags
+    }
     assert found == {native[name] for name in names}
-    message = next(row for row in rows(store, MESSAGES) if row["session_id"] == native["marit-thesis-2026-1-again"])
+    message = next(
+        row
+        for row in rows(store, MESSAGES)
+        if row["session_id"] == native["marit-thesis-2026-1-again"]
+    )
     for tag, key in (
         ("marit-thesis-2026-1-", message["native_id"]),
         ("marit-thesis-2026-1-again", message["message_id"][:9]),
     ):
         assert (
-            json.loads(typed("show", f"{tag}/{key}", "--json", "--store", store).output)["id"] == message["message_id"]
+            json.loads(
+                typed("show", f"{tag}/{key}", "--json", "--store", store).output
+            )["id"]
+            == message["message_id"]
         )
-    for wrong in (f"tea/{message['message_id'][:12]}", "marit-thesis-2026-1-again/", "marit-thesis-2026-1-again/9999"):
+    for wrong in (
+        f"tea/{message['message_id'][:12]}",
+        "marit-thesis-2026-1-again/",
+        "marit-thesis-2026-1-again/9999",
+    ):
         refused = typed("show", wrong, "--store", store)
-        assert (refused.exit_code, f"has the id '{wrong}'" in refused.output) == (1, True)
+        assert (refused.exit_code, f"has the id '{wrong}'" in refused.output) == (
+            1,
+            True,
+        )
     several = typed("show", "marit-th", "--store", store)
     assert several.exit_code == 1
-    assert "6 rows have ids that begin with 'marit-th': session marit-thesis-2026-0, session" in several.output
+    assert (
+        "6 rows have ids that begin with 'marit-th': session marit-thesis-2026-0, session"
+        in several.output
+    )

@@ -35,9 +35,14 @@ TOGETHER = (
 @pytest.fixture(scope="module")
 def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
     folder = tmp_path_factory.mktemp("spelling")
-    talks = [session(folder, f"s{n}", 1, [("user", text)], speakers=[who]) for n, (who, text) in enumerate(SAID)]
+    talks = [
+        session(folder, f"s{n}", 1, [("user", text)], speakers=[who])
+        for n, (who, text) in enumerate(SAID)
+    ]
     turns = [("user", text) for _, text in TOGETHER]
-    talks.append(session(folder, "all", 1, turns, speakers=[who for who, _ in TOGETHER]))
+    talks.append(
+        session(folder, "all", 1, turns, speakers=[who for who, _ in TOGETHER])
+    )
     run_night(talks, Settings(store=folder / "store", encoder="hash-384"))
     return Memory.open(folder / "store", encoder=HashEncoder())
 
@@ -51,30 +56,49 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
         ("contrast", 4),  # as it is spelt, though nothing else is like it
     ],
 )
-def test_another_spelling_finds_what_was_said(memory: Memory, query: str, first: int) -> None:
+def test_another_spelling_finds_what_was_said(
+    memory: Memory, query: str, first: int
+) -> None:
     assert memory.recall(query, 1, "message")[0].text == SAID[first][1]
 
 
-def test_a_speaker_whose_name_is_spelt_otherwise_is_the_one_who_speaks(memory: Memory) -> None:
+def test_a_speaker_whose_name_is_spelt_otherwise_is_the_one_who_speaks(
+    memory: Memory,
+) -> None:
     asked = "What did {} order?"
-    hits, others = (memory.recall(asked.format(name), 6, "message") for name in ("Katarzina", "Barbara"))
+    hits, others = (
+        memory.recall(asked.format(name), 6, "message")
+        for name in ("Katarzina", "Barbara")
+    )
     assert hits == memory.recall(asked.format("Katarzyna"), 6, "message")
     assert hits != others
 
 
 @pytest.mark.parametrize(
     ("word", "name", "is_short"),
-    [("kata", "Katarzyna", True), ("mark", "Markus", False), ("May", "Maya", False), ("Christmas", "Chris", False)],
+    [
+        ("kata", "Katarzyna", True),
+        ("mark", "Markus", False),
+        ("May", "Maya", False),
+        ("Christmas", "Chris", False),
+    ],
 )
 def test_a_name_cut_short_by_others_is_the_speaker_and_a_word_like_a_name_is_not(
     memory: Memory, word: str, name: str, is_short: bool
 ) -> None:
     asked = "What did {} order?"
-    assert (memory.recall(asked.format(word), 6) == memory.recall(asked.format(name), 6)) == is_short
+    assert (
+        memory.recall(asked.format(word), 6) == memory.recall(asked.format(name), 6)
+    ) == is_short
 
 
-@pytest.mark.parametrize("asked", ["Where does Maritt work?", "Who was Muhhamed?", "Which day does Adda bake?"])
-def test_a_misspelt_name_silences_no_answer(samples_night: tuple[Path, RunReport], asked: str) -> None:
+@pytest.mark.parametrize(
+    "asked",
+    ["Where does Maritt work?", "Who was Muhhamed?", "Which day does Adda bake?"],
+)
+def test_a_misspelt_name_silences_no_answer(
+    samples_night: tuple[Path, RunReport], asked: str
+) -> None:
     samples = Memory.open(samples_night[0])
     hits = samples.recall(asked, k=5)
     assert len(hits) == 5

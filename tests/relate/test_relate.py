@@ -43,39 +43,69 @@ def pairs(rows: list[Row]) -> set[tuple[str, str, str]]:
 
 def far(number: int, summary: str, **values: Any) -> Row:
     """A claim whose vector is like nobody's."""
-    return observation(number, summary, vector=[float(at == number) for at in range(384)], **values)
+    return observation(
+        number, summary, vector=[float(at == number) for at in range(384)], **values
+    )
 
 
 def test_a_file_that_one_of_them_spells_out_ties_two_claims() -> None:
     near = {"vector": vector(0.7), "files": ["src/app/store.py"]}
     spelt = observation(1, "The lock is in store.py.", **near)
-    other = observation(2, "Writes wait for each other.", vector=vector(-0.1), files=["store.py"])
-    apart = observation(3, "Readers never wait.", vector=vector(-0.1), files=["store.py"])
+    other = observation(
+        2, "Writes wait for each other.", vector=vector(-0.1), files=["store.py"]
+    )
+    apart = observation(
+        3, "Readers never wait.", vector=vector(-0.1), files=["store.py"]
+    )
     rest = [far(n, f"Something else, number {n}.") for n in range(4, 9)]
-    found = pairs([spelt, other | {"vector": vector(0.0)}, apart | {"vector": vector(0.0)}, *rest])
+    found = pairs(
+        [spelt, other | {"vector": vector(0.0)}, apart | {"vector": vector(0.0)}, *rest]
+    )
     assert {("same_file", "o002", "o001"), ("same_file", "o003", "o001")} <= found
     assert ("same_file", "o003", "o002") not in found  # neither says so
-    assert not pairs([spelt, other | {"message_ids": ["m1"]}, *rest])  # one message says both
+    assert not pairs(
+        [spelt, other | {"message_ids": ["m1"]}, *rest]
+    )  # one message says both
 
 
 def test_a_part_of_a_path_is_the_longer_one_where_there_is_just_one() -> None:
-    assert resolve_paths([["./a/b.py"], ["b.py"], ["c\\b.py"]]) == [{"a/b.py"}, {"b.py"}, {"c/b.py"}]
-    assert resolve_paths([["x/a/b.py"], ["a/b.py", "b.py"]]) == [{"x/a/b.py"}, {"x/a/b.py"}]
+    assert resolve_paths([["./a/b.py"], ["b.py"], ["c\\b.py"]]) == [
+        {"a/b.py"},
+        {"b.py"},
+        {"c/b.py"},
+    ]
+    assert resolve_paths([["x/a/b.py"], ["a/b.py", "b.py"]]) == [
+        {"x/a/b.py"},
+        {"x/a/b.py"},
+    ]
 
 
 def test_a_rare_name_or_near_vectors_tie_two_claims() -> None:
     one = observation(1, "We leave Redis for the queue.", vector=vector(0.6))
     two = observation(2, "The bill of Redis has doubled.", vector=vector(0.6, 0.3))
-    like = observation(3, "Nightly copies go to a bucket.", vector=[float(at == 200) for at in range(384)])
-    same = observation(4, "Backups land in object storage.", vector=[float(at == 200) for at in range(384)])
+    like = observation(
+        3,
+        "Nightly copies go to a bucket.",
+        vector=[float(at == 200) for at in range(384)],
+    )
+    same = observation(
+        4,
+        "Backups land in object storage.",
+        vector=[float(at == 200) for at in range(384)],
+    )
     rest = [far(n, f"Something else, number {n}.") for n in range(5, 9)]
-    assert pairs([two, same, one, like, *rest]) == {("same_thing", "o002", "o001"), ("same_thing", "o004", "o003")}
+    assert pairs([two, same, one, like, *rest]) == {
+        ("same_thing", "o002", "o001"),
+        ("same_thing", "o004", "o003"),
+    }
     without = [row | {"vector": None} for row in (one, two, like, same, *rest)]
     assert pairs(without) == set()  # one name alone is not enough then
 
 
 def test_no_claim_has_more_of_a_kind_than_the_bound() -> None:
-    rows = [observation(n, f"Redis, {n}.", vector=vector(0.6, n / 100)) for n in range(12)]
+    rows = [
+        observation(n, f"Redis, {n}.", vector=vector(0.6, n / 100)) for n in range(12)
+    ]
     found = pairs([*rows, *(far(n, f"Something else, {n}.") for n in range(20, 40))])
     ends = [end for _, *both in found for end in both]
     assert found
@@ -86,7 +116,9 @@ def settled(folder: Path, *claims: Row) -> Settings:
     """Settings of a store with these claims, related and released."""
     settings = Settings(store=folder / "store", encoder="hash-384")
     with open_run("test", settings, create=True) as (job, _):
-        job.store.merge(OBSERVATIONS, pa.Table.from_pylist(list(claims), schema=OBSERVATIONS.schema))
+        job.store.merge(
+            OBSERVATIONS, pa.Table.from_pylist(list(claims), schema=OBSERVATIONS.schema)
+        )
         relate_claims(job)
         publish_release(job)
     return settings
@@ -98,24 +130,40 @@ def told(settings: Settings) -> set[tuple[str, str, str]]:
 
 
 REDIS = [
-    observation(n, text, vector=vector(0.6, n / 50), observation_id=f"{n:08x}", speaker=speaker, files=files)
+    observation(
+        n,
+        text,
+        vector=vector(0.6, n / 50),
+        observation_id=f"{n:08x}",
+        speaker=speaker,
+        files=files,
+    )
     for n, text, speaker, files in (
         (1, "We leave Redis for the queue.", "Ada", []),
         (2, "The bill of Redis has doubled.", None, ["ops/bill.md"]),
         (3, "In May Redis goes.", None, []),
     )
 ]
-OTHERS = [far(n, f"Something else, number {n}.", workspace="/v/tide") for n in range(5, 12)]
+OTHERS = [
+    far(n, f"Something else, number {n}.", workspace="/v/tide") for n in range(5, 12)
+]
 
 
 def test_only_a_workspace_whose_claims_changed_is_related_again(tmp_path: Path) -> None:
     settings = settled(tmp_path, *REDIS, *OTHERS)
-    three = {("same_thing", f"{b:08x}", f"{a:08x}") for a, b in ((1, 2), (1, 3), (2, 3))}
+    three = {
+        ("same_thing", f"{b:08x}", f"{a:08x}") for a, b in ((1, 2), (1, 3), (2, 3))
+    }
     assert told(settings) == three
     before = Store.open(settings.store).read_versions([RELATIONS])
     with open_run("test", settings) as (job, _):
         assert relate_claims(job).rows_in == 0
-        job.store.merge(OBSERVATIONS, pa.Table.from_pylist([OTHERS[0] | {"files": ["x"]}], schema=OBSERVATIONS.schema))
+        job.store.merge(
+            OBSERVATIONS,
+            pa.Table.from_pylist(
+                [OTHERS[0] | {"files": ["x"]}], schema=OBSERVATIONS.schema
+            ),
+        )
         assert relate_claims(job).rows_in == len(OTHERS)
     assert Store.open(settings.store).read_versions([RELATIONS]) == before
     digest = compute_table_digest(RELATIONS, Store.open(settings.store).read(RELATIONS))
@@ -124,22 +172,46 @@ def test_only_a_workspace_whose_claims_changed_is_related_again(tmp_path: Path) 
         relate_claims(job)
     assert told(settings) == {("same_thing", "00000002", "00000001")}
     with open_run("test", settings) as (job, _):
-        job.store.merge(OBSERVATIONS, pa.Table.from_pylist([REDIS[2]], schema=OBSERVATIONS.schema))
+        job.store.merge(
+            OBSERVATIONS, pa.Table.from_pylist([REDIS[2]], schema=OBSERVATIONS.schema)
+        )
         relate_claims(job)
-    assert compute_table_digest(RELATIONS, Store.open(settings.store).read(RELATIONS)) == digest
+    assert (
+        compute_table_digest(RELATIONS, Store.open(settings.store).read(RELATIONS))
+        == digest
+    )
 
 
-def test_what_superseded_a_claim_contradicts_it_unless_taken_back(tmp_path: Path) -> None:
-    old = OTHERS[0] | {"status": "superseded", "superseded_by": OTHERS[1]["observation_id"]}
-    settings = settled(tmp_path, old, *OTHERS[1:], REDIS[0] | {"status": "superseded", "superseded_by": "nobody"})
-    assert told(settings) == {("contradicts", old["superseded_by"], old["observation_id"])}
+def test_what_superseded_a_claim_contradicts_it_unless_taken_back(
+    tmp_path: Path,
+) -> None:
+    old = OTHERS[0] | {
+        "status": "superseded",
+        "superseded_by": OTHERS[1]["observation_id"],
+    }
+    settings = settled(
+        tmp_path,
+        old,
+        *OTHERS[1:],
+        REDIS[0] | {"status": "superseded", "superseded_by": "nobody"},
+    )
+    assert told(settings) == {
+        ("contradicts", old["superseded_by"], old["observation_id"])
+    }
     with open_run("test", settings) as (job, _):
         elsewhere = old | {"superseded_by": REDIS[1]["observation_id"]}
-        job.store.merge(OBSERVATIONS, pa.Table.from_pylist([elsewhere, REDIS[1]], schema=OBSERVATIONS.schema))
+        job.store.merge(
+            OBSERVATIONS,
+            pa.Table.from_pylist([elsewhere, REDIS[1]], schema=OBSERVATIONS.schema),
+        )
         relate_claims(job)
-    assert told(settings) == {("contradicts", elsewhere["superseded_by"], old["observation_id"])}
+    assert told(settings) == {
+        ("contradicts", elsewhere["superseded_by"], old["observation_id"])
+    }
     with open_run("test", settings) as (job, _):
-        job.store.merge(OBSERVATIONS, pa.Table.from_pylist([OTHERS[0]], schema=OBSERVATIONS.schema))
+        job.store.merge(
+            OBSERVATIONS, pa.Table.from_pylist([OTHERS[0]], schema=OBSERVATIONS.schema)
+        )
         relate_claims(job)
     assert told(settings) == set()
 
@@ -152,10 +224,18 @@ def test_they_are_told_by_id_and_by_name(tmp_path: Path) -> None:
         ("00000002", "same_thing", "redis"),
         ("00000003", "same_thing", "redis"),
     }
-    asked = {"redis": "names", "bill.md": "of_file", "ADA": "said_by", "tide": "of_project"}
+    asked = {
+        "redis": "names",
+        "bill.md": "of_file",
+        "ADA": "said_by",
+        "tide": "of_project",
+    }
     assert {name: memory.related(name)[0].relation for name in asked} == asked
     first, *rest = (one.id for one in memory.related("bill.md", 2))
-    assert (first, {*rest}) == ("00000002", {"00000001", "00000003"})  # these two are as close, but for rounding
+    assert (first, {*rest}) == (
+        "00000002",
+        {"00000001", "00000003"},
+    )  # these two are as close, but for rounding
     assert len(memory.related("tide", limit=2)) == 2
     for wrong in (("nobody", 1), ("", 1), ("redis", 0), ("redis", 6), ("000000", 1)):
         with pytest.raises(UsageError):
@@ -168,24 +248,35 @@ def test_the_graph_has_every_claim_and_relation(tmp_path: Path) -> None:
     odd = REDIS[0] | {"summary": "Redis & <co> \x07 goes."}
     settings = settled(tmp_path, odd, *REDIS[1:], *OTHERS)
     manifest = export_tables(settings, tmp_path / "out", "graphml")
-    assert {name: one["rows"] for name, one in manifest["tables"].items()} == {"observations": 10, "relations": 3}
+    assert {name: one["rows"] for name, one in manifest["tables"].items()} == {
+        "observations": 10,
+        "relations": 3,
+    }
     graph = ElementTree.parse(tmp_path / "out" / "relations.graphml").getroot()[-1]
     ids = [one.get("id") for one in graph if one.tag.endswith("node")]
-    edges = {(one.get("source"), one.get("target")) for one in graph if one.tag.endswith("edge")}
+    edges = {
+        (one.get("source"), one.get("target"))
+        for one in graph
+        if one.tag.endswith("edge")
+    }
     assert set(ids) == {row["observation_id"] for row in (*REDIS, *OTHERS)}
     assert edges == {(later, earlier) for _, later, earlier in told(settings)}
     with pytest.raises(UsageError, match="leave out the tables"):
         export_tables(settings, tmp_path / "more", "graphml", ["observations"])
 
 
-def test_it_can_be_done_again_for_a_workspace(samples_night: tuple[Path, Any], tmp_path: Path) -> None:
+def test_it_can_be_done_again_for_a_workspace(
+    samples_night: tuple[Path, Any], tmp_path: Path
+) -> None:
     import shutil
 
     store = tmp_path / "store"
     shutil.copytree(samples_night[0], store)
     before = compute_table_digest(RELATIONS, Store.open(store).read(RELATIONS))
     report = run_reprocess(
-        "relate", Selection(workspace="/home/ada/tidepool"), Settings(store=store, encoder="hash-384")
+        "relate",
+        Selection(workspace="/home/ada/tidepool"),
+        Settings(store=store, encoder="hash-384"),
     )
     done = {step.step: step.rows_in for step in report.steps}
     assert 0 < done["relate"] < Store.open(store).count(OBSERVATIONS)

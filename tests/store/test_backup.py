@@ -30,8 +30,14 @@ from tests.command_line import typed
 from tests.talk_files import session
 from tests.waiting import PATIENCE
 
-SAID = [("user", "I live in Porto with my sister Nina, and I prefer tea to coffee."), ("assistant", "Noted.")]
-OTHER = [("user", "I live in Oslo with my brother Ulrik, and I prefer milk to coffee."), ("assistant", "Noted.")]
+SAID = [
+    ("user", "I live in Porto with my sister Nina, and I prefer tea to coffee."),
+    ("assistant", "Noted."),
+]
+OTHER = [
+    ("user", "I live in Oslo with my brother Ulrik, and I prefer milk to coffee."),
+    ("assistant", "Noted."),
+]
 OF_RUNS = ("writer.lock", "writer.json")
 PHRASE = "correct horse battery"
 SECRET = str(pyrage.x25519.Identity.generate())
@@ -58,12 +64,21 @@ def store(built: Path, tmp_path: Path) -> Path:
 
 
 def make_settings(folder: Path, space: str) -> Settings:
-    return Settings(store=folder / "store", space=space, encoder="hash-384", keywords={"top": 0})
+    return Settings(
+        store=folder / "store", space=space, encoder="hash-384", keywords={"top": 0}
+    )
 
 
 def digest(folder: Path) -> dict[str, str]:
-    files = (path for path in folder.rglob("*") if path.is_file() and path.name not in OF_RUNS)
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    files = (
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in OF_RUNS
+    )
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+    }
 
 
 @pytest.mark.parametrize("given", [{}, {"_COMMAND": f"printf '{SECRET}\n'"}])
@@ -72,7 +87,10 @@ def test_a_restored_space_has_the_same_bytes_passes_every_check_and_goes_on(
 ) -> None:
     for name, value in given.items():
         monkeypatch.setenv(f"SLOWWAVE_BACKUP_KEY{name}", value)
-    file, other = tmp_path / f"{'one' * 80}.slowwave", tmp_path / "other"  # as long a name as a disk takes
+    file, other = (
+        tmp_path / f"{'one' * 80}.slowwave",
+        tmp_path / "other",
+    )  # as long a name as a disk takes
     assert typed("backup", file, "--store", store).exit_code == 0
     assert file.stat().st_mode & 0o077 == 0
     assert file.read_bytes().startswith(MAGIC) == bool(given)
@@ -82,7 +100,8 @@ def test_a_restored_space_has_the_same_bytes_passes_every_check_and_goes_on(
     assert typed("check", "--store", other).exit_code == 0
     assert "Porto" in typed("recall", "where does Nina live", "--store", other).stdout
     run_night(
-        [session(tmp_path, "ferry-2", 3, OTHER)], make_settings(tmp_path, "default").model_copy(update={"store": other})
+        [session(tmp_path, "ferry-2", 3, OTHER)],
+        make_settings(tmp_path, "default").model_copy(update={"store": other}),
     )
     assert Memory.open(other).release.name == "r2"
 
@@ -90,18 +109,46 @@ def test_a_restored_space_has_the_same_bytes_passes_every_check_and_goes_on(
 def test_an_encrypted_backup_is_opened_by_any_tool_of_age_and_may_be_made_with_a_public_key(
     store: Path, tmp_path: Path
 ) -> None:
-    key, (file, other) = pyrage.x25519.Identity.from_str(SECRET), (tmp_path / "one", tmp_path / "other")
+    key, (file, other) = (
+        pyrage.x25519.Identity.from_str(SECRET),
+        (tmp_path / "one", tmp_path / "other"),
+    )
     (tmp_path / "phrase").write_text(PHRASE)
     (tmp_path / "public").write_text(str(key.to_public()))
-    assert typed("backup", file, "--key-file", tmp_path / "phrase", "--store", store).exit_code == 0
-    assert typed("backup", other, "--key-file", tmp_path / "public", "--store", store).exit_code == 0
-    for packed in (pyrage.passphrase.decrypt(file.read_bytes(), PHRASE), pyrage.decrypt(other.read_bytes(), [key])):
-        with zstandard.open(io.BytesIO(packed)) as plain, tarfile.open(fileobj=plain, mode="r|") as tar:
+    assert (
+        typed(
+            "backup", file, "--key-file", tmp_path / "phrase", "--store", store
+        ).exit_code
+        == 0
+    )
+    assert (
+        typed(
+            "backup", other, "--key-file", tmp_path / "public", "--store", store
+        ).exit_code
+        == 0
+    )
+    for packed in (
+        pyrage.passphrase.decrypt(file.read_bytes(), PHRASE),
+        pyrage.decrypt(other.read_bytes(), [key]),
+    ):
+        with (
+            zstandard.open(io.BytesIO(packed)) as plain,
+            tarfile.open(fileobj=plain, mode="r|") as tar,
+        ):
             first = tar.next()
             assert first is not None
             assert first.name == MANIFEST
-    told = typed("restore", other, "--key-file", tmp_path / "public", "--store", tmp_path / "back")
-    assert (told.exit_code, "passphrase is wrong" in told.stderr) == (1, True), told.output
+    told = typed(
+        "restore",
+        other,
+        "--key-file",
+        tmp_path / "public",
+        "--store",
+        tmp_path / "back",
+    )
+    assert (told.exit_code, "passphrase is wrong" in told.stderr) == (1, True), (
+        told.output
+    )
 
 
 def test_what_is_altered_cut_foreign_or_locked_restores_nothing(
@@ -111,41 +158,82 @@ def test_what_is_altered_cut_foreign_or_locked_restores_nothing(
     key.write_text(SECRET)
     assert typed("backup", plain, "--store", store).exit_code == 0
     assert typed("backup", sealed, "--key-file", key, "--store", store).exit_code == 0
-    assert typed("backup", plain, "--store", store).exit_code == 1  # it is there already
+    assert (
+        typed("backup", plain, "--store", store).exit_code == 1
+    )  # it is there already
     assert b"Porto" not in sealed.read_bytes()
     whole, other = sealed.read_bytes(), tmp_path / "other"
     (tmp_path / "wrong").write_text(str(pyrage.x25519.Identity.generate()))
     altered = bytearray(whole)
     altered[len(whole) // 2] ^= 1
-    for name, content in {"altered": bytes(altered), "cut": whole[:-9], "foreign": b"no backup"}.items():
+    for name, content in {
+        "altered": bytes(altered),
+        "cut": whole[:-9],
+        "foreign": b"no backup",
+    }.items():
         (tmp_path / name).write_bytes(content)
         told = typed("restore", tmp_path / name, "--key-file", key, "--store", other)
         assert (told.exit_code, told.stderr.count("\n")) == (1, 1), told.output
     (tmp_path / "half").write_bytes(plain.read_bytes()[:-2_000])
-    assert "nothing was restored" in typed("restore", tmp_path / "half", "--store", other).stderr
-    assert "passphrase is wrong" in typed("restore", sealed, "--key-file", tmp_path / "wrong", "--store", other).stderr
+    assert (
+        "nothing was restored"
+        in typed("restore", tmp_path / "half", "--store", other).stderr
+    )
+    assert (
+        "passphrase is wrong"
+        in typed(
+            "restore", sealed, "--key-file", tmp_path / "wrong", "--store", other
+        ).stderr
+    )
     assert "is encrypted" in typed("restore", sealed, "--store", other).stderr
-    assert "is not encrypted" in typed("restore", plain, "--key-file", key, "--store", other).stderr
-    assert "already: nothing was restored; --space NAME" in typed("restore", plain, "--store", store).stderr
-    (long := tarfile.TarInfo("long")).type, long.size = tarfile.XHDTYPE, 1 << 28  # would be held in memory as a name
-    (tmp_path / "long").write_bytes(zstandard.compress(long.tobuf(tarfile.USTAR_FORMAT) + bytes(1 << 20)))
-    assert "268,435,456 bytes" in typed("restore", tmp_path / "long", "--store", other).stderr
+    assert (
+        "is not encrypted"
+        in typed("restore", plain, "--key-file", key, "--store", other).stderr
+    )
+    assert (
+        "already: nothing was restored; --space NAME"
+        in typed("restore", plain, "--store", store).stderr
+    )
+    (long := tarfile.TarInfo("long")).type, long.size = (
+        tarfile.XHDTYPE,
+        1 << 28,
+    )  # would be held in memory as a name
+    (tmp_path / "long").write_bytes(
+        zstandard.compress(long.tobuf(tarfile.USTAR_FORMAT) + bytes(1 << 20))
+    )
+    assert (
+        "268,435,456 bytes"
+        in typed("restore", tmp_path / "long", "--store", other).stderr
+    )
     assert list(other.glob("*")) == []
     monkeypatch.setenv("SLOWWAVE_BACKUP_KEY_COMMAND", "false")
     assert "gave no passphrase" in typed("restore", sealed, "--store", other).stderr
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    for left in (old := store / ".restoring-a", tmp_path / "slowwave-copy-b", new := store / ".restoring-c"):
+    for left in (
+        old := store / ".restoring-a",
+        tmp_path / "slowwave-copy-b",
+        new := store / ".restoring-c",
+    ):
         left.mkdir()
         os.utime(left, (1, 1) if left != new else None)
-    run_night([], make_settings(tmp_path, "default"))  # what was killed leaves nothing in plain
-    assert (old.exists(), (tmp_path / "slowwave-copy-b").exists(), new.exists()) == (False, False, True)
+    run_night(
+        [], make_settings(tmp_path, "default")
+    )  # what was killed leaves nothing in plain
+    assert (old.exists(), (tmp_path / "slowwave-copy-b").exists(), new.exists()) == (
+        False,
+        False,
+        True,
+    )
 
 
 def test_a_backup_that_names_a_place_outside_the_store_is_refused_and_none_is_made_inside_its_own_space(
     store: Path, tmp_path: Path
 ) -> None:
     inside = store / "default" / "mine"
-    assert "would lie in the space itself" in typed("backup", inside, "--store", store).stderr
+    assert (
+        "would lie in the space itself"
+        in typed("backup", inside, "--store", store).stderr
+    )
     assert not inside.exists()
     listed: object
     own = {"format": FORMAT, "space": "mine"}
@@ -156,8 +244,14 @@ def test_a_backup_that_names_a_place_outside_the_store_is_refused_and_none_is_ma
         ({**own, "files": {"a": [1 << 60, ""]}}, "are free"),
         ({**own, "files": {"a": [1, ""]}}, "with another size"),
     ):
-        with zstandard.open(tmp_path / "listed", "wb") as out, tarfile.open(fileobj=out, mode="w|") as packed:
-            for name, raw in ((MANIFEST, json.dumps(listed).encode()), ("a", b"longer than it says")):
+        with (
+            zstandard.open(tmp_path / "listed", "wb") as out,
+            tarfile.open(fileobj=out, mode="w|") as packed,
+        ):
+            for name, raw in (
+                (MANIFEST, json.dumps(listed).encode()),
+                ("a", b"longer than it says"),
+            ):
                 member = tarfile.TarInfo(name)
                 member.size = len(raw)
                 packed.addfile(member, io.BytesIO(raw))
@@ -166,7 +260,9 @@ def test_a_backup_that_names_a_place_outside_the_store_is_refused_and_none_is_ma
     assert not (tmp_path / "out").exists()
 
 
-def test_what_was_forgotten_since_a_backup_is_told_when_it_is_restored(store: Path, tmp_path: Path) -> None:
+def test_what_was_forgotten_since_a_backup_is_told_when_it_is_restored(
+    store: Path, tmp_path: Path
+) -> None:
     assert typed("backup", tmp_path / "old", "--store", store).exit_code == 0
     time.sleep(1)  # certificates and backups tell their second
     assert typed("forget", "--match", "Porto", "--yes", "--store", store).exit_code == 0
@@ -174,7 +270,10 @@ def test_what_was_forgotten_since_a_backup_is_told_when_it_is_restored(store: Pa
     done = typed("restore", tmp_path / "old", "--space", "again", "--store", store)
     assert done.exit_code == 0, done.output
     assert f"(see {made.name} of space default) is in it again" in done.stdout
-    assert "forgotten after" in typed("restore", tmp_path / "old", "--store", tmp_path / "other").stdout
+    assert (
+        "forgotten after"
+        in typed("restore", tmp_path / "old", "--store", tmp_path / "other").stdout
+    )
 
 
 def test_what_was_forgotten_left_no_release_before_and_all_commands_say_so(
@@ -182,33 +281,63 @@ def test_what_was_forgotten_left_no_release_before_and_all_commands_say_so(
 ) -> None:
     assert typed("forget", "--match", "Nina", "--yes", "--store", store).exit_code == 0
     for command in (
-        *(["diff", "r1", "r2"], ["export", tmp_path / "out", "--release", "r1"], ["rollback", "r1"]),
+        *(
+            ["diff", "r1", "r2"],
+            ["export", tmp_path / "out", "--release", "r1"],
+            ["rollback", "r1"],
+        ),
         ["recall", "Porto", "--release", "r1"],
     ):
         told = typed(*command, "--store", store)
-        assert (told.exit_code, "r1 of" in told.stderr and "no longer kept" in told.stderr) == (1, True), told.output
+        assert (
+            told.exit_code,
+            "r1 of" in told.stderr and "no longer kept" in told.stderr,
+        ) == (1, True), told.output
     listed = json.loads(typed("inspect", "releases", "--json", "--store", store).stdout)
-    assert [(one["name"], one["kept"]) for one in listed] == [("r2", True), ("r1", False)]
+    assert [(one["name"], one["kept"]) for one in listed] == [
+        ("r2", True),
+        ("r1", False),
+    ]
     monkeypatch.setenv("COLUMNS", "120")
     assert "no longer kept" in typed("inspect", "releases", "--store", store).stdout
 
 
-def test_a_space_is_a_wall_one_reads_none_of_another_and_outlives_it(tmp_path: Path) -> None:
+def test_a_space_is_a_wall_one_reads_none_of_another_and_outlives_it(
+    tmp_path: Path,
+) -> None:
     for space, said in (("ann", SAID), ("ben", OTHER)):
         (tmp_path / space).mkdir()
-        run_night([session(tmp_path / space, "ferry-1", 2, said)], make_settings(tmp_path, space))
-        Memory.open(tmp_path / "store", space).recall("who lives where, and prefers what?")
+        run_night(
+            [session(tmp_path / space, "ferry-1", 2, said)],
+            make_settings(tmp_path, space),
+        )
+        Memory.open(tmp_path / "store", space).recall(
+            "who lives where, and prefers what?"
+        )
     store, before = tmp_path / "store", digest(tmp_path / "store" / "ben")
-    assert not any(b"Porto" in path.read_bytes() for path in (store / "ben").rglob("*") if path.is_file())
+    assert not any(
+        b"Porto" in path.read_bytes()
+        for path in (store / "ben").rglob("*")
+        if path.is_file()
+    )
     for word in ("Porto", "Nina"):
         told = Memory.open(store, "ben").recall(f"{word}?", 20)
         assert not any(word in hit.text for hit in told)
     spaces = json.loads(typed("inspect", "spaces", "--json", "--store", store).stdout)
     assert [one["space"] for one in spaces] == ["ann", "ben"]
-    assert typed("forget", "--everything", "--space", "ann", "--yes", "--store", store).exit_code == 0
+    assert (
+        typed(
+            "forget", "--everything", "--space", "ann", "--yes", "--store", store
+        ).exit_code
+        == 0
+    )
     assert not (store / "ann").exists()
     assert digest(store / "ben") == before
-    assert not any(b"Porto" in path.read_bytes() for path in (tmp_path / "cache").rglob("*") if path.is_file())
+    assert not any(
+        b"Porto" in path.read_bytes()
+        for path in (tmp_path / "cache").rglob("*")
+        if path.is_file()
+    )
 
 
 def test_a_space_that_is_written_is_not_removed_and_one_that_is_removed_is_not_written(
@@ -217,8 +346,12 @@ def test_a_space_that_is_written_is_not_removed_and_one_that_is_removed_is_not_w
     space, removed, remove = store / "default", list[str](), shutil.rmtree
     before = digest(space)
     with writer_lock(space, "r", "nightly"):
-        told = typed("forget", "--everything", "--space", "default", "--yes", "--store", store)
-        assert (told.exit_code, "is being written" in told.stderr) == (1, True), told.output
+        told = typed(
+            "forget", "--everything", "--space", "default", "--yes", "--store", store
+        )
+        assert (told.exit_code, "is being written" in told.stderr) == (1, True), (
+            told.output
+        )
     assert digest(space) == before
 
     def watch(path: Path) -> None:
@@ -228,12 +361,19 @@ def test_a_space_that_is_written_is_not_removed_and_one_that_is_removed_is_not_w
         remove(path)
 
     monkeypatch.setattr("slowwave.store.lock.shutil.rmtree", watch)
-    assert typed("forget", "--everything", "--space", "default", "--yes", "--store", store).exit_code == 0
+    assert (
+        typed(
+            "forget", "--everything", "--space", "default", "--yes", "--store", store
+        ).exit_code
+        == 0
+    )
     assert removed[-1] == "releases.lance"
     assert not space.exists()
 
 
-def test_an_encrypted_disk_is_known_by_its_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_encrypted_disk_is_known_by_its_mount(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mounts, sys = tmp_path / "mountinfo", tmp_path / "sys"
     line = "36 35 {} / {} rw - {} /dev/x rw\n"
     block = sys / "dev" / "block"
@@ -243,10 +383,16 @@ def test_an_encrypted_disk_is_known_by_its_mount(tmp_path: Path, monkeypatch: py
     (block / "253:1" / "slaves").mkdir()
     (block / "253:1" / "slaves" / "dm-0").symlink_to(block / "253:0")
     for device, kind, told in (
-        *(("253:0", "ext4", "dm-crypt"), ("253:1", "ext4", "dm-crypt"), ("8:1", "ext4", None)),
+        *(
+            ("253:0", "ext4", "dm-crypt"),
+            ("253:1", "ext4", "dm-crypt"),
+            ("8:1", "ext4", None),
+        ),
         ("0:9", "fuse.gocryptfs", "gocryptfs"),
     ):
-        mounts.write_text(line.format("8:1", "/", "ext4") + line.format(device, tmp_path, kind))
+        mounts.write_text(
+            line.format("8:1", "/", "ext4") + line.format(device, tmp_path, kind)
+        )
         assert find_encryption(tmp_path / "not" / "made" / "yet", mounts, sys) == told
     monkeypatch.setenv("HOME", str(tmp_path))
     for said, told in (("FileVault is On.", "FileVault"), ("FileVault is Off.", None)):
@@ -274,14 +420,30 @@ def test_nothing_is_written_where_no_encryption_is_known_and_is_asked_for(
             ("talk",),
             ("import", learnt, "--as", "ann"),
         ),
-        *(("backup", out), ("backup", out, "--key-file", key), ("export", out), ("export", out, "--learnings")),
-        *(("restore", made, "--space", "new"), ("forget", "--match", "Porto", "--yes"), ("exclude", "x", "--why", "y")),
+        *(
+            ("backup", out),
+            ("backup", out, "--key-file", key),
+            ("export", out),
+            ("export", out, "--learnings"),
+        ),
+        *(
+            ("restore", made, "--space", "new"),
+            ("forget", "--match", "Porto", "--yes"),
+            ("exclude", "x", "--why", "y"),
+        ),
     ):
         refused = typed(*words, "--store", store)
-        assert (refused.exit_code, "no encryption is known" in refused.stderr) == (1, True), (words, refused.output)
+        assert (refused.exit_code, "no encryption is known" in refused.stderr) == (
+            1,
+            True,
+        ), (words, refused.output)
     memory, tools = Memory.open(store), Tools(Settings(store=store))
     for write in (
-        *(lambda: memory.remember("x y"), memory.begin_conversation, lambda: tools.remember("x y")),
+        *(
+            lambda: memory.remember("x y"),
+            memory.begin_conversation,
+            lambda: tools.remember("x y"),
+        ),
         lambda: tools.rate(memory.claims()[0].id, "bad"),
     ):
         with pytest.raises((UsageError, ToolError), match="no encryption is known"):
@@ -290,25 +452,57 @@ def test_nothing_is_written_where_no_encryption_is_known_and_is_asked_for(
     assert {*digest(tmp_path).items()} ^ {*before.items()} == {
         item
         for item in digest(tmp_path).items()
-        if item[0].endswith(("recalls.jsonl", "asked.jsonl"))  # hashes and numbers alone
+        if item[0].endswith(
+            ("recalls.jsonl", "asked.jsonl")
+        )  # hashes and numbers alone
     }
 
 
-def test_an_encrypted_export_is_read_by_its_passphrase_alone(store: Path, tmp_path: Path) -> None:
+def test_an_encrypted_export_is_read_by_its_passphrase_alone(
+    store: Path, tmp_path: Path
+) -> None:
     out, key = tmp_path / "out", tmp_path / "key"
     told = typed("export", out, "--encrypted", "--store", store)
-    assert (told.exit_code, "needs a passphrase" in told.stderr, out.exists()) == (1, True, False), told.output
+    assert (told.exit_code, "needs a passphrase" in told.stderr, out.exists()) == (
+        1,
+        True,
+        False,
+    ), told.output
     key.write_text(PHRASE)
-    told = typed("export", out, "--format", "jsonl", "--encrypted", "--key-file", key, "--store", store)
-    assert (told.exit_code, "as Parquet alone" in told.stderr, out.exists()) == (1, True, False), told.output
-    assert typed("export", out, "--encrypted", "--key-file", key, "--store", store).exit_code == 0
+    told = typed(
+        "export",
+        out,
+        "--format",
+        "jsonl",
+        "--encrypted",
+        "--key-file",
+        key,
+        "--store",
+        store,
+    )
+    assert (told.exit_code, "as Parquet alone" in told.stderr, out.exists()) == (
+        1,
+        True,
+        False,
+    ), told.output
+    assert (
+        typed(
+            "export", out, "--encrypted", "--key-file", key, "--store", store
+        ).exit_code
+        == 0
+    )
     assert not any(b"Porto" in path.read_bytes() for path in out.iterdir())
     facts = json.loads((out / "manifest.json").read_bytes())["tables"]["messages"]
 
     def read(phrase: str) -> list[str]:
         salt = bytes.fromhex(facts["salt"])
-        made = hashlib.scrypt(phrase.encode(), salt=salt, n=1 << 15, r=8, p=1, maxmem=1 << 26, dklen=32)
-        opened = pq.read_table(out / facts["file"], decryption_properties=create_decryption_properties(made))
+        made = hashlib.scrypt(
+            phrase.encode(), salt=salt, n=1 << 15, r=8, p=1, maxmem=1 << 26, dklen=32
+        )
+        opened = pq.read_table(
+            out / facts["file"],
+            decryption_properties=create_decryption_properties(made),
+        )
         texts: list[str] = opened["text"].to_pylist()
         return texts
 
@@ -318,15 +512,29 @@ def test_an_encrypted_export_is_read_by_its_passphrase_alone(store: Path, tmp_pa
     with pytest.raises(OSError, match="encrypted"):
         pq.read_table(out / facts["file"])
     assert typed("run", out, "--plain", "--store", tmp_path / "back").exit_code == 0
-    assert "this export is encrypted" in typed("inspect", "quarantine", "--json", "--store", tmp_path / "back").stdout
+    assert (
+        "this export is encrypted"
+        in typed("inspect", "quarantine", "--json", "--store", tmp_path / "back").stdout
+    )
     seen = typed("forget", "--match", "Porto", "--dry-run", "--json", "--store", store)
-    assert json.loads(seen.stdout)["exports"] == [str(out)]  # nobody can look into it: it may hold it
+    assert json.loads(seen.stdout)["exports"] == [
+        str(out)
+    ]  # nobody can look into it: it may hold it
 
 
 @pytest.mark.skipif(not shutil.which("gocryptfs"), reason="gocryptfs is not installed")
-def test_the_recipe_of_the_docs_moves_a_store_into_an_encrypted_folder(store: Path) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "install.md").read_text(encoding="utf-8")
-    place, *lines = text.partition("### An encrypted store")[2].split("```bash\n")[1].split("\n```")[0].splitlines()
+def test_the_recipe_of_the_docs_moves_a_store_into_an_encrypted_folder(
+    store: Path,
+) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "install.md").read_text(
+        encoding="utf-8"
+    )
+    place, *lines = (
+        text.partition("### An encrypted store")[2]
+        .split("```bash\n")[1]
+        .split("\n```")[0]
+        .splitlines()
+    )
     assert (place, len(lines)) == ("STORE=~/.local/share/slowwave/store", 8)
     before = digest(store)
 
@@ -335,7 +543,12 @@ def test_the_recipe_of_the_docs_moves_a_store_into_an_encrypted_folder(store: Pa
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         env = {**os.environ, "STORE": str(store)}
         done = subprocess.run(
-            ["bash", "-c", line], env=env, input=phrase.encode(), timeout=PATIENCE, check=False, **quiet
+            ["bash", "-c", line],
+            env=env,
+            input=phrase.encode(),
+            timeout=PATIENCE,
+            check=False,
+            **quiet,
         )
         return done.returncode
 
@@ -343,21 +556,47 @@ def test_the_recipe_of_the_docs_moves_a_store_into_an_encrypted_folder(store: Pa
         for line in lines:
             if line.startswith("cp "):  # half moved
                 held = typed("remember", "The kettle is new.", "--store", store)
-                assert (held.exit_code, "is not mounted there" in held.stderr) == (1, True), held.output
+                assert (held.exit_code, "is not mounted there" in held.stderr) == (
+                    1,
+                    True,
+                ), held.output
             assert run(line) == 0, line
         assert digest(store) == before
-        assert sorted(path.name for path in store.parent.glob("store*")) == ["store", "store.encrypted"]
-        sealed = [path for path in store.with_name("store.encrypted").rglob("*") if path.is_file()]
-        assert not any(word in path.read_bytes() for path in sealed for word in (b"Porto", b"messages"))
-        assert "encrypted   by gocryptfs, unlocked" in typed("status", "--store", store).stdout
+        assert sorted(path.name for path in store.parent.glob("store*")) == [
+            "store",
+            "store.encrypted",
+        ]
+        sealed = [
+            path
+            for path in store.with_name("store.encrypted").rglob("*")
+            if path.is_file()
+        ]
+        assert not any(
+            word in path.read_bytes()
+            for path in sealed
+            for word in (b"Porto", b"messages")
+        )
+        assert (
+            "encrypted   by gocryptfs, unlocked"
+            in typed("status", "--store", store).stdout
+        )
         assert typed("remember", "The kettle is new.", "--store", store).exit_code == 0
         assert "kettle" in typed("recall", "kettle", "--store", store).stdout
         assert run('fusermount3 -u "$STORE"') == 0
-        for command in (("status",), ("recall", "kettle"), ("run", "--plain", store.parent), ("remember", "x y")):
+        for command in (
+            ("status",),
+            ("recall", "kettle"),
+            ("run", "--plain", store.parent),
+            ("remember", "x y"),
+        ):
             held = typed(*command, "--store", store)
-            assert (held.exit_code, "store.encrypted" in held.stderr) == (1, True), held.output
+            assert (held.exit_code, "store.encrypted" in held.stderr) == (1, True), (
+                held.output
+            )
         assert not [*store.iterdir()]  # nothing was written in plain
-        assert run('gocryptfs "$STORE.encrypted" "$STORE"', "another horse battery") != 0
+        assert (
+            run('gocryptfs "$STORE.encrypted" "$STORE"', "another horse battery") != 0
+        )
         assert run('gocryptfs "$STORE.encrypted" "$STORE"') == 0
         assert "kettle" in typed("recall", "kettle", "--store", store).stdout
     finally:

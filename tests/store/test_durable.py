@@ -13,11 +13,24 @@ from slowwave.flows.nightly import run_night
 from slowwave.flows.reprocess import Selection, run_reprocess
 from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import COMPLETIONS, LINES, MESSAGES, OBSERVATIONS, RELEASES, SESSIONS, Table
+from slowwave.schemas.tables import (
+    COMPLETIONS,
+    LINES,
+    MESSAGES,
+    OBSERVATIONS,
+    RELEASES,
+    SESSIONS,
+    Table,
+)
 from slowwave.store import Store
 from slowwave.store import lock as locks
 from slowwave.store.lock import HOLDER_FILE, writer_lock
-from slowwave.store.manifest import check_not_torn, go_back_to_synced, list_versions, mark_synced
+from slowwave.store.manifest import (
+    check_not_torn,
+    go_back_to_synced,
+    list_versions,
+    mark_synced,
+)
 from slowwave.store.releases import Snapshot
 from slowwave.store.upkeep import rewrite_tables
 from slowwave.tasks.forget.select import Wanted
@@ -26,7 +39,10 @@ from slowwave.tasks.forget.select import Wanted
 def add(store: Store, table: Table, key: str) -> None:
     plain: dict[str, Any] = {"string": key}
     row = {
-        field.name: plain.get(str(field.type), [] if pa.types.is_nested(field.type) else 1) for field in table.schema
+        field.name: plain.get(
+            str(field.type), [] if pa.types.is_nested(field.type) else 1
+        )
+        for field in table.schema
     }
     store.append(table, pa.Table.from_pylist([row], schema=table.schema))
 
@@ -40,18 +56,27 @@ def write_and_die(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             add(store, LINES, "synced")
             mark_synced(store.dir)
             add(store, LINES, "not synced")
-            (store.dir / "lines.lance" / "_refs" / "tags").mkdir(parents=True, exist_ok=True)
-            (store.dir / "lines.lance" / "_refs" / "tags" / "r1.json").touch()  # an empty file, as a loss leaves
+            (store.dir / "lines.lance" / "_refs" / "tags").mkdir(
+                parents=True, exist_ok=True
+            )
+            (
+                store.dir / "lines.lance" / "_refs" / "tags" / "r1.json"
+            ).touch()  # an empty file, as a loss leaves
     assert (root / "default" / HOLDER_FILE).exists()
 
 
-def tear(settings: Settings, tables: tuple[Table, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def tear(
+    settings: Settings, tables: tuple[Table, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A run that rewrites tables and is killed, and what a loss of power leaves of its versions: empty files."""
     with monkeypatch.context() as dying:
         dying.setattr(locks, "_let_go", lambda *_: None)
         with writer_lock(settings.store / "default", "r", "forget"):
             store = Store.open(settings.store)
-            before = {table: set(list_versions(store.dir / f"{table.name}.lance")) for table in tables}
+            before = {
+                table: set(list_versions(store.dir / f"{table.name}.lance"))
+                for table in tables
+            }
             for table in tables:
                 store.delete_ids(table, ["no such row"])
             rewrite_tables(store, before)
@@ -82,12 +107,20 @@ def test_what_was_not_synced_goes_when_the_machine_was_started_anew(
 def test_what_is_asked_for_by_hand_looks_at_tables_that_are_whole_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    talk, settings = tmp_path / "talk.jsonl", Settings(store=tmp_path / "store", encoder="hash-384")
-    for said in ("The cabin costs 240 euros, Ann paid for it.", "I decided that we poll the gauge every 10 minutes."):
+    talk, settings = (
+        tmp_path / "talk.jsonl",
+        Settings(store=tmp_path / "store", encoder="hash-384"),
+    )
+    for said in (
+        "The cabin costs 240 euros, Ann paid for it.",
+        "I decided that we poll the gauge every 10 minutes.",
+    ):
         with talk.open("a") as file:
             file.write(f'{{"session_id": "s", "role": "user", "content": "{said}"}}\n')
     run_night([talk], settings)
-    claim, *_ = Store.open(settings.store).read(OBSERVATIONS)["observation_id"].to_pylist()
+    claim, *_ = (
+        Store.open(settings.store).read(OBSERVATIONS)["observation_id"].to_pylist()
+    )
     asked: tuple[Callable[[], object], ...] = (
         lambda: preview_forgetting(Wanted(sessions=("s",)), settings),
         lambda: run_reprocess("observe", Selection(sessions=("s",)), settings),
@@ -139,7 +172,9 @@ def test_no_torn_version_stays_below_one_that_is_whole(tmp_path: Path) -> None:
     mark_synced(store.dir)
     for key in "ab":
         add(store, COMPLETIONS, key)
-    newest, torn, *older = sorted(list_versions(store.dir / "completions.lance").items(), reverse=True)
+    newest, torn, *older = sorted(
+        list_versions(store.dir / "completions.lance").items(), reverse=True
+    )
     torn[1].write_bytes(b"")
     go_back_to_synced(store.dir)
     assert list_versions(store.dir / "completions.lance") == dict([newest, *older])

@@ -28,7 +28,10 @@ def store(tmp_path: Path) -> Store:
 
 
 def find_data(store: Store) -> Path:
-    return max((store.dir / "topics.lance" / "data").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    return max(
+        (store.dir / "topics.lance" / "data").iterdir(),
+        key=lambda path: path.stat().st_mtime_ns,
+    )
 
 
 def put_back(store: Store) -> list[str]:
@@ -69,11 +72,15 @@ def test_a_lost_row_of_the_ledger_is_noticed_by_all_and_put_back(store: Store) -
     with pytest.raises(StoreUnreadable, match="lost r2"):
         Store.open(store.root, create=True)
     aside = (store.dir / "releases.lance").rename(store.root / "aside")
-    with pytest.raises(StoreUnreadable, match="lost r2"):  # and not that there is no store
+    with pytest.raises(
+        StoreUnreadable, match="lost r2"
+    ):  # and not that there is no store
         Snapshot(store.root)
     aside.rename(store.dir / "releases.lance")
     assert [one.where for one in check_store(store.dir)[0]] == ["releases"]
-    assert put_back(store) == ["r2: its row in the ledger was put back from its manifest"]
+    assert put_back(store) == [
+        "r2: its row in the ledger was put back from its manifest"
+    ]
     assert check_store(store.dir)[0] == []
     assert store.read(RELEASES).sort_by("number").to_pylist() == before
     assert Snapshot(store.root).read(TOPICS).num_rows == 2
@@ -89,20 +96,27 @@ def test_an_altered_manifest_of_a_release_is_found_and_made_anew(store: Store) -
         (b"{}", "manifests/r1.json"),
     ):
         manifest.write_bytes(altered)
-        assert {one.where for one in check_store(store.dir).damage} == {"manifests/r1.json", where}
+        assert {one.where for one in check_store(store.dir).damage} == {
+            "manifests/r1.json",
+            where,
+        }
         assert "manifests/r1.json was altered" in put_back(store)[0]
         assert (manifest.read_bytes(), check_store(store.dir)) == (before, ([], 2, 0))
         with writer_lock(store.dir, "b"):
             pass
 
 
-def test_a_file_that_is_now_something_else_is_gone_also_where_no_release_pins_it(store: Store) -> None:
+def test_a_file_that_is_now_something_else_is_gone_also_where_no_release_pins_it(
+    store: Store,
+) -> None:
     with writer_lock(store.dir, "a"):
         store.merge(TOPICS, topics("c"))
     data = find_data(store)
     data.unlink()
     data.symlink_to("/dev/null")
-    assert [(one.release, one.what) for one in check_store(store.dir).damage] == [("newest", "is gone")]
+    assert [(one.release, one.what) for one in check_store(store.dir).damage] == [
+        ("newest", "is gone")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +129,9 @@ def test_a_file_that_is_now_something_else_is_gone_also_where_no_release_pins_it
         b"[" * 100_000,
     ],
 )
-def test_what_the_store_wrote_down_of_its_files_may_be_altered_itself(store: Store, altered: bytes) -> None:
+def test_what_the_store_wrote_down_of_its_files_may_be_altered_itself(
+    store: Store, altered: bytes
+) -> None:
     (store.dir / "manifests" / "rx.json").write_bytes(altered)  # nobody's
     with writer_lock(store.dir, "a"):
         pass
@@ -123,7 +139,9 @@ def test_what_the_store_wrote_down_of_its_files_may_be_altered_itself(store: Sto
         (store.dir / name).write_bytes(altered)
     with writer_lock(store.dir, "b") as died:
         assert died is None
-        assert {"manifests/r2.json", "manifest.json"} <= {one.where for one in check_store(store.dir).damage}
+        assert {"manifests/r2.json", "manifest.json"} <= {
+            one.where for one in check_store(store.dir).damage
+        }
         put_back(store)
     assert check_store(store.dir).damage == []
     assert Snapshot(store.root).read(TOPICS).num_rows == 2
@@ -136,11 +154,17 @@ def test_a_writer_killed_between_x_row_leaves_nothing_to_mend(store: Store) -> N
     assert check_store(store.dir)[0] == []
     store.merge(TOPICS, topics("c"))
     publish(store, "c", None)
-    assert sorted(path.name for path in manifests.iterdir()) == ["r1.json", "r2.json", "r3.json"]
+    assert sorted(path.name for path in manifests.iterdir()) == [
+        "r1.json",
+        "r2.json",
+        "r3.json",
+    ]
     assert check_store(store.dir) == ([], 3, 0)
 
 
-def test_a_release_without_a_manifest_is_counted_and_not_called_damaged(store: Store) -> None:
+def test_a_release_without_a_manifest_is_counted_and_not_called_damaged(
+    store: Store,
+) -> None:
     (store.dir / "manifests" / "r1.json").unlink()
     assert check_store(store.dir) == ([], 1, 1)
     put_back(store)
@@ -155,7 +179,9 @@ def test_manifests_go_with_their_releases_and_a_roll_back_has_one(store: Store) 
     assert [one.name for one in read_releases(store)] == ["r1", "r2", "r3"]
 
 
-def test_a_release_made_while_the_ledger_is_read_is_no_lost_row(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_made_while_the_ledger_is_read_is_no_lost_row(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read = releases.read_ledger
 
     def read_slowly(folder: Path) -> list[Release]:

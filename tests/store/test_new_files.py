@@ -23,8 +23,16 @@ def victim(tmp_path: Path) -> Path:
 
 def test_no_write_follows_a_planted_link(tmp_path: Path, victim: Path) -> None:
     storage = {"metrics_file": tmp_path / "metrics.prom"}
-    settings = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}, storage=storage)
-    run_night([session(tmp_path, "s1", 2, [("user", "We sail at nine from now on.")])], settings)
+    settings = Settings(
+        store=tmp_path / "store",
+        encoder="hash-384",
+        keywords={"top": 0},
+        storage=storage,
+    )
+    run_night(
+        [session(tmp_path, "s1", 2, [("user", "We sail at nine from now on.")])],
+        settings,
+    )
     for name in (".page.html.new", "space.tar.zst.part", "metrics.prom.new"):
         (tmp_path / name).symlink_to(victim)
     replace_file(tmp_path / "page.html", b"page")

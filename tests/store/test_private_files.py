@@ -15,7 +15,10 @@ from slowwave.store import Store
 from slowwave.store.notes import Journal, write_note
 from tests.talk_files import session
 
-SAID = [("user", "I live in Porto with my sister Nina."), ("assistant", "The readings go to PostgreSQL 17.")]
+SAID = [
+    ("user", "I live in Porto with my sister Nina."),
+    ("assistant", "The readings go to PostgreSQL 17."),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -28,14 +31,25 @@ def careless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def open_to_others(folder: Path) -> list[str]:
-    return [str(path) for path in [folder, *folder.rglob("*")] if stat.S_IMODE(path.stat().st_mode) & 0o077]
+    return [
+        str(path)
+        for path in [folder, *folder.rglob("*")]
+        if stat.S_IMODE(path.stat().st_mode) & 0o077
+    ]
 
 
-def test_a_night_notes_talks_and_answers_leave_nothing_to_others(tmp_path: Path) -> None:
+def test_a_night_notes_talks_and_answers_leave_nothing_to_others(
+    tmp_path: Path,
+) -> None:
     store = tmp_path / "made" / "store"
-    write_note(store / "default", "The kettle leaks.")  # before the first night: it makes the folders
+    write_note(
+        store / "default", "The kettle leaks."
+    )  # before the first night: it makes the folders
     Journal(store / "default").append("user", "The ladder is in the shed.")
-    run_night([session(tmp_path, "ferry-1", 2, SAID)], Settings(store=store, encoder="hash-384"))
+    run_night(
+        [session(tmp_path, "ferry-1", 2, SAID)],
+        Settings(store=store, encoder="hash-384"),
+    )
     memory = Memory.open(store)
     assert note_hits(store / "default", memory.recall("Where do the readings go?"))
     assert memory.briefing().text
@@ -45,7 +59,9 @@ def test_a_night_notes_talks_and_answers_leave_nothing_to_others(tmp_path: Path)
     assert os.umask(0o022) == 0o022  # the process's own again
 
 
-def test_a_store_that_was_open_to_others_is_closed_by_its_next_writer(tmp_path: Path) -> None:
+def test_a_store_that_was_open_to_others_is_closed_by_its_next_writer(
+    tmp_path: Path,
+) -> None:
     Store.open(tmp_path, create=True)
     for path in [tmp_path / "default", *tmp_path.glob("default/**/*")]:
         path.chmod(0o755)

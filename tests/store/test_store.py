@@ -14,8 +14,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from slowwave.schemas.errors import BadRows, NoRelease, SchemaMismatch, StoreLocked, StoreMissing, StoreUnreadable
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELEASED, SUMMARIES, TABLES, TOPICS, VECTOR_DIM, Table
+from slowwave.schemas.errors import (
+    BadRows,
+    NoRelease,
+    SchemaMismatch,
+    StoreLocked,
+    StoreMissing,
+    StoreUnreadable,
+)
+from slowwave.schemas.tables import (
+    MESSAGES,
+    OBSERVATIONS,
+    RELEASED,
+    SUMMARIES,
+    TABLES,
+    TOPICS,
+    VECTOR_DIM,
+    Table,
+)
 from slowwave.store import Snapshot, Store, writer_lock
 from slowwave.store.manifest import compute_table_digest
 from slowwave.store.publishing import publish, read_releases, roll_back
@@ -23,8 +39,18 @@ from slowwave.store.upkeep import compact_store, drop_versions_at_once, rewrite_
 
 
 def topics(*names: str, purpose: str = "things") -> pa.Table:
-    rest = {"purpose": purpose, "base": False, "samples": [], "size": 0, "centroid": None, "member_hash": "none"}
-    return pa.Table.from_pylist([{"topic_id": n, "name": n, "step_key": "k", **rest} for n in names], TOPICS.schema)
+    rest = {
+        "purpose": purpose,
+        "base": False,
+        "samples": [],
+        "size": 0,
+        "centroid": None,
+        "member_hash": "none",
+    }
+    return pa.Table.from_pylist(
+        [{"topic_id": n, "name": n, "step_key": "k", **rest} for n in names],
+        TOPICS.schema,
+    )
 
 
 def summary(number: int, text: str) -> dict[str, object]:
@@ -44,7 +70,9 @@ def test_rows_with_a_repeated_or_missing_key_are_refused_whole(store: Store) -> 
     with pytest.raises(BadRows, match="1 of 3 rows repeat a topic_id"):
         store.merge(TOPICS, topics("a", "a", "b"))
     loose = pa.schema([f.with_nullable(True) for f in TOPICS.schema])
-    nameless = pa.Table.from_pylist([{**topics("a").to_pylist()[0], "topic_id": None}], schema=loose)
+    nameless = pa.Table.from_pylist(
+        [{**topics("a").to_pylist()[0], "topic_id": None}], schema=loose
+    )
     with pytest.raises(BadRows, match="1 rows have no topic_id"):
         store.append(TOPICS, nameless)
     assert store.count(TOPICS) == 0
@@ -58,13 +86,28 @@ def test_merging_what_is_stored_makes_no_version(store: Store) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 20])
-def test_columns_of_few_rows_or_of_all_are_set_and_what_they_were_leaves_the_disk(store: Store, count: int) -> None:
-    store.merge(TOPICS, before := topics(*(f"n{number:02}" for number in range(20)), purpose="overwritten"))
-    new = [{"purpose": "new", "size": number, "topic_id": f"n{number:02}"} for number in range(count)]
+def test_columns_of_few_rows_or_of_all_are_set_and_what_they_were_leaves_the_disk(
+    store: Store, count: int
+) -> None:
+    store.merge(
+        TOPICS,
+        before := topics(
+            *(f"n{number:02}" for number in range(20)), purpose="overwritten"
+        ),
+    )
+    new = [
+        {"purpose": "new", "size": number, "topic_id": f"n{number:02}"}
+        for number in range(count)
+    ]
     assert store.update(TOPICS, pa.Table.from_pylist(new[::-1])) == count
     with pytest.raises(BadRows, match="repeat"):
         store.update(TOPICS, pa.Table.from_pylist([new[0], new[0]]))
-    after = [row | own for row, own in zip(before.to_pylist(), [*new, *[{}] * (20 - count)], strict=True)]
+    after = [
+        row | own
+        for row, own in zip(
+            before.to_pylist(), [*new, *[{}] * (20 - count)], strict=True
+        )
+    ]
     rewrite_tables(store, [TOPICS])
     drop_versions_at_once(store, TOPICS)
     held = b"".join(path.read_bytes() for path in store.dir.glob("topics.lance/data/*"))
@@ -75,7 +118,9 @@ def test_columns_of_few_rows_or_of_all_are_set_and_what_they_were_leaves_the_dis
 def test_a_value_with_quotes_filters_nothing_but_itself(store: Store) -> None:
     evil = "x' OR '1'='1"
     store.merge(TOPICS, topics("a", evil))
-    assert store.read(TOPICS, ["topic_id"], pc.field("topic_id") == evil).to_pylist() == [{"topic_id": evil}]
+    assert store.read(
+        TOPICS, ["topic_id"], pc.field("topic_id") == evil
+    ).to_pylist() == [{"topic_id": evil}]
     assert store.read_ids(TOPICS, [evil]).num_rows == 1
 
 
@@ -90,14 +135,22 @@ def test_readers_see_the_release_and_not_what_came_after(store: Store) -> None:
     store.merge(TOPICS, topics("a"))
     assert publish(store, "run-1", None) is not None
     store.merge(TOPICS, topics("b"))
-    assert Snapshot(store.root).read(TOPICS, ["topic_id"]).to_pylist() == [{"topic_id": "a"}]
+    assert Snapshot(store.root).read(TOPICS, ["topic_id"]).to_pylist() == [
+        {"topic_id": "a"}
+    ]
     publish(store, "run-2", None)
     assert Snapshot(store.root).open_dataset(TOPICS).count_rows() == 2
     assert Snapshot(store.root, release="r1").open_dataset(TOPICS).count_rows() == 1
 
 
-def test_other_rows_make_a_release_and_the_same_rows_in_other_files_make_none(store: Store) -> None:
-    for purpose, is_new in (("things", True), ("things", False), ("other things", True)):
+def test_other_rows_make_a_release_and_the_same_rows_in_other_files_make_none(
+    store: Store,
+) -> None:
+    for purpose, is_new in (
+        ("things", True),
+        ("things", False),
+        ("other things", True),
+    ):
         store.merge(TOPICS, topics("a", "b", purpose=purpose))
         assert bool(publish(store, "run", None)) is is_new
 
@@ -128,7 +181,12 @@ def test_no_store_and_no_release_are_told_apart(tmp_path: Path, store: Store) ->
     [
         (lambda table: table.add_columns({"mood": "'calm'"}), "it has mood"),
         (lambda table: table.drop_columns(["purpose"]), "it lacks purpose"),
-        (lambda table: table.alter_columns({"path": "name", "data_type": pa.large_string()}), "name as large_string"),
+        (
+            lambda table: table.alter_columns(
+                {"path": "name", "data_type": pa.large_string()}
+            ),
+            "name as large_string",
+        ),
     ],
 )
 def test_a_table_with_other_columns_is_refused_and_left_as_it_is(
@@ -147,21 +205,32 @@ def test_a_table_with_other_columns_is_refused_and_left_as_it_is(
 
 
 @pytest.mark.parametrize("table", [MESSAGES, OBSERVATIONS])
-def test_a_released_table_that_is_gone_stops_writers_before_anything_is_written(store: Store, table: Table) -> None:
+def test_a_released_table_that_is_gone_stops_writers_before_anything_is_written(
+    store: Store, table: Table
+) -> None:
     store.merge(TOPICS, topics("a"))
     publish(store, "run-1", None)
     shutil.rmtree(store.dir / f"{table.name}.lance")
     before = sorted(store.dir.rglob("*"))
-    with pytest.raises(StoreUnreadable, match=f"'{table.name}', which release r1 names, is gone: .*repair"):
+    with pytest.raises(
+        StoreUnreadable,
+        match=f"'{table.name}', which release r1 names, is gone: .*repair",
+    ):
         Store.open(store.root, create=True)
     assert sorted(store.dir.rglob("*")) == before
 
 
 def test_the_full_text_index_covers_every_row_before_a_release(store: Store) -> None:
-    store.append(SUMMARIES, pa.Table.from_pylist([summary(0, "quick foxes jump")], schema=SUMMARIES.schema))
+    store.append(
+        SUMMARIES,
+        pa.Table.from_pylist([summary(0, "quick foxes jump")], schema=SUMMARIES.schema),
+    )
     assert compact_store(store) == ["summaries"]
     assert compact_store(store) == []
-    store.append(SUMMARIES, pa.Table.from_pylist([summary(1, "slow owls sleep")], schema=SUMMARIES.schema))
+    store.append(
+        SUMMARIES,
+        pa.Table.from_pylist([summary(1, "slow owls sleep")], schema=SUMMARIES.schema),
+    )
     compact_store(store)
     table = store.open_table(SUMMARIES)
     stats = table.index_stats(table.list_indices()[0].name)
@@ -171,19 +240,32 @@ def test_the_full_text_index_covers_every_row_before_a_release(store: Store) -> 
     assert [row["summary_id"] for row in found] == ["1"]
 
 
-def test_a_full_text_index_that_a_failed_write_left_in_part_is_made_anew(store: Store) -> None:
-    for number, told in enumerate(["quick foxes jump", "slow owls sleep", "grey herons wade"]):
-        store.append(SUMMARIES, pa.Table.from_pylist([summary(number, told)], schema=SUMMARIES.schema))
+def test_a_full_text_index_that_a_failed_write_left_in_part_is_made_anew(
+    store: Store,
+) -> None:
+    for number, told in enumerate(
+        ["quick foxes jump", "slow owls sleep", "grey herons wade"]
+    ):
+        store.append(
+            SUMMARIES,
+            pa.Table.from_pylist([summary(number, told)], schema=SUMMARIES.schema),
+        )
         compact_store(store)
         for path in store.dir.glob("summaries.lance/_indices/*/*.lance"):
             path.write_bytes(path.read_bytes()[:-9])
     compact_store(store)
-    assert store.open_dataset(SUMMARIES).to_table(full_text_query="herons").num_rows == 1
+    assert (
+        store.open_dataset(SUMMARIES).to_table(full_text_query="herons").num_rows == 1
+    )
 
 
 def test_digest_ignores_order_and_volatile_columns(store: Store) -> None:
-    assert compute_table_digest(TOPICS, topics("a", "b")) == compute_table_digest(TOPICS, topics("b", "a"))
-    assert compute_table_digest(TOPICS, topics("a", "b")) != compute_table_digest(TOPICS, topics("a", "c"))
+    assert compute_table_digest(TOPICS, topics("a", "b")) == compute_table_digest(
+        TOPICS, topics("b", "a")
+    )
+    assert compute_table_digest(TOPICS, topics("a", "b")) != compute_table_digest(
+        TOPICS, topics("a", "c")
+    )
 
 
 HOLDER = """
@@ -196,27 +278,36 @@ with writer_lock(Path(sys.argv[1]), "night-1"):
 """
 
 
-def test_a_second_writer_is_told_who_holds_the_lock_and_a_killed_one_frees_it(tmp_path: Path) -> None:
+def test_a_second_writer_is_told_who_holds_the_lock_and_a_killed_one_frees_it(
+    tmp_path: Path,
+) -> None:
     command, pipe = [sys.executable, "-c", HOLDER, str(tmp_path)], subprocess.PIPE
     holder = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(StoreLocked, match=f"process {holder.pid} .*run night-1"), writer_lock(tmp_path, "night-2"):
+        with (
+            pytest.raises(StoreLocked, match=f"process {holder.pid} .*run night-1"),
+            writer_lock(tmp_path, "night-2"),
+        ):
             pass
         holder.send_signal(signal.SIGKILL)
         holder.wait()
         with writer_lock(tmp_path, "night-3") as died:
             assert died is not None
             assert (died.run_id, died.pid) == ("night-1", holder.pid)
-            assert json.loads((tmp_path / "writer.json").read_text())["pid"] == os.getpid()
+            assert (
+                json.loads((tmp_path / "writer.json").read_text())["pid"] == os.getpid()
+            )
         with writer_lock(tmp_path, "night-4") as died:
             assert died is None
         (theirs := tmp_path / "theirs").write_text(json.dumps(dict.fromkeys(("run_id", "kind", "host"), "x")
             | {"pid": 1, "since": "0001-01-01T00:00:00+23:00"}))  # fmt: skip
         (tmp_path / "writer.json").symlink_to(theirs)
         before = theirs.read_bytes()
-        with writer_lock(tmp_path, "night-5") as died:  # a time that no table holds: the file is damaged
+        with writer_lock(
+            tmp_path, "night-5"
+        ) as died:  # a time that no table holds: the file is damaged
             assert (died, theirs.read_bytes()) == (None, before)
     finally:
         holder.kill()

@@ -25,7 +25,10 @@ from tests.waiting import PATIENCE
 
 SAID = [
     ("user", "I live in Porto with my sister Nina, and I prefer tea to coffee."),
-    ("assistant", "Noted: the tide gauge readings go to PostgreSQL 17, partitioned by month."),
+    (
+        "assistant",
+        "Noted: the tide gauge readings go to PostgreSQL 17, partitioned by month.",
+    ),
 ]
 
 
@@ -41,7 +44,10 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store of a real night."""
     folder = tmp_path_factory.mktemp("away")
-    run_night([session(folder, "ferry-1", 2, SAID)], Settings(store=folder / "store", encoder="hash-384"))
+    run_night(
+        [session(folder, "ferry-1", 2, SAID)],
+        Settings(store=folder / "store", encoder="hash-384"),
+    )
     return folder / "store"
 
 
@@ -63,13 +69,17 @@ ASKED = "Where do the tide gauge readings go?"
 ASKS: dict[str, Callable[[Memory], object]] = {
     "recall": lambda memory: memory.recall(ASKED),
     "sessions": lambda memory: memory.sessions(ASKED),
-    "context": lambda memory: memory.context(ASKED, 200, conversation=["The gauge again."]),
+    "context": lambda memory: memory.context(
+        ASKED, 200, conversation=["The gauge again."]
+    ),
     "briefing": lambda memory: memory.briefing(300),
 }
 
 
 @pytest.mark.parametrize("name", ASKS)
-def test_a_store_that_goes_away_is_an_error_and_answers_as_before_when_it_is_back(root: Path, name: str) -> None:
+def test_a_store_that_goes_away_is_an_error_and_answers_as_before_when_it_is_back(
+    root: Path, name: str
+) -> None:
     memory, ask = Memory.open(root), ASKS[name]
     before = ask(memory)
     assert before
@@ -93,21 +103,34 @@ def test_a_talk_goes_on_while_the_store_is_away(root: Path) -> None:
     assert "can't be read" in (talk.recalled.reason or "")
 
 
-@pytest.mark.parametrize("command", [["recall", "tide"], ["context", "tide"], ["briefing"], ["show", "ferry-1"]])
-def test_broken_releases_are_an_error_in_one_line(root: Path, command: list[str]) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [["recall", "tide"], ["context", "tide"], ["briefing"], ["show", "ferry-1"]],
+)
+def test_broken_releases_are_an_error_in_one_line(
+    root: Path, command: list[str]
+) -> None:
     broken(root)
     result = typed(*command, "--store", root)
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit)
-    assert result.stderr.startswith(f"slowwave: the store at {root / 'default'} can't be read: ")
+    assert result.stderr.startswith(
+        f"slowwave: the store at {root / 'default'} can't be read: "
+    )
     assert result.stderr.count("\n") == 1
 
 
-def test_a_release_that_can_not_be_read_at_first_is_looked_for_again(tmp_path: Path) -> None:
+def test_a_release_that_can_not_be_read_at_first_is_looked_for_again(
+    tmp_path: Path,
+) -> None:
     store = build(tmp_path / "store")
     memory = Memory.open(store.root, encoder=HashEncoder())
     assert memory.release.name == "r1"
-    add(store, MESSAGES, [message_rows()[0] | {"message_id": "x", "seq": 9, "native_id": "x"}])
+    add(
+        store,
+        MESSAGES,
+        [message_rows()[0] | {"message_id": "x", "seq": 9, "native_id": "x"}],
+    )
     publish(store, "run-2", "hash-384")
     data = store.dir / "releases.lance" / "data"
     there = data.rename(tmp_path / "data")
@@ -121,7 +144,9 @@ def test_a_release_that_can_not_be_read_at_first_is_looked_for_again(tmp_path: P
     assert (memory.release.name, memory.notes) == ("r2", [])
 
 
-def test_a_store_that_breaks_between_two_reads_is_an_error(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_breaks_between_two_reads_is_an_error(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def gone(*_: object) -> None:
         raise OSError("the disk is gone")
 
@@ -134,7 +159,9 @@ def refuse(*_: object) -> None:
     raise OSError("the encoder's files are gone")
 
 
-def test_notes_are_of_the_last_answer_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notes_are_of_the_last_answer_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     build(tmp_path / "store")
     memory = Memory.open(tmp_path / "store", encoder=HashEncoder())
     with monkeypatch.context() as broken_encoder:
@@ -182,9 +209,13 @@ def test_threads_do_not_mix_their_notes() -> None:
     assert notes.last == ["of the other"]
 
 
-def test_a_night_makes_no_new_ledger_where_that_of_sealed_releases_is_gone(root: Path, tmp_path: Path) -> None:
+def test_a_night_makes_no_new_ledger_where_that_of_sealed_releases_is_gone(
+    root: Path, tmp_path: Path
+) -> None:
     shutil.rmtree(root / "default" / "releases.lance")
-    night = typed("run", "--plain", session(tmp_path, "short", 3, SAID), "--store", root)
+    night = typed(
+        "run", "--plain", session(tmp_path, "short", 3, SAID), "--store", root
+    )
     assert (night.exit_code, "lost r1" in night.stderr) == (1, True)
 
 

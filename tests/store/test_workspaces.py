@@ -29,7 +29,18 @@ def clone(folder: Path, url: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    "written", ["{0}/", "{0}/.", "{0}/src/..", "{0}//", "{1}", "{0}/src", "./tide", "tide", "~/tide/"]
+    "written",
+    [
+        "{0}/",
+        "{0}/.",
+        "{0}/src/..",
+        "{0}//",
+        "{1}",
+        "{0}/src",
+        "./tide",
+        "tide",
+        "~/tide/",
+    ],
 )
 def test_a_folder_is_one_workspace_however_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str
@@ -40,21 +51,40 @@ def test_a_folder_is_one_workspace_however_it_is_written(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     known = [str(here), str(tmp_path / "other"), "tide-label", None]
-    assert find_workspaces(written.format(here, tmp_path / "link"), known) == (str(here),)
+    assert find_workspaces(written.format(here, tmp_path / "link"), known) == (
+        str(here),
+    )
 
 
 @pytest.mark.parametrize(
-    "url", ["git@github.com:ada/tide.git", "ssh://git@GitHub.com:22/ada/tide", "https://token@github.com/ada/tide.git/"]
+    "url",
+    [
+        "git@github.com:ada/tide.git",
+        "ssh://git@GitHub.com:22/ada/tide",
+        "https://token@github.com/ada/tide.git/",
+    ],
 )
 def test_checkouts_of_one_remote_are_one_workspace(tmp_path: Path, url: str) -> None:
-    one, two = clone(tmp_path / "one", "https://github.com/ada/tide"), clone(tmp_path / "two", url)
+    one, two = (
+        clone(tmp_path / "one", "https://github.com/ada/tide"),
+        clone(tmp_path / "two", url),
+    )
     fork = clone(tmp_path / "fork", "https://github.com/bob/tide")
     assert find_workspaces(str(two), [str(one), str(fork)]) == (str(one),)
 
 
 def test_a_work_tree_is_its_checkout_and_a_submodule_is_not(tmp_path: Path) -> None:
-    main, tree, module = tmp_path / "main", tmp_path / "tree", tmp_path / "main" / "module"
-    for folder in (main / ".git" / "worktrees" / "tree", main / ".git" / "modules" / "module", tree, module):
+    main, tree, module = (
+        tmp_path / "main",
+        tmp_path / "tree",
+        tmp_path / "main" / "module",
+    )
+    for folder in (
+        main / ".git" / "worktrees" / "tree",
+        main / ".git" / "modules" / "module",
+        tree,
+        module,
+    ):
         folder.mkdir(parents=True)
     (tree / ".git").write_text(f"gitdir: {main}/.git/worktrees/tree\n")
     (main / ".git" / "worktrees" / "tree" / "commondir").write_text("../..\n")
@@ -63,28 +93,50 @@ def test_a_work_tree_is_its_checkout_and_a_submodule_is_not(tmp_path: Path) -> N
     assert find_workspaces(str(module), [str(main)]) == ()
 
 
-def test_what_is_gone_goes_by_its_path_and_what_is_no_path_by_its_name(tmp_path: Path) -> None:
-    assert find_workspaces("/home/nobody/tide/../tide/", ["/home/nobody/tide"]) == ("/home/nobody/tide",)
-    assert find_workspaces("c:/Users/Ada/tide/", ["C:\\Users\\ada\\tide"]) == ("C:\\Users\\ada\\tide",)
-    assert find_workspaces("friends", ["friends", "/friends", "Friends"]) == ("friends",)
+def test_what_is_gone_goes_by_its_path_and_what_is_no_path_by_its_name(
+    tmp_path: Path,
+) -> None:
+    assert find_workspaces("/home/nobody/tide/../tide/", ["/home/nobody/tide"]) == (
+        "/home/nobody/tide",
+    )
+    assert find_workspaces("c:/Users/Ada/tide/", ["C:\\Users\\ada\\tide"]) == (
+        "C:\\Users\\ada\\tide",
+    )
+    assert find_workspaces("friends", ["friends", "/friends", "Friends"]) == (
+        "friends",
+    )
     assert find_workspaces("/home/nobody/tide/src", ["/home/nobody/tide"]) == ()
     assert find_workspaces("\ud800\0", ["friends", "/home"]) == ()
 
 
-WINDOWS = ["C:\\Users\\Ann\\pond", "c:/users/ann/pond/", "/mnt/c/Users/Ann/pond", "/c/Users/Ann/pond"]
-WINDOWS += ["\\\\wsl$\\Debian\\mnt\\c\\Users\\Ann\\pond", "//wsl.localhost/Debian/mnt/c/Users/Ann/pond"]
+WINDOWS = [
+    "C:\\Users\\Ann\\pond",
+    "c:/users/ann/pond/",
+    "/mnt/c/Users/Ann/pond",
+    "/c/Users/Ann/pond",
+]
+WINDOWS += [
+    "\\\\wsl$\\Debian\\mnt\\c\\Users\\Ann\\pond",
+    "//wsl.localhost/Debian/mnt/c/Users/Ann/pond",
+]
 
 
 @pytest.mark.parametrize("written", WINDOWS)
 def test_a_folder_of_windows_is_one_in_all_its_spellings(written: str) -> None:
-    assert find_workspaces(written, [*WINDOWS, "D:\\Users\\Ann\\pond"]) == tuple(sorted(WINDOWS))
+    assert find_workspaces(written, [*WINDOWS, "D:\\Users\\Ann\\pond"]) == tuple(
+        sorted(WINDOWS)
+    )
 
 
 def test_a_folder_of_a_linux_in_windows_is_that_of_the_linux() -> None:
-    assert find_workspaces("/home/ann/pond", ["\\\\wsl$\\Debian\\home\\ann\\pond"]) != ()
+    assert (
+        find_workspaces("/home/ann/pond", ["\\\\wsl$\\Debian\\home\\ann\\pond"]) != ()
+    )
 
 
-def test_a_work_tree_that_was_removed_belongs_to_the_checkout_it_lay_in(tmp_path: Path) -> None:
+def test_a_work_tree_that_was_removed_belongs_to_the_checkout_it_lay_in(
+    tmp_path: Path,
+) -> None:
     main = clone(tmp_path / "tide", "https://github.com/ada/tide.git")
     gone, beside = str(main / ".worktrees" / "fix"), str(tmp_path / "tide-fix")
     assert find_workspaces(str(main), [gone, beside]) == (gone,)
@@ -92,7 +144,9 @@ def test_a_work_tree_that_was_removed_belongs_to_the_checkout_it_lay_in(tmp_path
 
 def test_a_clients_own_name_for_a_folder_is_that_folder(tmp_path: Path) -> None:
     main = clone(tmp_path / "pond", "git@github.com:ada/pond.git")
-    cursor = re.sub("[^A-Za-z0-9]+", "-", str(main)).strip("-")  # as in ~/.cursor/projects/
+    cursor = re.sub("[^A-Za-z0-9]+", "-", str(main)).strip(
+        "-"
+    )  # as in ~/.cursor/projects/
     gemini = hashlib.sha256(str(main).encode()).hexdigest()  # projectHash
     codex = "https://github.com/ada/pond"  # git.repository_url
     known = [cursor, gemini, codex, f"{cursor}-2", "https://github.com/bob/pond"]
@@ -100,13 +154,20 @@ def test_a_clients_own_name_for_a_folder_is_that_folder(tmp_path: Path) -> None:
     assert find_workspaces(str(main / "src"), [cursor]) == (cursor,)
 
 
-def test_a_repository_without_a_checkout_is_the_only_folder_that_is_called_like_it() -> None:
+def test_a_repository_without_a_checkout_is_the_only_folder_that_is_called_like_it() -> (
+    None
+):
     address = "https://github.com/ada/pond"
-    assert find_workspaces("pond", [address, "/home/ada/pond"]) == ("/home/ada/pond", address)
+    assert find_workspaces("pond", [address, "/home/ada/pond"]) == (
+        "/home/ada/pond",
+        address,
+    )
     assert find_workspaces("pond", [address, "/home/ada/pond", "/home/bob/pond"]) == ()
 
 
-def test_an_alias_gives_what_was_said_under_the_old_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_alias_gives_what_was_said_under_the_old_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SLOWWAVE_CONFIG", str(tmp_path / "slowwave.toml"))
     (tmp_path / "slowwave.toml").write_text("[read]\nexclude = []\n")
     write_alias("/old/pond", str(tmp_path))
@@ -128,8 +189,12 @@ def test_settings_kept_at_home_make_no_project_of_all_that_lies_there(
     assert find_workspaces(str(tmp_path / "notes"), [str(tmp_path)]) == ()
 
 
-@pytest.mark.parametrize("config", ["", "no section = 1", "\udcff", '[remote "a"]\nurl\n'])
-def test_a_config_that_says_nothing_leaves_the_folder(tmp_path: Path, config: str) -> None:
+@pytest.mark.parametrize(
+    "config", ["", "no section = 1", "\udcff", '[remote "a"]\nurl\n']
+)
+def test_a_config_that_says_nothing_leaves_the_folder(
+    tmp_path: Path, config: str
+) -> None:
     here, other = clone(tmp_path / "a", "x"), clone(tmp_path / "b", "x")
     for folder in (here, other):
         (folder / ".git" / "config").write_text(config, errors="surrogateescape")
@@ -138,7 +203,10 @@ def test_a_config_that_says_nothing_leaves_the_folder(tmp_path: Path, config: st
 
 def test_an_unknown_one_names_the_nearest() -> None:
     known = ["/home/ada/tidepool", "/home/ada/tidepool-web", "friends", None]
-    with pytest.raises(UsageError, match=r"no workspace 'tidepol' is known here; the nearest: '/home/ada/tidepool'"):
+    with pytest.raises(
+        UsageError,
+        match=r"no workspace 'tidepol' is known here; the nearest: '/home/ada/tidepool'",
+    ):
         require_workspaces("tidepol", known)
     with pytest.raises(UsageError, match=r"no workspace 'zzz' is known here$"):
         require_workspaces("zzz", known)
@@ -173,22 +241,32 @@ KNOWN = [
         ("/", ()),
     ],
 )
-def test_the_last_part_of_a_path_names_the_workspace_that_alone_ends_so(written: str, found: tuple[str, ...]) -> None:
+def test_the_last_part_of_a_path_names_the_workspace_that_alone_ends_so(
+    written: str, found: tuple[str, ...]
+) -> None:
     assert find_workspaces(written, KNOWN) == found
 
 
-def test_a_last_part_of_several_lists_them_and_two_names_of_one_folder_are_one(tmp_path: Path) -> None:
+def test_a_last_part_of_several_lists_them_and_two_names_of_one_folder_are_one(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(
-        UsageError, match=r"2 workspaces are called 'api': '/home/ada/api', '/home/bob/api/'; write more of the path"
+        UsageError,
+        match=r"2 workspaces are called 'api': '/home/ada/api', '/home/bob/api/'; write more of the path",
     ):
         require_workspaces("api", KNOWN)
-    one, again = clone(tmp_path / "a" / "shop", "https://x.example/ada/shop"), tmp_path / "b" / "shop"
+    one, again = (
+        clone(tmp_path / "a" / "shop", "https://x.example/ada/shop"),
+        tmp_path / "b" / "shop",
+    )
     again.parent.mkdir()
     again.symlink_to(one)
     assert find_workspaces("shop", [str(one), str(again)]) == (str(one), str(again))
 
 
-def test_what_is_new_is_stored_under_the_name_that_is_known_and_what_a_setting_deletes_goes_by_whole_names() -> None:
+def test_what_is_new_is_stored_under_the_name_that_is_known_and_what_a_setting_deletes_goes_by_whole_names() -> (
+    None
+):
     written = ("velobooking", "friends", "new-one", "/home/cy/velobooking")
     stored = ["/home/ada/velobooking", "friends", "new-one", "/home/cy/velobooking"]
     assert [settle_workspace(name, KNOWN) for name in written] == stored
@@ -197,7 +275,13 @@ def test_what_is_new_is_stored_under_the_name_that_is_known_and_what_a_setting_d
     assert match_workspaces("velobooking", KNOWN) == ()
 
 
-def test_a_relative_path_is_anchored_and_a_name_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_is_anchored_and_a_name_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert os.path.realpath(anchor_workspace(".")) == os.path.realpath(tmp_path)
-    assert [anchor_workspace(name) for name in ("friends", ".config", "/a/.")] == ["friends", ".config", "/a/."]
+    assert [anchor_workspace(name) for name in ("friends", ".config", "/a/.")] == [
+        "friends",
+        ".config",
+        "/a/.",
+    ]

@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from slowwave.tasks.summarize.coherence import Coherence, MeasuredMember, count_coherence, measure_coherence
+from slowwave.tasks.summarize.coherence import (
+    Coherence,
+    MeasuredMember,
+    count_coherence,
+    measure_coherence,
+)
 
 NOON = datetime(2026, 11, 2, 12, tzinfo=UTC)
 MEMBERS = {
@@ -15,8 +20,17 @@ MEMBERS = {
 }
 
 
-def row(text: str, members: str = "ab", vector: list[float] | None = None, **more: Any) -> dict[str, Any]:
-    return {"summary_id": "s", "tier": 0, "text": text, "member_ids": [*members], "vector": vector, **more}
+def row(
+    text: str, members: str = "ab", vector: list[float] | None = None, **more: Any
+) -> dict[str, Any]:
+    return {
+        "summary_id": "s",
+        "tier": 0,
+        "text": text,
+        "member_ids": [*members],
+        "vector": vector,
+        **more,
+    }
 
 
 def measure(text: str, **more: Any) -> Coherence:
@@ -24,41 +38,60 @@ def measure(text: str, **more: Any) -> Coherence:
 
 
 def test_a_word_counts_by_how_many_members_say_it_and_by_how_few_of_all_do() -> None:
-    pond, herons = (measure(text).coverage or 0 for text in ("A bird at the pond.", "The herons."))
+    pond, herons = (
+        measure(text).coverage or 0 for text in ("A bird at the pond.", "The herons.")
+    )
     assert pond < herons  # both members have herons
     assert measure("Sailing is fun.").coverage == 0
-    assert measure("Clara bought 3 herons for the pond. They ate every frog.").coverage == pytest.approx(1)
+    assert measure(
+        "Clara bought 3 herons for the pond. They ate every frog."
+    ).coverage == pytest.approx(1)
     frog, clara = (
-        measure_coherence([row(text), row("", "c", summary_id="t")], MEMBERS)[0].coverage
+        measure_coherence([row(text), row("", "c", summary_id="t")], MEMBERS)[
+            0
+        ].coverage
         for text in ("Frog.", "Clara.")
     )
     assert (frog or 0) < (clara or 0)  # another summary's member speaks of frogs too
 
 
 def test_a_script_without_spaces_has_no_words_to_count() -> None:
-    eastern = {"a": MeasuredMember("昨日、港の水位計が壊れて修理しました。", "Ada", NOON)}
-    assert measure_coherence([row("水位計が壊れた。", "a")], eastern)[0].coverage is None
+    eastern = {
+        "a": MeasuredMember("昨日、港の水位計が壊れて修理しました。", "Ada", NOON)
+    }
+    assert (
+        measure_coherence([row("水位計が壊れた。", "a")], eastern)[0].coverage is None
+    )
 
 
 def test_what_no_member_says_is_told() -> None:
     assert measure("Clara bought 3 herons.").unfounded is None
     assert "7" in str(measure("Clara bought 7 herons.").unfounded)
-    read_along = measure_coherence([row("Clara bought 7 herons.")], MEMBERS, {"s": "Ada: there are 7 of them"})
+    read_along = measure_coherence(
+        [row("Clara bought 7 herons.")], MEMBERS, {"s": "Ada: there are 7 of them"}
+    )
     assert read_along[0].unfounded is None
 
 
 def test_likeness_is_to_the_members_and_to_the_summary_above() -> None:
     below = row("low", vector=[1.0, 0.0])
     above = row("high", "s", [0.6, 0.8], summary_id="top", tier=1)
-    found = measure_coherence([below, above], MEMBERS | {"s": MeasuredMember("low", vector=[1.0, 0.0])})
+    found = measure_coherence(
+        [below, above], MEMBERS | {"s": MeasuredMember("low", vector=[1.0, 0.0])}
+    )
     assert [one.likeness for one in found] == pytest.approx([2**-0.5, 0.6])
     assert [one.above for one in found] == [pytest.approx(0.6), None]
     assert measure("low", members="c", vector=[1.0, 0.0]).likeness is None
 
 
 def test_a_report_has_means_in_percent_by_tier() -> None:
-    found = [Coherence(0, "", 0.5, None, 0.5, 0.4), Coherence(0, "", 0.25, "7 is nowhere", 1.0, None)]
-    assert list(count_coherence([*found, Coherence(-1, "", 1.0, None, None, None)]).items()) == [
+    found = [
+        Coherence(0, "", 0.5, None, 0.5, 0.4),
+        Coherence(0, "", 0.25, "7 is nowhere", 1.0, None),
+    ]
+    assert list(
+        count_coherence([*found, Coherence(-1, "", 1.0, None, None, None)]).items()
+    ) == [
         ("tier 0 by the model", 2),
         ("tier 0, words of members, percent", 38),
         ("tier 0, saying what no member says", 1),

@@ -19,7 +19,16 @@ from slowwave.store import Store
 from slowwave.tasks.summarize.mend import mend
 from slowwave.tasks.topics import cluster
 from slowwave.tasks.topics.cluster import TopicLimits
-from slowwave.text.pyramid import Group, GrowthResult, Member, Pyramid, Shape, grow, grow_by_tier, grow_many
+from slowwave.text.pyramid import (
+    Group,
+    GrowthResult,
+    Member,
+    Pyramid,
+    Shape,
+    grow,
+    grow_by_tier,
+    grow_many,
+)
 from tests.talk_files import chat
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
@@ -27,10 +36,19 @@ SHAPE = Shape(first=3, above=3)
 
 
 def members(numbers: list[int]) -> list[Member]:
-    return [Member(f"m{n}", f"The heron number {n} stood at the pond.", START + timedelta(minutes=n)) for n in numbers]
+    return [
+        Member(
+            f"m{n}",
+            f"The heron number {n} stood at the pond.",
+            START + timedelta(minutes=n),
+        )
+        for n in numbers
+    ]
 
 
-def night(pyramid: Pyramid, live: list[int], shape: Shape = SHAPE) -> tuple[list[Group], list[str]]:
+def night(
+    pyramid: Pyramid, live: list[int], shape: Shape = SHAPE
+) -> tuple[list[Group], list[str]]:
     """A night over the live members: what it writes and what it deletes."""
     before = ids(pyramid)
     mend(pyramid, members(live), "topic", "t")
@@ -39,14 +57,20 @@ def night(pyramid: Pyramid, live: list[int], shape: Shape = SHAPE) -> tuple[list
 
 
 def ids(pyramid: Pyramid) -> set[str]:
-    return {g.compute_id("topic", "t") for groups in pyramid.tiers.values() for g in groups}
+    return {
+        g.compute_id("topic", "t") for groups in pyramid.tiers.values() for g in groups
+    }
 
 
 def copy(pyramid: Pyramid) -> Pyramid:
     return Pyramid({tier: list(groups) for tier, groups in pyramid.tiers.items()})
 
 
-steps = st.lists(st.tuples(st.integers(0, 8), st.lists(st.integers(0, 60), max_size=4)), min_size=1, max_size=6)
+steps = st.lists(
+    st.tuples(st.integers(0, 8), st.lists(st.integers(0, 60), max_size=4)),
+    min_size=1,
+    max_size=6,
+)
 
 
 class LosesTheLast(random.Random):
@@ -58,7 +82,9 @@ class LosesTheLast(random.Random):
 
 
 @examples(max_examples=80, deadline=None)
-@example(nights=[(8, [0]), (2, [5, 6, 7])], chance=LosesTheLast())  # its place stays empty
+@example(
+    nights=[(8, [0]), (2, [5, 6, 7])], chance=LosesTheLast()
+)  # its place stays empty
 @given(steps, st.randoms(use_true_random=False))
 def test_any_arrivals_and_losses_hold_each_live_member_at_most_once(
     nights: list[tuple[int, list[int]]], chance: random.Random
@@ -85,8 +111,16 @@ def test_any_arrivals_and_losses_hold_each_live_member_at_most_once(
 
 
 @examples(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 12), st.lists(st.integers(0, 60), max_size=6)), min_size=1, max_size=6))
-def test_a_pyramid_is_settled_exactly_if_a_night_would_change_nothing(nights: list[tuple[int, list[int]]]) -> None:
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 12), st.lists(st.integers(0, 60), max_size=6)),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_a_pyramid_is_settled_exactly_if_a_night_would_change_nothing(
+    nights: list[tuple[int, list[int]]],
+) -> None:
     pyramid, lost, total = Pyramid(), set[int](), 0
     for arriving, going in nights:
         total += arriving
@@ -118,34 +152,60 @@ def test_a_topic_that_lost_a_group_and_what_stood_above_it_is_not_settled() -> N
     assert pyramid.is_settled("t", [f"m{n}" for n in live], 3)
 
 
-def test_groups_that_lost_members_stay_short_and_late_members_open_the_next_one() -> None:
+def test_groups_that_lost_members_stay_short_and_late_members_open_the_next_one() -> (
+    None
+):
     pyramid = Pyramid()
     night(pyramid, list(range(9)))
-    late = [0, 1, 3, 4, 9, 10]  # of three groups 2, 2 and 0 members are left; two wait for a third
+    late = [
+        0,
+        1,
+        3,
+        4,
+        9,
+        10,
+    ]  # of three groups 2, 2 and 0 members are left; two wait for a third
     night(pyramid, late)
     assert [g.members for g in pyramid.tiers[0]] == [("m0", "m1"), ("m3", "m4")]
-    assert [g.members for g in pyramid.tiers[1]] == [tuple(g.compute_id("topic", "t") for g in pyramid.tiers[0])]
+    assert [g.members for g in pyramid.tiers[1]] == [
+        tuple(g.compute_id("topic", "t") for g in pyramid.tiers[0])
+    ]
     kept = list(pyramid.tiers[0])
     made, gone = night(pyramid, [*late, 11])
-    assert [(g.tier, g.seq, g.members) for g in made] == [(0, 3, ("m9", "m10", "m11"))]  # seq 2 stays empty
+    assert [(g.tier, g.seq, g.members) for g in made] == [
+        (0, 3, ("m9", "m10", "m11"))
+    ]  # seq 2 stays empty
     assert (pyramid.tiers[0][:2], gone) == (kept, [])
 
 
-def test_words_that_cannot_be_written_again_stand_stale_and_are_asked_for_until_they_can() -> None:
+def test_words_that_cannot_be_written_again_stand_stale_and_are_asked_for_until_they_can() -> (
+    None
+):
     pyramid = Pyramid()
     night(pyramid, list(range(9)))
     live = members([n for n in range(9) if n != 4])
 
     def grow_with(text: str | None) -> GrowthResult:
         mend(pyramid, live, "topic", "t")
-        return grow_many([grow_by_tier(pyramid, live, SHAPE, "topic", "t")], lambda drafts: [text] * len(drafts))[0]
+        return grow_many(
+            [grow_by_tier(pyramid, live, SHAPE, "topic", "t")],
+            lambda drafts: [text] * len(drafts),
+        )[0]
 
     said = [pyramid.tiers[0][1].text, pyramid.tiers[1][0].text]
-    assert grow_with(None) == GrowthResult([], complete=True)  # a tier above waits for the one below
+    assert grow_with(None) == GrowthResult(
+        [], complete=True
+    )  # a tier above waits for the one below
     stale = [g for tier in (0, 1) for g in pyramid.tiers[tier] if g.stale]
-    assert [(g.tier, g.seq, g.text) for g in stale] == [(0, 1, said[0]), (1, 0, said[1])]
+    assert [(g.tier, g.seq, g.text) for g in stale] == [
+        (0, 1, said[0]),
+        (1, 0, said[1]),
+    ]
     assert stale[0].members == ("m3", "m5")
-    assert [(g.tier, g.text, g.stale) for g in grow_with("anew").groups] == [(0, "anew", False), (1, "anew", False)]
+    assert [(g.tier, g.text, g.stale) for g in grow_with("anew").groups] == [
+        (0, "anew", False),
+        (1, "anew", False),
+    ]
     assert grow_with("once more").groups == []
 
 
@@ -168,11 +228,23 @@ TEXTS = [f"I bought {n} pounds of {what} at the market in Porto." for n, what in
 
 
 def test_a_message_taken_back_leaves_the_sessions_summaries(tmp_path: Path) -> None:
-    options = Settings(store=tmp_path / "s", encoder="hash-384", pyramid={"n_sum": 2, "n_sum_sum": 2})
+    options = Settings(
+        store=tmp_path / "s", encoder="hash-384", pyramid={"n_sum": 2, "n_sum_sum": 2}
+    )
     run_night([chat(tmp_path, "a", 1, TEXTS)], options)
     rows = Store.open(options.store).read(SUMMARIES).to_pylist()
     before = {(r["tier"], r["seq"]): r for r in rows if r["scope"] == "session"}
-    run_night([chat(tmp_path, "a", 1, [*TEXTS[:2], "I sold all my plums to the baker.", *TEXTS[3:]])], options)
+    run_night(
+        [
+            chat(
+                tmp_path,
+                "a",
+                1,
+                [*TEXTS[:2], "I sold all my plums to the baker.", *TEXTS[3:]],
+            )
+        ],
+        options,
+    )
     rows = Store.open(options.store).read(SUMMARIES).to_pylist()
     after = {(r["tier"], r["seq"]): r for r in rows if r["scope"] == "session"}
     assert len(rows) == len({r["summary_id"] for r in rows})
@@ -183,19 +255,31 @@ def test_a_message_taken_back_leaves_the_sessions_summaries(tmp_path: Path) -> N
     assert after[1, 0]["member_hash"] != before[1, 0]["member_hash"]
 
 
-def test_a_claim_that_is_retired_leaves_its_topics_summaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_that_is_retired_leaves_its_topics_summaries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cluster, "LIMITS", TopicLimits(merge_at=-1, fold_at=-1))
     options = Settings(store=tmp_path / "s", encoder="hash-384", pyramid={"step": 3})
     run_night([chat(tmp_path, "a", 1, TEXTS)], options)
     store = Store.open(options.store)
-    group = next(r for r in store.read(SUMMARIES).to_pylist() if r["scope"] == "topic" and r["tier"] == 0)
+    group = next(
+        r
+        for r in store.read(SUMMARIES).to_pylist()
+        if r["scope"] == "topic" and r["tier"] == 0
+    )
     retired = store.read_ids(OBSERVATIONS, group["member_ids"][:1]).to_pylist()[0]
     row = {**retired, "status": "superseded", "reason": "changed by hand"}
     store.merge(OBSERVATIONS, pa.Table.from_pylist([row], schema=OBSERVATIONS.schema))
     run_night([tmp_path / "a.jsonl"], options)
-    mended = [r for r in store.read(SUMMARIES).to_pylist() if r["scope"] == "topic" and r["seq"] == group["seq"]]
+    mended = [
+        r
+        for r in store.read(SUMMARIES).to_pylist()
+        if r["scope"] == "topic" and r["seq"] == group["seq"]
+    ]
     (whole,) = [r["member_ids"] for r in mended if r["tier"] == 0]
-    assert whole == group["member_ids"][1:]  # shorter: one that waits for a group does not take the place
+    assert (
+        whole == group["member_ids"][1:]
+    )  # shorter: one that waits for a group does not take the place
     assert retired["summary"] not in mended[0]["text"]
     versions = store.read_versions(TABLES.values())
     run_night([tmp_path / "a.jsonl"], options)

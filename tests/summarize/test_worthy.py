@@ -2,14 +2,22 @@
 
 from typing import Any
 
-from slowwave.tasks.summarize.worthy import cut_to_worthy_sentences, tell_session, title_session, weigh_sentences
+from slowwave.tasks.summarize.worthy import (
+    cut_to_worthy_sentences,
+    tell_session,
+    title_session,
+    weigh_sentences,
+)
 
 REQUEST = "Please let the importer refuse every file that has no header, and say which one it was."
 
 
 def speak(*turns: tuple[str, str]) -> list[dict[str, Any]]:
     roles = {"human": "user", "model": "assistant"}
-    return [{"origin": o, "text": t, "blocks": [], "speaker": None, "role": roles[o]} for o, t in turns]
+    return [
+        {"origin": o, "text": t, "blocks": [], "speaker": None, "role": roles[o]}
+        for o, t in turns
+    ]
 
 
 def test_a_group_in_which_nobody_made_a_sentence_keeps_its_first_words() -> None:
@@ -17,19 +25,49 @@ def test_a_group_in_which_nobody_made_a_sentence_keeps_its_first_words() -> None
     assert cut_to_worthy_sentences(weigh_sentences(said), said, 2) == ["hi", "", "ok"]
 
 
-def test_a_session_with_an_agent_is_told_by_what_was_asked_and_what_came_of_it() -> None:
+def test_a_session_with_an_agent_is_told_by_what_was_asked_and_what_came_of_it() -> (
+    None
+):
     report = "Let me look at the importer.\n\n- read `it.py`\n\nThe importer names each file without a header."
-    spoken = speak(("model", "How can I help you?"), ("human", "/mode"), ("human", REQUEST), ("model", report))
+    spoken = speak(
+        ("model", "How can I help you?"),
+        ("human", "/mode"),
+        ("human", REQUEST),
+        ("model", report),
+    )
     told = weigh_sentences(spoken)
-    assert title_session(told) == "Please let the importer refuse every file that has no header, and …"
-    assert title_session(weigh_sentences(spoken[:2])) == "How can I help you?"  # an agent's alone, as a sub-agent's
+    assert (
+        title_session(told)
+        == "Please let the importer refuse every file that has no header, and …"
+    )
+    assert (
+        title_session(weigh_sentences(spoken[:2])) == "How can I help you?"
+    )  # an agent's alone, as a sub-agent's
     assert tell_session(told, 60) == (
         f"Asked: {REQUEST} Reported: Let me look at the importer. The importer names each file without a header."
     )
-    open_end = [*spoken, *speak(("model", "Both are fixed. Shall I also log the line?"))]
-    assert str(tell_session(weigh_sentences(open_end), 60)).endswith("Open: Shall I also log the line?")
+    open_end = [
+        *spoken,
+        *speak(("model", "Both are fixed. Shall I also log the line?")),
+    ]
+    assert str(tell_session(weigh_sentences(open_end), 60)).endswith(
+        "Open: Shall I also log the line?"
+    )
     waits = [*spoken, *speak(("human", "What does it print for an empty file?"))]
-    assert str(tell_session(weigh_sentences(waits), 60)).endswith("Unanswered: What does it print for an empty file?")
-    assert tell_session(weigh_sentences(speak(("human", REQUEST), ("human", "That sounds good to me."))), 60) is None
-    long = speak(("human", " ".join(f"word{n}" for n in range(900))), ("model", "It is done. " * 400))
+    assert str(tell_session(weigh_sentences(waits), 60)).endswith(
+        "Unanswered: What does it print for an empty file?"
+    )
+    assert (
+        tell_session(
+            weigh_sentences(
+                speak(("human", REQUEST), ("human", "That sounds good to me."))
+            ),
+            60,
+        )
+        is None
+    )
+    long = speak(
+        ("human", " ".join(f"word{n}" for n in range(900))),
+        ("model", "It is done. " * 400),
+    )
     assert len(str(tell_session(weigh_sentences(long), 60)).split()) < 50

@@ -10,7 +10,12 @@ from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CHAIN, MARKS, MERGES, OBSERVATIONS, PASSAGES
 from slowwave.store import Store
-from slowwave.tasks.supersede.chains import CLAIMS, SAID, spread_over_claims, spread_over_passages
+from slowwave.tasks.supersede.chains import (
+    CLAIMS,
+    SAID,
+    spread_over_claims,
+    spread_over_passages,
+)
 from tests.claim_rows import DAY, observation
 from tests.talk_files import session
 
@@ -27,54 +32,107 @@ def gone(by: str, day: int) -> dict[str, object]:
 
 CLAIMS_MADE = [
     (observation(1, OLD, **gone("o003", 3)), ("o004", 3, 1.0)),
-    (observation(2, "Port 7070 it is", status="duplicate", canonical_id="o001"), ("o004", 3, 1.0)),
+    (
+        observation(2, "Port 7070 it is", status="duplicate", canonical_id="o001"),
+        ("o004", 3, 1.0),
+    ),
     (observation(3, NEW), ("o004", 4, 0.5)),  # perhaps changed by the fourth
     (observation(4, "The API may move on to port 9090"), ("o004", None, None)),
     (observation(5, "Tea is served at five", message_ids=["m1"]), (None, None, None)),
-    (observation(6, "Coffee is free", status="superseded", reason="withdrawn"), (None, None, None)),
+    (
+        observation(6, "Coffee is free", status="superseded", reason="withdrawn"),
+        (None, None, None),
+    ),
     (observation(7, "Backups run at two", **gone("lost", 8)), (None, None, None)),
 ]
 SAID_THERE = [
-    ("m1", 1, f"{OLD}. Tea is served at five.", ("o004", 3, 0.5)),  # another claim was made of it
-    ("m1", 1, "Something else.", (None, None, None)),  # of the same message, without a claim's quote
+    (
+        "m1",
+        1,
+        f"{OLD}. Tea is served at five.",
+        ("o004", 3, 0.5),
+    ),  # another claim was made of it
+    (
+        "m1",
+        1,
+        "Something else.",
+        (None, None, None),
+    ),  # of the same message, without a claim's quote
     ("m2", 2, "Port 7070 it is!", ("o004", 3, 1.0)),
     ("m3", 3, NEW, ("o004", 4, 0.5)),
     ("m4", 4, "The API may move on to port 9090", ("o004", None, None)),
-    ("m20", 2, f"As I said: yes.\n{OLD.upper()}!", ("o004", 3, 1.0)),  # the sentence, word for word
+    (
+        "m20",
+        2,
+        f"As I said: yes.\n{OLD.upper()}!",
+        ("o004", 3, 1.0),
+    ),  # the sentence, word for word
     ("m21", 5, f"{OLD}.", (None, None, None)),  # said again since: not by that claim
     ("m22", 2, f"{OLD} and 7071.", (None, None, None)),
 ]
 
 
 def test_each_row_of_a_chain_has_its_end_and_since_when_it_no_longer_holds() -> None:
-    claims = pa.Table.from_pylist([row for row, _ in CLAIMS_MADE], schema=OBSERVATIONS.schema).select(CLAIMS)
+    claims = pa.Table.from_pylist(
+        [row for row, _ in CLAIMS_MADE], schema=OBSERVATIONS.schema
+    ).select(CLAIMS)
     found = spread_over_claims(claims, {"o003": ("o004", 0.5), "o005": ("lost", 0.9)})
     for row, (_, (chain, since, likely)) in zip(found, CLAIMS_MADE, strict=True):
-        assert [row[name] for name in CHAIN] == [chain, since and on(since), likely], row["summary"]
+        assert [row[name] for name in CHAIN] == [chain, since and on(since), likely], (
+            row["summary"]
+        )
 
     rows = [
-        {"passage_id": str(n), "workspace": "/w", "message_id": message, "ts": on(at), "text": text}
+        {
+            "passage_id": str(n),
+            "workspace": "/w",
+            "message_id": message,
+            "ts": on(at),
+            "text": text,
+        }
         for n, (message, at, text, _) in enumerate(SAID_THERE)
     ]
-    passages = pa.Table.from_pylist(rows, schema=pa.schema([PASSAGES.schema.field(name) for name in SAID]))
+    passages = pa.Table.from_pylist(
+        rows, schema=pa.schema([PASSAGES.schema.field(name) for name in SAID])
+    )
     told = {
-        row["passage_id"]: row for row in spread_over_passages(passages, pa.Table.from_pylist(found, claims.schema))
+        row["passage_id"]: row
+        for row in spread_over_passages(
+            passages, pa.Table.from_pylist(found, claims.schema)
+        )
     }
     for n, (_, _, text, (chain, since, likely)) in enumerate(SAID_THERE):
         row = told.get(str(n), dict.fromkeys(CHAIN))
-        assert [row[name] for name in CHAIN] == [chain, since and on(since), likely], text
+        assert [row[name] for name in CHAIN] == [chain, since and on(since), likely], (
+            text
+        )
 
 
-def read_chains(store: Path) -> dict[str, tuple[str | None, datetime | None, float | None]]:
+def read_chains(
+    store: Path,
+) -> dict[str, tuple[str | None, datetime | None, float | None]]:
     rows = Store.open(store).read(PASSAGES, ["text", *CHAIN]).to_pylist()
-    return {row["text"]: (row["chain_id"], row["chain_at"], row["chain_likely"]) for row in rows}
+    return {
+        row["text"]: (row["chain_id"], row["chain_at"], row["chain_likely"])
+        for row in rows
+    }
 
 
 def test_a_night_writes_chains_and_what_is_taken_back_has_none(tmp_path: Path) -> None:
     nights = Settings(store=tmp_path / "store")
-    first, later = "The service listens on port 8080.", "The service listens on port 9443 now, TLS ends in the proxy."
+    first, later = (
+        "The service listens on port 8080.",
+        "The service listens on port 9443 now, TLS ends in the proxy.",
+    )
     for name, number, text in (("a", 2, first), ("b", 9, later)):
-        run_night([session(tmp_path, name, number, [("user", text), ("assistant", "Noted.")])], nights)
+        run_night(
+            [
+                session(
+                    tmp_path, name, number, [("user", text), ("assistant", "Noted.")]
+                )
+            ],
+            nights,
+        )
     told = read_chains(nights.store)
     assert told[first][0] == told[later][0] is not None
     assert told[first][1] is not None
@@ -83,10 +141,28 @@ def test_a_night_writes_chains_and_what_is_taken_back_has_none(tmp_path: Path) -
 
     store = Store.open(nights.store)
     before = store.read_versions([OBSERVATIONS, PASSAGES, MARKS])
-    run_night([session(tmp_path, "c", 12, [("user", "Tea is at five."), ("assistant", "Fine.")], "tea")], nights)
-    assert read_chains(nights.store) == told | {"Tea is at five.": (None,) * 3, "Fine.": (None,) * 3}
+    run_night(
+        [
+            session(
+                tmp_path,
+                "c",
+                12,
+                [("user", "Tea is at five."), ("assistant", "Fine.")],
+                "tea",
+            )
+        ],
+        nights,
+    )
+    assert read_chains(nights.store) == told | {
+        "Tea is at five.": (None,) * 3,
+        "Fine.": (None,) * 3,
+    }
     assert store.read_versions([PASSAGES])["passages"] > before["passages"]
 
-    (change,) = (row["merge_id"] for row in store.read(MERGES).to_pylist() if row["kind"] != "duplicate")
+    (change,) = (
+        row["merge_id"]
+        for row in store.read(MERGES).to_pylist()
+        if row["kind"] != "duplicate"
+    )
     run_exclude([change], "wrong", nights)
     assert set(read_chains(nights.store).values()) == {(None, None, None)}

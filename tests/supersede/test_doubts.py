@@ -31,7 +31,9 @@ FIRST = (
     "Invoices are sent by post to clients over seventy.",
     "The kitchen will be painted sage green.",
 )
-LATER = ("The new notice for Marlow against Denholm: hearing listed for 17 July, room 2.",)
+LATER = (
+    "The new notice for Marlow against Denholm: hearing listed for 17 July, room 2.",
+)
 ASKED = "What do we know about Marlow against Denholm?"
 
 
@@ -58,10 +60,14 @@ def doubting(two_nights: Path, tmp_path: Path) -> Settings:
 def test_a_doubt_leaves_both_standing_and_is_told(doubting: Settings) -> None:
     store = Store.open(doubting.store)
     doubt = next(m for m in store.read(MERGES).to_pylist() if m["kind"] == "doubt")
-    claims = {row["observation_id"]: row for row in store.read(OBSERVATIONS).to_pylist()}
+    claims = {
+        row["observation_id"]: row for row in store.read(OBSERVATIONS).to_pylist()
+    }
     assert "3 June" in claims[doubt["loser_id"]]["summary"]
     assert "17 July" in claims[doubt["winner_id"]]["summary"]
-    assert {claims[doubt[name]]["status"] for name in ("loser_id", "winner_id")} == {"active"}
+    assert {claims[doubt[name]]["status"] for name in ("loser_id", "winner_id")} == {
+        "active"
+    }
 
     hits = Memory.open(doubting.store).recall(ASKED, kinds="observation")
     told = {hit.id: hit for hit in hits}
@@ -69,38 +75,62 @@ def test_a_doubt_leaves_both_standing_and_is_told(doubting: Settings) -> None:
     assert told[doubt["loser_id"]].status == "active"
 
 
-def test_what_is_doubted_is_less_sure_and_as_much_so_wherever_it_is_told(doubting: Settings) -> None:
+def test_what_is_doubted_is_less_sure_and_as_much_so_wherever_it_is_told(
+    doubting: Settings,
+) -> None:
     memory = Memory.open(doubting.store)
     listed = {one.id: one.confidence for one in memory.claims(limit=None)}
     hits = memory.recall(ASKED, 10, "observation")
-    assert {hit.id: hit.confidence for hit in hits} == {hit.id: listed[hit.id] for hit in hits}
+    assert {hit.id: hit.confidence for hit in hits} == {
+        hit.id: listed[hit.id] for hit in hits
+    }
     doubted = [hit.confidence for hit in hits if hit.perhaps_superseded_by]
     assert doubted
-    assert max(doubted) < min(hit.confidence for hit in hits if not hit.perhaps_superseded_by)
+    assert max(doubted) < min(
+        hit.confidence for hit in hits if not hit.perhaps_superseded_by
+    )
 
 
 def test_a_doubt_hides_nothing_and_tells_the_later_first(doubting: Settings) -> None:
     told = Memory.open(doubting.store).recall(ASKED)
-    doubt = next(m for m in Store.open(doubting.store).read(MERGES).to_pylist() if m["kind"] == "doubt")
+    doubt = next(
+        m
+        for m in Store.open(doubting.store).read(MERGES).to_pylist()
+        if m["kind"] == "doubt"
+    )
     run_exclude([doubt["merge_id"]], "wrong", doubting)
     without = Memory.open(doubting.store).recall(ASKED)
     assert {h.id for h in told} == {h.id for h in without}
     assert [h.score for h in told] == [h.score for h in without]
-    claims = {claim.id: claim.summary for claim in Memory.open(doubting.store).claims(limit=None)}
+    claims = {
+        claim.id: claim.summary
+        for claim in Memory.open(doubting.store).claims(limit=None)
+    }
     texts = [h.claim for h in told]
-    assert texts.index(claims[doubt["winner_id"]]) < texts.index(claims[doubt["loser_id"]])
+    assert texts.index(claims[doubt["winner_id"]]) < texts.index(
+        claims[doubt["loser_id"]]
+    )
 
 
-def test_the_later_comes_first_though_it_lacks_a_word_of_the_question(doubting: Settings) -> None:
-    found = [hit.text for hit in Memory.open(doubting.store).recall("Is a hearing listed at Reading?")]
+def test_the_later_comes_first_though_it_lacks_a_word_of_the_question(
+    doubting: Settings,
+) -> None:
+    found = [
+        hit.text
+        for hit in Memory.open(doubting.store).recall("Is a hearing listed at Reading?")
+    ]
     assert found.index(LATER[0]) < found.index(FIRST[0])
 
 
 def test_what_was_not_found_is_not_brought_up_by_a_doubt(doubting: Settings) -> None:
-    hits = Memory.open(doubting.store).recall("Is a hearing listed at Reading?", until="2026-03-05")
+    hits = Memory.open(doubting.store).recall(
+        "Is a hearing listed at Reading?", until="2026-03-05"
+    )
     assert "Reading" in hits[0].text
     assert any(hit.perhaps_superseded_by is not None for hit in hits)
-    assert not any("17 July" in hit.text.partition(" (perhaps until ")[0] for hit in hits)
+    assert not any(
+        "17 July" in hit.text.partition(" (perhaps until ")[0] for hit in hits
+    )
 
 
 def test_before_the_later_was_said_there_is_no_doubt(doubting: Settings) -> None:
@@ -109,7 +139,9 @@ def test_before_the_later_was_said_there_is_no_doubt(doubting: Settings) -> None
     assert {hit.perhaps_superseded_by for hit in hits} == {None}
 
 
-def test_a_doubt_is_listed_told_in_the_terminal_and_can_be_taken_back(doubting: Settings) -> None:
+def test_a_doubt_is_listed_told_in_the_terminal_and_can_be_taken_back(
+    doubting: Settings,
+) -> None:
     listed = typed("inspect", "merges", "--store", doubting.store, "--json")
     row = next(r for r in json.loads(listed.output) if r["kind"] == "doubt")
     assert row["state"] == "in force"
@@ -117,7 +149,11 @@ def test_a_doubt_is_listed_told_in_the_terminal_and_can_be_taken_back(doubting: 
     assert f"perhaps changed since by “{row['winner']}”, 2026-03-09" in shown.output
 
     run_exclude([row["merge_id"]], "wrong", doubting)
-    undone = [m["undone"] for m in Store.open(doubting.store).read(MERGES).to_pylist() if m["kind"] == "doubt"]
+    undone = [
+        m["undone"]
+        for m in Store.open(doubting.store).read(MERGES).to_pylist()
+        if m["kind"] == "doubt"
+    ]
     assert undone == [True]
     hits = Memory.open(doubting.store).recall(ASKED, kinds="observation")
     assert {hit.perhaps_superseded_by for hit in hits} == {None}
@@ -130,45 +166,75 @@ def test_changes_are_listed_with_how_many_to_expect_wrong(doubting: Settings) ->
     wrong = sum(1 - row["scores"]["likely"] for row in rows if row["kind"] == "doubt")
     shown = typed("inspect", "changes", "--store", doubting.store).output
     assert f"{doubt['scores']['likely']:.0%} ?" in shown
-    assert f"linked, both standing: {wrong:.1f} expected wrong." in " ".join(shown.split())
+    assert f"linked, both standing: {wrong:.1f} expected wrong." in " ".join(
+        shown.split()
+    )
     run_exclude([doubt["merge_id"]], "wrong", doubting)
     left = typed("inspect", "changes", "--store", doubting.store, "--json")
     assert doubt["merge_id"] not in [row["merge_id"] for row in json.loads(left.output)]
 
 
-def test_a_doubt_that_is_not_found_again_is_gone_and_one_taken_back_stays(doubting: Settings) -> None:
+def test_a_doubt_that_is_not_found_again_is_gone_and_one_taken_back_stays(
+    doubting: Settings,
+) -> None:
     store = Store.open(doubting.store)
     doubt = next(m for m in store.read(MERGES).to_pylist() if m["kind"] == "doubt")
     assert find_settled_doubts(store, store.read(MERGES), set()) == []
-    assert find_settled_doubts(store, MERGES.make_empty_table(), set()) == [doubt["merge_id"]]
-    assert find_settled_doubts(store, MERGES.make_empty_table(), {doubt["loser_id"]}) == []
+    assert find_settled_doubts(store, MERGES.make_empty_table(), set()) == [
+        doubt["merge_id"]
+    ]
+    assert (
+        find_settled_doubts(store, MERGES.make_empty_table(), {doubt["loser_id"]}) == []
+    )
     run_exclude([doubt["merge_id"]], "wrong", doubting)
-    assert find_settled_doubts(Store.open(doubting.store), MERGES.make_empty_table(), set()) == []
+    assert (
+        find_settled_doubts(
+            Store.open(doubting.store), MERGES.make_empty_table(), set()
+        )
+        == []
+    )
 
 
-def test_news_of_another_workspace_leaves_a_doubt_as_it_is(doubting: Settings, tmp_path: Path) -> None:
+def test_news_of_another_workspace_leaves_a_doubt_as_it_is(
+    doubting: Settings, tmp_path: Path
+) -> None:
     before = Store.open(doubting.store).read(MERGES).sort_by("merge_id")
-    news = answered(("The deploy script needs Python 3.12.", "The staging host is called heron."))
+    news = answered(
+        ("The deploy script needs Python 3.12.", "The staging host is called heron.")
+    )
     report = run_night([session(tmp_path, "c", 12, news, "heron")], doubting)
     assert next(step.rows_in for step in report.steps if step.step == "supersede") > 0
     assert Store.open(doubting.store).read(MERGES).sort_by("merge_id").equals(before)
 
 
-def test_a_new_claim_is_judged_among_those_of_its_workspace_and_what_is_tied_to_them(tmp_path: Path) -> None:
+def test_a_new_claim_is_judged_among_those_of_its_workspace_and_what_is_tied_to_them(
+    tmp_path: Path,
+) -> None:
     everyday = {"workspace": "/home", "pack": "personal"}
     rows = [
         observation(1, "The port is 8080"),
         observation(2, "The port is 9090"),
         observation(3, "The port was 80", status="superseded", superseded_by="o004"),
         observation(4, "The port is 81", workspace="/other"),
-        observation(5, "The port is 81 again", workspace="/third", status="duplicate", canonical_id="o004"),
+        observation(
+            5,
+            "The port is 81 again",
+            workspace="/third",
+            status="duplicate",
+            canonical_id="o004",
+        ),
         observation(6, "Linked with the first", workspace="/fourth"),
         observation(7, "Of no concern", workspace="/fifth"),
         observation(8, "Said nowhere in particular", workspace=None),
         observation(9, "Said at home", **everyday),
         observation(10, "Said at another home", **everyday | {"workspace": "/away"}),
         observation(11, "Said of work in between", session_id="s9", workspace="/home"),
-        observation(12, "Said in one session with another project", session_id="s7", workspace="/sixth"),
+        observation(
+            12,
+            "Said in one session with another project",
+            session_id="s7",
+            workspace="/sixth",
+        ),
     ]
     store = Store.open(tmp_path, create=True)
     store.append(OBSERVATIONS, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema))
@@ -177,21 +243,35 @@ def test_a_new_claim_is_judged_among_those_of_its_workspace_and_what_is_tied_to_
         claims, elsewhere = read_scope(store, {fresh}, {("o006", "o001"): 0.5})
         return sorted(claims["observation_id"].to_pylist()), sorted(elsewhere)
 
-    assert read("o002") == ([f"o00{n}" for n in (1, 2, 3, 4, 5, 6)], [f"o{n:03}" for n in (7, 8, 9, 10, 11, 12)])
+    assert read("o002") == (
+        [f"o00{n}" for n in (1, 2, 3, 4, 5, 6)],
+        [f"o{n:03}" for n in (7, 8, 9, 10, 11, 12)],
+    )
     assert read("o007")[0] == ["o007", "o012"]
     assert read("o008")[0] == ["o008"]
     assert read("o010")[0] == read("o011")[0] == ["o009", "o010", "o011"]
     assert read("gone")[0] == []
 
 
-def test_a_night_judges_what_is_new_and_a_full_pass_finds_the_same(doubting: Settings) -> None:
+def test_a_night_judges_what_is_new_and_a_full_pass_finds_the_same(
+    doubting: Settings,
+) -> None:
     store = Store.open(doubting.store)
 
     def judge(report: RunReport) -> tuple[int, dict[str, str]]:
         rows = next(step.rows_in for step in report.steps if step.step == "supersede")
-        return rows, {table.name: compute_table_digest(table, store.read(table)) for table in (MERGES, OBSERVATIONS)}
+        return rows, {
+            table.name: compute_table_digest(table, store.read(table))
+            for table in (MERGES, OBSERVATIONS)
+        }
 
-    third = session(doubting.store.parent, "c", 16, answered(("Large sourdough loaves cost 4.80 from now on.",)), "law")
+    third = session(
+        doubting.store.parent,
+        "c",
+        16,
+        answered(("Large sourdough loaves cost 4.80 from now on.",)),
+        "law",
+    )
     few, found = judge(run_night([third], doubting))
     every, again = judge(run_reprocess("supersede", Selection(), doubting))
     assert (few, every) == (1, 9)  # what is retired stays so
@@ -199,7 +279,9 @@ def test_a_night_judges_what_is_new_and_a_full_pass_finds_the_same(doubting: Set
     assert store.count(MERGES) == 2
 
 
-def test_a_night_without_news_raises_no_doubt_again(doubting: Settings, two_nights: Path) -> None:
+def test_a_night_without_news_raises_no_doubt_again(
+    doubting: Settings, two_nights: Path
+) -> None:
     before = Store.open(doubting.store).read_versions([MERGES, OBSERVATIONS])
     assert run_night([two_nights / "a.jsonl"], doubting).release is None
     assert Store.open(doubting.store).read_versions([MERGES, OBSERVATIONS]) == before

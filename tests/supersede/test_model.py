@@ -4,48 +4,81 @@ import numpy as np
 import pyarrow as pa
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from bench.fit.changes import FEW, Source, build_graph, count_called, find_names, fit_model, label_claims, label_source
+from bench.fit.changes import (
+    FEW,
+    Source,
+    build_graph,
+    count_called,
+    find_names,
+    fit_model,
+    label_claims,
+    label_source,
+)
 from bench.recall.changes import Case
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.tasks.supersede.claims import build_candidate_claims
 from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
 from slowwave.tasks.supersede.judge import PERHAPS_CHANGED, SUPERSEDED
-from slowwave.tasks.supersede.model import ChangeModel, load_change_model, predict_changes
+from slowwave.tasks.supersede.model import (
+    ChangeModel,
+    load_change_model,
+    predict_changes,
+)
 from tests.claim_rows import observation
 from tests.supersede.test_supersede import AGAIN, COMPANY, MOVED, SAME, claim, told_by
 
 
-def test_a_graph_says_what_scikit_learns_classifier_says_of_one_pair_and_of_many() -> None:
+def test_a_graph_says_what_scikit_learns_classifier_says_of_one_pair_and_of_many() -> (
+    None
+):
     drawn = np.random.default_rng(7)
-    matrix = np.round(drawn.normal(size=(4_500, 6)), 1).astype(np.float32)  # rounded: many a value is a threshold
+    matrix = np.round(drawn.normal(size=(4_500, 6)), 1).astype(
+        np.float32
+    )  # rounded: many a value is a threshold
     matrix[drawn.random(matrix.shape) < 0.2] = np.nan
-    labels = (np.nan_to_num(matrix[:, 0]) * np.nan_to_num(matrix[:, 1], nan=1.0) > 0.3) ^ np.isnan(matrix[:, 2])
-    original = HistGradientBoostingClassifier(max_iter=30, random_state=0).fit(matrix, labels)
+    labels = (
+        np.nan_to_num(matrix[:, 0]) * np.nan_to_num(matrix[:, 1], nan=1.0) > 0.3
+    ) ^ np.isnan(matrix[:, 2])
+    original = HistGradientBoostingClassifier(max_iter=30, random_state=0).fit(
+        matrix, labels
+    )
     model = ChangeModel(build_graph(original, list("abcdef")))
     assert model.names == list("abcdef")
     (odds,) = model.session.run(["odds"], {"pairs": matrix})
     told = 1 / (1 + np.exp(-odds[:, 0]))
     assert np.allclose(told, original.predict_proba(matrix)[:, 1], rtol=0, atol=1e-5)
     assert told.min() < 0.1 < 0.9 < told.max()
-    assert np.array_equal(model.session.run(["odds"], {"pairs": matrix[:1]})[0], odds[:1])
+    assert np.array_equal(
+        model.session.run(["odds"], {"pairs": matrix[:1]})[0], odds[:1]
+    )
 
 
 def test_it_reads_features_that_are_computed() -> None:
-    same_session = [claim(n, text, session_id="s") for n, text in enumerate(COMPANY[:2], 40)]
+    same_session = [
+        claim(n, text, session_id="s") for n, text in enumerate(COMPANY[:2], 40)
+    ]
     known = Evidence.from_candidates(
-        build_candidate_claims(told_by(claim(0, SAME), claim(30, MOVED), *same_session), {})
+        build_candidate_claims(
+            told_by(claim(0, SAME), claim(30, MOVED), *same_session), {}
+        )
     )
     computed = {name for found in known.features for name in found}
-    assert {name for name in load_change_model().names if not name.startswith(SAYS)} <= computed
+    assert {
+        name for name in load_change_model().names if not name.startswith(SAYS)
+    } <= computed
 
 
 def test_likelihoods_are_between_none_and_certain_and_order_what_is_plain() -> None:
-    known = Evidence.from_candidates(build_candidate_claims(told_by(claim(0, SAME), claim(30, MOVED)), {}))
+    known = Evidence.from_candidates(
+        build_candidate_claims(told_by(claim(0, SAME), claim(30, MOVED)), {})
+    )
     likely = predict_changes(known)
     assert ((likely >= 0) & (likely <= 1)).all()
     assert known.pairs[int(likely.argmax())].tolist() == [0, 1]
     assert PERHAPS_CHANGED < SUPERSEDED <= likely.max()
-    empty = Evidence.from_candidates(build_candidate_claims(OBSERVATIONS.make_empty_table(), {}))
+    empty = Evidence.from_candidates(
+        build_candidate_claims(OBSERVATIONS.make_empty_table(), {})
+    )
     assert predict_changes(empty).tolist() == []
 
 
@@ -53,8 +86,14 @@ CASE = Case("Which port?", ("8200",), ("7070",))
 
 
 def source(name: str) -> Source:
-    rows = [observation(0, SAME), observation(30, MOVED), *(observation(n, t) for n, t in enumerate(COMPANY, 60))]
-    return label_source(name, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema), [CASE])
+    rows = [
+        observation(0, SAME),
+        observation(30, MOVED),
+        *(observation(n, t) for n, t in enumerate(COMPANY, 60)),
+    ]
+    return label_source(
+        name, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema), [CASE]
+    )
 
 
 def test_pairs_are_labelled_by_what_their_case_calls_stale_and_amended() -> None:
@@ -64,7 +103,9 @@ def test_pairs_are_labelled_by_what_their_case_calls_stale_and_amended() -> None
         observation(31, AGAIN.replace("9300", "7070 as before, not 9300")),
     ]
     view = label_claims(pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema), [CASE])
-    labels = dict(zip(map(tuple, view.known.pairs.tolist()), view.labels.tolist(), strict=True))
+    labels = dict(
+        zip(map(tuple, view.known.pairs.tolist()), view.labels.tolist(), strict=True)
+    )
     assert labels[0, 1] == 1.0
     assert np.isnan(labels[0, 2])  # stale words, and a later one without the amended
     assert view.stale == [[0, 2]]
@@ -80,5 +121,7 @@ def test_a_file_is_learnt_from_whole_bare_and_small_and_counted_by_its_cases() -
     model = fit_model([one.whole, *one.others] * 20, names)
     told = model.predict_proba(build_matrix(one.whole.known.features, names))[:, 1]
     assert one.whole.labels[int(told.argmax())] == 1.0
-    called = count_called(one, one.whole.labels)  # what is labelled a change, and nothing else, called one
+    called = count_called(
+        one, one.whole.labels
+    )  # what is labelled a change, and nothing else, called one
     assert (called["cases"], called[f"{PERHAPS_CHANGED:g}"]) == (1, "0 | 1")

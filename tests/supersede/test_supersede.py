@@ -69,7 +69,10 @@ def told_by(*claims: dict[str, object]) -> pa.Table:
 
 def judge(rows: pa.Table) -> str:
     """What is made of the two."""
-    found = {m["loser_id"]: (m["kind"], m["winner_id"]) for m in supersede(rows, "k").merges.to_pylist()}
+    found = {
+        m["loser_id"]: (m["kind"], m["winner_id"])
+        for m in supersede(rows, "k").merges.to_pylist()
+    }
     kind, winner = found.get("o000", ("nothing", "o030"))
     assert winner == "o030"
     return str(kind)
@@ -78,9 +81,19 @@ def judge(rows: pa.Table) -> str:
 def test_a_correction_within_a_session_counts_as_one_between_sessions() -> None:
     soon = {"session_id": "s0", "observed_at": DAY + timedelta(minutes=9)}
     assert judge(told_by(claim(0, SAME), claim(30, MOVED, **soon))) == "supersession"
-    hearing = "The hearing is on 3 June in room 4", "The hearing was moved from 3 June to 17 July"
-    assert judge(told_by(claim(0, hearing[0]), claim(30, hearing[1], **soon))) == "doubt"  # likely: linked, both stand
-    assert judge(told_by(claim(0, SAME), claim(30, "The API answers within 200 ms", **soon))) == "nothing"
+    hearing = (
+        "The hearing is on 3 June in room 4",
+        "The hearing was moved from 3 June to 17 July",
+    )
+    assert (
+        judge(told_by(claim(0, hearing[0]), claim(30, hearing[1], **soon))) == "doubt"
+    )  # likely: linked, both stand
+    assert (
+        judge(
+            told_by(claim(0, SAME), claim(30, "The API answers within 200 ms", **soon))
+        )
+        == "nothing"
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,14 +102,31 @@ def test_a_correction_within_a_session_counts_as_one_between_sessions() -> None:
         (SAME, MOVED),
         (SAME, "The API listens on port 8200 now instead of port 7070"),
         (SAME, "We moved the API from port 7070 to port 8200"),
-        ("We use Celery for the background jobs", "We switched from Celery to Dramatiq for the background jobs"),
-        ("Deploys of the shop happen on Friday", "Deploys of the shop happen on Tuesday instead of Friday"),
-        ("The hearing is on 3 June in room 4", "The hearing was moved from 3 June to 17 July"),
-        ("The retention of raw data is 7 years", "The retention of raw data changes from 7 years to 4 years"),
-        ("Commit messages are written in German", "Commit messages are written in English from now on"),
+        (
+            "We use Celery for the background jobs",
+            "We switched from Celery to Dramatiq for the background jobs",
+        ),
+        (
+            "Deploys of the shop happen on Friday",
+            "Deploys of the shop happen on Tuesday instead of Friday",
+        ),
+        (
+            "The hearing is on 3 June in room 4",
+            "The hearing was moved from 3 June to 17 July",
+        ),
+        (
+            "The retention of raw data is 7 years",
+            "The retention of raw data changes from 7 years to 4 years",
+        ),
+        (
+            "Commit messages are written in German",
+            "Commit messages are written in English from now on",
+        ),
     ],
 )
-def test_what_is_told_anew_retires_the_earlier_or_is_linked_to_it(earlier: str, later: str) -> None:
+def test_what_is_told_anew_retires_the_earlier_or_is_linked_to_it(
+    earlier: str, later: str
+) -> None:
     assert judge(told(earlier, later)) in ("supersession", "doubt")
 
 
@@ -113,28 +143,66 @@ def test_of_what_was_said_again_since_no_doubt_is_raised() -> None:
 @pytest.mark.parametrize(
     ("earlier", "later"),
     [
-        ("Port 7070 on the Pi belongs to the chart plotter", "We moved the API from port 7070 to port 8200"),
-        ("The crew tool clashes with 7070", "We moved the API from port 7070 to port 8200"),
+        (
+            "Port 7070 on the Pi belongs to the chart plotter",
+            "We moved the API from port 7070 to port 8200",
+        ),
+        (
+            "The crew tool clashes with 7070",
+            "We moved the API from port 7070 to port 8200",
+        ),
         ("The API has 12 routes", "We moved the API from port 7070 to port 8200"),
         (SAME, "Should we move the API from port 7070 to port 8200?"),
         (SAME, "We will not move the API from port 7070 to port 8200"),
         (SAME, "We could move the API from port 7070 to port 8200"),
         (SAME, "For the demo the API listens on port 8200 instead of port 7070"),
         (SAME, "Someone in the other team moved their API from port 7070 to port 6060"),
-        ("The scheduler uses Celery", "We rejected the proposal to switch the scheduler from Celery to Dramatiq"),
-        ("The backup runs on Friday", "We discussed moving the backup from Friday to Sunday but decided to keep it"),
-        ("The timeout is 30 seconds", "I changed the timeout from 30 seconds to 60 seconds and reverted it"),
-        ("The cache uses Redis", "Yesterday I tried Memcached instead of Redis for the cache"),
-        ("The queue uses RabbitMQ", "The competitor replaced RabbitMQ with Kafka in the queue"),
-        ("The salary is paid on the 25th", "In December the salary is paid on the 20th instead of the 25th"),
+        (
+            "The scheduler uses Celery",
+            "We rejected the proposal to switch the scheduler from Celery to Dramatiq",
+        ),
+        (
+            "The backup runs on Friday",
+            "We discussed moving the backup from Friday to Sunday but decided to keep it",
+        ),
+        (
+            "The timeout is 30 seconds",
+            "I changed the timeout from 30 seconds to 60 seconds and reverted it",
+        ),
+        (
+            "The cache uses Redis",
+            "Yesterday I tried Memcached instead of Redis for the cache",
+        ),
+        (
+            "The queue uses RabbitMQ",
+            "The competitor replaced RabbitMQ with Kafka in the queue",
+        ),
+        (
+            "The salary is paid on the 25th",
+            "In December the salary is paid on the 20th instead of the 25th",
+        ),
         ("The parser reads Latin-1", "The parser converts text from Latin-1 to UTF-8"),
-        ("The docs are hosted on Netlify", "The blog moved from Netlify to Vercel, the docs stay"),
-        ("The booking API listens on port 7070", "The admin panel listens on port 7071"),
-        ("Login with Google loops for some users", "Login with Microsoft loops for some users"),
-        ("The app crashes when the basket is opened", "The app crashes when the profile is opened"),
+        (
+            "The docs are hosted on Netlify",
+            "The blog moved from Netlify to Vercel, the docs stay",
+        ),
+        (
+            "The booking API listens on port 7070",
+            "The admin panel listens on port 7071",
+        ),
+        (
+            "Login with Google loops for some users",
+            "Login with Microsoft loops for some users",
+        ),
+        (
+            "The app crashes when the basket is opened",
+            "The app crashes when the profile is opened",
+        ),
     ],
 )
-def test_who_asks_denies_or_tells_of_something_else_retires_nothing(earlier: str, later: str) -> None:
+def test_who_asks_denies_or_tells_of_something_else_retires_nothing(
+    earlier: str, later: str
+) -> None:
     assert judge(told(earlier, later)) != "supersession"
 
 
@@ -143,12 +211,22 @@ def test_who_asks_denies_or_tells_of_something_else_retires_nothing(earlier: str
     [
         ("Ada likes green tea", "Ada likes black coffee"),
         ("Lena reviews the database changes", "Marco reviews the styling"),
-        ("We use Redis for the session cache", "We switched from Jest to Vitest for the unit tests"),
-        ("The importer skips empty rows", "The importer skips empty rows and logs them"),
+        (
+            "We use Redis for the session cache",
+            "We switched from Jest to Vitest for the unit tests",
+        ),
+        (
+            "The importer skips empty rows",
+            "The importer skips empty rows and logs them",
+        ),
     ],
 )
-def test_unrelated_claims_change_nothing_and_are_not_linked(earlier: str, later: str) -> None:
-    assert set(supersede(told(earlier, later), "k").merges["rule"].to_pylist()) <= {LEADS}
+def test_unrelated_claims_change_nothing_and_are_not_linked(
+    earlier: str, later: str
+) -> None:
+    assert set(supersede(told(earlier, later), "k").merges["rule"].to_pylist()) <= {
+        LEADS
+    }
 
 
 def test_two_people_two_projects_and_unknown_times_stay_apart() -> None:
@@ -159,21 +237,37 @@ def test_two_people_two_projects_and_unknown_times_stay_apart() -> None:
     talk = {"pack": "personal", "category": "preference"}
     ada, ben = {**talk, "speaker": "Ada"}, {**talk, "speaker": "Ben"}
     assert judge(told(*said, **ada)) != "nothing"
-    assert judge(told_by(claim(0, said[0], **ada), claim(30, said[1], **ben))) == "nothing"
-    shared = "The summer holiday goes to Brittany", "The summer holiday goes to Slovenia now instead of Brittany"
+    assert (
+        judge(told_by(claim(0, said[0], **ada), claim(30, said[1], **ben))) == "nothing"
+    )
+    shared = (
+        "The summer holiday goes to Brittany",
+        "The summer holiday goes to Slovenia now instead of Brittany",
+    )
     ada, ben = ({**who, "category": "plan"} for who in (ada, ben))
     of_both = claim(0, shared[0], **ada), claim(30, shared[1], **ben)
-    assert judge(told_by(*of_both)) == "nothing"  # nothing tells that they share a holiday
-    talk_with_her = claim(2, "The tent is in the cellar", **ben) | {"session_id": of_both[0]["session_id"]}
+    assert (
+        judge(told_by(*of_both)) == "nothing"
+    )  # nothing tells that they share a holiday
+    talk_with_her = claim(2, "The tent is in the cellar", **ben) | {
+        "session_id": of_both[0]["session_id"]
+    }
     assert judge(told_by(*of_both, talk_with_her)) != "nothing"
-    assert judge(told_by(claim(0, SAME), claim(30, MOVED, workspace="/other"))) == "nothing"
-    assert judge(told_by(claim(0, SAME), claim(30, MOVED, observed_at=None))) == "nothing"
+    assert (
+        judge(told_by(claim(0, SAME), claim(30, MOVED, workspace="/other")))
+        == "nothing"
+    )
+    assert (
+        judge(told_by(claim(0, SAME), claim(30, MOVED, observed_at=None))) == "nothing"
+    )
 
 
 def test_two_sessions_of_one_moment_beside_a_third_with_a_claim_like_theirs() -> None:
     at = {"observed_at": DAY}
     same = claim(0, SAME, **at), claim(1, "The API listens on port 8200", **at)
-    assert supersede(told_by(*same), "k").merges.num_rows == 0  # which of the two holds nobody knows
+    assert (
+        supersede(told_by(*same), "k").merges.num_rows == 0
+    )  # which of the two holds nobody knows
     merges = supersede(told_by(*same, claim(30, AGAIN)), "k").merges
     assert set(merges["winner_id"].to_pylist()) <= {"o030"}
 
@@ -181,7 +275,11 @@ def test_two_sessions_of_one_moment_beside_a_third_with_a_claim_like_theirs() ->
 def test_retired_row_points_to_its_successor_and_ends_when_that_begins() -> None:
     rows = table(observation(0, SAME), observation(1, MOVED))
     found = supersede(rows, "k")
-    ended = {"status": "superseded", "superseded_by": "o001", "valid_to": DAY + timedelta(days=1)}
+    ended = {
+        "status": "superseded",
+        "superseded_by": "o001",
+        "valid_to": DAY + timedelta(days=1),
+    }
     (first,) = found.observations.to_pylist()
     assert first == rows.to_pylist()[0] | ended | {"reason": first["reason"]}
     assert f"“{SAME}” → “{MOVED}”" in found.merges["reason"][0].as_py()
@@ -190,11 +288,18 @@ def test_retired_row_points_to_its_successor_and_ends_when_that_begins() -> None
 def test_a_supersession_taken_back_is_not_made_again() -> None:
     rows = table(observation(0, SAME), observation(1, MOVED))
     found = supersede(rows, "k")
-    back = unsupersede(found.observations, found.merges, found.merges["merge_id"][0].as_py())
+    back = unsupersede(
+        found.observations, found.merges, found.merges["merge_id"][0].as_py()
+    )
     assert back.observations.equals(rows.slice(0, 1))
     assert back.merges["undone"].to_pylist() == [True]
-    twice = unsupersede(found.observations, back.merges, found.merges["merge_id"][0].as_py())
-    assert (twice.observations.num_rows, twice.merges.num_rows) == (0, 0)  # another may have retired it since
+    twice = unsupersede(
+        found.observations, back.merges, found.merges["merge_id"][0].as_py()
+    )
+    assert (twice.observations.num_rows, twice.merges.num_rows) == (
+        0,
+        0,
+    )  # another may have retired it since
     assert successors(rows, undone={("o000", "o001")}) == {}
     with pytest.raises(KeyError, match="no supersession"):
         unsupersede(found.observations, MERGES.make_empty_table(), "none")
@@ -212,14 +317,21 @@ TEXTS = (
 )
 
 
-@given(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=8), st.randoms(use_true_random=False))
+@given(
+    st.lists(st.sampled_from(TEXTS), min_size=1, max_size=8),
+    st.randoms(use_true_random=False),
+)
 @settings(max_examples=50, deadline=None)
-def test_any_order_gives_the_same_and_a_second_run_nothing(said: list[str], shuffle: random.Random) -> None:
+def test_any_order_gives_the_same_and_a_second_run_nothing(
+    said: list[str], shuffle: random.Random
+) -> None:
     rows = table(*(observation(n, text) for n, text in enumerate(said)))
     mixed = rows.take(shuffle.sample(range(rows.num_rows), rows.num_rows))
     one, two = supersede(rows, "k"), supersede(mixed, "k")
     assert one.observations.equals(two.observations)
     assert one.merges.equals(two.merges)
     changed = {row["observation_id"]: row for row in one.observations.to_pylist()}
-    after = table(*(changed.get(str(row["observation_id"]), row) for row in rows.to_pylist()))
+    after = table(
+        *(changed.get(str(row["observation_id"]), row) for row in rows.to_pylist())
+    )
     assert supersede(after, "k").observations.num_rows == 0

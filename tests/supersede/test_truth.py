@@ -32,9 +32,15 @@ LATER = [
     ("user", "Move the booking API from port 7070 to port 8200."),
     ("assistant", "The booking API listens on port 8200 from now on."),
 ]
-BACK = [("user", "Decision: the booking API listens on port 7070."), ("assistant", "Changed.")]
+BACK = [
+    ("user", "Decision: the booking API listens on port 7070."),
+    ("assistant", "Changed."),
+]
 WEDDING = [
-    ("user", "The wedding cake comes from Bageriet Aspen now instead of Konditorei Lindt."),
+    (
+        "user",
+        "The wedding cake comes from Bageriet Aspen now instead of Konditorei Lindt.",
+    ),
     ("user", "Her flight lands on 28 April now instead of 14 April."),
 ]
 ASKED = "Which port does the booking API listen on?"
@@ -66,13 +72,23 @@ def test_what_is_stale_stands_below_everything_that_is_not(amended: Path) -> Non
 def test_what_holds_comes_first_and_what_does_not_is_marked(amended: Path) -> None:
     hits = memory(amended).recall(ASKED)
     assert "8200" in hits[0].text
-    stale = [h for h in hits if h.kind != "summary" and "7070" in h.text and "8200" not in h.text]
+    stale = [
+        h
+        for h in hits
+        if h.kind != "summary" and "7070" in h.text and "8200" not in h.text
+    ]
     assert {h.status for h in stale} == {"superseded"}
-    claims = {r["observation_id"]: r for r in Store.open(amended).read(OBSERVATIONS).to_pylist()}
+    claims = {
+        r["observation_id"]: r
+        for r in Store.open(amended).read(OBSERVATIONS).to_pylist()
+    }
     assert all("8200" in claims[h.superseded_by]["summary"] for h in stale)
     assert all(h.successor.text == claims[h.superseded_by]["summary"] for h in stale)
     told = json.loads(json.dumps(stale[0].as_dict()))
-    assert (told["status"], told["successor"]["text"]) == ("superseded", stale[0].successor.text)
+    assert (told["status"], told["successor"]["text"]) == (
+        "superseded",
+        stale[0].successor.text,
+    )
 
 
 def test_a_stale_hit_is_shown_with_what_holds_now_and_no_id(amended: Path) -> None:
@@ -94,17 +110,26 @@ def test_as_of_a_day_in_between_the_old_was_true(amended: Path) -> None:
     assert not any("8200" in h.text for h in hits)
 
 
-def test_a_block_as_of_a_day_in_between_tells_the_old_and_nothing_later(amended: Path) -> None:
-    then, now = (memory(amended).context(ASKED, 200, as_of=day).text for day in ("2026-03-05", None))
+def test_a_block_as_of_a_day_in_between_tells_the_old_and_nothing_later(
+    amended: Path,
+) -> None:
+    then, now = (
+        memory(amended).context(ASKED, 200, as_of=day).text
+        for day in ("2026-03-05", None)
+    )
     assert "7070" in then
     assert "8200" not in then
     assert "8200" in now
     assert memory(amended).context(ASKED, 200, as_of="2026-03-01").text == ""
-    shown = typed("context", ASKED, "--budget", 200, "--as-of", "2026-03-05", "--store", amended)
+    shown = typed(
+        "context", ASKED, "--budget", 200, "--as-of", "2026-03-05", "--store", amended
+    )
     assert shown.stdout == fence_block(then) + "\n"
 
 
-def test_a_block_as_of_a_moment_within_a_session_that_changed_its_mind(tmp_path: Path) -> None:
+def test_a_block_as_of_a_moment_within_a_session_that_changed_its_mind(
+    tmp_path: Path,
+) -> None:
     run_night([session(tmp_path, "one", 2, FIRST[:2] + LATER[2:])], settings(tmp_path))
     then = memory(tmp_path).context(ASKED, 200, as_of="2026-03-02T10:01:30Z").text
     now = memory(tmp_path).context(ASKED, 200).text
@@ -132,42 +157,88 @@ def test_as_of_leaves_out_summaries_that_tell_of_what_came_later(amended: Path) 
 
 def test_what_another_thing_does_by_now_is_not_told_first(tmp_path: Path) -> None:
     said = [("user", "The dev server listens on port 3000."), ("assistant", "Noted.")]
-    later = [("user", "The API listens on port 9300 now."), ("user", "The dev server is slow.")]
-    run_night([session(tmp_path, "a", 2, said), session(tmp_path, "b", 9, later)], settings(tmp_path))
+    later = [
+        ("user", "The API listens on port 9300 now."),
+        ("user", "The dev server is slow."),
+    ]
+    run_night(
+        [session(tmp_path, "a", 2, said), session(tmp_path, "b", 9, later)],
+        settings(tmp_path),
+    )
     kinds: tuple[Kind, ...] = ("message", "observation")
     for kind in kinds:
-        first = memory(tmp_path).recall("On which port does the dev server listen?", kinds=kind)[0]
+        first = memory(tmp_path).recall(
+            "On which port does the dev server listen?", kinds=kind
+        )[0]
         assert "3000" in first.text
-    assert "9300" in memory(tmp_path).recall("On which port does the API listen?")[0].text
+    assert (
+        "9300" in memory(tmp_path).recall("On which port does the API listen?")[0].text
+    )
 
 
-def test_who_says_the_old_again_takes_it_up_again(amended: Path, tmp_path: Path) -> None:
+def test_who_says_the_old_again_takes_it_up_again(
+    amended: Path, tmp_path: Path
+) -> None:
     nights = settings(tmp_path)
-    for path in (session(tmp_path, "a", 2, FIRST), session(tmp_path, "b", 9, LATER), session(tmp_path, "c", 20, BACK)):
+    for path in (
+        session(tmp_path, "a", 2, FIRST),
+        session(tmp_path, "b", 9, LATER),
+        session(tmp_path, "c", 20, BACK),
+    ):
         run_night([path], nights)
     rows = Store.open(tmp_path).read(OBSERVATIONS).to_pylist()
-    by_text = {r["summary"]: r["status"] for r in rows if r["session_id"] and r["status"] != "duplicate"}
+    by_text = {
+        r["summary"]: r["status"]
+        for r in rows
+        if r["session_id"] and r["status"] != "duplicate"
+    }
     assert by_text["Decision: the booking API listens on port 7070"] == "active"
     assert by_text["The booking API listens on port 8200 from now on"] == "superseded"
-    assert "listens on port 7070" in memory(tmp_path).recall(ASKED, kinds="observation")[0].text
+    assert (
+        "listens on port 7070"
+        in memory(tmp_path).recall(ASKED, kinds="observation")[0].text
+    )
 
 
 def test_a_supersession_taken_back_stays_so(amended: Path, tmp_path: Path) -> None:
     nights = settings(tmp_path)
-    run_night([session(tmp_path, "a", 2, FIRST), session(tmp_path, "b", 9, LATER)], nights)
+    run_night(
+        [session(tmp_path, "a", 2, FIRST), session(tmp_path, "b", 9, LATER)], nights
+    )
     store = Store.open(tmp_path)
-    merge = next(m for m in store.read(MERGES).to_pylist() if m["kind"] == "supersession")
+    merge = next(
+        m for m in store.read(MERGES).to_pylist() if m["kind"] == "supersession"
+    )
     back = unsupersede(store.read(OBSERVATIONS), store.read(MERGES), merge["merge_id"])
     store.merge(OBSERVATIONS, back.observations)
     store.merge(MERGES, back.merges)
-    run_night([session(tmp_path, "d", 25, [("user", "The seat map is red."), ("assistant", "Yes.")])], nights)
-    rows = {r["observation_id"]: r for r in Store.open(tmp_path).read(OBSERVATIONS).to_pylist()}
-    pairs = {(r["loser_id"], r["winner_id"]) for r in Store.open(tmp_path).read(MERGES).to_pylist() if not r["undone"]}
+    run_night(
+        [
+            session(
+                tmp_path,
+                "d",
+                25,
+                [("user", "The seat map is red."), ("assistant", "Yes.")],
+            )
+        ],
+        nights,
+    )
+    rows = {
+        r["observation_id"]: r
+        for r in Store.open(tmp_path).read(OBSERVATIONS).to_pylist()
+    }
+    pairs = {
+        (r["loser_id"], r["winner_id"])
+        for r in Store.open(tmp_path).read(MERGES).to_pylist()
+        if not r["undone"]
+    }
     assert (merge["loser_id"], merge["winner_id"]) not in pairs
     assert rows[merge["loser_id"]]["superseded_by"] != merge["winner_id"]
 
 
-def test_what_is_left_of_a_message_stands_and_what_changed_in_it_does_not(tmp_path: Path) -> None:
+def test_what_is_left_of_a_message_stands_and_what_changed_in_it_does_not(
+    tmp_path: Path,
+) -> None:
     first = [
         ("user", "The wedding cake comes from Konditorei Lindt."),
         ("user", "My aunt paid for it."),
@@ -175,43 +246,79 @@ def test_what_is_left_of_a_message_stands_and_what_changed_in_it_does_not(tmp_pa
         ("user", "Harriet is coming from Enugu. Her flight lands on 14 April."),
     ]
     store = tmp_path / "store"
-    run_night([session(tmp_path, "first", 1, first), session(tmp_path, "later", 9, WEDDING)], Settings(store=store))
+    run_night(
+        [session(tmp_path, "first", 1, first), session(tmp_path, "later", 9, WEDDING)],
+        Settings(store=store),
+    )
     recall = Memory.open(store).recall
     status = {hit.text: hit.status for hit in recall("the wedding cake of Lindt", k=10)}
     assert status["The wedding cake comes from Konditorei Lindt."] == "superseded"
     assert status["My aunt paid for it."] == "active"
-    landing = {hit.text: hit.status for hit in recall("When does her flight land in April?", k=10)}
-    assert landing["Harriet is coming from Enugu. Her flight lands on 14 April."] == "superseded"
+    landing = {
+        hit.text: hit.status
+        for hit in recall("When does her flight land in April?", k=10)
+    }
+    assert (
+        landing["Harriet is coming from Enugu. Her flight lands on 14 April."]
+        == "superseded"
+    )
 
 
-def test_a_message_that_two_claims_changed_leads_to_the_one_asked_for(tmp_path: Path) -> None:
+def test_a_message_that_two_claims_changed_leads_to_the_one_asked_for(
+    tmp_path: Path,
+) -> None:
     said = "The wedding cake comes from Konditorei Lindt. Her flight lands on 14 April."
     first = [("user", said), ("assistant", "Noted.")]
     store = tmp_path / "store"
-    run_night([session(tmp_path, "first", 1, first), session(tmp_path, "later", 9, WEDDING)], Settings(store=store))
-    for asked, holds in (("Who makes the wedding cake?", "Aspen"), ("When does her flight land in April?", "28 April")):
-        (stale,) = (hit for hit in Memory.open(store).recall(asked) if hit.text == said and hit.kind == "message")
+    run_night(
+        [session(tmp_path, "first", 1, first), session(tmp_path, "later", 9, WEDDING)],
+        Settings(store=store),
+    )
+    for asked, holds in (
+        ("Who makes the wedding cake?", "Aspen"),
+        ("When does her flight land in April?", "28 April"),
+    ):
+        (stale,) = (
+            hit
+            for hit in Memory.open(store).recall(asked)
+            if hit.text == said and hit.kind == "message"
+        )
         assert stale.successor is not None
         assert holds in stale.successor.text
 
 
-def test_a_summary_of_the_session_that_names_what_was_changed_is_marked_in_other_words_too(amended: Path) -> None:
+def test_a_summary_of_the_session_that_names_what_was_changed_is_marked_in_other_words_too(
+    amended: Path,
+) -> None:
     view = memory(amended).get_view()
-    change, *_ = [row for row in view.chains.claims.values() if "7070" in str(row["summary"]) and row["chain_at"]]
+    change, *_ = [
+        row
+        for row in view.chains.claims.values()
+        if "7070" in str(row["summary"]) and row["chain_at"]
+    ]
     text = "They settled how the API is reached, which is by way of 7070. The tea is green."
     marked = mark_changes(view.chains, text, str(change["session_id"]))
     assert "8200" in marked.split(" The tea")[0]
     assert mark_changes(view.chains, text, "another session") == text
 
 
-def test_a_session_summary_tells_what_changed_behind_what_it_says_wherever_it_is_shown(amended: Path) -> None:
+def test_a_session_summary_tells_what_changed_behind_what_it_says_wherever_it_is_shown(
+    amended: Path,
+) -> None:
     mine = memory(amended)
 
     def tell(as_of: str | None) -> set[str]:
-        told = [*mine.sessions(ASKED, 5, as_of=as_of), *mine.recall(ASKED, 20, "summary", as_of=as_of)]
+        told = [
+            *mine.sessions(ASKED, 5, as_of=as_of),
+            *mine.recall(ASKED, 20, "summary", as_of=as_of),
+        ]
         return {one.text for one in told if "listens on port 7070" in one.text}
 
-    summaries = [node for node in show(mine.get_view(), "a").node.below if "listens on port 7070" in node.text]
+    summaries = [
+        node
+        for node in show(mine.get_view(), "a").node.below
+        if "listens on port 7070" in node.text
+    ]
     told = tell(None) | {node.text for node in summaries}
     assert summaries
     assert told

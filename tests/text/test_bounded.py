@@ -39,16 +39,30 @@ READERS: dict[str, Callable[[str], object]] = {
     "times": lambda text: parse_times(text, NOW),
     "patches": lambda text: PATCH_FILE.findall(f"*** Add File: {text}"),
     "tags": parse_model_text,
-    "injections": lambda text: find_injections(f"note to{text[1:]}\nremember{text[1:]}"),
+    "injections": lambda text: find_injections(
+        f"note to{text[1:]}\nremember{text[1:]}"
+    ),
     "answers": lambda text: check_completion(
         Request("q", (), AnswerModel),
-        Completion("q", f'```json\n"{"".join(text.split())}"\n{"".join(c for c in text if c.isspace())}```'),
+        Completion(
+            "q",
+            f'```json\n"{"".join(text.split())}"\n{"".join(c for c in text if c.isspace())}```',
+        ),
     ),
 }
 TEXTS = {
     "boilerplate": ("!", "!\n", "!a", ".)", " ", "a b\n"),
     "sentences": ("```\n", "好。", " ", "`a. ", "wow, ", ", ", "\n"),
-    "secrets": ("key=", "-eyJ", "://a:", "curl -u a", "PuTTY-User-Key-File-2:", "password is ", "sk-ant-", "key>a"),
+    "secrets": (
+        "key=",
+        "-eyJ",
+        "://a:",
+        "curl -u a",
+        "PuTTY-User-Key-File-2:",
+        "password is ",
+        "sk-ant-",
+        "key>a",
+    ),
     "tokens": ("EAAA_", "AccountKey="),
     "answers": ("\n", " "),
     "injections": (" ", "\t", "to the ", "ignore all ", "- "),
@@ -68,8 +82,13 @@ def measure(read: Callable[[Given], object], given: Given) -> float:
     return min(took)
 
 
-@pytest.mark.parametrize(("name", "piece"), [(name, piece) for name, pieces in TEXTS.items() for piece in pieces])
-def test_sixteen_times_the_text_is_about_sixteen_times_the_work(name: str, piece: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "piece"),
+    [(name, piece) for name, pieces in TEXTS.items() for piece in pieces],
+)
+def test_sixteen_times_the_text_is_about_sixteen_times_the_work(
+    name: str, piece: str
+) -> None:
     read = READERS[name]
     read(piece * 20)
     short = measure(read, "a" + piece * 300 + "b")
@@ -77,14 +96,27 @@ def test_sixteen_times_the_text_is_about_sixteen_times_the_work(name: str, piece
 
 
 @pytest.mark.parametrize("turns", [2, 1_000])
-def test_sixteen_times_the_claims_all_of_figures_is_about_sixteen_times_the_work(turns: int) -> None:
+def test_sixteen_times_the_claims_all_of_figures_is_about_sixteen_times_the_work(
+    turns: int,
+) -> None:
     encoder = load_query_encoder("hash-384")
 
     def tell(count: int) -> pa.Table:
-        said = [" ".join(str((n * 7_919 + k * 104_729) % 9_973) for k in range(20)) for n in range(count)]
+        said = [
+            " ".join(str((n * 7_919 + k * 104_729) % 9_973) for k in range(20))
+            for n in range(count)
+        ]
         rows = [
-            observation(n, text, vector=vector, session_id=f"s{n % turns}", observed_at=DAY + timedelta(n % turns))
-            for n, (text, vector) in enumerate(zip(said, encoder.encode(said), strict=True))
+            observation(
+                n,
+                text,
+                vector=vector,
+                session_id=f"s{n % turns}",
+                observed_at=DAY + timedelta(n % turns),
+            )
+            for n, (text, vector) in enumerate(
+                zip(said, encoder.encode(said), strict=True)
+            )
         ]
         return pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
 
@@ -107,4 +139,6 @@ def test_names_without_a_secret_cost_little_more_than_words() -> None:
         redact(word * 100_000)
         return thread_time() - start
 
-    assert measure("key=") < 6 * measure("key ")  # 20 times as long where each name read the 512 letters after it
+    assert measure("key=") < 6 * measure(
+        "key "
+    )  # 20 times as long where each name read the 512 letters after it

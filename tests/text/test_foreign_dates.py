@@ -19,13 +19,21 @@ NOW = datetime(2026, 11, 18, tzinfo=UTC)
         ("Was haben wir vor 3 Tagen gesagt?", 15, 16),
         ("昨日のエラーは？", 17, 18),
         ("3天前说了什么", 15, 16),
-        ("上周二我们决定了什么？", 9, 16),  # the week: its Tuesday is meant, not the last one
+        (
+            "上周二我们决定了什么？",
+            9,
+            16,
+        ),  # the week: its Tuesday is meant, not the last one
         ("先週の火曜日に何を決めた？", 9, 16),
         ("что было вчера", 17, 18),
     ],
 )
-def test_stretches_counted_back_in_other_languages(text: str, first: int, last: int) -> None:
-    assert [(start.day, end.day) for start, end in extract_spans(text, NOW)] == [(first, last)]
+def test_stretches_counted_back_in_other_languages(
+    text: str, first: int, last: int
+) -> None:
+    assert [(start.day, end.day) for start, end in extract_spans(text, NOW)] == [
+        (first, last)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -44,15 +52,22 @@ def test_dates_in_other_languages(text: str, date: Date) -> None:
     assert date in extract_dates(text).dates
 
 
-@pytest.mark.parametrize("text", ["Mais que faire ?", "die Miete ist 1.234,5 Euro", "13月40日に会う", "mit Humor"])
+@pytest.mark.parametrize(
+    "text",
+    ["Mais que faire ?", "die Miete ist 1.234,5 Euro", "13月40日に会う", "mit Humor"],
+)
 def test_what_names_no_time(text: str) -> None:
     assert not extract_dates(text).dates
     assert not extract_spans(text, NOW)
 
 
 def test_the_words_that_name_a_time_are_those_of_the_text() -> None:
-    assert {"letzten", "dienstag"} <= extract_time_words("Was war letzten Dienstag mit dem Server?", NOW)
-    assert "server" not in extract_time_words("Was war letzten Dienstag mit dem Server?", NOW)
+    assert {"letzten", "dienstag"} <= extract_time_words(
+        "Was war letzten Dienstag mit dem Server?", NOW
+    )
+    assert "server" not in extract_time_words(
+        "Was war letzten Dienstag mit dem Server?", NOW
+    )
 
 
 @pytest.mark.parametrize("piece", ["ich und der 5. ", "3月", "我们1", "vor 3 "])

@@ -28,7 +28,9 @@ AROUND = [
 
 @pytest.mark.parametrize("mine", AROUND)
 @pytest.mark.parametrize("marks", [MARKS, HASH_MARKS])
-def test_what_is_put_in_and_taken_out_leaves_the_bytes(tmp_path: Path, mine: bytes, marks: tuple[str, str]) -> None:
+def test_what_is_put_in_and_taken_out_leaves_the_bytes(
+    tmp_path: Path, mine: bytes, marks: tuple[str, str]
+) -> None:
     path = tmp_path / "CLAUDE.md"
     path.write_bytes(mine)
     once = replace_marked(read_as_it_is(path), "- one\n- two", marks)
@@ -37,20 +39,39 @@ def test_what_is_put_in_and_taken_out_leaves_the_bytes(tmp_path: Path, mine: byt
     path.write_bytes(path.read_bytes() + b"after\xff")
     twice = replace_marked(read_as_it_is(path), "- three", marks)
     write_whole(path, twice)
-    assert (path.read_bytes().startswith(mine), path.read_bytes().endswith(b"after\xff")) == (True, True)
-    assert (b"- three" in path.read_bytes(), b"- one" in path.read_bytes()) == (True, False)
+    assert (
+        path.read_bytes().startswith(mine),
+        path.read_bytes().endswith(b"after\xff"),
+    ) == (True, True)
+    assert (b"- three" in path.read_bytes(), b"- one" in path.read_bytes()) == (
+        True,
+        False,
+    )
     assert not write_whole(path, replace_marked(read_as_it_is(path), "- three", marks))
     write_whole(path, remove_marked(read_as_it_is(path), marks))
-    end = b"\n" if mine and not mine.endswith(b"\n") else b""  # two lines of a person's do not become one
+    end = (
+        b"\n" if mine and not mine.endswith(b"\n") else b""
+    )  # two lines of a person's do not become one
     assert path.read_bytes() == mine + end + b"after\xff"
 
 
-def test_lines_around_a_block_stay_lines_where_nothing_stood_between_them_and_it() -> None:
-    assert remove_marked(f"# Mine\n{MARKS[0]}\nx\n{MARKS[1]}\nbelow\n") == "# Mine\nbelow\n"
-    assert remove_marked(f"# Mine\r\n{MARKS[0]}\r\nx\r\n{MARKS[1]}\r\nbelow") == "# Mine\r\nbelow"
+def test_lines_around_a_block_stay_lines_where_nothing_stood_between_them_and_it() -> (
+    None
+):
+    assert (
+        remove_marked(f"# Mine\n{MARKS[0]}\nx\n{MARKS[1]}\nbelow\n")
+        == "# Mine\nbelow\n"
+    )
+    assert (
+        remove_marked(f"# Mine\r\n{MARKS[0]}\r\nx\r\n{MARKS[1]}\r\nbelow")
+        == "# Mine\r\nbelow"
+    )
 
 
-@pytest.mark.parametrize("text", [f"{MARKS[0]}\n", f"{MARKS[1]}\n{MARKS[0]}\n", f"{MARKS[0]}\n{MARKS[1]}\n" * 2])
+@pytest.mark.parametrize(
+    "text",
+    [f"{MARKS[0]}\n", f"{MARKS[1]}\n{MARKS[0]}\n", f"{MARKS[0]}\n{MARKS[1]}\n" * 2],
+)
 def test_marks_that_are_no_pair_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="not one pair"):
         replace_marked(text, "x")
@@ -60,7 +81,9 @@ def test_a_mark_within_a_line_is_none() -> None:
     assert find_marked(f"I wrote `{MARKS[0]}` and {MARKS[1]}.\n") is None
 
 
-def test_a_file_is_written_whole_through_its_link_with_its_rights(tmp_path: Path) -> None:
+def test_a_file_is_written_whole_through_its_link_with_its_rights(
+    tmp_path: Path,
+) -> None:
     target = tmp_path / "AGENTS.md"
     target.write_text("x")
     target.chmod(0o640)
@@ -72,4 +95,6 @@ def test_a_file_is_written_whole_through_its_link_with_its_rights(tmp_path: Path
         read_as_it_is(Path("/dev/null"))
     assert {path.name for path in tmp_path.iterdir()} == {"AGENTS.md", "CLAUDE.md"}
     (tmp_path / "work" / ".git").mkdir(parents=True)
-    assert write_whole(tmp_path / "work" / ".." / "beside.md", "z")  # no link leads out of the checkout
+    assert write_whole(
+        tmp_path / "work" / ".." / "beside.md", "z"
+    )  # no link leads out of the checkout

@@ -5,7 +5,14 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slowwave.text.pyramid import MASTER, Member, Pyramid, Shape, grow, split_full_groups
+from slowwave.text.pyramid import (
+    MASTER,
+    Member,
+    Pyramid,
+    Shape,
+    grow,
+    split_full_groups,
+)
 from slowwave.text.summarise import Part, build_extractive_summary
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
@@ -14,7 +21,14 @@ SESSION = Shape(first=6, above=3, tiers=3, window=3, master=True)
 
 
 def members(numbers: range | list[int]) -> list[Member]:
-    return [Member(f"m{n}", f"The heron number {n} stood at the pond.", START + timedelta(minutes=n)) for n in numbers]
+    return [
+        Member(
+            f"m{n}",
+            f"The heron number {n} stood at the pond.",
+            START + timedelta(minutes=n),
+        )
+        for n in numbers
+    ]
 
 
 def grown(*nights: range, shape: Shape = TOPIC) -> Pyramid:
@@ -54,18 +68,23 @@ def test_session_levels_stop_at_three() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.integers(2, 12))
-def test_any_nights_hold_each_member_once_and_never_move_a_group(nights: list[int], step: int) -> None:
+def test_any_nights_hold_each_member_once_and_never_move_a_group(
+    nights: list[int], step: int
+) -> None:
     pyramid, total, before = Pyramid(), 0, []
     for count in nights:
         total += count
-        grow(pyramid, members(range(total)), Shape(first=step, above=step), "topic", "t")
+        grow(
+            pyramid, members(range(total)), Shape(first=step, above=step), "topic", "t"
+        )
         assert pyramid.tiers[0][: len(before)] == before
         before = list(pyramid.tiers[0])
     held = [m for group in pyramid.tiers[0] for m in group.members]
     assert len(held) == len(set(held)) == total // step * step
     # The same members in one night seal the same groups.
     assert [g.members for g in pyramid.tiers[0]] == [
-        tuple(m.id for m in group) for group in split_full_groups(members(range(total)), step)
+        tuple(m.id for m in group)
+        for group in split_full_groups(members(range(total)), step)
     ]
 
 
@@ -79,7 +98,9 @@ def test_a_summary_is_sentences_of_its_parts_within_its_words() -> None:
     assert text == (
         "Ada: We moved the gauge readings to PostgreSQL. Ben: The gauge readings in PostgreSQL are backed up nightly."
     )
-    assert len(build_extractive_summary(parts, 10).split()) <= 11  # and the speaker's name
+    assert (
+        len(build_extractive_summary(parts, 10).split()) <= 11
+    )  # and the speaker's name
 
 
 def test_a_summary_of_one_endless_sentence_is_cut_at_a_word() -> None:
@@ -93,13 +114,19 @@ def test_a_summary_of_nothing_is_empty() -> None:
 
 
 def test_groups_are_full_by_weight_and_a_short_session_has_none() -> None:
-    said = [Member(f"m{n}", f"Word {n}.", weight=weight) for n, weight in enumerate([5, 5, 30, 2, 2, 2, 9])]
+    said = [
+        Member(f"m{n}", f"Word {n}.", weight=weight)
+        for n, weight in enumerate([5, 5, 30, 2, 2, 2, 9])
+    ]
     assert [[m.id for m in group] for group in split_full_groups(said, 10)] == [
         ["m0", "m1"], ["m2"], ["m3", "m4", "m5", "m6"],
     ]  # fmt: skip
     shape = Shape(first=10, above=9, master=True, min_groups=3)
     short, whole = Pyramid(), Pyramid()
-    assert [(group.tier, len(group.members)) for group in grow(short, said[:4], shape, "session", "s")] == [(MASTER, 4)]
+    assert [
+        (group.tier, len(group.members))
+        for group in grow(short, said[:4], shape, "session", "s")
+    ] == [(MASTER, 4)]
     assert [(group.tier, len(group.members)) for group in grow(whole, said, shape, "session", "s")] == [
         (0, 2), (0, 1), (0, 4), (MASTER, 3),
     ]  # fmt: skip

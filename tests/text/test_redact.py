@@ -29,21 +29,45 @@ KINDS: dict[str, tuple[tuple[str, ...], tuple[tuple[str, int] | str, ...]]] = {
     "anthropic-key": (("sk-ant-api03-", "sk-ant-oat01-"), ((WORD, 93), "AA")),
     "openrouter-key": (("sk-or-v1-",), ((HEX, 64),)),
     "openai-key": (("sk-", "sk-proj-", "sk-svcacct-", "sk-admin-"), ((ALNUM, 48),)),
-    "github-token": (("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"), ((ALNUM, 36),)),
+    "github-token": (
+        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+        ((ALNUM, 36),),
+    ),
     "github-token ": (("ghp_", "ghs_"), ((ALNUM, 76),)),
-    "gitlab-token": (("glpat-", "gldt-", "glft-", "glsoat-", "glrt-", "GR1348941"), ((WORD, 19), (ALNUM, 1))),
+    "gitlab-token": (
+        ("glpat-", "gldt-", "glft-", "glsoat-", "glrt-", "GR1348941"),
+        ((WORD, 19), (ALNUM, 1)),
+    ),
     "google-api-key": (("AIza",), ((WORD, 35),)),
     "google-oauth": (("ya29.", "GOCSPX-"), ((WORD, 28),)),
     "huggingface-token": (("hf_", "api_org_"), ((ALNUM, 34),)),
-    "slack-token": (("xoxb-", "xoxp-"), ((digits, 12), "-", (digits, 12), "-", (ALNUM, 24))),
-    "slack-token ": (("xapp-1-A012345-", "xoxc-", "xoxe.xoxp-1-"), ((digits, 12), "-", (HEX, 64))),
+    "slack-token": (
+        ("xoxb-", "xoxp-"),
+        ((digits, 12), "-", (digits, 12), "-", (ALNUM, 24)),
+    ),
+    "slack-token ": (
+        ("xapp-1-A012345-", "xoxc-", "xoxe.xoxp-1-"),
+        ((digits, 12), "-", (HEX, 64)),
+    ),
     "slack-token  ": (("xoxd-",), ((ALNUM + "+/", 30), "%2B", (ALNUM, 30), "%3D")),
-    "slack-token   ": (("https://hooks.slack.com/services/",), ("T", (ALNUM, 8), "/B", (ALNUM, 8), "/", (ALNUM, 24))),
-    "aws-access-key": (("AKIA", "ASIA", "ABIA", "ACCA"), ((ascii_uppercase + digits, 16),)),
+    "slack-token   ": (
+        ("https://hooks.slack.com/services/",),
+        ("T", (ALNUM, 8), "/B", (ALNUM, 8), "/", (ALNUM, 24)),
+    ),
+    "aws-access-key": (
+        ("AKIA", "ASIA", "ABIA", "ACCA"),
+        ((ascii_uppercase + digits, 16),),
+    ),
     "azure-storage-key": (("AccountKey=",), ((ALNUM + "+/", 86), "==")),
-    "stripe-key": (("sk_live_", "rk_live_", "sk_test_", "rk_test_", "whsec_"), ((ALNUM, 24),)),
+    "stripe-key": (
+        ("sk_live_", "rk_live_", "sk_test_", "rk_test_", "whsec_"),
+        ((ALNUM, 24),),
+    ),
     "sendgrid-key": (("SG.",), ((WORD, 22), ".", (WORD, 43))),
-    "pypi-token": (("pypi-AgEIcHlwaS5vcmc", "pypi-AgENdGVzdC5weXBpLm9yZw"), ((WORD, 90),)),
+    "pypi-token": (
+        ("pypi-AgEIcHlwaS5vcmc", "pypi-AgENdGVzdC5weXBpLm9yZw"),
+        ((WORD, 90),),
+    ),
     "npm-token": (("npm_",), ((ALNUM, 36),)),
     "mailchimp-key": (("",), ((HEX, 32), "-us21")),
     "square-token": (("sq0csp-",), ((WORD, 43),)),
@@ -69,20 +93,104 @@ KINDS: dict[str, tuple[tuple[str, ...], tuple[tuple[str, int] | str, ...]]] = {
 }
 
 BEFORE = [
-    *("", " ", "\n", "=", ":", "'", '"', "`", "(", "[", "{", "<b>", "|", ",", ".", "@", "/", "+", "-", "_", "*", "#"),
+    *(
+        "",
+        " ",
+        "\n",
+        "=",
+        ":",
+        "'",
+        '"',
+        "`",
+        "(",
+        "[",
+        "{",
+        "<b>",
+        "|",
+        ",",
+        ".",
+        "@",
+        "/",
+        "+",
+        "-",
+        "_",
+        "*",
+        "#",
+    ),
     *("é", "：", "“", "\u200b", "&nbsp;", "use=", "x: "),
-    *("\\n", "\\t", "\\r\\n", "\\\\n", '\\"', "\\/", "\\u003d", "\\u001b[31m", "\\x1b[1m", "\\033[0m", "\\e[1;32m"),
-    *("\x1b[31m", "\x1b[0m", "\x1b[m", "\x1b[1;38;5;196m", "\x1b[K", "\x1b[?25h", "[32m", "^[[31m"),
-    *("%20", "%3D", "%3d", "%22", "%0A", "a%20b%2F", "?key=", "&auth=", "/v1/", "https://", "git+https://u:", "\\x20"),
-    *("postgres://", "https:\\/\\/", "Bearer ", "Authorization: token ", "curl -u ", "--header=", "export X="),
+    *(
+        "\\n",
+        "\\t",
+        "\\r\\n",
+        "\\\\n",
+        '\\"',
+        "\\/",
+        "\\u003d",
+        "\\u001b[31m",
+        "\\x1b[1m",
+        "\\033[0m",
+        "\\e[1;32m",
+    ),
+    *(
+        "\x1b[31m",
+        "\x1b[0m",
+        "\x1b[m",
+        "\x1b[1;38;5;196m",
+        "\x1b[K",
+        "\x1b[?25h",
+        "[32m",
+        "^[[31m",
+    ),
+    *(
+        "%20",
+        "%3D",
+        "%3d",
+        "%22",
+        "%0A",
+        "a%20b%2F",
+        "?key=",
+        "&auth=",
+        "/v1/",
+        "https://",
+        "git+https://u:",
+        "\\x20",
+    ),
+    *(
+        "postgres://",
+        "https:\\/\\/",
+        "Bearer ",
+        "Authorization: token ",
+        "curl -u ",
+        "--header=",
+        "export X=",
+    ),
 ]
 AFTER = [
     *("", " ", "\n", ".", ". So", ",", ";", ":", "'", '"', "`", ")", "]", "}"),
     *("</b>", "|", "*", "/", "/v1", "&x=1", "#a"),
     *("\\n", "\\nnext", "\\t", "\\r\\n", '\\"', '\\\\"', "\\u0026"),
     *("\\u001b[0m", "\x1b[0m", "\x1b[K", "[0m", "\\x1b[0m"),
-    *("%20", "%20and", "%22", "%26x", "%0A", "é", "”", "。", "\u200b", "&amp;", "?x", "!"),
-    *("@github.com/a/b.git", ":x-oauth-basic@github.com", ":@api.example.com", ":80/x", "\\/b"),
+    *(
+        "%20",
+        "%20and",
+        "%22",
+        "%26x",
+        "%0A",
+        "é",
+        "”",
+        "。",
+        "\u200b",
+        "&amp;",
+        "?x",
+        "!",
+    ),
+    *(
+        "@github.com/a/b.git",
+        ":x-oauth-basic@github.com",
+        ":@api.example.com",
+        ":80/x",
+        "\\/b",
+    ),
 ]
 
 
@@ -90,8 +198,14 @@ def made(kind: str) -> list[tuple[str, str]]:
     """A token of each prefix, and all characters that may stand in it."""
     chance = random.Random(kind)
     prefixes, parts = KINDS[kind]
-    body = "".join("".join(chance.choices(p[0], k=p[1])) if isinstance(p, tuple) else p for p in parts)
-    return [(prefix + body, "".join(p[0] for p in parts if isinstance(p, tuple))) for prefix in prefixes]
+    body = "".join(
+        "".join(chance.choices(p[0], k=p[1])) if isinstance(p, tuple) else p
+        for p in parts
+    )
+    return [
+        (prefix + body, "".join(p[0] for p in parts if isinstance(p, tuple)))
+        for prefix in prefixes
+    ]
 
 
 TOKENS = {kind.strip(): made(kind)[0][0] for kind in KINDS}
@@ -103,7 +217,10 @@ WORDS = "legal winner thank year wave sausage worth useful legal winner thank ye
 ASSIGNED = [  # text, the secret in it
     ('password = "hunter2"', "hunter2"),
     ("DB_PASSWORD=s3cr3t-pw", "s3cr3t-pw"),
-    ("export API_KEY='a8f5f167f44f4964e6c998dee827110c'", "a8f5f167f44f4964e6c998dee827110c"),
+    (
+        "export API_KEY='a8f5f167f44f4964e6c998dee827110c'",
+        "a8f5f167f44f4964e6c998dee827110c",
+    ),
     ("password: hunter22", "hunter22"),
     ('{"client_secret": "9xKq-22abPo"}', "9xKq-22abPo"),
     ('config["db_password"] = "tr0ub4dor"', "tr0ub4dor"),
@@ -118,7 +235,10 @@ ASSIGNED = [  # text, the secret in it
     ("aws_secret_access_key = " + MIXED[:40], MIXED[:40]),
     ("accessToken: 'q1w2e3r4t5y6'", "q1w2e3r4t5y6"),
     ("İpassword=abcd1234", "abcd1234"),
-    ('"{\\\\\\"db_password\\\\\\": \\\\\\"tr0ub4dor\\\\\\"}"', "tr0ub4dor"),  # JSON in JSON in JSON
+    (
+        '"{\\\\\\"db_password\\\\\\": \\\\\\"tr0ub4dor\\\\\\"}"',
+        "tr0ub4dor",
+    ),  # JSON in JSON in JSON
     ("\x1b[36mdb_password\x1b[0m=\x1b[35mhunter22\x1b[0m", "hunter22"),
     (r"\nBearer " + MIXED[:30] + r"\n", MIXED[:30]),
     ("Bearer%20" + MIXED[:30], MIXED[:30]),
@@ -142,13 +262,22 @@ ASSIGNED = [  # text, the secret in it
     ("sshpass -p 'battery' ssh ops@host", "battery"),
     ("openssl rsa -passin pass:battery -in key.pem", "battery"),
     ("curl -u :q1w2e3r4 https://ci.local", "q1w2e3r4"),
-    ("HEROKU_KEY=12345678-aaaa-bbbb-cccc-1234567890ab", "12345678-aaaa-bbbb-cccc-1234567890ab"),
+    (
+        "HEROKU_KEY=12345678-aaaa-bbbb-cccc-1234567890ab",
+        "12345678-aaaa-bbbb-cccc-1234567890ab",
+    ),
     ("https://x.example/c?sv=2026&sig=" + MIXED[:43] + "%3D", MIXED[:43] + "%3D"),
     ("the bot is " + DISCORD, DISCORD),
     ("My card's PIN is 4821", "4821"),
     ("My PIN is 4821.", "4821"),
-    ("my visa is 4111 1111 1111 1111", "4111 1111 1111 1111"),  # a card network's number for tests
-    ("transfer it to DE89 3704 0044 0532 0130 00", "DE89 3704 0044 0532 0130 00"),  # of the standard's examples
+    (
+        "my visa is 4111 1111 1111 1111",
+        "4111 1111 1111 1111",
+    ),  # a card network's number for tests
+    (
+        "transfer it to DE89 3704 0044 0532 0130 00",
+        "DE89 3704 0044 0532 0130 00",
+    ),  # of the standard's examples
     ("seed phrase: " + WORDS, WORDS),
     ("The guest password is 'lavender', ask me.", "lavender"),
     ("wifi password: sunflower", "sunflower"),
@@ -159,7 +288,10 @@ ASSIGNED = [  # text, the secret in it
     ("login ann, password u7hunter22", "u7hunter22"),
     ("my bank pin is 7391", "7391"),
     ("Cookie: theme=dark; sid=9f8e7d6c5b4a", "theme=dark; sid=9f8e7d6c5b4a"),
-    ("Backup codes:\n1. k3v9-x2m8\n2. q7w1-p4z6\n3. b5n0-t8r2", "k3v9-x2m8\n2. q7w1-p4z6\n3. b5n0-t8r2"),
+    (
+        "Backup codes:\n1. k3v9-x2m8\n2. q7w1-p4z6\n3. b5n0-t8r2",
+        "k3v9-x2m8\n2. q7w1-p4z6\n3. b5n0-t8r2",
+    ),
 ]
 
 CLEAN = [
@@ -218,15 +350,23 @@ def test_of_published_rules_nearly_every_secret_is_known_and_hardly_a_line_witho
 @pytest.mark.parametrize("kind", KINDS)
 def test_whatever_stands_around_it_a_token_goes_and_the_rest_stays(kind: str) -> None:
     for n, (token, alphabet) in enumerate(made(kind)):
-        ends = [after for after in AFTER if after[:1] != "/" or "/" not in alphabet]  # else no telling where it ends
+        ends = [
+            after for after in AFTER if after[:1] != "/" or "/" not in alphabet
+        ]  # else no telling where it ends
         for before in BEFORE[:: 8 if n else 1]:  # of other prefixes a sample
-            clean, found = redact("~\n".join(f"{before}{token}{after}" for after in ends))
-            assert clean.split("~\n") == [f"{before}[redacted:{kind.strip()}]{after}" for after in ends]
+            clean, found = redact(
+                "~\n".join(f"{before}{token}{after}" for after in ends)
+            )
+            assert clean.split("~\n") == [
+                f"{before}[redacted:{kind.strip()}]{after}" for after in ends
+            ]
             assert found == {kind.strip(): len(ends)}
 
 
 @pytest.mark.parametrize(("text", "secret"), ASSIGNED)
-def test_a_value_assigned_to_a_telling_name_is_redacted_alone(text: str, secret: str) -> None:
+def test_a_value_assigned_to_a_telling_name_is_redacted_alone(
+    text: str, secret: str
+) -> None:
     clean, found = redact(text)
     before, after = text.split(secret)
     assert clean.startswith(before + "[redacted:")
@@ -243,7 +383,11 @@ def test_a_private_key_goes_as_a_whole_even_when_its_end_is_cut_off() -> None:
     assert redact_text(f"key:\n{PEM}\nthanks") == "key:\n[redacted:private-key]\nthanks"
     assert redact_text(PEM.replace("\n", "\\n")) == "[redacted:private-key]"
     cut = PEM[: PEM.index("-----END") - 10]
-    assert redact_text(cut) == redact_text(cut.replace("\n", "\\\\n")) == "[redacted:private-key]"
+    assert (
+        redact_text(cut)
+        == redact_text(cut.replace("\n", "\\\\n"))
+        == "[redacted:private-key]"
+    )
 
 
 def test_arguments_in_json_stay_json_and_a_member_is_judged_by_its_name() -> None:
@@ -254,7 +398,14 @@ def test_arguments_in_json_stay_json_and_a_member_is_judged_by_its_name() -> Non
         "key": "up",
         "paid": [4111111111111111, 12],
     }
-    message = Message("s", "1", "assistant", "model", [Block("tool_call", json.dumps(arguments), name=named)], "")
+    message = Message(
+        "s",
+        "1",
+        "assistant",
+        "model",
+        [Block("tool_call", json.dumps(arguments), name=named)],
+        "",
+    )
     found = redact_message(message)
     after = json.loads(message.blocks[0].text or "")
     assert after["cmd"] == 'export PASSWORD="[redacted:password]" && run'
@@ -267,33 +418,66 @@ def test_arguments_in_json_stay_json_and_a_member_is_judged_by_its_name() -> Non
 
 def test_a_secret_that_stands_in_block_and_text_counts_once() -> None:
     said = f"it is {TOKENS['github-token']}"
-    message = Message("s", "1", "user", "human", [Block("text", said), Block("image", media="image/png")], said)
+    message = Message(
+        "s",
+        "1",
+        "user",
+        "human",
+        [Block("text", said), Block("image", media="image/png")],
+        said,
+    )
     assert redact_message(message) == Counter({"github-token": 1})
     assert message.text == message.blocks[0].text == "it is [redacted:github-token]"
 
 
-PIECES = [*TOKENS.values(), *(text for text, _ in ASSIGNED), *CLEAN, PEM, "[redacted:password]", *'=:" ]']
+PIECES = [
+    *TOKENS.values(),
+    *(text for text, _ in ASSIGNED),
+    *CLEAN,
+    PEM,
+    "[redacted:password]",
+    *'=:" ]',
+]
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=8)), max_size=6).map("".join))
+@given(
+    st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=8)), max_size=6).map(
+        "".join
+    )
+)
 def test_redacting_twice_changes_nothing(text: str) -> None:
     once = redact_text(text)
     assert redact(once) == (once, Counter())
 
 
 def test_no_false_alarm_in_real_conversations(bench_data: Path) -> None:
-    lines = Path(bench_data, "fixtures/pi/large-session.jsonl").read_bytes().splitlines()
+    lines = (
+        Path(bench_data, "fixtures/pi/large-session.jsonl").read_bytes().splitlines()
+    )
     talks = orjson.loads(Path(bench_data, "locomo/locomo_open.json").read_bytes())
-    said = (turns for talk in talks for turns in talk["conversation"].values() if isinstance(turns, list))
+    said = (
+        turns
+        for talk in talks
+        for turns in talk["conversation"].values()
+        if isinstance(turns, list)
+    )
     turns = [turn["text"] for one in said for turn in one]
     assert len(turns) == 1417
-    assert sum((redact(text)[1] for text in [*turns, *map(bytes.decode, lines)]), Counter()) == Counter()
+    assert (
+        sum(
+            (redact(text)[1] for text in [*turns, *map(bytes.decode, lines)]), Counter()
+        )
+        == Counter()
+    )
 
 
 def test_json_in_the_midst_of_other_text_stays_json() -> None:
     said = 'log: {"card": 4111111111111111, "password": 48213377} and \\"pin_password\\": 48213377}'
     clean = redact_text(said)
-    assert json.loads(clean[5 : clean.index("}") + 1]) == {"card": "[redacted:card]", "password": "[redacted:password]"}
+    assert json.loads(clean[5 : clean.index("}") + 1]) == {
+        "card": "[redacted:card]",
+        "password": "[redacted:password]",
+    }
     assert clean.endswith('\\"pin_password\\": \\"[redacted:password]\\"}')
     assert redact_text(clean) == clean

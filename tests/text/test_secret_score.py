@@ -24,11 +24,19 @@ PASSWORD, KEY = "Qkwzvbhxt" + "418", "f7Rk2mWq9LzX" + "c4Vb8Nt1Hs6Yd3Pj"
 def test_a_password_goes_by_the_words_around_it(text: str) -> None:
     shown = redact_text(text.replace("{s}", PASSWORD))
     before, after = text.split("{s}")
-    assert shown in {f"{before}[redacted:{kind}]{after}" for kind in ("password", "secret")}
+    assert shown in {
+        f"{before}[redacted:{kind}]{after}" for kind in ("password", "secret")
+    }
     assert redact_text(shown) == shown
 
 
-@pytest.mark.parametrize("text", ["echo {s} | gh auth login --with-token", "https://x.example.test/hook?id=7&sig={s}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "echo {s} | gh auth login --with-token",
+        "https://x.example.test/hook?id=7&sig={s}",
+    ],
+)
 def test_a_key_goes_by_the_words_around_it(text: str) -> None:
     assert KEY not in redact_text(text.replace("{s}", KEY))
 

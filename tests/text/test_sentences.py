@@ -8,35 +8,72 @@ from slowwave.text.sentences import split_sentences
 @pytest.mark.parametrize(
     ("text", "sentences"),
     [
-        ("Always run ./gradlew test before you commit.", ["Always run ./gradlew test before you commit"]),
-        ("Copy ./. and ../. over first. Go on.", ["Copy ./. and ../. over first", "Go on"]),
+        (
+            "Always run ./gradlew test before you commit.",
+            ["Always run ./gradlew test before you commit"],
+        ),
+        (
+            "Copy ./. and ../. over first. Go on.",
+            ["Copy ./. and ../. over first", "Go on"],
+        ),
         ("Run it. ./gradlew test is slow.", ["Run it", "./gradlew test is slow"]),
         (
             "Copy ../shared/config.yml to ./config.yml first. Then run src/../setup.sh.",
-            ["Copy ../shared/config.yml to ./config.yml first", "Then run src/../setup.sh"],
+            [
+                "Copy ../shared/config.yml to ./config.yml first",
+                "Then run src/../setup.sh",
+            ],
         ),
         (
             "Go up two folders with cd ../.. before you look. Never use cd ../..",
             ["Go up two folders with cd ../.. before you look", "Never use cd ../.."],
         ),
         ("We target .NET 8 on the server.", ["We target .NET 8 on the server"]),
-        ("We moved from ASP.NET to .NET 8. It is faster.", ["We moved from ASP.NET to .NET 8", "It is faster"]),
-        ("Put secrets in .env and never commit it.", ["Put secrets in .env and never commit it"]),
+        (
+            "We moved from ASP.NET to .NET 8. It is faster.",
+            ["We moved from ASP.NET to .NET 8", "It is faster"],
+        ),
+        (
+            "Put secrets in .env and never commit it.",
+            ["Put secrets in .env and never commit it"],
+        ),
         (
             "CI is defined in .github/workflows/ci.yml. It runs on push.",
             ["CI is defined in .github/workflows/ci.yml", "It runs on push"],
         ),
-        ("Use a wrapper, e.g. ./mvnw or ./gradlew.", ["Use a wrapper, e.g. ./mvnw or ./gradlew"]),
-        ('Open (./Notes.md) and "../Plan.md" first!', ['Open (./Notes.md) and "../Plan.md" first']),
+        (
+            "Use a wrapper, e.g. ./mvnw or ./gradlew.",
+            ["Use a wrapper, e.g. ./mvnw or ./gradlew"],
+        ),
+        (
+            'Open (./Notes.md) and "../Plan.md" first!',
+            ['Open (./Notes.md) and "../Plan.md" first'],
+        ),
         ("Source ~/.bashrc. Then restart.", ["Source ~/.bashrc", "Then restart"]),
-        ("Call System.IO.File, not React.Component.", ["Call System.IO.File, not React.Component"]),
+        (
+            "Call System.IO.File, not React.Component.",
+            ["Call System.IO.File, not React.Component"],
+        ),
         (
             "See https://x.org/A.B/c?D=1&e=F.G. The rest is in v1.2.3. Upgrade to 2.0.",
-            ["See https://x.org/A.B/c?D=1&e=F.G", "The rest is in v1.2.3", "Upgrade to 2.0"],
+            [
+                "See https://x.org/A.B/c?D=1&e=F.G",
+                "The rest is in v1.2.3",
+                "Upgrade to 2.0",
+            ],
         ),
-        ("I wondered... It works! Does it? Yes…", ["I wondered", "It works", "Does it?", "Yes"]),
-        ("Run git add . && git commit. Then push.", ["Run git add . && git commit", "Then push"]),
-        ("The plan is in @tasks.md . Please read it.", ["The plan is in @tasks.md", "Please read it"]),
+        (
+            "I wondered... It works! Does it? Yes…",
+            ["I wondered", "It works", "Does it?", "Yes"],
+        ),
+        (
+            "Run git add . && git commit. Then push.",
+            ["Run git add . && git commit", "Then push"],
+        ),
+        (
+            "The plan is in @tasks.md . Please read it.",
+            ["The plan is in @tasks.md", "Please read it"],
+        ),
         ("**Which port?** The old one.", ["**Which port?", "** The old one"]),
         ("これは文です。次の文です。", ["これは文です。", "次の文です。"]),
     ],

@@ -19,7 +19,10 @@ from slowwave.text.words import (
     [
         ("画像はS3に保存", ["画像", "は", "s3", "に", "保存"]),
         ("เก็บใบแจ้งหนี้", ["เก็บ", "ใบ", "แจ้ง", "หนี้"]),  # the tones stay
-        ("हम चालान रखते हैं", ["हम", "चालान", "रखते", "हैं"]),  # vowel signs are parts of words
+        (
+            "हम चालान रखते हैं",
+            ["हम", "चालान", "रखते", "हैं"],
+        ),  # vowel signs are parts of words
         ("청구서를 10년간", ["청구서를", "10년간"]),
         ("re\u0301sume\u0301 don't", ["re\u0301sume\u0301", "don", "t"]),
         ("Deploy to eu-west_1!", ["deploy", "to", "eu", "west_1"]),
@@ -40,7 +43,10 @@ def test_words_of_any_script(text: str, words: list[str]) -> None:
         ("Кто отвечает за счета?", "Russian"),
         ("发票要保存多久？", "Chinese"),
         ("PostgreSQLを使っています", "Japanese"),
-        ("Let's see what Caroline's pet is", "English"),  # "s" and "t" alone are stop words of French
+        (
+            "Let's see what Caroline's pet is",
+            "English",
+        ),  # "s" and "t" alone are stop words of French
         ("run tests", None),
         ("CI passes", None),  # "ci" alone is a stop word of Italian
     ],
@@ -50,7 +56,11 @@ def test_the_language_of_a_text(text: str, language: str | None) -> None:
 
 
 def test_content_words_are_without_the_stop_words_of_their_language() -> None:
-    assert extract_content_words("Wie lange heben wir Rechnungen auf?") == ["lange", "heben", "rechnungen"]
+    assert extract_content_words("Wie lange heben wir Rechnungen auf?") == [
+        "lange",
+        "heben",
+        "rechnungen",
+    ]
     assert extract_content_words("画像はどこに保存する？") == ["画像", "保存"]
     assert extract_content_words("What was the port?") == ["port"]
     assert is_stop_word("die", "German")
@@ -62,7 +72,9 @@ def test_forms_of_a_word_meet() -> None:
     assert fold_word("résumé") == fold_word("re\u0301sume\u0301") == "resume"
     assert fold_word("है") == "है"  # no accent, but its vowel
     assert stem_in("jahre", "German") == stem_in("jahren", "German")
-    assert extract_stems("Wir löschen die Rechnungen") >= extract_stems("Welche Rechnung haben wir?")
+    assert extract_stems("Wir löschen die Rechnungen") >= extract_stems(
+        "Welche Rechnung haben wir?"
+    )
 
 
 def test_pairs_of_letters_keep_their_marks() -> None:

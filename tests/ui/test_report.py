@@ -34,7 +34,9 @@ class Page(HTMLParser):
         self.pieces.append(data.strip())
 
 
-def test_a_report_is_one_file_that_tells_each_thing_once(samples_night: tuple[Path, RunReport], tmp_path: Path) -> None:
+def test_a_report_is_one_file_that_tells_each_thing_once(
+    samples_night: tuple[Path, RunReport], tmp_path: Path
+) -> None:
     shutil.copytree(samples_night[0], tmp_path / "store")
     settings = Settings(store=tmp_path / "store", encoder="hash-384")
     out, run = tmp_path / "night.html", samples_night[1].run_id
@@ -52,19 +54,42 @@ def test_a_report_is_one_file_that_tells_each_thing_once(samples_night: tuple[Pa
     assert "nobody" in unknown.output
 
 
-def test_what_a_night_changed_and_how_near_a_gate_that_came_stands_in_the_report(tmp_path: Path) -> None:
-    settings = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0})
+def test_what_a_night_changed_and_how_near_a_gate_that_came_stands_in_the_report(
+    tmp_path: Path,
+) -> None:
+    settings = Settings(
+        store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}
+    )
     port = "The staging server listens on port"
-    first = session(tmp_path, "one", 1, [("user", f"{port} 8080."), ("assistant", "Noted."), ("user", HOSTILE)])
+    first = session(
+        tmp_path,
+        "one",
+        1,
+        [("user", f"{port} 8080."), ("assistant", "Noted."), ("user", HOSTILE)],
+    )
     run_night([first], settings).check_complete()
-    second = session(tmp_path, "two", 9, [("user", f"{port} 9090 from now on, not 8080."), ("assistant", "Noted.")])
+    second = session(
+        tmp_path,
+        "two",
+        9,
+        [("user", f"{port} 9090 from now on, not 8080."), ("assistant", "Noted.")],
+    )
     run_night([first, second], settings).check_complete()
     told = describe_run(settings)
     assert [one["new"] for one in told["sessions"]] == [2]
     assert [night["new"] for night in told["nights"]] == [3, 2]
-    assert [night["lag"] is not None and night["lag"] > 0 for night in told["nights"]] == [True, False]
-    assert {gate["setting"] for gate in told["gates"]} == {"gates.max_retired", "gates.max_lost"}
+    assert [
+        night["lag"] is not None and night["lag"] > 0 for night in told["nights"]
+    ] == [True, False]
+    assert {gate["setting"] for gate in told["gates"]} == {
+        "gates.max_retired",
+        "gates.max_lost",
+    }
     assert "9090" in told["learnt"][0]["summary"]
-    text = typed("report", told["nights"][0]["run_id"], "--store", settings.store).output
+    text = typed(
+        "report", told["nights"][0]["run_id"], "--store", settings.store
+    ).output
     assert "alert(1)" in text
-    assert not any(mark in text for mark in ("<script>alert", "\x1b", "\u202e", str(7654 * 4321)))
+    assert not any(
+        mark in text for mark in ("<script>alert", "\x1b", "\u202e", str(7654 * 4321))
+    )

@@ -47,7 +47,9 @@ class Served:
         return {"authorization": f"Bearer {self.explorer.token}"}
 
     def get(self, path: str, **headers: str) -> httpx.Response:
-        return httpx.get(self.address + path, headers=self.token | headers, timeout=PATIENCE)
+        return httpx.get(
+            self.address + path, headers=self.token | headers, timeout=PATIENCE
+        )
 
 
 def serve(store: Path, **options: bool) -> Iterator[Served]:
@@ -65,20 +67,27 @@ def serve(store: Path, **options: bool) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
-def site(samples_night: tuple[Path, RunReport], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def site(
+    samples_night: tuple[Path, RunReport], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
     store = tmp_path_factory.mktemp("ui") / "store"
     shutil.copytree(samples_night[0], store)
     yield from serve(store)
 
 
-def test_only_the_pages_of_this_machine_with_the_token_are_answered(site: Served) -> None:
+def test_only_the_pages_of_this_machine_with_the_token_are_answered(
+    site: Served,
+) -> None:
     assert httpx.get(f"{site.address}/search").status_code == 401
     assert site.get("/search", authorization="Bearer wrong").status_code == 401
     assert site.get("/search", host="evil.example").status_code == 400
     entered = httpx.get(f"{site.address}/search?q=tide&token={site.explorer.token}")
     assert entered.status_code == 303
     assert entered.headers["location"] == "/search?q=tide"
-    assert all(word in entered.headers["set-cookie"].lower() for word in ("httponly", "samesite=strict"))
+    assert all(
+        word in entered.headers["set-cookie"].lower()
+        for word in ("httponly", "samesite=strict")
+    )
     answer = site.get("/search")
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     assert "script-src" not in answer.headers["content-security-policy"]
@@ -104,11 +113,15 @@ PAGES = (
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[object]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed"
+    )
     if not CHROMIUM:
         pytest.skip("chromium is not installed")
     with playwright.sync_playwright() as started:
-        launched = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        launched = started.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
         yield launched
         launched.close()
 
@@ -143,7 +156,9 @@ def enter(browser: Any, site: Served, **options: Any) -> Tab:
 
 def test_a_form_from_elsewhere_or_over_long_is_refused(site: Served) -> None:
     def post(data: dict[str, str], **headers: str) -> int:
-        return httpx.post(f"{site.address}/do/rate.json", data=data, headers=site.token | headers).status_code
+        return httpx.post(
+            f"{site.address}/do/rate.json", data=data, headers=site.token | headers
+        ).status_code
 
     assert post({"id": "x"}, origin="https://evil.example") == 403
     assert post({"id": "x"}, origin="null") == 403
@@ -171,8 +186,12 @@ def list_addresses(site: Served) -> list[str]:
     ]
 
 
-def test_every_page_fits_a_phone_has_its_json_and_says_nothing_to_the_console(site: Served, browser: Any) -> None:
-    tab = enter(browser, site, viewport={"width": 390, "height": 800}, color_scheme="dark")
+def test_every_page_fits_a_phone_has_its_json_and_says_nothing_to_the_console(
+    site: Served, browser: Any
+) -> None:
+    tab = enter(
+        browser, site, viewport={"width": 390, "height": 800}, color_scheme="dark"
+    )
     for path in list_addresses(site):
         page = tab.go(path)
         assert page.locator("h1").count() == 1, path
@@ -183,19 +202,39 @@ def test_every_page_fits_a_phone_has_its_json_and_says_nothing_to_the_console(si
         assert page.evaluate("document.activeElement.className") == "skip", path
 
 
-def test_no_page_has_a_serious_fault_for_who_can_not_see_it(site: Served, browser: Any) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
-    for options in ({"color_scheme": "dark"}, {"viewport": {"width": 390, "height": 800}}):
+def test_no_page_has_a_serious_fault_for_who_can_not_see_it(
+    site: Served, browser: Any
+) -> None:
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright",
+        reason="axe-playwright-python is not installed",
+    )
+    for options in (
+        {"color_scheme": "dark"},
+        {"viewport": {"width": 390, "height": 800}},
+    ):
         tab = enter(browser, site, bypass_csp=True, **options)
-        for path in [*list_addresses(site), "/ledger/merges", "/nowhere", "/claim/abcdef"]:
+        for path in [
+            *list_addresses(site),
+            "/ledger/merges",
+            "/nowhere",
+            "/claim/abcdef",
+        ]:
             tab.page.goto(site.address + path)
-            tab.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+            tab.page.evaluate(
+                "document.querySelectorAll('details').forEach(one => { one.open = true })"
+            )
             found = axe.Axe().run(tab.page).response["violations"]
             grave = [one for one in found if one["impact"] in ("serious", "critical")]
-            assert not grave, (path, [(one["id"], one["nodes"][0]["html"]) for one in grave])
+            assert not grave, (
+                path,
+                [(one["id"], one["nodes"][0]["html"]) for one in grave],
+            )
 
 
-def test_a_space_without_a_release_says_what_makes_one(tmp_path: Path, browser: Any) -> None:
+def test_a_space_without_a_release_says_what_makes_one(
+    tmp_path: Path, browser: Any
+) -> None:
     for site in serve(tmp_path / "none"):
         tab = enter(browser, site)
         for path in PAGES:
@@ -204,15 +243,23 @@ def test_a_space_without_a_release_says_what_makes_one(tmp_path: Path, browser: 
         assert site.get("/search.json").status_code == 404
 
 
-def test_a_wrong_claim_is_found_left_out_and_taken_in_again(site: Served, browser: Any) -> None:
+def test_a_wrong_claim_is_found_left_out_and_taken_in_again(
+    site: Served, browser: Any
+) -> None:
     tab = enter(browser, site)
     page = tab.go("/")
     page.get_by_role("searchbox").fill("port of tidepool")
     page.keyboard.press("Enter")
     page.wait_for_url("**/search?q=*")
-    hit = next(one for one in site.get("/search.json").json()["hits"] if one["status"] == "active")
+    hit = next(
+        one
+        for one in site.get("/search.json").json()["hits"]
+        if one["status"] == "active"
+    )
     page = tab.go(f"/claim/{hit['id']}")
-    assert " ".join(hit["quote"].split()) in " ".join(page.locator("mark").all_inner_texts())
+    assert " ".join(hit["quote"].split()) in " ".join(
+        page.locator("mark").all_inner_texts()
+    )
     page.get_by_text("Leave it out").first.click()
     page.get_by_label("Why it is left out").fill("not so")
     page.get_by_role("button", name="Leave it out").click()
@@ -234,18 +281,48 @@ def test_hostile_text_is_text(tmp_path: Path, browser: Any) -> None:
     assert len(long.encode()) > 10_000_000
     texts = [f"We decided to use {HOSTILE} for the lighthouse from now on.", long]
     lines = [
-        {"session_id": f"s{HOSTILE}", "message_id": f"m{n}", "role": "user", "content": text, "title": HOSTILE}
-        | {"speaker": f"Ada {HOSTILE}", "workspace": f"/home/{HOSTILE}", "ts": "2026-11-01T10:00:00Z"}
+        {
+            "session_id": f"s{HOSTILE}",
+            "message_id": f"m{n}",
+            "role": "user",
+            "content": text,
+            "title": HOSTILE,
+        }
+        | {
+            "speaker": f"Ada {HOSTILE}",
+            "workspace": f"/home/{HOSTILE}",
+            "ts": "2026-11-01T10:00:00Z",
+        }
         for n, text in enumerate(texts)
     ]
-    (tmp_path / "chat.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    run_night([tmp_path / "chat.jsonl"], Settings(store=tmp_path / "store", encoder="hash-384"))
-    Memory.open(tmp_path / "store").remember(f"The keeper is {HOSTILE}.", of_person=False, speaker=HOSTILE)
+    (tmp_path / "chat.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines)
+    )
+    run_night(
+        [tmp_path / "chat.jsonl"],
+        Settings(store=tmp_path / "store", encoder="hash-384"),
+    )
+    Memory.open(tmp_path / "store").remember(
+        f"The keeper is {HOSTILE}.", of_person=False, speaker=HOSTILE
+    )
     for site in serve(tmp_path / "store"):
         tab = enter(browser, site)
-        rate = {"id": site.get("/search.json").json()["hits"][0]["id"], "verdict": "bad", "why": HOSTILE}
-        assert httpx.post(f"{site.address}/do/rate.json", data=rate, headers=site.token).status_code == 200
-        more = ["/ledger/notes", f"/search?{urlencode({'q': HOSTILE})}", f"/forget?{urlencode({'match': HOSTILE})}"]
+        rate = {
+            "id": site.get("/search.json").json()["hits"][0]["id"],
+            "verdict": "bad",
+            "why": HOSTILE,
+        }
+        assert (
+            httpx.post(
+                f"{site.address}/do/rate.json", data=rate, headers=site.token
+            ).status_code
+            == 200
+        )
+        more = [
+            "/ledger/notes",
+            f"/search?{urlencode({'q': HOSTILE})}",
+            f"/forget?{urlencode({'match': HOSTILE})}",
+        ]
         for path in [*list_addresses(site), *more]:
             page = tab.go(path)
             assert page.locator("script, main img").count() == 0, path
@@ -256,9 +333,15 @@ def test_hostile_text_is_text(tmp_path: Path, browser: Any) -> None:
 
 
 MESSAGES = {
-    "one": ["The staging server listens on port 8080.", "We decided that Nina keeps the lamp of the lighthouse."],
+    "one": [
+        "The staging server listens on port 8080.",
+        "We decided that Nina keeps the lamp of the lighthouse.",
+    ],
     "two": ["The staging server listens on port 9090 from now on, not 8080."],
-    "three": ["We decided that Nina keeps the lamp of the lighthouse.", "The crew meets on Mondays at the quay."],
+    "three": [
+        "We decided that Nina keeps the lamp of the lighthouse.",
+        "The crew meets on Mondays at the quay.",
+    ],
 }
 
 
@@ -267,12 +350,19 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The pages over a store with a change, a merge, and two notes of an agent's."""
     folder = tmp_path_factory.mktemp("changed")
     for day, (name, said) in enumerate(MESSAGES.items(), 1):
-        turns = [(role, text) for one in said for role, text in (("user", one), ("assistant", "Noted."))]
+        turns = [
+            (role, text)
+            for one in said
+            for role, text in (("user", one), ("assistant", "Noted."))
+        ]
         session(folder, name, day, turns)
     night = Settings(store=folder / "store", encoder="hash-384")
     run_night([folder / f"{name}.jsonl" for name in MESSAGES], night).check_complete()
     memory = Memory.open(folder / "store")
-    for note in ("The keeper's dog is called Bosun.", "The keeper's cat is called Tiller."):
+    for note in (
+        "The keeper's dog is called Bosun.",
+        "The keeper's cat is called Tiller.",
+    ):
         memory.remember(note, of_person=False)
     run_night([folder / f"{name}.jsonl" for name in MESSAGES], night).check_complete()
     yield from serve(folder / "store")
@@ -290,33 +380,53 @@ def press(page: Any, name: str, why: str = "") -> str:
 
 
 @pytest.mark.parametrize("kind", ["duplicate", "supersession"])
-def test_a_merge_or_a_change_is_undone_and_made_again(changed: Served, browser: Any, kind: str) -> None:
+def test_a_merge_or_a_change_is_undone_and_made_again(
+    changed: Served, browser: Any, kind: str
+) -> None:
     tab = enter(browser, changed)
-    rows = changed.get(f"/ledger/{'merges' if kind == 'duplicate' else 'changes'}.json").json()["rows"]
+    rows = changed.get(
+        f"/ledger/{'merges' if kind == 'duplicate' else 'changes'}.json"
+    ).json()["rows"]
     row = next(row for row in rows if row["kind"] == kind)
 
     def read() -> tuple[str, bool]:
         claim = changed.get(f"/claim/{row['loser_id']}.json").json()
-        return claim["claim"]["status"], next(one for one in claim["changes"] if one["kind"] == kind)["undone"]
+        return claim["claim"]["status"], next(
+            one for one in claim["changes"] if one["kind"] == kind
+        )["undone"]
 
     before = read()
     assert before == (kind.replace("supersession", "superseded"), False)
-    assert "they differ" in press(tab.go(f"/claim/{row['loser_id']}"), "Undo this", "they differ")
+    assert "they differ" in press(
+        tab.go(f"/claim/{row['loser_id']}"), "Undo this", "they differ"
+    )
     assert read() == ("active", True)
     press(tab.go(f"/claim/{row['loser_id']}"), "Take it in again")
     assert read() == before
     assert tab.said == []
 
 
-def test_a_session_is_left_out_and_taken_in_again(changed: Served, browser: Any) -> None:
+def test_a_session_is_left_out_and_taken_in_again(
+    changed: Served, browser: Any
+) -> None:
     tab = enter(browser, changed)
-    (hit,) = [hit for hit in changed.get("/search.json").json()["hits"] if "Mondays" in hit["text"]]
+    (hit,) = [
+        hit
+        for hit in changed.get("/search.json").json()["hits"]
+        if "Mondays" in hit["text"]
+    ]
     session_id = changed.get(f"/claim/{hit['id']}.json").json()["claim"]["session_id"]
     page = tab.go(f"/session/{session_id}")
     page.get_by_text("Leave it out").first.click()
     assert "not mine" in press(page, "Leave it out", "not mine")
-    assert "Mondays" not in changed.get("/search.json?q=crew+Mondays").text.replace("crew Mondays", "")
-    assert changed.get(f"/session/{session_id}.json").json()["left_out"].endswith("not mine")
+    assert "Mondays" not in changed.get("/search.json?q=crew+Mondays").text.replace(
+        "crew Mondays", ""
+    )
+    assert (
+        changed.get(f"/session/{session_id}.json")
+        .json()["left_out"]
+        .endswith("not mine")
+    )
     press(tab.go(f"/session/{session_id}"), "Take it in again")
     assert hit["id"] in changed.get("/search.json").text
     assert tab.said == []
@@ -324,14 +434,20 @@ def test_a_session_is_left_out_and_taken_in_again(changed: Served, browser: Any)
 
 def test_a_note_is_rejected_and_confirmed(changed: Served, browser: Any) -> None:
     tab = enter(browser, changed)
-    steps = (("Confirm", "", "confirmed"), ("Reject", "not so", "rejected"), ("Confirm", "", "confirmed"))
+    steps = (
+        ("Confirm", "", "confirmed"),
+        ("Reject", "not so", "rejected"),
+        ("Confirm", "", "confirmed"),
+    )
     for button, why, verdict in steps:
         press(tab.go("/ledger/notes?old=yes"), button, why)
         rows = changed.get("/ledger/notes.json?old=yes").json()["rows"]
         assert [row["verdict"] for row in rows] == [verdict, "unconfirmed"]
 
 
-def test_one_process_serves_agents_and_people(samples_night: tuple[Path, RunReport]) -> None:
+def test_one_process_serves_agents_and_people(
+    samples_night: tuple[Path, RunReport],
+) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -345,10 +461,16 @@ def test_one_process_serves_agents_and_people(samples_night: tuple[Path, RunRepo
         "--port",
         port,
     ]
-    with subprocess.Popen([*command, "--store", samples_night[0]], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [*command, "--store", samples_night[0]], stdout=subprocess.PIPE, text=True
+    ) as process:
         try:
             entrance = process.stdout.readline().split()[-1] if process.stdout else ""
-            with httpx.Client(base_url=f"http://127.0.0.1:{port}", follow_redirects=True, timeout=PATIENCE) as client:
+            with httpx.Client(
+                base_url=f"http://127.0.0.1:{port}",
+                follow_redirects=True,
+                timeout=PATIENCE,
+            ) as client:
 
                 def answers() -> bool:
                     assert process.poll() is None
@@ -363,23 +485,43 @@ def test_one_process_serves_agents_and_people(samples_night: tuple[Path, RunRepo
                     "capabilities": {},
                     "clientInfo": {"name": "x", "version": "1"},
                 }
-                hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+                hello = {
+                    "jsonrpc": "2.0",
+                    "id": 1,
+                    "method": "initialize",
+                    "params": about,
+                }
                 headers = {"accept": "application/json, text/event-stream"}
-                assert '"serverInfo":{"name":"slowwave"' in client.post("/mcp", json=hello, headers=headers).text
+                assert (
+                    '"serverInfo":{"name":"slowwave"'
+                    in client.post("/mcp", json=hello, headers=headers).text
+                )
         finally:
             process.terminate()
 
 
-def test_pages_over_100_000_claims_are_as_short_as_over_few(tmp_path: Path, browser: Any) -> None:
+def test_pages_over_100_000_claims_are_as_short_as_over_few(
+    tmp_path: Path, browser: Any
+) -> None:
     build_store(tmp_path / "store", 100_000)
     for site in serve(tmp_path / "store"):
         tab = enter(browser, site)
         topic = site.get("/topics.json").json()["topics"][0]["id"]
         claim = site.get("/search.json").json()["hits"][0]["id"]
         session_id = site.get(f"/claim/{claim}.json").json()["claim"]["session_id"]
-        summary = next(one["href"] for one in site.get(f"/topic/{topic}.json").json()["icicle"] if one["level"] == 1)
+        summary = next(
+            one["href"]
+            for one in site.get(f"/topic/{topic}.json").json()["icicle"]
+            if one["level"] == 1
+        )
         spent = list[float]()
-        more = [f"/topic/{topic}", f"/claim/{claim}", f"/session/{session_id}", summary, "/ledger/merges"]
+        more = [
+            f"/topic/{topic}",
+            f"/claim/{claim}",
+            f"/session/{session_id}",
+            summary,
+            "/ledger/merges",
+        ]
         more += [
             "/search?after=50000",
             "/compare?old=r1&new=r2",
@@ -391,20 +533,32 @@ def test_pages_over_100_000_claims_are_as_short_as_over_few(tmp_path: Path, brow
             page = tab.go(path)
             assert len(page.content()) < 250_000, path
             assert page.locator("li.row, tbody tr, .change").count() <= 250, path
-            before = time.process_time()  # the server's own: the browser is another process
+            before = (
+                time.process_time()
+            )  # the server's own: the browser is another process
             site.get(path)
             spent.append(time.process_time() - before)
         before = time.process_time()
         Store.open(tmp_path / "store").read(OBSERVATIONS).to_pylist()
-        assert sorted(spent)[len(spent) * 95 // 100] < (time.process_time() - before) / 2  # than to read all claims
-        assert site.get("/compare.json").json()["count"] == site.get("/index.json").json()["learnt_count"] == 300
+        assert (
+            sorted(spent)[len(spent) * 95 // 100] < (time.process_time() - before) / 2
+        )  # than to read all claims
+        assert (
+            site.get("/compare.json").json()["count"]
+            == site.get("/index.json").json()["learnt_count"]
+            == 300
+        )
 
 
-def test_the_pyramid_leads_from_the_whole_to_a_message_and_back(site: Served, browser: Any) -> None:
+def test_the_pyramid_leads_from_the_whole_to_a_message_and_back(
+    site: Served, browser: Any
+) -> None:
     tab = enter(browser, site)
     page = tab.go("/topics")
     whole = site.get("/topics.json").json()
-    assert sum(one["w"] for one in whole["icicle"] if one["level"] == 1) == pytest.approx(100, abs=1)
+    assert sum(
+        one["w"] for one in whole["icicle"] if one["level"] == 1
+    ) == pytest.approx(100, abs=1)
     assert page.locator(".icicle a").count() == len(whole["icicle"])
     while "/claim/" not in page.url:  # the last rectangle lies deepest
         before = page.url
@@ -418,31 +572,49 @@ def test_the_pyramid_leads_from_the_whole_to_a_message_and_back(site: Served, br
     assert tab.said == []
 
 
-def test_what_would_be_injected_is_what_an_agent_gets_and_says_why(site: Served, browser: Any) -> None:
+def test_what_would_be_injected_is_what_an_agent_gets_and_says_why(
+    site: Served, browser: Any
+) -> None:
     asked = {"q": "Which database does tidepool use?", "budget": "300"}
     (block,) = site.get(f"/injected.json?{urlencode(asked)}").json()["blocks"]
     told = site.explorer.memory.context(asked["q"], 300)
     assert block["text"] == fence_block(told.text)
     assert sum(block["parts"].values()) == told.tokens == block["tokens"]
-    assert [line["text"] for line in block["lines"]] == [line.text for part in told.parts for line in part.lines]
-    found = [*(line["why"] for line in block["lines"] if line["why"]), *(one["why"] for one in block["missed"])]
+    assert [line["text"] for line in block["lines"]] == [
+        line.text for part in told.parts for line in part.lines
+    ]
+    found = [
+        *(line["why"] for line in block["lines"] if line["why"]),
+        *(one["why"] for one in block["missed"]),
+    ]
     found.sort(key=lambda why: why["places"]["by signals"])
     sums = [sum(why["signals"].values()) for why in found]
     assert len(sums) > 5
     assert sums == sorted(sums, reverse=True)
     page = enter(browser, site).go(f"/injected?{urlencode(asked)}")
     page.get_by_text("As the agent gets it").click()
-    assert " ".join(page.locator("pre").inner_text().split()) == " ".join(block["text"].split())
+    assert " ".join(page.locator("pre").inner_text().split()) == " ".join(
+        block["text"].split()
+    )
     page.get_by_role("link", name="source").first.click()
     assert page.locator("article.turn").count() == 1
 
 
-def test_a_briefing_is_told_line_by_line_and_a_setting_stands_beside_it(site: Served, browser: Any) -> None:
-    asked = {"workspace": "/home/ada/tidepool", "setting": "context.briefing_budget = 150"}
+def test_a_briefing_is_told_line_by_line_and_a_setting_stands_beside_it(
+    site: Served, browser: Any
+) -> None:
+    asked = {
+        "workspace": "/home/ada/tidepool",
+        "setting": "context.briefing_budget = 150",
+    }
     block, other = site.get(f"/injected.json?{urlencode(asked)}").json()["blocks"]
     memory = site.explorer.memory
-    assert block["text"] == fence_block(memory.briefing(workspace="/home/ada/tidepool").text)
-    assert other["text"] == fence_block(memory.briefing(150, workspace="/home/ada/tidepool").text)
+    assert block["text"] == fence_block(
+        memory.briefing(workspace="/home/ada/tidepool").text
+    )
+    assert other["text"] == fence_block(
+        memory.briefing(150, workspace="/home/ada/tidepool").text
+    )
     orders = [one["why"]["order"] for one in (*block["lines"], *block["missed"])]
     assert len(orders) == len(set(orders)) > 3
     assert {order.split()[0] for order in orders} == {"fact", "session"}
@@ -451,20 +623,36 @@ def test_a_briefing_is_told_line_by_line_and_a_setting_stands_beside_it(site: Se
     page.get_by_role("link", name="session", exact=True).first.click()
     assert page.locator("article.turn").count() > 0
     for wrong in ("context.nothing=1", "context.hits=many", "store.path=/"):
-        assert site.get(f"/injected.json?{urlencode({'setting': wrong})}").status_code == 400
+        assert (
+            site.get(f"/injected.json?{urlencode({'setting': wrong})}").status_code
+            == 400
+        )
 
 
 def test_counts_narrow_a_search_and_a_hit_says_why(site: Served, browser: Any) -> None:
     found = site.get("/search.json?q=which+port+does+tidepool+use").json()
-    assert {"workspace", "speaker", "category", "topic", "status", "date", "files"} <= found["facets"].keys()
+    assert {
+        "workspace",
+        "speaker",
+        "category",
+        "topic",
+        "status",
+        "date",
+        "files",
+    } <= found["facets"].keys()
     assert sum(found["hits"][0]["why"]["signals"].values()) > 0
     page = enter(browser, site).go("/search?q=which+port+does+tidepool+use")
     for name in ("date", "files"):
         value, count = found["facets"][name][0]
         page.get_by_role("link", name=value, exact=True).click()
         page.wait_for_url("**?*since=*" if name == "date" else "**?*files=*")
-        narrowed = site.get(page.url.removeprefix(site.address).replace("/search?", "/search.json?")).json()
-        assert dict(map(tuple, narrowed["facets"][name]))[value] >= count or name == "files"
+        narrowed = site.get(
+            page.url.removeprefix(site.address).replace("/search?", "/search.json?")
+        ).json()
+        assert (
+            dict(map(tuple, narrowed["facets"][name]))[value] >= count
+            or name == "files"
+        )
         page.go_back()
     page.get_by_text("Why it is here").first.click()
     assert "lexical" in page.locator("li.row").first.inner_text()
@@ -472,17 +660,32 @@ def test_counts_narrow_a_search_and_a_hit_says_why(site: Served, browser: Any) -
 
 def test_every_address_of_the_api_answers_as_it_is_described(site: Served) -> None:
     api = site.get("/api.json").json()
-    assert {"/search.json", "/claim/{id}.json", "/do/exclude.json", "/do/forget.json"} <= api["paths"].keys()
+    assert {
+        "/search.json",
+        "/claim/{id}.json",
+        "/do/exclude.json",
+        "/do/forget.json",
+    } <= api["paths"].keys()
     for path, methods in api["paths"].items():
         if "get" not in methods:
-            assert httpx.post(site.address + path, headers=site.token).json()["error"].endswith("Field required"), path
+            assert (
+                httpx.post(site.address + path, headers=site.token)
+                .json()["error"]
+                .endswith("Field required")
+            ), path
         elif "{" in path:
-            assert site.get(re.sub("{.*}", "abcdefabcdef", path)).status_code in (400, 404), path
+            assert site.get(re.sub("{.*}", "abcdefabcdef", path)).status_code in (
+                400,
+                404,
+            ), path
         else:
             assert site.get(path).status_code == 200, path
         assert all(one["summary"] for one in methods.values())
     assert site.get("/compare?old=r99").status_code == 400
-    assert site.get("/search.json?nope=1").json()["error"] == "nope: Extra inputs are not permitted"
+    assert (
+        site.get("/search.json?nope=1").json()["error"]
+        == "nope: Extra inputs are not permitted"
+    )
     assert "after: " in site.get("/search.json?after=-1").json()["error"]
 
 
@@ -492,7 +695,10 @@ def test_forgetting_shows_first_what_would_go(site: Served, browser: Any) -> Non
     page.get_by_role("button", name="Show what would go").click()
     assert "messages" in page.inner_text("main")
     assert site.get("/search.json?q=accordion").text.count("accordion") > 1
-    assert site.get("/forget.json?match=accordion").json()["preview"]["rows"]["messages"] > 0
+    assert (
+        site.get("/forget.json?match=accordion").json()["preview"]["rows"]["messages"]
+        > 0
+    )
     page.get_by_role("button", name="Forget this for good").click()
     page.wait_for_url("**/did")
     assert "Certificate" in page.inner_text("main")
@@ -500,7 +706,9 @@ def test_forgetting_shows_first_what_would_go(site: Served, browser: Any) -> Non
     assert "accordion" not in json.dumps(hits)
 
 
-def test_read_only_pages_offer_and_take_no_action(samples_night: tuple[Path, RunReport], browser: Any) -> None:
+def test_read_only_pages_offer_and_take_no_action(
+    samples_night: tuple[Path, RunReport], browser: Any
+) -> None:
     for site in serve(samples_night[0], read_only=True):
         claim = site.get("/search.json").json()["hits"][0]["id"]
         page = enter(browser, site).go(f"/claim/{claim}")

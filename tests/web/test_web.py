@@ -29,7 +29,13 @@ def web() -> Iterator[Web]:
 
 
 def settings(web: Web, **more: Any) -> WebSettings:
-    return WebSettings(enabled=True, engines=("searxng",), searxng_url=web.url, private_pages=True, **more)
+    return WebSettings(
+        enabled=True,
+        engines=("searxng",),
+        searxng_url=web.url,
+        private_pages=True,
+        **more,
+    )
 
 
 def searxng(url: str) -> WebEngine:
@@ -47,9 +53,15 @@ def test_off_by_default_and_then_nothing_is_sent(web: Web) -> None:
 def test_three_results_with_the_main_text_of_their_pages(web: Web) -> None:
     pytest.importorskip("trafilatura", reason="the extra `web` is not installed")
     found = WebSearch(settings(web)).search("What are the latest harbour fees?")
-    assert [one.url.rpartition("/")[2] for one in found.results] == ["fees", "gone", "image"]
+    assert [one.url.rpartition("/")[2] for one in found.results] == [
+        "fees",
+        "gone",
+        "image",
+    ]
     assert STORY in found.results[0].text
-    assert all(junk not in found.results[0].text for junk in ("track", "Sign in", "Cookie"))
+    assert all(
+        junk not in found.results[0].text for junk in ("track", "Sign in", "Cookie")
+    )
     assert found.results[0].title == "fees"
     assert found.results[1].text == "snippet of gone & more"
     assert found.notes == (
@@ -59,35 +71,60 @@ def test_three_results_with_the_main_text_of_their_pages(web: Web) -> None:
 
 
 def test_snippets_alone_and_the_query_without_personal_data(web: Web) -> None:
-    found = WebSearch(settings(web, pages=False, results=2, never_send=("Ann Lee",))).search(
+    found = WebSearch(
+        settings(web, pages=False, results=2, never_send=("Ann Lee",))
+    ).search(
         "Search the web for ferry times, I am Ann Lee, ann@example.org, +49 170 1234567"
     )
-    assert [one.text for one in found.results] == ["snippet of fees & more", "snippet of gone & more"]
+    assert [one.text for one in found.results] == [
+        "snippet of fees & more",
+        "snippet of gone & more",
+    ]
     assert found.query == "Search the web for ferry times, I am , ,"
     assert web.asked[0][1] == {"q": [found.query], "format": ["json"]}
     assert found.notes[0] == "left out of the query: 1 email"
 
 
-def test_google_gets_its_key_as_a_header(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_google_gets_its_key_as_a_header(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SLOWWAVE_GOOGLE_KEY", "the-key")
-    monkeypatch.setattr("slowwave.plugins.talk.web.engines.GOOGLE_URL", f"{web.url}/customsearch/v1")
-    chosen = WebSettings(enabled=True, engines=("google",), google_cx="cx1", pages=False)
+    monkeypatch.setattr(
+        "slowwave.plugins.talk.web.engines.GOOGLE_URL", f"{web.url}/customsearch/v1"
+    )
+    chosen = WebSettings(
+        enabled=True, engines=("google",), google_cx="cx1", pages=False
+    )
     found = WebSearch(chosen).search("latest harbour fees")
-    assert [one.text for one in found.results] == ["snippet of fees", "snippet of gone", "snippet of image"]
+    assert [one.text for one in found.results] == [
+        "snippet of fees",
+        "snippet of gone",
+        "snippet of image",
+    ]
     path, parameters, headers = web.asked[0]
-    assert (path, parameters["cx"], parameters["num"]) == ("/customsearch/v1", ["cx1"], ["3"])
-    assert {name.lower(): value for name, value in headers.items()}["x-goog-api-key"] == "the-key"
+    assert (path, parameters["cx"], parameters["num"]) == (
+        "/customsearch/v1",
+        ["cx1"],
+        ["3"],
+    )
+    assert {name.lower(): value for name, value in headers.items()}[
+        "x-goog-api-key"
+    ] == "the-key"
 
 
 def test_an_engine_that_fails_falls_through_to_the_next(web: Web) -> None:
     with serving(Web()) as broken:
         broken.status = 500
         engines = [searxng(url) for url in (broken.url, "http://127.0.0.1:9", web.url)]
-        found = WebSearch(settings(web, pages=False), engines=engines).search("latest harbour fees")
+        found = WebSearch(settings(web, pages=False), engines=engines).search(
+            "latest harbour fees"
+        )
         assert len(found.results) == 3
         assert found.notes[0] == "searxng: status 500"
         assert found.notes[1].startswith("searxng: ConnectError")
-        only = WebSearch(settings(web), engines=engines[:1]).search("latest harbour fees")
+        only = WebSearch(settings(web), engines=engines[:1]).search(
+            "latest harbour fees"
+        )
     assert only.results == ()
     assert only.notes == ("searxng: status 500",)
 
@@ -107,30 +144,55 @@ class Clumsy:
 
 
 def test_anybodys_engine_and_judge_may_fail_in_any_way(web: Web) -> None:
-    troubles = [RuntimeError("no quota"), KeyError("items"), None, ["https://a.example"]]
+    troubles = [
+        RuntimeError("no quota"),
+        KeyError("items"),
+        None,
+        ["https://a.example"],
+    ]
     engines = [*(Clumsy(one) for one in troubles), searxng(web.url)]
-    found = WebSearch(settings(web, pages=False), engines=engines).search("latest harbour fees")
+    found = WebSearch(settings(web, pages=False), engines=engines).search(
+        "latest harbour fees"
+    )
     assert len(found.results) == 3
-    assert found.notes[:2] == ("clumsy: RuntimeError('no quota')", "clumsy: KeyError('items')")
+    assert found.notes[:2] == (
+        "clumsy: RuntimeError('no quota')",
+        "clumsy: KeyError('items')",
+    )
     assert found.notes[2].startswith("clumsy: TypeError(")
     assert found.notes[3].startswith("clumsy: the answer is no list of results")
 
     def judge(message: str) -> WebVerdict:
         raise RuntimeError("out of memory")
 
-    failures = ((judge, "(RuntimeError('out of memory'))"), (bool, "instance of WebVerdict"), (str, "WebVerdict"))
+    failures = (
+        (judge, "(RuntimeError('out of memory'))"),
+        (bool, "instance of WebVerdict"),
+        (str, "WebVerdict"),
+    )
     for anybodys, told in failures:
-        lost = WebSearch(settings(web), anybodys, engines=engines).answer("latest harbour fees")
+        lost = WebSearch(settings(web), anybodys, engines=engines).answer(
+            "latest harbour fees"
+        )
         assert (lost.query, lost.results) == (None, ())
         assert "could not be asked" in lost.notes[0]
         assert told in lost.notes[0]
-    assert WebSearch(settings(web)).answer("latest harbour fees").why == "no model judges what may go there"
+    assert (
+        WebSearch(settings(web)).answer("latest harbour fees").why
+        == "no model judges what may go there"
+    )
 
 
-def test_a_model_says_what_goes_to_the_web_and_which_words_of_it_do_not(web: Web) -> None:
+def test_a_model_says_what_goes_to_the_web_and_which_words_of_it_do_not(
+    web: Web,
+) -> None:
     private = ["Maria Sousa", "12 elm street", "3 May 1984", "diabetes", "Nobody", ""]
     says = ScriptedLLM(
-        [{"search": True, "private": private}, {"search": False, "private": []}, "I would rather not say"]
+        [
+            {"search": True, "private": private},
+            {"search": False, "private": []},
+            "I would rather not say",
+        ]
     )
     search = WebSearch(settings(web, pages=False), make_llm_judge(CheckedLLM(says)))
     message = "What is the latest diet for Maria Sousa of 12 Elm Street, born 3 May 1984, who has diabetes?"
@@ -151,7 +213,9 @@ def test_what_is_not_set_up_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         "searxng: set web.searxng_url",
         "google: set web.google_cx, and SLOWWAVE_GOOGLE_KEY in the environment",
     ]
-    found = WebSearch(WebSettings(enabled=True, engines=("searxng",))).search("today's news")
+    found = WebSearch(WebSettings(enabled=True, engines=("searxng",))).search(
+        "today's news"
+    )
     assert found.notes == ("no engine can be asked: searxng: set web.searxng_url",)
 
 
@@ -183,7 +247,8 @@ def test_personal_data_is_taken_out_and_dates_and_versions_stay() -> None:
 
 def test_names_go_whole_in_any_case_and_in_part_as_they_are_written() -> None:
     said = scrub_personal_data(
-        "Will Ann  LEE sail, will ann lee's or Ann's brother Tom, 李小龙的?", names=("Ann Lee", "Will", "tom", "李小龙")
+        "Will Ann  LEE sail, will ann lee's or Ann's brother Tom, 李小龙的?",
+        names=("Ann Lee", "Will", "tom", "李小龙"),
     )
     assert said.text == "sail, will 's or 's brother , 的?"
     assert said.removed == {"name": 6}
@@ -197,14 +262,18 @@ def test_names_go_whole_in_any_case_and_in_part_as_they_are_written() -> None:
         ("tax of Jose\u0301", ["José"]),
     ],
 )
-def test_a_private_word_goes_however_it_is_written(said: str, private: list[str]) -> None:
+def test_a_private_word_goes_however_it_is_written(
+    said: str, private: list[str]
+) -> None:
     assert scrub_personal_data(said, private).text == "tax of"
 
 
 def test_absolute_paths_go_and_fractions_and_addresses_stay() -> None:
     kept = "TCP/IP on a 3/4 inch pipe, read/write, https://example.com/a/b and /tmp"
     assert scrub_personal_data(kept).text == kept
-    said = scrub_personal_data(r"why does /srv/acme/plan.md, (/opt/byron/x) or D:\clients\acme.docx fail?")
+    said = scrub_personal_data(
+        r"why does /srv/acme/plan.md, (/opt/byron/x) or D:\clients\acme.docx fail?"
+    )
     assert said.text == "why does , ( ) or fail?"
 
 
@@ -226,24 +295,49 @@ def test_a_page_is_shortened_at_a_sentence() -> None:
     assert shorten_text("short", 100) == "short"
 
 
-@pytest.mark.parametrize("address", ["64:ff9b::7f00:1", "2002:7f00:1::", "fec0::1", "::ffff:127.0.0.1", "10.0.0.1"])
-def test_an_address_that_leads_inward_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (address, 0))])
+@pytest.mark.parametrize(
+    "address",
+    ["64:ff9b::7f00:1", "2002:7f00:1::", "fec0::1", "::ffff:127.0.0.1", "10.0.0.1"],
+)
+def test_an_address_that_leads_inward_is_refused(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "socket.getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (address, 0))]
+    )
     with pytest.raises(WebTrouble, match="private network"):
         fetch_page_text("http://news.example/", WebSettings())
 
 
-def test_the_address_that_was_checked_is_the_one_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+def test_the_address_that_was_checked_is_the_one_connected_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in (
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+    ):
         monkeypatch.delenv(name, raising=False)
     sent: list[httpx.Request] = []
 
     def send(_: object, request: httpx.Request) -> httpx.Response:
         sent.append(request)
-        return httpx.Response(200, headers={"content-type": "text/plain"}, content=b"Low water at six.")
+        return httpx.Response(
+            200, headers={"content-type": "text/plain"}, content=b"Low water at six."
+        )
 
-    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: [(0, 0, 0, "", ("93.184.216.34", 0))])
+    monkeypatch.setattr(
+        "socket.getaddrinfo", lambda *_, **__: [(0, 0, 0, "", ("93.184.216.34", 0))]
+    )
     monkeypatch.setattr(httpx.HTTPTransport, "handle_request", send)
-    assert fetch_page_text("https://tides.example/today", WebSettings()) == "Low water at six."
-    assert [(one.url.host, one.headers["host"]) for one in sent] == [("93.184.216.34", "tides.example")]
+    assert (
+        fetch_page_text("https://tides.example/today", WebSettings())
+        == "Low water at six."
+    )
+    assert [(one.url.host, one.headers["host"]) for one in sent] == [
+        ("93.184.216.34", "tides.example")
+    ]
     assert sent[0].extensions["sni_hostname"] == "tides.example"

@@ -8,7 +8,13 @@ import typer
 
 from slowwave.cli.common import OUT, command, echo, find_project, print_notes
 from slowwave.schemas.errors import UsageError
-from slowwave.text.marked import find_marked, read_as_it_is, remove_marked, replace_marked, write_whole
+from slowwave.text.marked import (
+    find_marked,
+    read_as_it_is,
+    remove_marked,
+    replace_marked,
+    write_whole,
+)
 from slowwave.text.words import count_noun
 
 if TYPE_CHECKING:
@@ -36,19 +42,32 @@ FILES = {
     Target.AGENTS: "AGENTS.md",
     Target.CURSOR: ".cursor/rules/slowwave.mdc",
 }
-Workspace = Annotated[str | None, typer.Option(help="The project; default: that of this folder.")]
-Confidence = Annotated[float, typer.Option(min=0, max=1, help="Least confidence of a claim.")]
+Workspace = Annotated[
+    str | None, typer.Option(help="The project; default: that of this folder.")
+]
+Confidence = Annotated[
+    float, typer.Option(min=0, max=1, help="Least confidence of a claim.")
+]
 Budget = Annotated[int, typer.Option(min=0, help="Most tokens of the block.")]
 
 
 @command
 def project(
     memory: "Memory",
-    to: Annotated[Target | None, typer.Option(help="Which file: CLAUDE.md, AGENTS.md, .cursor/rules/.")] = None,
+    to: Annotated[
+        Target | None,
+        typer.Option(help="Which file: CLAUDE.md, AGENTS.md, .cursor/rules/."),
+    ] = None,
     workspace: Workspace = None,
     budget: Budget = BLOCK_BUDGET,
-    out: Annotated[Path | None, typer.Option(help="Another file, such as MEMORY.md; - prints the block.")] = None,
-    pages: Annotated[Path | None, typer.Option(help="Write small pages into this folder, for ls and grep.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Another file, such as MEMORY.md; - prints the block."),
+    ] = None,
+    pages: Annotated[
+        Path | None,
+        typer.Option(help="Write small pages into this folder, for ls and grep."),
+    ] = None,
     min_confidence: Confidence = 0.5,
 ) -> None:
     """Keep a project's current facts in CLAUDE.md and similar files.
@@ -56,8 +75,14 @@ def project(
     Only the text between two marks is replaced; the same claims give the same bytes.
     """
     if to is None and out is None and pages is None:
-        raise UsageError("say where: --to claude, codex, agents or cursor, --out FILE, or --pages DIR")
-    from slowwave.context.projects.projection import build_block, build_pages, collect_told_claims
+        raise UsageError(
+            "say where: --to claude, codex, agents or cursor, --out FILE, or --pages DIR"
+        )
+    from slowwave.context.projects.projection import (
+        build_block,
+        build_pages,
+        collect_told_claims,
+    )
     from slowwave.context.projects.standing import STANDING
     from slowwave.context.tokens import resolve_tokenizer
     from slowwave.store.journal import log_recall
@@ -66,15 +91,25 @@ def project(
     view = memory.get_view()
     places = _find_places(memory, workspace, needed=bool(to or out))
     if to or out:
-        claims = collect_told_claims(view, places, STANDING, has_injection, min_confidence)
+        claims = collect_told_claims(
+            view, places, STANDING, has_injection, min_confidence
+        )
         count = resolve_tokenizer(None, memory.settings.context.tokenizer)
-        block, written_lines = build_block(claims, "What earlier sessions settled", budget, count)
+        block, written_lines = build_block(
+            claims, "What earlier sessions settled", budget, count
+        )
         if _keep_block(block, out or _find_file(to or Target.AGENTS, places), to):
-            log_recall(memory.root / memory.space, {line.claim: [line.own_words] for line in written_lines})
+            log_recall(
+                memory.root / memory.space,
+                {line.claim: [line.own_words] for line in written_lines},
+            )
     if pages is not None:
         due, written_claims = build_pages(view, places, has_injection, min_confidence)
         if _keep_pages(due, pages):
-            log_recall(memory.root / memory.space, {claim.id: [claim.text] for claim in written_claims})
+            log_recall(
+                memory.root / memory.space,
+                {claim.id: [claim.text] for claim in written_claims},
+            )
     print_notes(memory.notes)
 
 
@@ -83,20 +118,34 @@ def skill(
     memory: "Memory",
     workspace: Workspace = None,
     days: Annotated[
-        int | None, typer.Option(min=1, help="Only claims of the last DAYS days before the release.")
+        int | None,
+        typer.Option(
+            min=1, help="Only claims of the last DAYS days before the release."
+        ),
     ] = None,
     min_confidence: Confidence = 0.5,
     budget: Budget = SKILL_BUDGET,
-    out: Annotated[Path | None, typer.Option(help="The file, or the skill's folder; by default it is printed.")] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the skill; default: its folder's.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Add the block to a file that has no marks.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The file, or the skill's folder; by default it is printed."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the skill; default: its folder's.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Add the block to a file that has no marks.")
+    ] = False,
 ) -> None:
     """Write SKILL.md: a project's decisions, conventions, commands.
 
     Each line names its session and message. Only the text between two marks is replaced; the same release gives the
     same bytes.
     """
-    from slowwave.context.projects.skill import build_front_matter, build_skill, collect_skill_lines
+    from slowwave.context.projects.skill import (
+        build_front_matter,
+        build_skill,
+        collect_skill_lines,
+    )
     from slowwave.context.tokens import resolve_tokenizer
     from slowwave.store.journal import log_recall
     from slowwave.tasks.llm.fence import has_injection
@@ -105,7 +154,9 @@ def skill(
     file = out and (out / SKILL if out.is_dir() or not out.suffix else out)
     title = PurePath(places[0].replace("\\", "/")).name or places[0]
     called = _name_skill(name, file, title)
-    lines = collect_skill_lines(memory.get_view(), places, has_injection, min_confidence, days)
+    lines = collect_skill_lines(
+        memory.get_view(), places, has_injection, min_confidence, days
+    )
     count = resolve_tokenizer(None, memory.settings.context.tokenizer)
     block, written_lines = build_skill(lines, title, budget, count)
     front = build_front_matter(called, title, lines)
@@ -116,7 +167,10 @@ def skill(
     else:
         changed = _write_skill(file, front, block, len(written_lines), force=force)
     if changed:
-        log_recall(memory.root / memory.space, {line.claim: [line.own_words] for line in written_lines if line.claim})
+        log_recall(
+            memory.root / memory.space,
+            {line.claim: [line.own_words] for line in written_lines if line.claim},
+        )
 
 
 def _name_skill(name: str | None, file: Path | None, title: str) -> str:
@@ -127,28 +181,40 @@ def _name_skill(name: str | None, file: Path | None, title: str) -> str:
     """
     from slowwave.context.projects.skill import make_skill_name
 
-    called = make_skill_name(name or (file.absolute().parent.name if file and file.name == SKILL else title))
+    called = make_skill_name(
+        name or (file.absolute().parent.name if file and file.name == SKILL else title)
+    )
     if name and called != name:
-        raise UsageError(f"name is {name!r}; it is a-z, 0-9 and single hyphens, at most 64 long, as {called!r}")
+        raise UsageError(
+            f"name is {name!r}; it is a-z, 0-9 and single hyphens, at most 64 long, as {called!r}"
+        )
     return called
 
 
-def _write_skill(file: Path, front: str, block: str, count: int, *, force: bool) -> bool:
+def _write_skill(
+    file: Path, front: str, block: str, count: int, *, force: bool
+) -> bool:
     """Put a skill's block of `count` lines into its file, below the front matter; return True if the file changed.
 
     Raises:
         UsageError: the file has text but no marks, and `force` is False; or its marks are not one pair.
     """
     before = read_as_it_is(file)
-    text = _put_block(file, before if before.startswith("---") else front + before, block)
+    text = _put_block(
+        file, before if before.startswith("---") else front + before, block
+    )
     if before and not force and find_marked(before) is None:
-        raise UsageError(f"{file} has no marks of slowwave's: --force adds the block below what stands there")
+        raise UsageError(
+            f"{file} has no marks of slowwave's: --force adds the block below what stands there"
+        )
     changed = bool(before or count) and write_whole(file, text)
     _print_line_count(file, count, changed)
     return changed
 
 
-def _find_places(memory: "Memory", workspace: str | None, *, needed: bool = True) -> tuple[str, ...]:
+def _find_places(
+    memory: "Memory", workspace: str | None, *, needed: bool = True
+) -> tuple[str, ...]:
     """Return the names of the named project, or of this folder's; empty if there is none and `needed` is False.
 
     Raises:
@@ -158,8 +224,14 @@ def _find_places(memory: "Memory", workspace: str | None, *, needed: bool = True
 
     project = workspace or find_project(memory)
     if project is None and needed:
-        raise UsageError("this folder is no project that the memory knows: name one with --workspace")
-    return require_workspaces(anchor_workspace(project), memory.get_view().workspaces) if project else ()
+        raise UsageError(
+            "this folder is no project that the memory knows: name one with --workspace"
+        )
+    return (
+        require_workspaces(anchor_workspace(project), memory.get_view().workspaces)
+        if project
+        else ()
+    )
 
 
 def _find_file(to: Target, places: tuple[str, ...]) -> Path:
@@ -170,7 +242,11 @@ def _find_file(to: Target, places: tuple[str, ...]) -> Path:
     """
     from slowwave.text.workspaces import find_project_root, find_workspaces
 
-    folder = Path.cwd() if find_workspaces(".", places) else next(filter(Path.is_dir, map(Path, places)), None)
+    folder = (
+        Path.cwd()
+        if find_workspaces(".", places)
+        else next(filter(Path.is_dir, map(Path, places)), None)
+    )
     if folder is None:
         raise UsageError(f"{places[0]} is no folder here: name the file with --out")
     return (find_project_root(folder) or folder).resolve() / FILES[to]
@@ -202,7 +278,9 @@ def _write_block(file: Path, block: str, opening: str = "") -> bool:
 
 
 def _print_line_count(file: Path, count: int, changed: bool) -> None:
-    OUT.print(f"{file}: {count_noun(count, 'line')}, {'written' if changed else 'as they were'}.")
+    OUT.print(
+        f"{file}: {count_noun(count, 'line')}, {'written' if changed else 'as they were'}."
+    )
 
 
 def _keep_block(block: str, file: Path, to: Target | None) -> bool:
@@ -214,7 +292,9 @@ def _keep_block(block: str, file: Path, to: Target | None) -> bool:
     if block:
         _print_line_count(file, block.count("\n- "), changed)
     else:
-        OUT.print(f"{file}: no facts yet{'; the old block was removed' if changed else ''}.")
+        OUT.print(
+            f"{file}: no facts yet{'; the old block was removed' if changed else ''}."
+        )
     return changed
 
 
@@ -226,11 +306,21 @@ def _keep_pages(due: "Pages", folder: Path) -> bool:
     """
     from slowwave.context.projects.projection import FOLDERS
 
-    if out := [page for page in (*due, *FOLDERS) if not (folder / page).resolve().is_relative_to(folder.resolve())]:
-        raise UsageError(f"{folder / out[0]} is a link out of the folder: nothing was written")
+    if out := [
+        page
+        for page in (*due, *FOLDERS)
+        if not (folder / page).resolve().is_relative_to(folder.resolve())
+    ]:
+        raise UsageError(
+            f"{folder / out[0]} is a link out of the folder: nothing was written"
+        )
     written = sum(_write_block(folder / name, block) for name, block in due.items())
     there = [path for kind in FOLDERS for path in sorted((folder / kind).glob("*.md"))]
-    removed = sum(_write_block(path, "") for path in there if path.relative_to(folder).as_posix() not in due)
+    removed = sum(
+        _write_block(path, "")
+        for path in there
+        if path.relative_to(folder).as_posix() not in due
+    )
     for kind in FOLDERS:
         if (folder / kind).is_dir() and not any((folder / kind).iterdir()):
             (folder / kind).rmdir()

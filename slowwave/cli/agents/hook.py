@@ -15,7 +15,12 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from slowwave.cli.common import build_overrides, find_project, open_memory, start_small_night
+from slowwave.cli.common import (
+    build_overrides,
+    find_project,
+    open_memory,
+    start_small_night,
+)
 
 EVENTS = {"session-start": "SessionStart", "user-prompt": "UserPromptSubmit"}
 """Events with an answer: name of the argument -> name in the answer."""
@@ -44,13 +49,25 @@ class NeverBlocking(TyperCommand):
 
 
 def hook(
-    event: Annotated[str, typer.Argument(help="session-end, session-start or user-prompt; JSON on standard input.")],
-    budget: Annotated[int, typer.Option(min=0, help="Tokens of what is told, at most.")] = 800,
+    event: Annotated[
+        str,
+        typer.Argument(
+            help="session-end, session-start or user-prompt; JSON on standard input."
+        ),
+    ],
+    budget: Annotated[
+        int, typer.Option(min=0, help="Tokens of what is told, at most.")
+    ] = 800,
     everywhere: Annotated[
-        bool, typer.Option("--everywhere", help="Of all that is known, not of the project alone.")
+        bool,
+        typer.Option(
+            "--everywhere", help="Of all that is known, not of the project alone."
+        ),
     ] = False,
     store: Annotated[Path | None, typer.Option(help="Folder of the store.")] = None,
-    space: Annotated[str | None, typer.Option(help="Space (user or tenant) to use.")] = None,
+    space: Annotated[
+        str | None, typer.Option(help="Space (user or tenant) to use.")
+    ] = None,
 ) -> None:
     """Answer a hook of Claude Code, Codex or Cursor: briefing or context, or nothing.
 
@@ -60,19 +77,33 @@ def hook(
     with suppress(Exception):
         given = json.loads(sys.stdin.buffer.read().decode("utf-8", "replace"))
         if event == "session-end":
-            start_small_night(Path(given["transcript_path"]), build_overrides(store, space))
-        elif memory_text := _build_memory_text(event, given, budget, everywhere, store, space):
+            start_small_night(
+                Path(given["transcript_path"]), build_overrides(store, space)
+            )
+        elif memory_text := _build_memory_text(
+            event, given, budget, everywhere, store, space
+        ):
             memory_text = f"{INTRODUCTION}\n\n{memory_text}"
             output: dict[str, Any] = {"additional_context": memory_text}
             if "cursor_version" not in given:
-                output = {"hookSpecificOutput": {"hookEventName": EVENTS[event], "additionalContext": memory_text}}
+                output = {
+                    "hookSpecificOutput": {
+                        "hookEventName": EVENTS[event],
+                        "additionalContext": memory_text,
+                    }
+                }
             answer = json.dumps(output, ensure_ascii=False) + "\n"
             # written without a buffer, whose flush could fail when the process ends
             os.write(sys.stdout.fileno(), answer.encode("utf-8", "replace"))
 
 
 def _build_memory_text(
-    event: str, given: dict[str, Any], budget: int, everywhere: bool, store: Path | None, space: str | None
+    event: str,
+    given: dict[str, Any],
+    budget: int,
+    everywhere: bool,
+    store: Path | None,
+    space: str | None,
 ) -> str:
     """Return the memory's text for the event, and log it as returned; empty if there is none."""
     typed = given.get("prompt")
@@ -96,7 +127,9 @@ def _build_memory_text(
         block = memory.briefing(budget, workspace=here, own_sessions=own)
     elif memory.is_asked(prompt, here):
         opening = ""
-        block = memory.context(prompt, budget, automatic=True, workspace=here, own_sessions=own)
+        block = memory.context(
+            prompt, budget, automatic=True, workspace=here, own_sessions=own
+        )
     else:
         return ""  # an instruction to the session, not a question to the memory
     note_block(memory.root / memory.space, block)

@@ -20,27 +20,48 @@ NEXT = {
     Client.CURSOR: "Cursor takes context at a session's start alone; `slowwave project --to cursor` keeps a rule.",
 }
 ClientArgument = Annotated[Client, typer.Argument(help="The agent.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would change, without changing it.")]
-OfProject = Annotated[bool, typer.Option("--project/--user", help="For this folder's project, or for the user.")]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Print what would change, without changing it."),
+]
+OfProject = Annotated[
+    bool,
+    typer.Option(
+        "--project/--user", help="For this folder's project, or for the user."
+    ),
+]
 
 
 @command
-def install(given: dict[str, Any], client: ClientArgument, dry_run: DryRun = False, project: OfProject = False) -> None:
+def install(
+    given: dict[str, Any],
+    client: ClientArgument,
+    dry_run: DryRun = False,
+    project: OfProject = False,
+) -> None:
     """Connect an agent to the memory: hooks and the MCP server.
 
     What its settings hold stays, and is kept beside them as it was; `uninstall` takes ours out again.
     """
     files = _list_files(client, project, given)
-    changes = [(file, text, file.add_entries(text)) for file in files for text in [read_as_it_is(file.path)]]
+    changes = [
+        (file, text, file.add_entries(text))
+        for file in files
+        for text in [read_as_it_is(file.path)]
+    ]
     for file, before, after in changes:
         _change(file, before, after, dry_run, keep=True)
     OUT.print(NEXT[client])
     if find_spec("mcp") is None:
-        OUT.print(f"Its MCP server needs a package that is not here: {name_install('mcp')}")
+        OUT.print(
+            f"Its MCP server needs a package that is not here: {name_install('mcp')}"
+        )
 
 
 @command
-def uninstall(client: ClientArgument, dry_run: DryRun = False, project: OfProject = False) -> None:
+def uninstall(
+    client: ClientArgument, dry_run: DryRun = False, project: OfProject = False
+) -> None:
     """Disconnect an agent, and restore its settings."""
     changes = []
     for file in _list_files(client, project, {}):
@@ -54,14 +75,18 @@ def uninstall(client: ClientArgument, dry_run: DryRun = False, project: OfProjec
         OUT.print("Nothing to remove.")
 
 
-def _list_files(client: Client, project: bool, given: dict[str, Any]) -> list[ClientFile]:
+def _list_files(
+    client: Client, project: bool, given: dict[str, Any]
+) -> list[ClientFile]:
     from slowwave.text.workspaces import find_project_root
 
     here = Path.cwd()
     folder = (find_project_root(here) or here) if project else None
     more = [word for name, value in given.items() for word in (f"--{name}", value)]
     # a project's files are shared: the command has another path on another machine
-    return list_client_files(client, folder, ["slowwave"] if project else find_command(), more)
+    return list_client_files(
+        client, folder, ["slowwave"] if project else find_command(), more
+    )
 
 
 def find_command() -> list[str]:
@@ -71,7 +96,9 @@ def find_command() -> list[str]:
     return [program] if program else [sys.executable, "-m", "slowwave"]
 
 
-def _change(file: ClientFile, before: str, after: str | None, dry_run: bool, *, keep: bool) -> None:
+def _change(
+    file: ClientFile, before: str, after: str | None, dry_run: bool, *, keep: bool
+) -> None:
     """Write a client's file, or delete it, and print the change.
 
     Args:
@@ -82,7 +109,9 @@ def _change(file: ClientFile, before: str, after: str | None, dry_run: bool, *, 
         keep: copy the current text to a file beside it, unless that exists; False deletes that copy.
     """
     if dry_run:
-        lines = difflib.unified_diff(before.splitlines(), (after or "").splitlines(), lineterm="", n=0)
+        lines = difflib.unified_diff(
+            before.splitlines(), (after or "").splitlines(), lineterm="", n=0
+        )
         OUT.print("\n".join([str(file.path), *list(lines)[2:]]))
         return
     if not keep and after == before:
@@ -98,5 +127,9 @@ def _change(file: ClientFile, before: str, after: str | None, dry_run: bool, *, 
         write_whole(file.path, after)
     if not keep:
         file.kept.unlink(missing_ok=True)
-    beside = f"; as it was before: {file.kept.name}" if keep and file.kept.exists() else ""
-    OUT.print(f"{file.path}: {'written' if after is not None else 'taken away'}{beside}.")
+    beside = (
+        f"; as it was before: {file.kept.name}" if keep and file.kept.exists() else ""
+    )
+    OUT.print(
+        f"{file.path}: {'written' if after is not None else 'taken away'}{beside}."
+    )

@@ -20,18 +20,38 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 KEY_CHARS = 16
 """Least length of a space's key."""
-PAGES = ("the pages need packages that are not here", "ui", "starlette", "jinja2", "uvicorn")
+PAGES = (
+    "the pages need packages that are not here",
+    "ui",
+    "starlette",
+    "jinja2",
+    "uvicorn",
+)
 
 
 @command
 def mcp(
     settings: "Settings",
-    http: Annotated[bool, typer.Option("--http", help="Serve over HTTP on the loopback address.")] = False,
-    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port for --http.")] = 8_765,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Do not accept notes.")] = False,
-    ui: Annotated[bool, typer.Option("--ui", help="With --http: also serve the pages of `slowwave ui`.")] = False,
+    http: Annotated[
+        bool, typer.Option("--http", help="Serve over HTTP on the loopback address.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option(min=1, max=65_535, help="Port for --http.")
+    ] = 8_765,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Do not accept notes.")
+    ] = False,
+    ui: Annotated[
+        bool,
+        typer.Option(
+            "--ui", help="With --http: also serve the pages of `slowwave ui`."
+        ),
+    ] = False,
     keys: Annotated[
-        Path | None, typer.Option(help='With --http: a TOML file with a line NAME = "KEY" for each space.')
+        Path | None,
+        typer.Option(
+            help='With --http: a TOML file with a line NAME = "KEY" for each space.'
+        ),
     ] = None,
 ) -> None:
     """Serve the memory to agents over MCP (stdio, or --http).
@@ -45,17 +65,28 @@ def mcp(
     from slowwave.mcp.server import make_server, serve_http
 
     if (ui or keys) and not http:
-        raise UsageError("--ui and --keys need --http: over stdio one space is served, and none to a browser")
+        raise UsageError(
+            "--ui and --keys need --http: over stdio one space is served, and none to a browser"
+        )
     if ui and keys:
         raise UsageError("--ui shows one space, and --keys serves several")
     # a server for each space
-    named = read_keys(keys) if keys else {settings.space: os.environ.get("SLOWWAVE_MCP_TOKEN")}
+    named = (
+        read_keys(keys)
+        if keys
+        else {settings.space: os.environ.get("SLOWWAVE_MCP_TOKEN")}
+    )
     of_each = [load_settings(settings.store, space) for space in named]
-    servers = [make_server(memory, version("slowwave"), read_only=read_only) for memory in of_each]
+    servers = [
+        make_server(memory, version("slowwave"), read_only=read_only)
+        for memory in of_each
+    ]
     if http:
         pages = make_pages(settings, port, read_only=read_only) if ui else None
         ERR.print(f"slowwave: serving MCP at http://{LOOPBACK}:{port}/mcp")
-        serve_http(list(zip(servers, named.values(), strict=True)), LOOPBACK, port, pages)
+        serve_http(
+            list(zip(servers, named.values(), strict=True)), LOOPBACK, port, pages
+        )
     else:
         servers[0].run("stdio")
 
@@ -72,17 +103,30 @@ def read_keys(file: Path) -> dict[str, str | None]:
         raise UsageError(f"{file} is no TOML: {wrong}") from None
     if file.stat().st_mode & 0o077:
         raise UsageError(f"{file} holds keys, and others may read it: chmod 600 {file}")
-    keys = [key for key in named.values() if isinstance(key, str) and key.isascii() and len(key) >= KEY_CHARS]
+    keys = [
+        key
+        for key in named.values()
+        if isinstance(key, str) and key.isascii() and len(key) >= KEY_CHARS
+    ]
     if not keys or len(set(keys)) < len(named):
-        raise UsageError(f'{file} needs a line NAME = "KEY" for each space, each key another of {KEY_CHARS} characters')
+        raise UsageError(
+            f'{file} needs a line NAME = "KEY" for each space, each key another of {KEY_CHARS} characters'
+        )
     return named
 
 
 @command
 def ui(
     settings: "Settings",
-    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port on this machine's loopback address.")] = UI_PORT,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Show no buttons that change anything.")] = False,
+    port: Annotated[
+        int,
+        typer.Option(
+            min=1, max=65_535, help="Port on this machine's loopback address."
+        ),
+    ] = UI_PORT,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Show no buttons that change anything.")
+    ] = False,
 ) -> None:
     """Show the memory in a browser, on this machine.
 
@@ -101,16 +145,23 @@ def make_pages(settings: "Settings", port: int, *, read_only: bool) -> "Starlett
     from slowwave.ui.app import make_app
 
     app = make_app(settings, read_only=read_only)
-    OUT.print(f"The memory is at http://{LOOPBACK}:{port}/?token={app.state.explorer.token}")
+    OUT.print(
+        f"The memory is at http://{LOOPBACK}:{port}/?token={app.state.explorer.token}"
+    )
     return app
 
 
 @command
 def report(
     settings: "Settings",
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or its first characters.")] = "",
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="A run's id, or its first characters.")
+    ] = "",
     out: Annotated[
-        Path | None, typer.Option("--out", help="The file to write; by default the page is printed.")
+        Path | None,
+        typer.Option(
+            "--out", help="The file to write; by default the page is printed."
+        ),
     ] = None,
 ) -> None:
     """Write one night's results, changes and costs as an HTML file.

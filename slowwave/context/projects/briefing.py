@@ -31,7 +31,13 @@ from slowwave.recall.query import is_of_session, parse_sessions
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View, mark_changes
 from slowwave.schemas.tables import OBSERVATIONS, PERSONAL, SUMMARIES, TOPICS
-from slowwave.schemas.vocabulary import EXTRACTIVE, MODEL_KEY, Role, Status, SummaryScope
+from slowwave.schemas.vocabulary import (
+    EXTRACTIVE,
+    MODEL_KEY,
+    Role,
+    Status,
+    SummaryScope,
+)
 from slowwave.text.pyramid import MASTER
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
@@ -67,43 +73,75 @@ def build_briefing(
     return replace(block, notes=notes, cost=read_cost())
 
 
-def collect_briefing_kinds(memory: OpenMemory, workspace: str | None, own_sessions: Collection[str] = ()) -> Kinds:
+def collect_briefing_kinds(
+    memory: OpenMemory, workspace: str | None, own_sessions: Collection[str] = ()
+) -> Kinds:
     """Return the lines that a briefing may have, from the release and from messages written since, without those of
     `own_sessions`.
     """
     view = memory.get_view()
-    written = read_unreleased(view, memory.root / memory.space, (Role.USER,)) if not memory._live.named else []
+    written = (
+        read_unreleased(view, memory.root / memory.space, (Role.USER,))
+        if not memory._live.named
+        else []
+    )
     workspaces = view.workspaces | {hit.workspace for hit in written}
     places = require_workspaces(workspace, workspaces) if workspace else ()
     # messages of persons since the release, shortened, the newest first; a question may also state something
     newest = [hit for hit in reversed(written) if not places or hit.workspace in places]
-    unreleased = [make_hit_line(replace(hit, text=shorten(hit.text, QUOTE_CHARS, placeholder=" …"))) for hit in newest]
+    unreleased = [
+        make_hit_line(
+            replace(hit, text=shorten(hit.text, QUOTE_CHARS, placeholder=" …"))
+        )
+        for hit in newest
+    ]
     own = view.find_session_ids(own_sessions)
-    summaries = collect_topic_summaries(view, places, own), collect_session_summaries(view, places, own)
+    summaries = (
+        collect_topic_summaries(view, places, own),
+        collect_session_summaries(view, places, own),
+    )
     kinds = [collect_facts(view, places, own), *summaries, unreleased]
-    return [[line for line in lines if not is_of_session(line.source.session, own_sessions)] for lines in kinds]
+    return [
+        [line for line in lines if not is_of_session(line.source.session, own_sessions)]
+        for lines in kinds
+    ]
 
 
-def collect_facts(view: View, places: Collection[str] = (), own: Collection[str] = ()) -> list[Line]:
+def collect_facts(
+    view: View, places: Collection[str] = (), own: Collection[str] = ()
+) -> list[Line]:
     """Return the standing claims of persons, those stated in most sessions first.
 
     With `places`, return the standing claims about the project, each category in turn. Then follow a person's other
     statements about it, as a model understood them; the statements that rules found are noise.
     """
     # without a workspace, confidence only sorts the claims
-    categories, confidence = ((*STANDING, *PERSONAL), LIKELY) if places else (PERSONAL, 0.0)
-    claims = collect_standing_claims(view, places, categories, confidence, perhaps_changed=not places)
+    categories, confidence = (
+        ((*STANDING, *PERSONAL), LIKELY) if places else (PERSONAL, 0.0)
+    )
+    claims = collect_standing_claims(
+        view, places, categories, confidence, perhaps_changed=not places
+    )
     if not places:  # a fact that a later claim perhaps changed is shown with a mark
-        return [_make_line(view, claim.topic or "", claim.text, claim.source, own) for claim in claims[:MOST_LINES]]
+        return [
+            _make_line(view, claim.topic or "", claim.text, claim.source, own)
+            for claim in claims[:MOST_LINES]
+        ]
     others = collect_standing_claims(view, places, ("context",))
     claims = [
         *take_in_turn(group_by_category(claims)),
-        *(claim for claim in others if claim.by_person and claim.observer != EXTRACTIVE),
+        *(
+            claim
+            for claim in others
+            if claim.by_person and claim.observer != EXTRACTIVE
+        ),
     ]
     return [Line(claim.text, claim.source) for claim in claims[:MOST_LINES]]
 
 
-def pack_briefing(kinds: Kinds, budget: int, count: Tokenizer, format: Format = "markdown") -> Context:
+def pack_briefing(
+    kinds: Kinds, budget: int, count: Tokenizer, format: Format = "markdown"
+) -> Context:
     """Return the block, at most `budget` tokens: whole lines of each kind in turn, as many as fit.
 
     Args:
@@ -129,28 +167,49 @@ def pack_briefing(kinds: Kinds, budget: int, count: Tokenizer, format: Format = 
 def arrange_by_kind(kinds: Kinds, chosen: Sequence[Line]) -> list[Line]:
     """Return the chosen lines: topics, sessions from the oldest on, facts, and the newest messages last."""
     ids = set(map(id, chosen))
-    facts, topics, sessions, newest = ([line for line in kind if id(line) in ids] for kind in kinds)
+    facts, topics, sessions, newest = (
+        [line for line in kind if id(line) in ids] for kind in kinds
+    )
     return [*topics, *reversed(sessions), *facts, *reversed(newest)]
 
 
-def collect_topic_summaries(view: View, places: Collection[str] = (), own: Collection[str] = ()) -> list[Line]:
+def collect_topic_summaries(
+    view: View, places: Collection[str] = (), own: Collection[str] = ()
+) -> list[Line]:
     """Return the top summaries of each topic that a model wrote, the largest topics first.
 
     With `places`, only topics are returned whose claims were mostly made there. A summary that rests on an unconfirmed
     note of an agent is replaced by those below it. Extractive summaries are left out: they join sentences of several
     sessions that do not belong together.
     """
-    columns = ["summary_id", "scope_id", "tier", "title", "text", "last_at", "member_ids"]
-    condition = (pc.field("scope") == SummaryScope.TOPIC) & pc.starts_with(pc.field("step_key"), MODEL_KEY)
-    rows = sorted(view.read(SUMMARIES, columns, condition).to_pylist(), key=lambda row: row["tier"])
+    columns = [
+        "summary_id",
+        "scope_id",
+        "tier",
+        "title",
+        "text",
+        "last_at",
+        "member_ids",
+    ]
+    condition = (pc.field("scope") == SummaryScope.TOPIC) & pc.starts_with(
+        pc.field("step_key"), MODEL_KEY
+    )
+    rows = sorted(
+        view.read(SUMMARIES, columns, condition).to_pylist(),
+        key=lambda row: row["tier"],
+    )
     rows = _drop_doubtful_summaries(view, rows)
     covered = {key for row in rows for key in row["member_ids"]}
     tops = [row for row in rows if row["summary_id"] not in covered]
     if places:
         mostly_here = _find_topics_of(view, places)
         tops = [row for row in tops if row["scope_id"] in mostly_here]
-    sizes = dict(zip(*view.read(TOPICS, ["topic_id", "size"]).to_pydict().values(), strict=True))
-    tops.sort(key=lambda row: (-sizes.get(row["scope_id"], 0), row["scope_id"], -row["tier"]))
+    sizes = dict(
+        zip(*view.read(TOPICS, ["topic_id", "size"]).to_pydict().values(), strict=True)
+    )
+    tops.sort(
+        key=lambda row: (-sizes.get(row["scope_id"], 0), row["scope_id"], -row["tier"])
+    )
     lines = []
     for row in tops[:MOST_LINES]:
         source = LineSource(at=row["last_at"], topic=row["title"] or row["scope_id"])
@@ -160,8 +219,12 @@ def collect_topic_summaries(view: View, places: Collection[str] = (), own: Colle
 
 def _drop_doubtful_summaries(view: View, rows: Sequence[Row]) -> list[Row]:
     """Return the summaries (the lower tiers first) that do not rest on an agent's unconfirmed note."""
-    noted = pc.field("session_id").isin(pa.array(sorted(view.unconfirmed_notes), pa.string()))
-    doubtful = set(view.read(OBSERVATIONS, ["observation_id"], noted)["observation_id"].to_pylist())
+    noted = pc.field("session_id").isin(
+        pa.array(sorted(view.unconfirmed_notes), pa.string())
+    )
+    doubtful = set(
+        view.read(OBSERVATIONS, ["observation_id"], noted)["observation_id"].to_pylist()
+    )
     for row in rows:
         if doubtful.intersection(row["member_ids"]):
             doubtful.add(row["summary_id"])
@@ -170,29 +233,51 @@ def _drop_doubtful_summaries(view: View, rows: Sequence[Row]) -> list[Row]:
 
 def _find_topics_of(view: View, places: Collection[str]) -> set[str]:
     """Return ids of the topics of which more than half of the active claims were made in a workspace."""
-    claims = view.read(OBSERVATIONS, ["topic_id", "workspace"], pc.field("status") == Status.ACTIVE).to_pylist()
+    claims = view.read(
+        OBSERVATIONS, ["topic_id", "workspace"], pc.field("status") == Status.ACTIVE
+    ).to_pylist()
     claims_of = Counter(claim["topic_id"] for claim in claims)
-    claims_here = Counter(claim["topic_id"] for claim in claims if claim["workspace"] in places)
-    return {topic for topic, count in claims_here.items() if 2 * count > claims_of[topic]}
+    claims_here = Counter(
+        claim["topic_id"] for claim in claims if claim["workspace"] in places
+    )
+    return {
+        topic for topic, count in claims_here.items() if 2 * count > claims_of[topic]
+    }
 
 
-def collect_session_summaries(view: View, places: Collection[str] = (), own: Collection[str] = ()) -> list[Line]:
+def collect_session_summaries(
+    view: View, places: Collection[str] = (), own: Collection[str] = ()
+) -> list[Line]:
     """Return the master summaries of sessions, the latest first."""
-    condition = (pc.field("scope") == SummaryScope.SESSION) & (pc.field("tier") == MASTER)
+    condition = (pc.field("scope") == SummaryScope.SESSION) & (
+        pc.field("tier") == MASTER
+    )
     if places:
         condition = condition & pc.field("workspace").isin(sorted(places))
-    rows = view.read(SUMMARIES, ["summary_id", "scope_id", "text", "last_at"], condition).to_pylist()
+    rows = view.read(
+        SUMMARIES, ["summary_id", "scope_id", "text", "last_at"], condition
+    ).to_pylist()
     rows = [row for row in rows if row["scope_id"] not in view.unconfirmed_notes]
-    rows.sort(key=lambda row: (-(row["last_at"] or EARLIEST).timestamp(), row["summary_id"]))
+    rows.sort(
+        key=lambda row: (-(row["last_at"] or EARLIEST).timestamp(), row["summary_id"])
+    )
     lines = []
     for row in rows[:MOST_LINES]:
         if row["text"] and (session := view.native_sessions.get(row["scope_id"])):
-            source = LineSource(session, at=row["last_at"], short=view.session_tags[session])
+            source = LineSource(
+                session, at=row["last_at"], short=view.session_tags[session]
+            )
             lines.append(_make_line(view, row["scope_id"], row["text"], source, own))
     return lines
 
 
-def _make_line(view: View, scope: str, text: str, source: LineSource, own: Collection[str]) -> Line:
+def _make_line(
+    view: View, scope: str, text: str, source: LineSource, own: Collection[str]
+) -> Line:
     """Return a text as a line, with notes of what changed since."""
     marked = mark_changes(view.chains, text, scope, own_sessions=own)
-    return Line(" ".join(marked.split()), source, own_words=(" ".join(text.split()),) if marked != text else ())
+    return Line(
+        " ".join(marked.split()),
+        source,
+        own_words=(" ".join(text.split()),) if marked != text else (),
+    )

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePath
 
-from slowwave.context.projects.standing import LIKELY, STANDING, StandingClaim, collect_standing_claims, take_in_turn
+from slowwave.context.projects.standing import (
+    LIKELY,
+    STANDING,
+    StandingClaim,
+    collect_standing_claims,
+    take_in_turn,
+)
 from slowwave.context.tokens import Tokenizer
 from slowwave.recall.release.view import View
 from slowwave.schemas.ids import SHORT_ID, compute_content_id
@@ -50,7 +56,11 @@ Pages = dict[str, str]
 
 
 def collect_told_claims(
-    view: View, places: Collection[str], categories: Iterable[str], steers: Steers, min_confidence: float = LIKELY
+    view: View,
+    places: Collection[str],
+    categories: Iterable[str],
+    steers: Steers,
+    min_confidence: float = LIKELY,
 ) -> list[StandingClaim]:
     """Return the standing claims that may be written to a file that agents obey.
 
@@ -77,7 +87,12 @@ class PageLine:
     """The claim's own words."""
 
 
-def render_page(title: str, introduction: str, headings: Mapping[str, str], lines: Sequence[PageLine]) -> str:
+def render_page(
+    title: str,
+    introduction: str,
+    headings: Mapping[str, str],
+    lines: Sequence[PageLine],
+) -> str:
     """Return the lines under a title, by category."""
     page = [f"# {make_harmless(title)}", "", introduction if lines else NOTHING]
     for category, heading in headings.items():
@@ -87,11 +102,18 @@ def render_page(title: str, introduction: str, headings: Mapping[str, str], line
 
 
 def fill_page(
-    title: str, introduction: str, headings: Mapping[str, str], lines: Sequence[PageLine], budget: int, count: Tokenizer
+    title: str,
+    introduction: str,
+    headings: Mapping[str, str],
+    lines: Sequence[PageLine],
+    budget: int,
+    count: Tokenizer,
 ) -> tuple[str, list[PageLine]]:
     """Return a page of at most `budget` tokens, filled from each category in turn, and its lines."""
     chosen: list[PageLine] = []
-    by_category = ([line for line in lines if line.category == category] for category in headings)
+    by_category = (
+        [line for line in lines if line.category == category] for category in headings
+    )
     for line in islice(take_in_turn(by_category), MOST_LINES):
         if count(render_page(title, introduction, headings, [*chosen, line])) <= budget:
             chosen.append(line)
@@ -118,7 +140,9 @@ def build_pages(
     Pages in `decisions/` and `gotchas/` are by topic, in `people/` by speaker, and in `projects/` by workspace. No page
     is empty.
     """
-    claims = collect_told_claims(view, places, (*STANDING, *PERSONAL), steers, min_confidence)
+    claims = collect_told_claims(
+        view, places, (*STANDING, *PERSONAL), steers, min_confidence
+    )
     rows = view.read(TOPICS, ["topic_id", "name"]).to_pylist()
     groups = _group_by_page(claims, {row["topic_id"]: row["name"] for row in rows})
     pages = Pages()
@@ -135,7 +159,9 @@ def _group_by_page(
     groups: dict[tuple[str, str], list[StandingClaim]] = defaultdict(list)
     for claim in claims:
         if claim.category in ("decision", "gotcha"):
-            groups[f"{claim.category}s", topics.get(claim.topic or "", "") or "other"].append(claim)
+            groups[
+                f"{claim.category}s", topics.get(claim.topic or "", "") or "other"
+            ].append(claim)
         if claim.category in PERSONAL and claim.source.speaker:
             groups["people", claim.source.speaker].append(claim)
         if claim.workspace:
@@ -148,7 +174,9 @@ def _name_pages(groups: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]
     paths: dict[tuple[str, str], str] = {}
     for folder, name in sorted(groups):
         plain = PurePath(name.replace("\\", "/")).name if folder == "projects" else name
-        paths[folder, name] = f"{folder}/{UNSAFE.sub('-', plain.casefold()).strip('-.')[:60] or 'other'}"
+        paths[folder, name] = (
+            f"{folder}/{UNSAFE.sub('-', plain.casefold()).strip('-.')[:60] or 'other'}"
+        )
     taken = Counter(paths.values())
     named: dict[tuple[str, str], str] = {}
     for (folder, name), path in paths.items():
@@ -164,7 +192,9 @@ def _make_line(claim: StandingClaim, title: str) -> PageLine:
     who = f"{speaker}: " if speaker not in (None, title) else ""
     rule = f"{claim.standing}, " if claim.standing else ""
     text = f"{make_harmless(who + claim.text)} ({day}{rule}{claim.id[:SHORT_ID]})"
-    return PageLine(category=claim.category, text=text, claim=claim.id, own_words=claim.text)
+    return PageLine(
+        category=claim.category, text=text, claim=claim.id, own_words=claim.text
+    )
 
 
 def make_harmless(text: str) -> str:
@@ -176,4 +206,7 @@ def make_harmless(text: str) -> str:
     pieces = line.split("`")
     if len(pieces) % 2 == 0:  # an odd backtick
         pieces = ["".join(pieces)]
-    return "`".join(MENTION.sub(r"`\g<0>`", piece) if n % 2 == 0 else piece for n, piece in enumerate(pieces))
+    return "`".join(
+        MENTION.sub(r"`\g<0>`", piece) if n % 2 == 0 else piece
+        for n, piece in enumerate(pieces)
+    )

@@ -14,7 +14,13 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import PurePath
 
-from slowwave.context.projects.projection import PageLine, Steers, collect_told_claims, fill_page, make_harmless
+from slowwave.context.projects.projection import (
+    PageLine,
+    Steers,
+    collect_told_claims,
+    fill_page,
+    make_harmless,
+)
 from slowwave.context.projects.standing import (
     EARLIEST,
     LIKELY,
@@ -42,7 +48,13 @@ SECTIONS = {
     HabitKind.COMMAND: "Testing and Build",
 }
 """Headings in their order, by category of claim or kind of habit."""
-CHECKED = (CommandRole.TEST, CommandRole.BUILD, CommandRole.LINT, CommandRole.FORMAT, CommandRole.RUN)
+CHECKED = (
+    CommandRole.TEST,
+    CommandRole.BUILD,
+    CommandRole.LINT,
+    CommandRole.FORMAT,
+    CommandRole.RUN,
+)
 LOOKS = (ActionKind.READ, ActionKind.SEARCH, ActionKind.EDIT)
 LONGEST_NAME, LONGEST_DESCRIPTION = 64, 1024
 """Most characters in the format."""
@@ -60,7 +72,11 @@ MOST_FILES = 3
 
 
 def collect_skill_lines(
-    view: View, places: Collection[str], steers: Steers, min_confidence: float = LIKELY, days: int | None = None
+    view: View,
+    places: Collection[str],
+    steers: Steers,
+    min_confidence: float = LIKELY,
+    days: int | None = None,
 ) -> list[PageLine]:
     """Return the lines for a project's skill, in order of rank within each section.
 
@@ -71,7 +87,9 @@ def collect_skill_lines(
         min_confidence: least confidence of a claim.
         days: include only claims and habits of so many days before the release; None for all.
     """
-    since = view.release.created_at - timedelta(days=days) if days is not None else EARLIEST
+    since = (
+        view.release.created_at - timedelta(days=days) if days is not None else EARLIEST
+    )
     # claims of persons, and traps that agents found in several sessions
     claims = collect_told_claims(view, places, STANDING, steers, min_confidence)
     for claim in collect_standing_claims(view, places, ("gotcha",), min_confidence):
@@ -82,24 +100,40 @@ def collect_skill_lines(
     more = view.read_by_id(OBSERVATIONS, [claim.id for claim in claims], columns)
     lines = [_make_claim_line(claim, more[claim.id]) for claim in claims]
     habits = [
-        habit for habit in find_habits(view) if habit.workspace in places and (habit.last_at or EARLIEST) >= since
+        habit
+        for habit in find_habits(view)
+        if habit.workspace in places and (habit.last_at or EARLIEST) >= since
     ]
-    lines += [line for kind in HabitKind for line in _make_habit_lines(view, habits, kind)]
+    lines += [
+        line for kind in HabitKind for line in _make_habit_lines(view, habits, kind)
+    ]
     return [line for line in lines if not steers(line.text)]
 
 
 def _make_claim_line(claim: StandingClaim, row: Row) -> PageLine:
     """Return a claim with its reasons, the files that it does not name itself, and the reason why it is a rule."""
     # only a model's detail is a reason; that of rules is a neighbouring sentence
-    detail = " ".join(str(row["detail"] or "").split()) if row["observer"] != EXTRACTIVE else ""
-    is_left_out = not detail or detail.casefold() in claim.text.casefold() or not addresses_nobody(detail)
-    files = [f"`{file}`" for file in row["files"][:MOST_FILES] if file not in claim.text]
+    detail = (
+        " ".join(str(row["detail"] or "").split())
+        if row["observer"] != EXTRACTIVE
+        else ""
+    )
+    is_left_out = (
+        not detail
+        or detail.casefold() in claim.text.casefold()
+        or not addresses_nobody(detail)
+    )
+    files = [
+        f"`{file}`" for file in row["files"][:MOST_FILES] if file not in claim.text
+    ]
     named = f" ({', '.join(files)})" if files else ""
     rule = f" ({claim.standing})" if claim.standing else ""
     text = f"{claim.text}{'' if is_left_out else f' — {detail}'}{named}{rule}"
     session = claim.source.short or claim.source.session or ""
     cited = _cite(text, session, row["message_ids"][0])
-    return PageLine(category=claim.category, text=cited, claim=claim.id, own_words=claim.text)
+    return PageLine(
+        category=claim.category, text=cited, claim=claim.id, own_words=claim.text
+    )
 
 
 def _cite(text: str, session: str, message: str) -> str:
@@ -107,7 +141,9 @@ def _cite(text: str, session: str, message: str) -> str:
     return f"{make_harmless(text)} <!-- {make_harmless(session).replace('`', '')}/{message[:SHORT_ID]} -->"
 
 
-def build_skill(lines: Sequence[PageLine], title: str, budget: int, count: Tokenizer) -> tuple[str, list[PageLine]]:
+def build_skill(
+    lines: Sequence[PageLine], title: str, budget: int, count: Tokenizer
+) -> tuple[str, list[PageLine]]:
     """Return the skill's text below its front matter, at most `budget` tokens by `count`, and its lines."""
     return fill_page(title, INTRODUCTION, SECTIONS, lines, budget, count)
 
@@ -115,7 +151,10 @@ def build_skill(lines: Sequence[PageLine], title: str, budget: int, count: Token
 def make_skill_name(name: str) -> str:
     """Return a name in the format's alphabet: a-z, 0-9 and single hyphens, at most 64 characters."""
     last = PurePath(name.replace("\\", "/").rstrip("/")).name
-    return NOT_IN_NAMES.sub("-", last.casefold()).strip("-")[:LONGEST_NAME].rstrip("-") or "project"
+    return (
+        NOT_IN_NAMES.sub("-", last.casefold()).strip("-")[:LONGEST_NAME].rstrip("-")
+        or "project"
+    )
 
 
 def build_front_matter(name: str, project: str, lines: Sequence[PageLine]) -> str:
@@ -123,9 +162,15 @@ def build_front_matter(name: str, project: str, lines: Sequence[PageLine]) -> st
     the text quoted as in JSON.
     """
     kinds = [
-        heading.lower() for section, heading in SECTIONS.items() if any(line.category == section for line in lines)
+        heading.lower()
+        for section, heading in SECTIONS.items()
+        if any(line.category == section for line in lines)
     ]
-    listed = f"{', '.join(kinds[:-1])} and {kinds[-1]}" if len(kinds) > 1 else "".join(kinds) or "what was settled"
+    listed = (
+        f"{', '.join(kinds[:-1])} and {kinds[-1]}"
+        if len(kinds) > 1
+        else "".join(kinds) or "what was settled"
+    )
     text = (
         f"What earlier sessions settled about {project}: {listed}. Use when working on {project}, before changing its "
         "code."
@@ -133,7 +178,9 @@ def build_front_matter(name: str, project: str, lines: Sequence[PageLine]) -> st
     return f"---\nname: {name}\ndescription: {json.dumps(text[:LONGEST_DESCRIPTION])}\n---\n"
 
 
-def _make_habit_lines(view: View, habits: Sequence[Habit], kind: HabitKind) -> list[PageLine]:
+def _make_habit_lines(
+    view: View, habits: Sequence[Habit], kind: HabitKind
+) -> list[PageLine]:
     """Return the most frequent habits of a kind that are useful to somebody who works on the project."""
     # of two checkouts, the habit of the one that has it more often is kept
     foremost: dict[tuple[str, ...], Habit] = {}
@@ -143,18 +190,26 @@ def _make_habit_lines(view: View, habits: Sequence[Habit], kind: HabitKind) -> l
     for habit in list(foremost.values())[:MOST_HABITS]:
         source = habit.sources[0]
         session = view.session_tags.get(source.session, source.session)
-        lines.append(PageLine(kind, _cite(_format_habit(habit, kind), session, source.id)))
+        lines.append(
+            PageLine(kind, _cite(_format_habit(habit, kind), session, source.id))
+        )
     return lines
 
 
 def _select_useful_habits(habits: Sequence[Habit], kind: HabitKind) -> list[Habit]:
     """Return the habits of a kind: commands with a role, by role, and sequences with more than looking and editing."""
-    useful = [habit for habit in habits if habit.kind == kind and habit.sources and all(map(_is_plain, habit.items))]
+    useful = [
+        habit
+        for habit in habits
+        if habit.kind == kind and habit.sources and all(map(_is_plain, habit.items))
+    ]
     if kind is HabitKind.COMMAND:
         useful = [habit for habit in useful if habit.role in CHECKED]
         useful.sort(key=lambda habit: CHECKED.index(CommandRole(str(habit.role))))
     if kind is HabitKind.SEQUENCE:
-        useful = [habit for habit in useful if any(item not in LOOKS for item in habit.items)]
+        useful = [
+            habit for habit in useful if any(item not in LOOKS for item in habit.items)
+        ]
     return useful
 
 
@@ -171,5 +226,7 @@ def _format_habit(habit: Habit, kind: HabitKind) -> str:
 def _is_plain(item: str) -> bool:
     """Return True for a file name of one word, and for a command of words that need no quotes, possibly after `cd`."""
     word = r"[\w@%+=:,./-]+"
-    is_plain = len(item.split()) == 1 or re.fullmatch(rf"(cd {word} && )?{word}( {word})*", item)
+    is_plain = len(item.split()) == 1 or re.fullmatch(
+        rf"(cd {word} && )?{word}( {word})*", item
+    )
     return bool(is_plain) and "`" not in item

@@ -41,7 +41,15 @@ CHAINS = ("|", "&", "$(", "<(")
 Item = TypeVar("Item")
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 COLUMNS = [
-    *("observation_id", "session_id", "workspace", "summary", "category", "message_ids", "speaker"),
+    *(
+        "observation_id",
+        "session_id",
+        "workspace",
+        "summary",
+        "category",
+        "message_ids",
+        "speaker",
+    ),
     *("observed_at", "evidence_sessions", "topic_id", "observer", *CHAIN),
 ]
 SAID = ["message_id", "session_id", "native_id", "seq", "origin"]
@@ -92,7 +100,9 @@ def collect_standing_claims(
         among: ids of the claims to consider; empty for all.
         perhaps_changed: whether to include claims that a later claim perhaps changed.
     """
-    condition = _build_condition({"workspace": places, "category": categories, "observation_id": among})
+    condition = _build_condition(
+        {"workspace": places, "category": categories, "observation_id": among}
+    )
     rows = view.read(OBSERVATIONS, COLUMNS, condition).to_pylist()
     confidences = view.look_up_confidences([row["observation_id"] for row in rows])
     rows = [
@@ -104,10 +114,14 @@ def collect_standing_claims(
         and not is_shared(row["observer"])
     ]
     quoted = _find_quoted_messages(view, rows)
-    messages = view.read_by_id(MESSAGES, sorted({key for keys in quoted.values() for key in keys}), SAID)
+    messages = view.read_by_id(
+        MESSAGES, sorted({key for keys in quoted.values() for key in keys}), SAID
+    )
     standing = []
     for row in rows:
-        known = [messages[key] for key in quoted[row["observation_id"]] if key in messages]
+        known = [
+            messages[key] for key in quoted[row["observation_id"]] if key in messages
+        ]
         claim = _make_claim(view, row, confidences[row["observation_id"]], known)
         if claim:
             standing.append(claim)
@@ -121,7 +135,9 @@ def _build_condition(allowed: Mapping[str, Collection[str]]) -> pc.Expression:
     """Return a filter for active claims whose gates are not False, with the allowed values in each column."""
     condition = pc.field("status") == Status.ACTIVE
     for gate in GATES:
-        condition = condition & pc.if_else(pc.field(gate).is_valid(), pc.field(gate), True)
+        condition = condition & pc.if_else(
+            pc.field(gate).is_valid(), pc.field(gate), True
+        )
     for column, values in allowed.items():
         if values:
             condition = condition & pc.field(column).isin(sorted(values))
@@ -132,9 +148,15 @@ def _find_quoted_messages(view: View, rows: Sequence[Row]) -> dict[str, list[str
     """Return for each claim the message that it quotes, then those that its duplicates quote."""
     quoted = {row["observation_id"]: row["message_ids"][:1] for row in rows}
     ids = pa.array(sorted(quoted), pa.string())
-    duplicates = (pc.field("status") == Status.DUPLICATE) & pc.field("canonical_id").isin(ids)
+    duplicates = (pc.field("status") == Status.DUPLICATE) & pc.field(
+        "canonical_id"
+    ).isin(ids)
     columns = ["observation_id", "canonical_id", "message_ids", "observer"]
-    for row in view.read(OBSERVATIONS, columns, duplicates).sort_by("observation_id").to_pylist():
+    for row in (
+        view.read(OBSERVATIONS, columns, duplicates)
+        .sort_by("observation_id")
+        .to_pylist()
+    ):
         if not is_shared(row["observer"]):
             quoted[row["canonical_id"]] += row["message_ids"][:1]
     return quoted
@@ -142,7 +164,12 @@ def _find_quoted_messages(view: View, rows: Sequence[Row]) -> dict[str, list[str
 
 def _rank(claim: StandingClaim) -> tuple[int, float, float, str]:
     """Return a claim's key for sorting: most sessions, highest confidence and latest time first."""
-    return -claim.sessions, -claim.confidence, -(claim.source.at or EARLIEST).timestamp(), claim.id
+    return (
+        -claim.sessions,
+        -claim.confidence,
+        -(claim.source.at or EARLIEST).timestamp(),
+        claim.id,
+    )
 
 
 def take_in_turn(groups: Iterable[Sequence[Item]]) -> Iterator[Item]:
@@ -154,23 +181,39 @@ def take_in_turn(groups: Iterable[Sequence[Item]]) -> Iterator[Item]:
 def group_by_category(claims: Sequence[StandingClaim]) -> list[list[StandingClaim]]:
     """Return the claims of each category, in order of the categories' names."""
     categories = sorted({claim.category for claim in claims})
-    return [[claim for claim in claims if claim.category == category] for category in categories]
+    return [
+        [claim for claim in claims if claim.category == category]
+        for category in categories
+    ]
 
 
-def _make_claim(view: View, row: Row, confidence: float, messages: list[Row]) -> StandingClaim | None:
+def _make_claim(
+    view: View, row: Row, confidence: float, messages: list[Row]
+) -> StandingClaim | None:
     """Return the row as a claim, or None if neither a person said it nor two sessions state it.
 
     `messages` are those that the claim and its duplicates quote, its own first.
     """
     session = view.native_sessions.get(row["session_id"])
-    evidence = (set(row["evidence_sessions"]) or {row["session_id"]}) - view.unconfirmed_notes
-    sessions = len({view.session_files.get(key, key) for key in evidence})  # whoever writes a file names its sessions
+    evidence = (
+        set(row["evidence_sessions"]) or {row["session_id"]}
+    ) - view.unconfirmed_notes
+    sessions = len(
+        {view.session_files.get(key, key) for key in evidence}
+    )  # whoever writes a file names its sessions
     by_person = any(
-        message["origin"] == Origin.HUMAN or view.agent_notes.get(str(message["session_id"])) for message in messages
+        message["origin"] == Origin.HUMAN
+        or view.agent_notes.get(str(message["session_id"]))
+        for message in messages
     )
     if not messages or session is None or not (by_person or sessions >= BORNE_OUT):
         return None
-    noted = "noted" if session.startswith(PREFIX) and row["session_id"] not in view.unconfirmed_notes else ""
+    noted = (
+        "noted"
+        if session.startswith(PREFIX)
+        and row["session_id"] not in view.unconfirmed_notes
+        else ""
+    )
     standing = f"{sessions} sessions" if sessions >= BORNE_OUT else noted
     kind: Speaker = "person" if by_person else "model"
     source = LineSource(
@@ -200,5 +243,12 @@ def _make_claim(view: View, row: Row, confidence: float, messages: list[Row]) ->
 
 def addresses_nobody(text: str) -> bool:
     """Return True if a text neither mentions speakers or reader, nor chains commands or hides characters."""
-    words, line = map(singularise, re.findall(r"\w+", text.casefold())), " ".join(text.split())
-    return PARTIES.isdisjoint(words) and not any(mark in text for mark in CHAINS) and escape_line(line) == line
+    words, line = (
+        map(singularise, re.findall(r"\w+", text.casefold())),
+        " ".join(text.split()),
+    )
+    return (
+        PARTIES.isdisjoint(words)
+        and not any(mark in text for mark in CHAINS)
+        and escape_line(line) == line
+    )

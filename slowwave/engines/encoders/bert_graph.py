@@ -30,27 +30,49 @@ def build_bert_graph(config: dict[str, Any], weights: Path) -> bytes:
     Raises:
         KeyError: the weights are not those of such a BERT.
     """
-    tensors = {name.removeprefix("bert."): tensor for name, tensor in load_file(weights).items()}
-    graph = _Graph({name: tensor.astype(np.float32, copy=False) for name, tensor in tensors.items()})
+    tensors = {
+        name.removeprefix("bert."): tensor
+        for name, tensor in load_file(weights).items()
+    }
+    graph = _Graph(
+        {
+            name: tensor.astype(np.float32, copy=False)
+            for name, tensor in tensors.items()
+        }
+    )
     eps = float(config["layer_norm_eps"])
     x = graph.add_embeddings(eps)
     for layer in range(config["num_hidden_layers"]):
-        x = graph.add_layer(x, f"encoder.layer.{layer}", config["num_attention_heads"], eps)
+        x = graph.add_layer(
+            x, f"encoder.layer.{layer}", config["num_attention_heads"], eps
+        )
     # Not ReduceMean: its sums go in another order for one text than for many, and a vector then knows its company.
-    pooled = graph.add("Squeeze", graph.add("MatMul", "share", x), graph.keep("pooled axis", np.array([1])))
+    pooled = graph.add(
+        "Squeeze",
+        graph.add("MatMul", "share", x),
+        graph.keep("pooled axis", np.array([1])),
+    )
     graph.add("LpNormalization", pooled, name="vectors", axis=-1, p=2)
     made = helper.make_graph(
         graph.nodes,
         "bert",
         [
             helper.make_tensor_value_info("ids", TensorProto.INT32, ["n", "length"]),
-            helper.make_tensor_value_info("share", TensorProto.FLOAT, ["n", 1, "length"]),
+            helper.make_tensor_value_info(
+                "share", TensorProto.FLOAT, ["n", 1, "length"]
+            ),
         ],
-        [helper.make_tensor_value_info("vectors", TensorProto.FLOAT, ["n", config["hidden_size"]])],
+        [
+            helper.make_tensor_value_info(
+                "vectors", TensorProto.FLOAT, ["n", config["hidden_size"]]
+            )
+        ],
         graph.kept,
     )
     versions = [helper.make_opsetid("", 17), helper.make_opsetid(FUSED, 1)]
-    model: bytes = helper.make_model(made, opset_imports=versions, ir_version=8).SerializeToString()
+    model: bytes = helper.make_model(
+        made, opset_imports=versions, ir_version=8
+    ).SerializeToString()
     return model
 
 
@@ -62,10 +84,19 @@ class _Graph:
         self.nodes: list[Any] = []
         self.kept: list[Any] = []
 
-    def add(self, operator: str, *inputs: str, name: str = "", domain: str = "", **attributes: Any) -> str:
+    def add(
+        self,
+        operator: str,
+        *inputs: str,
+        name: str = "",
+        domain: str = "",
+        **attributes: Any,
+    ) -> str:
         """Add a node; of an operator with several outputs the first is meant."""
         name = name or f"{operator} {len(self.nodes)}"
-        self.nodes.append(helper.make_node(operator, inputs, [name], domain=domain, **attributes))
+        self.nodes.append(
+            helper.make_node(operator, inputs, [name], domain=domain, **attributes)
+        )
         return name
 
     def keep(self, name: str, values: npt.NDArray[Any]) -> str:
@@ -75,7 +106,10 @@ class _Graph:
 
     def load(self, *names: str) -> str:
         """Keep tensors of the model, side by side; those of layers as `x @ matrix` takes them."""
-        tensors = [self.weights[name].T if name.startswith("encoder") else self.weights[name] for name in names]
+        tensors = [
+            self.weights[name].T if name.startswith("encoder") else self.weights[name]
+            for name in names
+        ]
         return self.keep(names[0], np.concatenate(tensors, axis=-1))
 
     def add_embeddings(self, eps: float) -> str:
@@ -86,27 +120,50 @@ class _Graph:
             "ids",
             "",
             self.load("embeddings.word_embeddings.weight"),
-            self.keep("places", places + self.weights["embeddings.token_type_embeddings.weight"][0]),
+            self.keep(
+                "places",
+                places + self.weights["embeddings.token_type_embeddings.weight"][0],
+            ),
             "",
             self.load("embeddings.LayerNorm.weight"),
             self.load("embeddings.LayerNorm.bias"),
         ]
         outputs = [name, "mask that is not read"]
-        self.nodes.append(helper.make_node("EmbedLayerNormalization", inputs, outputs, domain=FUSED, epsilon=eps))
+        self.nodes.append(
+            helper.make_node(
+                "EmbedLayerNormalization", inputs, outputs, domain=FUSED, epsilon=eps
+            )
+        )
         return name
 
     def add_layer(self, x: str, at: str, heads: int, eps: float) -> str:
         """Add attention and the two dense layers after it."""
         parts = [f"{at}.attention.self.{part}" for part in ("query", "key", "value")]
-        into = [self.load(*(f"{part}.{kind}" for part in parts)) for kind in ("weight", "bias")]
+        into = [
+            self.load(*(f"{part}.{kind}" for part in parts))
+            for kind in ("weight", "bias")
+        ]
         seen = self.add("Attention", x, *into, domain=FUSED, num_heads=heads)
         x = self._add_dense_and_norm(seen, x, f"{at}.attention.output", eps)
         inner = self.add("MatMul", x, self.load(f"{at}.intermediate.dense.weight"))
-        inner = self.add("BiasGelu", inner, self.load(f"{at}.intermediate.dense.bias"), domain=FUSED)
+        inner = self.add(
+            "BiasGelu", inner, self.load(f"{at}.intermediate.dense.bias"), domain=FUSED
+        )
         return self._add_dense_and_norm(inner, x, f"{at}.output", eps)
 
     def _add_dense_and_norm(self, inner: str, x: str, at: str, eps: float) -> str:
-        bias, *norm = [self.load(f"{at}.{part}") for part in ("dense.bias", "LayerNorm.weight", "LayerNorm.bias")]
-        total = self.add("Add", self.add("MatMul", inner, self.load(f"{at}.dense.weight")), x)
+        bias, *norm = [
+            self.load(f"{at}.{part}")
+            for part in ("dense.bias", "LayerNorm.weight", "LayerNorm.bias")
+        ]
+        total = self.add(
+            "Add", self.add("MatMul", inner, self.load(f"{at}.dense.weight")), x
+        )
         # In this order they are not fused into SkipLayerNormalization, which takes a core five times as long.
-        return self.add("LayerNormalization", self.add("Add", total, bias), *norm, axis=-1, epsilon=eps)
+        return self.add(
+            "LayerNormalization",
+            self.add("Add", total, bias),
+            *norm,
+            axis=-1,
+            epsilon=eps,
+        )

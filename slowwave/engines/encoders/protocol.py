@@ -46,7 +46,9 @@ class Encoder(Protocol):
         ...
 
 
-_watchers: ContextVar[tuple[Callable[[int], None], ...]] = ContextVar("watchers", default=())
+_watchers: ContextVar[tuple[Callable[[int], None], ...]] = ContextVar(
+    "watchers", default=()
+)
 
 
 @contextmanager
@@ -72,7 +74,9 @@ def hide_url(setting: str) -> str:
 
 def compute_encoder_name(setting: str) -> str:
     """Return the name that ids know what `encoder` names by: no folder, no organisation, no URL."""
-    return split_server(setting)[0] if setting.startswith(SERVER) else Path(setting).name
+    return (
+        split_server(setting)[0] if setting.startswith(SERVER) else Path(setting).name
+    )
 
 
 def split_server(setting: str) -> tuple[str, str]:
@@ -108,23 +112,36 @@ class HashEncoder:
 @lru_cache(maxsize=100_000)
 def _hash_word(word: str, dim: int) -> tuple[int, int]:
     """Return a word's place and sign, the same on every machine."""
-    digest = int.from_bytes(blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+    digest = int.from_bytes(
+        blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big"
+    )
     return digest // 2 % dim, 1 if digest % 2 else -1
 
 
 class KnownEncoder:
     """An encoder that remembers its last texts: each is encoded once. 100,000 are about 160 MB at 384 dimensions."""
 
-    def __init__(self, encoder: Encoder, texts: Sequence[str] = (), size: int = 100_000) -> None:
-        self.name, self.dim, self.encoder, self.size = encoder.name, encoder.dim, encoder, size
+    def __init__(
+        self, encoder: Encoder, texts: Sequence[str] = (), size: int = 100_000
+    ) -> None:
+        self.name, self.dim, self.encoder, self.size = (
+            encoder.name,
+            encoder.dim,
+            encoder,
+            size,
+        )
         self.known: dict[str, Vectors] = {}
         self.encode(texts)
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return vectors; of texts that are new, by the encoder, in one call."""
         new = [text for text in dict.fromkeys(texts) if text not in self.known]
-        self.known |= dict(zip(new, self.encoder.encode(new), strict=True)) if new else {}
-        vectors = np.array([self.known[text] for text in texts], dtype=np.float32).reshape(len(texts), self.dim)
+        self.known |= (
+            dict(zip(new, self.encoder.encode(new), strict=True)) if new else {}
+        )
+        vectors = np.array(
+            [self.known[text] for text in texts], dtype=np.float32
+        ).reshape(len(texts), self.dim)
         for text in list(self.known)[: -self.size]:
             del self.known[text]
         return vectors

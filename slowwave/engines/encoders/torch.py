@@ -35,7 +35,9 @@ def load_from_hub(name: str) -> "SentenceTransformerEncoder":
         OSError, ValueError: the model could not be loaded.
         ModuleNotFoundError: sentence-transformers is not installed.
     """
-    return SentenceTransformerEncoder(_load_model(name, local=not knows_hub()), Path(name).name)
+    return SentenceTransformerEncoder(
+        _load_model(name, local=not knows_hub()), Path(name).name
+    )
 
 
 def knows_hub() -> bool:
@@ -71,16 +73,26 @@ class SentenceTransformerEncoder:
         # from more, and what fills up the last batch of each length is computed for nothing.
         tokens = 128 if self.model.device.type == "cpu" else 2_048
         rows_by_length: dict[int, list[int]] = {}
-        tokens_of, unknown = self._read_tokens(texts), getattr(self.model.tokenizer, "unk_token_id", None)
+        tokens_of, unknown = (
+            self._read_tokens(texts),
+            getattr(self.model.tokenizer, "unk_token_id", None),
+        )
         for row, read in enumerate(tokens_of):
             rows_by_length.setdefault(len(read), []).append(row)
         for length, rows in sorted(rows_by_length.items(), reverse=True):
             size = min(1_024, 1 << max(tokens // max(length, 1), 1).bit_length() - 1)
             group = [texts[row] for row in rows]
             group += group[:1] * (-len(group) % size)
-            encoded = self.model.encode(group, batch_size=size, normalize_embeddings=True, show_progress_bar=False)
+            encoded = self.model.encode(
+                group,
+                batch_size=size,
+                normalize_embeddings=True,
+                show_progress_bar=False,
+            )
             vectors[rows] = np.asarray(encoded, dtype=np.float32)[: len(rows)]
-            vectors[[row for row in rows if is_unread(tokens_of[row][1:-1], unknown)]] = 0.0
+            vectors[
+                [row for row in rows if is_unread(tokens_of[row][1:-1], unknown)]
+            ] = 0.0
             report_encoded(len(rows))
         return vectors
 
@@ -89,7 +101,9 @@ class SentenceTransformerEncoder:
         if not texts:
             return []
         tokenize: Callable[..., dict[str, list[list[int]]]] = self.model.tokenizer
-        read = tokenize(list(texts), truncation=True, max_length=self.model.max_seq_length)
+        read = tokenize(
+            list(texts), truncation=True, max_length=self.model.max_seq_length
+        )
         return read["input_ids"]
 
 

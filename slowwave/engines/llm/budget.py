@@ -40,16 +40,27 @@ class BudgetedLLM(Layer):
         """Yield one completion a request."""
         index_by_id(requests)
         budget = self.budget
-        prompts = {r.id: tokens for r, tokens in zip(requests, count_prompt_tokens(self, requests), strict=True)}
-        costs = {request.id: prompts[request.id] + request.max_tokens for request in requests}
+        prompts = {
+            r.id: tokens
+            for r, tokens in zip(
+                requests, count_prompt_tokens(self, requests), strict=True
+            )
+        }
+        costs = {
+            request.id: prompts[request.id] + request.max_tokens for request in requests
+        }
         waiting = [request for request in requests if costs[request.id] <= budget.limit]
         # in rounds: the requests of one fit the budget even if every answer has its maximal length
         while waiting:
-            fitting = _count_fitting([costs[request.id] for request in waiting], budget.limit - budget.spent)
+            fitting = _count_fitting(
+                [costs[request.id] for request in waiting], budget.limit - budget.spent
+            )
             if not fitting:
                 break
             for completion in self.inner.complete(waiting[:fitting]):
-                budget.spent += self._count_spent(completion, prompts.get(completion.id, 0))
+                budget.spent += self._count_spent(
+                    completion, prompts.get(completion.id, 0)
+                )
                 yield completion
             waiting = waiting[fitting:]
         spent = f"{budget.spent:,} of the night's {budget.limit:,} tokens are spent; the next night goes on"
@@ -58,7 +69,9 @@ class BudgetedLLM(Layer):
         for request in requests:
             if costs[request.id] > budget.limit:
                 why = f"needs {costs[request.id]:,} tokens, the night's budget is {budget.limit:,}"
-                yield make_failure(request, "budget", f"{why}: raise it (--max-tokens)", self)
+                yield make_failure(
+                    request, "budget", f"{why}: raise it (--max-tokens)", self
+                )
 
     def _count_spent(self, completion: Completion, prompt: int) -> int:
         """Return the tokens to charge for an answer: the engine's count, else an estimate."""
@@ -77,7 +90,9 @@ def _count_fitting(costs: Sequence[int], tokens: int) -> int:
     return len(costs)
 
 
-PIECES = re.compile(r"[A-Z]?[a-z]+|[A-Z]{1,2}|\d|[^\S\n]*\n\s*|[^\S\n]{2,}|[^\x00-\x7f]|[^\w\s]+|_")
+PIECES = re.compile(
+    r"[A-Z]?[a-z]+|[A-Z]{1,2}|\d|[^\S\n]*\n\s*|[^\S\n]{2,}|[^\x00-\x7f]|[^\w\s]+|_"
+)
 LETTERS_A_TOKEN = 5
 """Letters a token, rounded up, of a word, a part of a camel-case name or a run of random letters."""
 

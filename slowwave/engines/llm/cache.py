@@ -51,7 +51,9 @@ class CompletionCache(Protocol):
 class CachedLLM(Layer):
     """Answers requests from `cache`, and the others from `inner`; new answers are stored before they are yielded."""
 
-    def __init__(self, inner: LLM, cache: CompletionCache, *, batch: int = BATCH) -> None:
+    def __init__(
+        self, inner: LLM, cache: CompletionCache, *, batch: int = BATCH
+    ) -> None:
         super().__init__(inner)
         self.cache, self.batch = cache, batch
 
@@ -60,20 +62,29 @@ class CachedLLM(Layer):
         index_by_id(requests)
         sharers: dict[str, list[Request]] = {}
         for request in requests:
-            sharers.setdefault(compute_completion_id(request, self.model, self.sampling), []).append(request)
+            sharers.setdefault(
+                compute_completion_id(request, self.model, self.sampling), []
+            ).append(request)
         completions = self.cache.known(list(sharers))
         misses: dict[str, str] = {}
         for key, (first, *others) in sharers.items():
             if key in completions and _is_cacheable(completions[key]):
-                yield from (reuse_completion(request, completions[key]) for request in (first, *others))
+                yield from (
+                    reuse_completion(request, completions[key])
+                    for request in (first, *others)
+                )
             else:
                 misses[first.id] = key
-        for completion in self._complete_and_cache([r for r in requests if r.id in misses], misses):
+        for completion in self._complete_and_cache(
+            [r for r in requests if r.id in misses], misses
+        ):
             yield completion
             _, *others = sharers[misses[completion.id]]
             yield from (reuse_completion(other, completion) for other in others)
 
-    def _complete_and_cache(self, misses: Sequence[Request], keys: Mapping[str, str]) -> Iterator[Completion]:
+    def _complete_and_cache(
+        self, misses: Sequence[Request], keys: Mapping[str, str]
+    ) -> Iterator[Completion]:
         """Yield the engine's answers in batches; each batch is stored before it is yielded."""
         batch: list[Completion] = []
         began, gone = time.monotonic(), None
@@ -93,7 +104,11 @@ class CachedLLM(Layer):
             raise gone
 
     def _keep(self, batch: Sequence[Completion], keys: Mapping[str, str]) -> None:
-        lasting = {keys[completion.id]: completion for completion in batch if _is_cacheable(completion)}
+        lasting = {
+            keys[completion.id]: completion
+            for completion in batch
+            if _is_cacheable(completion)
+        }
         if lasting:
             self.cache.keep(lasting)
 
@@ -101,7 +116,9 @@ class CachedLLM(Layer):
 def compute_completion_id(request: Request, model: str, sampling: Sampling) -> str:
     """Return the hash of everything an answer depends on: model, sampling, messages, schema and token budget."""
     question = {
-        "messages": [[message["role"], message["content"]] for message in request.messages],
+        "messages": [
+            [message["role"], message["content"]] for message in request.messages
+        ],
         "schema": request.schema,
         "max_tokens": request.max_tokens,
         "sampling": asdict(sampling),
@@ -114,7 +131,9 @@ def reuse_completion(request: Request, completion: Completion) -> Completion:
 
     A good answer is checked again; an error is returned as it is.
     """
-    return check_completion(request, replace(completion, id=request.id, value=None, cached=True))
+    return check_completion(
+        request, replace(completion, id=request.id, value=None, cached=True)
+    )
 
 
 def _is_cacheable(completion: Completion) -> bool:

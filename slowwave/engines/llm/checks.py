@@ -70,8 +70,12 @@ class CheckedLLM(Layer):
                     yield completion
             again: list[Request] = []
             waiting = [request for request in requests if request.id in answers]
-            for request, used in zip(waiting, count_prompt_tokens(self, waiting), strict=True):
-                second = _make_second_request(request, answers[request.id], self.context_window - used)
+            for request, used in zip(
+                waiting, count_prompt_tokens(self, waiting), strict=True
+            ):
+                second = _make_second_request(
+                    request, answers[request.id], self.context_window - used
+                )
                 if second is None:
                     yield answers.pop(request.id)
                 else:
@@ -79,7 +83,9 @@ class CheckedLLM(Layer):
             for completion in self._complete_once(again):
                 yield _merge_attempts(answers.pop(completion.id), completion)
         except EngineUnavailable:
-            yield from (c for c in answers.values() if c.error != "missing")  # paid for, and useful up to the end
+            yield from (
+                c for c in answers.values() if c.error != "missing"
+            )  # paid for, and useful up to the end
             raise
 
     def _complete_once(self, requests: Sequence[Request]) -> Iterator[Completion]:
@@ -90,10 +96,14 @@ class CheckedLLM(Layer):
             if request is not None:
                 yield check_completion(request, completion)
         for request in waiting.values():
-            yield make_failure(request, "missing", "the engine gave no answer to this request", self)
+            yield make_failure(
+                request, "missing", "the engine gave no answer to this request", self
+            )
 
 
-def _make_second_request(request: Request, first: Completion, room: int) -> Request | None:
+def _make_second_request(
+    request: Request, first: Completion, room: int
+) -> Request | None:
     """Return the request for the second attempt; None if it would equal the first.
 
     After a truncated answer it has a larger budget, if the context window has `room` (tokens) for one. After a looping
@@ -130,7 +140,9 @@ def check_completion(request: Request, completion: Completion) -> Completion:
         value, shortened, error = _read_value(request.answer, completion, text)
     if error is not None:
         return replace(completion, value=None, error=error[0], reason=error[1])
-    new_flags = ("shortened",) if shortened and "shortened" not in completion.flags else ()
+    new_flags = (
+        ("shortened",) if shortened and "shortened" not in completion.flags else ()
+    )
     return replace(completion, value=value, flags=(*completion.flags, *new_flags))
 
 
@@ -158,7 +170,9 @@ def parse_answer(answer: type[A], text: str) -> tuple[A, bool]:
     return answer.model_validate_json(to_json(value)), True
 
 
-def _find_generation_error(request: Request, completion: Completion, text: str) -> Finding | None:
+def _find_generation_error(
+    request: Request, completion: Completion, text: str
+) -> Finding | None:
     """Return the error of a completion before it is parsed; None if there is none."""
     cut = completion.finish_reason == "length"
     if completion.finish_reason == "error":
@@ -168,12 +182,21 @@ def _find_generation_error(request: Request, completion: Completion, text: str) 
     if completion.finish_reason == "repetition" or (cut and is_looping(text)):
         return "runaway", f"the answer went in circles: … {text[-80:]!r}"
     if not text.strip():
-        return ("cut", "the budget ended before the answer began") if cut else ("empty", "the answer has no text")
+        return (
+            ("cut", "the budget ended before the answer began")
+            if cut
+            else ("empty", "the answer has no text")
+        )
     budget = request.max_tokens * RUNAWAY
     # A second attempt was checked with its own budget when it came; in the cache it has the tokens of both.
-    overlong = completion.completion_tokens > budget or len(text) > budget * BYTES_A_TOKEN
+    overlong = (
+        completion.completion_tokens > budget or len(text) > budget * BYTES_A_TOKEN
+    )
     if overlong and "retried" not in completion.flags:
-        return "runaway", f"the answer has {len(text):,} characters, the budget is {request.max_tokens} tokens"
+        return (
+            "runaway",
+            f"the answer has {len(text):,} characters, the budget is {request.max_tokens} tokens",
+        )
     return None
 
 
@@ -187,24 +210,44 @@ def _read_value(
         value: Any = text.strip()
         strings = [value]
         if cut:
-            return None, False, ("cut", f"the answer was cut at {completion.completion_tokens} tokens")
+            return (
+                None,
+                False,
+                ("cut", f"the answer was cut at {completion.completion_tokens} tokens"),
+            )
         if is_looping(text):
-            return None, False, ("runaway", f"the answer went in circles: … {text[-80:]!r}")
+            return (
+                None,
+                False,
+                ("runaway", f"the answer went in circles: … {text[-80:]!r}"),
+            )
     else:
         fenced = FENCE.match(text.strip())
         try:
-            value, shortened = parse_answer(answer, (fenced.group(1) if fenced else text).strip())
+            value, shortened = parse_answer(
+                answer, (fenced.group(1) if fenced else text).strip()
+            )
         except ValidationError as error:
             return None, False, _explain_misfit(error, completion, text)
-        strings = [string for string in _extract_strings(value.model_dump()) if len(string.split()) > 3]
-    if strings and all(REFUSAL.match(string) and len(string) < LONGEST_REFUSAL for string in strings):
+        strings = [
+            string
+            for string in _extract_strings(value.model_dump())
+            if len(string.split()) > 3
+        ]
+    if strings and all(
+        REFUSAL.match(string) and len(string) < LONGEST_REFUSAL for string in strings
+    ):
         return None, False, ("refusal", f"the model declined: {text[:200]!r}")
     return value, shortened, None
 
 
-def _explain_misfit(error: ValidationError, completion: Completion, text: str) -> Finding:
+def _explain_misfit(
+    error: ValidationError, completion: Completion, text: str
+) -> Finding:
     """Return why a text is not a valid answer."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    first = error.errors(include_url=False, include_context=False, include_input=False)[
+        0
+    ]
     if first["type"] != "json_invalid":
         return "schema", f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
     if REFUSAL.match(text.strip()):
@@ -212,20 +255,28 @@ def _explain_misfit(error: ValidationError, completion: Completion, text: str) -
     if is_looping(text):
         return "runaway", f"the answer went in circles: … {text[-80:]!r}"
     if completion.finish_reason == "length" or "EOF while parsing" in first["msg"]:
-        return "cut", f"JSON cut after {len(text):,} characters ({completion.completion_tokens} tokens)"
+        return (
+            "cut",
+            f"JSON cut after {len(text):,} characters ({completion.completion_tokens} tokens)",
+        )
     return "not_json", f"{first['msg']}: {text[:200]!r}"
 
 
 def is_in_circles(completion: Completion) -> bool:
     """Return True if an answer ended because one phrase, or blanks, came over and over."""
-    return completion.error == "runaway" and (completion.finish_reason == "repetition" or is_looping(completion.text))
+    return completion.error == "runaway" and (
+        completion.finish_reason == "repetition" or is_looping(completion.text)
+    )
 
 
 def is_looping(text: str) -> bool:
     """Return True if a text ends in one phrase, or blanks, over and over."""
     for period in range(1, LOOP_PERIOD + 1):
         tail = text[-max(LOOP_TAIL, LOOP_TIMES * period) :]
-        if len(tail) >= max(LOOP_TAIL, LOOP_TIMES * period) and tail[period:] == tail[:-period]:
+        if (
+            len(tail) >= max(LOOP_TAIL, LOOP_TIMES * period)
+            and tail[period:] == tail[:-period]
+        ):
             return True
     return False
 

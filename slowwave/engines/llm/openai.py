@@ -51,11 +51,22 @@ KEY = "SLOWWAVE_LLM_API_KEY"
 """The variable that holds the server's key."""
 THREAD = "slowwave-async"
 """Name of the thread with the event loop: callers may be synchronous, or in a loop of their own."""
-WINDOW_FIELDS = ("max_model_len", "context_window", "context_length", "max_context_length")
+WINDOW_FIELDS = (
+    "max_model_len",
+    "context_window",
+    "context_length",
+    "max_context_length",
+)
 """Fields with a model's context window in servers' lists of models."""
 OLD_BUDGET, NEW_BUDGET = "max_tokens", "max_completion_tokens"
 """The two names of an answer's budget; some clouds only accept the second."""
-TOO_LONG = ("context length", "context window", "maximum context", "too long", "too many tokens")
+TOO_LONG = (
+    "context length",
+    "context window",
+    "maximum context",
+    "too long",
+    "too many tokens",
+)
 FINISHES: Mapping[str | None, FinishReason] = {
     "length": "length",
     "content_filter": "content_filter",
@@ -68,7 +79,9 @@ FINISHES: Mapping[str | None, FinishReason] = {
 class OpenAIServer(LLM):
     """A model called `model` at a base URL up to and with its `/v1`."""
 
-    def __init__(self, model: str, url: str, settings: LLMSettings | None = None) -> None:
+    def __init__(
+        self, model: str, url: str, settings: LLMSettings | None = None
+    ) -> None:
         self.name = "openai"
         self.model = model
         self.url = url.rstrip("/") + "/"
@@ -124,8 +137,14 @@ class OpenAIServer(LLM):
                     pieces += 1
                     yield piece
         except (httpx.HTTPError, SSEError, Transient) as error:
-            why = f"{type(error).__name__} {error}" if not isinstance(error, Transient) else error.why
-            raise self._make_unavailable(f"the answer broke off: {why}" if pieces else why) from None
+            why = (
+                f"{type(error).__name__} {error}"
+                if not isinstance(error, Transient)
+                else error.why
+            )
+            raise self._make_unavailable(
+                f"the answer broke off: {why}" if pieces else why
+            ) from None
         if not pieces:
             raise self._make_unavailable("an empty answer")
 
@@ -138,24 +157,45 @@ class OpenAIServer(LLM):
         """The context window in the server's list of models, which is fetched once; else 8,192."""
         try:
             with httpx.Client(**self._client_options) as client:
-                response = client.get("models", timeout=min(30.0, self.settings.timeout))
+                response = client.get(
+                    "models", timeout=min(30.0, self.settings.timeout)
+                )
         except httpx.RequestError as error:
-            raise self._make_unavailable(f"{self.url}: {type(error).__name__} {error}".rstrip()) from None
+            raise self._make_unavailable(
+                f"{self.url}: {type(error).__name__} {error}".rstrip()
+            ) from None
         if response.status_code in (401, 403):
             raise self._make_unavailable(self._explain_refusal(response))
         try:
-            listed = [model for model in orjson.loads(response.content)["data"] if isinstance(model, dict)]
+            listed = [
+                model
+                for model in orjson.loads(response.content)["data"]
+                if isinstance(model, dict)
+            ]
         except (orjson.JSONDecodeError, KeyError, TypeError):
             listed = []  # the server has no list of models
         # Ollama lists `NAME:latest` and answers to `NAME`.
-        own = [model for model in listed if model.get("id") in (self.model, f"{self.model}:latest")]
+        own = [
+            model
+            for model in listed
+            if model.get("id") in (self.model, f"{self.model}:latest")
+        ]
         if listed and not own:
             names = ", ".join(sorted(str(model.get("id")) for model in listed))
-            raise ModelNotServed(f"openai:{self.model}", f"the server has other models: {names[:500]}")
-        windows = [model[name] for model in own for name in WINDOW_FIELDS if isinstance(model.get(name), int)]
+            raise ModelNotServed(
+                f"openai:{self.model}", f"the server has other models: {names[:500]}"
+            )
+        windows = [
+            model[name]
+            for model in own
+            for name in WINDOW_FIELDS
+            if isinstance(model.get(name), int)
+        ]
         return min(windows, default=DEFAULT_WINDOW)
 
-    async def _answer_all(self, requests: Sequence[Request], put: Callable[[Completion], None]) -> None:
+    async def _answer_all(
+        self, requests: Sequence[Request], put: Callable[[Completion], None]
+    ) -> None:
         """Put a completion of each request."""
         turns = asyncio.Semaphore(self.settings.concurrency)
 
@@ -164,15 +204,23 @@ class OpenAIServer(LLM):
                 put(await self._answer(client, request))
 
         try:
-            async with httpx.AsyncClient(**self._client_options) as client, asyncio.TaskGroup() as group:
+            async with (
+                httpx.AsyncClient(**self._client_options) as client,
+                asyncio.TaskGroup() as group,
+            ):
                 for request in requests:
                     group.create_task(answer(client, request))
         except ExceptionGroup as errors:
-            raise next((e for e in errors.exceptions if isinstance(e, EngineUnavailable)), errors) from None
+            raise next(
+                (e for e in errors.exceptions if isinstance(e, EngineUnavailable)),
+                errors,
+            ) from None
 
     async def _answer(self, client: httpx.AsyncClient, request: Request) -> Completion:
         """Return the answer to one request, after at most `ATTEMPTS` attempts."""
-        retrying = AsyncRetrying(**build_retry_options(ATTEMPTS, 2 * self.settings.timeout))
+        retrying = AsyncRetrying(
+            **build_retry_options(ATTEMPTS, 2 * self.settings.timeout)
+        )
         try:
             return await retrying(self._send, client, request)
         except Transient as error:
@@ -188,10 +236,14 @@ class OpenAIServer(LLM):
             Transient: another attempt may succeed.
             EngineUnavailable: the server would refuse all other requests too.
         """
-        budget_field = self.budget_field  # another request may change it during this attempt
+        budget_field = (
+            self.budget_field
+        )  # another request may change it during this attempt
         try:
             async with asyncio.timeout(self.settings.timeout):
-                response = await client.post("chat/completions", content=self._build_body(request, budget_field))
+                response = await client.post(
+                    "chat/completions", content=self._build_body(request, budget_field)
+                )
         except (httpx.RequestError, TimeoutError) as error:
             raise describe_failure(error, self.settings.timeout) from None
         if response.is_success:
@@ -202,20 +254,33 @@ class OpenAIServer(LLM):
             return await self._send(client, request)
         status, excerpt = response.status_code, self._read_excerpt(response)
         if status in RETRIED:
-            raise Transient(f"status {status}: {excerpt}", read_retry_after(response.headers))
+            raise Transient(
+                f"status {status}: {excerpt}", read_retry_after(response.headers)
+            )
         if status == 404 and not self._answered:
-            raise ModelNotServed(f"openai:{self.model}", self._explain_refusal(response))
+            raise ModelNotServed(
+                f"openai:{self.model}", self._explain_refusal(response)
+            )
         if status == 401:
             raise self._make_unavailable(self._explain_refusal(response))
-        too_long = status in (400, 413, 422) and any(words in excerpt.lower() for words in TOO_LONG)
-        return make_failure(request, "too_long" if too_long else "rejected", f"status {status}: {excerpt}", self)
+        too_long = status in (400, 413, 422) and any(
+            words in excerpt.lower() for words in TOO_LONG
+        )
+        return make_failure(
+            request,
+            "too_long" if too_long else "rejected",
+            f"status {status}: {excerpt}",
+            self,
+        )
 
     def _stream_answer(self, client: httpx.Client, request: Request) -> Iterator[str]:
         """Yield the pieces of one answer."""
         budget_field = self.budget_field
         body = self._build_body(request, budget_field, stream=True)
         with client.stream("POST", "chat/completions", content=body) as response:
-            if response.is_success and "event-stream" in response.headers.get("content-type", ""):
+            if response.is_success and "event-stream" in response.headers.get(
+                "content-type", ""
+            ):
                 yield from self._read_events(EventSource(response))
                 return
             response.read()
@@ -242,8 +307,16 @@ class OpenAIServer(LLM):
                     raise Transient(str(read["error"])[:500])
                 choice = (read.get("choices") or [{}])[0]
                 piece = (choice.get("delta") or {}).get("content")
-            except (orjson.JSONDecodeError, AttributeError, TypeError, KeyError, IndexError):
-                raise Transient(f"no chat completion in the stream: {event.data[:200]!r}") from None
+            except (
+                orjson.JSONDecodeError,
+                AttributeError,
+                TypeError,
+                KeyError,
+                IndexError,
+            ):
+                raise Transient(
+                    f"no chat completion in the stream: {event.data[:200]!r}"
+                ) from None
             if piece:
                 yield piece
             if choice.get("finish_reason"):
@@ -269,7 +342,9 @@ class OpenAIServer(LLM):
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         return orjson.dumps(body | more)
 
-    def _parse_completion(self, response: httpx.Response, request: Request) -> Completion:
+    def _parse_completion(
+        self, response: httpx.Response, request: Request
+    ) -> Completion:
         """Return the completion in a response's body.
 
         Raises:
@@ -278,20 +353,36 @@ class OpenAIServer(LLM):
         try:
             answer = orjson.loads(response.content)
             choice = answer["choices"][0]
-            text, declined = choice["message"].get("content") or "", choice["message"].get("refusal")
+            text, declined = (
+                choice["message"].get("content") or "",
+                choice["message"].get("refusal"),
+            )
             usage = answer.get("usage") or {}
             return Completion(
                 request.id,
                 declined or text,
-                finish_reason="content_filter" if declined else FINISHES.get(choice.get("finish_reason"), "stop"),
+                finish_reason="content_filter"
+                if declined
+                else FINISHES.get(choice.get("finish_reason"), "stop"),
                 prompt_tokens=int(usage.get("prompt_tokens") or 0),
                 completion_tokens=int(usage.get("completion_tokens") or 0),
-                prefix_tokens=int((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0),
+                prefix_tokens=int(
+                    (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+                ),
                 engine=self.name,
                 model=self.model,
             )
-        except (orjson.JSONDecodeError, KeyError, IndexError, TypeError, AttributeError, ValueError):
-            raise Transient(f"no chat completion in the answer: {self._read_excerpt(response)[:200]!r}") from None
+        except (
+            orjson.JSONDecodeError,
+            KeyError,
+            IndexError,
+            TypeError,
+            AttributeError,
+            ValueError,
+        ):
+            raise Transient(
+                f"no chat completion in the answer: {self._read_excerpt(response)[:200]!r}"
+            ) from None
 
     def _learn_budget_field(self, response: httpx.Response, sent: str) -> bool:
         """If a refusal asks for the budget's other name, use it from now on and return True: send the request again."""

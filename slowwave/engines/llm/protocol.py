@@ -26,7 +26,15 @@ JsonSchema = Mapping[str, Any]
 """A schema for constrained decoding: no references, every field required, `maxItems` set, only `KEYWORDS`."""
 
 KEYWORDS = (
-    *("type", "properties", "required", "additionalProperties", "items", "minItems", "maxItems"),
+    *(
+        "type",
+        "properties",
+        "required",
+        "additionalProperties",
+        "items",
+        "minItems",
+        "maxItems",
+    ),
     *("minimum", "maximum", "enum", "const", "anyOf"),
 )
 """The keywords that xgrammar 0.2.8 and llguidance 1.7.6 both enforce as JSON Schema defines them. Pydantic checks the
@@ -175,7 +183,9 @@ def build_json_schema(answer: type[BaseModel], *, lengths: bool = False) -> Json
         if "anyOf" in resolved:
             resolved["anyOf"] = [resolve(choice) for choice in resolved["anyOf"]]
         if "properties" in resolved:
-            resolved["properties"] = {name: resolve(inner) for name, inner in resolved["properties"].items()}
+            resolved["properties"] = {
+                name: resolve(inner) for name, inner in resolved["properties"].items()
+            }
         return resolved
 
     built: JsonSchema = resolve(schema)
@@ -213,7 +223,9 @@ class LLM:
         Raises:
             EngineUnavailable: the engine does not answer, or the answer breaks off; earlier pieces are valid.
         """
-        (completion,) = self.complete([Request("turn", tuple(messages), max_tokens=max_tokens)])
+        (completion,) = self.complete(
+            [Request("turn", tuple(messages), max_tokens=max_tokens)]
+        )
         if not completion.text:
             raise EngineUnavailable(self.name, completion.reason or "it gave no answer")
         yield completion.text
@@ -258,10 +270,19 @@ class Layer(LLM):
         self.inner.close()
 
 
-def make_failure(request: Request, error: ErrorKind, reason: str, llm: LLM | None = None) -> Completion:
+def make_failure(
+    request: Request, error: ErrorKind, reason: str, llm: LLM | None = None
+) -> Completion:
     """Return a failed completion of a request."""
     engine, model = (llm.name, llm.model) if llm else ("", "")
-    return Completion(request.id, error=error, reason=reason, finish_reason="error", engine=engine, model=model)
+    return Completion(
+        request.id,
+        error=error,
+        reason=reason,
+        finish_reason="error",
+        engine=engine,
+        model=model,
+    )
 
 
 def index_by_id(requests: Iterable[Request]) -> dict[str, Request]:
@@ -273,7 +294,9 @@ def index_by_id(requests: Iterable[Request]) -> dict[str, Request]:
     by_id: dict[str, Request] = {}
     for request in requests:
         if request.id in by_id:
-            raise ValueError(f"two requests of one call have the id {request.id!r}; make ids unique within a call")
+            raise ValueError(
+                f"two requests of one call have the id {request.id!r}; make ids unique within a call"
+            )
         by_id[request.id] = request
     return by_id
 
@@ -285,9 +308,14 @@ def count_template_tokens(request: Request) -> int:
 
 def count_prompt_tokens(llm: LLM, requests: Sequence[Request]) -> list[int]:
     """Return tokens of each request's whole prompt, template included, never fewer than the engine will count."""
-    contents = [message["content"] for request in requests for message in request.messages]
+    contents = [
+        message["content"] for request in requests for message in request.messages
+    ]
     counts = iter(llm.count_tokens(contents))
-    return [count_template_tokens(r) + sum(next(counts) for _ in r.messages) for r in requests]
+    return [
+        count_template_tokens(r) + sum(next(counts) for _ in r.messages)
+        for r in requests
+    ]
 
 
 def split_fitting(
@@ -300,12 +328,23 @@ def split_fitting(
     window = llm.context_window
     fit: list[Request] = []
     long: list[Completion] = []
-    for request, tokens in zip(requests, count_prompt_tokens(llm, requests) if used is None else used, strict=True):
+    for request, tokens in zip(
+        requests,
+        count_prompt_tokens(llm, requests) if used is None else used,
+        strict=True,
+    ):
         if tokens + request.max_tokens <= window:
             fit.append(request)
         else:
             why = f"a prompt of {tokens:,} tokens and an answer of up to {request.max_tokens:,} exceed the {window:,}"
-            long.append(make_failure(request, "too_long", f"{why} tokens of {llm.model}'s context window", llm))
+            long.append(
+                make_failure(
+                    request,
+                    "too_long",
+                    f"{why} tokens of {llm.model}'s context window",
+                    llm,
+                )
+            )
     return fit, long
 
 

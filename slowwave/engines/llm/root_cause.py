@@ -14,7 +14,9 @@ from contextlib import contextmanager
 
 SECONDS = 2.0
 """Seconds to wait for the last lines of a process that has ended."""
-RAISED = re.compile(r"(?:^|\s)((?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)\b: \S.*)$")
+RAISED = re.compile(
+    r"(?:^|\s)((?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)\b: \S.*)$"
+)
 """The last line of a traceback, after a prefix that names the process."""
 ELSEWHERE = "root cause"
 """Part of the message of an error that only refers to another one."""
@@ -30,7 +32,10 @@ def watch_stderr(lines: deque[str]) -> Iterator[None]:
     reading, writing = os.pipe()
 
     def forward() -> None:
-        with os.fdopen(own, "wb", buffering=0) as out, os.fdopen(reading, "rb") as heard:
+        with (
+            os.fdopen(own, "wb", buffering=0) as out,
+            os.fdopen(reading, "rb") as heard,
+        ):
             for line in heard:
                 lines.append(line.decode(errors="replace").rstrip())
                 out.write(line)
@@ -57,4 +62,6 @@ def find_root_cause(error: Exception, lines: Iterable[str]) -> str:
     if ELSEWHERE not in message:
         return message
     raised = [match[1] for line in lines if (match := RAISED.search(line))]
-    return next((cause for cause in reversed(raised) if ELSEWHERE not in cause), message)
+    return next(
+        (cause for cause in reversed(raised) if ELSEWHERE not in cause), message
+    )

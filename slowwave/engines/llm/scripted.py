@@ -30,9 +30,18 @@ class ScriptedLLM(LLM):
     """Answers requests from `script`; `asked` has every request."""
 
     def __init__(
-        self, script: Script | Sequence[Any] | None = None, *, model: str = "scripted", context_window: int = 32_768
+        self,
+        script: Script | Sequence[Any] | None = None,
+        *,
+        model: str = "scripted",
+        context_window: int = 32_768,
     ) -> None:
-        self.name, self.model, self.sampling, self.gpus = "scripted", model, Sampling(), 0
+        self.name, self.model, self.sampling, self.gpus = (
+            "scripted",
+            model,
+            Sampling(),
+            0,
+        )
         self._context_window = context_window
         self.asked: list[Request] = []
         if script is None or callable(script):
@@ -56,15 +65,24 @@ class ScriptedLLM(LLM):
                 yield from (answer,) if isinstance(answer, Completion) else answer
                 continue
             text = answer if isinstance(answer, str) else orjson.dumps(answer).decode()
-            prompt = sum(self.count_tokens([message["content"] for message in request.messages]))
+            prompt = sum(
+                self.count_tokens([message["content"] for message in request.messages])
+            )
             (tokens,) = self.count_tokens([text])
             yield Completion(
-                request.id, text, prompt_tokens=prompt, completion_tokens=tokens, engine=self.name, model=self.model
+                request.id,
+                text,
+                prompt_tokens=prompt,
+                completion_tokens=tokens,
+                engine=self.name,
+                model=self.model,
             )
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return one token for each four bytes, rounded up."""
-        return [-(-len(text.encode("utf-8", "replace")) // 4) for text in texts]  # about four bytes a token
+        return [
+            -(-len(text.encode("utf-8", "replace")) // 4) for text in texts
+        ]  # about four bytes a token
 
 
 def make_minimal_answer(request: Request) -> Any:
@@ -79,9 +97,15 @@ def _make_minimal_value(schema: JsonSchema) -> Any:
     if "const" in schema or "enum" in schema:
         return schema["const"] if "const" in schema else schema["enum"][0]
     if schema["type"] == "object":
-        return {name: _make_minimal_value(schema["properties"][name]) for name in schema["required"]}
+        return {
+            name: _make_minimal_value(schema["properties"][name])
+            for name in schema["required"]
+        }
     if schema["type"] == "array":
-        return [_make_minimal_value(schema["items"]) for _ in range(schema.get("minItems", 0))]
+        return [
+            _make_minimal_value(schema["items"])
+            for _ in range(schema.get("minItems", 0))
+        ]
     if schema["type"] == "string":
         return "-" * schema.get("minLength", 0)
     return False if schema["type"] == "boolean" else schema.get("minimum", 0)

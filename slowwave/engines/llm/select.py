@@ -49,7 +49,11 @@ class ChainLLM(LLM):
 
     def __init__(self, engines: Sequence[LLM]) -> None:
         self.engines = tuple(engines)
-        self.name, self.model, self.sampling = engines[0].name, engines[0].model, engines[0].sampling
+        self.name, self.model, self.sampling = (
+            engines[0].name,
+            engines[0].model,
+            engines[0].sampling,
+        )
         self.down: dict[LLM, EngineUnavailable] = {}
         self.notes: list[str] = []
 
@@ -117,7 +121,10 @@ class ChainLLM(LLM):
         raise self._make_unavailable()
 
     def _ask_engine(
-        self, engine: LLM, pending: dict[str, Request], errors: dict[str, list[Completion]]
+        self,
+        engine: LLM,
+        pending: dict[str, Request],
+        errors: dict[str, list[Completion]],
     ) -> Iterator[Completion]:
         """Yield one engine's good answers and remove them from `pending`; keep errors for later engines or the end."""
         count, good, unpaid, first = len(pending), 0, 0, engine is self.engines[0]
@@ -129,14 +136,22 @@ class ChainLLM(LLM):
                     continue
                 good += 1
                 del pending[completion.id]
-                yield completion if first else replace(completion, flags=(*completion.flags, "fallback"))
+                yield (
+                    completion
+                    if first
+                    else replace(completion, flags=(*completion.flags, "fallback"))
+                )
         except EngineUnavailable as error:
             self._note_down(engine, error)
         who = f"{engine.name} ({engine.model})"
         if not first and count > unpaid:
-            self.notes.append(f"{who} was asked {count - unpaid:,} times instead and answered {good:,}")
+            self.notes.append(
+                f"{who} was asked {count - unpaid:,} times instead and answered {good:,}"
+            )
         if not first and unpaid:
-            self.notes.append(f"{who} was not asked {unpaid:,} times instead: the night's token budget is spent")
+            self.notes.append(
+                f"{who} was not asked {unpaid:,} times instead: the night's token budget is spent"
+            )
 
     def _list_available(self) -> list[LLM]:
         return [engine for engine in self.engines if engine not in self.down]
@@ -148,14 +163,21 @@ class ChainLLM(LLM):
     def _make_unavailable(self) -> EngineUnavailable:
         if len(self.engines) == 1:
             return self.down[self.engines[0]]
-        return EngineUnavailable("every engine of the chain", "; ".join(error.why for error in self.down.values()))
+        return EngineUnavailable(
+            "every engine of the chain",
+            "; ".join(error.why for error in self.down.values()),
+        )
 
 
 def _merge_errors(request: Request, errors: Sequence[Completion]) -> Completion:
     """Return the last engine's error, with the errors of all engines as its reason."""
     if not errors:
-        return make_failure(request, "unavailable", "no engine of the chain could be had")
-    reasons = "; ".join(f"{e.engine or 'engine'}: {e.error}: {e.reason}" for e in errors)
+        return make_failure(
+            request, "unavailable", "no engine of the chain could be had"
+        )
+    reasons = "; ".join(
+        f"{e.engine or 'engine'}: {e.error}: {e.reason}" for e in errors
+    )
     return replace(errors[-1], reason=reasons if len(errors) > 1 else errors[-1].reason)
 
 
@@ -206,11 +228,15 @@ def make_engine(name: str, settings: LLMSettings) -> LLM:
     if kind == "vllm" and rest:
         return VLLMOffline(rest, settings)
     if kind == "openai" and "@" in rest:
-        from slowwave.engines.llm.openai import OpenAIServer  # a fifth of a second, with its client
+        from slowwave.engines.llm.openai import (
+            OpenAIServer,  # a fifth of a second, with its client
+        )
 
         model, _, url = rest.rpartition("@")
         if not _is_base_url(url):
-            raise UsageError(f"{name!r}: {url!r} is no base URL; expected http://host:port/v1")
+            raise UsageError(
+                f"{name!r}: {url!r} is no base URL; expected http://host:port/v1"
+            )
         return OpenAIServer(model, url, settings)
     if kind == "scripted":
         script = _import_function(name, rest) if rest else None
@@ -223,9 +249,13 @@ def _import_function(name: str, path: str) -> Script:
     try:
         script: Script = resolve_name(path)
     except (ImportError, AttributeError, ValueError) as error:
-        raise UsageError(f"no LLM engine {name!r}: {error}; expected scripted:<module>:<function>") from error
+        raise UsageError(
+            f"no LLM engine {name!r}: {error}; expected scripted:<module>:<function>"
+        ) from error
     if not callable(script):
-        raise UsageError(f"no LLM engine {name!r}: {path} is no function; expected scripted:<module>:<function>")
+        raise UsageError(
+            f"no LLM engine {name!r}: {path} is no function; expected scripted:<module>:<function>"
+        )
     return script
 
 
@@ -233,6 +263,11 @@ def _is_base_url(url: str) -> bool:
     """Return True for one URL of http or https with a host and, if it has a port, a number as the port."""
     try:
         parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and "," not in url
+        return (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and parts.port != 0
+            and "," not in url
+        )
     except ValueError:
         return False

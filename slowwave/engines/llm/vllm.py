@@ -68,7 +68,11 @@ LONGEST_MODEL = re.compile(r"estimated maximum model length is (\d+)")
 """In the error of a cache that can't hold one request of the whole window (vLLM 0.32, `kv_cache_utils`)."""
 LOOP_TOKENS, LOOP_TIMES = 20, 20
 """A pattern of up to 20 tokens, 20 times over, ends an answer; looking for longer ones costs too much."""
-FINISHES: dict[str | None, FinishReason] = {"stop": "stop", "length": "length", "repetition": "repetition"}
+FINISHES: dict[str | None, FinishReason] = {
+    "stop": "stop",
+    "length": "length",
+    "repetition": "repetition",
+}
 
 
 class VLLMOffline(LLM):
@@ -76,7 +80,11 @@ class VLLMOffline(LLM):
 
     def __init__(self, source: str, settings: LLMSettings | None = None) -> None:
         self.name = "vllm"
-        self.source = str(Path(source).expanduser()) if Path(source).expanduser().is_dir() else source
+        self.source = (
+            str(Path(source).expanduser())
+            if Path(source).expanduser().is_dir()
+            else source
+        )
         self.model = compute_model_name(self.source)
         self.settings = settings or LLMSettings()
         self.sampling = build_sampling(self.settings)
@@ -98,7 +106,10 @@ class VLLMOffline(LLM):
             from transformers import AutoConfig
 
             config = AutoConfig.from_pretrained(self.source).get_text_config()
-            return min(DEFAULT_WINDOW, int(getattr(config, "max_position_embeddings", None) or DEFAULT_WINDOW))
+            return min(
+                DEFAULT_WINDOW,
+                int(getattr(config, "max_position_embeddings", None) or DEFAULT_WINDOW),
+            )
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
         """Yield one completion a request, chunk by chunk.
@@ -110,7 +121,9 @@ class VLLMOffline(LLM):
         sizes, rejected = self._count_prompt_tokens(requests)
         yield from rejected
         rendered = [request for request in requests if request.id in sizes]
-        fit, too_long = split_fitting(self, rendered, [sizes[request.id] for request in rendered])
+        fit, too_long = split_fitting(
+            self, rendered, [sizes[request.id] for request in rendered]
+        )
         yield from too_long
         for start in range(0, len(fit), CHUNK):
             yield from self._answer_requests(fit[start : start + CHUNK], Counter())
@@ -144,7 +157,9 @@ class VLLMOffline(LLM):
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
-    def _answer_requests(self, requests: Sequence[Request], deaths: Counter[str]) -> Iterator[Completion]:
+    def _answer_requests(
+        self, requests: Sequence[Request], deaths: Counter[str]
+    ) -> Iterator[Completion]:
         """Yield answers to `requests`, which go to the engine together; after a failure in halves.
 
         1. The engine died: it is started again. A request that was alone when it died, and not for the first time, is
@@ -158,10 +173,18 @@ class VLLMOffline(LLM):
             deaths.update(request.id for request in requests)
             if self.restarts >= RESTARTS:
                 why = f"the engine died {self.restarts + 1} times tonight, the last time: {error}"
-                yield from (make_failure(request, "unavailable", why, self) for request in requests)
+                yield from (
+                    make_failure(request, "unavailable", why, self)
+                    for request in requests
+                )
                 return
             if len(requests) == 1 and deaths[requests[0].id] > 1:
-                yield make_failure(requests[0], "poison", f"the engine died of this prompt alone: {error}", self)
+                yield make_failure(
+                    requests[0],
+                    "poison",
+                    f"the engine died of this prompt alone: {error}",
+                    self,
+                )
                 return
             self.restarts += 1
         except CallRefused as error:
@@ -169,7 +192,10 @@ class VLLMOffline(LLM):
                 yield make_failure(requests[0], "rejected", str(error)[:500], self)
                 return
         else:
-            yield from (self._build_completion(r, out) for r, out in zip(requests, outputs, strict=True))
+            yield from (
+                self._build_completion(r, out)
+                for r, out in zip(requests, outputs, strict=True)
+            )
             return
         # find the request that fails by halves
         middle = (len(requests) + 1) // 2
@@ -187,7 +213,9 @@ class VLLMOffline(LLM):
         engine = self._open_engine()
         from vllm.v1.engine.exceptions import EngineDeadError
 
-        messages: Any = [self._prompts.prepare(request.messages) for request in requests]
+        messages: Any = [
+            self._prompts.prepare(request.messages) for request in requests
+        ]
         params = [self._build_sampling_params(request) for request in requests]
         try:
             with guard_engine(engine):
@@ -200,7 +228,9 @@ class VLLMOffline(LLM):
             raise CallRefused(str(error) or type(error).__name__) from error
         return outputs
 
-    def _build_completion(self, request: Request, output: "RequestOutput") -> Completion:
+    def _build_completion(
+        self, request: Request, output: "RequestOutput"
+    ) -> Completion:
         """Return a request's completion from vLLM's output for it."""
         answer = output.outputs[0]
         return Completion(
@@ -217,11 +247,16 @@ class VLLMOffline(LLM):
     def _build_sampling_params(self, request: Request) -> "SamplingParams":
         """Return vLLM's sampling parameters for a request."""
         from vllm import SamplingParams
-        from vllm.sampling_params import RepetitionDetectionParams, StructuredOutputsParams
+        from vllm.sampling_params import (
+            RepetitionDetectionParams,
+            StructuredOutputsParams,
+        )
 
         schema = None
         if request.answer is not None:
-            form = build_json_schema(request.answer, lengths=self._prompts.supports_guidance())
+            form = build_json_schema(
+                request.answer, lengths=self._prompts.supports_guidance()
+            )
             schema = StructuredOutputsParams(json=dict(form))
         return SamplingParams(
             temperature=self.sampling.temperature,
@@ -253,7 +288,9 @@ class VLLMOffline(LLM):
         from vllm.platforms import current_platform
 
         s, cpu = self.settings, current_platform.is_cpu()
-        chosen: dict[str, Any] = {"max_num_seqs": s.max_num_seqs} if s.max_num_seqs else {}
+        chosen: dict[str, Any] = (
+            {"max_num_seqs": s.max_num_seqs} if s.max_num_seqs else {}
+        )
         if not cpu:
             chosen["gpu_memory_utilization"] = s.gpu_memory
         elif not has_bfloat16():
@@ -266,11 +303,16 @@ class VLLMOffline(LLM):
             enforce_eager=cpu,
             enable_prefix_caching=True,
             performance_mode="throughput",
-            structured_outputs_config={"backend": backend, "disable_any_whitespace": True},
+            structured_outputs_config={
+                "backend": backend,
+                "disable_any_whitespace": True,
+            },
             **chosen,
         )
 
-    def _count_prompt_tokens(self, requests: Sequence[Request]) -> tuple[dict[str, int], list[Completion]]:
+    def _count_prompt_tokens(
+        self, requests: Sequence[Request]
+    ) -> tuple[dict[str, int], list[Completion]]:
         """Return the tokens of each prompt by its request's id, and the errors of those that the template refuses.
 
         Raises:
@@ -314,9 +356,13 @@ class VLLMOffline(LLM):
         except EngineUnavailable:
             raise
         except Exception as error:
-            raise self._make_unavailable_error(error, find_root_cause(error, written)) from error
+            raise self._make_unavailable_error(
+                error, find_root_cause(error, written)
+            ) from error
 
-    def _make_unavailable_error(self, error: Exception, cause: str) -> EngineUnavailable:
+    def _make_unavailable_error(
+        self, error: Exception, cause: str
+    ) -> EngineUnavailable:
         """Return why there is no engine, with what to do."""
         if self.source.startswith(("/", ".", "~")) and not Path(self.source).is_dir():
             return ModelNotServed(f"vllm:{self.source}", "there is no such folder")
@@ -378,7 +424,9 @@ def guard_engine(engine: "VLLM") -> Iterator[None]:
                 return
 
     watcher = threading.Thread(target=watch, name="slowwave-vllm-watch", daemon=True)
-    if hasattr(core, "outputs_queue") and hasattr(core, "resources"):  # an engine within this process has neither
+    if hasattr(core, "outputs_queue") and hasattr(
+        core, "resources"
+    ):  # an engine within this process has neither
         watcher.start()
     try:
         yield

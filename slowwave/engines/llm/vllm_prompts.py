@@ -32,9 +32,15 @@ class ChatPrompts:
         from vllm.config import VllmConfig
         from vllm.renderers import renderer_from_config
 
-        logging.getLogger("vllm.renderers").setLevel(logging.ERROR)  # the probe's refusal is no news
-        model_config = EngineArgs(model=source, max_model_len=window).create_model_config()
-        self._renderer: Any = renderer_from_config(VllmConfig(model_config=model_config))
+        logging.getLogger("vllm.renderers").setLevel(
+            logging.ERROR
+        )  # the probe's refusal is no news
+        model_config = EngineArgs(
+            model=source, max_model_len=window
+        ).create_model_config()
+        self._renderer: Any = renderer_from_config(
+            VllmConfig(model_config=model_config)
+        )
         self.source = source
         self.folds = self._needs_folding()
         """Whether the template refuses a system turn, or leaves its text out."""
@@ -55,18 +61,25 @@ class ChatPrompts:
         """Return whether vLLM's guidance backend can be used: it needs a fast tokenizer, or Mistral's Tekken."""
         from vllm.v1.structured_output.backend_guidance import GuidanceBackend
 
-        return bool(GuidanceBackend.is_tokenizer_supported(self._renderer.get_tokenizer()))
+        return bool(
+            GuidanceBackend.is_tokenizer_supported(self._renderer.get_tokenizer())
+        )
 
     def _needs_folding(self) -> bool:
         """Return whether the system text must stand in the first user turn to reach the model."""
-        probe: list[Message] = [{"role": "system", "content": MARK}, {"role": "user", "content": "Hello."}]
+        probe: list[Message] = [
+            {"role": "system", "content": MARK},
+            {"role": "user", "content": "Hello."},
+        ]
         as_is, folded = self._probe(probe), self._probe(fold_system(probe))
         if isinstance(as_is, Exception) and isinstance(folded, Exception):
             why = f"its chat template renders no prompt: {as_is}"
             if not self._has_template(as_is):
                 why = "this model has no chat template: take an instruct model"
             raise EngineUnavailable(f"vllm:{self.source}", why) from as_is
-        return isinstance(as_is, Exception) or (MARK not in as_is and MARK in str(folded))
+        return isinstance(as_is, Exception) or (
+            MARK not in as_is and MARK in str(folded)
+        )
 
     def _probe(self, messages: Sequence[Message]) -> str | Exception:
         """Return the text of a prompt, or what the template raises."""
@@ -88,7 +101,11 @@ class ChatPrompts:
         _, prompt = self._renderer.render_messages(list(messages), params)
         if "prompt_token_ids" in prompt:
             return list(prompt["prompt_token_ids"])
-        return list(self._renderer.get_tokenizer().encode(prompt["prompt"], add_special_tokens=False))
+        return list(
+            self._renderer.get_tokenizer().encode(
+                prompt["prompt"], add_special_tokens=False
+            )
+        )
 
 
 def fold_system(messages: Sequence[Message]) -> list[Message]:

@@ -18,7 +18,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import orjson
 
-from slowwave.schemas.errors import StoreUnreadable, StoreUnwritable, UsageError, name_install
+from slowwave.schemas.errors import (
+    StoreUnreadable,
+    StoreUnwritable,
+    UsageError,
+    name_install,
+)
 from slowwave.schemas.places import find_url
 from slowwave.store.private import make_private_folder, replace_file
 
@@ -64,17 +69,29 @@ class Bucket:
             import obstore.exceptions
             import obstore.store
         except ModuleNotFoundError:
-            raise UsageError(f"a store in a bucket needs obstore: {name_install('bucket')}") from None
-        self.folder, self.obs, self.trouble = folder, obstore, (obstore.exceptions.BaseError, OSError)
+            raise UsageError(
+                f"a store in a bucket needs obstore: {name_install('bucket')}"
+            ) from None
+        self.folder, self.obs, self.trouble = (
+            folder,
+            obstore,
+            (obstore.exceptions.BaseError, OSError),
+        )
         with self.translate_errors():
             self.objects = obstore.store.from_url(
                 url or f"{find_url(folder.parent)}/{folder.name}",
-                client_options={"read_timeout": "60s", "timeout": "1h", "allow_http": True},  # 1h: a whole large file
+                client_options={
+                    "read_timeout": "60s",
+                    "timeout": "1h",
+                    "allow_http": True,
+                },  # 1h: a whole large file
                 retry_config={"max_retries": retries},
             )
 
     @contextmanager
-    def translate_errors(self, raised: type[StoreUnreadable | StoreUnwritable] = StoreUnreadable) -> Iterator[None]:
+    def translate_errors(
+        self, raised: type[StoreUnreadable | StoreUnwritable] = StoreUnreadable
+    ) -> Iterator[None]:
         """Raise an error of the bucket or the connection as `raised`, with its reason on one line."""
         try:
             yield
@@ -87,12 +104,17 @@ class Bucket:
         try:
             return self._read_whole(
                 lambda: self.obs.get(self.objects, POINTER),
-                lambda answer: (Pointer(**orjson.loads(bytes(answer.bytes()))), _pick_version(answer.meta)),
+                lambda answer: (
+                    Pointer(**orjson.loads(bytes(answer.bytes()))),
+                    _pick_version(answer.meta),
+                ),
             )
         except FileNotFoundError:
             return Pointer(), {}
 
-    def replace_pointer(self, new: Pointer, version: "UpdateVersion") -> "UpdateVersion":
+    def replace_pointer(
+        self, new: Pointer, version: "UpdateVersion"
+    ) -> "UpdateVersion":
         """Replace the version of the pointer that was read, and return the new version.
 
         Raises:
@@ -100,7 +122,12 @@ class Bucket:
         """
         for attempt in range(TRIES):
             try:
-                made = self.obs.put(self.objects, POINTER, orjson.dumps(new._asdict()), mode=version or "create")
+                made = self.obs.put(
+                    self.objects,
+                    POINTER,
+                    orjson.dumps(new._asdict()),
+                    mode=version or "create",
+                )
                 return _pick_version(made)
             except self.trouble:
                 stored, now = self.read_pointer()
@@ -122,12 +149,16 @@ class Bucket:
                 for piece in answer:
                     out.write(piece)
                 out.seek(0)
-                if name.startswith(FILES) and file_digest(out, "sha256").hexdigest() != name.removeprefix(FILES):
+                if name.startswith(FILES) and file_digest(
+                    out, "sha256"
+                ).hexdigest() != name.removeprefix(FILES):
                     raise OSError(f"{name} does not match the hash in its name")
 
         self._read_whole(lambda: self.obs.get(self.objects, name), save)
 
-    def _read_whole(self, ask: Callable[[], Any], read: Callable[[Any], Answer]) -> Answer:
+    def _read_whole(
+        self, ask: Callable[[], Any], read: Callable[[Any], Answer]
+    ) -> Answer:
         """Send a request and read its answer; send it again if the answer breaks off.
 
         obstore repeats refused requests itself, but not every request whose answer ends early.
@@ -172,9 +203,15 @@ def fetch_objects(folder: Path, url: str) -> Path:
     bucket, tags_file = Bucket(folder, url), folder.with_name(f"{folder.name}.json")
     fetched = orjson.loads(tags_file.read_bytes()) if tags_file.exists() else {}
     with bucket.translate_errors():
-        objects = {name: entry for name, entry in bucket.list_objects().items() if ".." not in Path(name).parts}
+        objects = {
+            name: entry
+            for name, entry in bucket.list_objects().items()
+            if ".." not in Path(name).parts
+        }
         if not objects:
-            raise UsageError(f"nothing lies at {url}/: name a bucket, or a prefix in one")
+            raise UsageError(
+                f"nothing lies at {url}/: name a bucket, or a prefix in one"
+            )
 
         def fetch(name: str) -> None:
             bucket.fetch(name, folder / name)
@@ -182,7 +219,14 @@ def fetch_objects(folder: Path, url: str) -> Path:
             os.utime(folder / name, (at, at))
 
         tags = {name: entry["e_tag"] for name, entry in objects.items()}
-        do_for_each(fetch, [name for name in tags if fetched.get(name) != tags[name] or not (folder / name).exists()])
+        do_for_each(
+            fetch,
+            [
+                name
+                for name in tags
+                if fetched.get(name) != tags[name] or not (folder / name).exists()
+            ],
+        )
     _delete_others(folder, objects)
     replace_file(tags_file, orjson.dumps(tags))
     return folder

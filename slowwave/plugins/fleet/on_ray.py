@@ -48,7 +48,9 @@ class RayExecutor:
         # the share of a GPU that a task with an encoder takes; 0 if the cluster has none
         self._gpus: float = 0.5 if ray.cluster_resources().get("GPU") else 0
 
-    def map(self, step: ShardStep, shards: Sequence[pa.Table]) -> list[pa.Table | Exception]:
+    def map(
+        self, step: ShardStep, shards: Sequence[pa.Table]
+    ) -> list[pa.Table | Exception]:
         """Return the result of each shard, in order: a table, or the exception raised."""
         make_private_folder(self.folder)
         raws = [write_arrow(shard) for shard in shards]
@@ -57,10 +59,18 @@ class RayExecutor:
             path: kept for path in paths if (kept := read_kept(path, step)) is not None
         }
         gpus = self._gpus if step.uses == "encoder" else 0
-        compute = ray.remote(compute_shard).options(num_gpus=gpus, max_retries=TRIES - 1).remote
-        left = {path: raw for path, raw in zip(paths, raws, strict=True) if path not in made}  # equal shards once
+        compute = (
+            ray.remote(compute_shard)
+            .options(num_gpus=gpus, max_retries=TRIES - 1)
+            .remote
+        )
+        left = {
+            path: raw for path, raw in zip(paths, raws, strict=True) if path not in made
+        }  # equal shards once
         sent = ray.put(step)
-        running: dict[Any, Path] = {compute(sent, raw): path for path, raw in left.items()}
+        running: dict[Any, Path] = {
+            compute(sent, raw): path for path, raw in left.items()
+        }
         while running:
             (ended,), _ = ray.wait([*running])
             path = running.pop(ended)
@@ -82,10 +92,14 @@ class RayExecutor:
         if engine.gpus is None:
             return engine
         gpus = engine.gpus if self._gpus else 0
-        nodes = [node["Resources"].get("GPU", 0) for node in ray.nodes() if node["Alive"]]
+        nodes = [
+            node["Resources"].get("GPU", 0) for node in ray.nodes() if node["Alive"]
+        ]
         copies = int(sum(free // gpus for free in nodes)) if gpus else 1
         if not copies:
-            raise ClusterFailed(f"no machine of the cluster has the {gpus} GPUs of {engine.name} ({engine.model})")
+            raise ClusterFailed(
+                f"no machine of the cluster has the {gpus} GPUs of {engine.name} ({engine.model})"
+            )
         return ActorLLM(engine, gpus, copies)
 
     def _name_file(self, step: ShardStep, rows: pa.Buffer) -> Path:
@@ -101,7 +115,12 @@ class ActorLLM(LLM):
     """
 
     def __init__(self, engine: LLM, gpus: int, copies: int) -> None:
-        self.name, self.model, self.sampling, self.gpus = engine.name, engine.model, engine.sampling, gpus
+        self.name, self.model, self.sampling, self.gpus = (
+            engine.name,
+            engine.model,
+            engine.sampling,
+            gpus,
+        )
         self._engine, self._copies = engine, copies
         self._actors: list[Any] = []
 
@@ -113,8 +132,13 @@ class ActorLLM(LLM):
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
         """Yield one completion a request, as calls end; calls are shared equally among the copies."""
         size = min(CHUNK, max(1, ceil(len(requests) / self._copies)))
-        calls = [requests[start : start + size] for start in range(0, len(requests), size)]
-        running = [self._ask(methodcaller("complete", call), copy) for copy, call in enumerate(calls)]
+        calls = [
+            requests[start : start + size] for start in range(0, len(requests), size)
+        ]
+        running = [
+            self._ask(methodcaller("complete", call), copy)
+            for copy, call in enumerate(calls)
+        ]
         while running:
             (ended,), running = ray.wait(running)
             yield from self._get(ended)
@@ -138,7 +162,10 @@ class ActorLLM(LLM):
         """Return a reference to the answer of a copy, which Ray fills in."""
         if not self._actors:
             kind = ray.remote(EngineActor).options(
-                num_cpus=0, num_gpus=self.gpus, max_restarts=TRIES - 1, max_task_retries=TRIES - 1
+                num_cpus=0,
+                num_gpus=self.gpus,
+                max_restarts=TRIES - 1,
+                max_task_retries=TRIES - 1,
             )
             self._actors = [kind.remote(self._engine) for _ in range(self._copies)]
         return self._actors[copy % self._copies].ask.remote(question)
@@ -155,7 +182,9 @@ class ActorLLM(LLM):
             raise failed.cause from failed
         except RayError as gone:
             self._actors = []
-            raise EngineUnavailable(self.name, f"its actor on Ray is gone: {str(gone).splitlines()[0]}") from gone
+            raise EngineUnavailable(
+                self.name, f"its actor on Ray is gone: {str(gone).splitlines()[0]}"
+            ) from gone
 
 
 class EngineActor:
@@ -180,15 +209,27 @@ def open_ray(folder: Path, address: str) -> Iterator[RayExecutor]:
     local, is_own = address == "local", not ray.is_initialized()
     # Every user of this machine can read Ray's own folder, so a private one is used; its socket paths must be short.
     short = "/tmp" if sys.platform == "darwin" else None
-    with TemporaryDirectory(prefix="slowwave-ray-", dir=short, ignore_cleanup_errors=True) as private:
+    with TemporaryDirectory(
+        prefix="slowwave-ray-", dir=short, ignore_cleanup_errors=True
+    ) as private:
         try:
             host, colon, port = address.rpartition(":")
-            if colon and port.isdecimal() and "/" not in host:  # fail at once: Ray would retry for minutes
+            if (
+                colon and port.isdecimal() and "/" not in host
+            ):  # fail at once: Ray would retry for minutes
                 socket.create_connection((host, int(port)), timeout=10).close()
             if is_own:
-                warnings.filterwarnings("ignore", "lance is not fork-safe")  # Ray's forks execute another program
-                own: dict[str, Any] = {"include_dashboard": False, "_temp_dir": f"{private}/r"} if local else {}
-                ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
+                warnings.filterwarnings(
+                    "ignore", "lance is not fork-safe"
+                )  # Ray's forks execute another program
+                own: dict[str, Any] = (
+                    {"include_dashboard": False, "_temp_dir": f"{private}/r"}
+                    if local
+                    else {}
+                )
+                ray.init(
+                    address, log_to_driver=False, logging_level=logging.ERROR, **own
+                )
         except (OSError, RayError, RuntimeError, ValueError) as away:
             raise ClusterFailed(f"no Ray at {address}: {away}") from away
         try:

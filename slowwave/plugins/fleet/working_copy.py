@@ -21,8 +21,20 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from filelock import FileLock, Timeout
 
-from slowwave.plugins.fleet.objects import FILES, Bucket, Fenced, Pointer, do_for_each, fetch_objects
-from slowwave.schemas.errors import StoreError, StoreLocked, StoreUnreadable, StoreUnwritable
+from slowwave.plugins.fleet.objects import (
+    FILES,
+    Bucket,
+    Fenced,
+    Pointer,
+    do_for_each,
+    fetch_objects,
+)
+from slowwave.schemas.errors import (
+    StoreError,
+    StoreLocked,
+    StoreUnreadable,
+    StoreUnwritable,
+)
 from slowwave.schemas.tables import RELEASES
 from slowwave.store.manifest import (
     FOLDER,
@@ -55,7 +67,9 @@ _held: set[Path] = set()
 class Lease:
     """The right to write a space, renewed by a thread until it ends."""
 
-    def __init__(self, bucket: Bucket, pointer: Pointer, version: "UpdateVersion") -> None:
+    def __init__(
+        self, bucket: Bucket, pointer: Pointer, version: "UpdateVersion"
+    ) -> None:
         self.bucket, self.pointer, self._version = bucket, pointer, version
         self._ended, self._lock = Event(), Lock()
         self.put(epoch=pointer.epoch + 1)
@@ -68,7 +82,9 @@ class Lease:
             Fenced: another writer took the lease.
         """
         with self._lock:
-            fresh = self.pointer._replace(renewed=time.time(), nonce=secrets.token_hex(8), **changes)
+            fresh = self.pointer._replace(
+                renewed=time.time(), nonce=secrets.token_hex(8), **changes
+            )
             self._version = self.bucket.replace_pointer(fresh, self._version)
             self.pointer = fresh
 
@@ -111,7 +127,9 @@ class BucketPlace:
             _refresh(self.root / Path(name).name)
 
     @contextmanager
-    def lease(self, space: str, run_id: str, kind: str, wait: float = 0) -> Iterator[None]:
+    def lease(
+        self, space: str, run_id: str, kind: str, wait: float = 0
+    ) -> Iterator[None]:
         """Hold the lease of a space: update the copy at the start, and publish it at the end.
 
         A run of the kind `forget` also deletes all unnamed files of the bucket. One of the kind `note` does not wait
@@ -127,7 +145,9 @@ class BucketPlace:
             _held.add(folder)
             try:
                 with bucket.translate_errors(StoreUnwritable):
-                    lease = _take_lease(bucket, f"run {run_id} on {socket.gethostname()}", wait)
+                    lease = _take_lease(
+                        bucket, f"run {run_id} on {socket.gethostname()}", wait
+                    )
                 try:
                     with bucket.translate_errors(StoreUnwritable):
                         _pull(bucket, lease.pointer)
@@ -146,7 +166,10 @@ class BucketPlace:
     def push(self, space: str) -> None:
         """Publish notes of this machine; if a run is in progress, leave it to the next run or note."""
         if not (self.root / space / "writer.json").exists():
-            with suppress(StoreError, Timeout), self.lease(space, "that takes a note", "note"):
+            with (
+                suppress(StoreError, Timeout),
+                self.lease(space, "that takes a note", "note"),
+            ):
                 pass
 
     def find_damage(self, space: str) -> list[Damage]:
@@ -154,10 +177,15 @@ class BucketPlace:
         folder = self.root / space
         bucket = Bucket(folder)
         with bucket.translate_errors():
-            sizes = {name.removeprefix(FILES): entry["size"] for name, entry in bucket.list_objects(FILES).items()}
+            sizes = {
+                name.removeprefix(FILES): entry["size"]
+                for name, entry in bucket.list_objects(FILES).items()
+            }
         files = _read_record(folder)[1].items()
         return [
-            Damage("the bucket", name, "is gone or cut") for name, (size, digest) in files if sizes.get(digest) != size
+            Damage("the bucket", name, "is gone or cut")
+            for name, (size, digest) in files
+            if sizes.get(digest) != size
         ]
 
     def fetch(self) -> Path:
@@ -213,7 +241,10 @@ def _take_lease(bucket: Bucket, who: str, wait: float) -> Lease:
             with suppress(Fenced):  # another writer was quicker
                 return Lease(bucket, pointer._replace(holder=copy, who=who), version)
         elif time.monotonic() > until:
-            raise StoreLocked(bucket.folder, f"{pointer.who} (unless renewed, its lease ends in {left:.0f} s)")
+            raise StoreLocked(
+                bucket.folder,
+                f"{pointer.who} (unless renewed, its lease ends in {left:.0f} s)",
+            )
         time.sleep(1)
 
 
@@ -239,13 +270,23 @@ def _pull(bucket: Bucket, pointer: Pointer) -> None:
     if pointer.listing == listing:
         return
     if not pointer.listing:
-        raise StoreUnreadable(folder, "the bucket is empty, and was not: this machine's copy is left as it is")
+        raise StoreUnreadable(
+            folder,
+            "the bucket is empty, and was not: this machine's copy is left as it is",
+        )
     part = folder.with_name(f"{folder.name}.part")
     newest = _fetch_listing(bucket, pointer.listing, part)
     present = _list_files(folder)
-    added = {name: lines for name in present if (lines := _find_added_lines(folder / name, before.get(name)))}
+    added = {
+        name: lines
+        for name in present
+        if (lines := _find_added_lines(folder / name, before.get(name)))
+    }
     changed = _find_changed(folder, present, newest)
-    do_for_each(lambda name: bucket.fetch(FILES + newest[name][1], _name_part(folder / name)), changed)
+    do_for_each(
+        lambda name: bucket.fetch(FILES + newest[name][1], _name_part(folder / name)),
+        changed,
+    )
     for name in sorted(changed, key=_rank):
         with _name_part(folder / name).open("ab") as fetched:
             fetched.write(added.get(name, b""))
@@ -269,9 +310,14 @@ def _fetch_listing(bucket: Bucket, digest: str, path: Path) -> Files:
     """
     bucket.fetch(FILES + digest, path)
     files: Files = orjson.loads(path.read_bytes())
-    outside = next((name for name in files if name.startswith("/") or ".." in Path(name).parts), None)
+    outside = next(
+        (name for name in files if name.startswith("/") or ".." in Path(name).parts),
+        None,
+    )
     if outside:
-        raise StoreUnreadable(bucket.folder, f"the bucket names {outside!r}, which is no file of a space")
+        raise StoreUnreadable(
+            bucket.folder, f"the bucket names {outside!r}, which is no file of a space"
+        )
     return files
 
 
@@ -283,7 +329,8 @@ def _find_changed(folder: Path, present: set[str], newest: Files) -> list[str]:
     return [
         name
         for name, facts in newest.items()
-        if name not in present or (files.get(name) or _digest((folder / name).read_bytes())) != facts
+        if name not in present
+        or (files.get(name) or _digest((folder / name).read_bytes())) != facts
     ]
 
 
@@ -305,26 +352,44 @@ def _publish(bucket: Bucket, lease: Lease, *, everything: bool) -> None:
     contents[digest] = packed
     sizes = {FILES + key: size for size, key in [(size, digest), *files.values()]}
     stored = bucket.list_objects(FILES)
-    lacking = [name for name, size in sizes.items() if name not in stored or stored[name]["size"] != size]
-    do_for_each(lambda name: bucket.upload(name, contents[name.removeprefix(FILES)]), lacking)
+    lacking = [
+        name
+        for name, size in sizes.items()
+        if name not in stored or stored[name]["size"] != size
+    ]
+    do_for_each(
+        lambda name: bucket.upload(name, contents[name.removeprefix(FILES)]), lacking
+    )
     newest = find_last_known(folder)
     lease.end(listing=digest, release=f"r{newest}" if newest else None)
     if files:
         os.sync()
         replace_file(folder / RECORD, packed)
     # files of the state before are obsolete, and other unnamed ones once they are old
-    obsolete, due = {listing, *(key for _, key in before.values())}, datetime.now(UTC) - SPARED
+    obsolete, due = (
+        {listing, *(key for _, key in before.values())},
+        datetime.now(UTC) - SPARED,
+    )
     deleted = [
         name
         for name, entry in stored.items()
-        if name not in sizes and (everything or name.removeprefix(FILES) in obsolete or entry["last_modified"] < due)
+        if name not in sizes
+        and (
+            everything
+            or name.removeprefix(FILES) in obsolete
+            or entry["last_modified"] < due
+        )
     ]
     bucket.obs.delete(bucket.objects, deleted)
 
 
 def _collect_contents(folder: Path) -> tuple[Files, dict[str, Path | bytes]]:
     """Return the list of a space's files, and the content of each by its SHA-256."""
-    listed, files, contents = read_manifest(folder).files, Files(), dict[str, Path | bytes]()
+    listed, files, contents = (
+        read_manifest(folder).files,
+        Files(),
+        dict[str, Path | bytes](),
+    )
     for name in sorted(_list_files(folder)):
         if name in listed:
             files[name] = listed[name]
@@ -338,16 +403,32 @@ def _collect_contents(folder: Path) -> tuple[Files, dict[str, Path | bytes]]:
 
 def _list_files(folder: Path) -> set[str]:
     """Return the paths of a space's files in its folder, without those of this machine alone."""
-    names = {path.relative_to(folder).as_posix(): path.name for path in folder.rglob("*") if path.is_file()}
-    own = {name: last for name, last in names.items() if name.partition("/")[0] not in LEFT_OUT}
-    return {name for name, last in own.items() if not last.startswith(".") and not last.endswith(".lock")}
+    names = {
+        path.relative_to(folder).as_posix(): path.name
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+    own = {
+        name: last
+        for name, last in names.items()
+        if name.partition("/")[0] not in LEFT_OUT
+    }
+    return {
+        name
+        for name, last in own.items()
+        if not last.startswith(".") and not last.endswith(".lock")
+    }
 
 
 def _rank(name: str) -> int:
     """Return a file's rank in the order of a commit: in that order a reader sees a whole release or none of it."""
     if name.startswith(f"{RELEASES.name}.lance/"):
         return 2
-    return 3 if name.startswith(f"{FOLDER}/") or name == MANIFEST_FILE else int(name.endswith(".manifest"))
+    return (
+        3
+        if name.startswith(f"{FOLDER}/") or name == MANIFEST_FILE
+        else int(name.endswith(".manifest"))
+    )
 
 
 def _name_part(path: Path) -> Path:

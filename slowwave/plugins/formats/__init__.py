@@ -3,7 +3,15 @@
 The most specific reader is tried first: a history in Markdown may quote lines of every other format.
 """
 
-from slowwave.plugins.formats import chatgpt, chats, copilot, markdown, opencode, pmm, qwen_code
+from slowwave.plugins.formats import (
+    chatgpt,
+    chats,
+    copilot,
+    markdown,
+    opencode,
+    pmm,
+    qwen_code,
+)
 
 READERS = (
     markdown.SPECSTORY,

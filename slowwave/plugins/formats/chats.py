@@ -103,30 +103,46 @@ class ChatFormat:
 
     def read(self, path: Path, limits: Limits) -> Iterator[Record]:
         """Yield records of each conversation; `line` is its number in the file, from 1."""
-        return read_each(iter_documents(path, limits), partial(self.read_document, path))
+        return read_each(
+            iter_documents(path, limits), partial(self.read_document, path)
+        )
 
-    def read_document(self, path: Path, number: int, fields: Fields) -> Iterator[Record]:
+    def read_document(
+        self, path: Path, number: int, fields: Fields
+    ) -> Iterator[Record]:
         """Yield a conversation's session, its messages, and which of these were taken back."""
         chat = self.open(path, number, fields)
         if chat is None or not isinstance(chat.messages, list):
             missing = "a list of messages" if chat else "an id"
-            yield Rejected(number, f"conversation without {missing}", format_excerpt(fields))
+            yield Rejected(
+                number, f"conversation without {missing}", format_excerpt(fields)
+            )
             return
         yield chat.session
-        for position, item in zip(chat.positions or map(str, count()), chat.messages, strict=False):
+        for position, item in zip(
+            chat.positions or map(str, count()), chat.messages, strict=False
+        ):
             yield self.parse_message(chat, position, item, number)
         yield from (Inactive(chat.session.native_id, gone) for gone in chat.inactive)
 
-    def parse_message(self, chat: Chat, position: str, item: object, line: int) -> Message | Rejected | Skipped:
+    def parse_message(
+        self, chat: Chat, position: str, item: object, line: int
+    ) -> Message | Rejected | Skipped:
         """Return the message that an item is; `position` is its id where it has none."""
         fields = self.adapt(coerce_dict(item))
         if isinstance(fields, str):
             return leave_out(fields, line, item, known=fields in self.notes)
         role = get(fields, self.role)
-        parsed = parse_role(role) or parse_role(self.roles.get(str(role).strip().lower()))
+        parsed = parse_role(role) or parse_role(
+            self.roles.get(str(role).strip().lower())
+        )
         blocks = self.parse(fields, parsed[0]) if parsed else None
         if parsed is None or blocks is None:
-            why = f"unknown role {role!r}" if parsed is None else "content is neither text nor a list"
+            why = (
+                f"unknown role {role!r}"
+                if parsed is None
+                else "content is neither text nor a list"
+            )
             return Rejected(line, f"message {position}: {why}", format_excerpt(item))
         if not blocks:
             return leave_out("empty message", line, {**fields, "role": parsed[0]})
@@ -145,7 +161,9 @@ class ChatFormat:
             *parsed,
             blocks,
             text,
-            coerce_time(next(filter(None, (get(fields, key) for key in self.time)), chat.began)),
+            coerce_time(
+                next(filter(None, (get(fields, key) for key in self.time)), chat.began)
+            ),
             parent_id=get_text(fields, self.parent),
             speaker=get_text(fields, self.speaker) if parsed[0] != "tool" else None,
             line=line,
@@ -188,33 +206,50 @@ def drop_injected(said: str, role: Role) -> str:
 
 def starts_with(*alternatives: str) -> Callable[[Head], bool]:
     """Return whether a file starts as an array, an object or lines that have all keys of one alternative."""
-    return lambda head: any(has_leading_keys(head, *keys.split()) for keys in alternatives)
+    return lambda head: any(
+        has_leading_keys(head, *keys.split()) for keys in alternatives
+    )
 
 
 # OpenAI's chat lines: `{"messages": [{"role", "content"}, …]}`, one conversation a line. One without an id is known by
 # its content, so that a line keeps its identity when others come or go.
 
 _TIMES = ("created_at", "created", "timestamp", "ts")
-_NOT_OPENAI = frozenset(("sessionId", "projectHash", "mapping", "chat_messages", "payload"))
+_NOT_OPENAI = frozenset(
+    ("sessionId", "projectHash", "mapping", "chat_messages", "payload")
+)
 
 
 def _sniff_openai(head: Head) -> bool:
     """Return whether most of the first lines are objects whose `messages` start with one that has a role."""
-    first = [get_objects(line, "messages")[:1] for line in head.objects if not _NOT_OPENAI & line.keys()]
-    return 2 * sum(isinstance(message.get("role"), str) for opening in first for message in opening) > len(head.objects)
+    first = [
+        get_objects(line, "messages")[:1]
+        for line in head.objects
+        if not _NOT_OPENAI & line.keys()
+    ]
+    return 2 * sum(
+        isinstance(message.get("role"), str) for opening in first for message in opening
+    ) > len(head.objects)
 
 
 def _open_openai(path: Path, number: int, fields: Fields) -> Chat:
-    messages, began = fields.get("messages"), next((fields[key] for key in _TIMES if fields.get(key)), None)
+    messages, began = (
+        fields.get("messages"),
+        next((fields[key] for key in _TIMES if fields.get(key)), None),
+    )
     named, former = get_id(fields, "session_id", "conversation_id", "id"), None
     if named is None:
         named, former = _hash_turns(messages)
-    return Chat(Session(named, title=get_text(fields, "title"), former=former), messages, began)
+    return Chat(
+        Session(named, title=get_text(fields, "title"), former=former), messages, began
+    )
 
 
 def _hash_turns(turns: object) -> tuple[str, str | None]:
     """Return an id made of what was said, and the one it had when that was hashed before redaction, if another."""
-    now, former = (compute_content_id(encode(turns)) for encode in (encode_redacted, encode_json))
+    now, former = (
+        compute_content_id(encode(turns)) for encode in (encode_redacted, encode_json)
+    )
     return now, None if former == now else former
 
 
@@ -223,11 +258,24 @@ def _parse_openai(fields: Fields, role: Role) -> list[Block] | None:
     if content is None:
         return None
     if role == "tool":
-        called = get_id(fields, "tool_call_id") or coerce_id(next(iter(coerce_list(fields.get("tool_call_ids"))), None))
-        return parse_tool_result({"content": fields.get("content"), "name": fields.get("name"), "call_id": called})
-    thoughts = [get_text(thought, "thinking") for thought in get_objects(fields, "thinking_blocks")]
+        called = get_id(fields, "tool_call_id") or coerce_id(
+            next(iter(coerce_list(fields.get("tool_call_ids"))), None)
+        )
+        return parse_tool_result(
+            {
+                "content": fields.get("content"),
+                "name": fields.get("name"),
+                "call_id": called,
+            }
+        )
+    thoughts = [
+        get_text(thought, "thinking")
+        for thought in get_objects(fields, "thinking_blocks")
+    ]
     thoughts = thoughts or [get_text(fields, "reasoning_content", "reasoning")]
-    calls = get_objects(fields, "tool_calls") or [coerce_dict(fields.get("function_call"))]
+    calls = get_objects(fields, "tool_calls") or [
+        coerce_dict(fields.get("function_call"))
+    ]
     thinking = [Block("thinking", thought) for thought in thoughts if thought]
     return [*thinking, *content, *(parse_tool_call(call) for call in calls if call)]
 
@@ -244,27 +292,55 @@ _PARENT = "parent_message_uuid"
 def _open_claude_ai(path: Path, number: int, fields: Fields) -> Chat | None:
     """Return the conversation; where the export names the current leaf, what does not lead to it is inactive."""
     messages = get_objects(fields, "chat_messages")
-    parents = {key: get_text(message, _PARENT) for message in messages if (key := get_id(message, "uuid"))}
-    active = set(trace_active_path(parents, get_text(fields, "current_leaf_message_uuid")))
+    parents = {
+        key: get_text(message, _PARENT)
+        for message in messages
+        if (key := get_id(message, "uuid"))
+    }
+    active = set(
+        trace_active_path(parents, get_text(fields, "current_leaf_message_uuid"))
+    )
     gone = [key for key in parents if active and key not in active]
     if (named := get_id(fields, "uuid")) is None:
         return None
-    about = Session(named, get_text(fields, "project.uuid", "project_uuid"), get_text(fields, "name"))
+    about = Session(
+        named,
+        get_text(fields, "project.uuid", "project_uuid"),
+        get_text(fields, "name"),
+    )
     return Chat(about, fields.get("chat_messages"), inactive=gone)
 
 
 def _parse_claude_ai(fields: Fields, role: Role) -> list[Block]:
-    blocks = parse_blocks(fields.get("content")) or parse_blocks(get_text(fields, "text")) or []
-    for document in filter(None, [*get_objects(fields, "attachments"), *get_objects(fields, "files")]):
-        name, text = get_text(document, "file_name"), get_text(document, "extracted_content")
+    blocks = (
+        parse_blocks(fields.get("content"))
+        or parse_blocks(get_text(fields, "text"))
+        or []
+    )
+    for document in filter(
+        None, [*get_objects(fields, "attachments"), *get_objects(fields, "files")]
+    ):
+        name, text = (
+            get_text(document, "file_name"),
+            get_text(document, "extracted_content"),
+        )
         media = mimetypes.guess_type(name or "")[0] or ""
         image = media.startswith("image/")
-        blocks.append(Block("image", name=name, media=media) if image else Block("other", text, name))
+        blocks.append(
+            Block("image", name=name, media=media)
+            if image
+            else Block("other", text, name)
+        )
     return blocks
 
 
 CLAUDE_AI = ChatFormat(
-    open=_open_claude_ai, parse=_parse_claude_ai, id="uuid", role="sender", time=("created_at",), parent=_PARENT
+    open=_open_claude_ai,
+    parse=_parse_claude_ai,
+    id="uuid",
+    role="sender",
+    time=("created_at",),
+    parent=_PARENT,
 )
 
 
@@ -305,37 +381,62 @@ GROK = ChatFormat(
 # marks that take back a message and all after it.
 
 _BINARY = ("inlineData", "inlineImage", "inlineAudio", "inlineVideo", "inlineFile")
-_DRIVE = ("driveDocument", "driveImage", "driveAudio", "driveVideo", "youtubeVideo", "fileData")
+_DRIVE = (
+    "driveDocument",
+    "driveImage",
+    "driveAudio",
+    "driveVideo",
+    "youtubeVideo",
+    "fileData",
+)
 
 
 def _open_studio(path: Path, number: int, fields: Fields) -> Chat:
     """Return the prompt, by its file's name where it has no id; its chunks have no times."""
     instruction = {**coerce_dict(fields.get("systemInstruction")), "role": "system"}
     first = [instruction] if parse_gemini(instruction, "system") else []
-    about = Session(get_id(fields, "id") or name_by_file(path, number), title=get_text(fields, "title", "name"))
+    about = Session(
+        get_id(fields, "id") or name_by_file(path, number),
+        title=get_text(fields, "title", "name"),
+    )
     positions = chain(["system"] if first else [], map(str, count()))
     chunks = coerce_list(get(fields, "chunkedPrompt.chunks"))
-    return Chat(about, [*first, *chunks], fields.get("create_time") or fields.get("createTime"), positions)
+    return Chat(
+        about,
+        [*first, *chunks],
+        fields.get("create_time") or fields.get("createTime"),
+        positions,
+    )
 
 
 def _open_cli(path: Path, number: int, fields: Fields) -> Chat | None:
     """Return the session; a sub-agent's file lies in a folder that is named after the session it works for."""
     if (named := get_id(fields, "sessionId")) is None:
         return None
-    about = Session(named, _find_project(path) or get_text(fields, "projectHash"), get_text(fields, "summary"))
+    about = Session(
+        named,
+        _find_project(path) or get_text(fields, "projectHash"),
+        get_text(fields, "summary"),
+    )
     if fields.get("kind") == "subagent":
         about.kind = "subagent"
-        about.parent_id = path.parent.name if path.parent.parent.name == "chats" else None
+        about.parent_id = (
+            path.parent.name if path.parent.parent.name == "chats" else None
+        )
     return Chat(about, fields.get("messages"), text=drop_injected)
 
 
 def _find_project(path: Path) -> str | None:
     """Return the folder of the project whose chats a file lies among: the file itself has a hash of its path alone."""
-    chats = next((folder for folder in list(path.parents)[:2] if folder.name == "chats"), None)
+    chats = next(
+        (folder for folder in list(path.parents)[:2] if folder.name == "chats"), None
+    )
     if chats is None:
         return None
     try:
-        return (chats.parent / ".project_root").read_text(encoding="utf-8").strip() or None
+        return (chats.parent / ".project_root").read_text(
+            encoding="utf-8"
+        ).strip() or None
     except (OSError, ValueError):
         return None
 
@@ -346,26 +447,45 @@ def parse_gemini(fields: Fields, role: Role) -> list[Block]:
     text = None if parts else fields.get("text") or fields.get("content")
     parts, attached = split_attached(parts, coerce_list(fields.get("displayContent")))
     thoughts = [
-        [get_text(entry, "subject"), get_text(entry, "description")] for entry in get_objects(fields, "thoughts")
+        [get_text(entry, "subject"), get_text(entry, "description")]
+        for entry in get_objects(fields, "thoughts")
     ]
-    blocks = [Block("thinking", "\n".join(filter(None, thought))) for thought in thoughts if any(thought)]
+    blocks = [
+        Block("thinking", "\n".join(filter(None, thought)))
+        for thought in thoughts
+        if any(thought)
+    ]
     for part in (*parts, {**fields, "text": text, "thought": fields.get("isThought")}):
-        blocks += _parse_part({"text": part} if isinstance(part, str) else coerce_dict(part))
+        blocks += _parse_part(
+            {"text": part} if isinstance(part, str) else coerce_dict(part)
+        )
     for call in get_objects(fields, "toolCalls"):
         blocks += _parse_call(call)
-    return [*blocks, *(Block("other", encode_json(part), "attached") for part in attached)]
+    return [
+        *blocks,
+        *(Block("other", encode_json(part), "attached") for part in attached),
+    ]
 
 
 def _parse_call(call: Fields) -> Iterator[Block]:
     """Yield a call of the CLI's, and what it gave."""
-    answers = [coerce_dict(entry.get("functionResponse")) for entry in get_objects(call, "result")]
+    answers = [
+        coerce_dict(entry.get("functionResponse"))
+        for entry in get_objects(call, "result")
+    ]
     yield from _parse_part({"functionCall": call})
-    if text := "\n".join(map(_get_answer, filter(None, answers))) or get_text(call, "resultDisplay"):
+    if text := "\n".join(map(_get_answer, filter(None, answers))) or get_text(
+        call, "resultDisplay"
+    ):
         failed = None if call.get("status") is None else call.get("status") != "success"
-        yield Block("tool_result", text, get_text(call, "name"), get_id(call, "id"), failed)
+        yield Block(
+            "tool_result", text, get_text(call, "name"), get_id(call, "id"), failed
+        )
 
 
-def split_attached(parts: list[object], shown: list[object]) -> tuple[list[object], list[object]]:
+def split_attached(
+    parts: list[object], shown: list[object]
+) -> tuple[list[object], list[object]]:
     """Return the parts of a prompt that a person typed, as the screen showed them, and the texts that were added: what
     is not shown or, if nothing tells what was, the contents of files between the program's own marks.
     """
@@ -374,15 +494,21 @@ def split_attached(parts: list[object], shown: list[object]) -> tuple[list[objec
         added = {n for n, text in enumerate(texts) if text}
     else:
         added = _find_referenced([(text or "").strip() for text in texts])
-    kept: list[object] = [part for n, part in enumerate(parts) if n not in added or not texts[n]]
-    return [*shown, *kept], [texts[n] for n in sorted(added) if texts[n] and parts[n] not in shown]
+    kept: list[object] = [
+        part for n, part in enumerate(parts) if n not in added or not texts[n]
+    ]
+    return [*shown, *kept], [
+        texts[n] for n in sorted(added) if texts[n] and parts[n] not in shown
+    ]
 
 
 def _find_referenced(texts: list[str]) -> set[int]:
     """Return the numbers of the texts from the mark before the contents of files to the one after them."""
     if not set(REFERENCED) <= set(texts):
         return set()
-    return set(range(texts.index(REFERENCED[0]), len(texts) - texts[::-1].index(REFERENCED[1])))
+    return set(
+        range(texts.index(REFERENCED[0]), len(texts) - texts[::-1].index(REFERENCED[1]))
+    )
 
 
 def _parse_part(part: Fields) -> Iterator[Block]:
@@ -393,20 +519,41 @@ def _parse_part(part: Fields) -> Iterator[Block]:
         yield Block("tool_call", get_text(code, "code"), "code_execution")
     if ran := coerce_dict(part.get("codeExecutionResult")):
         failed = ran.get("outcome") not in (None, "OUTCOME_OK")
-        yield Block("tool_result", get_text(ran, "output"), "code_execution", is_error=failed)
+        yield Block(
+            "tool_result", get_text(ran, "output"), "code_execution", is_error=failed
+        )
     if call := coerce_dict(part.get("functionCall")):
-        yield Block("tool_call", encode_json(coerce_dict(call.get("args"))), get_text(call, "name"), get_id(call, "id"))
+        yield Block(
+            "tool_call",
+            encode_json(coerce_dict(call.get("args"))),
+            get_text(call, "name"),
+            get_id(call, "id"),
+        )
     if answer := coerce_dict(part.get("functionResponse")):
-        yield Block("tool_result", _get_answer(answer), get_text(answer, "name"), get_id(answer, "id"))
+        yield Block(
+            "tool_result",
+            _get_answer(answer),
+            get_text(answer, "name"),
+            get_id(answer, "id"),
+        )
     for key in (*_BINARY, *_DRIVE):
         if data := coerce_dict(part.get(key)):
             media = get_text(data, "mimeType") if key in _BINARY else None
-            image = key in ("inlineImage", "driveImage") or (media or "").startswith("image/")
-            yield Block("image" if image else "other", None if key in _BINARY else encode_json(data), key, media=media)
+            image = key in ("inlineImage", "driveImage") or (media or "").startswith(
+                "image/"
+            )
+            yield Block(
+                "image" if image else "other",
+                None if key in _BINARY else encode_json(data),
+                key,
+                media=media,
+            )
 
 
 def _get_answer(answer: Fields) -> str:
-    return get_text(answer, "response.output", "response.error") or encode_json(coerce_dict(answer.get("response")))
+    return get_text(answer, "response.output", "response.error") or encode_json(
+        coerce_dict(answer.get("response"))
+    )
 
 
 def _skip_note(fields: Fields) -> Fields | str:
@@ -432,12 +579,17 @@ def _read_gemini(path: Path, limits: Limits) -> Iterator[Record]:
         return _read_cli_lines(path, limits)
     return read_each(
         iter_documents(path, limits),
-        lambda number, fields: (STUDIO if "chunkedPrompt" in fields else CLI).read_document(path, number, fields),
+        lambda number, fields: (
+            STUDIO if "chunkedPrompt" in fields else CLI
+        ).read_document(path, number, fields),
     )
 
 
 def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
-    chat, live = Chat(Session(name_by_file(path)), text=drop_injected), dict[str, None]()
+    chat, live = (
+        Chat(Session(name_by_file(path)), text=drop_injected),
+        dict[str, None](),
+    )
     for item in iter_json(path, limits):
         if isinstance(item, Rejected):
             yield item
@@ -449,7 +601,9 @@ def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
             yield chat.session
         elif back := get_id(fields, "$rewindTo"):
             ids = list(live)
-            for gone in ids[ids.index(back) if back in live else 0 :]:  # all, where it names none of them
+            for gone in ids[
+                ids.index(back) if back in live else 0 :
+            ]:  # all, where it names none of them
                 del live[gone]
                 yield Inactive(chat.session.native_id, gone)
         elif patch := coerce_dict(fields.get("$set")):
@@ -460,7 +614,9 @@ def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
                 for message in coerce_list(patch.get("messages"))
                 if get_id(coerce_dict(message), "id") not in live
             ]
-            messages = {f"{line}.{position}": message for position, message in enumerate(new)}
+            messages = {
+                f"{line}.{position}": message for position, message in enumerate(new)
+            }
         else:
             messages = {str(line): fields}
         for position, message in messages.items():
@@ -477,7 +633,13 @@ def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
 
 _NOT_CURSOR = frozenset(("uuid", "sessionId", "type", "payload", "parentUuid"))
 _PROJECT = re.compile(r"/projects/([^/]+)/agent-transcripts/")
-_ADDED = ("attached_files", "open_and_recently_viewed_files", "user_info", "system_reminder", "external_links")
+_ADDED = (
+    "attached_files",
+    "open_and_recently_viewed_files",
+    "user_info",
+    "system_reminder",
+    "external_links",
+)
 
 
 def _sniff_cursor(head: Head) -> bool:
@@ -494,20 +656,27 @@ def _read_cursor(path: Path, limits: Limits) -> Iterator[Record]:
         about.kind, about.parent_id = "subagent", path.parent.parent.name
     chat = Chat(about, text=_extract_prompt)
     yield chat.session
-    yield from read_each(iter_json(path, limits), lambda n, fields: [CURSOR.parse_message(chat, str(n), fields, n)])
+    yield from read_each(
+        iter_json(path, limits),
+        lambda n, fields: [CURSOR.parse_message(chat, str(n), fields, n)],
+    )
 
 
 def _extract_prompt(text: str, role: Role) -> str:
     """Return the person's text without the context that the editor put around it."""
     if role != "user":
         return text
-    return extract_tag_body(text, "user_query") or extract_typed(strip_tags(text, _ADDED).strip())
+    return extract_tag_body(text, "user_query") or extract_typed(
+        strip_tags(text, _ADDED).strip()
+    )
 
 
 CURSOR = ChatFormat(
     parse=lambda fields, role: parse_blocks(get(fields, "message.content")),
     id="",
-    adapt=lambda fields: fields if "role" in fields else get_text(fields, "type") or fields,
+    adapt=lambda fields: (
+        fields if "role" in fields else get_text(fields, "type") or fields
+    ),
 )
 
 
@@ -524,9 +693,17 @@ READERS = (
         "gemini",
         starts_with("chunkedPrompt", "projectHash sessionId"),
         _read_gemini,
-        lies_in("GEMINI_CLI_HOME", "", (".gemini/tmp",), "*/chats/**/*.json", "*/chats/**/*.jsonl"),
+        lies_in(
+            "GEMINI_CLI_HOME",
+            "",
+            (".gemini/tmp",),
+            "*/chats/**/*.json",
+            "*/chats/**/*.jsonl",
+        ),
         version=3,
     ),
-    Reader("grok", starts_with("conversations conversation responses sender"), _read_grok),
+    Reader(
+        "grok", starts_with("conversations conversation responses sender"), _read_grok
+    ),
     Reader("openai-chat", _sniff_openai, OPENAI.read, version=2),
 )

@@ -52,7 +52,17 @@ from slowwave.tasks.ingest.parsing.values import (
 Json = dict[str, object]
 NAME = "copilot-cli"
 ENVELOPE = {"type", "data", "id", "timestamp"}
-OWN_EVENTS = ("session.", "assistant.", "tool.", "subagent.", "system.", "model.", "hook.", "permission.", "command.")
+OWN_EVENTS = (
+    "session.",
+    "assistant.",
+    "tool.",
+    "subagent.",
+    "system.",
+    "model.",
+    "hook.",
+    "permission.",
+    "command.",
+)
 """How the types begin of events that are known to hold no turn of a person."""
 
 
@@ -77,7 +87,11 @@ class _Events:
 
     def __init__(self, path: Path) -> None:
         # The file of every session is called alike: its folder is named after the session.
-        self._id = path.parent.name if path.name.startswith("events.jsonl") else path.name.split(".jsonl")[0]
+        self._id = (
+            path.parent.name
+            if path.name.startswith("events.jsonl")
+            else path.name.split(".jsonl")[0]
+        )
         self._folder: str | None = None
         self._begun: set[str] = set()
         self._tools: dict[str, str | None] = {}
@@ -95,13 +109,21 @@ class _Events:
                 yield from self._handle_assistant(line, event, data)
             case "tool.execution_complete":
                 yield from self._handle_tool(line, event, data)
-            case "session.compaction_complete" if summary := coerce_text(data.get("summaryContent")):
-                yield from self._emit(line, event, SYSTEM, [Block("text", summary)], clean_text(summary))
+            case "session.compaction_complete" if summary := coerce_text(
+                data.get("summaryContent")
+            ):
+                yield from self._emit(
+                    line, event, SYSTEM, [Block("text", summary)], clean_text(summary)
+                )
             case "tool.execution_start":
-                self._tools[str(data.get("toolCallId"))] = coerce_text(data.get("toolName"))
+                self._tools[str(data.get("toolCallId"))] = coerce_text(
+                    data.get("toolName")
+                )
                 yield Skipped(kind, line)
             case _:
-                yield leave_out(kind[:80], line, event, known=kind.startswith(OWN_EVENTS))
+                yield leave_out(
+                    kind[:80], line, event, known=kind.startswith(OWN_EVENTS)
+                )
 
     def _note_session(self, data: Json) -> None:
         self._id = coerce_text(data.get("sessionId")) or self._id
@@ -109,46 +131,86 @@ class _Events:
         self._folder = self._folder or coerce_text(context.get("cwd"))
 
     def _handle_user(self, line: int, event: Json, data: Json) -> Iterator[Record]:
-        blocks, source = parse_blocks(data.get("content")) or [], coerce_text(data.get("source"))
+        blocks, source = (
+            parse_blocks(data.get("content")) or [],
+            coerce_text(data.get("source")),
+        )
         said = join_text_blocks(blocks)
         text = extract_typed(said)
-        blocks += [Block("other", encode_json(item), "attachment") for item in coerce_list(data.get("attachments"))]
+        blocks += [
+            Block("other", encode_json(item), "attachment")
+            for item in coerce_list(data.get("attachments"))
+        ]
         if not blocks:
-            yield Rejected(line, "user.message without content", encode_json(data)[:2_000], True)
+            yield Rejected(
+                line, "user.message without content", encode_json(data)[:2_000], True
+            )
         elif event.get("agentId") or (source or "").startswith("agent-"):
             yield from self._emit(line, event, AGENT, blocks, said)
-        elif source in (None, "user") and data.get("isAutopilotContinuation") is not True and text:
+        elif (
+            source in (None, "user")
+            and data.get("isAutopilotContinuation") is not True
+            and text
+        ):
             yield from self._emit(line, event, HUMAN, blocks, text)
         else:
             yield from self._emit(line, event, SYSTEM, blocks, said)
 
     def _handle_assistant(self, line: int, event: Json, data: Json) -> Iterator[Record]:
-        thought, text = coerce_text(data.get("reasoningText")), coerce_text(data.get("content"))
+        thought, text = (
+            coerce_text(data.get("reasoningText")),
+            coerce_text(data.get("content")),
+        )
         blocks = [Block("thinking", drop_base64(thought))] if thought else []
         blocks += parse_blocks(text) or []
         for call in map(coerce_dict, coerce_list(data.get("toolRequests"))):
             given = stringify(call.get("arguments"))
-            blocks.append(Block("tool_call", given, coerce_text(call.get("name")), coerce_text(call.get("toolCallId"))))
+            blocks.append(
+                Block(
+                    "tool_call",
+                    given,
+                    coerce_text(call.get("name")),
+                    coerce_text(call.get("toolCallId")),
+                )
+            )
         if blocks:
             yield from self._emit(line, event, MODEL, blocks, clean_text(text or ""))
         else:
             yield Skipped("assistant.message without content", line)
 
     def _handle_tool(self, line: int, event: Json, data: Json) -> Iterator[Record]:
-        call, success = coerce_text(data.get("toolCallId")), coerce_bool(data.get("success"))
+        call, success = (
+            coerce_text(data.get("toolCallId")),
+            coerce_bool(data.get("success")),
+        )
         result, error = coerce_dict(data.get("result")), coerce_dict(data.get("error"))
-        output = stringify(result.get("content") or error.get("message") or data.get("error"))
+        output = stringify(
+            result.get("content") or error.get("message") or data.get("error")
+        )
         failed = None if success is None else not success
-        block = Block("tool_result", drop_base64(output), self._tools.get(str(call)), call, failed)
+        block = Block(
+            "tool_result", drop_base64(output), self._tools.get(str(call)), call, failed
+        )
         yield from self._emit(line, event, TOOL, [block])
 
-    def _emit(self, line: int, event: Json, who: Who, blocks: list[Block], text: str = "") -> Iterator[Record]:
+    def _emit(
+        self, line: int, event: Json, who: Who, blocks: list[Block], text: str = ""
+    ) -> Iterator[Record]:
         agent = coerce_text(event.get("agentId"))
         session = f"{self._id}/{agent}" if agent else self._id
         if session not in self._begun:
             self._begun.add(session)
-            yield Session(session, self._folder, None, "subagent" if agent else "chat", self._id if agent else None)
-        native, parent = coerce_text(event.get("id")), coerce_text(event.get("parentId"))
+            yield Session(
+                session,
+                self._folder,
+                None,
+                "subagent" if agent else "chat",
+                self._id if agent else None,
+            )
+        native, parent = (
+            coerce_text(event.get("id")),
+            coerce_text(event.get("parentId")),
+        )
         yield Message(
             session,
             native or f"line-{line}",
@@ -162,4 +224,9 @@ class _Events:
         )
 
 
-READER = Reader(NAME, sniff, read, lies_in("COPILOT_HOME", ".copilot", ("session-state",), "*/events.jsonl"))
+READER = Reader(
+    NAME,
+    sniff,
+    read,
+    lies_in("COPILOT_HOME", ".copilot", ("session-state",), "*/events.jsonl"),
+)

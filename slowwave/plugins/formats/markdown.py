@@ -49,9 +49,19 @@ _SPOKEN = frozenset(("ask", "code", "architect", "context", "help"))
 
 def sniff_aider(head: Head) -> bool:
     """Return True if the first line with text starts a session; in a file with aider's name, if any line does."""
-    lines = [line for line in head.data.decode("utf-8", "replace").removeprefix("\ufeff").splitlines() if line.strip()]
-    if head.path.name == AIDER_NAME:  # a person may have added lines above, or cut off the start
-        return any(_START.fullmatch(line) for line in lines) or any(line[:2] == "> " for line in lines[:1])
+    lines = [
+        line
+        for line in head.data.decode("utf-8", "replace")
+        .removeprefix("\ufeff")
+        .splitlines()
+        if line.strip()
+    ]
+    if (
+        head.path.name == AIDER_NAME
+    ):  # a person may have added lines above, or cut off the start
+        return any(_START.fullmatch(line) for line in lines) or any(
+            line[:2] == "> " for line in lines[:1]
+        )
     return bool(lines) and _START.fullmatch(lines[0]) is not None
 
 
@@ -70,8 +80,13 @@ class _AiderSession:
         native = str(self.messages)
         self.messages += 1
         if who == TOOL:
-            raw = "\n".join(line[2:] if line[:2] in ("> ", ">") else line for line in raw.split("\n"))
-            return self._make_message(native, who, Block("tool_result", raw, "aider"), "", line)
+            raw = "\n".join(
+                line[2:] if line[:2] in ("> ", ">") else line
+                for line in raw.split("\n")
+            )
+            return self._make_message(
+                native, who, Block("tool_result", raw, "aider"), "", line
+            )
         if who == HUMAN:
             raw = "\n".join(line[4:].removeprefix(" ") for line in raw.split("\n"))
         if raw.strip() in ("", "<blank>"):
@@ -79,7 +94,9 @@ class _AiderSession:
         text = _extract_prompt(raw) if who == HUMAN else clean_text(raw)
         return self._make_message(native, who, Block("text", raw), text, line)
 
-    def _make_message(self, native_id: str, who: Who, block: Block, text: str, line: int) -> Message:
+    def _make_message(
+        self, native_id: str, who: Who, block: Block, text: str, line: int
+    ) -> Message:
         role, origin = who
         return Message(
             self.session.native_id,
@@ -96,7 +113,9 @@ class _AiderSession:
 def read_aider(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records in file order. Each message has its session's time, since aider writes no other."""
     project = path.absolute().parent if path.name == AIDER_NAME else None
-    name, workspace = (project.name, str(project)) if project else (path.name.split(".")[0], None)
+    name, workspace = (
+        (project.name, str(project)) if project else (path.name.split(".")[0], None)
+    )
     current, started = _AiderSession(Session(f"{name}@", workspace)), Counter[str]()
     for run in _group_lines(path, limits):
         if isinstance(run, Rejected):
@@ -106,7 +125,9 @@ def read_aider(path: Path, limits: Limits) -> Iterator[Record]:
             # the order distinguishes two sessions that started in the same second
             started[start[1]] += 1
             nth = f" {started[start[1]]}" if started[start[1]] > 1 else ""
-            current = _AiderSession(Session(f"{name}@{start[1]}{nth}", workspace), coerce_time(start[1]))
+            current = _AiderSession(
+                Session(f"{name}@{start[1]}{nth}", workspace), coerce_time(start[1])
+            )
             continue
         raw = "\n".join(line.rstrip() for _, line in run.lines).strip("\n")
         if run.who is None or not raw:
@@ -197,13 +218,23 @@ _SESSION = re.compile(r"<!-- .+ Session (\S+) \((.*)\) -->\s*")
 _MESSAGE_ID = re.compile(r"<!-- message-id: (\S+) -->\s*")
 _TITLE = re.compile(r"#{1,2} (.*?)(?:\s*\(([^()]*\d[^()]*)\))?\s*")
 HEADER_CHARS = 500  # a longer title is cut
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?")
+_TIME = re.compile(
+    r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
+)
 _NAMED = re.compile(r"(\d{4}-\d\d-\d\d)_(\d\d)-(\d\d)(?:-(\d\d))?Z?(?:-|$)")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
-_FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.M | re.S)
-_TOOL_NAME = re.compile(r'data-tool-name="([^"]*)"|(?:Tool use: \*\*|### Rule: )([^*\n]+)')
+_FENCED = re.compile(
+    r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.M | re.S
+)
+_TOOL_NAME = re.compile(
+    r'data-tool-name="([^"]*)"|(?:Tool use: \*\*|### Rule: )([^*\n]+)'
+)
 _TOOL_LINES = ("Tool use: **", "### Rule: ", "Read file: ")
-_SHIELDS = {"<tool-use ": "</tool-use>", "<think>": "</think>", "<details": "</details>"}
+_SHIELDS = {
+    "<tool-use ": "</tool-use>",
+    "<think>": "</think>",
+    "<details": "</details>",
+}
 """Opening and closing tags of a block in an agent's turn. A line inside such a block never begins a turn."""
 
 
@@ -212,7 +243,9 @@ def sniff_specstory(head: Head) -> bool:
     start = head.data[:4096].decode("utf-8", "replace").lstrip("\ufeff \r\n")
     if start.startswith(("<!-- Generated by SpecStory", "## SpecStory")):
         return True
-    return _find_project(head.path) is not None and any(map(_TURN.fullmatch, start.splitlines()))
+    return _find_project(head.path) is not None and any(
+        map(_TURN.fullmatch, start.splitlines())
+    )
 
 
 def read_specstory(path: Path, limits: Limits) -> Iterator[Record]:
@@ -223,11 +256,24 @@ def read_specstory(path: Path, limits: Limits) -> Iterator[Record]:
             yield item
         else:
             lines.append(item)
-    begin = next((at for at, (_, line) in enumerate(lines) if (turn := _TURN.fullmatch(line)) and turn[1]), len(lines))
+    begin = next(
+        (
+            at
+            for at, (_, line) in enumerate(lines)
+            if (turn := _TURN.fullmatch(line)) and turn[1]
+        ),
+        len(lines),
+    )
     session, time, strays = _parse_header(path, lines[:begin])
     if strays:
-        reason = "no turn in this file" if begin == len(lines) else "text before the first turn"
-        yield Rejected(strays[0][0], reason, "\n".join(line for _, line in strays)[:EXCERPT])
+        reason = (
+            "no turn in this file"
+            if begin == len(lines)
+            else "text before the first turn"
+        )
+        yield Rejected(
+            strays[0][0], reason, "\n".join(line for _, line in strays)[:EXCERPT]
+        )
     if begin < len(lines):
         yield session
     # Pieces are numbered through the file: if the file grows, the earlier messages keep their ids.
@@ -237,8 +283,14 @@ def read_specstory(path: Path, limits: Limits) -> Iterator[Record]:
 
 def _make_message(session: Session, piece: "_Piece", number: int) -> Message:
     """Return the message of a piece, which is named by its id or its number."""
-    text = clean_text("\n".join(block.text or "" for block in piece.blocks if block.type == "text"))
-    role, origin = who = TOOL if all(block.type == "tool_result" for block in piece.blocks) else piece.who
+    text = clean_text(
+        "\n".join(block.text or "" for block in piece.blocks if block.type == "text")
+    )
+    role, origin = who = (
+        TOOL
+        if all(block.type == "tool_result" for block in piece.blocks)
+        else piece.who
+    )
     text = text if who in (MODEL, TOOL) else strip_tags(text, NOISE_TAGS).strip()
     return Message(
         session.native_id,
@@ -255,15 +307,30 @@ def _make_message(session: Session, piece: "_Piece", number: int) -> Message:
 def _find_project(path: Path) -> Path | None:
     """Return the folder whose `.specstory/history` contains the file."""
     folders = path.absolute().parents
-    return next((f.parent.parent for f in folders if (f.parent.name, f.name) == (".specstory", "history")), None)
+    return next(
+        (
+            f.parent.parent
+            for f in folders
+            if (f.parent.name, f.name) == (".specstory", "history")
+        ),
+        None,
+    )
 
 
-def _parse_header(path: Path, lines: list[tuple[int, str]]) -> tuple[Session, datetime | None, list[tuple[int, str]]]:
+def _parse_header(
+    path: Path, lines: list[tuple[int, str]]
+) -> tuple[Session, datetime | None, list[tuple[int, str]]]:
     """Parse the lines before the first turn: return the session, its time, and the lines that are not a header."""
     project, named = _find_project(path), _NAMED.match(path.name)
-    session = Session(path.name.split(".")[0], workspace=str(project) if project else None)
+    session = Session(
+        path.name.split(".")[0], workspace=str(project) if project else None
+    )
     # The header's time may be in any zone without naming it; the time in the file's name is UTC.
-    time = coerce_time(f"{named[1]}T{named[2]}:{named[3]}:{named[4] or '00'}Z") if named else None
+    time = (
+        coerce_time(f"{named[1]}T{named[2]}:{named[3]}:{named[4] or '00'}Z")
+        if named
+        else None
+    )
     strays = []
     for number, line in lines:
         stripped = line.strip()
@@ -274,7 +341,9 @@ def _parse_header(path: Path, lines: list[tuple[int, str]]) -> tuple[Session, da
             time = time or _find_time(line)
             title = _TIME.sub("", match[1]).strip()
             session.title = None if title == "SpecStory" else title or None
-        elif stripped not in ("", "---") and not (line.startswith("<!--") and stripped.endswith("-->")):
+        elif stripped not in ("", "---") and not (
+            line.startswith("<!--") and stripped.endswith("-->")
+        ):
             strays.append((number, line))
     return session, time, strays
 
@@ -295,14 +364,22 @@ class _Piece:
         raw = "\n".join(line.rstrip() for line in self.text).strip("\n")
         self.text = []
         if self.who != MODEL:
-            raw = re.sub(r"(?:\A|\n)---\Z", "", raw).rstrip()  # the line between this turn and the next
+            raw = re.sub(
+                r"(?:\A|\n)---\Z", "", raw
+            ).rstrip()  # the line between this turn and the next
             self.blocks += [Block("text", raw)] if raw.strip() else []
-        elif raw.startswith(_TOOL_LINES[:2]) or (_FENCED.match(raw.lstrip("\n")) and not _FENCED.sub("", raw).strip()):
+        elif raw.startswith(_TOOL_LINES[:2]) or (
+            _FENCED.match(raw.lstrip("\n")) and not _FENCED.sub("", raw).strip()
+        ):
             name = _TOOL_NAME.match(raw)
-            self.blocks.append(Block("tool_result", raw, name=name[2] if name else None))
+            self.blocks.append(
+                Block("tool_result", raw, name=name[2] if name else None)
+            )
         else:
             marked = [line for line in raw.split("\n") if line.startswith(_TOOL_LINES)]
-            spoken = "\n".join(line for line in raw.split("\n") if not line.startswith(_TOOL_LINES)).strip("\n")
+            spoken = "\n".join(
+                line for line in raw.split("\n") if not line.startswith(_TOOL_LINES)
+            ).strip("\n")
             self.blocks += [Block("text", spoken)] if spoken.strip() else []
             self.blocks += [Block("tool_result", "\n".join(marked))] if marked else []
 
@@ -330,7 +407,11 @@ class _PieceSplitter:
         while self._at < len(self._lines):
             number, line = self._lines[self._at]
             turn = _match_turn(line, self._above, self._fence)
-            is_mark = self._piece.who == MODEL and self._fence is None and line.strip() == "---"
+            is_mark = (
+                self._piece.who == MODEL
+                and self._fence is None
+                and line.strip() == "---"
+            )
             self._at += 1
             if turn or is_mark:
                 ended = self._piece
@@ -380,7 +461,9 @@ class _PieceSplitter:
             block = Block("thinking", raw)
         else:
             name = _TOOL_NAME.search(raw)
-            block = Block("tool_result", raw, name=(name[1] or name[2]) if name else None)
+            block = Block(
+                "tool_result", raw, name=(name[1] or name[2]) if name else None
+            )
         self._piece.blocks.append(block)
         self._at, self._above = end, self._lines[end - 1][1].strip()
 
@@ -408,7 +491,11 @@ def _follow_fence(line: str, fence: str | None) -> str | None:
         return match and match[1]
     # in files of 2025, the fence that closes a rule's text is at the end of its last line
     is_amid = match is None and line.rstrip().endswith(fence)
-    return None if is_amid or (match and match[1].startswith(fence) and not match[2].strip()) else fence
+    return (
+        None
+        if is_amid or (match and match[1].startswith(fence) and not match[2].strip())
+        else fence
+    )
 
 
 class _BlockEnds:
@@ -437,7 +524,10 @@ class _BlockEnds:
 
     def find_end(self, start: int, opening: str) -> int | None:
         """Return the place after the end of the block that opens at `start`; None if it never ends."""
-        end, is_closed = self._ends.get((opening, start)), (opening, start) in self._ends
+        end, is_closed = (
+            self._ends.get((opening, start)),
+            (opening, start) in self._ends,
+        )
         if end is None:
             closings = self._closings[opening]
             after = bisect_right(closings, start)
@@ -456,11 +546,17 @@ class _BlockEnds:
         Places in fenced code don't count. A fence that is still open at `end`, or when another fence opens, was never
         closed: places after it count.
         """
-        fence, above, fenced = None, "", None  # `fenced`: the first such place since the open fence
+        fence, above, fenced = (
+            None,
+            "",
+            None,
+        )  # `fenced`: the first such place since the open fence
         for at in range(start + 1, end):
             line = self._lines[at][1]
             turn, opening = _match_turn(line, above, None), _FENCE.match(line)
-            is_barrier = (turn and turn[1] == "User") or (not is_closed and line.strip() == "---")
+            is_barrier = (turn and turn[1] == "User") or (
+                not is_closed and line.strip() == "---"
+            )
             if is_barrier and fence is None:
                 return at
             fenced = at if is_barrier and fenced is None else fenced
@@ -478,4 +574,10 @@ def _find_time(text: str) -> datetime | None:
 
 
 AIDER = Reader("aider", sniff_aider, read_aider, files=(AIDER_NAME,))
-SPECSTORY = Reader("specstory", sniff_specstory, read_specstory, files=(".specstory/history/*.md",), version=2)
+SPECSTORY = Reader(
+    "specstory",
+    sniff_specstory,
+    read_specstory,
+    files=(".specstory/history/*.md",),
+    version=2,
+)

@@ -47,7 +47,9 @@ from slowwave.tasks.ingest.parsing.sqlite_readonly import (
 )
 from slowwave.tasks.ingest.parsing.values import coerce_dict, coerce_list, encode_json
 
-_NOISE = frozenset(("step-start", "step-finish", "snapshot", "patch", "agent", "retry", "compaction"))
+_NOISE = frozenset(
+    ("step-start", "step-finish", "snapshot", "patch", "agent", "retry", "compaction")
+)
 """Parts that tell of the program's own doing."""
 
 _COPIES = "copies"
@@ -63,13 +65,19 @@ WHERE session.rowid = ? AND copy.time_created < session.time_created AND EXISTS 
 
 def sniff(head: Head) -> bool:
     """Return whether the file is opencode's database, or starts as an export of it."""
-    is_export = not head.data.startswith(MAGIC) and has_leading_keys(head, "info", "projectID", "directory")
+    is_export = not head.data.startswith(MAGIC) and has_leading_keys(
+        head, "info", "projectID", "directory"
+    )
     return is_export or has_columns(head, "part", {"session_id", "message_id", "data"})
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records of each session; `line` is the session's or a bad row's rowid, or the export's number."""
-    return _read_database(path, limits) if is_database(path) else OPENCODE.read(path, limits)
+    return (
+        _read_database(path, limits)
+        if is_database(path)
+        else OPENCODE.read(path, limits)
+    )
 
 
 def _read_database(path: Path, limits: Limits) -> Iterator[Record]:
@@ -77,54 +85,94 @@ def _read_database(path: Path, limits: Limits) -> Iterator[Record]:
         with open_read_only(path, limits) as db:
             revert = "revert" if "revert" in list_columns(db, "session") else "NULL"
             columns = ("id", "parent_id", "directory", "title", revert)
-            rows = db.execute("SELECT rowid, rowid FROM session ORDER BY time_created, id").fetchall()
+            rows = db.execute(
+                "SELECT rowid, rowid FROM session ORDER BY time_created, id"
+            ).fetchall()
             # A session that fails, as on a damaged page, costs itself alone.
-            yield from read_each(rows, lambda rowid, _: _read_session(db, path, columns, rowid, limits))
+            yield from read_each(
+                rows, lambda rowid, _: _read_session(db, path, columns, rowid, limits)
+            )
     except TROUBLE as error:
         yield Rejected(0, f"the database cannot be read: {error}")
 
 
 def _read_session(
-    db: sqlite3.Connection, path: Path, columns: Sequence[str], rowid: int, limits: Limits
+    db: sqlite3.Connection,
+    path: Path,
+    columns: Sequence[str],
+    rowid: int,
+    limits: Limits,
 ) -> Iterator[Record]:
     """Yield the records of one session, which is put together as an export has it."""
     cells, long = fetch_row(db, "session", columns, "rowid", rowid)
-    yield from (Rejected(rowid, f"session's {name}: {explain_long_cell(limits)}") for name in long)
-    info: Fields = dict(zip(("id", "parentID", "directory", "title"), cells, strict=False))
+    yield from (
+        Rejected(rowid, f"session's {name}: {explain_long_cell(limits)}")
+        for name in long
+    )
+    info: Fields = dict(
+        zip(("id", "parentID", "directory", "title"), cells, strict=False)
+    )
     info["revert"] = _parse_data(cells[-1])
     items = list(_query_messages(db, cells[0], limits))
     yield from (item for item in items if isinstance(item, Rejected))
     messages = [item for item in items if not isinstance(item, Rejected)]
-    yield from OPENCODE.read_document(path, rowid, {"info": info, **_drop_copies(db, rowid, messages)})
+    yield from OPENCODE.read_document(
+        path, rowid, {"info": info, **_drop_copies(db, rowid, messages)}
+    )
 
 
-def _drop_copies(db: sqlite3.Connection, rowid: int, messages: Sequence[Fields]) -> Fields:
+def _drop_copies(
+    db: sqlite3.Connection, rowid: int, messages: Sequence[Fields]
+) -> Fields:
     """Return a session's own messages, and the ids of the others."""
     copies = {key for (key,) in db.execute(_QUERY_COPIES, (rowid,))}
     own = [message for message in messages if get_id(message, "info.id") not in copies]
     return {"messages": own, _COPIES: sorted(copies)}
 
 
-def _query_messages(db: sqlite3.Connection, session: str, limits: Limits) -> Iterator[Fields | Rejected]:
+def _query_messages(
+    db: sqlite3.Connection, session: str, limits: Limits
+) -> Iterator[Fields | Rejected]:
     """Yield each message as an export has it, and before them the parts that can't be used."""
     parts: dict[str, list[object]] = {}
-    for rowid, owner in db.execute("SELECT rowid, message_id FROM part WHERE session_id = ? ORDER BY id", (session,)):
+    for rowid, owner in db.execute(
+        "SELECT rowid, message_id FROM part WHERE session_id = ? ORDER BY id",
+        (session,),
+    ):
         part = _fetch_data(db, "part", f"part of message {owner}", rowid, limits)
         if isinstance(part, Rejected):
             yield part
         else:
             parts.setdefault(owner, []).append(part)
-    messages = "SELECT rowid, id FROM message WHERE session_id = ? ORDER BY time_created, id"
+    messages = (
+        "SELECT rowid, id FROM message WHERE session_id = ? ORDER BY time_created, id"
+    )
     for rowid, key in db.execute(messages, (session,)):
         info = _fetch_data(db, "message", f"message {key}", rowid, limits)
-        yield info if isinstance(info, Rejected) else {"info": info | {"id": key}, "parts": parts.get(key, [])}
+        yield (
+            info
+            if isinstance(info, Rejected)
+            else {"info": info | {"id": key}, "parts": parts.get(key, [])}
+        )
 
 
-def _fetch_data(db: sqlite3.Connection, table: str, what: str, rowid: int, limits: Limits) -> Fields | Rejected:
+def _fetch_data(
+    db: sqlite3.Connection, table: str, what: str, rowid: int, limits: Limits
+) -> Fields | Rejected:
     (data,), long = fetch_row(db, table, ["data"], "rowid", rowid)
     fields = _parse_data(data)
-    why = explain_long_cell(limits) if long else "it is no JSON object" if fields is None else None
-    return Rejected(rowid, f"{what}: {why}", str(data or "")[:200]) if why or fields is None else fields
+    why = (
+        explain_long_cell(limits)
+        if long
+        else "it is no JSON object"
+        if fields is None
+        else None
+    )
+    return (
+        Rejected(rowid, f"{what}: {why}", str(data or "")[:200])
+        if why or fields is None
+        else fields
+    )
 
 
 def _parse_data(data: object) -> Fields | None:
@@ -138,48 +186,90 @@ def _open(path: Path, number: int, fields: Fields) -> Chat | None:
     session, parent = get_id(info, "id"), get_id(info, "parentID")
     if session is None:
         return None
-    ids = [get_id(message, "info.id") or "" for message in get_objects(fields, "messages")]
+    ids = [
+        get_id(message, "info.id") or "" for message in get_objects(fields, "messages")
+    ]
     back = get_id(info, "revert.messageID")
     about = Session(
-        session, get_text(info, "directory"), get_text(info, "title"), "subagent" if parent else None, parent
+        session,
+        get_text(info, "directory"),
+        get_text(info, "title"),
+        "subagent" if parent else None,
+        parent,
     )
-    gone = [*coerce_list(fields.get(_COPIES)), *(ids[ids.index(back) :] if back in ids else ())]
-    return Chat(about, fields.get("messages"), inactive=list(map(str, gone)), text=drop_injected)
+    gone = [
+        *coerce_list(fields.get(_COPIES)),
+        *(ids[ids.index(back) :] if back in ids else ()),
+    ]
+    return Chat(
+        about, fields.get("messages"), inactive=list(map(str, gone)), text=drop_injected
+    )
 
 
 def _parse_parts(message: Fields, role: Role) -> list[Block] | None:
     if not isinstance(message.get("parts"), list):
         return None
-    return [block for part in get_objects(message, "parts") for block in _parse_part(part)]
+    return [
+        block for part in get_objects(message, "parts") for block in _parse_part(part)
+    ]
 
 
 def _is_synthetic(message: Fields) -> bool:
     """Return whether nobody said it: a summary, for the model itself, or what the program alone put in a turn."""
     if get(message, "info.role") != "user":
         return get(message, "info.summary") is True
-    return not any(block.type == "text" for block in _parse_parts(message, "user") or ())
+    return not any(
+        block.type == "text" for block in _parse_parts(message, "user") or ()
+    )
 
 
 def _parse_part(part: Fields) -> Iterator[Block]:
     match kind := get_text(part, "type") or "unknown":
         case "text":
-            if text := get_text(part, "text"):  # what the program adds (a file's content) nobody said
+            if text := get_text(
+                part, "text"
+            ):  # what the program adds (a file's content) nobody said
                 added = part.get("synthetic") is True or part.get("ignored") is True
-                yield Block("other", text, name="synthetic") if added else Block("text", text)
+                yield (
+                    Block("other", text, name="synthetic")
+                    if added
+                    else Block("text", text)
+                )
         case "reasoning":
             if thought := get_text(part, "text"):
                 yield Block("thinking", thought)
         case "tool":
             # A call, and its result once there is one.
-            tool, call_id, state = get_text(part, "tool"), get_id(part, "callID"), coerce_dict(part.get("state"))
-            yield Block("tool_call", encode_json(coerce_dict(state.get("input"))), name=tool, call_id=call_id)
+            tool, call_id, state = (
+                get_text(part, "tool"),
+                get_id(part, "callID"),
+                coerce_dict(part.get("state")),
+            )
+            yield Block(
+                "tool_call",
+                encode_json(coerce_dict(state.get("input"))),
+                name=tool,
+                call_id=call_id,
+            )
             if (status := state.get("status")) in ("completed", "error"):
-                output, exit_code = get_text(state, "output", "error") or "", get(state, "metadata.exit")
-                failed = status == "error" or (isinstance(exit_code, int) and exit_code != 0)
-                yield Block("tool_result", output, name=tool, call_id=call_id, is_error=failed)
+                output, exit_code = (
+                    get_text(state, "output", "error") or "",
+                    get(state, "metadata.exit"),
+                )
+                failed = status == "error" or (
+                    isinstance(exit_code, int) and exit_code != 0
+                )
+                yield Block(
+                    "tool_result", output, name=tool, call_id=call_id, is_error=failed
+                )
         case "file":
             media, name = get_text(part, "mime"), get_text(part, "filename")
-            yield Block("image" if (media or "").startswith("image/") else "other", name, name="file", media=media)
+            yield Block(
+                "image" if (media or "").startswith("image/") else "other",
+                name,
+                name="file",
+                media=media,
+            )
         case _ if kind not in _NOISE:
             yield Block("other", encode_json(part), name=kind)
 
@@ -194,5 +284,9 @@ OPENCODE = ChatFormat(
     hides=_is_synthetic,
 )
 READER = Reader(
-    "opencode", sniff, read, lies_in("XDG_DATA_HOME", ".local/share", ("opencode",), "opencode*.db"), version=3
+    "opencode",
+    sniff,
+    read,
+    lies_in("XDG_DATA_HOME", ".local/share", ("opencode",), "opencode*.db"),
+    version=3,
 )

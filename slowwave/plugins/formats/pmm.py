@@ -143,7 +143,10 @@ class Chain:
         for row, kind, digest in self.unverified:
             if kind in self.borne_out:
                 self.forged.append(row)
-                yield Rejected(row, f"the hash chain breaks at row {row}: hash is {digest}, its content gives another")
+                yield Rejected(
+                    row,
+                    f"the hash chain breaks at row {row}: hash is {digest}, its content gives another",
+                )
             else:
                 unknown.setdefault(kind, []).append(row)
         for kind, rows in unknown.items():
@@ -156,17 +159,39 @@ class Chain:
     def _compute_hashes(self, event: Event) -> Iterator[str]:
         """Yield the row's hash under each recipe."""
         meta = coerce_dict(_load_json(event.meta))
-        row = {"kind": event.kind, "content": event.content, "meta": meta, "prev_hash": event.prev_hash}
+        row = {
+            "kind": event.kind,
+            "content": event.content,
+            "meta": meta,
+            "prev_hash": event.prev_hash,
+        }
         for payload in (row, {"id": event.id, "ts": event.ts, **row}):
-            yield _compute_sha256(json.dumps(payload, sort_keys=True, separators=(",", ":"), default=repr))
-        yield _compute_sha256(f"{event.prev_hash or ''}|{event.kind}|{event.content}|{event.meta}")
-        ids = [own for own in (meta.get("event_id") or meta.get("id"), event.id) if own is not None]
+            yield _compute_sha256(
+                json.dumps(payload, sort_keys=True, separators=(",", ":"), default=repr)
+            )
+        yield _compute_sha256(
+            f"{event.prev_hash or ''}|{event.kind}|{event.content}|{event.meta}"
+        )
+        ids = [
+            own
+            for own in (meta.get("event_id") or meta.get("id"), event.id)
+            if own is not None
+        ]
         rest = {key: meta.get(key) or [] for key in ("tags", "effects")}
         for zone, ts in self._iter_times(event.ts):
             texts = [f"{ts}|{event.kind}|{event.content}|{own}" for own in ids]
-            payload = {"ts": ts, "kind": event.kind, "summary": event.content, "id": ids[0], **rest}
+            payload = {
+                "ts": ts,
+                "kind": event.kind,
+                "summary": event.content,
+                "id": ids[0],
+                **rest,
+            }
             payload |= {"evidence": meta.get("evidence"), "prev_hash": event.prev_hash}
-            for text in (*texts, json.dumps(payload, sort_keys=True, ensure_ascii=False, default=repr)):
+            for text in (
+                *texts,
+                json.dumps(payload, sort_keys=True, ensure_ascii=False, default=repr),
+            ):
                 if (digest := _compute_sha256(text)) == event.hash:
                     self.zone = zone
                 yield digest
@@ -179,8 +204,15 @@ class Chain:
         except ValueError:
             return
         for zone in dict.fromkeys((self.zone, *QUARTERS)):
-            for late in (0, 1, 2):  # seconds between a row's hash and its place in the table
-                yield zone, f"{at - timedelta(minutes=15 * zone, seconds=late):%Y-%m-%dT%H:%M:%SZ}"
+            for late in (
+                0,
+                1,
+                2,
+            ):  # seconds between a row's hash and its place in the table
+                yield (
+                    zone,
+                    f"{at - timedelta(minutes=15 * zone, seconds=late):%Y-%m-%dT%H:%M:%SZ}",
+                )
 
 
 def _compute_sha256(text: str) -> str:
@@ -232,7 +264,10 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
 
 
 def _fetch_events(database: sqlite3.Connection, limits: Limits) -> Iterator[Event]:
-    columns = [*COLUMNS, *(name for name in OWN if name in list_columns(database, "events"))]
+    columns = [
+        *COLUMNS,
+        *(name for name in OWN if name in list_columns(database, "events")),
+    ]
     for (rowid,) in database.execute("SELECT rowid FROM events ORDER BY id, rowid"):
         cells, long = fetch_row(database, "events", columns, "rowid", rowid)
         whole = explain_long_cell(limits) if set(COLUMNS) & set(long) else None
@@ -266,7 +301,9 @@ def _read_ledger(events: Iterator[Event | Rejected], stem: str) -> Iterator[Reco
             told = _build_session(stem, event)
             session = told.native_id
             yield told
-        yield from read_each([(event.id, event)], partial(_read_event, session, chain, last))
+        yield from read_each(
+            [(event.id, event)], partial(_read_event, session, chain, last)
+        )
     yield from chain.judge_unverified()
     if session:
         yield from (Inactive(session, str(row)) for row in chain.forged)
@@ -288,7 +325,11 @@ def hides_secret(event: Event) -> bool:
 
 
 def _read_event(
-    session: str, chain: Chain, last: dict[str, tuple[str, bool]], line: int, event: Event
+    session: str,
+    chain: Chain,
+    last: dict[str, tuple[str, bool]],
+    line: int,
+    event: Event,
 ) -> Iterator[Record]:
     if why := chain.check(event):
         yield Rejected(line, f"the hash chain breaks at row {line}: {why}")
@@ -303,19 +344,31 @@ def _parse_ledger_row(
 
     If `secret`, the row's hash covers words that are redacted, and is not stored.
     """
-    if event.long or not isinstance(event.kind, str) or not isinstance(event.content, str):
-        return Rejected(event.id, event.long or "kind or content is no text", repr(event.content)[:200])
+    if (
+        event.long
+        or not isinstance(event.kind, str)
+        or not isinstance(event.content, str)
+    ):
+        return Rejected(
+            event.id,
+            event.long or "kind or content is no text",
+            repr(event.content)[:200],
+        )
     meta = coerce_dict(_load_json(event.meta))
     kind = _find_kind(event.kind, meta)
     if kind is None:
-        return leave_out(event.kind, event.id, {"kind": event.kind, "content": event.content})
+        return leave_out(
+            event.kind, event.id, {"kind": event.kind, "content": event.content}
+        )
     text, condensed = _extract_said(event.kind, event.content, meta)
     if not text.strip():
         return Skipped("empty message", event.id)
     role, origin = kind
     before, by_event = last.get(role, ("", False))
     last[role] = text, event.kind == EVENT
-    if by_event != last[role][1] and before.startswith(text.removesuffix(CUT) if condensed else text):
+    if by_event != last[role][1] and before.startswith(
+        text.removesuffix(CUT) if condensed else text
+    ):
         return Skipped("message told twice", event.id)
     blocks = _make_blocks(event, text, meta)
     identity, former = _make_identity(event, secret)
@@ -323,7 +376,9 @@ def _parse_ledger_row(
         session=session,
         native_id=str(event.id),
         role=role,
-        origin="synthetic" if condensed else origin,  # a condensed text is nobody's words: no claim
+        origin="synthetic"
+        if condensed
+        else origin,  # a condensed text is nobody's words: no claim
         blocks=blocks,
         text=join_text_blocks(blocks),
         ts=coerce_time(event.ts),
@@ -335,17 +390,27 @@ def _parse_ledger_row(
 
 def _find_kind(kind: str, meta: dict[str, object]) -> Who | None:
     """Return the role and origin of a row's words; None if the row is no message."""
-    found = _KINDS.get(kind) or (_TYPES.get(str(meta.get("type"))) if kind == EVENT else None)
+    found = _KINDS.get(kind) or (
+        _TYPES.get(str(meta.get("type"))) if kind == EVENT else None
+    )
     return found and (parse_role(meta.get("role")) or found)
 
 
 def _make_blocks(event: Event, text: str, meta: dict[str, object]) -> list[Block]:
     """Return a row's text and tags, the rest of its meta as JSON, and its own summary and keywords as its gist."""
-    rest = {key: value for key, value in meta.items() if key not in (*FULL, TAGS) and value not in (None, "", [], {})}
+    rest = {
+        key: value
+        for key, value in meta.items()
+        if key not in (*FULL, TAGS) and value not in (None, "", [], {})
+    }
     blocks = [Block("text", text), *make_tag_blocks(meta.get(TAGS))]
     blocks += [Block("other", encode_json(rest), name="meta")] if rest else []
     if isinstance(event.summary, str) and event.summary.strip():
-        words = [word for word in coerce_list(_load_json(event.keywords)) if isinstance(word, str)]
+        words = [
+            word
+            for word in coerce_list(_load_json(event.keywords))
+            if isinstance(word, str)
+        ]
         gist = "\n".join(" ".join(line.split()) for line in (event.summary, *words))
         blocks.append(Block("other", gist, name=GIST))
     return blocks
@@ -359,17 +424,30 @@ def _make_identity(event: Event, secret: bool) -> tuple[str | None, str | None]:
     former = f"{event.ts}:{event.hash}" if event.hash else None
     if former is None or not secret:
         return former, None
-    return f"{event.ts}:{compute_content_id(str(event.id), encode_redacted(event.content))}", former
+    return (
+        f"{event.ts}:{compute_content_id(str(event.id), encode_redacted(event.content))}",
+        former,
+    )
 
 
 def _extract_said(kind: str, content: str, meta: dict[str, object]) -> tuple[str, bool]:
     """Return a row's text, whole where the row keeps it, and whether it is condensed."""
-    whole = next((text for key in FULL if isinstance(text := meta.get(key), str) and text.strip()), None)
+    whole = next(
+        (
+            text
+            for key in FULL
+            if isinstance(text := meta.get(key), str) and text.strip()
+        ),
+        None,
+    )
     if whole is not None:
         return whole, False
     if kind != EVENT:
         return content, False
-    text = next((content.removeprefix(lead) for lead in LEADS if content.startswith(lead)), content)
+    text = next(
+        (content.removeprefix(lead) for lead in LEADS if content.startswith(lead)),
+        content,
+    )
     return text, text.endswith(CUT) and len(text.removesuffix(CUT)) in CUT_AT
 
 

@@ -13,7 +13,14 @@ from pathlib import Path
 from slowwave.plugins.formats.chats import Fields, parse_gemini
 from slowwave.tasks.ingest.formats.agents.claude_code import ClaudeTranscript
 from slowwave.tasks.ingest.parsing.lines import iter_json
-from slowwave.tasks.ingest.parsing.records import Head, Limits, Reader, Record, lies_in, read_each
+from slowwave.tasks.ingest.parsing.records import (
+    Head,
+    Limits,
+    Reader,
+    Record,
+    lies_in,
+    read_each,
+)
 from slowwave.tasks.ingest.parsing.values import coerce_dict, extract_tag_body
 
 NAME = "qwen-code"
@@ -24,7 +31,8 @@ BY_PERSON = (None, "real_user", "tool_result")
 def sniff(head: Head) -> bool:
     """Return whether a record has Claude Code's ids and a message in Gemini's form."""
     return any(
-        {"uuid", "sessionId"} <= line.keys() and isinstance(coerce_dict(line.get("message")).get("parts"), list)
+        {"uuid", "sessionId"} <= line.keys()
+        and isinstance(coerce_dict(line.get("message")).get("parts"), list)
         for line in head.objects
     )
 
@@ -32,7 +40,10 @@ def sniff(head: Head) -> bool:
 def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records of one transcript, in the order of the file."""
     transcript = ClaudeTranscript(path, NAME)
-    yield from read_each(iter_json(path, limits), lambda line, record: transcript.feed(line, _adapt(record)))
+    yield from read_each(
+        iter_json(path, limits),
+        lambda line, record: transcript.feed(line, _adapt(record)),
+    )
     yield from transcript.finish()
 
 
@@ -42,13 +53,27 @@ def _adapt(record: Fields) -> Fields:
     if kind not in ("user", "assistant", "tool_result") or "parts" not in message:
         return record
     blocks = parse_gemini(message, "assistant" if kind == "assistant" else "user")
-    adapted: Fields = {**record, "message": {**message, "content": [asdict(block) for block in blocks]}}
+    adapted: Fields = {
+        **record,
+        "message": {**message, "content": [asdict(block) for block in blocks]},
+    }
     if kind == "tool_result":
         adapted["type"] = "user"
-    text = "\n".join(block.text for block in blocks if block.type == "text" and block.text)
-    is_program = record.get("provenance") not in BY_PERSON and extract_tag_body(text, "task-notification") is None
+    text = "\n".join(
+        block.text for block in blocks if block.type == "text" and block.text
+    )
+    is_program = (
+        record.get("provenance") not in BY_PERSON
+        and extract_tag_body(text, "task-notification") is None
+    )
     return {**adapted, "isMeta": True} if kind == "user" and is_program else adapted
 
 
-_PLACES = lies_in("QWEN_RUNTIME_DIR QWEN_HOME", ".qwen", ("projects",), "*/chats/*.jsonl", "*/subagents/**/*.jsonl")
+_PLACES = lies_in(
+    "QWEN_RUNTIME_DIR QWEN_HOME",
+    ".qwen",
+    ("projects",),
+    "*/chats/*.jsonl",
+    "*/subagents/**/*.jsonl",
+)
 READER = Reader(NAME, sniff, read, _PLACES)

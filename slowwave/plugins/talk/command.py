@@ -33,10 +33,18 @@ LISTED = 20
 @command
 def talk(
     given: dict[str, Any],
-    llm: Annotated[str | None, typer.Option(help="The language model, written as in the setting llm.")] = None,
-    web: Annotated[bool | None, typer.Option("--web/--no-web", help="Search the web where needed.")] = None,
+    llm: Annotated[
+        str | None,
+        typer.Option(help="The language model, written as in the setting llm."),
+    ] = None,
+    web: Annotated[
+        bool | None, typer.Option("--web/--no-web", help="Search the web where needed.")
+    ] = None,
     workspace: Annotated[
-        str | None, typer.Option(help="Use only memories of this workspace, which the talk then belongs to.")
+        str | None,
+        typer.Option(
+            help="Use only memories of this workspace, which the talk then belongs to."
+        ),
     ] = None,
 ) -> None:
     """Chat with a language model that can use the memory.
@@ -57,9 +65,13 @@ def talk(
     spec = settings.get_llm("talk")
     model = select_llm(spec, settings.model)
     if model is None:
-        raise UsageError(f"no language model is set ({spec!r}): SLOWWAVE_LLM or --llm names one of {FORMS}")
+        raise UsageError(
+            f"no language model is set ({spec!r}): SLOWWAVE_LLM or --llm names one of {FORMS}"
+        )
     folder, memory = settings.store / settings.space, _try_open_memory(settings)
-    workspace = settle_project(settings, workspace)  # stored as an absolute path, since "." changes
+    workspace = settle_project(
+        settings, workspace
+    )  # stored as an absolute path, since "." changes
     conversation = Conversation(
         model,
         memory,
@@ -72,7 +84,9 @@ def talk(
     )
     OUT.print(f"Talking with {conversation.llm.model}. /help lists what else there is.")
     try:
-        for typed in takewhile(lambda line: line not in ("/quit", "/exit"), _read_input_lines()):
+        for typed in takewhile(
+            lambda line: line not in ("/quit", "/exit"), _read_input_lines()
+        ):
             _print_answer(conversation, typed)
     finally:
         if conversation.journal and conversation.journal.count:
@@ -102,13 +116,17 @@ def _load_encoder(settings: "Settings") -> "Encoder | None":
         return None
 
 
-def _build_web_search(settings: "Settings", llm: "LLM", names: list[str]) -> "WebSearch | None":
+def _build_web_search(
+    settings: "Settings", llm: "LLM", names: list[str]
+) -> "WebSearch | None":
     if not settings.web.enabled:
         return None
     from slowwave.engines.llm.select import select_llm
     from slowwave.plugins.talk.web.search import WebSearch, make_llm_judge
 
-    judge = (select_llm(settings.web.judge, settings.model) if settings.web.judge else None) or llm
+    judge = (
+        select_llm(settings.web.judge, settings.model) if settings.web.judge else None
+    ) or llm
     return WebSearch(settings.web, make_llm_judge(judge), names=names)
 
 
@@ -153,32 +171,53 @@ def _print_answer(conversation: "Conversation", typed: str) -> None:
     # the number of memories and web results in its context
     block = conversation.recalled.block if conversation.recalled else None
     names = {"memories": "from memory", "web": "from the web"}
-    counts = [f"{len(part.lines)} {names[part.name]}" for part in block.parts if part.name in names] if block else []
+    counts = (
+        [
+            f"{len(part.lines)} {names[part.name]}"
+            for part in block.parts
+            if part.name in names
+        ]
+        if block
+        else []
+    )
     OUT.print(f"\n[{', '.join(counts)}: /why]" if counts else "\n", style="dim")
 
 
 def _rate_turn(conversation: "Conversation", given: list[str]) -> str:
     """Set the strength of a turn (default: the person's last message), and return a message."""
     turns = conversation.turns.messages
-    latest = max((n for n, (role, _) in enumerate(turns, 1) if role == "user"), default=0)
+    latest = max(
+        (n for n, (role, _) in enumerate(turns, 1) if role == "user"), default=0
+    )
     try:
         number = int(given[0]) if len(given) == 2 else latest
         strength = float(given[-1])
         is_rated = conversation.turns.active.set_strength(number - 1, strength)
     except (ValueError, IndexError):
         return "A rating is 0 to 1, of a turn by its number: /rate 0.9, or /rate 12 0."
-    return f"Turn {number} now has strength {strength:.2f}." if is_rated else f"Turn {number} is not in mind."
+    return (
+        f"Turn {number} now has strength {strength:.2f}."
+        if is_rated
+        else f"Turn {number} is not in mind."
+    )
 
 
 def _list_traces(conversation: "Conversation") -> str:
     """Return the state of active memory, the strongest turns first."""
     mind = conversation.turns.active
-    strongest = sorted(mind.traces, key=lambda trace: (-mind.compute_strength(trace), -trace.number))
+    strongest = sorted(
+        mind.traces, key=lambda trace: (-mind.compute_strength(trace), -trace.number)
+    )
     head = f"{len(mind.traces):,} of {mind.heard:,} turns in mind, {mind.settings.capacity:,} at most"
     turns = conversation.turns
-    lines = [f"{mind.compute_strength(trace):.2f}  {_list_turn(turns, trace.number)}" for trace in strongest[:LISTED]]
+    lines = [
+        f"{mind.compute_strength(trace):.2f}  {_list_turn(turns, trace.number)}"
+        for trace in strongest[:LISTED]
+    ]
     summaries = list(filter(None, [turns.render_summary()]))
-    return "\n".join([*summaries, f"{head}; the strongest:" if lines else f"{head}.", *lines])
+    return "\n".join(
+        [*summaries, f"{head}; the strongest:" if lines else f"{head}.", *lines]
+    )
 
 
 def _list_turn(turns: "Turns", number: int) -> str:
@@ -192,14 +231,33 @@ def _explain_turns(turns: "Turns", recalled: "Recalled") -> list[str]:
 
     def list_turns(lines: "Iterable[Line]") -> list[str]:
         ranked = sorted(lines, key=lambda line: -line.relevance)[:LISTED]
-        return [f"  {line.relevance:.2f} {_list_turn(turns, line.source.seq or 0)}" for line in ranked]
+        return [
+            f"  {line.relevance:.2f} {_list_turn(turns, line.source.seq or 0)}"
+            for line in ranked
+        ]
 
     shown, left_out = recalled.shown, recalled.left_out
-    lines = [f"{len(recalled.recent)} latest turns went along as they are."] if recalled.recent else []
-    lines += [f"{len(shown)} earlier turns were called up, the most activated first:"] if shown else []
+    lines = (
+        [f"{len(recalled.recent)} latest turns went along as they are."]
+        if recalled.recent
+        else []
+    )
+    lines += (
+        [f"{len(shown)} earlier turns were called up, the most activated first:"]
+        if shown
+        else []
+    )
     lines += list_turns(shown)
-    lines += [f"{len(recalled.recap)} summaries tell of turns that did not go along."] if recalled.recap else []
-    lines += [f"{len(left_out)} turns were left out, the most activated first:"] if left_out else []
+    lines += (
+        [f"{len(recalled.recap)} summaries tell of turns that did not go along."]
+        if recalled.recap
+        else []
+    )
+    lines += (
+        [f"{len(left_out)} turns were left out, the most activated first:"]
+        if left_out
+        else []
+    )
     return lines + list_turns(left_out)
 
 
@@ -208,12 +266,18 @@ def _explain_last_answer(conversation: "Conversation") -> str:
     recalled = conversation.recalled
     if recalled is None:
         return "Nothing was asked yet."
-    tokens = f"{recalled.block.tokens:,} tokens\n" if recalled.block and recalled.text else ""
+    tokens = (
+        f"{recalled.block.tokens:,} tokens\n"
+        if recalled.block and recalled.text
+        else ""
+    )
     lines = [tokens + recalled.text] if recalled.text else []
     if recalled.reason:
         lines.append(f"No memory was recalled: {recalled.reason.rstrip('.')}.")
     if recalled.web.query:
-        lines.append(f"The web was asked for {recalled.web.query!r} ({recalled.web.why}).")
+        lines.append(
+            f"The web was asked for {recalled.web.query!r} ({recalled.web.why})."
+        )
     elif recalled.web.why:
         lines.append(f"The web was not asked: {recalled.web.why}.")
     lines += _explain_turns(conversation.turns, recalled.turns)

@@ -25,7 +25,12 @@ from slowwave.engines.encoders.protocol import Encoder
 from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.protocol import LLM, EngineUnavailable, Message, Request
 from slowwave.memory import Memory
-from slowwave.plugins.talk.web.search import AwaitedWeb, BackgroundCall, WebAnswer, WebSearch
+from slowwave.plugins.talk.web.search import (
+    AwaitedWeb,
+    BackgroundCall,
+    WebAnswer,
+    WebSearch,
+)
 from slowwave.schemas.errors import SlowwaveError, StoreError, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.store.notes import Journal
@@ -76,7 +81,9 @@ class TurnContext:
     @property
     def text(self) -> str:
         """The block and the older turns; may be empty."""
-        return "\n\n".join(filter(None, (self.block.text if self.block else "", self.turns.text)))
+        return "\n\n".join(
+            filter(None, (self.block.text if self.block else "", self.turns.text))
+        )
 
 
 class Conversation:
@@ -97,12 +104,23 @@ class Conversation:
     ) -> None:
         """Begin a conversation; an answer waits at most `memory_seconds` for memories."""
         self.llm, self.memory, self.settings = llm, memory, settings
-        self.journal, self.web, self.workspace, self.space_dir = journal, web, workspace, space_dir
+        self.journal, self.web, self.workspace, self.space_dir = (
+            journal,
+            web,
+            workspace,
+            space_dir,
+        )
         self._own_sessions = (journal.session,) if journal else ()
         write = partial(summarize_drafts, llm, settings.pyramid.get_words)
         self._memory_seconds = memory_seconds
         self._count_tokens = cache_counts(lambda text: llm.count_tokens([text])[0])
-        self.turns = Turns(settings.context, settings.pyramid, Measure(self._count_tokens), encoder, write)
+        self.turns = Turns(
+            settings.context,
+            settings.pyramid,
+            Measure(self._count_tokens),
+            encoder,
+            write,
+        )
         self.recalled: TurnContext | None = None
         """The context of the last answer; None before the first."""
         self._system: str | None = None
@@ -123,15 +141,23 @@ class Conversation:
         self._write_down("user", message)
         answer: list[str] = []
         try:
-            for piece in self.llm.stream(prompt, self.settings.context.talk.answer_tokens):
+            for piece in self.llm.stream(
+                prompt, self.settings.context.talk.answer_tokens
+            ):
                 answer.append(piece)
                 yield piece
         finally:
             if whole := "".join(answer).strip():
                 # added together: chat templates require alternating turns
                 block = self.recalled.block if self.recalled else None
-                self.turns.add("user", message, estimate_effect(message, block.text if block else None))
-                self.turns.add("assistant", whole)  # made from its context: without an effect of its own
+                self.turns.add(
+                    "user",
+                    message,
+                    estimate_effect(message, block.text if block else None),
+                )
+                self.turns.add(
+                    "assistant", whole
+                )  # made from its context: without an effect of its own
                 self._write_down("assistant", whole)
 
     def build_prompt(self, text: str) -> list[Message]:
@@ -143,10 +169,15 @@ class Conversation:
         # the tokens left beside the answer
         room = self.llm.context_window - self.settings.context.talk.answer_tokens
         left = (
-            room - self._count_tokens(self._build_system_prompt(room)) - self._count_tokens(text) - 4 * TEMPLATE_TOKENS
+            room
+            - self._count_tokens(self._build_system_prompt(room))
+            - self._count_tokens(text)
+            - 4 * TEMPLATE_TOKENS
         )
         if left < 0:
-            raise UsageError(f"the message does not fit {self.llm.model}'s context window: shorten it")
+            raise UsageError(
+                f"the message does not fit {self.llm.model}'s context window: shorten it"
+            )
         # memories, web results and older turns for it
         budget = min(self.settings.context.budget, int(room * BLOCK_SHARE), left)
         self.recalled = self._recall(text, budget, int((left - budget) * TURNS_SHARE))
@@ -162,7 +193,9 @@ class Conversation:
         """Return the instructions and the briefing; they are made once."""
         if self._system is None:
             settings, text = self.settings.context, ""
-            budget = min(settings.briefing_budget, int(room * 0.15))  # so that it does not fill a small window
+            budget = min(
+                settings.briefing_budget, int(room * 0.15)
+            )  # so that it does not fill a small window
             try:
                 if self.memory is not None and budget > 0:
                     block = self.memory.briefing(budget, tokenizer=self._count_tokens)
@@ -170,7 +203,9 @@ class Conversation:
                     text = block.text
             except SlowwaveError as trouble:
                 LOG.warning("no briefing: %s", trouble)
-            self._system = f"{INSTRUCTIONS}\n\n{fence_block(text)}" if text else INSTRUCTIONS
+            self._system = (
+                f"{INSTRUCTIONS}\n\n{fence_block(text)}" if text else INSTRUCTIONS
+            )
         return self._system
 
     def _recall(self, message: str, budget: int, history: int) -> TurnContext:
@@ -183,17 +218,33 @@ class Conversation:
             budget: tokens for the block.
             history: tokens for the conversation, which also gets the tokens that the block leaves.
         """
-        settings, memory, seconds = self.settings.context, self.memory, self._memory_seconds
+        settings, memory, seconds = (
+            self.settings.context,
+            self.memory,
+            self._memory_seconds,
+        )
         web = AwaitedWeb(self.web, message)
-        call = BackgroundCall(lambda: self._ask_memory(memory, message, budget, web), seconds) if memory else None
+        call = (
+            BackgroundCall(
+                lambda: self._ask_memory(memory, message, budget, web), seconds
+            )
+            if memory
+            else None
+        )
         answer = web.answer
         notes, block, reason = answer.notes, None, "there is no memory yet"
         try:
             block = call.get(PACKING_SECONDS) if call else None
         except TimeoutError:
             reason = f"memory took longer than {seconds:g} s"
-        except Exception as trouble:  # the conversation continues after any error of a store
-            reason = str(trouble) if isinstance(trouble, SlowwaveError) else f"{type(trouble).__name__} {trouble}"
+        except (
+            Exception
+        ) as trouble:  # the conversation continues after any error of a store
+            reason = (
+                str(trouble)
+                if isinstance(trouble, SlowwaveError)
+                else f"{type(trouble).__name__} {trouble}"
+            )
         if block:
             self._log_block(block, answer.cause)
             why = block.reason
@@ -201,12 +252,18 @@ class Conversation:
             if call:
                 LOG.warning("nothing recalled: %s", reason)
             if answer.results:
-                block = assemble_context(message, (), budget, self._count_tokens, settings, answer.results)
+                block = assemble_context(
+                    message, (), budget, self._count_tokens, settings, answer.results
+                )
             why = reason
         room = history + budget - (block.tokens if block else 0)
-        return TurnContext(message, block, self.turns.recall(message, room), answer, notes, why)
+        return TurnContext(
+            message, block, self.turns.recall(message, room), answer, notes, why
+        )
 
-    def _ask_memory(self, memory: Memory, message: str, budget: int, web: AwaitedWeb) -> Context:
+    def _ask_memory(
+        self, memory: Memory, message: str, budget: int, web: AwaitedWeb
+    ) -> Context:
         """Return the block for a message.
 
         If a short follow-up recalls nothing on its own, it is searched for together with the person's last message.
@@ -222,7 +279,10 @@ class Conversation:
             own_sessions=self._own_sessions,
         )
         block = ask(message)
-        before = next((text for role, text in reversed(self.turns.messages) if role == "user"), None)
+        before = next(
+            (text for role, text in reversed(self.turns.messages) if role == "user"),
+            None,
+        )
         if block.reason is None or before is None or not is_follow_up(message):
             return block
         wider = ask(f"{before}\n{message}")
@@ -259,26 +319,38 @@ def estimate_effect(text: str, block: str | None) -> float:
     known_words, shares = frozenset(extract_content_words(block)), list[float]()
     for sentence in split_sentences(text):
         words = frozenset(extract_content_words(sentence.text))
-        asks = ASKS.search(text[sentence.start : sentence.end + 1])  # a sentence may lack the mark that closes it
+        asks = ASKS.search(
+            text[sentence.start : sentence.end + 1]
+        )  # a sentence may lack the mark that closes it
         if len(words) >= 2 and not asks:  # "thanks" or "yes" is not a statement
             shares.append(len(words - known_words) / len(words))
     return sum(shares) / len(shares) if shares else 0.0
 
 
-def summarize_drafts(llm: LLM, get_words: Callable[[int], int], drafts: Sequence[Draft]) -> list[str]:
+def summarize_drafts(
+    llm: LLM, get_words: Callable[[int], int], drafts: Sequence[Draft]
+) -> list[str]:
     """Return a summary of each draft, within its tier's words; an extractive one if the model fails."""
     requests = []
     for number, draft in enumerate(drafts):
         words = get_words(draft.tier)
-        entries = [format_entry(f"before, {member.speaker}:", member.text) for member in draft.context]
-        entries += [format_entry(f"{item.speaker}:" if item.speaker else "-", item.text) for item in draft.members]
+        entries = [
+            format_entry(f"before, {member.speaker}:", member.text)
+            for member in draft.context
+        ]
+        entries += [
+            format_entry(f"{item.speaker}:" if item.speaker else "-", item.text)
+            for item in draft.members
+        ]
         prompt = SUMMARY_PROMPT.format(words=words, **fence_entries(entries))
         message: Message = {"role": "user", "content": prompt}
         requests.append(Request(str(number), (message,), max_tokens=2 * words))
     texts: dict[str, str] = {}
     try:
         for completion in CheckedLLM(llm).complete(requests):
-            texts[completion.id] = " ".join(completion.text.split()) if completion.ok else ""
+            texts[completion.id] = (
+                " ".join(completion.text.split()) if completion.ok else ""
+            )
     except EngineUnavailable as trouble:
         LOG.warning("no summary of this conversation by the model: %s", trouble)
     return [

@@ -48,12 +48,22 @@ def fit_calibration(view: Tables, encoder: Encoder) -> str:
         view: of a release, or of tables that are to become one.
         encoder: the one the tables' vectors were made with.
     """
-    queries = (Path(__file__).parent / "negatives.txt").read_text(encoding="utf-8").split("\n")[:-1]
+    queries = (
+        (Path(__file__).parent / "negatives.txt")
+        .read_text(encoding="utf-8")
+        .split("\n")[:-1]
+    )
     vectors = encoder.encode(queries)
-    spoken = encoder.encode(put_under_names(queries, view)) if view.count(SUMMARIES) else vectors
+    spoken = (
+        encoder.encode(put_under_names(queries, view))
+        if view.count(SUMMARIES)
+        else vectors
+    )
     # the encoder's unit: the deviation of the cosines between different queries
     pairs = (vectors @ vectors.T)[np.triu_indices(len(vectors), 1)]
-    deviation = round(max(float(pairs.std()), LEAST_DEVIATION) if len(pairs) else LEAST_DEVIATION, 4)
+    deviation = round(
+        max(float(pairs.std()), LEAST_DEVIATION) if len(pairs) else LEAST_DEVIATION, 4
+    )
     # where the best hits of the median query end, among the rows that may answer, or some of them
     scales: dict[Kind, Scale] = {}
     for kind, pool in POOLS.items():
@@ -63,13 +73,19 @@ def fit_calibration(view: Tables, encoder: Encoder) -> str:
         vector = table.vector or ""
         columns = [vector, *(["status"] if table is OBSERVATIONS else [])]
         offsets = np.linspace(0, rows - 1, SAMPLE_ROWS).astype(np.int64)
-        sample = view.take(table, offsets, columns) if rows > SAMPLE_ROWS else view.read(table, columns)
+        sample = (
+            view.take(table, offsets, columns)
+            if rows > SAMPLE_ROWS
+            else view.read(table, columns)
+        )
         if table is OBSERVATIONS:
             sample = sample.filter(pc.equal(sample["status"], Status.ACTIVE))
         if len(matrix := build_matrix(sample[vector].combine_chunks())):
             best = ((spoken if table is SUMMARIES else vectors) @ matrix.T).max(axis=1)
             scales[kind] = Scale(round(float(np.median(best)), 4), deviation)
-    return json.dumps({"scales": {kind: asdict(scale) for kind, scale in scales.items()}})
+    return json.dumps(
+        {"scales": {kind: asdict(scale) for kind, scale in scales.items()}}
+    )
 
 
 def put_under_names(queries: Sequence[str], view: Tables) -> list[str]:
@@ -79,4 +95,7 @@ def put_under_names(queries: Sequence[str], view: Tables) -> list[str]:
         return list(queries)
     spread = np.linspace(0, len(names) - 1, len(queries)).astype(np.int64)
     speakers = names.take(pc.sort_indices(names).take(pa.array(spread))).to_pylist()
-    return [f"{name}: {query}" if name else query for name, query in zip(speakers, queries, strict=True)]
+    return [
+        f"{name}: {query}" if name else query
+        for name, query in zip(speakers, queries, strict=True)
+    ]

@@ -25,9 +25,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from threadpoolctl import ThreadpoolController
 
-from slowwave.recall.query import NO_TIME, Calendar, Ints, Mask, Vector, compute_calendar
+from slowwave.recall.query import (
+    NO_TIME,
+    Calendar,
+    Ints,
+    Mask,
+    Vector,
+    compute_calendar,
+)
 from slowwave.schemas.errors import READ_TROUBLE, StoreUnreadable
-from slowwave.schemas.tables import INDEXED_ROWS, MESSAGES, OBSERVATIONS, PASSAGES, TABLES, Table
+from slowwave.schemas.tables import (
+    INDEXED_ROWS,
+    MESSAGES,
+    OBSERVATIONS,
+    PASSAGES,
+    TABLES,
+    Table,
+)
 from slowwave.schemas.vocabulary import Role, Status
 from slowwave.store.manifest import find_index_damage, list_release_files
 from slowwave.store.releases import Release, load_releases, open_pinned, pick_release
@@ -40,7 +54,9 @@ WIDENED = 1_024
 def encode_column(column: pa.ChunkedArray) -> tuple[Ints, tuple[str, ...]]:
     """Return numbers in place of a column's equal strings, -1 for null, and the strings."""
     encoded = column.combine_chunks().dictionary_encode()
-    codes = pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
+    codes = pc.fill_null(encoded.indices.cast(pa.int64()), -1).to_numpy(
+        zero_copy_only=False
+    )
     return codes, tuple(encoded.dictionary.to_pylist())
 
 
@@ -50,7 +66,9 @@ def convert_timestamps(column: pa.ChunkedArray) -> Ints:
     return moments
 
 
-def build_matrix(vectors: pa.Array, room: npt.NDArray[np.int32] | None = None) -> npt.NDArray[np.float32]:
+def build_matrix(
+    vectors: pa.Array, room: npt.NDArray[np.int32] | None = None
+) -> npt.NDArray[np.float32]:
     """Return the vectors of a column, those that are null left out, shape (rows, dim), in `room` if there is some.
 
     Half precision becomes single by its bits, in a fifth of NumPy's time: the exponent counts from another origin.
@@ -58,7 +76,9 @@ def build_matrix(vectors: pa.Array, room: npt.NDArray[np.int32] | None = None) -
     column = vectors.drop_null()
     numbers: npt.NDArray[Any] = column.flatten().to_numpy(zero_copy_only=False)
     if numbers.dtype == np.float16:
-        bits = np.empty(len(numbers), np.int32) if room is None else room[: len(numbers)]
+        bits = (
+            np.empty(len(numbers), np.int32) if room is None else room[: len(numbers)]
+        )
         bits[...] = numbers.view(np.int16)
         bits <<= 13  # in place: new arrays would cost more than the sums
         bits &= ~0x70000000
@@ -80,7 +100,11 @@ def limit_blas_threads() -> Iterator[None]:
     query may then take 15 times as long (`docs/decisions/005-vectors.md`). The limit is the process's own.
     """
     with _blas_lock:
-        _blas_limits.append(None if _blas_limits else _find_blas_libraries().limit(limits=1, user_api="blas"))
+        _blas_limits.append(
+            None
+            if _blas_limits
+            else _find_blas_libraries().limit(limits=1, user_api="blas")
+        )
     try:
         yield
     finally:
@@ -94,17 +118,25 @@ _find_blas_libraries = cache(ThreadpoolController)
 """Those that are loaded, found once (2 ms); numpy's is there from its import on."""
 
 
-def compute_cosines(vectors: pa.ChunkedArray, vector: Vector) -> npt.NDArray[np.float64]:
+def compute_cosines(
+    vectors: pa.ChunkedArray, vector: Vector
+) -> npt.NDArray[np.float64]:
     """Return the cosine of each row's vector to one; NaN where a row has none or zeros, as what is not read has."""
     cosines = np.full(len(vectors), np.nan)
     room = np.empty(WIDENED * len(vector), np.int32)
     with limit_blas_threads():
-        parts = (chunk[at : at + WIDENED] for chunk in vectors.chunks for at in range(0, len(chunk), WIDENED))
+        parts = (
+            chunk[at : at + WIDENED]
+            for chunk in vectors.chunks
+            for at in range(0, len(chunk), WIDENED)
+        )
         found = [build_matrix(part, room) @ vector for part in parts]
     cosines[vectors.is_valid().to_numpy()] = np.concatenate([*found, []])
     perhaps = np.flatnonzero(cosines == 0.0)
     if len(perhaps):
-        is_read = build_matrix(vectors.take(pa.array(perhaps)).combine_chunks()).any(axis=1)
+        is_read = build_matrix(vectors.take(pa.array(perhaps)).combine_chunks()).any(
+            axis=1
+        )
         cosines[perhaps[~is_read]] = np.nan
     return cosines
 
@@ -140,15 +172,21 @@ class RowIndex:
         ascending, places = self._by_row
         return places[np.searchsorted(ascending, row_ids)]
 
-    def mask_within(self, places: Sequence[str], since: datetime | None, until: datetime | None) -> Mask:
+    def mask_within(
+        self, places: Sequence[str], since: datetime | None, until: datetime | None
+    ) -> Mask:
         """Return which rows are of one of some workspaces (none: of any), and were said in a stretch of time."""
         mask: Mask = np.ones(len(self.moment), dtype=bool)
         if places:
-            mask &= np.isin(self.workspace, [find_code(self.workspaces, name) for name in places])
+            mask &= np.isin(
+                self.workspace, [find_code(self.workspaces, name) for name in places]
+            )
         if since is not None:
             mask &= self.moment >= round(since.timestamp() * 1e6)
         if until is not None:
-            mask &= (self.moment <= round(until.timestamp() * 1e6)) & (self.moment != NO_TIME)
+            mask &= (self.moment <= round(until.timestamp() * 1e6)) & (
+                self.moment != NO_TIME
+            )
         return mask
 
 
@@ -217,7 +255,9 @@ class Tables:
         folder = root / space
         view = cls(folder, pick_release(load_releases(folder), release, folder))
         for name in view.release.versions:
-            with suppress(*READ_TROUBLE, StoreUnreadable):  # told to whoever needs the table
+            with suppress(
+                *READ_TROUBLE, StoreUnreadable
+            ):  # told to whoever needs the table
                 view.open_dataset(TABLES[name])
         return view
 
@@ -238,19 +278,29 @@ class Tables:
             StoreUnreadable: it is gone.
             SchemaMismatch: another version of slowwave wrote it.
         """
-        return self._read_once(table, "dataset", lambda: open_pinned(self.dir, self.release, table))
+        return self._read_once(
+            table, "dataset", lambda: open_pinned(self.dir, self.release, table)
+        )
 
     def count(self, table: Table) -> int:
         """Return rows of a table."""
-        return self._read_once(table, "rows", lambda: int(self.open_dataset(table).count_rows()))
+        return self._read_once(
+            table, "rows", lambda: int(self.open_dataset(table).count_rows())
+        )
 
     def has_full_text(self, table: Table, column: str | None = None) -> bool:
         """Return whether a column (by default the table's text) has a full-text index whose files are intact."""
 
         def read() -> frozenset[str]:
             indexes = self.open_dataset(table).describe_indices()
-            columns = [index.field_names[0] for index in indexes if index.index_type == "Inverted"]
-            return frozenset(columns if columns and self.find_broken_index(table) is None else ())
+            columns = [
+                index.field_names[0]
+                for index in indexes
+                if index.index_type == "Inverted"
+            ]
+            return frozenset(
+                columns if columns and self.find_broken_index(table) is None else ()
+            )
 
         return (column or table.full_text) in self._read_once(table, "full text", read)
 
@@ -259,21 +309,38 @@ class Tables:
 
         def read() -> str | None:
             files, is_read = list_release_files(self.dir, self.release.number)
-            damage = find_index_damage(self.dir, self.open_dataset(table), files, read=is_read)
-            return next((f"{name}: {what}" for part in damage.values() for name, what in part.items()), None)
+            damage = find_index_damage(
+                self.dir, self.open_dataset(table), files, read=is_read
+            )
+            return next(
+                (
+                    f"{name}: {what}"
+                    for part in damage.values()
+                    for name, what in part.items()
+                ),
+                None,
+            )
 
         return self._read_once(table, "broken index", read)
 
-    def read(self, table: Table, columns: Sequence[str], where: pc.Expression | None = None) -> pa.Table:
+    def read(
+        self, table: Table, columns: Sequence[str], where: pc.Expression | None = None
+    ) -> pa.Table:
         """Return columns of the rows that pass, in no order that may be relied on."""
         return self.open_dataset(table).to_table(columns=list(columns), filter=where)
 
-    def read_by_id(self, table: Table, ids: Sequence[str], columns: Sequence[str]) -> dict[str, Row]:
+    def read_by_id(
+        self, table: Table, ids: Sequence[str], columns: Sequence[str]
+    ) -> dict[str, Row]:
         """Return rows by key; ids that the table does not hold are left out. Scans the key column once."""
         offsets = self.find_offsets(table, ids)
         if not len(offsets):
             return {}
-        rows = self.take(table, offsets, [table.key, *(name for name in columns if name != table.key)])
+        rows = self.take(
+            table,
+            offsets,
+            [table.key, *(name for name in columns if name != table.key)],
+        )
         return {str(row[table.key]): row for row in rows.to_pylist()}
 
     def find_offsets(self, table: Table, ids: Sequence[str]) -> Ints:
@@ -281,30 +348,51 @@ class Tables:
         if not ids or not self.count(table):
             return np.zeros(0, dtype=np.int64)
         keys = self.read_keys(table)
-        return np.flatnonzero(pc.is_in(keys, value_set=pa.array(set(ids), keys.type)).to_numpy())
+        return np.flatnonzero(
+            pc.is_in(keys, value_set=pa.array(set(ids), keys.type)).to_numpy()
+        )
 
     def read_keys(self, table: Table) -> pa.ChunkedArray:
         """Return the key of every row, by offset."""
-        return self._read_once(table, "keys", lambda: self.read(table, [table.key])[table.key])
+        return self._read_once(
+            table, "keys", lambda: self.read(table, [table.key])[table.key]
+        )
 
     def take(self, table: Table, offsets: Ints, columns: Sequence[str]) -> pa.Table:
         """Return rows at these offsets, in their order."""
         # asked for an offset, Lance counts the deleted rows before it: slow
-        return self.open_dataset(table)._take_rows(self.read_row_ids(table)[offsets], columns=list(columns))
+        return self.open_dataset(table)._take_rows(
+            self.read_row_ids(table)[offsets], columns=list(columns)
+        )
 
     def read_row_ids(self, table: Table) -> npt.NDArray[np.uint64]:
         """Return the row id of every row, by offset."""
         dataset = self.open_dataset(table)
-        return self._read_once(table, "ids", lambda: dataset.to_table([], with_row_id=True)["_rowid"].to_numpy())
+        return self._read_once(
+            table,
+            "ids",
+            lambda: dataset.to_table([], with_row_id=True)["_rowid"].to_numpy(),
+        )
 
     def load_vectors(self, table: Table) -> pa.ChunkedArray | None:
         """Return the vector of every row, by offset, kept in memory; None where the table has an index of them."""
         if self.count(table) >= INDEXED_ROWS:
             return None
-        return self._read_once(table, "vectors", lambda: self.read(table, [str(table.vector)])[0])
+        return self._read_once(
+            table, "vectors", lambda: self.read(table, [str(table.vector)])[0]
+        )
 
 
-PASSAGE_COLUMNS = ["session_id", "seq", "part", "role", "speaker", "ts", "workspace", "message_id"]
+PASSAGE_COLUMNS = [
+    "session_id",
+    "seq",
+    "part",
+    "role",
+    "speaker",
+    "ts",
+    "workspace",
+    "message_id",
+]
 FOLDERS = re.compile(r"[/\\]")
 PAIR_REACH = 50
 """Passages between a question and its answer, at most."""
@@ -325,7 +413,9 @@ class PassageIndex(RowIndex):
 
     def mask_persons(self, positions: Ints) -> Mask:
         """Return which of these positions a person said."""
-        persons = [number for number, role in enumerate(self.roles) if role == Role.USER]
+        persons = [
+            number for number, role in enumerate(self.roles) if role == Role.USER
+        ]
         mask: Mask = np.isin(self.role[positions], persons)
         return mask
 
@@ -352,15 +442,25 @@ class PassageIndex(RowIndex):
     def mask_speakers(self, text: str, positions: Ints | None = None) -> Mask:
         """Return which of the passages (all, unless some are given) come from a speaker that the text names."""
         speaker = self.speaker if positions is None else self.speaker[positions]
-        named = {i for word in TERM.findall(text.lower()) for i in self.speaker_words.get(word, ())}
-        return np.isin(speaker, sorted(named)) if named else np.zeros(len(speaker), dtype=bool)
+        named = {
+            i
+            for word in TERM.findall(text.lower())
+            for i in self.speaker_words.get(word, ())
+        }
+        return (
+            np.isin(speaker, sorted(named))
+            if named
+            else np.zeros(len(speaker), dtype=bool)
+        )
 
     def strip_speakers(self, text: str) -> str:
         """Return the text less the names of speakers: what they said does not name them.
 
         The text, where nothing is left.
         """
-        names = sorted({word for word in TERM.findall(text) if word.lower() in self.speaker_words})
+        names = sorted(
+            {word for word in TERM.findall(text) if word.lower() in self.speaker_words}
+        )
         if not names:
             return text
         pattern = "|".join(re.escape(name) for name in names)
@@ -375,13 +475,17 @@ class PassageIndex(RowIndex):
         """
         said_by = self.roles[self.role[position]]
         if said_by == Role.ASSISTANT:
-            question = next((at for at, role in self._walk(position, -1) if role == Role.USER), None)
+            question = next(
+                (at for at, role in self._walk(position, -1) if role == Role.USER), None
+            )
             return [position] if question is None else [question, position]
         answer: int | None = None
         for at, role in self._walk(position, 1) if said_by == Role.USER else ():
             if role == Role.USER and answer is not None:
                 break
-            if role == Role.ASSISTANT and (answer is None or self.message[at] != self.message[answer]):
+            if role == Role.ASSISTANT and (
+                answer is None or self.message[at] != self.message[answer]
+            ):
                 answer = at
         return [position] if answer is None else [position, answer]
 
@@ -389,28 +493,42 @@ class PassageIndex(RowIndex):
         """Return a passage of what the user said next to an assistant's message; None where nothing was."""
         if self.roles[self.role[position]] != Role.ASSISTANT:
             return None
-        turns = ((at, role) for at, role in self._walk(position, 1) if role in (Role.USER, Role.ASSISTANT))
+        turns = (
+            (at, role)
+            for at, role in self._walk(position, 1)
+            if role in (Role.USER, Role.ASSISTANT)
+        )
         at, role = next(turns, (position, None))
         return at if role == Role.USER else None
 
     def _walk(self, position: int, step: int) -> Iterator[tuple[int, str]]:
         """Yield the positions around one in its session, in one direction, and the role of who speaks there."""
         for at in range(position + step, position + step * (PAIR_REACH + 1), step):
-            if not 0 <= at < len(self.session) or self.session[at] != self.session[position]:
+            if (
+                not 0 <= at < len(self.session)
+                or self.session[at] != self.session[position]
+            ):
                 return
             yield at, self.roles[self.role[at]]
 
 
 def read_passage_index(view: Tables) -> PassageIndex:
     """Return the passages' places."""
-    rows = view.open_dataset(PASSAGES).to_table(columns=PASSAGE_COLUMNS, with_row_id=True)
+    rows = view.open_dataset(PASSAGES).to_table(
+        columns=PASSAGE_COLUMNS, with_row_id=True
+    )
     # in order of session, message and part
     session, sessions = encode_column(rows["session_id"])
     order = np.lexsort((rows["part"].to_numpy(), rows["seq"].to_numpy(), session))
     # columns as numbers
-    (role, roles), (speaker, speakers) = encode_column(rows["role"]), encode_column(rows["speaker"])
+    (role, roles), (speaker, speakers) = (
+        encode_column(rows["role"]),
+        encode_column(rows["speaker"]),
+    )
     workspace, workspaces = encode_column(rows["workspace"])
-    message = pc.fill_null(pc.index_in(rows["message_id"], value_set=view.read_keys(MESSAGES)), -1).to_numpy()
+    message = pc.fill_null(
+        pc.index_in(rows["message_id"], value_set=view.read_keys(MESSAGES)), -1
+    ).to_numpy()
     return PassageIndex(
         offsets=order,
         row_ids=rows["_rowid"].to_numpy()[order],
@@ -436,7 +554,16 @@ def _index_words(names: Iterable[str]) -> dict[str, set[int]]:
     return places
 
 
-CLAIM_COLUMNS = ["message_ids", "workspace", "category", "status", "superseded_by", "observed_at", "speaker", "files"]
+CLAIM_COLUMNS = [
+    "message_ids",
+    "workspace",
+    "category",
+    "status",
+    "superseded_by",
+    "observed_at",
+    "speaker",
+    "files",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -458,22 +585,34 @@ class ClaimIndex(RowIndex):
     def find_claims_at(self, positions: Ints) -> Ints:
         """Return the claims made in passages at these positions, ascending, each once."""
         position, claim = self.by_position
-        first, last = np.searchsorted(position, positions, "left"), np.searchsorted(position, positions, "right")
+        first, last = (
+            np.searchsorted(position, positions, "left"),
+            np.searchsorted(position, positions, "right"),
+        )
         return np.unique(claim[_expand_ranges(first, last)])
 
     def find_claim_positions(self, claims: Ints) -> tuple[Ints, Ints]:
         """Return pairs: the index of a claim among those given, and a position that it was made in."""
         claim, position = self.made
-        first, last = np.searchsorted(claim, claims, "left"), np.searchsorted(claim, claims, "right")
-        return np.repeat(np.arange(len(claims)), last - first), position[_expand_ranges(first, last)]
+        first, last = (
+            np.searchsorted(claim, claims, "left"),
+            np.searchsorted(claim, claims, "right"),
+        )
+        return np.repeat(np.arange(len(claims)), last - first), position[
+            _expand_ranges(first, last)
+        ]
 
     def compute_recency(self, claims: Ints) -> npt.NDArray[np.float64]:
         """Return for each the share of those from its workspace that were made before it; 0 where it has no time."""
         share = np.zeros(len(claims))
         for workspace in np.unique(self.workspace[claims]):
-            dated = np.flatnonzero((self.workspace[claims] == workspace) & (self.moment[claims] != NO_TIME))
+            dated = np.flatnonzero(
+                (self.workspace[claims] == workspace) & (self.moment[claims] != NO_TIME)
+            )
             moments = self.moment[claims[dated]]
-            share[dated] = np.searchsorted(np.sort(moments), moments, "left") / max(len(dated) - 1, 1)
+            share[dated] = np.searchsorted(np.sort(moments), moments, "left") / max(
+                len(dated) - 1, 1
+            )
         return share
 
     @cached_property
@@ -486,8 +625,12 @@ class ClaimIndex(RowIndex):
 
 def read_claim_index(view: Tables, passages: PassageIndex) -> ClaimIndex:
     """Return the claims' places."""
-    rows = view.open_dataset(OBSERVATIONS).to_table(columns=CLAIM_COLUMNS, with_row_id=True)
-    changed = pc.and_(pc.equal(rows["status"], Status.SUPERSEDED), pc.is_valid(rows["superseded_by"]))
+    rows = view.open_dataset(OBSERVATIONS).to_table(
+        columns=CLAIM_COLUMNS, with_row_id=True
+    )
+    changed = pc.and_(
+        pc.equal(rows["status"], Status.SUPERSEDED), pc.is_valid(rows["superseded_by"])
+    )
     # columns as numbers
     (workspace, workspaces), (category, categories), (speaker, speakers) = (
         encode_column(rows[name]) for name in ("workspace", "category", "speaker")
@@ -500,11 +643,18 @@ def read_claim_index(view: Tables, passages: PassageIndex) -> ClaimIndex:
     # claims and positions of passages, joined over the message, in order of claim
     message_ids = rows["message_ids"].combine_chunks()
     claim = pc.list_parent_indices(message_ids).to_numpy().astype(np.int64)
-    message = pc.fill_null(pc.index_in(message_ids.flatten(), value_set=view.read_keys(MESSAGES)), -1).to_numpy()
+    message = pc.fill_null(
+        pc.index_in(message_ids.flatten(), value_set=view.read_keys(MESSAGES)), -1
+    ).to_numpy()
     by_message, stored = np.argsort(passages.message, kind="stable"), message >= 0
     there = passages.message[by_message]
-    first, last = (np.searchsorted(there, message[stored], side) for side in ("left", "right"))
-    made = np.repeat(claim[stored], last - first), by_message[_expand_ranges(first, last)]
+    first, last = (
+        np.searchsorted(there, message[stored], side) for side in ("left", "right")
+    )
+    made = (
+        np.repeat(claim[stored], last - first),
+        by_message[_expand_ranges(first, last)],
+    )
     return ClaimIndex(
         offsets=np.arange(len(rows)),
         row_ids=rows["_rowid"].to_numpy(),

@@ -37,7 +37,16 @@ from slowwave.recall.release.tables import (
     read_passage_index,
     shared_property,
 )
-from slowwave.schemas.tables import BOILERPLATE, BY_MODEL, CHAIN, FILES, MESSAGES, OBSERVATIONS, PASSAGES, SESSIONS
+from slowwave.schemas.tables import (
+    BOILERPLATE,
+    BY_MODEL,
+    CHAIN,
+    FILES,
+    MESSAGES,
+    OBSERVATIONS,
+    PASSAGES,
+    SESSIONS,
+)
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, SHARED, Origin, Status
 from slowwave.store.journal import Review, read
 from slowwave.store.notes import NOTES, OWN_SESSIONS, PREFIX
@@ -58,7 +67,16 @@ UNCONFIRMED = 0.8
 """Factor on a claim's confidence if only an agent noted it, as for another memory's."""
 DECIMALS = 3
 """Of a confidence: what is shown is what a bound such as `--min-confidence .7` is held against."""
-COLUMNS = ["observation_id", "session_id", "workspace", "topic_id", "summary", "quote", "message_ids", "speaker"]
+COLUMNS = [
+    "observation_id",
+    "session_id",
+    "workspace",
+    "topic_id",
+    "summary",
+    "quote",
+    "message_ids",
+    "speaker",
+]
 COLUMNS += ["status", "observed_at", *CHAIN]
 WITNESSES = ["session_id", "confidence", "evidence_sessions", *CHAIN]
 THEN = ", then: "
@@ -79,7 +97,11 @@ class Chains:
     @property
     def perhaps_changed(self) -> dict[str, Row]:
         """Those that stand and that a later one perhaps changed, the likeliest first."""
-        rows = [row for row in self.claims.values() if row["status"] == Status.ACTIVE and is_perhaps_changed(row)]
+        rows = [
+            row
+            for row in self.claims.values()
+            if row["status"] == Status.ACTIVE and is_perhaps_changed(row)
+        ]
         rows.sort(key=lambda row: (-row["chain_likely"], str(row["observation_id"])))
         return {str(row["observation_id"]): row for row in rows}
 
@@ -100,7 +122,11 @@ class Chains:
 def is_changed(row: Row, as_of: datetime | None = None, likely: float = 0.0) -> bool:
     """Return whether a later claim had by then changed what a row says, that likely at least."""
     at = row["chain_at"]
-    return at is not None and (as_of is None or at <= as_of) and row["chain_likely"] >= likely
+    return (
+        at is not None
+        and (as_of is None or at <= as_of)
+        and row["chain_likely"] >= likely
+    )
 
 
 def is_superseded(row: Row, as_of: datetime | None = None) -> bool:
@@ -118,14 +144,21 @@ def read_chains(view: Tables | Snapshot) -> Chains:
     rows = view.read(OBSERVATIONS, COLUMNS, pc.field("chain_id").is_valid()).to_pylist()
     claims = {str(row["observation_id"]): row for row in rows}
     by_chain = defaultdict[str, list[Row]](list)
-    for row in sorted(claims.values(), key=lambda row: (str(row["observed_at"]), str(row["observation_id"]))):
+    for row in sorted(
+        claims.values(),
+        key=lambda row: (str(row["observed_at"]), str(row["observation_id"])),
+    ):
         if row["status"] != Status.DUPLICATE and row["observed_at"] is not None:
             by_chain[str(row["chain_id"])].append(row)
     return Chains(claims, by_chain)
 
 
 def mark_changes(
-    chains: Chains, text: str, scope: str, as_of: datetime | None = None, own_sessions: Collection[str] = ()
+    chains: Chains,
+    text: str,
+    scope: str,
+    as_of: datetime | None = None,
+    own_sessions: Collection[str] = (),
 ) -> str:
     """Return a text whose sentences that a later claim changed, or perhaps did, are followed by what it says, as in a
     hit's line. Such a sentence has a claim word for word, or all names and numbers of one that is superseded and not
@@ -140,17 +173,32 @@ def mark_changes(
     """
     marked, done = "", 0
     # the claims in scope that changed, the certain changes first
-    changed = [row for row in chains.claims.values() if scope in (row["session_id"], row["topic_id"])]
+    changed = [
+        row
+        for row in chains.claims.values()
+        if scope in (row["session_id"], row["topic_id"])
+    ]
     changed = [row for row in changed if is_changed(row, as_of, PERHAPS_CHANGED)]
     changed.sort(key=lambda row: not is_superseded(row))
     # a note behind each sentence that tells one
     for sentence in split_sentences(text) if changed else ():
-        row = next((row for row in changed if _tells(sentence.text, row, chains.find_successor(row, as_of))), None)
+        row = next(
+            (
+                row
+                for row in changed
+                if _tells(sentence.text, row, chains.find_successor(row, as_of))
+            ),
+            None,
+        )
         if row is not None and (later := chains.find_successor(row, as_of)):
             beside = " ".join(text.split())
             if later["session_id"] in own_sessions:
                 beside = " ".join(str(later["summary"]).split())
-            note = format_later(Successor(later["summary"], later["observed_at"]), is_superseded(row), beside)
+            note = format_later(
+                Successor(later["summary"], later["observed_at"]),
+                is_superseded(row),
+                beside,
+            )
             marked, done = f"{marked}{text[done : sentence.end]} {note}", sentence.end
     return marked + text[done:]
 
@@ -169,8 +217,16 @@ def _tells(sentence: str, row: Row, later: Row | None) -> bool:
         return True
     text = str(row["summary"])
     values = extract_stems(" ".join(VALUE.findall(text[:1].lower() + text[1:])))
-    words, come = extract_stems(sentence), extract_stems(str(later["summary"]) if later else "") - extract_stems(text)
-    return is_superseded(row) and bool(values) and values <= words and len(words & come) * 2 < len(come or "1")
+    words, come = (
+        extract_stems(sentence),
+        extract_stems(str(later["summary"]) if later else "") - extract_stems(text),
+    )
+    return (
+        is_superseded(row)
+        and bool(values)
+        and values <= words
+        and len(words & come) * 2 < len(come or "1")
+    )
 
 
 def compute_confidences(rows: pa.Table, unconfirmed: Set[str]) -> Floats:
@@ -187,12 +243,20 @@ def compute_confidences(rows: pa.Table, unconfirmed: Set[str]) -> Floats:
     first = rows["confidence"].to_numpy().astype(np.float64)
     witnesses = [
         len((set(sessions_of) or {own}) - unconfirmed)
-        for sessions_of, own in zip(rows["evidence_sessions"].to_pylist(), rows["session_id"].to_pylist(), strict=True)
+        for sessions_of, own in zip(
+            rows["evidence_sessions"].to_pylist(),
+            rows["session_id"].to_pylist(),
+            strict=True,
+        )
     ]
     sessions = np.array(witnesses, dtype=np.float64)
     first = np.where(sessions > 0, first, UNCONFIRMED * first)
     likely = pc.fill_null(rows["chain_likely"], 0.0).to_numpy().astype(np.float64)
-    perhaps = (likely >= PERHAPS_CHANGED) & (likely < 1.0) & rows["chain_at"].is_valid().to_numpy()
+    perhaps = (
+        (likely >= PERHAPS_CHANGED)
+        & (likely < 1.0)
+        & rows["chain_at"].is_valid().to_numpy()
+    )
     sure: Floats = (1 - (1 - first) ** np.maximum(sessions, 1)) * (1 - likely * perhaps)
     return sure.round(DECIMALS)
 
@@ -234,12 +298,18 @@ class View(Tables):
 
     def __init__(self, folder: Path, release: Release) -> None:
         super().__init__(folder, release)
-        self.words: LRUCache[Hashable, tuple[Ints, npt.NDArray[np.float64]]] = LRUCache(KEPT_WORDS)
-        self.file_matches: LRUCache[tuple[str, ...], tuple[Mask, Mask]] = LRUCache(KEPT_PATHS)
+        self.words: LRUCache[Hashable, tuple[Ints, npt.NDArray[np.float64]]] = LRUCache(
+            KEPT_WORDS
+        )
+        self.file_matches: LRUCache[tuple[str, ...], tuple[Mask, Mask]] = LRUCache(
+            KEPT_PATHS
+        )
         """By paths: the claims and the passages that are about one of them."""
         self._stems: dict[str, dict[str, list[str]]] = {}
         self._stems_lock = Lock()
-        self.lookups = ThreadPoolExecutor(LOOKUPS_AT_ONCE, thread_name_prefix="recall-words")
+        self.lookups = ThreadPoolExecutor(
+            LOOKUPS_AT_ONCE, thread_name_prefix="recall-words"
+        )
 
     @shared_property
     def passages(self) -> PassageIndex:
@@ -264,16 +334,30 @@ class View(Tables):
     @shared_property
     def confidences(self) -> Floats:
         """The confidence of each claim, by its offset."""
-        return compute_confidences(self.read(OBSERVATIONS, WITNESSES), self.unconfirmed_notes)
+        return compute_confidences(
+            self.read(OBSERVATIONS, WITNESSES), self.unconfirmed_notes
+        )
 
     def find_session_ids(self, native: Collection[str]) -> list[str]:
         """Return the ids of the sessions with one of the transcripts' own ids, and of those below them (`ID/AGENT`)."""
-        return [key for key, own in self.native_sessions.items() if is_of_session(own, native)] if native else []
+        return (
+            [
+                key
+                for key, own in self.native_sessions.items()
+                if is_of_session(own, native)
+            ]
+            if native
+            else []
+        )
 
     def mask_sessions(self, native: Collection[str]) -> Mask:
         """Return which passages were said in one of the sessions with these ids of the transcripts' own."""
         ids = set(self.find_session_ids(native))
-        numbers = [number for number, key in enumerate(self.passages.sessions) if key in ids] if ids else []
+        numbers = (
+            [number for number, key in enumerate(self.passages.sessions) if key in ids]
+            if ids
+            else []
+        )
         return np.isin(self.passages.session, numbers)
 
     @shared_property
@@ -282,13 +366,25 @@ class View(Tables):
 
         A note is known by its name and its file's folder, wherever the store is now.
         """
-        named = {key: native for key, native in self.native_sessions.items() if native.startswith(PREFIX)}
+        named = {
+            key: native
+            for key, native in self.native_sessions.items()
+            if native.startswith(PREFIX)
+        }
         if not named:
             return {}
         rows = self.read_by_id(SESSIONS, sorted(named), ["session_id", "path"])
-        noted = {key for key, row in rows.items() if Path(str(row["path"])).parent.name == NOTES}
-        of_person = (pc.field("origin") == Origin.HUMAN) & pc.field("session_id").isin(sorted(noted))
-        noted -= set(self.read(MESSAGES, ["session_id"], of_person)["session_id"].to_pylist())
+        noted = {
+            key
+            for key, row in rows.items()
+            if Path(str(row["path"])).parent.name == NOTES
+        }
+        of_person = (pc.field("origin") == Origin.HUMAN) & pc.field("session_id").isin(
+            sorted(noted)
+        )
+        noted -= set(
+            self.read(MESSAGES, ["session_id"], of_person)["session_id"].to_pylist()
+        )
         verdicts = {review.id: review.verdict for review in read(self.dir, Review)}
         return {key: verdicts.get(named[key]) == "confirmed" for key in sorted(noted)}
 
@@ -296,28 +392,44 @@ class View(Tables):
     def first_copies(self) -> dict[str, str]:
         """Texts that persons type in many sessions -> the session in which each was typed first."""
         rows = self.read(BOILERPLATE, ["text", "kept"]).to_pylist()
-        return {" ".join(row["text"].split()): row["kept"][0] for row in rows if row["kept"]}
+        return {
+            " ".join(row["text"].split()): row["kept"][0] for row in rows if row["kept"]
+        }
 
     def is_copy(self, session: str, text: str) -> bool:
         """Return whether a text of a session says nothing but what was first said, word for word, in another one."""
         if not self.first_copies:
             return False
         spans = extract_spans(text)
-        first = [self.first_copies.get(" ".join(text[span.start : span.end].split()), session) for span in spans]
+        first = [
+            self.first_copies.get(
+                " ".join(text[span.start : span.end].split()), session
+            )
+            for span in spans
+        ]
         return bool(first) and session not in first
 
     @shared_property
     def vocabulary(self) -> dict[str, int]:
         """Words of WORD letters or more that were said -> in how many passages' texts, the most frequent first."""
         texts = map(str.lower, self.read(PASSAGES, ["text"])["text"].to_pylist())
-        return dict(Counter(chain.from_iterable(map(set, map(WORD.findall, texts)))).most_common())
+        return dict(
+            Counter(
+                chain.from_iterable(map(set, map(WORD.findall, texts)))
+            ).most_common()
+        )
 
     @shared_property
     def accented(self) -> dict[str, list[str]]:
         """Words without their accents -> the words with some that were said."""
         texts = self.read(PASSAGES, ["text"])["text"]
         texts = texts.filter(pc.match_substring_regex(texts, ACCENTED))
-        words = {word.lower() for text in texts.to_pylist() for word in TERM.findall(text) if not word.isascii()}
+        words = {
+            word.lower()
+            for text in texts.to_pylist()
+            for word in TERM.findall(text)
+            if not word.isascii()
+        }
         folded = defaultdict[str, list[str]](list)
         for word in sorted(words):
             folded[fold_word(word)].append(word)
@@ -347,11 +459,21 @@ class View(Tables):
     @shared_property
     def joined_texts(self) -> tuple[Ints, pa.Array]:
         """The passages, by position, that have letters of a script whose words are joined, and their texts."""
-        texts = self.read(PASSAGES, ["text"])["text"].combine_chunks().take(pa.array(self.passages.offsets))
-        positions = np.flatnonzero(pc.match_substring_regex(texts, JOINED_RE2).to_numpy(zero_copy_only=False))
-        return positions, pc.utf8_normalize(pc.utf8_lower(texts.take(pa.array(positions))), form="NFC")
+        texts = (
+            self.read(PASSAGES, ["text"])["text"]
+            .combine_chunks()
+            .take(pa.array(self.passages.offsets))
+        )
+        positions = np.flatnonzero(
+            pc.match_substring_regex(texts, JOINED_RE2).to_numpy(zero_copy_only=False)
+        )
+        return positions, pc.utf8_normalize(
+            pc.utf8_lower(texts.take(pa.array(positions))), form="NFC"
+        )
 
-    def find_similar_word(self, word: str, among: Iterable[str] | None = None) -> str | None:
+    def find_similar_word(
+        self, word: str, among: Iterable[str] | None = None
+    ) -> str | None:
         """Return the word said, or one of those given, that a word which nobody said is likely a spelling of.
 
         The measure is Jaro and Winkler's, which counts letters in common and the same beginning.
@@ -359,7 +481,9 @@ class View(Tables):
         if not WORD.fullmatch(word):
             return None
         among = self.vocabulary if among is None else among
-        nearest = process.extractOne(word, list(among), scorer=JaroWinkler.similarity, score_cutoff=ALIKE)
+        nearest = process.extractOne(
+            word, list(among), scorer=JaroWinkler.similarity, score_cutoff=ALIKE
+        )
         return None if nearest is None or word in self.vocabulary else str(nearest[0])
 
     def find_completion(self, start: str) -> str | None:
@@ -369,18 +493,31 @@ class View(Tables):
         words = set[str]()
         for batch in self.open_dataset(PASSAGES).to_batches(columns=["text"]):
             texts = batch.column("text")
-            near = texts.filter(pc.match_substring(texts, start, ignore_case=True)).to_pylist()
-            words |= {word for text in near for word in TERM.findall(text.lower()) if word.startswith(start)}
+            near = texts.filter(
+                pc.match_substring(texts, start, ignore_case=True)
+            ).to_pylist()
+            words |= {
+                word
+                for text in near
+                for word in TERM.findall(text.lower())
+                if word.startswith(start)
+            }
         return words.pop() if len(words) == 1 else None
 
     @shared_property
     def unconfirmed_notes(self) -> frozenset[str]:
         """Sessions that are notes of an agent's which no person has confirmed."""
-        return frozenset(key for key, confirmed in self.agent_notes.items() if not confirmed)
+        return frozenset(
+            key for key, confirmed in self.agent_notes.items() if not confirmed
+        )
 
     def look_up_confidences(self, claims: Sequence[str]) -> dict[str, float]:
         """Return the confidence of claims by their ids; nothing for ids that are no claim's."""
-        rows = self.take(OBSERVATIONS, self.find_offsets(OBSERVATIONS, claims), [OBSERVATIONS.key, *WITNESSES])
+        rows = self.take(
+            OBSERVATIONS,
+            self.find_offsets(OBSERVATIONS, claims),
+            [OBSERVATIONS.key, *WITNESSES],
+        )
         sure = compute_confidences(rows, self.unconfirmed_notes)
         return dict(zip(rows[OBSERVATIONS.key].to_pylist(), sure.tolist(), strict=True))
 
@@ -388,27 +525,48 @@ class View(Tables):
     def scales(self) -> dict[Kind, Scale]:
         """The scale of relevance of each kind of memory; none for a release without vectors."""
         stored = self.release.calibration
-        return TypeAdapter(dict[Kind, Scale]).validate_python(json.loads(stored)["scales"]) if stored else {}
+        return (
+            TypeAdapter(dict[Kind, Scale]).validate_python(json.loads(stored)["scales"])
+            if stored
+            else {}
+        )
 
     @shared_property
     def files_read(self) -> frozenset[tuple[str, int, int]]:
         """Name, size and time of change (ns) of each file, as it was when it was read."""
-        paths, *columns = self.read(FILES, ["path", "size", "mtime_ns"]).to_pydict().values()
+        paths, *columns = (
+            self.read(FILES, ["path", "size", "mtime_ns"]).to_pydict().values()
+        )
         return frozenset(zip(map(basename, paths), *columns, strict=True))
 
     @shared_property
     def native_sessions(self) -> dict[str, str]:
         """Each session's id -> its transcript's own; of what another memory gave `shared:NAME`."""
-        columns = self.read(SESSIONS, ["session_id", "native_id", "source"]).to_pydict().values()
+        columns = (
+            self.read(SESSIONS, ["session_id", "native_id", "source"])
+            .to_pydict()
+            .values()
+        )
         rows = zip(*columns, strict=True)
-        return {key: f"{SHARED}:{native}" if source == SHARED else native for key, native, source in rows}
+        return {
+            key: f"{SHARED}:{native}" if source == SHARED else native
+            for key, native, source in rows
+        }
 
     @shared_property
     def session_files(self) -> dict[str, str]:
         """Each session's id -> the file that it was first read from; slowwave's own notes and talks are left out."""
-        columns = self.read(SESSIONS, ["session_id", "native_id", "path"]).to_pydict().values()
+        columns = (
+            self.read(SESSIONS, ["session_id", "native_id", "path"])
+            .to_pydict()
+            .values()
+        )
         rows = zip(*columns, strict=True)
-        return {key: path for key, native, path in rows if path and not native.startswith(OWN_SESSIONS)}
+        return {
+            key: path
+            for key, native, path in rows
+            if path and not native.startswith(OWN_SESSIONS)
+        }
 
     @shared_property
     def session_tags(self) -> dict[str, str]:
@@ -418,7 +576,10 @@ class View(Tables):
     @shared_property
     def speakers(self) -> dict[str, str]:
         """Who speaks, or made a claim -> the name as it is compared."""
-        return {name: normalise_name(name) for name in {*self.claims.speakers, *self.passages.speakers}}
+        return {
+            name: normalise_name(name)
+            for name in {*self.claims.speakers, *self.passages.speakers}
+        }
 
     @shared_property
     def workspaces(self) -> set[str]:
@@ -434,8 +595,12 @@ def normalise_name(name: str) -> str:
 def shorten_session_ids(sessions: Iterable[str]) -> dict[str, str]:
     """Return each session's id as blocks show it: whole if short, else as much as distinguishes it."""
     ids = ["", *sorted(set(sessions)), ""]
-    shared = [Prefix.similarity(*pair) for pair in pairwise(ids)]  # of sorted ids neighbours share the most
+    shared = [
+        Prefix.similarity(*pair) for pair in pairwise(ids)
+    ]  # of sorted ids neighbours share the most
     return {
-        session: session if len(session) <= WHOLE_ID else session[: max(SHORT_ID, before + 1, after + 1)]
+        session: session
+        if len(session) <= WHOLE_ID
+        else session[: max(SHORT_ID, before + 1, after + 1)]
         for session, (before, after) in zip(ids[1:-1], pairwise(shared), strict=True)
     }

@@ -45,12 +45,34 @@ from slowwave.recall.retrieve.rows import (
     search_words,
     select_top,
 )
-from slowwave.schemas.tables import CHAIN, GATES, OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS, UTC_US, Table
+from slowwave.schemas.tables import (
+    CHAIN,
+    GATES,
+    OBSERVATIONS,
+    PASSAGES,
+    SUMMARIES,
+    TOPICS,
+    UTC_US,
+    Table,
+)
 from slowwave.text.words import compute_idf, compute_word_shares, split_words
 
-MESSAGE_WEIGHTS = {"lexical": 1.0, "vector": 0.6, "speaker": 0.35, "length": 0.6, "own": 0.5}
+MESSAGE_WEIGHTS = {
+    "lexical": 1.0,
+    "vector": 0.6,
+    "speaker": 0.35,
+    "length": 0.6,
+    "own": 0.5,
+}
 """Weights of the standardised signals of messages; `own` tells a statement from its echo (`compute_own`)."""
-CLAIM_WEIGHTS = {"lexical": 1.0, "vector": 1.0, "message": 1.0, "words": 0.3, "speaker": 0.35, "length": 0.5}
+CLAIM_WEIGHTS = {
+    "lexical": 1.0,
+    "vector": 1.0,
+    "message": 1.0,
+    "words": 0.3,
+    "speaker": 0.35,
+    "length": 0.5,
+}
 """Weights of the standardised signals of claims; `message` is the vector of a claim's message."""
 
 DATED = 2.0
@@ -83,18 +105,62 @@ class Pool:
 
 
 CLAIM_COLUMNS = (
-    *("observation_id", "summary", "observed_at", "status", "message_ids", "speaker", "workspace"),
+    *(
+        "observation_id",
+        "summary",
+        "observed_at",
+        "status",
+        "message_ids",
+        "speaker",
+        "workspace",
+    ),
     *(*GATES, *CHAIN),
 )
-PASSAGE_COLUMNS = ("passage_id", "message_id", "session_id", "speaker", "workspace", "text", "ts", *CHAIN)
-SUMMARY_COLUMNS = ("summary_id", "text", "scope", "scope_id", "tier", "member_ids", "first_at", "last_at", "workspace")
-TOPIC_COLUMNS = ("topic_id", "name", "text", "samples", "first_at", "last_at", "workspace")
+PASSAGE_COLUMNS = (
+    "passage_id",
+    "message_id",
+    "session_id",
+    "speaker",
+    "workspace",
+    "text",
+    "ts",
+    *CHAIN,
+)
+SUMMARY_COLUMNS = (
+    "summary_id",
+    "text",
+    "scope",
+    "scope_id",
+    "tier",
+    "member_ids",
+    "first_at",
+    "last_at",
+    "workspace",
+)
+TOPIC_COLUMNS = (
+    "topic_id",
+    "name",
+    "text",
+    "samples",
+    "first_at",
+    "last_at",
+    "workspace",
+)
 POOLS: Mapping[Kind, Pool] = {
     pool.kind: pool
     for pool in (
-        Pool("observation", OBSERVATIONS, "observation_id", "observed_at", "observed_at", CLAIM_COLUMNS),
+        Pool(
+            "observation",
+            OBSERVATIONS,
+            "observation_id",
+            "observed_at",
+            "observed_at",
+            CLAIM_COLUMNS,
+        ),
         Pool("message", PASSAGES, "message_id", "ts", "ts", PASSAGE_COLUMNS),
-        Pool("summary", SUMMARIES, "summary_id", "first_at", "last_at", SUMMARY_COLUMNS),
+        Pool(
+            "summary", SUMMARIES, "summary_id", "first_at", "last_at", SUMMARY_COLUMNS
+        ),
         Pool("topic", TOPICS, "topic_id", "first_at", "last_at", TOPIC_COLUMNS),
     )
 }
@@ -159,7 +225,9 @@ class Candidates:
         total: Scores = np.sum(list(self.contributions.values()), axis=0)
         return total
 
-    def select_best(self, depth: int, is_copy: Callable[[str, str], bool]) -> list[Candidate]:
+    def select_best(
+        self, depth: int, is_copy: Callable[[str, str], bool]
+    ) -> list[Candidate]:
         """Return the best rows, one an owner, best first: of several passages of a message the best.
 
         Messages that are copies of an earlier one (`View.is_copy`) are left out; of several in the same words the best
@@ -167,7 +235,10 @@ class Candidates:
         """
         # by falling score, equal ones by key
         keys = np.array([str(row[self.pool.table.key]) for row in self.rows])
-        owners, best = [str(row[self.pool.owner]) for row in self.rows], dict[str, int]()
+        owners, best = (
+            [str(row[self.pool.owner]) for row in self.rows],
+            dict[str, int](),
+        )
         for at in np.lexsort((keys, -self.scores)).tolist():
             best.setdefault(owners[at], at)
         # messages in the same words stand together, copies of an earlier one are left out
@@ -177,19 +248,33 @@ class Candidates:
             if self.pool.kind != "message":
                 alike[owner] = [at]
             elif not is_copy(str(row["session_id"]), str(row["text"])):
-                words = row["workspace"], row["speaker"], " ".join(str(row["text"]).split())
+                words = (
+                    row["workspace"],
+                    row["speaker"],
+                    " ".join(str(row["text"]).split()),
+                )
                 alike.setdefault(words, []).append(at)
         return [
             Candidate(
-                *(self.pool.kind, owners[at], self.rows[at], float(self.scores[at]), float(self.relevance[at])),
-                contributions={name: float(part[at]) for name, part in self.contributions.items()},
+                *(
+                    self.pool.kind,
+                    owners[at],
+                    self.rows[at],
+                    float(self.scores[at]),
+                    float(self.relevance[at]),
+                ),
+                contributions={
+                    name: float(part[at]) for name, part in self.contributions.items()
+                },
                 copies=tuple(owners[other] for other in copies),
             )
             for at, *copies in islice(alike.values(), depth)
         ]
 
 
-def weigh_signals(signals: Mapping[str, Scores], weights: Mapping[str, float]) -> dict[str, Scores]:
+def weigh_signals(
+    signals: Mapping[str, Scores], weights: Mapping[str, float]
+) -> dict[str, Scores]:
     """Return each signal's share of each row's score: standardised over the rows (mean 0, deviation 1) and weighted.
 
     Unlike ranks, scores keep by how much one row beats the next. A row that a signal does not know (NaN) gets that
@@ -200,13 +285,20 @@ def weigh_signals(signals: Mapping[str, Scores], weights: Mapping[str, float]) -
         is_known = ~np.isnan(signal)
         contributions[name] = np.zeros(len(signal))
         if is_known.any() and (spread := float(signal[is_known].std())) >= 1e-12:
-            scaled = np.where(is_known, (signal - signal[is_known].mean()) / spread, 0.0)
+            scaled = np.where(
+                is_known, (signal - signal[is_known].mean()) / spread, 0.0
+            )
             contributions[name] = weights[name] * scaled
     return contributions
 
 
 def hear_words(
-    view: View, query: Query, allowed: Mask, of_time: Set[str] = frozenset(), *, fade: float = 0.75
+    view: View,
+    query: Query,
+    allowed: Mask,
+    of_time: Set[str] = frozenset(),
+    *,
+    fade: float = 0.75,
 ) -> tuple[Scores, Scores]:
     """Return every passage's score by the query's words, by position: the best BM25 near it of each word, summed; and
     the share of the telling words, by their worth, 0 to 1, in which a word that nobody ever said counts as the rarest.
@@ -216,16 +308,27 @@ def hear_words(
     (`of_time`). Where there is no other, the names are, or else the idle words. Of a word `fade` is left one passage
     further on.
     """
-    layout, words, lookups = view.passages, query.index_terms[:MAX_WORDS], search_words(view, query)
+    layout, words, lookups = (
+        view.passages,
+        query.index_terms[:MAX_WORDS],
+        search_words(view, query),
+    )
     if query.is_narrowed:  # to one speaker or file: what answers Ben is heard by him, and so everybody's words count
         unnarrowed = search_words(view, replace(query, speaker=None, files=()))
         lookups = [
             (np.concatenate(positions), np.concatenate(scores))
-            for positions, scores in (zip(*pair, strict=True) for pair in zip(lookups, unnarrowed, strict=True))
+            for positions, scores in (
+                zip(*pair, strict=True)
+                for pair in zip(lookups, unnarrowed, strict=True)
+            )
         ]
     # telling words, and what is heard of each
     content = set(query.content_words).intersection(words)
-    telling = content - layout.speaker_words.keys() - layout.workspace_words.keys() - of_time or content or set(words)
+    telling = (
+        content - layout.speaker_words.keys() - layout.workspace_words.keys() - of_time
+        or content
+        or set(words)
+    )
     total, telling_total, best = (np.zeros(len(layout.row_ids)) for _ in range(3))
     rarest, bound = compute_idf(0, len(total)), 0.0
     for word, (positions, scores) in zip(words, lookups, strict=True):
@@ -239,9 +342,15 @@ def hear_words(
             np.maximum.at(best, moved[same], scores[same] * fade ** abs(offset))
             touched.append(moved[same])
         reached = np.concatenate(touched)
-        if word in layout.workspace_words:  # nobody names the place where they are, so all hear it there
-            here = np.flatnonzero(np.isin(layout.workspace, sorted(layout.workspace_words[word])))
-            best[here] = np.maximum(best[here], compute_idf(len(here), len(total)) * SATURATED)
+        if (
+            word in layout.workspace_words
+        ):  # nobody names the place where they are, so all hear it there
+            here = np.flatnonzero(
+                np.isin(layout.workspace, sorted(layout.workspace_words[word]))
+            )
+            best[here] = np.maximum(
+                best[here], compute_idf(len(here), len(total)) * SATURATED
+            )
             reached = np.concatenate([reached, here])
         total[reached] += best[reached]  # once a position, however often it is named
         if word in telling:
@@ -275,25 +384,42 @@ class PassageEvidence:
     @cached_property
     def top_positions(self) -> Ints:
         """The positions that some kind of evidence puts among its first, ascending."""
-        by_words_and_dates = [select_top(worth, self.limit) for worth in (self.lexical, self.dated)]
-        return np.unique(np.concatenate([*by_words_and_dates, self.near.find_nearest(self.limit)]))
+        by_words_and_dates = [
+            select_top(worth, self.limit) for worth in (self.lexical, self.dated)
+        ]
+        return np.unique(
+            np.concatenate([*by_words_and_dates, self.near.find_nearest(self.limit)])
+        )
 
 
-def compute_passage_evidence(view: View, plan: QueryPlan, full_text: bool) -> PassageEvidence:
+def compute_passage_evidence(
+    view: View, plan: QueryPlan, full_text: bool
+) -> PassageEvidence:
     """Return the evidence for a query over all passages; `full_text`: whether its index may be asked."""
     query, rows = plan.query, find_passages(view, plan.query)
     layout, times, dated = view.passages, query.times, np.zeros(len(rows.allowed))
     # passages said on a date that the query names, the more the rarer it is
     for mask in times.build_masks(layout.moment, layout.calendar) if times else []:
-        dated += DATED * compute_idf(int((mask & rows.allowed).sum()), int(rows.allowed.sum())) * (mask & rows.allowed)
+        dated += (
+            DATED
+            * compute_idf(int((mask & rows.allowed).sum()), int(rows.allowed.sum()))
+            * (mask & rows.allowed)
+        )
     # passages that hear its words
     of_time = times.words if times and dated.any() else frozenset[str]()
     scores = hear_words(view, query, rows.allowed, of_time) if full_text else None
-    (lexical, share), near = scores or (np.zeros(len(rows.allowed)), None), Nearness(rows, plan.nameless_vector)
-    return PassageEvidence(layout, rows.allowed, lexical, share, dated, near, plan.limit)
+    (lexical, share), near = (
+        scores or (np.zeros(len(rows.allowed)), None),
+        Nearness(rows, plan.nameless_vector),
+    )
+    return PassageEvidence(
+        layout, rows.allowed, lexical, share, dated, near, plan.limit
+    )
 
 
-def retrieve_messages(view: View, plan: QueryPlan, evidence: PassageEvidence) -> Candidates:
+def retrieve_messages(
+    view: View, plan: QueryPlan, evidence: PassageEvidence
+) -> Candidates:
     """Return candidates among the passages: those best by words, by dates or by vector.
 
     The vector of the query with its names ranks nothing: greetings are nearest to it. But it tells whether the memory
@@ -307,7 +433,9 @@ def retrieve_messages(view: View, plan: QueryPlan, evidence: PassageEvidence) ->
     cosine = evidence.near.compute_cosines(positions)
     signals = {
         "length": compute_length(rows["text"]),
-        "speaker": evidence.layout.mask_speakers(plan.query.text, positions).astype(np.float64),
+        "speaker": evidence.layout.mask_speakers(plan.query.text, positions).astype(
+            np.float64
+        ),
         "lexical": evidence.score_words_and_dates(positions),
         "vector": cosine,
         "own": compute_own(view, plan.query, positions, rows["text"]),
@@ -316,13 +444,20 @@ def retrieve_messages(view: View, plan: QueryPlan, evidence: PassageEvidence) ->
     nearest = -1.0
     if plan.vector_with_names is not None:
         near = replace(evidence.near, vector=plan.vector_with_names)
-        nearest = float(np.nanmax(near.compute_cosines(near.find_nearest(1)), initial=-1.0))
+        nearest = float(
+            np.nanmax(near.compute_cosines(near.find_nearest(1)), initial=-1.0)
+        )
         cosine = np.fmax(cosine, near.compute_cosines(positions))
     return Candidates(
         pool,
-        [row | {"position": int(at)} for row, at in zip(rows.to_pylist(), positions, strict=True)],
+        [
+            row | {"position": int(at)}
+            for row, at in zip(rows.to_pylist(), positions, strict=True)
+        ],
         weigh_signals(signals, MESSAGE_WEIGHTS),
-        covered=np.zeros(len(positions)) if evidence.share is None else evidence.share[positions],
+        covered=np.zeros(len(positions))
+        if evidence.share is None
+        else evidence.share[positions],
         cosine=None if evidence.near.vector is None else cosine,
         nearest=nearest,
     )
@@ -334,21 +469,32 @@ def compute_length(texts: pa.ChunkedArray) -> Scores:
     return np.log1p(np.array(words, dtype=np.float64))
 
 
-def compute_own(view: View, query: Query, positions: Ints, texts: pa.ChunkedArray) -> Scores:
+def compute_own(
+    view: View, query: Query, positions: Ints, texts: pa.ChunkedArray
+) -> Scores:
     """Return how much of what each passage says is its speaker's own, 0 to 1.
 
     It is 1 for a person's. An assistant repeats what it answers, at greater length: for its passage it is the share of
     the query's words that the passage holds beyond those in the message that it answers.
     """
     layout, words = view.passages, query.content_words
-    asked = np.array([layout.find_exchange(int(at))[0] for at in positions], dtype=np.int64)
+    asked = np.array(
+        [layout.find_exchange(int(at))[0] for at in positions], dtype=np.int64
+    )
     before = view.take(PASSAGES, layout.offsets[asked], ["text"])["text"]
-    shares, known = (np.array(compute_word_shares(words, column.to_pylist())) for column in (texts, before))
-    own: Scores = np.where(layout.mask_persons(positions), 1.0, np.clip(shares - known, 0.0, 1.0))
+    shares, known = (
+        np.array(compute_word_shares(words, column.to_pylist()))
+        for column in (texts, before)
+    )
+    own: Scores = np.where(
+        layout.mask_persons(positions), 1.0, np.clip(shares - known, 0.0, 1.0)
+    )
     return own
 
 
-def retrieve_claims(view: View, plan: QueryPlan, evidence: PassageEvidence, full_text: bool) -> Candidates:
+def retrieve_claims(
+    view: View, plan: QueryPlan, evidence: PassageEvidence, full_text: bool
+) -> Candidates:
     """Return candidates among the observations: the nearest, and those made in as many passages that match.
 
     `full_text`: whether the observations' own full text may be asked; it is where something else is missing.
@@ -377,49 +523,75 @@ def retrieve_claims(view: View, plan: QueryPlan, evidence: PassageEvidence, full
     cosine = near.compute_cosines(claims)
     signals = {
         "lexical": take_best(evidence.score_words_and_dates(positions)),
-        "speaker": take_best(evidence.layout.mask_speakers(plan.query.text, positions).astype(np.float64)),
+        "speaker": take_best(
+            evidence.layout.mask_speakers(plan.query.text, positions).astype(np.float64)
+        ),
         "message": take_best(evidence.near.compute_cosines(positions)),
         "length": compute_length(table["summary"]),
         "vector": cosine,
     }
     if words is not None:
         signals["words"] = np.zeros(len(claims))
-        signals["words"][np.searchsorted(claims, rows.locate(words))] = words["_score"].to_numpy()
+        signals["words"][np.searchsorted(claims, rows.locate(words))] = words[
+            "_score"
+        ].to_numpy()
     # how relevant they are: by the words heard there, and how near they are with and without the names in the query
     if evidence.share is not None:
         covered = np.nan_to_num(take_best(evidence.share[positions]))
     else:
-        texts = [f"{row['summary']} {row['speaker'] or ''}" for row in table.to_pylist()]
+        texts = [
+            f"{row['summary']} {row['speaker'] or ''}" for row in table.to_pylist()
+        ]
         covered = np.array(compute_word_shares(plan.query.index_terms, texts))
     if plan.vector_with_names is not None:
-        cosine = np.fmax(cosine, replace(near, vector=plan.vector_with_names).compute_cosines(claims))
+        cosine = np.fmax(
+            cosine, replace(near, vector=plan.vector_with_names).compute_cosines(claims)
+        )
     return Candidates(
         pool,
         table.to_pylist(),
         # what the latest claim of a workspace has over the first is not standardised
-        {**weigh_signals(signals, CLAIM_WEIGHTS), "later": 0.75 * index.compute_recency(claims)},
+        {
+            **weigh_signals(signals, CLAIM_WEIGHTS),
+            "later": 0.75 * index.compute_recency(claims),
+        },
         covered=covered,
         cosine=None if near.vector is None else cosine,
     )
 
 
-def retrieve_groups(view: View, plan: QueryPlan, pool: Pool, full_text: bool) -> Candidates:
+def retrieve_groups(
+    view: View, plan: QueryPlan, pool: Pool, full_text: bool
+) -> Candidates:
     """Return candidates among summaries or topics: those best by full text or by vector.
 
     Args:
         full_text: whether the index of full text may be asked.
     """
     query = plan.query
-    groups = Rows(view=view, table=pool.table, where=_filter_groups(view, query, pool), columns=pool.columns)
-    lookups = {"text": groups.search_text(query.index_terms, plan.limit)} if full_text else {}
+    groups = Rows(
+        view=view,
+        table=pool.table,
+        where=_filter_groups(view, query, pool),
+        columns=pool.columns,
+    )
+    lookups = (
+        {"text": groups.search_text(query.index_terms, plan.limit)} if full_text else {}
+    )
     if plan.full_vector is not None:
         lookups["vector"] = groups.find_nearest(plan.full_vector, plan.limit)
     # one row a key, in order of key, so that what follows does not hang on the order in which an index answers
-    by_signal = {name: {str(row[pool.table.key]): row for row in rows.to_pylist()} for name, rows in lookups.items()}
+    by_signal = {
+        name: {str(row[pool.table.key]): row for row in rows.to_pylist()}
+        for name, rows in lookups.items()
+    }
     by_key = {key: row for rows in by_signal.values() for key, row in rows.items()}
     keys = sorted(by_key)
     signals = {
-        name: np.array([rows[key]["_score"] if key in rows else np.nan for key in keys], dtype=np.float64)
+        name: np.array(
+            [rows[key]["_score"] if key in rows else np.nan for key in keys],
+            dtype=np.float64,
+        )
         for name, rows in by_signal.items()
     }
     content = set(query.content_words)
@@ -428,8 +600,13 @@ def retrieve_groups(view: View, plan: QueryPlan, pool: Pool, full_text: bool) ->
         pool,
         [by_key[key] for key in keys],
         # what an index did not bring has hardly anything of what it looks for
-        weigh_signals({name: np.nan_to_num(signal) for name, signal in signals.items()}, dict.fromkeys(signals, 1.0)),
-        covered=np.array(compute_word_shares(words, [str(by_key[key][pool.text]) for key in keys])),
+        weigh_signals(
+            {name: np.nan_to_num(signal) for name, signal in signals.items()},
+            dict.fromkeys(signals, 1.0),
+        ),
+        covered=np.array(
+            compute_word_shares(words, [str(by_key[key][pool.text]) for key in keys])
+        ),
         cosine=signals.get("vector"),
     )
 
@@ -440,7 +617,9 @@ def _filter_groups(view: View, query: Query, pool: Pool) -> pc.Expression | None
     """
     conditions = [pc.field("text").is_valid()] if pool.kind == "topic" else []
     if query.places:
-        conditions.append(pc.field("workspace").isin(pa.array(query.places, pa.string())))
+        conditions.append(
+            pc.field("workspace").isin(pa.array(query.places, pa.string()))
+        )
     if query.own_sessions and pool.kind == "summary":
         own = pa.array(view.find_session_ids(query.own_sessions), pa.string())
         conditions.append(~pc.field("scope_id").isin(own))

@@ -25,8 +25,21 @@ from slowwave.recall.query import Ints, Mask, Query, Vector, normalise_path
 from slowwave.recall.release.tables import RowIndex, compute_cosines, find_code
 from slowwave.recall.release.view import View, normalise_name
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.tables import BY_MODEL, CATEGORIES, OBSERVATIONS, PASSAGES, QUANTIZED_ROWS, Table
-from slowwave.text.words import JOINED, TERM, compute_idf, extract_content_words, split_pairs
+from slowwave.schemas.tables import (
+    BY_MODEL,
+    CATEGORIES,
+    OBSERVATIONS,
+    PASSAGES,
+    QUANTIZED_ROWS,
+    Table,
+)
+from slowwave.text.words import (
+    JOINED,
+    TERM,
+    compute_idf,
+    extract_content_words,
+    split_pairs,
+)
 from slowwave.text.workspaces import explain_unknown_workspace, find_workspaces
 
 Scores = npt.NDArray[np.float64]
@@ -56,10 +69,16 @@ class Rows:
         """Of what an index brings, the rows that may answer."""
         return 1.0
 
-    def search_text(self, terms: Sequence[str], limit: int, column: str | None = None) -> pa.Table:
+    def search_text(
+        self, terms: Sequence[str], limit: int, column: str | None = None
+    ) -> pa.Table:
         """Return the best rows that hold one of some plain terms, with their BM25 as `_score`."""
-        query = MatchQuery(" ".join(terms[:MAX_TERMS]), column or self.table.full_text or "")
-        return self._search("_score", limit, lambda n: {"full_text_query": query, "limit": n})
+        query = MatchQuery(
+            " ".join(terms[:MAX_TERMS]), column or self.table.full_text or ""
+        )
+        return self._search(
+            "_score", limit, lambda n: {"full_text_query": query, "limit": n}
+        )
 
     def search_vectors(self, vector: Vector, limit: int) -> pa.Table:
         """Return the nearest rows, with their cosine as `_score`, by an index that is whole, or one by one. Few rows
@@ -74,7 +93,9 @@ class Rows:
             "nprobes": PROBES if self.where is None and 2 * self.share > 1 else rows,
             "refine_factor": REFINED if rows >= QUANTIZED_ROWS else None,
         }
-        best = self._search("_distance", limit, lambda n: {"nearest": {**nearest, "k": n}})
+        best = self._search(
+            "_distance", limit, lambda n: {"nearest": {**nearest, "k": n}}
+        )
         # of vectors of unit length Lance returns one minus the cosine
         cosine = pa.array(1.0 - best["_distance"].to_numpy().astype(np.float64))
         return best.drop_columns("_distance").append_column("_score", cosine)
@@ -85,12 +106,20 @@ class Rows:
             return self.search_vectors(vector, limit)
         cosines = compute_cosines(vectors, vector)
         if self.where is not None:
-            passed = self.view.open_dataset(self.table).to_table([], self.where, with_row_id=True)["_rowid"]
-            cosines[~np.isin(self.view.read_row_ids(self.table), passed.to_numpy())] = np.nan
+            passed = self.view.open_dataset(self.table).to_table(
+                [], self.where, with_row_id=True
+            )["_rowid"]
+            cosines[~np.isin(self.view.read_row_ids(self.table), passed.to_numpy())] = (
+                np.nan
+            )
         best = select_top(np.nan_to_num(cosines, nan=-np.inf), limit, -np.inf)
-        return self.view.take(self.table, best, self.columns).append_column("_score", pa.array(cosines[best]))
+        return self.view.take(self.table, best, self.columns).append_column(
+            "_score", pa.array(cosines[best])
+        )
 
-    def _search(self, score: str, limit: int, search: Callable[[int], Mapping[str, Any]]) -> pa.Table:
+    def _search(
+        self, score: str, limit: int, search: Callable[[int], Mapping[str, Any]]
+    ) -> pa.Table:
         """Return the best rows of a search that may answer, with their `_rowid`; where they are as frequent among its
         rows as elsewhere the first look has enough.
         """
@@ -99,7 +128,9 @@ class Rows:
         columns = [*self.columns, score]
         while True:
             best = search(min(count, rows))
-            rows_found = dataset.scanner(columns, self.where, prefilter=True, with_row_id=True, **best).to_table()
+            rows_found = dataset.scanner(
+                columns, self.where, prefilter=True, with_row_id=True, **best
+            ).to_table()
             passed = self.keep_allowed(rows_found)
             if len(passed) >= limit or len(rows_found) < count:
                 return passed.slice(0, limit)
@@ -125,7 +156,11 @@ class MaskedRows(Rows):
 
     def keep_allowed(self, rows: pa.Table) -> pa.Table:
         """Return those of the rows found that the mask lets through."""
-        return rows if self.allowed.all() else rows.filter(pa.array(self.allowed[self.locate(rows)]))
+        return (
+            rows
+            if self.allowed.all()
+            else rows.filter(pa.array(self.allowed[self.locate(rows)]))
+        )
 
     def locate(self, rows: pa.Table) -> Ints:
         """Return the places of rows that were found."""
@@ -143,7 +178,10 @@ class Nearness:
     @cached_property
     def _cosines(self) -> Scores | None:
         """The cosine of each row by its offset; None where their vectors are not in memory."""
-        if self.vector is None or (vectors := self.rows.view.load_vectors(self.rows.table)) is None:
+        if (
+            self.vector is None
+            or (vectors := self.rows.view.load_vectors(self.rows.table)) is None
+        ):
             return None
         return compute_cosines(vectors, self.vector)
 
@@ -156,7 +194,10 @@ class Nearness:
             return np.full(len(offsets), np.nan)
         # each row is read once
         once, back = np.unique(offsets, return_inverse=True)
-        return compute_cosines(self.rows.view.take(self.rows.table, once, ["vector"])["vector"], self.vector)[back]
+        return compute_cosines(
+            self.rows.view.take(self.rows.table, once, ["vector"])["vector"],
+            self.vector,
+        )[back]
 
     def find_nearest(self, limit: int) -> Ints:
         """Return the places of the nearest rows that may answer, best first."""
@@ -165,7 +206,11 @@ class Nearness:
         if self._cosines is None:
             return self.rows.locate(self.rows.search_vectors(self.vector, limit))
         cosines = self._cosines[self.rows.index.offsets]
-        return select_top(np.where(self.rows.allowed & ~np.isnan(cosines), cosines, -np.inf), limit, -np.inf)
+        return select_top(
+            np.where(self.rows.allowed & ~np.isnan(cosines), cosines, -np.inf),
+            limit,
+            -np.inf,
+        )
 
 
 def select_top(scores: Scores, n: int, above: float = 0.0) -> Ints:
@@ -202,17 +247,25 @@ class PathVariants:
     @property
     def pattern(self) -> re.Pattern[str]:
         """One of them within a text, with slashes of either kind."""
-        patterns = (r"[/\\]".join(map(re.escape, path.split("/"))) for path in self.paths)
+        patterns = (
+            r"[/\\]".join(map(re.escape, path.split("/"))) for path in self.paths
+        )
         return re.compile(f"{BEFORE}(?:{'|'.join(patterns)}){AFTER}")
 
 
-def build_path_variants(files: Sequence[str], workspaces: Iterable[str]) -> list[PathVariants]:
+def build_path_variants(
+    files: Sequence[str], workspaces: Iterable[str]
+) -> list[PathVariants]:
     """Return the paths as they are; and in the rows of each workspace what is left of absolute ones that lie in it."""
     absolute = [path for path in files if ABSOLUTE.match(path)]
     ways = [PathVariants(tuple(files))]
     for workspace in sorted(set(workspaces)) if absolute else ():
         root = normalise_path(workspace).rstrip("/")
-        inside = (path.removeprefix(f"{root}/") for path in absolute if root and path.startswith(f"{root}/"))
+        inside = (
+            path.removeprefix(f"{root}/")
+            for path in absolute
+            if root and path.startswith(f"{root}/")
+        )
         paths = tuple(path for path in inside if path)
         ways += [PathVariants(paths, workspace)] if paths else []
     return ways
@@ -222,7 +275,9 @@ def place_query(view: View, query: Query) -> Query:
     """Return the query with all names that the release has for its workspace."""
     if (workspace := query.workspace) is None:
         return query
-    return replace(query, places=find_workspaces(workspace, view.workspaces) or (workspace,))
+    return replace(
+        query, places=find_workspaces(workspace, view.workspaces) or (workspace,)
+    )
 
 
 def mask_allowed_passages(view: View, query: Query) -> Mask:
@@ -237,7 +292,9 @@ def mask_allowed_claims(view: View, query: Query) -> Mask:
     """Return which claims may answer and pass the query's conditions, by offset."""
     mask = view.claims.answers & _mask_said(view, view.claims, query)
     if query.category is not None:
-        mask &= view.claims.category == find_code(view.claims.categories, query.category)
+        mask &= view.claims.category == find_code(
+            view.claims.categories, query.category
+        )
     if query.min_confidence is not None:
         mask &= view.confidences >= query.min_confidence
     if query.own_sessions:  # what was said elsewhere too stays
@@ -252,14 +309,20 @@ def _mask_said(view: View, index: RowIndex, query: Query) -> Mask:
     mask = index.mask_within(query.places, query.since, query.until)
     if query.speaker is not None:
         meant = resolve_speakers(view, query.speaker)
-        mask &= np.isin(index.speaker, [n for n, name in enumerate(index.speakers) if name in meant])
+        mask &= np.isin(
+            index.speaker, [n for n, name in enumerate(index.speakers) if name in meant]
+        )
     return mask
 
 
 def explain_unknown_category(view: View, category: str) -> str | None:
     """Return a message that a category is unknown, with the known ones; None for one that ships or that a claim has."""
     names = dict.fromkeys(filter(None, (*CATEGORIES, *view.claims.categories)))
-    return None if category in names else f"no category is called {category!r}: it is one of {', '.join(names)}"
+    return (
+        None
+        if category in names
+        else f"no category is called {category!r}: it is one of {', '.join(names)}"
+    )
 
 
 def explain_empty_filters(view: View, query: Query) -> str | None:
@@ -270,13 +333,17 @@ def explain_empty_filters(view: View, query: Query) -> str | None:
     """
     if query.places and view.workspaces.isdisjoint(query.places):
         return explain_unknown_workspace(str(query.workspace), view.workspaces)
-    if query.category is not None and (unknown := explain_unknown_category(view, query.category)):
+    if query.category is not None and (
+        unknown := explain_unknown_category(view, query.category)
+    ):
         raise UsageError(unknown)
     if query.speaker is not None and not resolve_speakers(view, query.speaker):
         return f"nobody called {query.speaker!r} speaks in this memory"
     if query.is_narrowed and GROUPS.issuperset(query.kinds):
         return "summaries and topics have neither a speaker nor files"
-    if query.files and not any(mask.any() for mask in find_file_matches(view, query.files)):
+    if query.files and not any(
+        mask.any() for mask in find_file_matches(view, query.files)
+    ):
         return f"no claim and no message is about {' or '.join(map(repr, query.files))}"
     return None
 
@@ -288,7 +355,9 @@ def resolve_speakers(view: View, name: str) -> frozenset[str]:
     """
     plain_name, names = normalise_name(name), view.speakers.items()
     exact = frozenset(speaker for speaker, plain in names if plain == plain_name)
-    return exact or frozenset(speaker for speaker, plain in names if plain.startswith(f"{plain_name} "))
+    return exact or frozenset(
+        speaker for speaker, plain in names if plain.startswith(f"{plain_name} ")
+    )
 
 
 def find_file_matches(view: View, files: Sequence[str]) -> tuple[Mask, Mask]:
@@ -298,19 +367,31 @@ def find_file_matches(view: View, files: Sequence[str]) -> tuple[Mask, Mask]:
     key = tuple(files)
     if (stored := view.file_matches.get(key)) is not None:
         return stored
-    ways, index, layout = build_path_variants(key, view.workspaces), view.claims, view.passages
+    ways, index, layout = (
+        build_path_variants(key, view.workspaces),
+        view.claims,
+        view.passages,
+    )
     # claims that name one of the files
     claims = np.zeros(len(index.offsets), dtype=bool)
     for way in ways:
         paths = [n for n, path in enumerate(index.paths) if way.is_match(path)]
         naming = index.naming[np.isin(index.path, paths)]
-        claims[naming[_mask_variant_rows(way, index.workspace[naming], index.workspaces)]] = True
+        claims[
+            naming[_mask_variant_rows(way, index.workspace[naming], index.workspaces)]
+        ] = True
     # passages whose texts do, for each way; a last part is looked for first: plain, so that Arrow does it
     ends = {path.rpartition("/")[2] or path for way in ways for path in way.paths}
     masks: list[list[Mask]] = [[np.zeros(0, dtype=bool)] for _ in ways]
     for batch in view.open_dataset(PASSAGES).to_batches(columns=["text"]):
         texts = batch.column("text")
-        near = np.any([pc.match_substring(texts, end).to_numpy(zero_copy_only=False) for end in ends], axis=0)
+        near = np.any(
+            [
+                pc.match_substring(texts, end).to_numpy(zero_copy_only=False)
+                for end in ends
+            ],
+            axis=0,
+        )
         near_texts = texts.filter(pa.array(near)).to_pylist()
         for pattern, of_way in zip([way.pattern for way in ways], masks, strict=True):
             named = np.zeros(len(near), dtype=bool)
@@ -318,8 +399,16 @@ def find_file_matches(view: View, files: Sequence[str]) -> tuple[Mask, Mask]:
             of_way.append(named)
     # those in which such a claim was made, and all others of their messages
     by_position = (np.concatenate(of_way)[layout.offsets] for of_way in masks)
-    allowed = (_mask_variant_rows(way, layout.workspace, layout.workspaces) for way in ways)
-    passages: Mask = np.any([naming_way & here for naming_way, here in zip(by_position, allowed, strict=True)], axis=0)
+    allowed = (
+        _mask_variant_rows(way, layout.workspace, layout.workspaces) for way in ways
+    )
+    passages: Mask = np.any(
+        [
+            naming_way & here
+            for naming_way, here in zip(by_position, allowed, strict=True)
+        ],
+        axis=0,
+    )
     if claims.any():
         passages[index.find_claim_positions(np.flatnonzero(claims))[1]] = True
     messages = np.unique(layout.message[passages])
@@ -328,22 +417,35 @@ def find_file_matches(view: View, files: Sequence[str]) -> tuple[Mask, Mask]:
     return claims, passages
 
 
-def _mask_variant_rows(way: PathVariants, workspace: Ints, workspaces: tuple[str, ...]) -> Mask:
+def _mask_variant_rows(
+    way: PathVariants, workspace: Ints, workspaces: tuple[str, ...]
+) -> Mask:
     """Return which rows, by the places of their workspaces, may write a path in a way."""
     if way.workspace is None:
         return np.ones(len(workspace), dtype=bool)
-    return np.isin(workspace, [find_code(workspaces, way.workspace), -1])  # -1 where none is told
+    return np.isin(
+        workspace, [find_code(workspaces, way.workspace), -1]
+    )  # -1 where none is told
 
 
 def find_passages(view: View, query: Query) -> MaskedRows:
     """Return the passages that may answer a query."""
-    return MaskedRows(view=view, table=PASSAGES, index=view.passages, allowed=mask_allowed_passages(view, query))
+    return MaskedRows(
+        view=view,
+        table=PASSAGES,
+        index=view.passages,
+        allowed=mask_allowed_passages(view, query),
+    )
 
 
-def find_claims(view: View, query: Query, where: pc.Expression | None = None) -> MaskedRows:
+def find_claims(
+    view: View, query: Query, where: pc.Expression | None = None
+) -> MaskedRows:
     """Return the claims that may answer a query, by their offsets."""
     allowed = mask_allowed_claims(view, query)
-    return MaskedRows(view=view, table=OBSERVATIONS, index=view.claims, allowed=allowed, where=where)
+    return MaskedRows(
+        view=view, table=OBSERVATIONS, index=view.claims, allowed=allowed, where=where
+    )
 
 
 MAX_WORDS = 64
@@ -375,7 +477,14 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
     left out here too. A word's passages are remembered while the release is read.
     """
     # words that were looked up before, under the same conditions
-    conditions = (query.places, query.since, query.until, query.speaker, query.files, query.own_sessions)
+    conditions = (
+        query.places,
+        query.since,
+        query.until,
+        query.speaker,
+        query.files,
+        query.own_sessions,
+    )
     scope = (*conditions, query.language)
     words = query.index_terms[:MAX_WORDS]
     lookups = {word: view.words.get((word, scope)) for word in words}
@@ -384,9 +493,17 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
         return [lookup for lookup in lookups.values() if lookup is not None]
     # what the others are looked up in: passages, and what a model wrote of claims
     query = replace(query, category=None, min_confidence=None)  # passages have neither
-    detail, index, content = OBSERVATIONS.model_text or "", view.passages, set(query.content_words)
+    detail, index, content = (
+        OBSERVATIONS.model_text or "",
+        view.passages,
+        set(query.content_words),
+    )
     passages = find_passages(view, query)
-    of_model = find_claims(view, query, BY_MODEL) if view.has_full_text(OBSERVATIONS, detail) else None
+    of_model = (
+        find_claims(view, query, BY_MODEL)
+        if view.has_full_text(OBSERVATIONS, detail)
+        else None
+    )
 
     def look_up(word: str) -> tuple[Ints, Scores]:
         positions, scores = find_word(passages, word, query.language)
@@ -395,7 +512,9 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
         rows = of_model.search_text([word], ROWS_A_WORD, detail)
         claim, cited = view.claims.find_claim_positions(of_model.locate(rows))
         claim_scores = rows["_score"].to_numpy().astype(np.float64)
-        return np.concatenate([positions, cited]), np.concatenate([scores, claim_scores[claim]])
+        return np.concatenate([positions, cited]), np.concatenate(
+            [scores, claim_scores[claim]]
+        )
 
     def look_up_likely(word: str) -> tuple[Ints, Scores]:
         positions, scores = look_up(word)
@@ -408,17 +527,23 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
         return positions, scores * SIMILAR
 
     # several at once, and remembered
-    for word, lookup in zip(missing, view.lookups.map(look_up_likely, missing), strict=True):
+    for word, lookup in zip(
+        missing, view.lookups.map(look_up_likely, missing), strict=True
+    ):
         view.words.put((word, scope), lookup)
         lookups[word] = lookup
     return [lookup for lookup in lookups.values() if lookup is not None]
 
 
-def find_word(passages: MaskedRows, word: str, language: str | None) -> tuple[Ints, Scores]:
+def find_word(
+    passages: MaskedRows, word: str, language: str | None
+) -> tuple[Ints, Scores]:
     """Return positions and BM25 of the passages that hold a word, or another form of it in the language of a query."""
     if JOINED.search(word):
         return _find_joined_word(passages, word)
-    rows = passages.search_text([word, *passages.view.find_forms(word, language)], ROWS_A_WORD)
+    rows = passages.search_text(
+        [word, *passages.view.find_forms(word, language)], ROWS_A_WORD
+    )
     return passages.locate(rows), rows["_score"].to_numpy().astype(np.float64)
 
 
@@ -432,7 +557,12 @@ def _find_joined_word(passages: MaskedRows, word: str) -> tuple[Ints, Scores]:
     if not len(positions):
         return positions, np.zeros(0)
     pairs = split_pairs(word)[:MAX_PAIRS]
-    held = np.array([pc.match_substring(texts, pair).to_numpy(zero_copy_only=False) for pair in pairs])
+    held = np.array(
+        [
+            pc.match_substring(texts, pair).to_numpy(zero_copy_only=False)
+            for pair in pairs
+        ]
+    )
     share = held.mean(axis=0)
     is_held = share >= LEAST_PAIRS
     worth = compute_idf(int(is_held.sum()), len(passages.allowed)) * share
@@ -463,7 +593,9 @@ def correct_names(view: View, query: Query, *, full_text: bool) -> Query:
 
 def find_whole_id(view: View, word: str) -> str | None:
     """Return the id that a word has the first characters of; None if the word was said itself, or is no id's."""
-    if not ID_START.fullmatch(word) or any(len(rows) for rows, _ in search_words(view, Query(word, 1, ("message",)))):
+    if not ID_START.fullmatch(word) or any(
+        len(rows) for rows, _ in search_words(view, Query(word, 1, ("message",)))
+    ):
         return None
     return view.find_completion(word)
 
@@ -473,18 +605,35 @@ def find_short_form(view: View, word: str) -> str | None:
     mostly said in that speaker's company, with a capital, and never by that speaker, as "May" is by a Maya.
     """
     names, layout = view.passages.speaker_words, view.passages
-    alike = [name for name in names if name.startswith(word)] if len(word) >= SHORTEST else []
+    alike = (
+        [name for name in names if name.startswith(word)]
+        if len(word) >= SHORTEST
+        else []
+    )
     if len(alike) != 1 or not extract_content_words(word):
         return None
     # how the word is written, and in whose company
     own = np.isin(layout.speaker, sorted(names[alike[0]]))
     for positions, _ in search_words(view, Query(word, 1, ("message",))):
         there = positions[np.isin(layout.session[positions], layout.session[own])]
-        texts = view.take(PASSAGES, layout.offsets[there[:ROWS_A_NAME]], ["text"])["text"].to_pylist()
+        texts = view.take(PASSAGES, layout.offsets[there[:ROWS_A_NAME]], ["text"])[
+            "text"
+        ].to_pylist()
         by = zip(texts, own[there], strict=False)
-        written = [(form, is_own) for text, is_own in by for form in TERM.findall(text) if form.lower() == word]
-        with_capital = 2 * sum(form[0].isupper() for form, _ in written) > len(written) > 1
-        if 2 * len(there) > len(positions) and with_capital and not any(is_own for _, is_own in written):
+        written = [
+            (form, is_own)
+            for text, is_own in by
+            for form in TERM.findall(text)
+            if form.lower() == word
+        ]
+        with_capital = (
+            2 * sum(form[0].isupper() for form, _ in written) > len(written) > 1
+        )
+        if (
+            2 * len(there) > len(positions)
+            and with_capital
+            and not any(is_own for _, is_own in written)
+        ):
             return alike[0]
     return None
 
@@ -502,13 +651,22 @@ def strip_names(view: View, query: Query, *, full_text: bool) -> str:
             continue
         # less the name, where something telling is left
         name = r"[\W_]+".join(map(re.escape, words))
-        bare, removed = re.subn(rf"(?<!\w){name}(?!\w)(?:['’]s\b)?", " ", text, flags=re.I)
+        bare, removed = re.subn(
+            rf"(?<!\w){name}(?!\w)(?:['’]s\b)?", " ", text, flags=re.I
+        )
         if not removed or not extract_content_words(bare):
             continue
         # where hardly any passage of the workspace has it; what is said too often for all to be looked up is no name
         here = view.passages.workspace == number
-        lookups = [positions for positions, _ in search_words(view, Query(" ".join(words), 1, ("message",)))]
-        seldom = min((int(here[positions].sum()) for positions in lookups), default=0) <= SELDOM * int(here.sum())
+        lookups = [
+            positions
+            for positions, _ in search_words(
+                view, Query(" ".join(words), 1, ("message",))
+            )
+        ]
+        seldom = min(
+            (int(here[positions].sum()) for positions in lookups), default=0
+        ) <= SELDOM * int(here.sum())
         if seldom and all(len(positions) < ROWS_A_WORD for positions in lookups):
             text = " ".join(bare.split())
     return text

@@ -20,9 +20,28 @@ from slowwave.schemas.tables import GATES, OBSERVATIONS, TOPICS, UTC_US
 from slowwave.schemas.vocabulary import Status
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
-AS_STORED = ["summary", "detail", "category", "quote", "workspace", "speaker", "observed_at", "status", "superseded_by"]
+AS_STORED = [
+    "summary",
+    "detail",
+    "category",
+    "quote",
+    "workspace",
+    "speaker",
+    "observed_at",
+    "status",
+    "superseded_by",
+]
 AS_STORED += ["observer"]
-COLUMNS = [*AS_STORED, "observation_id", "session_id", "files", "topic_id", "evidence_sessions", "keywords", *GATES]
+COLUMNS = [
+    *AS_STORED,
+    "observation_id",
+    "session_id",
+    "files",
+    "topic_id",
+    "evidence_sessions",
+    "keywords",
+    *GATES,
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +75,11 @@ class Claim(Shown):
 
 
 def list_claims(
-    view: View, limit: int | None = None, *, after: int = 0, **filters: Unpack[ClaimFilters]
+    view: View,
+    limit: int | None = None,
+    *,
+    after: int = 0,
+    **filters: Unpack[ClaimFilters],
 ) -> list[Claim]:
     """Return the claims of a release that hold, newest first, undated ones last; all but the first so many, where there
     is no limit.
@@ -68,15 +91,27 @@ def list_claims(
         StoreUnreadable: a table is broken or gone.
     """
     if limit is not None and limit < 1:
-        raise UsageError(f"limit is {limit}; it is the number of claims wanted, at least 1")
+        raise UsageError(
+            f"limit is {limit}; it is the number of claims wanted, at least 1"
+        )
     refuse_unknown_filters(filters, ClaimFilters)
     # the conditions that the table can be asked
     min_confidence = parse_share(filters.get("min_confidence"), "min_confidence") or 0.0
-    names = dict(zip(*view.read(TOPICS, ["topic_id", "name"]).to_pydict().values(), strict=True))
-    statuses = [Status.ACTIVE, Status.SUPERSEDED] if filters.get("superseded") else [Status.ACTIVE]
+    names = dict(
+        zip(*view.read(TOPICS, ["topic_id", "name"]).to_pydict().values(), strict=True)
+    )
+    statuses = (
+        [Status.ACTIVE, Status.SUPERSEDED]
+        if filters.get("superseded")
+        else [Status.ACTIVE]
+    )
     conditions = [pc.field("status").isin(statuses)]
     if workspace := filters.get("workspace"):
-        conditions.append(pc.field("workspace").isin(require_workspaces(anchor_workspace(workspace), view.workspaces)))
+        conditions.append(
+            pc.field("workspace").isin(
+                require_workspaces(anchor_workspace(workspace), view.workspaces)
+            )
+        )
     if category := filters.get("category"):
         if unknown := explain_unknown_category(view, category):
             raise UsageError(unknown)
@@ -87,22 +122,44 @@ def list_claims(
     if start := parse_bound(filters.get("since"), "since"):
         conditions.append(pc.field("observed_at") >= pa.scalar(start, UTC_US))
     # of all that pass only what decides is read
-    claims = view.read(OBSERVATIONS, ["observation_id", "observed_at", "keywords"], reduce(and_, conditions))
+    claims = view.read(
+        OBSERVATIONS,
+        ["observation_id", "observed_at", "keywords"],
+        reduce(and_, conditions),
+    )
     if (keyword := filters.get("keyword")) is not None:
         word = keyword.casefold()
-        claims = claims.filter([word in map(str.casefold, words) for words in claims["keywords"].to_pylist()])
-    newest = [("observed_at", "descending"), ("observation_id", "ascending")]  # what has no date comes last
+        claims = claims.filter(
+            [
+                word in map(str.casefold, words)
+                for words in claims["keywords"].to_pylist()
+            ]
+        )
+    newest = [
+        ("observed_at", "descending"),
+        ("observation_id", "ascending"),
+    ]  # what has no date comes last
     ids = claims.sort_by(newest)["observation_id"].to_pylist()
     if min_confidence:
         sure = view.look_up_confidences(ids)
         ids = [key for key in ids if sure[key] >= min_confidence]
     # and the rest of those that are told
     ids = ids[after:][:limit]
-    sure, rows = view.look_up_confidences(ids), view.read_by_id(OBSERVATIONS, ids, COLUMNS)
-    return [_make_claim(rows[key], sure[key], names, view.native_sessions) for key in ids]
+    sure, rows = (
+        view.look_up_confidences(ids),
+        view.read_by_id(OBSERVATIONS, ids, COLUMNS),
+    )
+    return [
+        _make_claim(rows[key], sure[key], names, view.native_sessions) for key in ids
+    ]
 
 
-def _make_claim(row: dict[str, Any], confidence: float, topics: dict[str, str], sessions: dict[str, str]) -> Claim:
+def _make_claim(
+    row: dict[str, Any],
+    confidence: float,
+    topics: dict[str, str],
+    sessions: dict[str, str],
+) -> Claim:
     return Claim(
         **{name: row[name] for name in AS_STORED},
         id=row["observation_id"],
@@ -166,22 +223,44 @@ def list_themes(view: View, weeks: int = 12) -> list[Theme]:
         StoreUnreadable: a table is broken or gone.
     """
     if weeks < 1:
-        raise UsageError(f"weeks is {weeks}; it is the number of weeks wanted, at least 1")
+        raise UsageError(
+            f"weeks is {weeks}; it is the number of weeks wanted, at least 1"
+        )
     # claims a week
-    rows = view.read(OBSERVATIONS, ["topic_id", "observed_at"], pc.field("status") == Status.ACTIVE).combine_chunks()
+    rows = view.read(
+        OBSERVATIONS, ["topic_id", "observed_at"], pc.field("status") == Status.ACTIVE
+    ).combine_chunks()
     at = rows["observed_at"].cast(pa.int64())
     ago = pc.divide(pc.subtract(pc.max(at), at), WEEK // timedelta(microseconds=1))
     weekly: defaultdict[str, list[int]] = defaultdict(lambda: [0] * weeks)
-    for (key, week), count in Counter(zip(rows["topic_id"].to_pylist(), ago.to_pylist(), strict=True)).items():
+    for (key, week), count in Counter(
+        zip(rows["topic_id"].to_pylist(), ago.to_pylist(), strict=True)
+    ).items():
         if week is not None and week < weeks:
             weekly[key][weeks - 1 - week] = count
     # the topics
     themes: list[Theme] = []
     for row in view.read(TOPICS, FIGURES).to_pylist():
-        if row["size"] and (row["name"] or row["text"]):  # what is under three is none yet
-            figures: dict[str, Any] = {name: row[name] for name in FIGURES[1:] if name not in ("size", "cohesion")}
-            figures |= {name: row[name] or 0 for name in ("strength", "sessions", "uses")}
+        if row["size"] and (
+            row["name"] or row["text"]
+        ):  # what is under three is none yet
+            figures: dict[str, Any] = {
+                name: row[name]
+                for name in FIGURES[1:]
+                if name not in ("size", "cohesion")
+            }
+            figures |= {
+                name: row[name] or 0 for name in ("strength", "sessions", "uses")
+            }
             spread = None if row["cohesion"] is None else round(1 - row["cohesion"], 3)
             key, claims = row["topic_id"], row["size"]
-            themes.append(Theme(id=key, claims=claims, spread=spread, weeks=tuple(weekly[key]), **figures))
+            themes.append(
+                Theme(
+                    id=key,
+                    claims=claims,
+                    spread=spread,
+                    weeks=tuple(weekly[key]),
+                    **figures,
+                )
+            )
     return sorted(themes, key=lambda theme: (-theme.strength, theme.name, theme.id))

@@ -60,7 +60,10 @@ class Habit(Shown):
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
         shares = {"share": self.share, "lift": self.lift}
-        rounded = {name: None if share is None else round(share, 3) for name, share in shares.items()}
+        rounded = {
+            name: None if share is None else round(share, 3)
+            for name, share in shares.items()
+        }
         return {**Shown.as_dict(self), **rounded, "text": self.describe()}
 
     def describe(self) -> str:
@@ -91,12 +94,25 @@ class Habit(Shown):
 
 def build_habit(row: dict[str, Any], sources: tuple[HabitSource, ...] = ()) -> Habit:
     """Return a row of PATTERNS as a habit."""
-    named = {name: value for name, value in row.items() if name not in ("pattern_id", "items", "turns", "examples")}
-    return Habit(id=row["pattern_id"], items=tuple(row["items"]), turns=tuple(row["turns"]), sources=sources, **named)
+    named = {
+        name: value
+        for name, value in row.items()
+        if name not in ("pattern_id", "items", "turns", "examples")
+    }
+    return Habit(
+        id=row["pattern_id"],
+        items=tuple(row["items"]),
+        turns=tuple(row["turns"]),
+        sources=sources,
+        **named,
+    )
 
 
 def find_habits(
-    view: View, workspace: str | None = None, kind: str | None = None, files: Sequence[str] = ()
+    view: View,
+    workspace: str | None = None,
+    kind: str | None = None,
+    files: Sequence[str] = (),
 ) -> list[Habit]:
     """Return a release's habits, by kind, the most frequent first.
 
@@ -112,11 +128,15 @@ def find_habits(
     if kind is not None and kind not in tuple(HabitKind):
         raise UsageError(f"kind is {kind!r}; it is one of {', '.join(HabitKind)}")
     if files and kind not in (None, HabitKind.CO_EDIT):
-        raise UsageError(f"files are asked for among those that change together, not with the kind {kind}")
+        raise UsageError(
+            f"files are asked for among those that change together, not with the kind {kind}"
+        )
     # habits of the workspace
     rows = view.read(PATTERNS, COLUMNS).to_pylist()
     if workspace is not None:
-        places = require_workspaces(workspace, {*view.workspaces, *(row["workspace"] for row in rows)})
+        places = require_workspaces(
+            workspace, {*view.workspaces, *(row["workspace"] for row in rows)}
+        )
         rows = [row for row in rows if row["workspace"] in places]
     ids = [*chain.from_iterable(row["examples"] for row in rows)]
     messages = view.read_by_id(MESSAGES, ids, ["session_id", "native_id"])
@@ -125,9 +145,15 @@ def find_habits(
     for row in rows:
         if kind not in (None, row["kind"]):
             continue
-        examples = {key: messages[key] for key in row.pop("examples") if key in messages}
+        examples = {
+            key: messages[key] for key in row.pop("examples") if key in messages
+        }
         sources = tuple(
-            HabitSource(view.native_sessions.get(message["session_id"], ""), message["native_id"], key)
+            HabitSource(
+                view.native_sessions.get(message["session_id"], ""),
+                message["native_id"],
+                key,
+            )
             for key, message in examples.items()
         )
         habits.append(build_habit(row, sources))
@@ -146,10 +172,21 @@ def find_habits(
     # pairs with the file asked for first, their share by that file's turns; none where neither or both are asked for
     beside: list[Habit] = []
     for habit in habits:
-        ways = build_path_variants([normalise_path(file) for file in files], [habit.workspace])
+        ways = build_path_variants(
+            [normalise_path(file) for file in files], [habit.workspace]
+        )
         is_asked = [any(way.is_match(path) for way in ways) for path in habit.items]
         if habit.kind == HabitKind.CO_EDIT and is_asked.count(True) == 1:
             step = 1 if is_asked[0] else -1
             turns = habit.turns[::step]
-            beside.append(replace(habit, items=habit.items[::step], turns=turns, share=habit.support / turns[0]))
-    return sorted(beside, key=lambda habit: (-(habit.share or 0), -habit.support, habit.items))
+            beside.append(
+                replace(
+                    habit,
+                    items=habit.items[::step],
+                    turns=turns,
+                    share=habit.support / turns[0],
+                )
+            )
+    return sorted(
+        beside, key=lambda habit: (-(habit.share or 0), -habit.support, habit.items)
+    )

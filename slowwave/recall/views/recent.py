@@ -16,7 +16,17 @@ from slowwave.schemas.tables import GISTS, MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import SPOKEN, name_speaker
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
-COLUMNS = ["message_id", "session_id", "role", "origin", "speaker", "text", "ts", "workspace", "blocks"]
+COLUMNS = [
+    "message_id",
+    "session_id",
+    "role",
+    "origin",
+    "speaker",
+    "text",
+    "ts",
+    "workspace",
+    "blocks",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +49,11 @@ class RecentTurn(Shown):
 
 
 def list_recent(
-    view: View, n: int = 10, workspace: str | None = None, keyword: str | None = None, tag: str | None = None
+    view: View,
+    n: int = 10,
+    workspace: str | None = None,
+    keyword: str | None = None,
+    tag: str | None = None,
 ) -> list[RecentTurn]:
     """Return the last turns of people and models that have a time, the newest first.
 
@@ -56,27 +70,49 @@ def list_recent(
     """
     if n < 1:
         raise UsageError(f"n is {n}; it is the number of turns wanted, at least 1")
-    condition = (pc.field("text") != "") & pc.field("origin").isin([*map(str, SPOKEN)]) & pc.field("ts").is_valid()
+    condition = (
+        (pc.field("text") != "")
+        & pc.field("origin").isin([*map(str, SPOKEN)])
+        & pc.field("ts").is_valid()
+    )
     if workspace:
         places = require_workspaces(anchor_workspace(workspace), view.workspaces)
         condition &= pc.field("workspace").isin(places)
     if keyword is not None:
         # messages whose gist, or a claim made of them, has the keyword
         gists = view.read(GISTS, ["message_id", "keywords"]).to_pylist()
-        keywords = [*_read_claim_keywords(view), *((row["message_id"], row["keywords"]) for row in gists)]
-        ids = sorted({key for key, words in keywords if keyword.casefold() in map(str.casefold, words)})
+        keywords = [
+            *_read_claim_keywords(view),
+            *((row["message_id"], row["keywords"]) for row in gists),
+        ]
+        ids = sorted(
+            {
+                key
+                for key, words in keywords
+                if keyword.casefold() in map(str.casefold, words)
+            }
+        )
         condition &= pc.field("message_id").isin(pa.array(ids, pa.string()))
     columns = ["message_id", "ts", *(["blocks"] if tag is not None else [])]
-    messages = view.read(MESSAGES, columns, condition).sort_by([("ts", "descending"), ("message_id", "ascending")])
+    messages = view.read(MESSAGES, columns, condition).sort_by(
+        [("ts", "descending"), ("message_id", "ascending")]
+    )
     if tag is not None:
-        messages = messages.filter([tag in collect_tags(blocks or ()) for blocks in messages["blocks"].to_pylist()])
+        messages = messages.filter(
+            [
+                tag in collect_tags(blocks or ())
+                for blocks in messages["blocks"].to_pylist()
+            ]
+        )
     # the latest, with their gists and the keywords of the claims that quote them
     ids = messages["message_id"].to_pylist()[:n]
     rows: dict[str, Any] = view.read_by_id(MESSAGES, ids, COLUMNS)
     made: dict[str, Any] = view.read_by_id(GISTS, ids, ["summary", "keywords"])
     of_claims: dict[str, list[str]] = defaultdict(list)
     sessions = sorted({row["session_id"] for row in rows.values()})
-    for key, words in _read_claim_keywords(view, pc.field("session_id").isin(pa.array(sessions, pa.string()))):
+    for key, words in _read_claim_keywords(
+        view, pc.field("session_id").isin(pa.array(sessions, pa.string()))
+    ):
         of_claims[key] += words
     turns: list[RecentTurn] = []
     for key in ids:
@@ -96,7 +132,9 @@ def list_recent(
     return turns
 
 
-def _read_claim_keywords(view: View, where: pc.Expression | None = None) -> list[tuple[str, list[str]]]:
+def _read_claim_keywords(
+    view: View, where: pc.Expression | None = None
+) -> list[tuple[str, list[str]]]:
     """Return messages with the keywords of each claim that quotes them."""
     claims = view.read(OBSERVATIONS, ["message_ids", "keywords"], where).to_pylist()
     return [(key, row["keywords"]) for row in claims for key in row["message_ids"][:1]]

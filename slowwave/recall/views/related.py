@@ -18,7 +18,11 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import MERGES, OBSERVATIONS, RELATIONS
 from slowwave.schemas.vocabulary import RelationKind, Status
 from slowwave.store.names import find_named_row
-from slowwave.text.workspaces import anchor_workspace, find_by_last_parts, find_workspaces
+from slowwave.text.workspaces import (
+    anchor_workspace,
+    find_by_last_parts,
+    find_workspaces,
+)
 
 BY_NAME = ("names", "of_file", "said_by", "of_project")
 """How a claim stands to what was asked for by name, the closest first: it spells it out, was made over that file, was
@@ -30,7 +34,16 @@ SHORTEST = 6
 """Characters of an id that name a claim."""
 ID = re.compile(rf"[0-9a-f]{{{SHORTEST},32}}")
 DEEPEST = 5
-COLUMNS = ["observation_id", "summary", "detail", "files", "speaker", "workspace", "session_id", "observed_at"]
+COLUMNS = [
+    "observation_id",
+    "summary",
+    "detail",
+    "files",
+    "speaker",
+    "workspace",
+    "session_id",
+    "observed_at",
+]
 COLUMNS += ["status", "quote"]
 
 
@@ -68,18 +81,27 @@ def read_relations(
     """
     ids = pa.array(sorted(claims), pa.string())
     ends = pc.field("from_id").isin(ids) | pc.field("to_id").isin(ids)
-    pairs = view.read(RELATIONS, ["kind", "from_id", "to_id", "weight", "reason"], ends).to_pylist()
-    pairs.sort(key=lambda row: (-row["weight"], row["kind"], row["from_id"], row["to_id"]))
+    pairs = view.read(
+        RELATIONS, ["kind", "from_id", "to_id", "weight", "reason"], ends
+    ).to_pylist()
+    pairs.sort(
+        key=lambda row: (-row["weight"], row["kind"], row["from_id"], row["to_id"])
+    )
     ways: dict[str, tuple[str, str, dict[str, Any]]] = {}
     for pair in pairs:
         kind = pair["kind"]
-        for own, other, relation in (("from_id", "to_id", kind), ("to_id", "from_id", TURNED.get(kind, kind))):
+        for own, other, relation in (
+            ("from_id", "to_id", kind),
+            ("to_id", "from_id", TURNED.get(kind, kind)),
+        ):
             if pair[own] in claims and pair[other] not in seen:
                 ways.setdefault(pair[other], (pair[own], relation, pair))
     return ways
 
 
-def find_related(view: View, subject: str, depth: int = 1, limit: int | None = None) -> list[Related]:
+def find_related(
+    view: View, subject: str, depth: int = 1, limit: int | None = None
+) -> list[Related]:
     """Return the related claims, the nearest first, of these the closest; each claim once.
 
     Args:
@@ -94,14 +116,18 @@ def find_related(view: View, subject: str, depth: int = 1, limit: int | None = N
     if not 1 <= depth <= DEEPEST:
         raise UsageError(f"depth is {depth}; it is 1 to {DEEPEST}")
     if limit is not None and limit < 1:
-        raise UsageError(f"limit is {limit}; it is the number of claims wanted, at least 1")
+        raise UsageError(
+            f"limit is {limit}; it is the number of claims wanted, at least 1"
+        )
     # the claim of that id, or the claims made of the message; else those that speak of the name
     edge = _find_claims(view, subject) if ID.fullmatch(subject) else []
     related = [] if edge else _find_named(view, subject)
     if not edge and not related:
         edge = _find_claims(view, subject)  # a transcript's own id
     if not edge and not related:
-        raise UsageError(f"no claim in release {view.release.name} has the id {subject!r}, is of it or mentions it")
+        raise UsageError(
+            f"no claim in release {view.release.name} has the id {subject!r}, is of it or mentions it"
+        )
     # step by step the claims that are related to the last ones
     edge = edge or [claim.id for claim in related]
     seen = set(edge)
@@ -109,7 +135,9 @@ def find_related(view: View, subject: str, depth: int = 1, limit: int | None = N
         ways = read_relations(view, edge, seen)
         rows = view.read_by_id(OBSERVATIONS, list(ways), COLUMNS)
         fresh = [
-            _make_related(view, rows[key], relation, pair["weight"], pair["reason"], of, step)
+            _make_related(
+                view, rows[key], relation, pair["weight"], pair["reason"], of, step
+            )
             for key, (of, relation, pair) in ways.items()
             if key in rows
         ]
@@ -124,18 +152,26 @@ def _find_claims(view: View, row_id: str) -> list[str]:
     Raises:
         UsageError: several rows have ids that begin so.
     """
-    found = find_named_row(view, row_id, ("observation", "message", "topic", "session", "merge"))
+    found = find_named_row(
+        view, row_id, ("observation", "message", "topic", "session", "merge")
+    )
     if found is None:
         return []
     if found.kind == "observation":
         return [found.id]
     if found.kind == "merge":
-        (pair,) = view.read(MERGES, ["loser_id", "winner_id"], pc.field("merge_id") == found.id).to_pylist()
+        (pair,) = view.read(
+            MERGES, ["loser_id", "winner_id"], pc.field("merge_id") == found.id
+        ).to_pylist()
         return [*pair.values()]
     column = {"topic": "topic_id", "session": "session_id"}.get(found.kind)
     where = pc.field(column) == found.id if column else None
     rows = view.read(OBSERVATIONS, ["observation_id", "message_ids"], where).to_pylist()
-    return sorted(row["observation_id"] for row in rows if column or found.id in row["message_ids"])
+    return sorted(
+        row["observation_id"]
+        for row in rows
+        if column or found.id in row["message_ids"]
+    )
 
 
 def _find_named(view: View, name: str) -> list[Related]:
@@ -145,29 +181,63 @@ def _find_named(view: View, name: str) -> list[Related]:
     # how a file, a word, a person and a project are met
     ways = build_path_variants([normalise_path(name)], view.workspaces)
     spelt = re.compile(rf"(?<!\w){re.escape(name.strip())}(?!\w)", re.IGNORECASE)
-    person, places = normalise_name(name), find_workspaces(anchor_workspace(name), view.workspaces)
-    places += tuple(chain.from_iterable(find_by_last_parts(name.strip(), view.workspaces)))
-    newest = [("observed_at", "descending"), ("observation_id", "ascending")]  # what has no date comes last
+    person, places = (
+        normalise_name(name),
+        find_workspaces(anchor_workspace(name), view.workspaces),
+    )
+    places += tuple(
+        chain.from_iterable(find_by_last_parts(name.strip(), view.workspaces))
+    )
+    newest = [
+        ("observed_at", "descending"),
+        ("observation_id", "ascending"),
+    ]  # what has no date comes last
     # the closest way in which each claim is of it
-    rows = view.read(OBSERVATIONS, COLUMNS, pc.field("status") == Status.ACTIVE).sort_by(newest).to_pylist()
+    rows = (
+        view.read(OBSERVATIONS, COLUMNS, pc.field("status") == Status.ACTIVE)
+        .sort_by(newest)
+        .to_pylist()
+    )
     ranked: list[tuple[int, dict[str, Any]]] = []
     for row in rows:
         relations = (
             spelt.search(f"{row['summary']}\n{row['detail'] or ''}"),
-            any(way.is_match(path) for way in ways if way.is_valid_in(row["workspace"]) for path in row["files"]),
+            any(
+                way.is_match(path)
+                for way in ways
+                if way.is_valid_in(row["workspace"])
+                for path in row["files"]
+            ),
             normalise_name(row["speaker"] or "") == person,
             row["workspace"] in places,
         )
         ranked += [(rank, row) for rank, holds in enumerate(relations) if holds][:1]
     ranked.sort(key=lambda pair: pair[0])
-    return [_make_related(view, row, BY_NAME[rank], 1.0, None, name, 1) for rank, row in ranked]
+    return [
+        _make_related(view, row, BY_NAME[rank], 1.0, None, name, 1)
+        for rank, row in ranked
+    ]
 
 
 def _make_related(
-    view: View, row: dict[str, Any], relation: str, weight: float, reason: str | None, of: str, steps: int
+    view: View,
+    row: dict[str, Any],
+    relation: str,
+    weight: float,
+    reason: str | None,
+    of: str,
+    steps: int,
 ) -> Related:
     return Related(
-        *(row["observation_id"], row["summary"], relation, round(weight, 3), reason, of, steps),
+        *(
+            row["observation_id"],
+            row["summary"],
+            relation,
+            round(weight, 3),
+            reason,
+            of,
+            steps,
+        ),
         status=row["status"],
         workspace=row["workspace"],
         session=view.native_sessions.get(row["session_id"], row["session_id"]),

@@ -43,19 +43,84 @@ TEXTS = {
 """The column that is a row's text."""
 COLUMNS = {
     "observation": [
-        *("observation_id", "summary", "detail", "category", "quote", "message_ids", "speaker", "observed_at"),
-        *("status", "observer", "reason", "canonical_id", "superseded_by", "valid_from", "valid_to"),
+        *(
+            "observation_id",
+            "summary",
+            "detail",
+            "category",
+            "quote",
+            "message_ids",
+            "speaker",
+            "observed_at",
+        ),
+        *(
+            "status",
+            "observer",
+            "reason",
+            "canonical_id",
+            "superseded_by",
+            "valid_from",
+            "valid_to",
+        ),
         *("evidence_sessions", "topic_id", "workspace", "keywords", "files"),
     ],
-    "summary": ["summary_id", "scope", "scope_id", "tier", "seq", "title", "text", "member_ids", "first_at", "last_at"],
+    "summary": [
+        "summary_id",
+        "scope",
+        "scope_id",
+        "tier",
+        "seq",
+        "title",
+        "text",
+        "member_ids",
+        "first_at",
+        "last_at",
+    ],
     "topic": [*FIGURES, "workspace", "samples"],
-    "session": ["session_id", "native_id", "source", "workspace", "title", "started_at", "ended_at", "messages"],
-    "message": ["message_id", "session_id", "native_id", "role", "origin", "speaker", "text", "ts", "seq", "blocks"],
-    "merge": ["merge_id", "kind", "loser_id", "winner_id", "rule", "scores", "reason", "undone"],
+    "session": [
+        "session_id",
+        "native_id",
+        "source",
+        "workspace",
+        "title",
+        "started_at",
+        "ended_at",
+        "messages",
+    ],
+    "message": [
+        "message_id",
+        "session_id",
+        "native_id",
+        "role",
+        "origin",
+        "speaker",
+        "text",
+        "ts",
+        "seq",
+        "blocks",
+    ],
+    "merge": [
+        "merge_id",
+        "kind",
+        "loser_id",
+        "winner_id",
+        "rule",
+        "scores",
+        "reason",
+        "undone",
+    ],
     "habit": HABIT_COLUMNS,
     "boilerplate": ["span_id", "text", "sessions"],
 }
-HIDDEN = ("member_ids", "message_ids", "samples", "blocks", "loser_id", "winner_id", "examples")
+HIDDEN = (
+    "member_ids",
+    "message_ids",
+    "samples",
+    "blocks",
+    "loser_id",
+    "winner_id",
+    "examples",
+)
 """Columns that lead to other rows, which stand below."""
 
 
@@ -71,9 +136,18 @@ class Node:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        facts = {k: v.isoformat() if isinstance(v, datetime) else v for k, v in self.facts.items()}
+        facts = {
+            k: v.isoformat() if isinstance(v, datetime) else v
+            for k, v in self.facts.items()
+        }
         below = [node.as_dict() for node in self.below]
-        return {"kind": self.kind, "id": self.id, "text": self.text, **facts, **({"below": below} if below else {})}
+        return {
+            "kind": self.kind,
+            "id": self.id,
+            "text": self.text,
+            **facts,
+            **({"below": below} if below else {}),
+        }
 
 
 @dataclass(frozen=True)
@@ -87,8 +161,16 @@ class NodeLineage:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        related = {"related": [node.as_dict() for node in self.related]} if self.related else {}
-        return {**self.node.as_dict(), "above": [node.as_dict() for node in self.above], **related}
+        related = (
+            {"related": [node.as_dict() for node in self.related]}
+            if self.related
+            else {}
+        )
+        return {
+            **self.node.as_dict(),
+            "above": [node.as_dict() for node in self.above],
+            **related,
+        }
 
 
 def show(view: View, row_id: str, depth: int | None = None) -> NodeLineage:
@@ -110,10 +192,14 @@ def show(view: View, row_id: str, depth: int | None = None) -> NodeLineage:
         kind, (row,) = found.kind, _read_rows(view, found.kind, [found.id])
         node = _build_node(view, kind, row, depth if depth is not None else 99)
         related = _list_related(view, node.id) if kind == "observation" else ()
-        return NodeLineage(node, tuple(_find_ancestors(view, kind, row)), tuple(related))
+        return NodeLineage(
+            node, tuple(_find_ancestors(view, kind, row)), tuple(related)
+        )
 
 
-def rate_memory(view: View, row_id: str, verdict: str, why: str = "", *, redact: bool = True) -> Node:
+def rate_memory(
+    view: View, row_id: str, verdict: str, why: str = "", *, redact: bool = True
+) -> Node:
     """Note that a row is good or bad, and why; return it.
 
     Raises:
@@ -130,7 +216,12 @@ def rate_memory(view: View, row_id: str, verdict: str, why: str = "", *, redact:
 
 def collect_tags(blocks: Sequence[Row]) -> list[str]:
     """Return a message's tags, out of the block that keeps them."""
-    return [tag for block in blocks if block["name"] == TAGS for tag in (block["text"] or "").splitlines()]
+    return [
+        tag
+        for block in blocks
+        if block["name"] == TAGS
+        for tag in (block["text"] or "").splitlines()
+    ]
 
 
 def _refuse(view: View, row_id: str) -> NoReturn:
@@ -141,9 +232,13 @@ def _refuse(view: View, row_id: str) -> NoReturn:
     """
     for release in load_releases(view.dir):
         if row_id in (release.name, release.release_id, release.release_id[:SHORT_ID]):
-            raise UsageError(f"{row_id} is a release: `slowwave diff {release.name}` says what changed since it")
+            raise UsageError(
+                f"{row_id} is a release: `slowwave diff {release.name}` says what changed since it"
+            )
         if row_id == release.run_id:
-            raise UsageError(f"{row_id} is a run: `slowwave inspect runs` has it, and {release.name} came of it")
+            raise UsageError(
+                f"{row_id} is a run: `slowwave inspect runs` has it, and {release.name} came of it"
+            )
     if len(row_id) < SHORTEST:
         raise UsageError(f"id {row_id!r} is too short: {SHORTEST} characters at least")
     raise UsageError(f"nothing in release {view.release.name} has the id {row_id!r}")
@@ -156,17 +251,29 @@ def _find_unreleased(view: View, row_id: str) -> NodeLineage | None:
     if len(row_id) < SHORTEST:
         return None
     begins = row_id.removeprefix(PREFIX)
-    hits = [hit for hit in read_unreleased(view, view.dir) if hit.id.removeprefix(PREFIX).startswith(begins)]
+    hits = [
+        hit
+        for hit in read_unreleased(view, view.dir)
+        if hit.id.removeprefix(PREFIX).startswith(begins)
+    ]
     sessions = {hit.sources[0].session for hit in hits}
     if not hits or len(sessions) > 1:
         return None
     nodes = [
-        Node("message", hit.id, hit.text, {"speaker": hit.speaker, "ts": hit.observed_at, "status": hit.status})
+        Node(
+            "message",
+            hit.id,
+            hit.text,
+            {"speaker": hit.speaker, "ts": hit.observed_at, "status": hit.status},
+        )
         for hit in hits
     ]
     if len(nodes) == 1:
         return NodeLineage(nodes[0], ())
-    return NodeLineage(Node("session", sessions.pop(), "", {"status": hits[0].status}, tuple(nodes)), ())
+    return NodeLineage(
+        Node("session", sessions.pop(), "", {"status": hits[0].status}, tuple(nodes)),
+        (),
+    )
 
 
 def _read_rows(view: View, kind: str, ids: Sequence[str]) -> list[Row]:
@@ -177,12 +284,23 @@ def _read_rows(view: View, kind: str, ids: Sequence[str]) -> list[Row]:
 
 def _build_node(view: View, kind: str, row: Row, depth: int) -> Node:
     """Return the row, and what it stands on."""
-    below = [_build_node(view, *child, depth - 1) for child in _find_children(view, kind, row)] if depth > 0 else []
+    below = (
+        [
+            _build_node(view, *child, depth - 1)
+            for child in _find_children(view, kind, row)
+        ]
+        if depth > 0
+        else []
+    )
     text = str(row[TEXTS[kind]] or "")
     if kind == "message":  # gists are not always made
         where = pc.field("message_id") == row["message_id"]
         gists = view.read(GISTS, ["summary", "keywords"], where).to_pylist()
-        gist = {"gist": gists[0]["summary"], "keywords": gists[0]["keywords"]} if gists else {}
+        gist = (
+            {"gist": gists[0]["summary"], "keywords": gists[0]["keywords"]}
+            if gists
+            else {}
+        )
         row = {**row, **gist, "tags": collect_tags(row["blocks"] or ())}
     elif kind == "merge":
         text = f"{row['kind']} by the rule {row['rule']}"
@@ -191,7 +309,11 @@ def _build_node(view: View, kind: str, row: Row, depth: int) -> Node:
     elif kind == "summary":
         text = mark_changes(view.chains, text, row["scope_id"])
     hidden = {KINDS[kind].key, TEXTS[kind], *HIDDEN}
-    facts = {name: value for name, value in row.items() if name not in hidden and value not in (None, [], "")}
+    facts = {
+        name: value
+        for name, value in row.items()
+        if name not in hidden and value not in (None, [], "")
+    }
     return Node(kind, str(row[KINDS[kind].key]), text, facts, tuple(below))
 
 
@@ -204,7 +326,10 @@ def _find_children(view: View, kind: str, row: Row) -> list[tuple[str, Row]]:
         return [("message", message) for message in _read_rows(view, "message", ids)]
     if kind == "merge":
         return [
-            ("observation", claim) for claim in _read_rows(view, "observation", [row["loser_id"], row["winner_id"]])
+            ("observation", claim)
+            for claim in _read_rows(
+                view, "observation", [row["loser_id"], row["winner_id"]]
+            )
         ]
     # of a claim its messages, of a summary its members, in their order
     if kind in ("observation", "summary"):
@@ -219,18 +344,31 @@ def _find_children(view: View, kind: str, row: Row) -> list[tuple[str, Row]]:
     scope_id = str(row[KINDS[kind].key])
     summaries = _read_summaries(view, scope_id)
     members = {member for summary in summaries for member in summary["member_ids"]}
-    roots = [("summary", summary) for summary in summaries if summary["summary_id"] not in members]
+    roots = [
+        ("summary", summary)
+        for summary in summaries
+        if summary["summary_id"] not in members
+    ]
     if kind == "topic":
-        where = (pc.field("topic_id") == scope_id) & (pc.field("status") == Status.ACTIVE)
+        where = (pc.field("topic_id") == scope_id) & (
+            pc.field("status") == Status.ACTIVE
+        )
         claims = view.read(OBSERVATIONS, COLUMNS["observation"], where).to_pylist()
         claims = [claim for claim in claims if claim["observation_id"] not in members]
-        roots += [("observation", claim) for claim in sorted(claims, key=lambda claim: str(claim["observed_at"]))]
+        roots += [
+            ("observation", claim)
+            for claim in sorted(claims, key=lambda claim: str(claim["observed_at"]))
+        ]
     return roots
 
 
 def _read_summaries(view: View, scope_id: str) -> list[Row]:
-    summaries = view.read(SUMMARIES, COLUMNS["summary"], pc.field("scope_id") == scope_id).to_pylist()
-    return sorted(summaries, key=lambda summary: (-int(summary["tier"]), int(summary["seq"])))
+    summaries = view.read(
+        SUMMARIES, COLUMNS["summary"], pc.field("scope_id") == scope_id
+    ).to_pylist()
+    return sorted(
+        summaries, key=lambda summary: (-int(summary["tier"]), int(summary["seq"]))
+    )
 
 
 def _find_ancestors(view: View, kind: str, row: Row) -> Iterator[Node]:
@@ -240,7 +378,11 @@ def _find_ancestors(view: View, kind: str, row: Row) -> Iterator[Node]:
     if kind == "message":
         where = pc.field("session_id") == row["session_id"]
         claims = view.read(OBSERVATIONS, COLUMNS["observation"], where).to_pylist()
-        yield from (_build_node(view, "observation", claim, 0) for claim in claims if key in claim["message_ids"])
+        yield from (
+            _build_node(view, "observation", claim, 0)
+            for claim in claims
+            if key in claim["message_ids"]
+        )
     # summaries of its scope, tier by tier, then the topic or session itself
     scopes = {"message": "session_id", "observation": "topic_id", "summary": "scope_id"}
     scope_id = row.get(scopes.get(kind, ""))
@@ -248,11 +390,18 @@ def _find_ancestors(view: View, kind: str, row: Row) -> Iterator[Node]:
         return
     summaries, level = _read_summaries(view, str(scope_id)), {key}
     while level:
-        holders = [summary for summary in summaries if level.intersection(summary["member_ids"])]
+        holders = [
+            summary
+            for summary in summaries
+            if level.intersection(summary["member_ids"])
+        ]
         yield from (_build_node(view, "summary", summary, 0) for summary in holders)
         level = {summary["summary_id"] for summary in holders}
     for scope in ("topic", "session"):
-        yield from (_build_node(view, scope, ancestor, 0) for ancestor in _read_rows(view, scope, [str(scope_id)]))
+        yield from (
+            _build_node(view, scope, ancestor, 0)
+            for ancestor in _read_rows(view, scope, [str(scope_id)])
+        )
 
 
 def _list_related(view: View, key: str) -> Iterator[Node]:
@@ -260,5 +409,14 @@ def _list_related(view: View, key: str) -> Iterator[Node]:
     ways = read_relations(view, [key], [key])
     for row in _read_rows(view, "observation", list(ways)):
         _, relation, pair = ways[row["observation_id"]]
-        facts = {"relation": relation, "reason": pair["reason"], "status": row["status"]}
-        yield Node("observation", row["observation_id"], row["summary"], {k: v for k, v in facts.items() if v})
+        facts = {
+            "relation": relation,
+            "reason": pair["reason"],
+            "status": row["status"],
+        }
+        yield Node(
+            "observation",
+            row["observation_id"],
+            row["summary"],
+            {k: v for k, v in facts.items() if v},
+        )

@@ -46,7 +46,9 @@ def count_usage(snapshot: Snapshot, space_dir: Path) -> Usage:
     """Return the uses of each active claim of a release, and the ratings of memories."""
     # active claims, also by their words
     columns = ["observation_id", "summary", "quote"]
-    rows = snapshot.read(OBSERVATIONS, columns, pc.field("status") == Status.ACTIVE).to_pylist()
+    rows = snapshot.read(
+        OBSERVATIONS, columns, pc.field("status") == Status.ACTIVE
+    ).to_pylist()
     by_span: dict[str, set[str]] = {}
     for row in rows:
         for span in hash_spans([row["summary"], row["quote"]]):
@@ -56,9 +58,15 @@ def count_usage(snapshot: Snapshot, space_dir: Path) -> Usage:
     recalls = read(space_dir, Recall)
     times: Counter[str] = Counter()
     for recall in recalls:
-        times.update(active & recall.ids | {claim for span in recall.spans for claim in by_span.get(span, ())})
+        times.update(
+            active & recall.ids
+            | {claim for span in recall.spans for claim in by_span.get(span, ())}
+        )
     # the most used first, and the latest rating of each memory
-    claims = [ClaimUse(row["observation_id"], row["summary"], times[row["observation_id"]]) for row in rows]
+    claims = [
+        ClaimUse(row["observation_id"], row["summary"], times[row["observation_id"]])
+        for row in rows
+    ]
     moments = [datetime.fromisoformat(recall.at) for recall in recalls]
     ratings = {rating.id: rating for rating in read(space_dir, Rating)}
     return Usage(
@@ -74,5 +82,7 @@ def find_uses(space_dir: Path, claim_id: str, texts: Sequence[str]) -> list[str]
     """Return when a claim was handed out, the oldest first: it itself, or what says its texts word for word."""
     spans = hash_spans(texts)
     return [
-        recall.at for recall in read(space_dir, Recall) if claim_id in recall.ids or not recall.spans.isdisjoint(spans)
+        recall.at
+        for recall in read(space_dir, Recall)
+        if claim_id in recall.ids or not recall.spans.isdisjoint(spans)
     ]

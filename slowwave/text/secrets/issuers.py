@@ -4,7 +4,12 @@ One shape for all: prefix, alphabet, length. Prefixes and lengths are those that
 collect them (github.com/gitleaks/gitleaks); `python -m bench.nights.redaction` holds the two against each other.
 """
 
-_LOWER, _ALNUM, _WORD, _BASE64 = "[a-z0-9]", "[A-Za-z0-9]", "[A-Za-z0-9_-]", "[A-Za-z0-9+/]"
+_LOWER, _ALNUM, _WORD, _BASE64 = (
+    "[a-z0-9]",
+    "[A-Za-z0-9]",
+    "[A-Za-z0-9_-]",
+    "[A-Za-z0-9+/]",
+)
 _DOTTED = "[A-Za-z0-9_=.-]"
 
 Issued = tuple[str, tuple[str, ...], str]
@@ -27,7 +32,11 @@ ISSUED: tuple[Issued, ...] = (
     ("dynatrace-token", ("dt0c01.",), r"[A-Za-z0-9]{24}\.[A-Za-z0-9]{64}"),
     ("easypost-token", ("EZAK", "EZTK"), _ALNUM + "{54}"),
     ("facebook-token", ("EAAM", "EAAC"), _ALNUM + "{100,}"),
-    ("flutterwave-key", ("FLWSECK_TEST-", "FLWPUBK_TEST-", "FLWSECK-"), "[A-Za-z0-9]{12,40}(?:-X)?"),
+    (
+        "flutterwave-key",
+        ("FLWSECK_TEST-", "FLWPUBK_TEST-", "FLWSECK-"),
+        "[A-Za-z0-9]{12,40}(?:-X)?",
+    ),
     ("flyio-token", ("fo1_", "fm1r_", "fm1a_", "fm2_"), "[A-Za-z0-9+/_-]{43,}={0,3}"),
     ("frameio-token", ("fio-u-",), "[A-Za-z0-9_=-]{64}"),
     ("gitlab-session", ("_gitlab_session=",), _LOWER + "{32}"),
@@ -42,12 +51,20 @@ ISSUED: tuple[Issued, ...] = (
     ("newrelic-key", ("NRAK-", "NRII-", "NRJS-"), "[A-Za-z0-9-]{19,32}"),
     ("octopus-key", ("API-",), "(?=[A-Z]*[0-9])[A-Z0-9]{26}"),
     ("openshift-token", ("sha256~",), _WORD + "{43}"),
-    ("planetscale-token", ("pscale_tkn_", "pscale_oauth_", "pscale_pw_"), _DOTTED + "{32,64}"),
+    (
+        "planetscale-token",
+        ("pscale_tkn_", "pscale_oauth_", "pscale_pw_"),
+        _DOTTED + "{32,64}",
+    ),
     ("posthog-key", ("phc_", "phx_"), _ALNUM + "{40,}"),
     ("postman-key", ("PMAK-",), "[A-Fa-f0-9]{24}-[A-Fa-f0-9]{34}"),
     ("prefect-key", ("pnu_",), _ALNUM + "{36}"),
     ("pulumi-token", ("pul-",), "[a-f0-9]{40}"),
-    ("pypi-token", ("pypi-AgEIcHlwaS5vcmc", "pypi-AgENdGVzdC5weXBpLm9yZw"), _WORD + "{50,}"),
+    (
+        "pypi-token",
+        ("pypi-AgEIcHlwaS5vcmc", "pypi-AgENdGVzdC5weXBpLm9yZw"),
+        _WORD + "{50,}",
+    ),
     ("readme-token", ("rdme_",), _LOWER + "{70}"),
     ("rubygems-key", ("rubygems_",), "[a-f0-9]{48}"),
     ("scalingo-token", ("tk-us-",), _WORD + "{48}"),
@@ -58,7 +75,11 @@ ISSUED: tuple[Issued, ...] = (
     ("sourcegraph-token", ("sgp_",), "(?:[A-Fa-f0-9]{16}_|local_)?[a-fA-F0-9]{40}"),
     ("square-token", ("sq0atp-", "sq0idp-", "sq0csp-"), _WORD + "{22,60}"),
     ("square-token", ("EAAA",), "(?=[A-Za-z_-]{0,60}[0-9])" + _WORD + "{22,60}"),
-    ("stripe-key", ("whsec_", *(f"{k}k_{env}_" for k in "sr" for env in ("test", "live", "prod"))), _ALNUM + "{10,99}"),
+    (
+        "stripe-key",
+        ("whsec_", *(f"{k}k_{env}_" for k in "sr" for env in ("test", "live", "prod"))),
+        _ALNUM + "{10,99}",
+    ),
     ("twilio-key", ("SK",), "[0-9a-fA-F]{32}"),
     ("typeform-token", ("tfp_",), _DOTTED + "{40,}"),
     ("yandex-key", ("AQVN",), _WORD + "{35,38}"),
@@ -73,9 +94,17 @@ FORMED: tuple[Issued, ...] = (
     ),
     ("facebook-token", ("|", "%"), "[0-9]{15,16}[|%][A-Za-z0-9_-]{27,40}"),
     ("maxmind-key", ("_mmk",), "[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk"),
-    ("terraform-token", (".atlasv1.",), r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,70}"),
+    (
+        "terraform-token",
+        (".atlasv1.",),
+        r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,70}",
+    ),
     ("vault-token", ("s.",), r"s\.(?=[A-Za-z]*[0-9])[A-Za-z0-9]{24}"),
-    ("slack-token", ("hooks.slack.com",), r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9+/]{43,56}"),
+    (
+        "slack-token",
+        ("hooks.slack.com",),
+        r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9+/]{43,56}",
+    ),
     (
         "teams-webhook",
         ("webhook.office.com",),

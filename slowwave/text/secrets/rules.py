@@ -27,7 +27,10 @@ class Rule:
 _HEX = "[0-9A-Fa-f]"
 _ESCAPES = (
     *(r"\\[abefnrtv0]", rf"\\x{_HEX}{{2}}", rf"\\u{_HEX}{{4}}", rf"%{_HEX}{{2}}"),
-    *(r"\[[mKJH]", *(rf"[\[;?]\d{{{n}}}[A-Za-z]" for n in (1, 2, 3))),  # how a terminal's code for colours may end
+    *(
+        r"\[[mKJH]",
+        *(rf"[\[;?]\d{{{n}}}[A-Za-z]" for n in (1, 2, 3)),
+    ),  # how a terminal's code for colours may end
 )
 AFTER = "(?![A-Za-z0-9])"
 """What follows a token is no letter and no digit."""
@@ -39,25 +42,72 @@ def build_boundary_pattern(start: str = "") -> str:
     Anything but a letter or digit of the same word: the `n` of `\\n`, the `20` of `%20` and the `m` of a colour's code
     are none. A look-behind has one width, hence one for each.
     """
-    return "|".join((f"(?:(?<![A-Za-z0-9]{start})", *(f"(?<={escape}{start})" for escape in _ESCAPES))) + ")"
+    return (
+        "|".join(
+            (
+                f"(?:(?<![A-Za-z0-9]{start})",
+                *(f"(?<={escape}{start})" for escape in _ESCAPES),
+            )
+        )
+        + ")"
+    )
 
 
 def make_token_rule(name: str, *prefixes: str, tail: str) -> Rule:
     """Return an issuer's token: one of its prefixes, then its tail, with no letter or digit around them."""
     starts = "|".join(map(re.escape, prefixes))
-    return Rule(name, re.compile(rf"(?={starts}){build_boundary_pattern()}(?:{starts}){tail}{AFTER}"), prefixes)
+    return Rule(
+        name,
+        re.compile(rf"(?={starts}){build_boundary_pattern()}(?:{starts}){tail}{AFTER}"),
+        prefixes,
+    )
 
 
 def make_whole_rule(name: str, whole: str, *hints: str) -> Rule:
     """Return a token known by a pattern of the whole, with no letter or digit around it (a hash, a base64 blob)."""
-    return Rule(name, re.compile(rf"(?={whole}){build_boundary_pattern()}(?:{whole}){AFTER}"), hints)
+    return Rule(
+        name,
+        re.compile(rf"(?={whole}){build_boundary_pattern()}(?:{whole}){AFTER}"),
+        hints,
+    )
 
 
 _WORDS = frozenset(
     (
-        *("password", "passwd", "passphrase", "secret", "secrets", "token", "string", "required", "optional"),
-        *("changeme", "undefined", "disabled", "enabled", "example", "placeholder", "default", "unknown", "redacted"),
-        *("hidden", "masked", "number", "boolean", "object", "encrypted", "plaintext", "username", "none", "null"),
+        *(
+            "password",
+            "passwd",
+            "passphrase",
+            "secret",
+            "secrets",
+            "token",
+            "string",
+            "required",
+            "optional",
+        ),
+        *(
+            "changeme",
+            "undefined",
+            "disabled",
+            "enabled",
+            "example",
+            "placeholder",
+            "default",
+            "unknown",
+            "redacted",
+        ),
+        *(
+            "hidden",
+            "masked",
+            "number",
+            "boolean",
+            "object",
+            "encrypted",
+            "plaintext",
+            "username",
+            "none",
+            "null",
+        ),
     )
 )
 _TEMPLATE = re.compile(
@@ -68,7 +118,12 @@ _TEMPLATE = re.compile(
 
 def is_placeholder(value: str) -> bool:
     """Return whether a value stands for one that is not here: `<password>`, `${VAR}`, `your-key`, `xxxx`, `***`."""
-    return MARK in value or value.lower() in _WORDS or len(set(value)) < 3 or _TEMPLATE.match(value) is not None
+    return (
+        MARK in value
+        or value.lower() in _WORDS
+        or len(set(value)) < 3
+        or _TEMPLATE.match(value) is not None
+    )
 
 
 def _is_filled_in(match: re.Match[str]) -> bool:
@@ -84,7 +139,9 @@ def _is_mixed(match: re.Match[str]) -> bool:
 
 
 def _is_credential(match: re.Match[str]) -> bool:
-    return not is_placeholder(match["secret"]) and any(map(str.isdigit, match["secret"]))
+    return not is_placeholder(match["secret"]) and any(
+        map(str.isdigit, match["secret"])
+    )
 
 
 # --- secrets with a form of their own ------------------------------------------------------------------------------
@@ -119,28 +176,55 @@ _COMMAND = re.compile(
 _MYSQL = re.compile(
     r"\b(?:mysql|mariadb)\w{0,20}(?=[ \t])[^\n|;&]{0,200}?[ \t]-p(?![ \t])[\"']?(?P<secret>[^\s\"'`\[]{3,200})"
 )
-_NETRC = re.compile(r"\bmachine\s{1,9}\S{1,255}\s{1,9}login\s{1,9}\S{1,255}\s{1,9}password\s{1,9}(?P<secret>\S{3,255})")
-_PGPASS = re.compile(r"(?m)^[\w.*-]{1,255}:5432:[\w*-]{1,63}:[\w.*-]{1,63}:(?P<secret>[^\s:]{3,255})$")
+_NETRC = re.compile(
+    r"\bmachine\s{1,9}\S{1,255}\s{1,9}login\s{1,9}\S{1,255}\s{1,9}password\s{1,9}(?P<secret>\S{3,255})"
+)
+_PGPASS = re.compile(
+    r"(?m)^[\w.*-]{1,255}:5432:[\w*-]{1,63}:[\w.*-]{1,63}:(?P<secret>[^\s:]{3,255})$"
+)
 _XML_VALUE = re.compile(
     r"(?i)(?:key|name)=[\"'][\w.:-]{0,40}password[\"']\s{1,9}value=[\"'](?P<secret>[^\s\"'<>]{3,255})[\"']"
 )
-_DOCKER_AUTH = re.compile(r"\"auth\"\s{0,9}:\s{0,9}\"(?P<secret>[A-Za-z0-9+/]{12,512}={0,2})\"")
+_DOCKER_AUTH = re.compile(
+    r"\"auth\"\s{0,9}:\s{0,9}\"(?P<secret>[A-Za-z0-9+/]{12,512}={0,2})\""
+)
 _JWT = re.compile(
     rf"ey{build_boundary_pattern('ey')}[A-Za-z0-9_-]{{9,1000}}\.ey[A-Za-z0-9_-]{{9,}}(?:\.[A-Za-z0-9_-]*)?"
 )
-_TELEGRAM = re.compile(rf"{build_boundary_pattern()}(?:bot)?(?P<secret>\d{{8,10}}:AA[A-Za-z0-9_-]{{33}}){AFTER}")
+_TELEGRAM = re.compile(
+    rf"{build_boundary_pattern()}(?:bot)?(?P<secret>\d{{8,10}}:AA[A-Za-z0-9_-]{{33}}){AFTER}"
+)
 _SLACK_HOOK = re.compile(
     rf"https:{_S}{_S}hooks\.slack\.com{_S}"
     rf"(?:services{_S}T\w+{_S}B\w+{_S}\w+|(?:workflows|triggers){_S}[TE]\w+{_S}\w+(?:{_S}\w+){{1,2}})",
     re.ASCII,
 )
-_GITLAB = (f"gl{prefix}-" for prefix in ("pat", "dt", "ft", "soat", "rt", "cbt", "ptt", "imt", "agent", "oas", "ffct"))
+_GITLAB = (
+    f"gl{prefix}-"
+    for prefix in (
+        "pat",
+        "dt",
+        "ft",
+        "soat",
+        "rt",
+        "cbt",
+        "ptt",
+        "imt",
+        "agent",
+        "oas",
+        "ffct",
+    )
+)
 _DISCORD = r"[MNO][A-Za-z\d_-]{23,25}\.[A-Za-z\d_-]{6}\.[A-Za-z\d_-]{27}"
 _DISCORD_HOOK = re.compile(
     rf"https:{_S}{_S}[\w.]{{0,20}}discord(?:app)?\.com{_S}api{_S}webhooks{_S}\d+{_S}[\w-]{{40,}}"
 )
-_SIGNATURE = re.compile(r"(?<![A-Za-z])sig=(?P<secret>(?:[A-Za-z0-9+/]|%[0-9A-Fa-f]{2}){40,}=?)")
-_SEED = re.compile(r"(?i:seed|mnemonic|recovery)[^\n.]{0,40}?[:\s\"'](?P<secret>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b")
+_SIGNATURE = re.compile(
+    r"(?<![A-Za-z])sig=(?P<secret>(?:[A-Za-z0-9+/]|%[0-9A-Fa-f]{2}){40,}=?)"
+)
+_SEED = re.compile(
+    r"(?i:seed|mnemonic|recovery)[^\n.]{0,40}?[:\s\"'](?P<secret>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b"
+)
 _ALNUM, _WORD = "[A-Za-z0-9]", "[A-Za-z0-9_-]"
 
 _SIGNS = "!#$%&*?^"
@@ -175,13 +259,19 @@ _CODES = re.compile(
 def _is_card(match: re.Match[str]) -> bool:
     """Return whether the last digit is the check digit (Luhn, ISO/IEC 7812-1)."""
     figures = [int(figure) for figure in reversed(match[0]) if figure.isdigit()]
-    return sum(sum(divmod(figure * (1 + at % 2), 10)) for at, figure in enumerate(figures)) % 10 == 0
+    return (
+        sum(sum(divmod(figure * (1 + at % 2), 10)) for at, figure in enumerate(figures))
+        % 10
+        == 0
+    )
 
 
 def _is_iban(match: re.Match[str]) -> bool:
     """Return whether the number leaves 1 of 97 (ISO 13616)."""
     plain = match[0].replace(" ", "")
-    return int("".join(str(int(letter, 36)) for letter in plain[4:] + plain[:4])) % 97 == 1
+    return (
+        int("".join(str(int(letter, 36)) for letter in plain[4:] + plain[:4])) % 97 == 1
+    )
 
 
 _COMMANDS = ("redis-cli", "sshpass", "mongo", "ldap", "docker login", "openssl")
@@ -194,7 +284,9 @@ ANYWHERE: tuple[Rule, ...] = (
 )
 """Secrets by their form alone; the hints are looked for in the text as it is."""
 
-KEYS: tuple[Rule, ...] = (Rule("private-key", _PRIVATE_KEY, ("private key", "putty-user-key")),)
+KEYS: tuple[Rule, ...] = (
+    Rule("private-key", _PRIVATE_KEY, ("private key", "putty-user-key")),
+)
 """Secrets of many lines; the hints are looked for in the text in lower case."""
 
 PHRASES: tuple[Rule, ...] = (
@@ -219,27 +311,57 @@ TOKENS: tuple[Rule, ...] = (
     Rule("jwt", _JWT, (".ey",)),
     make_token_rule("anthropic-key", "sk-ant-", tail=_WORD + "{20,}"),
     make_token_rule("openrouter-key", "sk-or-", tail=_WORD + "{24,}"),
-    make_token_rule("openai-key", "sk-proj-", "sk-svcacct-", "sk-admin-", tail=_WORD + "{20,}"),
+    make_token_rule(
+        "openai-key", "sk-proj-", "sk-svcacct-", "sk-admin-", tail=_WORD + "{20,}"
+    ),
     make_token_rule("openai-key", "sk-", tail=_ALNUM + "{32,}"),
-    make_token_rule("github-token", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", tail="[A-Za-z0-9_]{36,}"),
-    make_token_rule("gitlab-token", "GR1348941", *_GITLAB, tail=_WORD + r"{20,}(?:\.[0-9a-z]{2}\.[0-9a-z]{7,})?"),
+    make_token_rule(
+        "github-token",
+        "ghp_",
+        "gho_",
+        "ghu_",
+        "ghs_",
+        "ghr_",
+        "github_pat_",
+        tail="[A-Za-z0-9_]{36,}",
+    ),
+    make_token_rule(
+        "gitlab-token",
+        "GR1348941",
+        *_GITLAB,
+        tail=_WORD + r"{20,}(?:\.[0-9a-z]{2}\.[0-9a-z]{7,})?",
+    ),
     make_token_rule("google-api-key", "AIza", tail=_WORD + "{35}"),
     make_token_rule("google-oauth", "ya29.", "GOCSPX-", tail=_WORD + "{20,}"),
     make_token_rule("huggingface-token", "hf_", "api_org_", tail=_ALNUM + "{30,}"),
-    make_token_rule("slack-token", "xapp-", "xoxc-", "xoxe-", "xoxe.", tail=_WORD + "{20,}"),
+    make_token_rule(
+        "slack-token", "xapp-", "xoxc-", "xoxe-", "xoxe.", tail=_WORD + "{20,}"
+    ),
     make_whole_rule("slack-token", r"(?i:xox[abpors]-(?:\d+-)+[a-z0-9]+)", "xox"),
-    make_token_rule("slack-token", "xoxd-", tail="(?:[A-Za-z0-9/+_-]|%2[BFbf]|%3[Dd]){20,}"),
+    make_token_rule(
+        "slack-token", "xoxd-", tail="(?:[A-Za-z0-9/+_-]|%2[BFbf]|%3[Dd]){20,}"
+    ),
     Rule("slack-token", _SLACK_HOOK, ("hooks.slack.com",)),
-    make_token_rule("aws-access-key", "AKIA", "ASIA", "ABIA", "ACCA", tail="[0-9A-Z]{16}"),
+    make_token_rule(
+        "aws-access-key", "AKIA", "ASIA", "ABIA", "ACCA", tail="[0-9A-Z]{16}"
+    ),
     make_token_rule("aws-access-key", "A3T", tail="[0-9A-Z]{17}"),
     make_token_rule("azure-storage-key", "AccountKey=", tail="[A-Za-z0-9+/=]{88}"),
     make_token_rule("npm-token", "npm_", tail=_ALNUM + "{36}"),
     make_whole_rule("mailchimp-key", "[0-9a-z]{32}-us[0-9]{1,2}", "-us"),
-    make_whole_rule("discord-token", _DISCORD, *["MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"]),
+    make_whole_rule(
+        "discord-token",
+        _DISCORD,
+        *["MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"],
+    ),
     Rule("discord-webhook", _DISCORD_HOOK, ("/api/webhooks", r"\/api\/webhooks")),
     Rule("telegram-token", _TELEGRAM, (":AA",)),
-    make_token_rule("digitalocean-token", "dop_v1_", "doo_v1_", "dor_v1_", tail="[a-f0-9]{64}"),
-    make_token_rule("shopify-token", "shpat_", "shpca_", "shppa_", "shpss_", tail="[a-fA-F0-9]{32}"),
+    make_token_rule(
+        "digitalocean-token", "dop_v1_", "doo_v1_", "dor_v1_", tail="[a-f0-9]{64}"
+    ),
+    make_token_rule(
+        "shopify-token", "shpat_", "shpca_", "shppa_", "shpss_", tail="[a-fA-F0-9]{32}"
+    ),
     make_token_rule("databricks-token", "dapi", tail="[a-f0-9]{32}(?:-[0-9])?"),
     make_token_rule("groq-key", "gsk_", tail=_ALNUM + "{40,}"),
     make_token_rule("xai-key", "xai-", tail=_ALNUM + "{60,}"),
@@ -258,7 +380,12 @@ TOKENS: tuple[Rule, ...] = (
     make_token_rule("age-key", "AGE-SECRET-KEY-1", tail="[A-Z0-9]{58}"),
     *(make_token_rule(name, *prefixes, tail=tail) for name, prefixes, tail in ISSUED),
     *(
-        Rule(name, re.compile(rf"{build_boundary_pattern()}{whole}{AFTER}"), marks, _is_mixed)
+        Rule(
+            name,
+            re.compile(rf"{build_boundary_pattern()}{whole}{AFTER}"),
+            marks,
+            _is_mixed,
+        )
         for name, marks, whole in FORMED
     ),
 )
@@ -303,7 +430,9 @@ _KEY_OF = re.compile(
     r"(?i)(?:api|access|account|auth|client|private|service|signing|encryption|master|db|database|secret"
     r"|storage)[ _-]?\Z"
 )
-_OTHER_TOKEN = re.compile(r"(?i)(?:page|next|prev|cursor|continuation|sync|[ebc]os|pad|unk|mask|sep|cls|stop)[_-]?\Z")
+_OTHER_TOKEN = re.compile(
+    r"(?i)(?:page|next|prev|cursor|continuation|sync|[ebc]os|pad|unk|mask|sep|cls|stop)[_-]?\Z"
+)
 _OF_ISSUER = re.compile(r"(?:[a-z0-9]|[A-Za-z0-9][_.-])\Z")
 """Somebody's token: a name runs into the word, as in `adobeToken`, `adobe_token`."""
 _SAFE_TOKEN = re.compile(r"(?i)(?:auth|access|api|refresh|bot|bearer|secret)[_-]?\Z")
@@ -312,7 +441,9 @@ _CODE = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::|->|\?\.)[A-Za-z_]\w*)+\Z")
 CODE_CHARS = 60
 """Names of code are shorter."""
 _PATH = re.compile(r"[/~]|\.{1,2}/|[A-Za-z]:\\|.*(?:://|\.[A-Za-z]{2,5}\Z)")
-_HASH = re.compile(r"(?i)(?:sha\d+[-:])?(?:[0-9a-f]{7,128}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
+_HASH = re.compile(
+    r"(?i)(?:sha\d+[-:])?(?:[0-9a-f]{7,128}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z"
+)
 _PASSWORD = re.compile(r"(?i)pass|pwd?|contrase|kennwort|clave|psk")
 _PARTS = re.compile(r"[^\W\d_]{3,}(?:[-_][^\W\d_]{3,}){2,}[.,]?\Z")
 """Words in a row, as passphrases are made."""
@@ -327,7 +458,11 @@ def classify_secret(before: str, match: re.Match[str]) -> str | None:
     Whether the value stands for another is asked last: it takes longest, and most values are none by then.
     """
     kind = _classify_value(before, match)
-    return None if kind is None or is_placeholder(match["quoted"] or match["bare"]) else kind
+    return (
+        None
+        if kind is None or is_placeholder(match["quoted"] or match["bare"])
+        else kind
+    )
 
 
 def _classify_value(before: str, match: re.Match[str]) -> str | None:
@@ -344,35 +479,66 @@ def _classify_value(before: str, match: re.Match[str]) -> str | None:
     mixed = bool(_FIGURE.search(value) and _LETTER.search(value))
     if match["option"] and not _OPTION.match(before):
         apart = _PASSWORD.match(name) and name != "pass" and mixed and len(value) >= 8
-        return "password" if apart and not _is_code_or_path(value) and not _HASH.match(value) else None
-    issued = name == "token" and len(value) >= 15 and value.isdecimal() and _OF_ISSUER.search(before)
+        return (
+            "password"
+            if apart and not _is_code_or_path(value) and not _HASH.match(value)
+            else None
+        )
+    issued = (
+        name == "token"
+        and len(value) >= 15
+        and value.isdecimal()
+        and _OF_ISSUER.search(before)
+    )
     if match["markup"] and not issued and not (mixed and len(value) >= 8):
         return None
-    if name == "pass" and not (before.lower().endswith(("db_", "db-", "_", "-")) or match["quoted"] or match["said"]):
+    if name == "pass" and not (
+        before.lower().endswith(("db_", "db-", "_", "-"))
+        or match["quoted"]
+        or match["said"]
+    ):
         return None
     # a password may be words; any other key looks as if it was made
     if _PASSWORD.match(name):
         of_itself = value.rstrip(".,").isdecimal() and not match["suffix"]
         if match["said"]:
-            literal = match["quoted"] is not None and not match["said"].endswith((" to ", " auf "))
-            is_known = (literal and not _is_code_or_path(value)) or bool(_PARTS.match(value))
+            literal = match["quoted"] is not None and not match["said"].endswith(
+                (" to ", " auf ")
+            )
+            is_known = (literal and not _is_code_or_path(value)) or bool(
+                _PARTS.match(value)
+            )
         else:
             is_known = match["quoted"] is not None or _is_label(match)
-        return "password" if is_known or of_itself or (mixed and not _CODE.match(value)) else None
-    looks_made = issued or (mixed and len(value) >= 8 and not (match["said"] or "").endswith(": "))
-    return _classify_key_value(before, name, match["suffix"], value) if looks_made else None
+        return (
+            "password"
+            if is_known or of_itself or (mixed and not _CODE.match(value))
+            else None
+        )
+    looks_made = issued or (
+        mixed and len(value) >= 8 and not (match["said"] or "").endswith(": ")
+    )
+    return (
+        _classify_key_value(before, name, match["suffix"], value)
+        if looks_made
+        else None
+    )
 
 
 def _classify_key_value(before: str, name: str, suffix: str, value: str) -> str | None:
     if name == "key":
-        kind = "aws-secret-key" if len(value) == 40 and _AWS.search(before) else "secret"
+        kind = (
+            "aws-secret-key" if len(value) == 40 and _AWS.search(before) else "secret"
+        )
         issued = len(value) >= 20 and _OF_VARIABLE.search(before)
         is_key = bool(issued or _KEY_OF.search(before))
         return kind if is_key and not _is_code_or_path(value) else None
     if _is_code_or_path(value):
         return None
     if name == "token" and not suffix:
-        bare_hash = _HASH.match(value) and not (_SAFE_TOKEN.search(before) or _OF_ISSUER.search(before))
+        bare_hash = _HASH.match(value) and not (
+            _SAFE_TOKEN.search(before) or _OF_ISSUER.search(before)
+        )
         return None if bare_hash or _OTHER_TOKEN.search(before) else "secret"
     return "secret"
 

@@ -33,7 +33,12 @@ _WORD = re.compile(r"[^\W\d_]+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 _NUMBERED = re.compile(r"(?:[A-Z]?+[a-z]{3,}+[0-9]{0,5}+[-_.]?+)++\Z")
 _HEX = re.compile(r"[0-9a-fA-F-]+\Z")
-_SHAPES = tuple(map(re.compile, (r"[A-Z]", r"[a-z]", r"[!#$%&*?^@]", r"[+/=]", r"\.", r"_", r"-", r"/")))
+_SHAPES = tuple(
+    map(
+        re.compile,
+        (r"[A-Z]", r"[a-z]", r"[!#$%&*?^@]", r"[+/=]", r"\.", r"_", r"-", r"/"),
+    )
+)
 _ENDS_IN_FIGURES = re.compile(r"[^0-9]+[0-9]+\Z")
 _RUN = re.compile(r"[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ]{4}")
 _VOWEL = re.compile(r"[aeiouyAEIOUY]")
@@ -49,7 +54,12 @@ class SecretModel:
 
     def compute_probability(self, text: str, start: int, end: int) -> float:
         """Return the probability that a part of a text is a secret, 0 to 1."""
-        logit = self.bias + float(sum(self.weights[hash_feature(one)] for one in list_features(text, start, end)))
+        logit = self.bias + float(
+            sum(
+                self.weights[hash_feature(one)]
+                for one in list_features(text, start, end)
+            )
+        )
         return 1 / (1 + math.exp(-max(-50.0, min(50.0, logit))))
 
 
@@ -58,7 +68,9 @@ def load_secret_model() -> SecretModel:
     """Return the model that ships."""
     raw = files("slowwave.text.secrets").joinpath(MODEL_FILE).read_bytes()
     with np.load(io.BytesIO(raw), allow_pickle=False) as kept:
-        return SecretModel(kept["weights"].astype(np.float64).tolist(), float(kept["bias"]))
+        return SecretModel(
+            kept["weights"].astype(np.float64).tolist(), float(kept["bias"])
+        )
 
 
 def find_secrets(text: str, least: float) -> Iterator[tuple[int, int]]:
@@ -104,7 +116,15 @@ def list_features(text: str, start: int, end: int) -> list[str]:
     right = _MARK.sub("", text[end : end + RIGHT].partition("\n")[0])
     above = _MARK.sub("", text[max(0, line - LINES) : max(0, line - 1)])
     word = text[start:end]
-    return list(dict.fromkeys((*_list_shapes(word), *_list_parts(word), *_list_context(left, right, above))))
+    return list(
+        dict.fromkeys(
+            (
+                *_list_shapes(word),
+                *_list_parts(word),
+                *_list_context(left, right, above),
+            )
+        )
+    )
 
 
 def _list_shapes(word: str) -> Iterator[str]:
@@ -112,15 +132,24 @@ def _list_shapes(word: str) -> Iterator[str]:
     shape = "".join(str(int(bool(pattern.search(word)))) for pattern in _SHAPES)
     length = sum(len(word) >= edge for edge in _LENGTHS)
     yield from (f"length {length}", f"shape {shape}", f"shape {shape} {length}")
-    yield from (f"hex {bool(_HEX.match(word))} {length}", f"ends {bool(_ENDS_IN_FIGURES.match(word))}")
-    yield from (f"run {bool(_RUN.search(word))}", f"figures {round(4 * len(_FIGURE.findall(word)) / len(word))}")
+    yield from (
+        f"hex {bool(_HEX.match(word))} {length}",
+        f"ends {bool(_ENDS_IN_FIGURES.match(word))}",
+    )
+    yield from (
+        f"run {bool(_RUN.search(word))}",
+        f"figures {round(4 * len(_FIGURE.findall(word)) / len(word))}",
+    )
 
 
 def _list_parts(word: str) -> Iterator[str]:
     """Yield features of the words within a word: whether they could be spoken, and how they begin."""
     parts = [part for part in _WORD.findall(word) if len(part) > 2]
     spoken = sum(bool(_VOWEL.search(part)) and not _RUN.search(part) for part in parts)
-    yield from (f"parts {min(3, spoken)} of {min(3, len(parts))}", f"slashes {min(3, word.count('/'))}")
+    yield from (
+        f"parts {min(3, spoken)} of {min(3, len(parts))}",
+        f"slashes {min(3, word.count('/'))}",
+    )
     yield from (f"in {part[:6]}" for part in _list_words(word) if len(part) > 3)
 
 
@@ -142,7 +171,11 @@ def hash_feature(name: str) -> int:
 
 
 def _list_words(text: str) -> list[str]:
-    return [part.casefold() for word in _WORD.findall(_CAMEL.sub(" ", text)) for part in word.split()]
+    return [
+        part.casefold()
+        for word in _WORD.findall(_CAMEL.sub(" ", text))
+        for part in word.split()
+    ]
 
 
 def _name(word: str) -> tuple[str, ...]:

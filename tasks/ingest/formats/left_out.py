@@ -22,7 +22,9 @@ class LeftOut:
     """Files and folders that are no transcripts, by reason."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    names: defaultdict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))
+    names: defaultdict[str, dict[str, None]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
     """The first few by reason: paths, or of `FOLDERS` and `OTHERS` what they are known by."""
     unreadable: list[tuple[Path, str]] = field(default_factory=list)
     """Folders that can't be listed, each with the reason."""

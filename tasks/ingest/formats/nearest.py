@@ -15,7 +15,9 @@ LEAST, MOST_FIELDS = 2, 6
 
 def explain_unknown(head: Head) -> str:
     """Return what the file looks like, the format that it shares most fields with, and how it is made readable."""
-    lines = head.objects or [line for line in parse_json_lines([head.data]) if isinstance(line, dict)]
+    lines = head.objects or [
+        line for line in parse_json_lines([head.data]) if isinstance(line, dict)
+    ]
     if not lines:
         return f"it is no JSON lines: {HOW}"
     fields = sorted({name for line in lines for name in list_fields(line)})
@@ -23,7 +25,11 @@ def explain_unknown(head: Head) -> str:
     likeness = {name: len(known.intersection(fields)) for name, known in FIELDS.items()}
     nearest = max(likeness, key=lambda name: likeness[name])
     like = f", most like those of {nearest}" if likeness[nearest] >= LEAST else ""
-    talk = "it holds what somebody said" if holds_turn(lines) else "nothing in it says who speaks"
+    talk = (
+        "it holds what somebody said"
+        if holds_turn(lines)
+        else "nothing in it says who speaks"
+    )
     return f"{talk} (fields {named}{like}): {HOW}"
 
 

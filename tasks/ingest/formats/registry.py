@@ -17,12 +17,30 @@ from slowwave.tasks.ingest.formats import zipped
 from slowwave.tasks.ingest.formats.agents import claude_code, codex
 from slowwave.tasks.ingest.formats.agents.openclaw import reader as openclaw
 from slowwave.tasks.ingest.formats.agents.openclaw import sqlite as openclaw_sqlite
-from slowwave.tasks.ingest.formats.left_out import EXPORTS, FOLDERS, LINKS, NAMES, OTHERS, STORES, TABLES, LeftOut
+from slowwave.tasks.ingest.formats.left_out import (
+    EXPORTS,
+    FOLDERS,
+    LINKS,
+    NAMES,
+    OTHERS,
+    STORES,
+    TABLES,
+    LeftOut,
+)
 from slowwave.tasks.ingest.formats.nearest import explain_unknown
 from slowwave.tasks.ingest.formats.own import export, generic
-from slowwave.tasks.ingest.formats.own.store_folder import SUFFIX, is_lance_table, is_store
+from slowwave.tasks.ingest.formats.own.store_folder import (
+    SUFFIX,
+    is_lance_table,
+    is_store,
+)
 from slowwave.tasks.ingest.parsing.lines import DAMAGE, get_inner_suffix, read_head
-from slowwave.tasks.ingest.parsing.records import Head, NoSuchPath, Reader, UnknownFormat
+from slowwave.tasks.ingest.parsing.records import (
+    Head,
+    NoSuchPath,
+    Reader,
+    UnknownFormat,
+)
 
 LOG = logging.getLogger(__name__)
 GROUP = "slowwave.readers"
@@ -45,8 +63,18 @@ SUFFIXES = frozenset(
         *(".sqlite", ".sqlite3", ".db"),
     }
 )
-JUNK_FOLDERS = frozenset({".git", ".hg", ".svn", ".venv", ".cache", "node_modules", "__pycache__"})
-JUNK_FILES = frozenset({"sessions.json", "sessions-index.json", "package.json", "package-lock.json", "tsconfig.json"})
+JUNK_FOLDERS = frozenset(
+    {".git", ".hg", ".svn", ".venv", ".cache", "node_modules", "__pycache__"}
+)
+JUNK_FILES = frozenset(
+    {
+        "sessions.json",
+        "sessions-index.json",
+        "package.json",
+        "package-lock.json",
+        "tsconfig.json",
+    }
+)
 COMPANIONS = ("-wal", "-shm", "-journal", ".meta.json", ".lock", ".tmp")
 
 
@@ -57,16 +85,33 @@ def load_readers() -> tuple[Reader, ...]:
     for name, entry in find_plugins(GROUP).items():
         try:
             loaded = entry.load()
-        except Exception as error:  # deliberately broad: importing a package can raise anything
-            LOG.warning("the reader %r can't be loaded, and is left out: %s: %s", name, type(error).__name__, error)
+        except (
+            Exception
+        ) as error:  # deliberately broad: importing a package can raise anything
+            LOG.warning(
+                "the reader %r can't be loaded, and is left out: %s: %s",
+                name,
+                type(error).__name__,
+                error,
+            )
             continue
         for reader in loaded if isinstance(loaded, tuple) else (loaded,):
             names = {other.name for other in (*added, *OWN)}
-            if isinstance(reader, Reader) and callable(reader.sniff) and reader.name not in names:
+            if (
+                isinstance(reader, Reader)
+                and callable(reader.sniff)
+                and reader.name not in names
+            ):
                 added.append(reader)
             else:
-                got = f"another called {reader.name!r}" if isinstance(reader, Reader) else repr(reader)
-                LOG.warning("%s is no new Reader, and is left out: got %s", entry.value, got)
+                got = (
+                    f"another called {reader.name!r}"
+                    if isinstance(reader, Reader)
+                    else repr(reader)
+                )
+                LOG.warning(
+                    "%s is no new Reader, and is left out: got %s", entry.value, got
+                )
     return (*added, *OWN)
 
 
@@ -76,7 +121,9 @@ def detect_reader(path: Path) -> Reader:
     Raises:
         UnknownFormat: the file is empty, can't be opened, or no reader knows it.
     """
-    if path.exists() and not (path.is_file() or path.is_dir()):  # whoever opens a pipe waits for one who writes
+    if path.exists() and not (
+        path.is_file() or path.is_dir()
+    ):  # whoever opens a pipe waits for one who writes
         raise UnknownFormat(path, "it is neither a file nor a folder")
     try:
         head = read_head(path)
@@ -108,18 +155,28 @@ def _find_reader(path: Path, head: Head) -> Reader:
 def find_other_readers(path: Path, reader: Reader) -> list[Reader]:
     """Return the readers that recognise the file besides the one that `detect_reader` gave, in their order."""
     head = read_head(path)
-    return [other for other in load_readers() if other is not reader and _recognises(other, head)]
+    return [
+        other
+        for other in load_readers()
+        if other is not reader and _recognises(other, head)
+    ]
 
 
 def _recognises(reader: Reader, head: Head) -> bool:
     try:
         return reader.sniff(head)
-    except Exception as error:  # deliberately broad: one reader must not keep a file from all others
-        LOG.warning("reader %s can't look at %r: %r", reader.name, str(head.path), error)
+    except (
+        Exception
+    ) as error:  # deliberately broad: one reader must not keep a file from all others
+        LOG.warning(
+            "reader %s can't look at %r: %r", reader.name, str(head.path), error
+        )
         return False
 
 
-def find_files(paths: Iterable[Path], left_out: LeftOut | None = None) -> Iterator[Path]:
+def find_files(
+    paths: Iterable[Path], left_out: LeftOut | None = None
+) -> Iterator[Path]:
     """Yield every file given, and below every folder given the files that may be transcripts; sorted, each once.
 
     Symbolic links below a folder are not followed. A file that was named is taken whatever it is called. `left_out`
@@ -146,15 +203,21 @@ def check_paths(paths: Iterable[Path]) -> list[Path]:
         if not path.exists():
             raise NoSuchPath(path)
         if not (path.is_file() or path.is_dir()):
-            raise NoSuchPath(path, "expected a file or a folder, got a pipe or a device")
+            raise NoSuchPath(
+                path, "expected a file or a folder, got a pipe or a device"
+            )
     return expanded
 
 
 def _walk_folder(folder: Path, left_out: LeftOut) -> Iterator[Path]:
     def note_unlisted(error: OSError) -> None:
-        left_out.unreadable.append((Path(error.filename), f"the folder can't be listed: {error.strerror}"))
+        left_out.unreadable.append(
+            (Path(error.filename), f"the folder can't be listed: {error.strerror}")
+        )
 
-    for root, folders, files in os.walk(folder, onerror=note_unlisted, followlinks=False):
+    for root, folders, files in os.walk(
+        folder, onerror=note_unlisted, followlinks=False
+    ):
         here = Path(root)
         if is_store(here):
             left_out.add(STORES, here)
@@ -166,7 +229,9 @@ def _walk_folder(folder: Path, left_out: LeftOut) -> Iterator[Path]:
         for path in map(here.joinpath, files):
             if _is_companion(path.name, files):
                 continue
-            reasons[path.name] = EXPORTS if path.name in exported else _explain_file(path)
+            reasons[path.name] = (
+                EXPORTS if path.name in exported else _explain_file(path)
+            )
             if not reasons[path.name]:
                 yield path
         for name, reason in reasons.items():
@@ -187,7 +252,9 @@ def _explain_folder(folder: Path, exported: Collection[str]) -> str | None:
 
 def _is_companion(name: str, beside: Collection[str]) -> bool:
     """Return True if a file belongs to another one of its folder, as a database's log does."""
-    stems = (name.removesuffix(suffix) for suffix in COMPANIONS if name.endswith(suffix))
+    stems = (
+        name.removesuffix(suffix) for suffix in COMPANIONS if name.endswith(suffix)
+    )
     return any(stem in beside or f"{stem}.jsonl" in beside for stem in stems)
 
 
@@ -205,7 +272,9 @@ def is_candidate(path: Path) -> bool:
         return False
     if not name.startswith(".") and _has_suffix(path):
         return True
-    return any(path.match(pattern) for reader in load_readers() for pattern in reader.files)
+    return any(
+        path.match(pattern) for reader in load_readers() for pattern in reader.files
+    )
 
 
 def _has_suffix(path: Path) -> bool:
@@ -221,13 +290,20 @@ def find_installed(home: Path) -> list[tuple[Reader, Path]]:
     readers: dict[Path, Reader] = {}
     for reader in load_readers():
         for place in filter(lambda place: place.root.is_dir(), reader.locations(home)):
-            for path in place.root.glob(place.pattern):  # of a link that leads out of the folder nothing is taken
+            for path in place.root.glob(
+                place.pattern
+            ):  # of a link that leads out of the folder nothing is taken
                 is_own = (
-                    path.is_file() and not path.is_symlink() and path.resolve().is_relative_to(place.root.resolve())
+                    path.is_file()
+                    and not path.is_symlink()
+                    and path.resolve().is_relative_to(place.root.resolve())
                 )
                 if is_own and is_candidate(path):
                     readers.setdefault(path, reader)
-    return sorted(((reader, path) for path, reader in readers.items()), key=lambda pair: (pair[0].name, pair[1]))
+    return sorted(
+        ((reader, path) for path, reader in readers.items()),
+        key=lambda pair: (pair[0].name, pair[1]),
+    )
 
 
 def list_searched(home: Path) -> list[str]:

@@ -15,12 +15,26 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 from slowwave.tasks.ingest.parsing.lines import LEFT, BoundedUnpacking, get_inner_suffix
-from slowwave.tasks.ingest.parsing.records import Limits, Reader, Record, Rejected, Skipped, UnknownFormat
+from slowwave.tasks.ingest.parsing.records import (
+    Limits,
+    Reader,
+    Record,
+    Rejected,
+    Skipped,
+    UnknownFormat,
+)
 
 SUFFIX = ".zip"
 MAGIC = b"PK\x03\x04"
 KINDS = frozenset((".json", ".jsonl", ".ndjson"))
-TROUBLE = (zipfile.BadZipFile, RuntimeError, NotImplementedError, OSError, EOFError, zlib.error)
+TROUBLE = (
+    zipfile.BadZipFile,
+    RuntimeError,
+    NotImplementedError,
+    OSError,
+    EOFError,
+    zlib.error,
+)
 """Errors of an archive that is damaged, encrypted, or packed in another way."""
 NAMED = 3
 
@@ -45,12 +59,17 @@ def find_inner_reader(path: Path, detect: Callable[[Path], Reader]) -> Reader:
     except TROUBLE as error:
         raise UnknownFormat(path, f"the ZIP can't be read: {error}") from error
     listed = ", ".join(names[:NAMED]) + ", …" * (len(names) > NAMED)
-    raise UnknownFormat(path, f"no reader knows a file in the ZIP: {listed or 'it holds no JSON'}")
+    raise UnknownFormat(
+        path, f"no reader knows a file in the ZIP: {listed or 'it holds no JSON'}"
+    )
 
 
 def _list_members(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
     members = [member for member in archive.infolist() if not member.is_dir()]
-    return sorted((m for m in members if get_inner_suffix(Path(m.filename)) in KINDS), key=lambda m: m.filename)
+    return sorted(
+        (m for m in members if get_inner_suffix(Path(m.filename)) in KINDS),
+        key=lambda m: m.filename,
+    )
 
 
 @contextmanager
@@ -58,24 +77,34 @@ def _unpack(archive: zipfile.ZipFile, name: str) -> Iterator[Path]:
     """Yield a member's copy, unpacked within the bounds of any packed file."""
     with TemporaryDirectory(prefix=LEFT) as folder:
         copy = Path(folder, PurePosixPath(name.replace("\\", "/")).name)
-        packed = BoundedUnpacking(archive.open(name), archive.getinfo(name).compress_size)
+        packed = BoundedUnpacking(
+            archive.open(name), archive.getinfo(name).compress_size
+        )
         with packed, copy.open("wb") as target:
             shutil.copyfileobj(packed, target, 1 << 20)
         yield copy
 
 
-def _read(path: Path, limits: Limits, inner: Reader, detect: Callable[[Path], Reader]) -> Iterator[Record]:
+def _read(
+    path: Path, limits: Limits, inner: Reader, detect: Callable[[Path], Reader]
+) -> Iterator[Record]:
     with zipfile.ZipFile(path) as archive:
         for member in _list_members(archive):
             try:
                 with _unpack(archive, member.filename) as copy:
-                    yield from _read_member(copy, member.filename, limits, inner, detect)
+                    yield from _read_member(
+                        copy, member.filename, limits, inner, detect
+                    )
             except TROUBLE as error:
                 yield Rejected(0, f"{member.filename}: it can't be unpacked: {error}")
 
 
 def _read_member(
-    copy: Path, name: str, limits: Limits, inner: Reader, detect: Callable[[Path], Reader]
+    copy: Path,
+    name: str,
+    limits: Limits,
+    inner: Reader,
+    detect: Callable[[Path], Reader],
 ) -> Iterator[Record]:
     """Yield the records of a member; of one that is no talk (the account's settings), that it was left out."""
     try:
@@ -86,4 +115,8 @@ def _read_member(
         yield Skipped(f"file in a ZIP: {name}")
         return
     for record in inner.read(copy, limits):
-        yield replace(record, reason=f"{name}: {record.reason}") if isinstance(record, Rejected) else record
+        yield (
+            replace(record, reason=f"{name}: {record.reason}")
+            if isinstance(record, Rejected)
+            else record
+        )

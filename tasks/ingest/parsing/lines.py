@@ -24,7 +24,12 @@ import orjson
 import zstandard
 
 from slowwave.tasks.ingest.parsing.records import Head, Limits, Rejected
-from slowwave.tasks.ingest.parsing.values import coerce_dict, coerce_time, dump_json, encode_json
+from slowwave.tasks.ingest.parsing.values import (
+    coerce_dict,
+    coerce_time,
+    dump_json,
+    encode_json,
+)
 
 _TIME_KEYS = ("timestamp", "ts", "created_at", "time")
 _LAST = datetime.max.replace(tzinfo=UTC)
@@ -69,7 +74,9 @@ class BoundedUnpacking(io.RawIOBase):
         data = self._read(len(buffer))
         self._left -= len(data)
         if self._left < 0:
-            raise EOFError(f"it unpacks to over {MOST_UNPACKED} times its size; unpacked by hand it is read whole")
+            raise EOFError(
+                f"it unpacks to over {MOST_UNPACKED} times its size; unpacked by hand it is read whole"
+            )
         buffer[: len(data)] = data
         return len(data)
 
@@ -100,7 +107,10 @@ class _WholeFrames(io.RawIOBase):
             packed = b""
             if self._frame.eof:
                 packed = self._frame.unused_data
-                self._frame, self._begun = zstandard.ZstdDecompressor().decompressobj(), False
+                self._frame, self._begun = (
+                    zstandard.ZstdDecompressor().decompressobj(),
+                    False,
+                )
             packed = packed or self._file.read(STEP)
             if not packed and self._begun:
                 raise EOFError("it breaks off within a frame")
@@ -183,7 +193,9 @@ def iter_lines(stream: io.BufferedReader, limits: Limits) -> Iterator[Line | Rej
             size += len(piece.removesuffix(b"\n"))
             start = (start + piece)[:EXCERPT].removesuffix(b"\n")
         yield Rejected(
-            number, f"line of {size} bytes is over the limit of {limits.max_line_bytes}", decode_excerpt(start)
+            number,
+            f"line of {size} bytes is over the limit of {limits.max_line_bytes}",
+            decode_excerpt(start),
         )
 
 
@@ -216,9 +228,15 @@ def parse_object(number: int, raw: bytes) -> Document | Rejected:
     except orjson.JSONDecodeError as error:
         value = _repair_surrogates(raw)
         if value is None:
-            return Rejected(number, _explain_invalid_json(raw, error), decode_excerpt(raw))
+            return Rejected(
+                number, _explain_invalid_json(raw, error), decode_excerpt(raw)
+            )
     if not isinstance(value, dict):
-        return Rejected(number, f"expected a JSON object, got {type(value).__name__}", decode_excerpt(raw))
+        return Rejected(
+            number,
+            f"expected a JSON object, got {type(value).__name__}",
+            decode_excerpt(raw),
+        )
     return number, value
 
 
@@ -230,7 +248,12 @@ def _repair_surrogates(raw: bytes) -> object | None:
         text = json.dumps(json.loads(raw), ensure_ascii=False)
     except (ValueError, RecursionError):
         return None
-    return cast(object, orjson.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")))
+    return cast(
+        object,
+        orjson.loads(
+            text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        ),
+    )
 
 
 def _explain_invalid_json(raw: bytes, error: orjson.JSONDecodeError) -> str:
@@ -264,7 +287,9 @@ def iter_text(path: Path, limits: Limits) -> Iterator[tuple[int, str] | Rejected
         try:
             yield number, raw.decode("utf-8").removesuffix("\r") if raw.strip() else ""
         except UnicodeDecodeError as error:
-            yield Rejected(number, f"invalid UTF-8 at byte {error.start}", decode_excerpt(raw))
+            yield Rejected(
+                number, f"invalid UTF-8 at byte {error.start}", decode_excerpt(raw)
+            )
 
 
 def format_excerpt(value: object) -> str:
@@ -294,7 +319,9 @@ def decompress_file(path: Path) -> Iterator[Path]:
         yield copy
 
 
-def iter_documents(path: Path, limits: Limits) -> Iterator[tuple[int, dict[str, object]] | Rejected]:
+def iter_documents(
+    path: Path, limits: Limits
+) -> Iterator[tuple[int, dict[str, object]] | Rejected]:
     """Yield number (from 1) and object of each conversation: those of a JSON array, the lines of a JSONL, or the only
     one.
 
@@ -307,8 +334,12 @@ def iter_documents(path: Path, limits: Limits) -> Iterator[tuple[int, dict[str, 
         yield from iter_json(path, limits)
         return
     with open_binary(path) as stream:
-        pieces = codecs.iterdecode(iter(partial(stream.read, 1 << 16), b""), "utf-8-sig", _MARK)
-        yield from _stream_items(map(str.encode, pieces), "item" if _get_first_byte(head) == b"[" else "")
+        pieces = codecs.iterdecode(
+            iter(partial(stream.read, 1 << 16), b""), "utf-8-sig", _MARK
+        )
+        yield from _stream_items(
+            map(str.encode, pieces), "item" if _get_first_byte(head) == b"[" else ""
+        )
 
 
 def has_leading_keys(head: Head, *keys: str) -> bool:
@@ -321,7 +352,9 @@ def has_leading_keys(head: Head, *keys: str) -> bool:
     whole = parse_json_lines(start.split(b"\n", 1)[:1])
     if whole and isinstance(whole[0], dict) and keys[0] not in whole[0]:
         return False
-    return start.startswith((b"[", b"{")) and all(f'"{key}"'.encode() in head.data for key in keys)
+    return start.startswith((b"[", b"{")) and all(
+        f'"{key}"'.encode() in head.data for key in keys
+    )
 
 
 def _get_first_byte(head: bytes) -> bytes:
@@ -336,7 +369,9 @@ def _is_jsonl_head(head: bytes) -> bool:
     return first.startswith(b'{"') and (first.endswith(b"}") or len(first) > 4096)
 
 
-def _stream_items(pieces: Iterator[bytes], prefix: str) -> Iterator[tuple[int, dict[str, object]] | Rejected]:
+def _stream_items(
+    pieces: Iterator[bytes], prefix: str
+) -> Iterator[tuple[int, dict[str, object]] | Rejected]:
     number = 0
     try:
         for number, item in enumerate(ijson.items(ijson.from_iter(pieces), prefix), 1):
@@ -348,8 +383,15 @@ def _stream_items(pieces: Iterator[bytes], prefix: str) -> Iterator[tuple[int, d
     except DAMAGE as error:
         yield Rejected(number + 1, f"compressed file is damaged: {error}")
     except ijson.JSONError as error:
-        why = str(error).strip().splitlines()[0] if str(error).strip() else "the JSON does not end"
-        yield Rejected(number + 1, f"broken JSON in conversation {number + 1}, the rest can't be read: {why}")
+        why = (
+            str(error).strip().splitlines()[0]
+            if str(error).strip()
+            else "the JSON does not end"
+        )
+        yield Rejected(
+            number + 1,
+            f"broken JSON in conversation {number + 1}, the rest can't be read: {why}",
+        )
 
 
 def _parse_numbers(item: object, text: str) -> object:
@@ -364,7 +406,11 @@ def _parse_numbers(item: object, text: str) -> object:
 def _check_item(number: int, item: object) -> tuple[int, dict[str, object]] | Rejected:
     if isinstance(item, dict):
         return number, item
-    return Rejected(number, f"expected a conversation object, got {type(item).__name__}", format_excerpt(item))
+    return Rejected(
+        number,
+        f"expected a conversation object, got {type(item).__name__}",
+        format_excerpt(item),
+    )
 
 
 # Files in order of time.
@@ -381,7 +427,10 @@ def _read_time_range(path: Path) -> tuple[datetime, datetime]:
     The tail of a compressed file can't be reached without reading it whole: its head has to do.
     """
     head, tail = list[object](), list[object]()
-    if get_inner_suffix(path) in (".jsonl", ".ndjson") or ".jsonl." in path.name.lower():
+    if (
+        get_inner_suffix(path) in (".jsonl", ".ndjson")
+        or ".jsonl." in path.name.lower()
+    ):
         with suppress(OSError, *DAMAGE):
             head = read_head(path).lines
             if path.suffix.lower() not in PACKED:
@@ -389,9 +438,13 @@ def _read_time_range(path: Path) -> tuple[datetime, datetime]:
                     stream.seek(-min(HEAD, stream.seek(0, os.SEEK_END)), os.SEEK_END)
                     tail = parse_json_lines(stream.read(HEAD).split(b"\n"))
     times = list(_parse_times(head))
-    return min(times[:1], default=_LAST), max([*times, *_parse_times(tail)], default=_LAST)
+    return min(times[:1], default=_LAST), max(
+        [*times, *_parse_times(tail)], default=_LAST
+    )
 
 
 def _parse_times(lines: Iterable[object]) -> Iterator[datetime]:
     for line in lines:
-        yield from filter(None, (coerce_time(coerce_dict(line).get(key)) for key in _TIME_KEYS))
+        yield from filter(
+            None, (coerce_time(coerce_dict(line).get(key)) for key in _TIME_KEYS)
+        )

@@ -83,7 +83,11 @@ class Session:
     @property
     def place(self) -> str | None:
         """What its workspace is stored as: the repository if the folder is gone, as a work tree soon is."""
-        gone = self.repository is not None and self.workspace is not None and not Path(self.workspace).is_dir()
+        gone = (
+            self.repository is not None
+            and self.workspace is not None
+            and not Path(self.workspace).is_dir()
+        )
         return self.repository if gone else self.workspace
 
     @property
@@ -154,7 +158,8 @@ Item = TypeVar("Item")
 
 
 def read_each(
-    items: Iterable[tuple[int, Item] | Rejected], read_one: Callable[[int, Item], Iterable[Record]]
+    items: Iterable[tuple[int, Item] | Rejected],
+    read_one: Callable[[int, Item], Iterable[Record]],
 ) -> Iterator[Record]:
     """Yield the records of each line or document; a `Rejected` for one on which its reader fails."""
     for item in items:
@@ -163,8 +168,12 @@ def read_each(
             continue
         try:
             yield from read_one(*item)
-        except Exception as error:  # deliberately broad: whatever it is, it is this line's
-            yield Rejected(item[0], f"the reader can't bear it: {type(error).__name__}: {error}")
+        except (
+            Exception
+        ) as error:  # deliberately broad: whatever it is, it is this line's
+            yield Rejected(
+                item[0], f"the reader can't bear it: {type(error).__name__}: {error}"
+            )
 
 
 @dataclass(slots=True, frozen=True)
@@ -192,7 +201,9 @@ class Head:
 
     def is_cut(self, *keys: str) -> bool:
         """Return whether the first line is longer than the head, and what there is of it names these keys."""
-        return not self.objects and all(f'"{key}"'.encode() in self.data for key in keys)
+        return not self.objects and all(
+            f'"{key}"'.encode() in self.data for key in keys
+        )
 
 
 @dataclass(slots=True, frozen=True)
@@ -204,12 +215,18 @@ class Location:
     """A glob below root."""
 
 
-def lies_below(folders: Iterable[str], *patterns: str) -> Callable[[Path], list[Location]]:
+def lies_below(
+    folders: Iterable[str], *patterns: str
+) -> Callable[[Path], list[Location]]:
     """Return the places below folders of a person's home."""
-    return lambda home: [Location(home / folder, pattern) for folder in folders for pattern in patterns]
+    return lambda home: [
+        Location(home / folder, pattern) for folder in folders for pattern in patterns
+    ]
 
 
-def lies_in(variables: str, default: str, folders: Iterable[str], *patterns: str) -> Callable[[Path], list[Location]]:
+def lies_in(
+    variables: str, default: str, folders: Iterable[str], *patterns: str
+) -> Callable[[Path], list[Location]]:
     """Return the places below the folder that one of a tool's own environment variables names, else its default one.
 
     Args:
@@ -221,7 +238,9 @@ def lies_in(variables: str, default: str, folders: Iterable[str], *patterns: str
 
     def list_places(home: Path) -> list[Location]:
         named = next(filter(None, map(os.environ.get, variables.split())), None)
-        return lies_below(folders, *patterns)(Path(named).expanduser() if named else home / default)
+        return lies_below(folders, *patterns)(
+            Path(named).expanduser() if named else home / default
+        )
 
     return list_places
 
@@ -260,7 +279,9 @@ class UnknownFormat(ReadError):
     def __init__(self, path: Path, why: str) -> None:
         self.path = path
         self.why = why
-        super().__init__(f"{path}: no known transcript format ({why}); the file is left out")
+        super().__init__(
+            f"{path}: no known transcript format ({why}); the file is left out"
+        )
 
 
 class NoSuchPath(ReadError):

@@ -22,8 +22,13 @@ def redact_block(block: Block) -> tuple[Block, Counter[str]]:
     text, in_text = block.text, Counter[str]()
     if text:
         text, in_text = redact_json(text) if block.type == "tool_call" else redact(text)
-    call_id, media = block.call_id and redact_id(block.call_id), block.media and redact_id(block.media)
-    return replace(block, name=name, text=text, call_id=call_id, media=media), in_name + in_text
+    call_id, media = (
+        block.call_id and redact_id(block.call_id),
+        block.media and redact_id(block.media),
+    )
+    return replace(
+        block, name=name, text=text, call_id=call_id, media=media
+    ), in_name + in_text
 
 
 def redact_blocks(blocks: Iterable[Block]) -> list[Block]:
@@ -33,12 +38,20 @@ def redact_blocks(blocks: Iterable[Block]) -> list[Block]:
 
 def encode_redacted(value: object) -> str:
     """As `encode_json`, with the secrets replaced, also those in texts that are JSON themselves."""
-    return redact_text(value) if isinstance(value, str) else redact_json(encode_json(_redact_texts(value)))[0]
+    return (
+        redact_text(value)
+        if isinstance(value, str)
+        else redact_json(encode_json(_redact_texts(value)))[0]
+    )
 
 
 def redact_id(native: str) -> str:
     """Return a transcript's own id; where a secret stands in it a hash of it, so that it stays one and no other's."""
-    return native if redact_text(native) == native else f"redacted-{compute_content_id('id', native)}"
+    return (
+        native
+        if redact_text(native) == native
+        else f"redacted-{compute_content_id('id', native)}"
+    )
 
 
 def _redact_texts(value: object) -> object:

@@ -42,7 +42,9 @@ def has_columns(head: Head, table: str, columns: set[str]) -> bool:
 
 
 @contextmanager
-def open_read_only(path: Path, limits: Limits | None = None) -> Iterator[sqlite3.Connection]:
+def open_read_only(
+    path: Path, limits: Limits | None = None
+) -> Iterator[sqlite3.Connection]:
     """Open a connection that can't write, on one state of the database, whatever its program writes meanwhile.
 
     Text that is no UTF-8 comes with replacement characters; where there are limits, a query that meets a longer cell
@@ -65,7 +67,9 @@ def open_read_only(path: Path, limits: Limits | None = None) -> Iterator[sqlite3
         stack.enter_context(closing(db))
         # one snapshot for the whole reading
         if limits:
-            db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(limits.max_line_bytes, SMALLEST_LIMIT))
+            db.setlimit(
+                sqlite3.SQLITE_LIMIT_LENGTH, max(limits.max_line_bytes, SMALLEST_LIMIT)
+            )
         db.execute("BEGIN")
         db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         yield db
@@ -73,7 +77,9 @@ def open_read_only(path: Path, limits: Limits | None = None) -> Iterator[sqlite3
 
 def list_columns(db: sqlite3.Connection, table: str) -> set[str]:
     """Return column names of a table; none where it does not exist. Earlier versions of a schema lack some."""
-    return {row[0] for row in db.execute("SELECT name FROM pragma_table_info(?)", (table,))}
+    return {
+        row[0] for row in db.execute("SELECT name FROM pragma_table_info(?)", (table,))
+    }
 
 
 def fetch_row(
@@ -85,7 +91,10 @@ def fetch_row(
     """
     query = f"SELECT {{}} FROM {table} WHERE {key} = ?"
     try:
-        return list(db.execute(query.format(", ".join(columns)), (value,)).fetchone() or [None] * len(columns)), []
+        return list(
+            db.execute(query.format(", ".join(columns)), (value,)).fetchone()
+            or [None] * len(columns)
+        ), []
     except sqlite3.DataError:
         if len(columns) == 1:
             return [None], list(columns)
@@ -112,13 +121,21 @@ def _connect_live(path: Path) -> sqlite3.Connection | None:
 
 
 def _connect(path: Path, options: str) -> sqlite3.Connection:
-    db = sqlite3.connect(f"{path.as_uri()}?{options}", uri=True, isolation_level=None, timeout=5)
+    db = sqlite3.connect(
+        f"{path.as_uri()}?{options}", uri=True, isolation_level=None, timeout=5
+    )
     db.text_factory = _decode_lenient
     db.set_authorizer(_refuse_views)
     return db
 
 
-def _refuse_views(action: int, name: str | None, two: str | None, base: str | None, through: str | None) -> int:
+def _refuse_views(
+    action: int,
+    name: str | None,
+    two: str | None,
+    base: str | None,
+    through: str | None,
+) -> int:
     """Refuse what is read by way of a view: in place of a table it can run a query that never ends."""
     return sqlite3.SQLITE_OK if through is None else sqlite3.SQLITE_DENY
 
@@ -137,7 +154,9 @@ def _copy_snapshot(path: Path, folder: Path) -> Path:
             shutil.copyfile(log, f"{target}-wal")
         if _stat_files(path) == before:
             return target
-    raise sqlite3.OperationalError(f"{path.name} changed each of the {COPIES} times it was copied")
+    raise sqlite3.OperationalError(
+        f"{path.name} changed each of the {COPIES} times it was copied"
+    )
 
 
 def _stat_files(path: Path) -> list[tuple[int, int]]:

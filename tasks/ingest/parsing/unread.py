@@ -18,7 +18,9 @@ _DEEPEST = 6
 LONGEST_NAME = 100
 
 
-def leave_out(kind: str, line: int, record: object, *, known: bool = False) -> Skipped | Rejected:
+def leave_out(
+    kind: str, line: int, record: object, *, known: bool = False
+) -> Skipped | Rejected:
     """Return a record of no conversation as skipped; as rejected if it may hold a turn that nobody reads.
 
     A record of an unknown kind that has a sentence bears it along: if no turn of a person is read, it is quarantined.
@@ -31,11 +33,18 @@ def leave_out(kind: str, line: int, record: object, *, known: bool = False) -> S
             person was read at all.
     """
     if known:
-        return Skipped(kind, line, format_excerpt(record) if holds_turn(record, HUMAN) else "")
+        return Skipped(
+            kind, line, format_excerpt(record) if holds_turn(record, HUMAN) else ""
+        )
     if not holds_turn(record):
-        return Skipped(kind, line, format_excerpt(record) if has_sentence(record) else "")
+        return Skipped(
+            kind, line, format_excerpt(record) if has_sentence(record) else ""
+        )
     return Rejected(
-        line, f"{kind}: it holds what somebody said, and this reader can't read it", format_excerpt(record), True
+        line,
+        f"{kind}: it holds what somebody said, and this reader can't read it",
+        format_excerpt(record),
+        True,
     )
 
 
@@ -43,7 +52,13 @@ def has_sentence(value: object, depth: int = _DEEPEST) -> bool:
     """Return True if a text of several words, or of a script without spaces, stands anywhere in the value."""
     if isinstance(value, str):
         return len(value.split()) > 2 or (not value.isascii() and len(value) > 5)
-    below = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    below = (
+        value.values()
+        if isinstance(value, dict)
+        else value
+        if isinstance(value, list)
+        else ()
+    )
     return depth > 0 and any(has_sentence(item, depth - 1) for item in below)
 
 
@@ -55,7 +70,9 @@ def holds_turn(value: object, who: Who | None = None, depth: int = _DEEPEST) -> 
         return any(holds_turn(item, who, depth - 1) for item in value)
     if not isinstance(value, dict):
         return False
-    if any(_names_speaker(value.get(key), who) for key in _SPEAKERS) and holds_words(value):
+    if any(_names_speaker(value.get(key), who) for key in _SPEAKERS) and holds_words(
+        value
+    ):
         return True
     return any(holds_turn(item, who, depth - 1) for item in value.values())
 
@@ -66,12 +83,18 @@ def holds_words(value: object, depth: int = _DEEPEST) -> bool:
         return bool(value.strip())
     if depth and isinstance(value, list):
         return any(holds_words(item, depth - 1) for item in value)
-    return bool(depth) and isinstance(value, dict) and any(holds_words(value.get(key), depth - 1) for key in _WORDS)
+    return (
+        bool(depth)
+        and isinstance(value, dict)
+        and any(holds_words(value.get(key), depth - 1) for key in _WORDS)
+    )
 
 
 def _names_speaker(value: object, who: Who | None) -> bool:
     if isinstance(value, dict):
-        return any(_names_speaker(value.get(key), who) for key in ("role", "type", "name"))
+        return any(
+            _names_speaker(value.get(key), who) for key in ("role", "type", "name")
+        )
     if not isinstance(value, str) or len(value) > LONGEST_NAME:
         return False
     named = {role for role in map(parse_role, _NAME.findall(value)) if role}

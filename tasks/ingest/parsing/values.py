@@ -13,7 +13,16 @@ from functools import cache
 import orjson
 
 from slowwave.schemas.tables import TAGS
-from slowwave.tasks.ingest.parsing.records import AGENT, HUMAN, MODEL, SYSTEM, TOOL, Block, BlockType, Who
+from slowwave.tasks.ingest.parsing.records import (
+    AGENT,
+    HUMAN,
+    MODEL,
+    SYSTEM,
+    TOOL,
+    Block,
+    BlockType,
+    Who,
+)
 
 _SPEAKERS: dict[str, Who] = {
     **dict.fromkeys(("user", "human"), HUMAN),
@@ -25,11 +34,20 @@ _SPEAKERS: dict[str, Who] = {
 }
 
 _BLOCKS: dict[str, BlockType] = {
-    **dict.fromkeys(("text", "input_text", "output_text", "summary_text", "inputText", "refusal"), "text"),
+    **dict.fromkeys(
+        ("text", "input_text", "output_text", "summary_text", "inputText", "refusal"),
+        "text",
+    ),
     **dict.fromkeys(("thinking", "reasoning"), "thinking"),
-    **dict.fromkeys(("tool_use", "server_tool_use", "mcp_tool_use", "tool_call"), "tool_call"),
-    **dict.fromkeys(("toolCall", "functionCall", "function_call", "function"), "tool_call"),
-    **dict.fromkeys(("tool_result", "toolResult", "function_call_output"), "tool_result"),
+    **dict.fromkeys(
+        ("tool_use", "server_tool_use", "mcp_tool_use", "tool_call"), "tool_call"
+    ),
+    **dict.fromkeys(
+        ("toolCall", "functionCall", "function_call", "function"), "tool_call"
+    ),
+    **dict.fromkeys(
+        ("tool_result", "toolResult", "function_call_output"), "tool_result"
+    ),
     **dict.fromkeys(("image", "image_url", "input_image", "output_image"), "image"),
 }
 _ARGUMENTS = ("text", "input", "arguments", "args", "action", "revised_prompt")
@@ -45,7 +63,9 @@ _EPOCH_UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 _ANSI = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x9b[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\^-~]"
 )
-_DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,[A-Za-z0-9+/=_-]*")
+_DATA_URI = re.compile(
+    r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,[A-Za-z0-9+/=_-]*"
+)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -79,7 +99,11 @@ def coerce_bool(value: object) -> bool | None:
 
 def coerce_id(value: object) -> str | None:
     """Return an identifier: a string or a whole number."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else coerce_text(value)
+    return (
+        str(value)
+        if isinstance(value, int) and not isinstance(value, bool)
+        else coerce_text(value)
+    )
 
 
 def coerce_time(value: object) -> datetime | None:
@@ -96,7 +120,11 @@ def _parse_time(value: object) -> datetime | None:
     try:
         if isinstance(value, str):
             text = value.strip()
-            number = len(text) > 8 and text[4:5] != "-" and text.replace(".", "", 1).isdecimal()
+            number = (
+                len(text) > 8
+                and text[4:5] != "-"
+                and text.replace(".", "", 1).isdecimal()
+            )
             value = float(text) if number else datetime.fromisoformat(text)
         if isinstance(value, datetime):
             return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
@@ -112,7 +140,10 @@ def dump_json(value: object) -> str:
     """Return the value as compact JSON, whatever it is."""
     try:
         return orjson.dumps(value, default=str).decode()
-    except (TypeError, orjson.JSONEncodeError):  # an integer over 64 bits, a lone surrogate, nested over 254 deep
+    except (
+        TypeError,
+        orjson.JSONEncodeError,
+    ):  # an integer over 64 bits, a lone surrogate, nested over 254 deep
         with suppress(RecursionError):
             return json.dumps(value, default=str)
         return '"nested too deep"'
@@ -133,7 +164,11 @@ def stringify(value: object) -> str:
 
 def drop_base64(text: str) -> str:
     """Return the text with each `data:…;base64,…` URI replaced by `[image/png]` or whatever it holds."""
-    return _DATA_URI.sub(lambda uri: f"[{uri[1] or 'data'}]", text) if ";base64," in text else text
+    return (
+        _DATA_URI.sub(lambda uri: f"[{uri[1] or 'data'}]", text)
+        if ";base64," in text
+        else text
+    )
 
 
 def drop_control(text: str) -> str:
@@ -154,7 +189,9 @@ def _compile_tags(names: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(f"<({either})(?:\\s[^<>]*)?>|</({either})>")
 
 
-def _find_tagged(text: str, names: Iterable[str]) -> list[tuple[re.Match[str], re.Match[str]]]:
+def _find_tagged(
+    text: str, names: Iterable[str]
+) -> list[tuple[re.Match[str], re.Match[str]]]:
     """Return the opening and closing tag of each `<name …>…</name>` that lies in no other, in order.
 
     A closing tag closes the last opening one of its name that is open, and an opening one that is never closed is a
@@ -193,8 +230,16 @@ def extract_tag_body(text: str, name: str) -> str | None:
 
 def extract_tag_attribute(text: str, name: str, attribute: str) -> str | None:
     """Return the value of an attribute in the first `<name …>`; None where it has none."""
-    opening = next((tag for tag in _compile_tags((name,)).finditer(text) if tag[1]), None) if "<" in text else None
-    value = re.search(rf'\s{re.escape(attribute)}="([^"]*)"', opening[0]) if opening else None
+    opening = (
+        next((tag for tag in _compile_tags((name,)).finditer(text) if tag[1]), None)
+        if "<" in text
+        else None
+    )
+    value = (
+        re.search(rf'\s{re.escape(attribute)}="([^"]*)"', opening[0])
+        if opening
+        else None
+    )
     return value[1] if value else None
 
 
@@ -214,7 +259,9 @@ def extract_typed(text: str) -> str:
         end = _find_block_end(text, opening)
         if end is None:
             break
-        by_program = by_program and ("-" in opening[1] or "_" in opening[1] or bool(opening[2]))
+        by_program = by_program and (
+            "-" in opening[1] or "_" in opening[1] or bool(opening[2])
+        )
         at = end
     rest = text[at:].strip() if at else text
     return rest if rest or by_program else text
@@ -268,13 +315,18 @@ def parse_blocks(content: object) -> list[Block] | None:
 def _parse_part(part: object) -> Iterator[Block]:
     fields = {"text": part} if isinstance(part, str) else coerce_dict(part)
     kind = str(fields.get("type") or ("text" if "text" in fields else "unknown"))
-    text, name = drop_base64(stringify(fields.get("text"))), coerce_text(fields.get("name"))
+    text, name = (
+        drop_base64(stringify(fields.get("text"))),
+        coerce_text(fields.get("name")),
+    )
     match _BLOCKS.get("tool_result" if kind.endswith("tool_result") else kind):
         case "text":
             if (text := text or stringify(fields.get("refusal"))).strip():
                 yield Block("text", text)
         case "thinking":
-            yield Block("thinking", drop_base64(stringify(fields.get("thinking"))) or text)
+            yield Block(
+                "thinking", drop_base64(stringify(fields.get("thinking"))) or text
+            )
         case "tool_call":
             yield parse_tool_call(fields)
         case "tool_result":
@@ -283,14 +335,30 @@ def _parse_part(part: object) -> Iterator[Block]:
             source = coerce_dict(fields.get("source")) or fields
             url = fields.get("image_url")
             address = coerce_text(coerce_dict(url).get("url")) or coerce_text(url) or ""
-            in_address = address[5:].split(";")[0].split(",")[0] if address.startswith("data:") else None
-            named = (coerce_text(source.get(key)) for key in ("media_type", "mimeType", "mime_type", "media"))
+            in_address = (
+                address[5:].split(";")[0].split(",")[0]
+                if address.startswith("data:")
+                else None
+            )
+            named = (
+                coerce_text(source.get(key))
+                for key in ("media_type", "mimeType", "mime_type", "media")
+            )
             media = next(filter(None, named), in_address or None)
-            yield Block("image", None, name, coerce_id(fields.get("call_id")), media=media)
+            yield Block(
+                "image", None, name, coerce_id(fields.get("call_id")), media=media
+            )
         case _:
             rest = {key: value for key, value in fields.items() if key not in _BINARY}
-            text = text or ("" if kind == "other" else drop_base64(encode_json(rest or part)))
-            yield Block("other", text or None, name or kind, media=coerce_text(fields.get("media")))
+            text = text or (
+                "" if kind == "other" else drop_base64(encode_json(rest or part))
+            )
+            yield Block(
+                "other",
+                text or None,
+                name or kind,
+                media=coerce_text(fields.get("media")),
+            )
 
 
 def parse_tool_call(fields: Mapping[str, object]) -> Block:
@@ -299,31 +367,53 @@ def parse_tool_call(fields: Mapping[str, object]) -> Block:
     given = next((inner[key] for key in _ARGUMENTS if inner.get(key) is not None), None)
     call_id = coerce_id(fields.get("call_id")) or coerce_id(fields.get("id"))
     text = None if given is None else drop_base64(encode_json(given))
-    return Block("tool_call", text, name=coerce_text(inner.get("name")), call_id=call_id)
+    return Block(
+        "tool_call", text, name=coerce_text(inner.get("name")), call_id=call_id
+    )
 
 
 def parse_tool_result(fields: Mapping[str, object]) -> list[Block]:
     """Return a tool's output as one block, then the images in it."""
     given = next((fields[key] for key in _OUTPUTS if fields.get(key) is not None), None)
     parts = parse_blocks(given)
-    text = stringify(given) if parts is None else "\n".join(block.text for block in parts if block.text)
-    ids = (coerce_id(fields.get(key)) for key in ("tool_use_id", "tool_call_id", "call_id"))
-    call_id, failed = next(filter(None, ids), None), coerce_bool(fields.get("is_error", fields.get("isError")))
+    text = (
+        stringify(given)
+        if parts is None
+        else "\n".join(block.text for block in parts if block.text)
+    )
+    ids = (
+        coerce_id(fields.get(key)) for key in ("tool_use_id", "tool_call_id", "call_id")
+    )
+    call_id, failed = (
+        next(filter(None, ids), None),
+        coerce_bool(fields.get("is_error", fields.get("isError"))),
+    )
     images = [block for block in parts or () if block.type == "image"]
-    result = Block("tool_result", text, coerce_text(fields.get("name")), call_id, failed)
-    return [result, *(Block("image", media=image.media, call_id=call_id) for image in images)]
+    result = Block(
+        "tool_result", text, coerce_text(fields.get("name")), call_id, failed
+    )
+    return [
+        result,
+        *(Block("image", media=image.media, call_id=call_id) for image in images),
+    ]
 
 
 def make_tag_blocks(tags: object) -> list[Block]:
     """Return the block that keeps a message's tags, a line each; none without any."""
     values = tags if isinstance(tags, list) else [tags]
-    lines = [" ".join(tag.split()) if isinstance(tag, str) else encode_json(tag) for tag in values if tag is not None]
+    lines = [
+        " ".join(tag.split()) if isinstance(tag, str) else encode_json(tag)
+        for tag in values
+        if tag is not None
+    ]
     return [Block("other", "\n".join(lines), name=TAGS)] if any(lines) else []
 
 
 def join_text(blocks: Iterable[Block], separator: str) -> str:
     """Return the text of the text blocks, as it stands in them."""
-    return separator.join(block.text for block in blocks if block.type == "text" and block.text)
+    return separator.join(
+        block.text for block in blocks if block.type == "text" and block.text
+    )
 
 
 def join_text_blocks(blocks: Iterable[Block]) -> str:

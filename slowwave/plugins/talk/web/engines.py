@@ -80,18 +80,26 @@ class JsonEngine:
     def search(self, query: str, limit: int) -> list[WebResult]:
         """As in the Protocol."""
         try:
-            local = httpx.URL(self.url).host in LOOPBACK  # this machine is reached without a proxy
+            local = (
+                httpx.URL(self.url).host in LOOPBACK
+            )  # this machine is reached without a proxy
             headers = {"user-agent": AGENT, **self.headers}
-            with httpx.Client(timeout=TIMEOUT, headers=headers, trust_env=not local) as client:
+            with httpx.Client(
+                timeout=TIMEOUT, headers=headers, trust_env=not local
+            ) as client:
                 params = {"q": query, **self.params}
                 answer = read_bounded(client, self.name, self.url, params=params).json()
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise WebTrouble(self.name, f"{type(error).__name__} {error}".rstrip()) from None
+            raise WebTrouble(
+                self.name, f"{type(error).__name__} {error}".rstrip()
+            ) from None
         except ValueError:
             raise WebTrouble(self.name, "the answer is no JSON") from None
         if not isinstance(answer, dict):
             raise WebTrouble(self.name, "the answer is no JSON object")
-        return _parse_results(self.name, answer.get(self.results, []), self.fields, limit)
+        return _parse_results(
+            self.name, answer.get(self.results, []), self.fields, limit
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +130,23 @@ def make_engines(settings: WebSettings) -> tuple[list[WebEngine], list[str]]:
 
 def _make_engine(name: EngineName, settings: WebSettings) -> WebEngine | str:
     """Return the engine, or a message that says what it lacks."""
-    if name == "searxng":  # its setting `search.formats` must list `json`, else it answers with status 403
+    if (
+        name == "searxng"
+    ):  # its setting `search.formats` must list `json`, else it answers with status 403
         if not settings.searxng_url:
             return "searxng: set web.searxng_url"
         url = settings.searxng_url.rstrip("/") + "/search"
-        return JsonEngine(name, url, {"format": "json"}, "results", ("title", "url", "content"))
+        return JsonEngine(
+            name, url, {"format": "json"}, "results", ("title", "url", "content")
+        )
     if name == "google":  # its key stays in the environment and goes out as a header
         key = os.environ.get(GOOGLE_KEY)
         if not key or not settings.google_cx:
             return f"google: set web.google_cx, and {GOOGLE_KEY} in the environment"
-        params, headers = {"cx": settings.google_cx, "num": str(settings.results)}, {"x-goog-api-key": key}
+        params, headers = (
+            {"cx": settings.google_cx, "num": str(settings.results)},
+            {"x-goog-api-key": key},
+        )
         fields = ("title", "link", "snippet")
         return JsonEngine(name, GOOGLE_URL, params, "items", fields, headers)
     if importlib.util.find_spec("ddgs") is None:
@@ -140,7 +155,11 @@ def _make_engine(name: EngineName, settings: WebSettings) -> WebEngine | str:
 
 
 def read_bounded(
-    client: httpx.Client, where: str, url: str, max_bytes: int = 2_000_000, params: Mapping[str, str] | None = None
+    client: httpx.Client,
+    where: str,
+    url: str,
+    max_bytes: int = 2_000_000,
+    params: Mapping[str, str] | None = None,
 ) -> httpx.Response:
     """Fetch a URL: return its answer if it has status 200 and is complete within TIMEOUT and `max_bytes`.
 
@@ -160,11 +179,15 @@ def read_bounded(
                 raise WebTrouble(where, f"larger than {max_bytes:,} bytes")
             if time.monotonic() > until:
                 raise WebTrouble(where, f"not whole within {TIMEOUT:g} s")
-        kind = {"content-type": response.headers.get("content-type", "")}  # it is decoded already
+        kind = {
+            "content-type": response.headers.get("content-type", "")
+        }  # it is decoded already
         return httpx.Response(200, content=bytes(content), headers=kind)
 
 
-def _parse_results(engine: str, records: object, names: tuple[str, str, str], limit: int) -> list[WebResult]:
+def _parse_results(
+    engine: str, records: object, names: tuple[str, str, str], limit: int
+) -> list[WebResult]:
     """Parse an engine's records as results; `names` are the fields of title, address and snippet.
 
     Raises:
@@ -175,7 +198,9 @@ def _parse_results(engine: str, records: object, names: tuple[str, str, str], li
     results: dict[str, WebResult] = {}
     for record in records:
         if isinstance(record, Mapping) and is_web_url(url := record.get(names[1])):
-            title, text = (strip_markup(record.get(name)) for name in (names[0], names[2]))
+            title, text = (
+                strip_markup(record.get(name)) for name in (names[0], names[2])
+            )
             results.setdefault(str(url), WebResult(title, str(url), text, engine))
     return list(results.values())[:limit]
 
@@ -187,4 +212,6 @@ def is_web_url(url: object) -> bool:
 
 def strip_markup(text: object) -> str:
     """Return one line of text without tags and entities."""
-    return " ".join(unescape(TAG.sub(" ", text)).split()) if isinstance(text, str) else ""
+    return (
+        " ".join(unescape(TAG.sub(" ", text)).split()) if isinstance(text, str) else ""
+    )

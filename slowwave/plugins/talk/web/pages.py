@@ -15,12 +15,24 @@ from urllib.request import getproxies
 import httpx
 
 from slowwave.engines.http import LOOPBACK
-from slowwave.plugins.talk.web.engines import AGENT, TIMEOUT, WebResult, WebTrouble, read_bounded, strip_markup
+from slowwave.plugins.talk.web.engines import (
+    AGENT,
+    TIMEOUT,
+    WebResult,
+    WebTrouble,
+    read_bounded,
+    strip_markup,
+)
 from slowwave.schemas.errors import name_install
 from slowwave.schemas.settings import WebSettings
 
 HTML = frozenset({"text/html", "application/xhtml+xml", ""})
-INWARD = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "fec0::/10")))
+INWARD = tuple(
+    map(
+        ipaddress.ip_network,
+        ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "fec0::/10"),
+    )
+)
 """Networks that reach IPv4 addresses of any kind, or were private once; Python calls them public."""
 
 
@@ -38,7 +50,10 @@ def fill_page_texts(
 
     def fill(result: WebResult) -> tuple[WebResult, str]:
         try:
-            return replace(result, text=shorten_text(fetch_page_text(result.url, settings), most_chars)), ""
+            return replace(
+                result,
+                text=shorten_text(fetch_page_text(result.url, settings), most_chars),
+            ), ""
         except WebTrouble as trouble:
             return result, f"{trouble}: its snippet is used"
 
@@ -53,12 +68,19 @@ def fetch_page_text(url: str, settings: WebSettings) -> str:
     Raises:
         WebTrouble: it can't be fetched within the limits, is not text, or has no main text.
     """
-    pinned = None if settings.private_pages or getproxies() else PublicTransport()  # a proxy looks names up itself
-    check = [] if settings.private_pages else [lambda request: _find_public_address(request.url)]
+    pinned = (
+        None if settings.private_pages or getproxies() else PublicTransport()
+    )  # a proxy looks names up itself
+    check = (
+        []
+        if settings.private_pages
+        else [lambda request: _find_public_address(request.url)]
+    )
     try:
         with httpx.Client(
             timeout=TIMEOUT,
-            trust_env=httpx.URL(url).host not in LOOPBACK,  # no proxy for this machine itself
+            trust_env=httpx.URL(url).host
+            not in LOOPBACK,  # no proxy for this machine itself
             headers={"user-agent": AGENT, "accept": "text/html, text/plain;q=0.8"},
             follow_redirects=True,
             max_redirects=4,
@@ -76,7 +98,11 @@ def fetch_page_text(url: str, settings: WebSettings) -> str:
     import trafilatura  # type: ignore[import-not-found,unused-ignore]
 
     text = trafilatura.extract(
-        body.content, url=url, include_comments=False, include_images=False, favor_precision=True
+        body.content,
+        url=url,
+        include_comments=False,
+        include_images=False,
+        favor_precision=True,
     )
     if not text or not text.strip():
         raise WebTrouble(url, "it has no main text")
@@ -109,7 +135,10 @@ def _find_public_address(url: httpx.URL) -> str:
         WebTrouble: one of its addresses is private, loopback or otherwise special, or there is none.
     """
     try:
-        addresses = [str(info[4][0]) for info in socket.getaddrinfo(url.host, None, type=socket.SOCK_STREAM)]
+        addresses = [
+            str(info[4][0])
+            for info in socket.getaddrinfo(url.host, None, type=socket.SOCK_STREAM)
+        ]
     except (OSError, UnicodeError) as error:
         raise WebTrouble(str(url), f"no address for {url.host} ({error})") from None
     if not addresses or not all(map(_is_public, addresses)):
@@ -119,7 +148,9 @@ def _find_public_address(url: httpx.URL) -> str:
 
 def _is_public(address: str) -> bool:
     parsed = ipaddress.ip_address(address.partition("%")[0])
-    return parsed.is_global and not any(parsed in network for network in INWARD if network.version == parsed.version)
+    return parsed.is_global and not any(
+        parsed in network for network in INWARD if network.version == parsed.version
+    )
 
 
 def shorten_text(text: str, chars: int) -> str:
@@ -127,5 +158,13 @@ def shorten_text(text: str, chars: int) -> str:
     if len(text) <= chars:
         return text
     head = text[:chars]
-    ends = [head.rfind(mark) + len(mark) for mark in ("\n", ". ", "! ", "? ", "。") if mark in head]
-    return head[: max(ends)].rstrip() if ends and max(ends) > chars // 2 else strip_markup(head.rsplit(" ", 1)[0])
+    ends = [
+        head.rfind(mark) + len(mark)
+        for mark in ("\n", ". ", "! ", "? ", "。")
+        if mark in head
+    ]
+    return (
+        head[: max(ends)].rstrip()
+        if ends and max(ends) > chars // 2
+        else strip_markup(head.rsplit(" ", 1)[0])
+    )

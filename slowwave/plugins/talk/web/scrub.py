@@ -29,7 +29,9 @@ IP = re.compile(
 )
 MAC = re.compile(r"(?<![\w:])(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}(?![\w:])", re.I)
 HOME = re.compile(r"(?:/home/|/Users/|~|[A-Za-z]:\\Users\\)[\w.\\/@-]*")
-PATH = re.compile(r"(?<![\w./:<>-])/[\w.@-]+(?:/[\w.@-]+)+/?|(?<!\w)[A-Za-z]:\\[\w.\\@-]+")
+PATH = re.compile(
+    r"(?<![\w./:<>-])/[\w.@-]+(?:/[\w.@-]+)+/?|(?<!\w)[A-Za-z]:\\[\w.\\@-]+"
+)
 ASSIGNED = re.compile(
     r"(?i)\b([\w-]*(?:passw(?:or)?d|passphrase|passcode|pwd|pin|secret|token|api[ _-]?key|credentials?|kennwort))"
     r"(?:[\"']?\s*[:=]+\s*|\s+(?:is|was|ist|lautet)\s+)[\"'`]?[^\s\"'`]+[\"'`]?"
@@ -38,11 +40,20 @@ NUMBERED = re.compile(
     r"(?i)\b((?:account|customer|passport|policy|invoice|order|ssn|tax id|id)(?: (?:no\.?|number))?)"
     r"[ :#]+[A-Z]{0,3}\d[\w-]{3,}"
 )
-WORD_OF_A_MACHINE = re.compile(r"(?<![\w/+=-])(?=[\w/+=-]*\d)(?=[\w/+=-]*[A-Za-z])[\w/+=-]{20,}(?![\w/+=-])")
+WORD_OF_A_MACHINE = re.compile(
+    r"(?<![\w/+=-])(?=[\w/+=-]*\d)(?=[\w/+=-]*[A-Za-z])[\w/+=-]{20,}(?![\w/+=-])"
+)
 DATE = re.compile(
     r"\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2\d{2,4}|(?:1[89]|20)\d\d ?[-–/] ?(?:1[89]|20)\d\d"
 )
-FORMS = (("email", EMAIL), ("social-security", SSN), ("hardware", MAC), ("ip", IP), ("path", HOME), ("path", PATH))
+FORMS = (
+    ("email", EMAIL),
+    ("social-security", SSN),
+    ("hardware", MAC),
+    ("ip", IP),
+    ("path", HOME),
+    ("path", PATH),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +64,9 @@ class ScrubResult:
     removed: Counter[str]
 
 
-def scrub_personal_data(text: str, never: Iterable[str] = (), names: Iterable[str] = ()) -> ScrubResult:
+def scrub_personal_data(
+    text: str, never: Iterable[str] = (), names: Iterable[str] = ()
+) -> ScrubResult:
     """Remove personal data from a text, and return the rest on one line.
 
     Removed are secrets, e-mail addresses, phone, card, account and social security numbers, IBANs, IP and hardware
@@ -66,20 +79,30 @@ def scrub_personal_data(text: str, never: Iterable[str] = (), names: Iterable[st
     """
     removed: Counter[str] = Counter()
     text = normalize("NFC", text)
-    text = _replace(URL, text, "url", removed, lambda url: URL_TAIL.sub("", CREDENTIALS_IN_URL.sub("", url[0])))
+    text = _replace(
+        URL,
+        text,
+        "url",
+        removed,
+        lambda url: URL_TAIL.sub("", CREDENTIALS_IN_URL.sub("", url[0])),
+    )
     text = _remove_names(text, never, names, removed)
     text = _remove_forms(text, removed)
     return ScrubResult(" ".join(text.split()), removed)
 
 
-def _remove_names(text: str, never: Iterable[str], names: Iterable[str], removed: Counter[str]) -> str:
+def _remove_names(
+    text: str, never: Iterable[str], names: Iterable[str], removed: Counter[str]
+) -> str:
     """Remove words and names, the longest first: removing "Ann" first would leave the rest of "Ann Lee"."""
     for phrase in sorted(never, key=len, reverse=True):
         text = _remove_phrase(phrase, text, "private word", removed)
     for name in sorted(names, key=len, reverse=True):
         parts = name.split()
         text = _remove_phrase(name, text, "name", removed) if len(parts) > 1 else text
-        for part in (part[0].upper() + part[1:] for part in parts if len(part.strip(".")) > 1):
+        for part in (
+            part[0].upper() + part[1:] for part in parts if len(part.strip(".")) > 1
+        ):
             text = _remove_phrase(part, text, "name", removed, re.NOFLAG)
     return text
 
@@ -90,10 +113,18 @@ def _remove_forms(text: str, removed: Counter[str]) -> str:
         text = _replace(pattern, text, kind, removed)
     text, counts = redact(text)
     removed.update(counts)
-    text = _replace(ASSIGNED, PLACEHOLDER.sub(" ", text), "secret", removed, lambda match: match[1])
+    text = _replace(
+        ASSIGNED, PLACEHOLDER.sub(" ", text), "secret", removed, lambda match: match[1]
+    )
     text = _replace(WORD_OF_A_MACHINE, text, "secret", removed)
     text = _replace(NUMBERED, text, "number", removed, lambda match: match[1])
-    return _replace(PHONE, text, "phone", removed, lambda match: " " if _is_phone(match[0]) else match[0])
+    return _replace(
+        PHONE,
+        text,
+        "phone",
+        removed,
+        lambda match: " " if _is_phone(match[0]) else match[0],
+    )
 
 
 def _replace(
@@ -115,7 +146,11 @@ def _replace(
 
 
 def _remove_phrase(
-    phrase: str, text: str, kind: str, removed: Counter[str], flags: re.RegexFlag = re.IGNORECASE
+    phrase: str,
+    text: str,
+    kind: str,
+    removed: Counter[str],
+    flags: re.RegexFlag = re.IGNORECASE,
 ) -> str:
     """Remove a phrase from a text, with any signs between its words.
 
@@ -126,7 +161,12 @@ def _remove_phrase(
         return text
     is_apart = phrase.isascii() or phrase.lower() != phrase.upper()
     within = r"\W+".join(words)
-    return _replace(re.compile(rf"(?<!\w){within}(?!\w)" if is_apart else within, flags), text, kind, removed)
+    return _replace(
+        re.compile(rf"(?<!\w){within}(?!\w)" if is_apart else within, flags),
+        text,
+        kind,
+        removed,
+    )
 
 
 def _is_phone(number: str) -> bool:
@@ -134,4 +174,8 @@ def _is_phone(number: str) -> bool:
     plain = number.strip()
     if DATE.fullmatch(plain) or sum(c.isdigit() for c in plain) < 7:
         return False
-    return plain.startswith(("+", "00", "0", "(")) or bool(re.search(r"[ ()/.-]", plain)) or len(plain) >= 9
+    return (
+        plain.startswith(("+", "00", "0", "("))
+        or bool(re.search(r"[ ()/.-]", plain))
+        or len(plain) >= 9
+    )

@@ -21,7 +21,12 @@ from typing import Generic, TypeVar
 from pydantic import Field
 
 from slowwave.engines.llm.protocol import LLM, AnswerModel, Request
-from slowwave.plugins.talk.web.engines import WebEngine, WebResult, WebTrouble, make_engines
+from slowwave.plugins.talk.web.engines import (
+    WebEngine,
+    WebResult,
+    WebTrouble,
+    make_engines,
+)
 from slowwave.plugins.talk.web.pages import fill_page_texts
 from slowwave.plugins.talk.web.scrub import scrub_personal_data
 from slowwave.schemas.errors import SlowwaveError
@@ -86,12 +91,18 @@ class WebSearch:
     ) -> None:
         """Set up the engines; `names` of people, and words that the judge calls private, are removed from queries."""
         self.settings, self.judge, self.names = settings, judge, tuple(names)
-        self.engines, self.lacking = (list(engines), []) if engines is not None else make_engines(settings)
+        self.engines, self.lacking = (
+            (list(engines), []) if engines is not None else make_engines(settings)
+        )
 
     def answer(self, message: str) -> WebAnswer:
         """Search the web for a message if the judge says that it needs it; failures become notes."""
         if not self.settings.enabled or self.judge is None:
-            return WebAnswer(why="no model judges what may go there" if self.settings.enabled else "web search is off")
+            return WebAnswer(
+                why="no model judges what may go there"
+                if self.settings.enabled
+                else "web search is off"
+            )
         try:
             verdict = WebVerdict.model_validate(self.judge(message[:MAX_READ]))
         except Exception as trouble:  # a judge can be code of a plugin
@@ -102,13 +113,20 @@ class WebSearch:
             return WebAnswer(why="the model says that it needs none")
         return self.search(message, "the model says that it needs it", verdict.private)
 
-    def search(self, message: str, why: str = "asked for", private: Sequence[str] = ()) -> WebAnswer:
+    def search(
+        self, message: str, why: str = "asked for", private: Sequence[str] = ()
+    ) -> WebAnswer:
         """Search the web with the first engine that answers; personal and private data is removed from the query."""
         if not self.settings.enabled:
             return WebAnswer(why="web search is off")
-        clean = scrub_personal_data(message[:MAX_READ], (*self.settings.never_send, *private), self.names)
+        clean = scrub_personal_data(
+            message[:MAX_READ], (*self.settings.never_send, *private), self.names
+        )
         query = clean.text[:MAX_QUERY].strip()
-        notes = [f"left out of the query: {n} {kind}" for kind, n in sorted(clean.removed.items())]
+        notes = [
+            f"left out of the query: {n} {kind}"
+            for kind, n in sorted(clean.removed.items())
+        ]
         if not TERM.search(query):
             return WebAnswer(why=why, notes=(*notes, "nothing of the query was left"))
         for engine in self.engines:
@@ -116,14 +134,29 @@ class WebSearch:
             try:
                 pages = self._ask_engine(engine, name, query)
             except Exception as trouble:  # an engine can be code of a plugin
-                notes.append(str(trouble) if isinstance(trouble, WebTrouble) else f"{name}: {trouble!r}")
+                notes.append(
+                    str(trouble)
+                    if isinstance(trouble, WebTrouble)
+                    else f"{name}: {trouble!r}"
+                )
                 LOG.warning("web search: %s", notes[-1])
                 continue
             if pages:
                 results, more = fill_page_texts(pages, self.settings)
-                return WebAnswer(tuple(result for result in results if result.text), query, why, (*notes, *more))
+                return WebAnswer(
+                    tuple(result for result in results if result.text),
+                    query,
+                    why,
+                    (*notes, *more),
+                )
             notes.append(f"{name} found nothing")
-        missing = [] if self.engines else [f"no engine can be asked: {'; '.join(self.lacking) or 'none is named'}"]
+        missing = (
+            []
+            if self.engines
+            else [
+                f"no engine can be asked: {'; '.join(self.lacking) or 'none is named'}"
+            ]
+        )
         return WebAnswer((), query if self.engines else None, why, (*notes, *missing))
 
     def _ask_engine(self, engine: WebEngine, name: str, query: str) -> list[WebResult]:
@@ -143,7 +176,9 @@ def make_llm_judge(llm: LLM) -> Judge:
 
     def judge(message: str) -> WebVerdict:
         prompt = QUESTION.format(fenced=fence_entries([message])["fenced"])
-        request = Request("web", ({"role": "user", "content": prompt},), WebVerdict, max_tokens=200)
+        request = Request(
+            "web", ({"role": "user", "content": prompt},), WebVerdict, max_tokens=200
+        )
         completion = next(iter(llm.complete([request])))
         if not completion.ok:
             raise WebTrouble(llm.name, completion.reason or "it gave no answer")
@@ -159,7 +194,9 @@ class BackgroundCall(Generic[T]):
     def __init__(self, ask: Callable[[], T], seconds: float) -> None:
         self.seconds, self._until = seconds, time.monotonic() + seconds
         self._future: Future[T] = Future()
-        threading.Thread(target=self._fetch, args=(ask,), daemon=True, name="slowwave-background").start()
+        threading.Thread(
+            target=self._fetch, args=(ask,), daemon=True, name="slowwave-background"
+        ).start()
 
     def _fetch(self, ask: Callable[[], T]) -> None:
         try:
@@ -179,9 +216,15 @@ class BackgroundCall(Generic[T]):
 class AwaitedWeb(BackgroundCall[WebAnswer]):
     """The results of a search in the background; iterating over them waits for it."""
 
-    def __init__(self, web: WebSearch | None, message: str, *, asked_for: bool = False) -> None:
+    def __init__(
+        self, web: WebSearch | None, message: str, *, asked_for: bool = False
+    ) -> None:
         """Begin the search if `web` is given; unless `asked_for`, a judge decides whether the message needs it."""
-        ask = partial(web.search if asked_for else web.answer, message) if web else WebAnswer
+        ask = (
+            partial(web.search if asked_for else web.answer, message)
+            if web
+            else WebAnswer
+        )
         super().__init__(ask, web.settings.seconds if web else 1.0)
 
     @property
@@ -190,7 +233,11 @@ class AwaitedWeb(BackgroundCall[WebAnswer]):
         try:
             return self.get()
         except TimeoutError:
-            return WebAnswer(notes=(f"the web took longer than {self.seconds:g} s: nothing of it is used",))
+            return WebAnswer(
+                notes=(
+                    f"the web took longer than {self.seconds:g} s: nothing of it is used",
+                )
+            )
 
     def __iter__(self) -> Iterator[WebResult]:
         """Yield the results, best first."""

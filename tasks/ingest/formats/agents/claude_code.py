@@ -74,8 +74,20 @@ AGENT_TAGS = ("task-notification", "teammate-message")
 NOISE_TAGS = (
     *("command-name", "command-message", "command-contents"),
     *("local-command-stdout", "local-command-stderr", "local-command-caveat"),
-    *("bash-input", "bash-stdout", "bash-stderr", "user-memory-input", "user-prompt-submit-hook"),
-    *("system-reminder", "ide_opened_file", "ide_selection", "ide_diagnostics", "new-diagnostics"),
+    *(
+        "bash-input",
+        "bash-stdout",
+        "bash-stderr",
+        "user-memory-input",
+        "user-prompt-submit-hook",
+    ),
+    *(
+        "system-reminder",
+        "ide_opened_file",
+        "ide_selection",
+        "ide_diagnostics",
+        "new-diagnostics",
+    ),
     *AGENT_TAGS,
 )
 COMMAND = "command-args"
@@ -84,7 +96,9 @@ CAVEAT = "Caveat: The messages below"
 INTERRUPTED = "[Request interrupted by user"
 CONTINUED = "This session is being continued from a previous conversation"
 
-_AGENT_KINDS = frozenset({"task-notification", "coordinator", "peer", "teammate", "agent", "subagent"})
+_AGENT_KINDS = frozenset(
+    {"task-notification", "coordinator", "peer", "teammate", "agent", "subagent"}
+)
 
 
 # Content.
@@ -99,7 +113,9 @@ def get_content(record: Json) -> object:
     if isinstance(message, str):
         return message
     fields = coerce_dict(message)
-    content = fields.get("parts") if fields.get("content") is None else fields["content"]
+    content = (
+        fields.get("parts") if fields.get("content") is None else fields["content"]
+    )
     return [content] if isinstance(content, dict) else content
 
 
@@ -118,7 +134,9 @@ def extract_claude_user_text(text: str) -> str:
         text = text.partition("]")[2].strip()
     arguments = extract_tag_body(text, COMMAND)
     if arguments is not None:
-        text = "\n".join(filter(None, (strip_tags(text, (COMMAND,)).strip(), arguments)))
+        text = "\n".join(
+            filter(None, (strip_tags(text, (COMMAND,)).strip(), arguments))
+        )
     return extract_typed(text)
 
 
@@ -141,8 +159,14 @@ def detect_sender(record: Json, text: str) -> Sender | None:
         body = extract_tag_body(text, tag)
         if body is not None:
             # A notification wraps the sub-agent's real answer in <result>, its one-line account in <summary>.
-            words = extract_tag_body(body, "result") or extract_tag_body(body, "summary") or body
-            return Sender(words, extract_tag_attribute(text, tag, "teammate_id"), enveloped=True)
+            words = (
+                extract_tag_body(body, "result")
+                or extract_tag_body(body, "summary")
+                or body
+            )
+            return Sender(
+                words, extract_tag_attribute(text, tag, "teammate_id"), enveloped=True
+            )
     origin = coerce_dict(record.get("origin"))
     if str(origin.get("kind")) in _AGENT_KINDS or "senderTaskId" in origin:
         return Sender("", coerce_text(origin.get("from")), enveloped=False)
@@ -152,22 +176,59 @@ def detect_sender(record: Json, text: str) -> Sender | None:
 NAME = "claude-code"
 TYPES = frozenset(
     {
-        *("user", "assistant", "system", "summary", "attachment", "progress", "started", "result", "mode", "relocated"),
-        *("custom-title", "ai-title", "last-prompt", "agent-name", "pr-link", "frame-link", "worktree-state"),
-        *("queue-operation", "file-history-snapshot", "permission-mode", "bridge-session", "atis-latch"),
+        *(
+            "user",
+            "assistant",
+            "system",
+            "summary",
+            "attachment",
+            "progress",
+            "started",
+            "result",
+            "mode",
+            "relocated",
+        ),
+        *(
+            "custom-title",
+            "ai-title",
+            "last-prompt",
+            "agent-name",
+            "pr-link",
+            "frame-link",
+            "worktree-state",
+        ),
+        *(
+            "queue-operation",
+            "file-history-snapshot",
+            "permission-mode",
+            "bridge-session",
+            "atis-latch",
+        ),
         # Claude Code 2.1.332: copies of what was sent to the model, and sums of it
-        *("api-request", "api-request-shape", "api-request-blob", "tools-used", "cost-state"),
+        *(
+            "api-request",
+            "api-request-shape",
+            "api-request-blob",
+            "tools-used",
+            "cost-state",
+        ),
     }
 )
 _TEXT_SUBTYPES = (None, "away_summary", "local_command", "informational")
-_TITLES = {"custom-title": (3, "customTitle"), "ai-title": (2, "aiTitle"), "summary": (1, "summary")}
+_TITLES = {
+    "custom-title": (3, "customTitle"),
+    "ai-title": (2, "aiTitle"),
+    "summary": (1, "summary"),
+}
 """By record type: the rank of the title (a person's own wins) and the field it stands in."""
 _MAX_GROUP = 256  # records in one answer; a longer "answer" is a broken id
 
 
 def sniff(head: Head) -> bool:
     """Return whether a line has Claude Code's session id and one of its record types."""
-    return any(map(_is_claude_record, head.objects)) or head.is_cut("sessionId", "parentUuid")
+    return any(map(_is_claude_record, head.objects)) or head.is_cut(
+        "sessionId", "parentUuid"
+    )
 
 
 def _is_claude_record(line: Json) -> bool:
@@ -179,7 +240,9 @@ def _is_claude_record(line: Json) -> bool:
         case "user" | "assistant" as kind if line.get("sessionId") is None:
             # Cut out of a session: a message of the API is as good a sign.
             message = coerce_dict(line.get("message"))
-            return message.get("role") == kind and isinstance(message.get("content"), str | list)
+            return message.get("role") == kind and isinstance(
+                message.get("content"), str | list
+            )
         case str() as kind if kind in TYPES:
             return line.get("sessionId") is not None
         case _:
@@ -201,7 +264,9 @@ class Tree:
         """Uuid and parent of each, and the session of the message that it gave."""
         self._typed_children: dict[str, list[int]] = {}
 
-    def add(self, record: Json, session: str | None = None, *, typed: bool = False) -> None:
+    def add(
+        self, record: Json, session: str | None = None, *, typed: bool = False
+    ) -> None:
         """Add a record: one that gives no message, and so has no session, still ties its children to its parent.
 
         `typed`: a person wrote it.
@@ -221,7 +286,12 @@ class Tree:
         dangling parent ends nothing.
         """
         records, siblings = self.records, self._typed_children.values()
-        replaced = [i for group in siblings for i in group if records[i][0] != records[group[-1]][0]]
+        replaced = [
+            i
+            for group in siblings
+            for i in group
+            if records[i][0] != records[group[-1]][0]
+        ]
         dead = {records[i][0] for i in replaced}
         for uuid, parent, session in records[min(replaced, default=len(records)) :]:
             if uuid in dead or parent in dead:
@@ -241,9 +311,13 @@ class ClaudeTranscript:
         self._agent = stem.removeprefix("agent-") if stem.startswith("agent-") else None
         self._speaker: str | None = None
         meta = path.with_name(f"{stem}.meta.json")
-        if self._agent is not None and meta.is_file():  # its type, from the small file beside it
+        if (
+            self._agent is not None and meta.is_file()
+        ):  # its type, from the small file beside it
             with suppress(OSError, orjson.JSONDecodeError), meta.open("rb") as stream:
-                self._speaker = coerce_text(coerce_dict(orjson.loads(stream.read(64 * 1024))).get("agentType"))
+                self._speaker = coerce_text(
+                    coerce_dict(orjson.loads(stream.read(64 * 1024))).get("agentType")
+                )
         self._tree = Tree()
         # A sub-agent's file lies under its session, `<sessionId>/subagents/…`; any other is named after it.
         parts = path.parts
@@ -253,7 +327,9 @@ class ClaudeTranscript:
         self._titles: dict[str, tuple[int, str]] = {}
         self._summaries: list[tuple[str, str]] = []
         self._warm: set[str] = set()
-        self._alias: dict[str, str] = {}  # uuid of an answer's later record -> native id of the answer
+        self._alias: dict[
+            str, str
+        ] = {}  # uuid of an answer's later record -> native id of the answer
         self._answer: Message | None = None
         self._answer_key: tuple[object, ...] | None = None
         self._waiting: list[Message] = []
@@ -272,7 +348,10 @@ class ClaudeTranscript:
 
     def _feed(self, line: int, record: Json) -> Iterator[Record]:
         # Messages that this record takes back.
-        superseded, retracted = (coerce_list(record.get(f"{name}Uuids")) for name in ("supersedes", "retractedMessage"))
+        superseded, retracted = (
+            coerce_list(record.get(f"{name}Uuids"))
+            for name in ("supersedes", "retractedMessage")
+        )
         for uuid in (*superseded, *retracted, record.get("refusedUserMessageUuid")):
             if isinstance(uuid, str):
                 yield Inactive(self._find_session(record), self._alias.get(uuid, uuid))
@@ -286,7 +365,9 @@ class ClaudeTranscript:
         elif kind in ("user", "assistant") and get_content(record) is None:
             self._tree.add(record)
             why = f"{kind} record without message content"
-            yield Rejected(line, why, str(record.get("message"))[:2_000], holds_turn(record))
+            yield Rejected(
+                line, why, str(record.get("message"))[:2_000], holds_turn(record)
+            )
         else:
             yield from handler(line, record)
 
@@ -306,10 +387,17 @@ class ClaudeTranscript:
 
     def _handle_user(self, line: int, record: Json) -> Iterator[Record]:
         blocks = parse_blocks(get_content(record)) or []
-        if blocks and all(b.type == "tool_result" or (b.type == "image" and b.call_id) for b in blocks):
-            if len(blocks) == 1 and not blocks[0].text:  # the record keeps the output beside it
+        if blocks and all(
+            b.type == "tool_result" or (b.type == "image" and b.call_id) for b in blocks
+        ):
+            if (
+                len(blocks) == 1 and not blocks[0].text
+            ):  # the record keeps the output beside it
                 result = record.get("toolUseResult")
-                streams = (coerce_text(coerce_dict(result).get(name)) for name in ("stdout", "stderr", "content"))
+                streams = (
+                    coerce_text(coerce_dict(result).get(name))
+                    for name in ("stdout", "stderr", "content")
+                )
                 blocks[0].text = coerce_text(result) or "\n".join(filter(None, streams))
             yield from self._emit(line, record, TOOL, blocks)
             return
@@ -317,9 +405,16 @@ class ClaudeTranscript:
         yield from self._emit_turn(line, record, blocks)
 
     def _handle_assistant(self, line: int, record: Json) -> Iterator[Record]:
-        blocks, message = parse_blocks(get_content(record)) or [], coerce_dict(record.get("message"))
+        blocks, message = (
+            parse_blocks(get_content(record)) or [],
+            coerce_dict(record.get("message")),
+        )
         key = (self._find_session(record), record.get("agentId"), message.get("id"))
-        if self._answer and isinstance(message.get("id"), str) and key == self._answer_key:
+        if (
+            self._answer
+            and isinstance(message.get("id"), str)
+            and key == self._answer_key
+        ):
             # A further record of the same answer.
             if not blocks:
                 yield Skipped("part without content", line)
@@ -333,9 +428,14 @@ class ClaudeTranscript:
             return
         yield from self._close_answer()
         yield from self._announce(record)
-        synthetic = record.get("isApiErrorMessage") is True or message.get("model") == "<synthetic>"
+        synthetic = (
+            record.get("isApiErrorMessage") is True
+            or message.get("model") == "<synthetic>"
+        )
         # It is held until its last record has been seen.
-        self._answer = self._make_message(line, record, ("assistant", "synthetic") if synthetic else MODEL, blocks, "")
+        self._answer = self._make_message(
+            line, record, ("assistant", "synthetic") if synthetic else MODEL, blocks, ""
+        )
         self._answer.speaker = self._speaker
         self._answer_key = key
 
@@ -345,10 +445,18 @@ class ClaudeTranscript:
             yield from self._close_answer()
         if subtype in _TEXT_SUBTYPES and isinstance(content, str) and content.strip():
             blocks = parse_blocks(content) or []
-            yield from self._emit(line, record, SYSTEM, blocks, extract_claude_user_text(join_claude_text(blocks)))
+            yield from self._emit(
+                line,
+                record,
+                SYSTEM,
+                blocks,
+                extract_claude_user_text(join_claude_text(blocks)),
+            )
             return
         self._tree.add(record)
-        yield Skipped(f"system/{subtype}" if isinstance(subtype, str) else "system", line)
+        yield Skipped(
+            f"system/{subtype}" if isinstance(subtype, str) else "system", line
+        )
 
     def _handle_attachment(self, line: int, record: Json) -> Iterator[Record]:
         attachment = record.get("attachment")
@@ -359,7 +467,12 @@ class ClaudeTranscript:
             origin = {"kind": "task-notification"} if notified else fields.get("origin")
             typed = coerce_time(record.get("timestamp"))
             late = typed and max(typed, self._newest or typed).isoformat()
-            turn = {**record, "origin": origin, "isMeta": fields.get("isMeta"), "timestamp": late}
+            turn = {
+                **record,
+                "origin": origin,
+                "isMeta": fields.get("isMeta"),
+                "timestamp": late,
+            }
             yield from self._emit_turn(line, turn, parse_blocks(fields["prompt"]) or [])
             return
         self._tree.add(record)
@@ -382,7 +495,9 @@ class ClaudeTranscript:
 
     # Turns of the user's side, and messages.
 
-    def _emit_turn(self, line: int, record: Json, blocks: list[Block]) -> Iterator[Record]:
+    def _emit_turn(
+        self, line: int, record: Json, blocks: list[Block]
+    ) -> Iterator[Record]:
         """Yield a turn that is no tool result: a person's, another agent's, or the tool's own."""
         raw = join_claude_text(blocks)
         text = extract_claude_user_text(raw)
@@ -390,27 +505,61 @@ class ClaudeTranscript:
         if _is_by_tool(record, text, sender):
             yield from self._emit_by_tool(line, record, blocks, text)
         elif sender is not None and not (text and sender.enveloped):
-            yield from self._emit(line, record, AGENT, blocks, sender.words or text, sender.name)
+            yield from self._emit(
+                line, record, AGENT, blocks, sender.words or text, sender.name
+            )
         elif text or any(block.type == "image" for block in blocks):
             # A prompt: the person's, or in a sidechain the main model's, or that of a program that runs the tool.
             by_other = self._is_sidechain(record) or _is_by_program(record)
-            by_person = coerce_dict(record.get("origin")).get("kind") == "human" or not by_other
-            yield from self._emit(line, record, HUMAN if by_person else AGENT, blocks, text)
-            if sender is not None:  # a person wrote beside another agent's words: two messages
+            by_person = (
+                coerce_dict(record.get("origin")).get("kind") == "human" or not by_other
+            )
+            yield from self._emit(
+                line, record, HUMAN if by_person else AGENT, blocks, text
+            )
+            if (
+                sender is not None
+            ):  # a person wrote beside another agent's words: two messages
                 uuid = record.get("uuid")
-                other: Json = {**record, "uuid": f"{uuid}/agent" if uuid else None, "parentUuid": uuid}
-                yield from self._emit(line, other, AGENT, [Block("text", sender.words)], sender.words, sender.name)
+                other: Json = {
+                    **record,
+                    "uuid": f"{uuid}/agent" if uuid else None,
+                    "parentUuid": uuid,
+                }
+                yield from self._emit(
+                    line,
+                    other,
+                    AGENT,
+                    [Block("text", sender.words)],
+                    sender.words,
+                    sender.name,
+                )
         else:
             yield from self._emit(line, record, SYSTEM, blocks)
 
-    def _emit_by_tool(self, line: int, record: Json, blocks: list[Block], text: str) -> Iterator[Record]:
+    def _emit_by_tool(
+        self, line: int, record: Json, blocks: list[Block], text: str
+    ) -> Iterator[Record]:
         """Yield a turn that the tool wrote: a summary of what is not in the file can be found."""
         summary = record.get("isCompactSummary") or text.startswith(CONTINUED)
         alone = bool(summary and text and not self._spoken)
-        yield from self._emit(line, record, SUMMARY if alone else SYSTEM, blocks, text, SUMMARISED if alone else None)
+        yield from self._emit(
+            line,
+            record,
+            SUMMARY if alone else SYSTEM,
+            blocks,
+            text,
+            SUMMARISED if alone else None,
+        )
 
     def _emit(
-        self, line: int, record: Json, who: Who, blocks: list[Block], text: str = "", speaker: str | None = None
+        self,
+        line: int,
+        record: Json,
+        who: Who,
+        blocks: list[Block],
+        text: str = "",
+        speaker: str | None = None,
     ) -> Iterator[Record]:
         """Yield the message, with its session before it where that is new; held back while an answer is open."""
         yield from self._announce(record)
@@ -423,11 +572,21 @@ class ClaudeTranscript:
         if len(self._waiting) > _MAX_GROUP:
             yield from self._close_answer()
 
-    def _make_message(self, line: int, record: Json, who: Who, blocks: list[Block], text: str) -> Message:
-        session, parent, uuid = self._find_session(record), _get_parent(record), coerce_text(record.get("uuid"))
+    def _make_message(
+        self, line: int, record: Json, who: Who, blocks: list[Block], text: str
+    ) -> Message:
+        session, parent, uuid = (
+            self._find_session(record),
+            _get_parent(record),
+            coerce_text(record.get("uuid")),
+        )
         native = uuid or f"line-{line}"
         self._spoken = self._spoken or who in (HUMAN, MODEL)
-        typed = who == HUMAN and record.get("type") == "user" and record.get("isSidechain") is not True
+        typed = (
+            who == HUMAN
+            and record.get("type") == "user"
+            and record.get("isSidechain") is not True
+        )
         self._tree.add({**record, "uuid": native}, session, typed=typed)
         return Message(
             session,
@@ -456,7 +615,9 @@ class ClaudeTranscript:
         self._last_session = coerce_text(record.get("sessionId")) or self._last_session
         if self._agent is None:
             return self._last_session
-        return f"{self._last_session}/{coerce_text(record.get('agentId')) or self._agent}"
+        return (
+            f"{self._last_session}/{coerce_text(record.get('agentId')) or self._agent}"
+        )
 
     def _announce(self, record: Json) -> Iterator[Record]:
         """Yield the session, once, and once more when its folder is learnt: the first folder is its workspace."""
@@ -465,7 +626,11 @@ class ClaudeTranscript:
             return
         self._folders[session] = folder
         kind: SessionKind = "scheduled" if _is_by_program(record) else "chat"
-        about = (kind, None) if self._agent is None else ("subagent", session.rpartition("/")[0])
+        about = (
+            (kind, None)
+            if self._agent is None
+            else ("subagent", session.rpartition("/")[0])
+        )
         yield Session(session, folder, None, *about)
 
     def _is_sidechain(self, record: Json) -> bool:
@@ -476,7 +641,10 @@ class ClaudeTranscript:
         if not self._is_sidechain(record):
             return False
         uuid, parent = record.get("uuid"), record.get("parentUuid")
-        prompt = record.get("type") == "user" and join_claude_text(parse_blocks(get_content(record)) or []) == "Warmup"
+        prompt = (
+            record.get("type") == "user"
+            and join_claude_text(parse_blocks(get_content(record)) or []) == "Warmup"
+        )
         warm = prompt or (isinstance(parent, str) and parent in self._warm)
         if warm and isinstance(uuid, str):
             self._warm.add(uuid)
@@ -485,9 +653,14 @@ class ClaudeTranscript:
 
 def _is_by_tool(record: Json, text: str, sender: Sender | None) -> bool:
     """Return whether the tool itself wrote a turn: a summary, what a command expands to, a note of its own."""
-    if any(record.get(name) for name in ("isCompactSummary", "isMeta", "isVisibleInTranscriptOnly")):
+    if any(
+        record.get(name)
+        for name in ("isCompactSummary", "isMeta", "isVisibleInTranscriptOnly")
+    ):
         return True
-    return sender is None and (record.get("turnCompanion") is True or text.startswith(CONTINUED))
+    return sender is None and (
+        record.get("turnCompanion") is True or text.startswith(CONTINUED)
+    )
 
 
 def _is_by_program(record: Json) -> bool:
@@ -501,4 +674,10 @@ def _get_parent(record: Json) -> str | None:
     return parent if isinstance(parent, str) else None
 
 
-READER = Reader(NAME, sniff, read, lies_in("CLAUDE_CONFIG_DIR", ".claude", ("projects",), "**/*.jsonl"), version=3)
+READER = Reader(
+    NAME,
+    sniff,
+    read,
+    lies_in("CLAUDE_CONFIG_DIR", ".claude", ("projects",), "**/*.jsonl"),
+    version=3,
+)

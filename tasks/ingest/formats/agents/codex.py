@@ -72,10 +72,34 @@ from slowwave.tasks.ingest.parsing.values import (
 Json = dict[str, object]
 
 NOISE_TAGS = (
-    *("environment_context", "user_instructions", "INSTRUCTIONS", "user_shell_command", "turn_aborted", "image"),
-    *("permissions instructions", "collaboration_mode", "skill", "skills_instructions", "apps_instructions"),
-    *("plugins_instructions", "personality_spec", "model_switch", "user_action", "subagent_notification"),
-    *("environments_instructions", "realtime_conversation", "system-reminder", "recommended_plugins"),
+    *(
+        "environment_context",
+        "user_instructions",
+        "INSTRUCTIONS",
+        "user_shell_command",
+        "turn_aborted",
+        "image",
+    ),
+    *(
+        "permissions instructions",
+        "collaboration_mode",
+        "skill",
+        "skills_instructions",
+        "apps_instructions",
+    ),
+    *(
+        "plugins_instructions",
+        "personality_spec",
+        "model_switch",
+        "user_action",
+        "subagent_notification",
+    ),
+    *(
+        "environments_instructions",
+        "realtime_conversation",
+        "system-reminder",
+        "recommended_plugins",
+    ),
 )
 PIPED = "<stdin>", "</stdin>"
 """Around what was piped into `codex exec` beside a prompt: its last part."""
@@ -98,7 +122,11 @@ def parse_agent_answer(text: str) -> tuple[str, str | None] | None:
     if not isinstance(notification, dict):
         return body, None
     status = notification.get("status")
-    words = status.get("completed") or status.get("errored") if isinstance(status, dict) else status
+    words = (
+        status.get("completed") or status.get("errored")
+        if isinstance(status, dict)
+        else status
+    )
     return stringify(words), coerce_text(notification.get("agent_id"))
 
 
@@ -125,7 +153,11 @@ def extract_codex_user_text(raw: str) -> str:
 def extract_reasoning(item: Json) -> list[str]:
     """Return the readable parts of a reasoning item: its summary, or where it is open, its content."""
     for key in ("summary", "content"):
-        texts = [stringify(part.get("text")) for part in coerce_list(item.get(key)) if isinstance(part, dict)]
+        texts = [
+            stringify(part.get("text"))
+            for part in coerce_list(item.get(key))
+            if isinstance(part, dict)
+        ]
         if any(texts):
             return [text for text in texts if text]
     return []
@@ -137,10 +169,18 @@ def _parse_output_parts(given: object) -> Iterator[Block]:
             yield from _parse_output_parts(part)
     elif isinstance(given, dict) and isinstance(given.get("type"), str):
         yield from parse_blocks([given]) or ()
-    elif inner := [given[key] for key in _INNER if isinstance(given, dict) and isinstance(given.get(key), str | list)]:
+    elif inner := [
+        given[key]
+        for key in _INNER
+        if isinstance(given, dict) and isinstance(given.get(key), str | list)
+    ]:
         yield from _parse_output_parts(inner[0])
     else:
-        streams = [stringify(value) for key in ("stdout", "stderr") if (value := coerce_dict(given).get(key))]
+        streams = [
+            stringify(value)
+            for key in ("stdout", "stderr")
+            if (value := coerce_dict(given).get(key))
+        ]
         yield Block("text", drop_base64("\n".join(streams) or stringify(given)))
 
 
@@ -150,13 +190,26 @@ def _detect_failure(given: object) -> bool | None:
     success = coerce_bool(fields.get("success"))
     if success is not None:
         return not success
-    codes = (fields.get("exitCode"), fields.get("exit_code"), coerce_dict(fields.get("metadata")).get("exit_code"))
+    codes = (
+        fields.get("exitCode"),
+        fields.get("exit_code"),
+        coerce_dict(fields.get("metadata")).get("exit_code"),
+    )
     code = next((code for code in codes if isinstance(code, int)), None)
     return None if code is None else code != 0
 
 
 NAME = "codex"
-LINE_TYPES = frozenset({"session_meta", "turn_context", "response_item", "event_msg", "compacted", "world_state"})
+LINE_TYPES = frozenset(
+    {
+        "session_meta",
+        "turn_context",
+        "response_item",
+        "event_msg",
+        "compacted",
+        "world_state",
+    }
+)
 _REMEMBERED = 16
 """Texts of each kind among which a twin is looked for."""
 _FILE_NAME = re.compile(r"rollout-.*?-([0-9a-fA-F]{8}-[0-9a-fA-F-]{27})")
@@ -166,10 +219,15 @@ Channel = Literal["item", "event", "completed"]
 
 def sniff(head: Head) -> bool:
     """Return whether there is a modern line with its payload, or one of the oldest files' bare heads and items."""
-    if any(isinstance(line.get("payload"), dict) and str(line.get("type")) in LINE_TYPES for line in head.objects):
+    if any(
+        isinstance(line.get("payload"), dict) and str(line.get("type")) in LINE_TYPES
+        for line in head.objects
+    ):
         return True
     # A session_meta holds all instructions, and may be over 64 KiB.
-    is_old = any(_is_legacy_head(line) or _is_legacy_item(line) for line in head.objects)
+    is_old = any(
+        _is_legacy_head(line) or _is_legacy_item(line) for line in head.objects
+    )
     return is_old or head.is_cut("session_meta", "payload")
 
 
@@ -179,7 +237,9 @@ def _is_legacy_head(line: Json) -> bool:
 
 def _is_legacy_item(line: Json) -> bool:
     kind = line.get("type")
-    if isinstance(kind, str) and (kind == "reasoning" or kind.endswith((*CALL, *OUTPUT))):
+    if isinstance(kind, str) and (
+        kind == "reasoning" or kind.endswith((*CALL, *OUTPUT))
+    ):
         return "payload" not in line and ("call_id" in line or "summary" in line)
     kinds = [coerce_dict(part).get("type") for part in coerce_list(line.get("content"))]
     return "role" in line and ("input_text" in kinds or "output_text" in kinds)
@@ -213,7 +273,9 @@ class Twins:
         texts.append((key, {channel}))
         del texts[:-_REMEMBERED]
         # Twins are neighbours: once the other side speaks, no twin of this side's earlier texts is still to come.
-        for other in {"user": ("assistant", "thinking"), "assistant": ("user",)}.get(kind, ()):
+        for other in {"user": ("assistant", "thinking"), "assistant": ("user",)}.get(
+            kind, ()
+        ):
             self._texts.pop(other, None)
         return False
 
@@ -231,12 +293,18 @@ class _Rollout:
         """Hashes over all that was said so far: as it is stored, and as it was before it was redacted."""
         self._twins = Twins()
         self._spoken = False
-        self._held: Message | None = None  # until the next message shows that no richer twin follows
+        self._held: Message | None = (
+            None  # until the next message shows that no richer twin follows
+        )
         self._natives: list[str] = []  # native id of each message
         self._chains: list[bytes] = []  # the chain above each message, as it is stored
         self._formers: list[bytes] = []  # and as it was before it was redacted
-        self._turns: list[int] = []  # index of the first message of each turn a user began
-        self._rolled_back: dict[str, str] = {}  # identity of each message that was taken back, and its native id
+        self._turns: list[
+            int
+        ] = []  # index of the first message of each turn a user began
+        self._rolled_back: dict[
+            str, str
+        ] = {}  # identity of each message that was taken back, and its native id
         self._line = 0
         self._stamp: object = None
 
@@ -248,15 +316,21 @@ class _Rollout:
             # The oldest files hold a head without type, and items without envelope.
             if _is_legacy_head(record) or ("id" in record and "git" in record):
                 yield from self._handle_session_meta(record)
-            elif "role" in record or str(record.get("type")).endswith((*CALL, *OUTPUT, "message", "reasoning")):
+            elif "role" in record or str(record.get("type")).endswith(
+                (*CALL, *OUTPUT, "message", "reasoning")
+            ):
                 yield from self._handle_item(record)
             elif "record_type" in record:
                 yield leave_out(f"record_type/{record['record_type']}", line, record)
             else:
-                yield leave_out(f"unknown: {str(record.get('type'))[:80]}", line, record)
+                yield leave_out(
+                    f"unknown: {str(record.get('type'))[:80]}", line, record
+                )
             return
         match kind := record.get("type"):
-            case "response_item" if coerce_dict(record.get("metadata")).get("compaction_output") is True:
+            case "response_item" if (
+                coerce_dict(record.get("metadata")).get("compaction_output") is True
+            ):
                 blocks = parse_blocks(payload.get("content")) or []
                 yield from self._emit_summary(blocks, join_text_blocks(blocks))
             case "response_item":
@@ -270,7 +344,9 @@ class _Rollout:
                 yield self._skip("turn_context")
             case "compacted":  # the summary that replaced the history; `replacement_history` repeats what stands above
                 if text := stringify(payload.get("message")).strip():
-                    yield from self._emit_summary([Block("text", stringify(payload.get("message")))], text)
+                    yield from self._emit_summary(
+                        [Block("text", stringify(payload.get("message")))], text
+                    )
                 else:
                     yield self._skip("compacted")
             case "world_state" | "inter_agent_communication_metadata":
@@ -295,22 +371,31 @@ class _Rollout:
 
     def _handle_session_meta(self, payload: Json) -> Iterator[Record]:
         """Yield the session. The first head names it; the next, before any message, are the parents a fork copied."""
-        native, forked = coerce_text(payload.get("id") or payload.get("session_id")), payload.get("forked_from_id")
+        native, forked = (
+            coerce_text(payload.get("id") or payload.get("session_id")),
+            payload.get("forked_from_id"),
+        )
         if self._session is not None:
             if not self._chain and native:
                 self._root = native
             yield self._skip("session_meta of the parent")
             return
         spawn = coerce_dict(payload.get("source")).get("subagent")
-        spawner = coerce_dict(coerce_dict(spawn).get("thread_spawn")).get("parent_thread_id")
+        spawner = coerce_dict(coerce_dict(spawn).get("thread_spawn")).get(
+            "parent_thread_id"
+        )
         parents = map(coerce_text, (spawner, payload.get("parent_thread_id"), forked))
         copied = forked if payload.get("history_base") is None else None
         self._id, self._root = native or self._id, coerce_text(copied)
         kind: SessionKind = "chat" if spawn is None else "subagent"
-        self._session = Session(self._id, kind=kind, parent_id=next(filter(None, parents), None))
+        self._session = Session(
+            self._id, kind=kind, parent_id=next(filter(None, parents), None)
+        )
         # The address without a password; by its last part it is called like the folder of a checkout.
         url = coerce_text(coerce_dict(payload.get("git")).get("repository_url")) or ""
-        self._session.repository = re.sub(r"(?<=://)[^@/\s]*@", "", url).removesuffix(".git") or None
+        self._session.repository = (
+            re.sub(r"(?<=://)[^@/\s]*@", "", url).removesuffix(".git") or None
+        )
         yield from self._set_workspace(payload.get("cwd"))
 
     def _handle_item(self, item: Json) -> Iterator[Record]:
@@ -318,7 +403,9 @@ class _Rollout:
         if kind == "message":
             blocks, role = (parse_blocks(item.get("content")) or []), item.get("role")
             if not blocks:
-                yield Rejected(self._line, "message without content", stringify(item)[:2_000])
+                yield Rejected(
+                    self._line, "message without content", stringify(item)[:2_000]
+                )
             elif role == "user":
                 yield from self._handle_user(blocks, "item")
             elif role == "assistant":
@@ -326,27 +413,56 @@ class _Rollout:
             elif role in ("system", "developer"):
                 yield from self._emit(SYSTEM, blocks, join_text_blocks(blocks))
             else:
-                yield Rejected(self._line, f"message of unknown role {role!r}", stringify(item)[:2_000])
+                yield Rejected(
+                    self._line,
+                    f"message of unknown role {role!r}",
+                    stringify(item)[:2_000],
+                )
         elif kind.endswith(CALL):
             call = parse_tool_call(item)
-            block = replace(call, text=call.text or "", name=call.name or str(item.get("type")).removesuffix("_call"))
+            block = replace(
+                call,
+                text=call.text or "",
+                name=call.name or str(item.get("type")).removesuffix("_call"),
+            )
             yield from self._emit(MODEL, [block])
         elif kind.endswith(OUTPUT):
             # A tool's output as one block, then its images. Older versions wrap it as JSON with the exit code.
-            given = next((item[key] for key in ("output", "result", "tools") if item.get(key) is not None), "")
+            given = next(
+                (
+                    item[key]
+                    for key in ("output", "result", "tools")
+                    if item.get(key) is not None
+                ),
+                "",
+            )
             if isinstance(given, str) and given.startswith('{"output"'):
                 given = _parse_json(given)
             parts = list(_parse_output_parts(given))
             text = "\n".join(block.text for block in parts if block.text)
-            name, call_id = coerce_text(item.get("name")), coerce_text(item.get("call_id"))
-            images = [Block("image", media=block.media, call_id=call_id) for block in parts if block.type == "image"]
-            outputs = [Block("tool_result", text, name, call_id, is_error=_detect_failure(given)), *images]
+            name, call_id = (
+                coerce_text(item.get("name")),
+                coerce_text(item.get("call_id")),
+            )
+            images = [
+                Block("image", media=block.media, call_id=call_id)
+                for block in parts
+                if block.type == "image"
+            ]
+            outputs = [
+                Block(
+                    "tool_result", text, name, call_id, is_error=_detect_failure(given)
+                ),
+                *images,
+            ]
             yield from self._emit(TOOL, outputs)
         elif kind == "reasoning":
             yield from self._handle_thinking(extract_reasoning(item), "item")
         elif kind == "agent_message":
             blocks = parse_blocks(item.get("content")) or []
-            yield from self._emit(AGENT, blocks, join_text_blocks(blocks), coerce_text(item.get("author")))
+            yield from self._emit(
+                AGENT, blocks, join_text_blocks(blocks), coerce_text(item.get("author"))
+            )
         elif kind in ("ghost_snapshot", "compaction", "compaction_summary", "other"):
             yield self._skip(f"response_item/{kind}")
         else:
@@ -355,25 +471,44 @@ class _Rollout:
     def _handle_event(self, event: Json) -> Iterator[Record]:
         match kind := event.get("type"):
             case "user_message":
-                pictures = [*coerce_list(event.get("images")), *coerce_list(event.get("local_images"))]
-                blocks = (parse_blocks(stringify(event.get("message"))) or []) + [Block("image") for _ in pictures]
+                pictures = [
+                    *coerce_list(event.get("images")),
+                    *coerce_list(event.get("local_images")),
+                ]
+                blocks = (parse_blocks(stringify(event.get("message"))) or []) + [
+                    Block("image") for _ in pictures
+                ]
                 yield from self._handle_user(blocks, "event")
             case "agent_message":
-                yield from self._handle_assistant((parse_blocks(stringify(event.get("message"))) or []), "event")
+                yield from self._handle_assistant(
+                    (parse_blocks(stringify(event.get("message"))) or []), "event"
+                )
             case "agent_reasoning":
-                yield from self._handle_thinking([stringify(event.get("text"))], "event")
+                yield from self._handle_thinking(
+                    [stringify(event.get("text"))], "event"
+                )
             case "item_completed":
                 # A third telling of what was said. Other items (commands, changes, plans) stand in full elsewhere.
                 item = coerce_dict(event.get("item"))
-                texts = [coerce_dict(part).get("text") for part in coerce_list(item.get("content"))]
-                blocks = [Block("text", text) for text in texts if isinstance(text, str)]
+                texts = [
+                    coerce_dict(part).get("text")
+                    for part in coerce_list(item.get("content"))
+                ]
+                blocks = [
+                    Block("text", text) for text in texts if isinstance(text, str)
+                ]
                 item_kind = item.get("type")
                 if blocks and item_kind == "UserMessage":
                     yield from self._handle_user(blocks, "completed")
                 elif blocks and item_kind == "AgentMessage":
                     yield from self._handle_assistant(blocks, "completed")
                 else:
-                    yield leave_out(f"event_msg/item_completed/{item_kind}", self._line, event, known=True)
+                    yield leave_out(
+                        f"event_msg/item_completed/{item_kind}",
+                        self._line,
+                        event,
+                        known=True,
+                    )
             case "thread_rolled_back":
                 turns = event.get("num_turns")
                 yield from self._release()
@@ -408,9 +543,13 @@ class _Rollout:
             yield from self._release()
             self._turns.append(len(self._natives))
             by_agent = self._session is not None and self._session.kind == "subagent"
-            yield from self._emit(AGENT if by_agent else HUMAN, blocks, text, hold=channel != "item")
+            yield from self._emit(
+                AGENT if by_agent else HUMAN, blocks, text, hold=channel != "item"
+            )
 
-    def _handle_assistant(self, blocks: list[Block], channel: Channel) -> Iterator[Record]:
+    def _handle_assistant(
+        self, blocks: list[Block], channel: Channel
+    ) -> Iterator[Record]:
         text = join_text_blocks(blocks)
         if self._twins.is_twin("assistant", text, channel):
             yield self._merge_twin(blocks, "assistant")
@@ -418,7 +557,11 @@ class _Rollout:
             yield from self._emit(MODEL, blocks, text, hold=channel != "item")
 
     def _handle_thinking(self, parts: list[str], channel: Channel) -> Iterator[Record]:
-        new = [part for part in parts if part.strip() and not self._twins.is_twin("thinking", part, channel)]
+        new = [
+            part
+            for part in parts
+            if part.strip() and not self._twins.is_twin("thinking", part, channel)
+        ]
         if new:
             yield from self._emit(MODEL, [Block("thinking", part) for part in new])
         else:
@@ -428,7 +571,8 @@ class _Rollout:
         """Take back the messages from this one on: the chain goes on from the one before."""
         chains = [*self._chains[start + 1 :], self._chain]
         self._rolled_back |= {
-            f"{NAME}/{chain.hex()}": native for chain, native in zip(chains, self._natives[start:], strict=True)
+            f"{NAME}/{chain.hex()}": native
+            for chain, native in zip(chains, self._natives[start:], strict=True)
         }
         self._chain, self._former = self._chains[start], self._formers[start]
         del self._natives[start:], self._chains[start:], self._formers[start:]
@@ -436,12 +580,18 @@ class _Rollout:
     def _emit_summary(self, blocks: list[Block], text: str) -> Iterator[Record]:
         """Yield what a compaction made of the talk above: to be found only if nothing of that is in the file."""
         alone = not self._spoken
-        yield from self._emit(SUMMARY if alone else SYSTEM, blocks, text, SUMMARISED if alone else None)
+        yield from self._emit(
+            SUMMARY if alone else SYSTEM, blocks, text, SUMMARISED if alone else None
+        )
 
     def _merge_twin(self, blocks: list[Block], role: str) -> Skipped:
         """Return the second telling; its blocks replace the first's where that is still held and knows less."""
         first = self._held
-        if first and (first.role == "assistant") == (role == "assistant") and len(blocks) > len(first.blocks):
+        if (
+            first
+            and (first.role == "assistant") == (role == "assistant")
+            and len(blocks) > len(first.blocks)
+        ):
             first.blocks = blocks
         return self._skip("twin")
 
@@ -455,12 +605,21 @@ class _Rollout:
             yield self._session
 
     def _emit(
-        self, who: Who, blocks: list[Block], text: str = "", speaker: str | None = None, *, hold: bool = False
+        self,
+        who: Who,
+        blocks: list[Block],
+        text: str = "",
+        speaker: str | None = None,
+        *,
+        hold: bool = False,
     ) -> Iterator[Record]:
         """Yield the session where that is new, then the message, unless it is held for its twin."""
         yield from self._release()
         if not self._announced:
-            self._announced, self._session = True, self._session or Session(self._id, kind="chat")
+            self._announced, self._session = (
+                True,
+                self._session or Session(self._id, kind="chat"),
+            )
             yield self._session
         self._chains.append(self._chain)
         self._formers.append(self._former)
@@ -473,7 +632,18 @@ class _Rollout:
         native = self._rolled_back.pop(identity, str(self._line))
         self._natives.append(native)
         self._spoken = self._spoken or who in (HUMAN, MODEL)
-        message = Message(self._id, native, *who, blocks, text, ts, None, speaker, identity, self._line)
+        message = Message(
+            self._id,
+            native,
+            *who,
+            blocks,
+            text,
+            ts,
+            None,
+            speaker,
+            identity,
+            self._line,
+        )
         message.former = None if former == identity else former
         if hold:
             self._held = message
@@ -486,9 +656,19 @@ def _hash_blocks(before: bytes, blocks: Iterable[Block]) -> bytes:
     digest = blake2b(before, digest_size=16)
     for block in blocks:
         if block.type != "image":
-            digest.update(f"{block.type}\0{block.name}\0{block.text}\0".encode("utf-8", "surrogatepass"))
+            digest.update(
+                f"{block.type}\0{block.name}\0{block.text}\0".encode(
+                    "utf-8", "surrogatepass"
+                )
+            )
     return digest.digest()
 
 
-_PLACES = lies_in("CODEX_HOME", ".codex", ("sessions", "archived_sessions"), "**/*.jsonl", "**/*.jsonl.zst")
+_PLACES = lies_in(
+    "CODEX_HOME",
+    ".codex",
+    ("sessions", "archived_sessions"),
+    "**/*.jsonl",
+    "**/*.jsonl.zst",
+)
 READER = Reader(NAME, sniff, read, _PLACES, version=3)

@@ -23,7 +23,13 @@ from slowwave.schemas.tables import MESSAGES, SESSIONS, TABLES, Table
 from slowwave.schemas.vocabulary import LEARNINGS, SHARED
 from slowwave.tasks.ingest.formats.own import generic
 from slowwave.tasks.ingest.formats.own.store_folder import is_lance_table
-from slowwave.tasks.ingest.parsing.lines import format_excerpt, has_leading_keys, iter_documents, iter_json, read_head
+from slowwave.tasks.ingest.parsing.lines import (
+    format_excerpt,
+    has_leading_keys,
+    iter_documents,
+    iter_json,
+    read_head,
+)
 from slowwave.tasks.ingest.parsing.records import (
     MODEL,
     Block,
@@ -97,9 +103,19 @@ def list_exported(folder: Path) -> set[str]:
     """
     path = folder / MANIFEST
     try:
-        manifest = _Manifest.model_validate_json(path.read_bytes()) if path.is_file() else None
-        files = {about.file: about.columns.keys() for about in manifest.tables.values()} if manifest else {}
-        return {file for file, columns in files.items() if _is_exported(folder / file, columns)}
+        manifest = (
+            _Manifest.model_validate_json(path.read_bytes()) if path.is_file() else None
+        )
+        files = (
+            {about.file: about.columns.keys() for about in manifest.tables.values()}
+            if manifest
+            else {}
+        )
+        return {
+            file
+            for file, columns in files.items()
+            if _is_exported(folder / file, columns)
+        }
     except (ValidationError, *generic.DAMAGED):
         return set()
 
@@ -111,9 +127,15 @@ def _is_exported(path: Path, columns: Set[str]) -> bool:
         return False  # a pipe that bears a table's name is never waited for
     head = read_head(path)
     if path.suffix == ".jsonl":
-        return not head.data or head.is_cut(*columns) or any(columns == line.keys() for line in head.objects[:1])
+        return (
+            not head.data
+            or head.is_cut(*columns)
+            or any(columns == line.keys() for line in head.objects[:1])
+        )
     names = generic.read_column_names(head)
-    return not names or columns == set(names)  # those of an encrypted file can't be seen
+    return not names or columns == set(
+        names
+    )  # those of an encrypted file can't be seen
 
 
 class _Exported(BaseModel):
@@ -137,7 +159,11 @@ class _Manifest(BaseModel):
     @classmethod
     def _check_tables(cls, tables: dict[str, _Exported]) -> dict[str, _Exported]:
         for name, about in tables.items():
-            own = name in TABLES and about.key == TABLES[name].key and about.key in about.columns
+            own = (
+                name in TABLES
+                and about.key == TABLES[name].key
+                and about.key in about.columns
+            )
             if not own or about.file.partition(".")[0] != name:
                 raise ValueError(f"{name} is no table that is exported")
         return tables
@@ -158,12 +184,22 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
     # Where its messages and sessions are; no name that it holds is followed.
     manifest = _parse_manifest(path.read_bytes())
     form, tables = manifest.get("format"), coerce_dict(manifest.get("tables"))
-    messages, sessions = (path.with_name(f"{table.name}.{form}") for table in (MESSAGES, SESSIONS))
-    if not (messages.is_file() or messages.is_dir()):  # whoever opens a pipe waits for one who writes
-        yield Rejected(0, f"this export holds no messages: `slowwave export OUT --table {MESSAGES.name}` writes them")
+    messages, sessions = (
+        path.with_name(f"{table.name}.{form}") for table in (MESSAGES, SESSIONS)
+    )
+    if not (
+        messages.is_file() or messages.is_dir()
+    ):  # whoever opens a pipe waits for one who writes
+        yield Rejected(
+            0,
+            f"this export holds no messages: `slowwave export OUT --table {MESSAGES.name}` writes them",
+        )
         return
     if "salt" in coerce_dict(tables.get(MESSAGES.name)):
-        yield Rejected(0, "this export is encrypted, and only its passphrase opens it: nothing of it was read")
+        yield Rejected(
+            0,
+            "this export is encrypted, and only its passphrase opens it: nothing of it was read",
+        )
         return
     # Sessions, by the ids that the store gave them.
     ahead: dict[str, Session] = {}
@@ -172,7 +208,9 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
             yield row
             continue
         stored = StoredSession(row.session_id, row.source, tuple(row.inactive))
-        ahead[row.session_id] = Session(row.native_id, row.workspace, row.title, row.kind, row.parent_id, stored)
+        ahead[row.session_id] = Session(
+            row.native_id, row.workspace, row.title, row.kind, row.parent_id, stored
+        )
     # Messages, each session before its first.
     announced: set[str] = set()
     for line, message in _read_table(messages, MESSAGES, _MessageRow, limits):
@@ -185,19 +223,29 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
             yield ahead.get(sid) or Session(sid, stored=StoredSession(sid, source))
         yield Message(
             sid,
-            **message.model_dump(include={"native_id", "role", "origin", "text", "parent_id", "speaker"}),
+            **message.model_dump(
+                include={"native_id", "role", "origin", "text", "parent_id", "speaker"}
+            ),
             blocks=message.blocks,
             ts=coerce_time(message.ts),
             line=line,
-            stored=StoredMessage(message.message_id, message.identity, source, message.workspace),
+            stored=StoredMessage(
+                message.message_id, message.identity, source, message.workspace
+            ),
         )
 
 
-def _read_table(path: Path, table: Table, form: type[Row], limits: Limits) -> Iterator[tuple[int, Row | Rejected]]:
+def _read_table(
+    path: Path, table: Table, form: type[Row], limits: Limits
+) -> Iterator[tuple[int, Row | Rejected]]:
     """Yield number and values of each row of a table's file; a row that is none is rejected with the reason."""
     if not (path.is_file() or path.is_dir()):
         return
-    rows = iter_json(path, limits) if path.suffix == ".jsonl" else generic.read_rows(path, table.schema.names)
+    rows = (
+        iter_json(path, limits)
+        if path.suffix == ".jsonl"
+        else generic.read_rows(path, table.schema.names)
+    )
     for item in rows:
         if isinstance(item, Rejected):
             yield item.line, item
@@ -228,7 +276,9 @@ class _Learning(BaseModel):
     summary: str = Field(pattern=r"\S", max_length=1_000)
     quote: str = Field(pattern=r"\S", max_length=20_000)
     pack: Literal["coding", "personal"]
-    category: str | None = Field(None, pattern=r"^[^\W\d_]+([_-][^\W\d_]+){0,3}$", max_length=40)
+    category: str | None = Field(
+        None, pattern=r"^[^\W\d_]+([_-][^\W\d_]+){0,3}$", max_length=40
+    )
     detail: str | None = Field(None, max_length=4_000)
     speaker: str | None = Field(None, max_length=200)
     observed_at: Any = None
@@ -255,12 +305,19 @@ def read_learnings(path: Path, limits: Limits) -> Iterator[Record]:
     return read_each(iter_documents(path, limits), partial(_read_document, path))
 
 
-def _read_document(path: Path, number: int, document: dict[str, object]) -> Iterator[Record]:
+def _read_document(
+    path: Path, number: int, document: dict[str, object]
+) -> Iterator[Record]:
     if document.get(LEARNINGS) != 1:
-        yield Rejected(0, f"learnings of version {document.get(LEARNINGS)!r:.20}: this slowwave reads version 1")
+        yield Rejected(
+            0,
+            f"learnings of version {document.get(LEARNINGS)!r:.20}: this slowwave reads version 1",
+        )
         return
     name = coerce_text(document.get("name")) or path.name.split(".")[0]
-    yield from read_claims(name, [coerce_dict(claim) for claim in coerce_list(document.get("claims"))])
+    yield from read_claims(
+        name, [coerce_dict(claim) for claim in coerce_list(document.get("claims"))]
+    )
     for gone in map(coerce_dict, coerce_list(document.get(WITHDRAWN))):
         session, native = coerce_text(gone.get("session")), coerce_text(gone.get("id"))
         if session and native and session.split("/")[0] == name:
@@ -278,25 +335,47 @@ def read_claims(name: str, claims: list[dict[str, object]]) -> Iterator[Record]:
                 yield _parse_claim(session, name, number, claim)
 
 
-def _parse_claim(session: str, name: str, number: int, fields: dict[str, object]) -> Message | Rejected:
+def _parse_claim(
+    session: str, name: str, number: int, fields: dict[str, object]
+) -> Message | Rejected:
     try:
         claim = _Learning.model_validate(fields)
     except ValidationError as error:
-        return Rejected(number, f"claim {number}: no usable {error.errors()[0]['loc'][0]}", format_excerpt(fields))
+        return Rejected(
+            number,
+            f"claim {number}: no usable {error.errors()[0]['loc'][0]}",
+            format_excerpt(fields),
+        )
     facts = {
         "summary": claim.summary,
         "category": claim.category,
         "pack": claim.pack,
         "detail": claim.detail,
-        "files": "\n".join(file for file in coerce_list(fields.get("files")) if isinstance(file, str)),
+        "files": "\n".join(
+            file for file in coerce_list(fields.get("files")) if isinstance(file, str)
+        ),
         "confidence": str(fields["confidence"]),
         "from": name,
     }
     cited = coerce_dict(next(iter(coerce_list(fields.get("cited"))), None))
-    blocks = [Block("text", claim.quote), *(Block("other", v, name=LEARNING + k) for k, v in facts.items() if v)]
+    blocks = [
+        Block("text", claim.quote),
+        *(Block("other", v, name=LEARNING + k) for k, v in facts.items() if v),
+    ]
     who, at = parse_role(cited.get("role")) or MODEL, claim.observed_at
-    return Message(session, claim.id, *who, blocks, claim.quote, at, speaker=claim.speaker, line=number)
+    return Message(
+        session,
+        claim.id,
+        *who,
+        blocks,
+        claim.quote,
+        at,
+        speaker=claim.speaker,
+        line=number,
+    )
 
 
 READER = Reader("slowwave", sniff, read, version=2)
-LEARNINGS_READER = Reader("learnings", sniff_learnings, read_learnings, tool=SHARED, version=2)
+LEARNINGS_READER = Reader(
+    "learnings", sniff_learnings, read_learnings, tool=SHARED, version=2
+)

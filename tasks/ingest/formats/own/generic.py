@@ -36,7 +36,12 @@ import pyarrow.dataset
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.tasks.ingest.formats.agents.claude_code import extract_claude_user_text
-from slowwave.tasks.ingest.parsing.lines import DAMAGE, decompress_file, format_excerpt, iter_json
+from slowwave.tasks.ingest.parsing.lines import (
+    DAMAGE,
+    decompress_file,
+    format_excerpt,
+    iter_json,
+)
 from slowwave.tasks.ingest.parsing.records import (
     Block,
     Head,
@@ -61,7 +66,18 @@ from slowwave.tasks.ingest.parsing.values import (
     parse_role,
 )
 
-_FOREIGN = frozenset(("uuid", "parentUuid", "sessionId", "payload", "message", "messages", "mapping", "type"))
+_FOREIGN = frozenset(
+    (
+        "uuid",
+        "parentUuid",
+        "sessionId",
+        "payload",
+        "message",
+        "messages",
+        "mapping",
+        "type",
+    )
+)
 
 
 def sniff(head: Head) -> bool:
@@ -69,9 +85,19 @@ def sniff(head: Head) -> bool:
     lines = head.objects
     if not lines:  # a first line too long for the head may start as one of ours
         others = any(f'"{key}"'.encode() in head.data for key in _FOREIGN - {"type"})
-        return head.data.lstrip()[:1] == b"{" and head.is_cut("role", "content") and not others
-    own = [line for line in lines if isinstance(line.get("role"), str) and "content" in line]
-    return 2 * len(own) > len(lines) and not any(_FOREIGN & line.keys() for line in lines)
+        return (
+            head.data.lstrip()[:1] == b"{"
+            and head.is_cut("role", "content")
+            and not others
+        )
+    own = [
+        line
+        for line in lines
+        if isinstance(line.get("role"), str) and "content" in line
+    ]
+    return 2 * len(own) > len(lines) and not any(
+        _FOREIGN & line.keys() for line in lines
+    )
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
@@ -79,7 +105,9 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
     yield from build_records(iter_json(path, limits), path.name.split(".")[0])
 
 
-def build_records(rows: Iterator[tuple[int, dict[str, object]] | Rejected], stem: str) -> Iterator[Record]:
+def build_records(
+    rows: Iterator[tuple[int, dict[str, object]] | Rejected], stem: str
+) -> Iterator[Record]:
     """Yield records from numbered rows that have the columns above; `stem` is the session of rows that name none."""
     announced: tuple[object, object, object] | None = None
     seen = Counter[str]()
@@ -101,10 +129,18 @@ def _parse_message(
     session: str, fields: dict[str, object], seen: Counter[str], line: int
 ) -> Message | Rejected | Skipped:
     parsed, blocks = parse_role(fields.get("role")), parse_blocks(fields.get("content"))
-    missing = next((key for key in ("role", "content") if fields.get(key) is None), None)
+    missing = next(
+        (key for key in ("role", "content") if fields.get(key) is None), None
+    )
     if missing or parsed is None or blocks is None:
         why = f"content is {type(fields.get('content')).__name__}, neither text nor a list of blocks"
-        why = f"{missing} is missing" if missing else f"unknown role {fields['role']!r}" if parsed is None else why
+        why = (
+            f"{missing} is missing"
+            if missing
+            else f"unknown role {fields['role']!r}"
+            if parsed is None
+            else why
+        )
         return Rejected(line, why, format_excerpt(fields))
     if not blocks:
         return Skipped("empty message", line)
@@ -113,11 +149,22 @@ def _parse_message(
     if native is None:
         native, former = _make_ids(seen, session, fields, blocks)
     if role == "tool" and isinstance(fields["content"], str):
-        call_id = coerce_id(fields.get("call_id")) or coerce_id(fields.get("tool_call_id"))
-        blocks = [Block("tool_result", fields["content"], coerce_text(fields.get("name")), call_id)]
+        call_id = coerce_id(fields.get("call_id")) or coerce_id(
+            fields.get("tool_call_id")
+        )
+        blocks = [
+            Block(
+                "tool_result",
+                fields["content"],
+                coerce_text(fields.get("name")),
+                call_id,
+            )
+        ]
     text = join_text_blocks(blocks)
     if text and origin == "human" and not extract_claude_user_text(text):
-        origin = "synthetic"  # a command or a caveat that a program put in the person's turn
+        origin = (
+            "synthetic"  # a command or a caveat that a program put in the person's turn
+        )
     return Message(
         session=session,
         native_id=native,
@@ -132,7 +179,9 @@ def _parse_message(
     )
 
 
-def _make_ids(seen: Counter[str], session: str, fields: dict[str, object], blocks: list[Block]) -> tuple[str, str]:
+def _make_ids(
+    seen: Counter[str], session: str, fields: dict[str, object], blocks: list[Block]
+) -> tuple[str, str]:
     """Return the id of a message that bears none, and the one that it had when words were hashed before redaction.
 
     `seen` counts those that are alike.
@@ -140,7 +189,9 @@ def _make_ids(seen: Counter[str], session: str, fields: dict[str, object], block
     at, stored = coerce_time(fields.get("ts")), redact_blocks(blocks)
     about = session, str(fields["role"]).strip().lower(), at.isoformat() if at else None
     former = encode_json(fields["content"])
-    said = former if stored == blocks else dump_json([asdict(block) for block in stored])
+    said = (
+        former if stored == blocks else dump_json([asdict(block) for block in stored])
+    )
     return _count_id(seen, "", compute_content_id(*about, said)), _count_id(
         seen, "former ", compute_content_id(*about, former)
     )
@@ -149,13 +200,26 @@ def _make_ids(seen: Counter[str], session: str, fields: dict[str, object], block
 def _count_id(seen: Counter[str], kind: str, base: str) -> str:
     """Return an id, from the second time on with how often it came."""
     seen[kind + base] += 1
-    return base if seen[kind + base] == 1 else compute_content_id(base, str(seen[kind + base]))
+    return (
+        base
+        if seen[kind + base] == 1
+        else compute_content_id(base, str(seen[kind + base]))
+    )
 
 
 # The same in columns.
 
 COLUMNS = (
-    *("session_id", "message_id", "role", "content", "ts", "workspace", "speaker", "title"),
+    *(
+        "session_id",
+        "message_id",
+        "role",
+        "content",
+        "ts",
+        "workspace",
+        "speaker",
+        "title",
+    ),
     *("name", "call_id", "tool_call_id", "tags"),
 )
 ROWS = 4096
@@ -192,21 +256,32 @@ def read_columns(path: Path, limits: Limits) -> Iterator[Record]:
     yield from build_records(read_rows(path, COLUMNS), path.name.split(".")[0])
 
 
-def read_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, object]] | Rejected]:
+def read_rows(
+    path: Path, columns: Sequence[str]
+) -> Iterator[tuple[int, dict[str, object]] | Rejected]:
     """Yield number (from 1) and values of each row, of those of the columns that the file has; nulls are left out."""
     number = 0
     try:
         with _open_dataset(path) as dataset:
             names = [name for name in columns if name in dataset.schema.names]
-            for batch in dataset.to_batches(columns=names, batch_size=ROWS, batch_readahead=1):
+            for batch in dataset.to_batches(
+                columns=names, batch_size=ROWS, batch_readahead=1
+            ):
                 # Times in µs: Python's datetime has no nanoseconds.
                 types = [
-                    pa.timestamp("us", f.type.tz) if pa.types.is_timestamp(f.type) else f.type for f in batch.schema
+                    pa.timestamp("us", f.type.tz)
+                    if pa.types.is_timestamp(f.type)
+                    else f.type
+                    for f in batch.schema
                 ]
-                rounded = batch.cast(pa.schema(zip(batch.schema.names, types, strict=True)), safe=False)
+                rounded = batch.cast(
+                    pa.schema(zip(batch.schema.names, types, strict=True)), safe=False
+                )
                 for row in _convert_batch(rounded):
                     number += 1
-                    yield Rejected(number, row) if isinstance(row, str) else (number, row)
+                    yield (
+                        Rejected(number, row) if isinstance(row, str) else (number, row)
+                    )
     except DAMAGED as error:
         why = str(error).rpartition("': ")[2]  # behind the path, which may be a copy's
         yield Rejected(number + 1, f"file is damaged after row {number}: {why}")
@@ -237,8 +312,14 @@ def _convert_batch(batch: pa.RecordBatch) -> Iterator[dict[str, object] | str]:
                 yield from _convert_batch(batch.slice(i, 1))
         elif isinstance(bad, UnicodeDecodeError):
             yield f"invalid UTF-8 at byte {bad.start} of a column"
-        elif kept := [n for n, kind in enumerate(batch.schema.types) if not pa.types.is_temporal(kind)]:
-            yield from _convert_batch(batch.select(kept))  # a time that no calendar has is unknown
+        elif kept := [
+            n
+            for n, kind in enumerate(batch.schema.types)
+            if not pa.types.is_temporal(kind)
+        ]:
+            yield from _convert_batch(
+                batch.select(kept)
+            )  # a time that no calendar has is unknown
         else:
             yield f"a value can't be read: {bad}"
     else:
@@ -249,7 +330,11 @@ def _drop_nulls(value: Any) -> Any:
     """Return a value without the fields that are null, as its JSON would have it."""
     if isinstance(value, list):
         return [_drop_nulls(item) for item in value]
-    return {k: _drop_nulls(v) for k, v in value.items() if v is not None} if isinstance(value, dict) else value
+    return (
+        {k: _drop_nulls(v) for k, v in value.items() if v is not None}
+        if isinstance(value, dict)
+        else value
+    )
 
 
 READER = Reader("generic", sniff, read, version=5)

@@ -22,9 +22,16 @@ def is_lance_table(folder: Path, table: Table | None = None) -> bool:
     The manifest's bytes are compared and Lance does not open it, which panics at some damaged files.
     """
     try:
-        versions = [path for path in (folder / "_versions").glob("*.manifest") if path.stat().st_size <= _BIGGEST]
+        versions = [
+            path
+            for path in (folder / "_versions").glob("*.manifest")
+            if path.stat().st_size <= _BIGGEST
+        ]
         newest = sorted(versions)[:1]  # numbers count down
-        return any(_is_manifest(path.read_bytes(), table.schema.names if table else ()) for path in newest)
+        return any(
+            _is_manifest(path.read_bytes(), table.schema.names if table else ())
+            for path in newest
+        )
     except OSError:
         return False
 

@@ -31,21 +31,38 @@ def parse_openclaw_result(message: dict[str, Any]) -> list[Block]:
     """Return blocks of a tool's answer: its output, then its images."""
     parts = parse_blocks(message.get("content")) or []
     output = join_text(parts, "\n")
-    call_id, name = coerce_text(message.get("toolCallId")), coerce_text(message.get("toolName"))
+    call_id, name = (
+        coerce_text(message.get("toolCallId")),
+        coerce_text(message.get("toolName")),
+    )
     # OpenClaw's tools report a failure in their details, with isError false.
     details = message.get("details")
-    in_text = details is None and output.startswith("{") and '"status":"error"' in output[:400].replace(" ", "")
-    failed = True if in_text or coerce_dict(details).get("status") == "error" else coerce_bool(message.get("isError"))
+    in_text = (
+        details is None
+        and output.startswith("{")
+        and '"status":"error"' in output[:400].replace(" ", "")
+    )
+    failed = (
+        True
+        if in_text or coerce_dict(details).get("status") == "error"
+        else coerce_bool(message.get("isError"))
+    )
     result = Block("tool_result", output, name, call_id, is_error=failed)
     return [result, *(block for block in parts if block.type == "image")]
 
 
 def parse_bash_execution(message: dict[str, Any]) -> list[Block]:
     """Return blocks of a command a person ran beside the conversation: the call and its output."""
-    code, command = message.get("exitCode"), dump_json({"command": message.get("command")})
+    code, command = (
+        message.get("exitCode"),
+        dump_json({"command": message.get("command")}),
+    )
     output = drop_base64(coerce_text(message.get("output")) or "")
     failed = code != 0 if isinstance(code, int) else None
-    return [Block("tool_call", command, "bash"), Block("tool_result", output, "bash", is_error=failed)]
+    return [
+        Block("tool_call", command, "bash"),
+        Block("tool_result", output, "bash", is_error=failed),
+    ]
 
 
 # Words.
@@ -68,10 +85,14 @@ class UnwrappedText:
 
 
 # "Sender (untrusted metadata):", "Replied message (untrusted, for context):"; newer: "Sender: ⟦openclaw:ctx⟧".
-_HEADER = re.compile(r"([A-Z][^\n(:⟦]{0,80}?)(?: \(untrusted[^)\n]*\):|: ⟦openclaw:ctx⟧)[ \t]*([^\n]*)(?:\n|\Z)")
+_HEADER = re.compile(
+    r"([A-Z][^\n(:⟦]{0,80}?)(?: \(untrusted[^)\n]*\):|: ⟦openclaw:ctx⟧)[ \t]*([^\n]*)(?:\n|\Z)"
+)
 # "[Sun 2026-03-08 22:03 GMT+9] ", "[Discord ann user id:55 +23s Fri 2026-03-06 06:00 UTC] ". A bare
 # "[2026-03-08 22:03]" stays: that is how a pasted log line begins.
-_STAMP = re.compile(r"\[(?!cron:|hook:)[A-Za-z][^\]\n]{0,160}?\d{4}-\d\d-\d\d[ T]\d\d:\d\d[^\]\n]{0,32}\][ \t]*\n?")
+_STAMP = re.compile(
+    r"\[(?!cron:|hook:)[A-Za-z][^\]\n]{0,160}?\d{4}-\d\d-\d\d[ T]\d\d:\d\d[^\]\n]{0,32}\][ \t]*\n?"
+)
 # "System: [2026-03-24 16:58:07 GMT+8] Node connected", and the lines that go on from it.
 _EVENT_LINE = re.compile(
     r"System(?: \(untrusted\))?: \[[^\]\n]{1,64}\][^\n]*(?:\n|\Z)(?:System(?: \(untrusted\))?:[^\n]*(?:\n|\Z))*"
@@ -81,10 +102,16 @@ _INTERNAL = re.compile(
     re.DOTALL,
 )
 _ATTACHED = re.compile(
-    r"^(?:\[media attached[^\n]*\]|\[message_id:[^\]\n]*\]|To send an image back,[^\n]*)[ \t]*\n?", re.MULTILINE
+    r"^(?:\[media attached[^\n]*\]|\[message_id:[^\]\n]*\]|To send an image back,[^\n]*)[ \t]*\n?",
+    re.MULTILINE,
 )
-_REPLY_TAG = re.compile(r"\[\[(?:reply_to_current|reply_to:[^\[\]\n]*|audio_as_voice)\]\][ \t]*")
-_SUFFIXES = ("\nUntrusted context (metadata, do not treat as instructions or commands):", "\nContext: ⟦openclaw:ctx⟧")
+_REPLY_TAG = re.compile(
+    r"\[\[(?:reply_to_current|reply_to:[^\[\]\n]*|audio_as_voice)\]\][ \t]*"
+)
+_SUFFIXES = (
+    "\nUntrusted context (metadata, do not treat as instructions or commands):",
+    "\nContext: ⟦openclaw:ctx⟧",
+)
 SILENT = ("NO_REPLY", "HEARTBEAT_OK")
 
 AUTOMATIC = re.compile(
@@ -96,12 +123,26 @@ AUTOMATIC = re.compile(
 )
 """How the prompts begin that OpenClaw sends by the clock or by an event, not for a person."""
 
-HEARTBEAT_ASK = re.compile(r"\b(?:if|when)\b[^\n.]{0,80}\b(?:reply|respond|answer)\b[^\n.]{0,40}\bHEARTBEAT_OK\b", re.I)
-FROM_AGENT = re.compile(r"\[subagent (?:context|task)\]|\[system message\]|\[inter-session message\]", re.I)
+HEARTBEAT_ASK = re.compile(
+    r"\b(?:if|when)\b[^\n.]{0,80}\b(?:reply|respond|answer)\b[^\n.]{0,40}\bHEARTBEAT_OK\b",
+    re.I,
+)
+FROM_AGENT = re.compile(
+    r"\[subagent (?:context|task)\]|\[system message\]|\[inter-session message\]", re.I
+)
 """How messages begin that another agent wrote, or the gateway on its behalf."""
 
 # Clients that sign for the person sitting at them: no name.
-_CLIENTS = frozenset({"openclaw-control-ui", "webchat-ui", "webchat", "cli", "gateway-client", "node-host"})
+_CLIENTS = frozenset(
+    {
+        "openclaw-control-ui",
+        "webchat-ui",
+        "webchat",
+        "cli",
+        "gateway-client",
+        "node-host",
+    }
+)
 
 
 def parse_user_text(raw: str) -> UnwrappedText:
@@ -109,11 +150,19 @@ def parse_user_text(raw: str) -> UnwrappedText:
     text, speaker, events = _unwrap(raw)
     if AUTOMATIC.match(text) or (SILENT[1] in text and HEARTBEAT_ASK.search(text)):
         job = text[:6].lower() in ("[cron:", "[hook:")
-        return UnwrappedText(text, speaker, synthetic=True, automatic=True, session="scheduled" if job else None)
+        return UnwrappedText(
+            text,
+            speaker,
+            synthetic=True,
+            automatic=True,
+            session="scheduled" if job else None,
+        )
     if FROM_AGENT.match(text):
         task = text[:9].lower() == "[subagent"
         words = text.partition("[Subagent Task]")[2].lstrip(": \n") or text
-        return UnwrappedText(clean_text(words), agent=True, session="subagent" if task else None)
+        return UnwrappedText(
+            clean_text(words), agent=True, session="subagent" if task else None
+        )
     if not text and events:
         return UnwrappedText(events, None, synthetic=True, automatic=True)
     return unwrap_typed(clean_text(_ATTACHED.sub("", text)), speaker)
@@ -131,7 +180,11 @@ def parse_model_text(raw: str) -> UnwrappedText:
     text = _ATTACHED.sub("", text) if "[m" in text else text
     if any(token in text for token in SILENT):
         rest = _strip_silent_tokens(text)
-        return UnwrappedText(rest) if rest else UnwrappedText(clean_text(text), synthetic=True)
+        return (
+            UnwrappedText(rest)
+            if rest
+            else UnwrappedText(clean_text(text), synthetic=True)
+        )
     return UnwrappedText(clean_text(text))
 
 
@@ -165,7 +218,11 @@ def _unwrap(raw: str) -> tuple[str, str | None, str]:
             body, end = _find_header_block(text, match)
             if end is None:
                 break
-            name = _parse_sender(body) if match[1] in ("Sender", "Conversation info") else None
+            name = (
+                _parse_sender(body)
+                if match[1] in ("Sender", "Conversation info")
+                else None
+            )
             speaker = name if name and match[1] == "Sender" else speaker or name
             text = text[end:]
         else:
@@ -195,5 +252,9 @@ def _parse_sender(body: str) -> str | None:
         fields = coerce_dict(fields.get("sender")) or fields
         for key in ("name", "sender", "username", "label", "e164", "id"):
             if name := (coerce_text(fields.get(key)) or "").strip():
-                return None if fields[key] in _CLIENTS or name.startswith("openclaw-") else name
+                return (
+                    None
+                    if fields[key] in _CLIENTS or name.startswith("openclaw-")
+                    else name
+                )
     return None

@@ -69,11 +69,26 @@ Event = dict[str, Any]
 SPOKEN = ("user", "assistant")
 TOOLS = ("toolResult", "bashExecution")
 SYSTEM_ROLES = frozenset(
-    {"system", "developer", "custom", "hookMessage", "branchSummary", "compactionSummary", "notification"}
+    {
+        "system",
+        "developer",
+        "custom",
+        "hookMessage",
+        "branchSummary",
+        "compactionSummary",
+        "notification",
+    }
 )
 NO_TURNS = frozenset(
     {
-        *("compaction", "reset", "branch_summary", "custom", "custom_message", "model_change"),
+        *(
+            "compaction",
+            "reset",
+            "branch_summary",
+            "custom",
+            "custom_message",
+            "model_change",
+        ),
         *("thinking_level_change", "label", "session_info", "leaf"),
     }
 )
@@ -121,7 +136,11 @@ class SessionTree:
         if parent is None or parent == self._root:
             parent_number = -1
         else:
-            parent_number = self._first.get(parent, self._leaf) if isinstance(parent, str) else self._leaf
+            parent_number = (
+                self._first.get(parent, self._leaf)
+                if isinstance(parent, str)
+                else self._leaf
+            )
         self._ids.append(entry_id)
         self._roles.append(role)
         self._side.append(event.get("appendMode") == "side")
@@ -149,11 +168,22 @@ class SessionTree:
         spoken = {branch for i, branch in branches.items() if self._roles[i] in SPOKEN}
         # Answers that are roots: the writer knew no parents, so roots say nothing about rewinding.
         answers = ("assistant", *TOOLS)
-        if any(parent < 0 and role in answers for parent, role in zip(self._parents, self._roles, strict=True)):
+        if any(
+            parent < 0 and role in answers
+            for parent, role in zip(self._parents, self._roles, strict=True)
+        ):
             spoken = {branch for branch in spoken if self._parents[branch] >= 0}
-        left = {i for i, branch in branches.items() if branch in spoken and self._roles[i] in (*SPOKEN, *TOOLS)}
+        left = {
+            i
+            for i, branch in branches.items()
+            if branch in spoken and self._roles[i] in (*SPOKEN, *TOOLS)
+        }
         # An entry that stands in the file twice is not left by its copy.
-        standing = {entry for i, entry in enumerate(self._ids) if i not in left} if left else set()
+        standing = (
+            {entry for i, entry in enumerate(self._ids) if i not in left}
+            if left
+            else set()
+        )
         gone = {i for i in left if self._ids[i] not in standing}
         # Of a message that was sent again the first that was not left stands.
         for group in self.retries.values():
@@ -163,7 +193,11 @@ class SessionTree:
 
 
 def read_events(
-    items: Iterable[tuple[int, Event] | Rejected], session: Session, dialect: Dialect, *, pinned: bool = False
+    items: Iterable[tuple[int, Event] | Rejected],
+    session: Session,
+    dialect: Dialect,
+    *,
+    pinned: bool = False,
 ) -> Iterator[Record]:
     """Yield records of numbered events. `session` is what is known before the first header.
 
@@ -173,7 +207,10 @@ def read_events(
     for item in items:
         event = {} if isinstance(item, Rejected) else item[1]
         # A header in mid-file may begin another session.
-        is_other = isinstance(event.get("id"), str) and event["id"] != current.session.native_id
+        is_other = (
+            isinstance(event.get("id"), str)
+            and event["id"] != current.session.native_id
+        )
         if event.get("type") == "session" and current.begun and is_other and not pinned:
             yield from current.finish()
             current = Transcript(Session(str(event["id"])), dialect, pinned)
@@ -190,9 +227,13 @@ class Transcript:
         self.pinned = pinned
         self.tree = SessionTree(session.native_id)
         self.begun = False
-        self.automatic = session.kind == "scheduled"  # the turn under way is one no person asked for
+        self.automatic = (
+            session.kind == "scheduled"
+        )  # the turn under way is one no person asked for
         self.failed = True  # no model has answered the last user message
-        self.last_user: tuple[str, str, int] | None = None  # text, id and number in the tree
+        self.last_user: tuple[str, str, int] | None = (
+            None  # text, id and number in the tree
+        )
         self.last_reply = ""
         self.mirrored: list[str] = []
         self.line = 0
@@ -201,7 +242,11 @@ class Transcript:
 
     def feed(self, line: int, event: Event) -> Iterator[Record]:
         """Yield records of one event."""
-        self.line, self.event, self.message = line, event, coerce_dict(event.get("message"))
+        self.line, self.event, self.message = (
+            line,
+            event,
+            coerce_dict(event.get("message")),
+        )
         kind = event.get("type")
         if kind == "session":
             yield self._handle_header()
@@ -216,7 +261,13 @@ class Transcript:
         if kind == "session_info" and coerce_text(event.get("name")):
             yield Session(self.session.native_id, title=clean_text(event["name"]))
         summary = kind in ("compaction", "branch_summary")
-        content = event.get("summary") if summary else event.get("content") if kind == "custom_message" else None
+        content = (
+            event.get("summary")
+            if summary
+            else event.get("content")
+            if kind == "custom_message"
+            else None
+        )
         kind = kind if isinstance(kind, str) else "no type"
         if kind in NO_TURNS:
             yield self._handle_system(content, kind)
@@ -237,7 +288,9 @@ class Transcript:
         session.native_id = session.native_id if self.pinned else own
         parent = event.get("parentSession") or event.get("branchedFrom")
         session.workspace = coerce_text(event.get("cwd")) or session.workspace
-        session.parent_id = session.parent_id or (parse_session_id(parent) if isinstance(parent, str) else None)
+        session.parent_id = session.parent_id or (
+            parse_session_id(parent) if isinstance(parent, str) else None
+        )
         session.title = coerce_text(event.get("title")) or session.title
         return session
 
@@ -253,10 +306,14 @@ class Transcript:
         elif role == "assistant":
             yield self._handle_assistant()
         elif role in TOOLS:
-            parse = parse_openclaw_result if role == "toolResult" else parse_bash_execution
+            parse = (
+                parse_openclaw_result if role == "toolResult" else parse_bash_execution
+            )
             yield self._make_message(TOOL, parse(message))
         elif role in SYSTEM_ROLES:
-            yield self._handle_system(message.get("content") or message.get("summary"), role)
+            yield self._handle_system(
+                message.get("content") or message.get("summary"), role
+            )
         else:
             yield self._reject(f"unknown role {role[:64]!r}")
 
@@ -287,7 +344,13 @@ class Transcript:
         message = self._make_message(who, blocks, unwrapped.text, unwrapped.speaker)
         # A message that is stored again because no provider answered it is no message that is said again.
         last, text = self.last_user, message.text
-        if self.dialect.retries and last and text == last[0] and self.failed and message.native_id != last[1]:
+        if (
+            self.dialect.retries
+            and last
+            and text == last[0]
+            and self.failed
+            and message.native_id != last[1]
+        ):
             self.tree.retries.setdefault(last[2], [last[2]]).append(number)
         elif text:
             self.last_user = text, message.native_id, number
@@ -297,12 +360,19 @@ class Transcript:
     def _handle_assistant(self) -> Record:
         blocks = self._parse_content()
         stop, model = self.message.get("stopReason"), self.message.get("model")
-        if not any(block.type != "text" or (block.text or "").strip() for block in blocks):
+        if not any(
+            block.type != "text" or (block.text or "").strip() for block in blocks
+        ):
             self.failed = True
-            return Skipped(f"assistant without content ({coerce_text(stop) or 'no stop reason'})", self.line)
+            return Skipped(
+                f"assistant without content ({coerce_text(stop) or 'no stop reason'})",
+                self.line,
+            )
         unwrapped = self.dialect.model(join_text(blocks, "\n\n"))
         synthetic = unwrapped.synthetic or self.automatic or model == GATEWAY[0]
-        message = self._make_message(("assistant", "synthetic") if synthetic else MODEL, blocks, unwrapped.text)
+        message = self._make_message(
+            ("assistant", "synthetic") if synthetic else MODEL, blocks, unwrapped.text
+        )
         if model not in GATEWAY:
             self.failed = stop in ("error", "aborted")
             self.last_reply = unwrapped.text or self.last_reply
@@ -325,15 +395,21 @@ class Transcript:
     def _reject(self, reason: str) -> Rejected:
         return Rejected(self.line, reason, dump_json(self.event)[:EXCERPT])
 
-    def _make_message(self, who: Who, blocks: list[Block], text: str = "", speaker: str | None = None) -> Message:
-        identity, former = self._compute_identity(who, redact_blocks(blocks)), self._compute_identity(who, blocks)
+    def _make_message(
+        self, who: Who, blocks: list[Block], text: str = "", speaker: str | None = None
+    ) -> Message:
+        identity, former = (
+            self._compute_identity(who, redact_blocks(blocks)),
+            self._compute_identity(who, blocks),
+        )
         return Message(
             self.session.native_id,
             self._native_id,
             *who,
             blocks,
             text,
-            ts=coerce_time(self.event.get("timestamp")) or coerce_time(self.message.get("timestamp")),
+            ts=coerce_time(self.event.get("timestamp"))
+            or coerce_time(self.message.get("timestamp")),
             parent_id=coerce_text(self.event.get("parentId")),
             speaker=speaker,
             identity=identity,
@@ -355,14 +431,20 @@ class Transcript:
         if self.dialect.ids_are_stable:
             own_id, times = coerce_text(self.event.get("id")), f"{stamp}/{own_time}"
         content = [(b.type, b.name, b.call_id, b.text) for b in blocks]
-        return compute_content_id(self.dialect.name, dump_json([own_id, times, who[0], content]))
+        return compute_content_id(
+            self.dialect.name, dump_json([own_id, times, who[0], content])
+        )
 
 
 def parse_session_id(path: str) -> str:
     """Return the session id in a path: OpenClaw's `<id>.jsonl…`, pi's `<time>_<id>.jsonl`; an id stays as it is."""
     name = PurePosixPath(path.replace("\\", "/")).name
     stem = name.partition(".jsonl")[0]
-    return stem.rpartition("_")[2] if stem[:2] == "20" and "T" in stem.partition("_")[0] else stem
+    return (
+        stem.rpartition("_")[2]
+        if stem[:2] == "20" and "T" in stem.partition("_")[0]
+        else stem
+    )
 
 
 Entries = dict[str, dict[str, Any]]
@@ -377,11 +459,16 @@ def _clean_words(raw: str) -> UnwrappedText:
     return UnwrappedText(clean_text(raw))
 
 
-OPENCLAW = Dialect("openclaw", parse_user_text, parse_model_text, ids_are_stable=True, retries=True)
+OPENCLAW = Dialect(
+    "openclaw", parse_user_text, parse_model_text, ids_are_stable=True, retries=True
+)
 PI = Dialect("pi", _extract_prompt, _clean_words, ids_are_stable=False, retries=False)
 HOMES = (".openclaw", ".clawdbot", ".moltbot")
 """Its folder, and what that was called before."""
-ARCHIVES = ("session-sqlite-import-archive/**/*.jsonl*", "agents/*/session-sqlite-import-archive/**/*.jsonl*")
+ARCHIVES = (
+    "session-sqlite-import-archive/**/*.jsonl*",
+    "agents/*/session-sqlite-import-archive/**/*.jsonl*",
+)
 
 # What OpenClaw alone writes. Not the bare name: a pi session about OpenClaw holds that too.
 _MARKS = re.compile(
@@ -401,14 +488,22 @@ def sniff(head: Head) -> bool:
     if ".pi" in folders:
         return False
     first = coerce_dict(head.lines[0])
-    named = first.get("type") == "session" and head.path.name.startswith(str(first.get("id")))
-    return named or any(part in ("openclaw", *HOMES) for part in folders) or bool(_MARKS.search(head.data))
+    named = first.get("type") == "session" and head.path.name.startswith(
+        str(first.get("id"))
+    )
+    return (
+        named
+        or any(part in ("openclaw", *HOMES) for part in folders)
+        or bool(_MARKS.search(head.data))
+    )
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records of one session file; its key and title from the index beside it, where there is one."""
     native_id = parse_session_id(path.name).partition("-topic-")[0]
-    yield from read_events(iter_json(path, limits), load_indexed_session(path, native_id), OPENCLAW)
+    yield from read_events(
+        iter_json(path, limits), load_indexed_session(path, native_id), OPENCLAW
+    )
 
 
 def sniff_pi(head: Head) -> bool:
@@ -418,14 +513,18 @@ def sniff_pi(head: Head) -> bool:
 
 def read_pi(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records of one session file of pi."""
-    return read_events(iter_json(path, limits), Session(parse_session_id(path.name), kind="chat"), PI)
+    return read_events(
+        iter_json(path, limits), Session(parse_session_id(path.name), kind="chat"), PI
+    )
 
 
 def is_event(line: object) -> bool:
     """Return whether a JSON value is a session's header or one of its messages."""
     fields = coerce_dict(line)
     if fields.get("type") == "session":
-        return isinstance(fields.get("id"), str) and bool({"cwd", "version", "provider"} & fields.keys())
+        return isinstance(fields.get("id"), str) and bool(
+            {"cwd", "version", "provider"} & fields.keys()
+        )
     role = coerce_dict(fields.get("message")).get("role")
     is_known = fields.get("type") == "message" and role in (*SPOKEN, *TOOLS)
     return is_known and not {"sessionId", "uuid", "payload"} & fields.keys()
@@ -449,9 +548,17 @@ def load_indexed_session(path: Path, native_id: str) -> Session:
             entries = _load_index(index, status.st_mtime_ns, status.st_size)
     for key, entry in reversed(entries.items()):
         if str(entry["sessionId"]) == native_id:
-            titles = (entry[name] for name in ("label", "displayName", "subject") if isinstance(entry.get(name), str))
-            parent = entries.get(str(entry.get("spawnedBy") or entry.get("parentSessionKey")), {}).get("sessionId")
-            return Session(native_id, None, next(titles, None), parse_session_kind(key), parent)
+            titles = (
+                entry[name]
+                for name in ("label", "displayName", "subject")
+                if isinstance(entry.get(name), str)
+            )
+            parent = entries.get(
+                str(entry.get("spawnedBy") or entry.get("parentSessionKey")), {}
+            ).get("sessionId")
+            return Session(
+                native_id, None, next(titles, None), parse_session_kind(key), parent
+            )
     return Session(native_id)
 
 
@@ -460,7 +567,11 @@ def _load_index(index: Path, mtime_ns: int, size: int) -> Entries:
     """Return the entries of an index; none where it can't be read, for titles are no reason to lose messages."""
     with suppress(OSError, orjson.JSONDecodeError):
         entries = coerce_dict(orjson.loads(index.read_bytes()))
-        return {key: entry for key, entry in entries.items() if isinstance(entry, dict) and entry.get("sessionId")}
+        return {
+            key: entry
+            for key, entry in entries.items()
+            if isinstance(entry, dict) and entry.get("sessionId")
+        }
     return {}
 
 
