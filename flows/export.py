@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.recall.release.view import View
@@ -246,35 +247,33 @@ def export_learnings(
     if to.exists() or to.is_symlink():
         raise UsageError(f"{to} is there already: name a file that is new")
     check_encrypted(settings, to)
-    # The claims, with quotes from the messages that they cite.
     rows = snapshot.read(OBSERVATIONS)
-    places = (
-        require_workspaces(anchor_workspace(workspace), rows["workspace"].to_pylist())
-        if workspace
-        else ()
-    )
-    claims = select_learnings(rows, places)
-    cited = pc.unique(pc.list_flatten(claims["message_ids"].combine_chunks()))
-    messages = snapshot.read(MESSAGES, list(CITED), pc.field("message_id").isin(cited))
-    learnings = build_learnings(
-        claims, messages, read_claim_confidences(settings, snapshot)
-    )
+    known = rows["workspace"].to_pylist()
+    asked = anchor_workspace(workspace) if workspace else None
+    places = require_workspaces(asked, known) if asked else ()
+    learnings = _collect_learnings(settings, snapshot, select_learnings(rows, places))
     if form == "md":
         title = f"Learnings of {Path(places[0]).name}" if places else "Learnings"
         content = render_markdown(learnings, title).encode()
     else:
-        head = {
-            LEARNINGS: SCHEMA,
-            "release": snapshot.release.name,
-            "claims": learnings,
-        }
-        content = orjson.dumps(
-            head, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-        )
+        name = snapshot.release.name
+        head = {LEARNINGS: SCHEMA, "release": name, "claims": learnings}
+        options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+        content = orjson.dumps(head, option=options)
     with open_new(to) as out:
         out.write(content)
     at = datetime.now(UTC).isoformat(timespec="seconds")
-    note_export(
-        snapshot.dir, Export(at, str(to.resolve()), form, snapshot.release.name)
-    )
+    export = Export(at, str(to.resolve()), form, snapshot.release.name)
+    note_export(snapshot.dir, export)
     return len(learnings)
+
+
+def _collect_learnings(
+    settings: Settings, snapshot: Snapshot, claims: pa.Table
+) -> list[dict[str, Any]]:
+    """Return claims with quotes from the messages that they cite."""
+    cited = pc.unique(pc.list_flatten(claims["message_ids"].combine_chunks()))
+    is_cited = pc.field("message_id").isin(cited)
+    messages = snapshot.read(MESSAGES, list(CITED), is_cited)
+    confidences = read_claim_confidences(settings, snapshot)
+    return build_learnings(claims, messages, confidences)

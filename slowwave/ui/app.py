@@ -254,7 +254,7 @@ def render_report(settings: Settings, run: str = "") -> str:
     Raises:
         UsageError: no run has the id, or no run has ended yet.
     """
-    from slowwave.flows.tonight import describe_run
+    from slowwave.flows.run_page import describe_run
 
     style = (STATIC / "ui.css").read_text(encoding="utf-8")
     about = {"layout": "alone.html", "style": style, "links": False}

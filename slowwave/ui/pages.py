@@ -383,7 +383,7 @@ def show_tonight(
 
     Without a release yet, the data say so.
     """
-    from slowwave.flows.tonight import describe_run
+    from slowwave.flows.run_page import describe_run
 
     return describe_run(at.settings, run, at.view)
 

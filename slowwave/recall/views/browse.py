@@ -1,6 +1,6 @@
 """Claims without a question, newest first; and themes over time: each topic with its strength, week by week."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
@@ -95,62 +95,62 @@ def list_claims(
             f"limit is {limit}; it is the number of claims wanted, at least 1"
         )
     refuse_unknown_filters(filters, ClaimFilters)
-    # the conditions that the table can be asked
     min_confidence = parse_share(filters.get("min_confidence"), "min_confidence") or 0.0
-    names = dict(
-        zip(*view.read(TOPICS, ["topic_id", "name"]).to_pydict().values(), strict=True)
-    )
-    statuses = (
-        [Status.ACTIVE, Status.SUPERSEDED]
-        if filters.get("superseded")
-        else [Status.ACTIVE]
-    )
+    topics = view.read(TOPICS, ["topic_id", "name"]).to_pylist()
+    names = {topic["topic_id"]: topic["name"] for topic in topics}
+    # Only the columns that decide are read of all claims.
+    columns = ["observation_id", "observed_at", "keywords"]
+    conditions = _list_conditions(view, filters, names)
+    claims = view.read(OBSERVATIONS, columns, reduce(and_, conditions))
+    if (keyword := filters.get("keyword")) is not None:
+        claims = claims.filter(_has_keyword(claims, keyword))
+    # An undated claim comes last.
+    newest = [("observed_at", "descending"), ("observation_id", "ascending")]
+    ids = claims.sort_by(newest)["observation_id"].to_pylist()
+    if min_confidence:
+        sure = view.look_up_confidences(ids)
+        ids = [key for key in ids if sure[key] >= min_confidence]
+    ids = ids[after:][:limit]
+    sure = view.look_up_confidences(ids)
+    rows = view.read_by_id(OBSERVATIONS, ids, COLUMNS)
+    return [
+        _make_claim(rows[key], sure[key], names, view.native_sessions) for key in ids
+    ]
+
+
+def _list_conditions(
+    view: View, filters: ClaimFilters, topics: dict[str, str]
+) -> list[pc.Expression]:
+    """Return the conditions on a claim's columns; `topics` are names by id.
+
+    Raises:
+        UsageError: an unknown workspace or category, or a date that is none.
+    """
+    statuses = [Status.ACTIVE]
+    if filters.get("superseded"):
+        statuses.append(Status.SUPERSEDED)
     conditions = [pc.field("status").isin(statuses)]
     if workspace := filters.get("workspace"):
-        conditions.append(
-            pc.field("workspace").isin(
-                require_workspaces(anchor_workspace(workspace), view.workspaces)
-            )
-        )
+        places = require_workspaces(anchor_workspace(workspace), view.workspaces)
+        conditions.append(pc.field("workspace").isin(places))
     if category := filters.get("category"):
         if unknown := explain_unknown_category(view, category):
             raise UsageError(unknown)
         conditions.append(pc.field("category") == pa.scalar(category))
     if (topic := filters.get("topic")) is not None:
-        ids = [key for key, name in names.items() if topic in (key, name)]
+        ids = [key for key, name in topics.items() if topic in (key, name)]
         conditions.append(pc.field("topic_id").isin(pa.array(ids, pa.string())))
     if start := parse_bound(filters.get("since"), "since"):
         conditions.append(pc.field("observed_at") >= pa.scalar(start, UTC_US))
-    # of all that pass only what decides is read
-    claims = view.read(
-        OBSERVATIONS,
-        ["observation_id", "observed_at", "keywords"],
-        reduce(and_, conditions),
-    )
-    if (keyword := filters.get("keyword")) is not None:
-        word = keyword.casefold()
-        claims = claims.filter(
-            [
-                word in map(str.casefold, words)
-                for words in claims["keywords"].to_pylist()
-            ]
-        )
-    newest = [
-        ("observed_at", "descending"),
-        ("observation_id", "ascending"),
-    ]  # what has no date comes last
-    ids = claims.sort_by(newest)["observation_id"].to_pylist()
-    if min_confidence:
-        sure = view.look_up_confidences(ids)
-        ids = [key for key in ids if sure[key] >= min_confidence]
-    # and the rest of those that are told
-    ids = ids[after:][:limit]
-    sure, rows = (
-        view.look_up_confidences(ids),
-        view.read_by_id(OBSERVATIONS, ids, COLUMNS),
-    )
+    return conditions
+
+
+def _has_keyword(claims: pa.Table, keyword: str) -> list[bool]:
+    """Return, for each claim, True if it has a keyword, in any case."""
+    word = keyword.casefold()
     return [
-        _make_claim(rows[key], sure[key], names, view.native_sessions) for key in ids
+        word in map(str.casefold, keywords)
+        for keywords in claims["keywords"].to_pylist()
     ]
 
 
@@ -226,41 +226,43 @@ def list_themes(view: View, weeks: int = 12) -> list[Theme]:
         raise UsageError(
             f"weeks is {weeks}; it is the number of weeks wanted, at least 1"
         )
-    # claims a week
-    rows = view.read(
-        OBSERVATIONS, ["topic_id", "observed_at"], pc.field("status") == Status.ACTIVE
-    ).combine_chunks()
-    at = rows["observed_at"].cast(pa.int64())
+    weekly = _count_weekly(view, weeks)
+    themes = [
+        _make_theme(row, weekly[row["topic_id"]])
+        for row in view.read(TOPICS, FIGURES).to_pylist()
+        if row["size"] and (row["name"] or row["text"])
+    ]
+    return sorted(themes, key=lambda theme: (-theme.strength, theme.name, theme.id))
+
+
+def _count_weekly(view: View, weeks: int) -> defaultdict[str, list[int]]:
+    """Return the claims a week of each topic, the last week that which ends with the newest claim."""
+    is_active = pc.field("status") == Status.ACTIVE
+    rows = view.read(OBSERVATIONS, ["topic_id", "observed_at"], is_active)
+    at = rows["observed_at"].combine_chunks().cast(pa.int64())
     ago = pc.divide(pc.subtract(pc.max(at), at), WEEK // timedelta(microseconds=1))
     weekly: defaultdict[str, list[int]] = defaultdict(lambda: [0] * weeks)
-    for (key, week), count in Counter(
-        zip(rows["topic_id"].to_pylist(), ago.to_pylist(), strict=True)
-    ).items():
+    for key, week in zip(rows["topic_id"].to_pylist(), ago.to_pylist(), strict=True):
         if week is not None and week < weeks:
-            weekly[key][weeks - 1 - week] = count
-    # the topics
-    themes: list[Theme] = []
-    for row in view.read(TOPICS, FIGURES).to_pylist():
-        if row["size"] and (
-            row["name"] or row["text"]
-        ):  # what is under three is none yet
-            figures: dict[str, Any] = {
-                name: row[name]
-                for name in FIGURES[1:]
-                if name not in ("size", "cohesion")
-            }
-            figures |= {
-                name: row[name] or 0 for name in ("strength", "sessions", "uses")
-            }
-            spread = None if row["cohesion"] is None else round(1 - row["cohesion"], 3)
-            key, claims = row["topic_id"], row["size"]
-            themes.append(
-                Theme(
-                    id=key,
-                    claims=claims,
-                    spread=spread,
-                    weeks=tuple(weekly[key]),
-                    **figures,
-                )
-            )
-    return sorted(themes, key=lambda theme: (-theme.strength, theme.name, theme.id))
+            weekly[key][weeks - 1 - week] += 1
+    return weekly
+
+
+def _make_theme(row: dict[str, Any], weekly: list[int]) -> Theme:
+    spread = None if row["cohesion"] is None else round(1 - row["cohesion"], 3)
+    return Theme(
+        id=row["topic_id"],
+        name=row["name"],
+        purpose=row["purpose"],
+        text=row["text"],
+        claims=row["size"],
+        strength=row["strength"] or 0,
+        sessions=row["sessions"] or 0,
+        uses=row["uses"] or 0,
+        spread=spread,
+        share=row["share"],
+        overlap=row["overlap"],
+        first_at=row["first_at"],
+        last_at=row["last_at"],
+        weeks=tuple(weekly),
+    )

@@ -61,6 +61,12 @@ MANIFEST = "manifest.json"
 Id = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 
 
+NO_MESSAGES = f"this export holds no messages: `slowwave export OUT --table {MESSAGES.name}` writes them"
+ENCRYPTED = (
+    "this export is encrypted, and only its passphrase opens it: nothing of it was read"
+)
+
+
 class _SessionRow(BaseModel):
     session_id: Id
     native_id: str
@@ -181,37 +187,24 @@ def _parse_manifest(raw: bytes) -> dict[str, object]:
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records in order of the messages' rows; a session comes before its first message."""
-    # Where its messages and sessions are; no name that it holds is followed.
+    # The files lie beside the manifest under fixed names: no name that it holds is followed.
     manifest = _parse_manifest(path.read_bytes())
     form, tables = manifest.get("format"), coerce_dict(manifest.get("tables"))
-    messages, sessions = (
-        path.with_name(f"{table.name}.{form}") for table in (MESSAGES, SESSIONS)
-    )
-    if not (
-        messages.is_file() or messages.is_dir()
-    ):  # whoever opens a pipe waits for one who writes
-        yield Rejected(
-            0,
-            f"this export holds no messages: `slowwave export OUT --table {MESSAGES.name}` writes them",
-        )
+    messages = path.with_name(f"{MESSAGES.name}.{form}")
+    sessions = path.with_name(f"{SESSIONS.name}.{form}")
+    if not (messages.is_file() or messages.is_dir()):
+        # Neither: opening a pipe would wait for a writer.
+        yield Rejected(0, NO_MESSAGES)
         return
     if "salt" in coerce_dict(tables.get(MESSAGES.name)):
-        yield Rejected(
-            0,
-            "this export is encrypted, and only its passphrase opens it: nothing of it was read",
-        )
+        yield Rejected(0, ENCRYPTED)
         return
-    # Sessions, by the ids that the store gave them.
     ahead: dict[str, Session] = {}
     for _, row in _read_table(sessions, SESSIONS, _SessionRow, limits):
         if isinstance(row, Rejected):
             yield row
-            continue
-        stored = StoredSession(row.session_id, row.source, tuple(row.inactive))
-        ahead[row.session_id] = Session(
-            row.native_id, row.workspace, row.title, row.kind, row.parent_id, stored
-        )
-    # Messages, each session before its first.
+        else:
+            ahead[row.session_id] = _make_session(row)
     announced: set[str] = set()
     for line, message in _read_table(messages, MESSAGES, _MessageRow, limits):
         if isinstance(message, Rejected):
@@ -221,18 +214,30 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
         if sid not in announced:
             announced.add(sid)
             yield ahead.get(sid) or Session(sid, stored=StoredSession(sid, source))
-        yield Message(
-            sid,
-            **message.model_dump(
-                include={"native_id", "role", "origin", "text", "parent_id", "speaker"}
-            ),
-            blocks=message.blocks,
-            ts=coerce_time(message.ts),
-            line=line,
-            stored=StoredMessage(
-                message.message_id, message.identity, source, message.workspace
-            ),
-        )
+        yield _make_message(message, line)
+
+
+def _make_session(row: _SessionRow) -> Session:
+    return Session(
+        row.native_id,
+        row.workspace,
+        row.title,
+        row.kind,
+        row.parent_id,
+        stored=StoredSession(row.session_id, row.source, tuple(row.inactive)),
+    )
+
+
+def _make_message(row: _MessageRow, line: int) -> Message:
+    same = {"native_id", "role", "origin", "text", "parent_id", "speaker"}
+    return Message(
+        row.session_id,
+        **row.model_dump(include=same),
+        blocks=row.blocks,
+        ts=coerce_time(row.ts),
+        line=line,
+        stored=StoredMessage(row.message_id, row.identity, row.source, row.workspace),
+    )
 
 
 def _read_table(

@@ -7,6 +7,7 @@ import orjson
 import pyarrow.compute as pc
 
 from slowwave.flows.parts.report import (
+    News,
     RunReport,
     collect_left_out,
     collect_news,
@@ -44,44 +45,19 @@ def describe_run(
     store = Store.open(settings.store, settings.space)
     rows = sorted(store.read(RUNS).to_pylist(), key=lambda row: row["started_at"])
     ended = [row for row in rows if row["ended_at"] is not None]
-    named = (
-        [row for row in ended if row["run_id"].startswith(run_id)]
-        if run_id
-        else ended[-1:]
-    )
-    if len(named) != 1:
-        why = (
-            f"{len(named)} ended runs have the id {run_id!r}"
-            if run_id
-            else "no run has ended yet"
-        )
-        raise UsageError(f"{why}: `slowwave inspect runs` lists them")
-    (row,) = named
+    row = _choose_run(ended, run_id)
     by_run = {release.run_id: release for release in read_releases(store)}
     made = by_run.get(row["run_id"])
     report = _parse_report(row, made)
     views, before = open_views(made, store, live)
-    # Each run's lag: hours from the first session that ended since the run before began to its own end, if any did.
-    ends = sorted(
-        at
-        for at in store.read(SESSIONS, ["ended_at"])["ended_at"].to_pylist()
-        if at is not None
-    )
-    lags: list[float | None] = []
-    start = 0
-    for run in ended:
-        stop = max(start, bisect_right(ends, run["started_at"]))
-        lags.append(
-            (run["ended_at"] - ends[start]).total_seconds() / 3600
-            if stop > start
-            else None
-        )
-        start = stop
+    head = ("run_id", "kind", "started_at", "ended_at", "status")
+    usage = parse_usage(report.steps)
+    nights = [
+        _describe_night(run, by_run.get(run["run_id"])) | {"lag": lag}
+        for run, lag in zip(ended, _measure_lags(store, ended), strict=True)
+    ]
     return {
-        "run": {
-            name: row[name]
-            for name in ("run_id", "kind", "started_at", "ended_at", "status")
-        },
+        "run": {name: row[name] for name in head},
         "release": made.name if made else None,
         "counts": made.counts if made else None,
         "verdict": report.format_verdict(),
@@ -91,15 +67,44 @@ def describe_run(
         "notes": report.collect_notes(),
         "steps": [step.as_dict() for step in report.steps],
         "seconds": report.seconds,
-        "usage": [
-            {"model": model, **counts}
-            for model, counts in parse_usage(report.steps).items()
-        ],
-        "nights": [
-            _describe_night(run, by_run.get(run["run_id"])) | {"lag": lag}
-            for run, lag in [*zip(ended, lags, strict=True)][-NIGHTS:]
-        ],
+        "usage": [{"model": model, **counts} for model, counts in usage.items()],
+        "nights": nights[-NIGHTS:],
     }
+
+
+def _choose_run(ended: list[Data], run_id: str) -> Data:
+    """Return the run whose id begins so, or the last one if no id is given.
+
+    Raises:
+        UsageError: no run has the id, or more than one, or none ended yet.
+    """
+    found = [row for row in ended if row["run_id"].startswith(run_id)]
+    found = found if run_id else ended[-1:]
+    if len(found) == 1:
+        return found[0]
+    why = f"{len(found)} ended runs have the id {run_id!r}"
+    if not run_id:
+        why = "no run has ended yet"
+    raise UsageError(f"{why}: `slowwave inspect runs` lists them")
+
+
+def _measure_lags(store: Store, ended: list[Data]) -> list[float | None]:
+    """Return each run's lag in hours: from the end of the first session that the run before did not see to its own end.
+
+    None if no session ended in between.
+    """
+    times = store.read(SESSIONS, ["ended_at"])["ended_at"].drop_null()
+    ends = sorted(times.to_pylist())
+    lags: list[float | None] = []
+    start = 0
+    for run in ended:
+        stop = max(start, bisect_right(ends, run["started_at"]))
+        if stop > start:
+            lags.append((run["ended_at"] - ends[start]).total_seconds() / 3600)
+        else:
+            lags.append(None)
+        start = stop
+    return lags
 
 
 def _parse_report(row: Data, made: Any) -> RunReport:
@@ -112,56 +117,15 @@ def _parse_report(row: Data, made: Any) -> RunReport:
 def _describe_claims(settings: Settings, new: View | None, old: View | None) -> Data:
     """Return the claims learnt and changed, the day's sessions, and the shares that the gates limit."""
     if new is None:
-        nothing: Data = {
-            "learnt": [],
-            "learnt_count": 0,
-            "changed": [],
-            "changed_count": 0,
-        }
-        return nothing | {"became": {}, "sessions": [], "gates": []}
+        nothing: Data = {"learnt": [], "changed": [], "sessions": [], "gates": []}
+        return nothing | {"learnt_count": 0, "changed_count": 0, "became": {}}
     news = collect_news(new, old)
-    changed = news.changed[:SHOWN]
-    ids = [
-        *(claim.claim_id for claim in news.learnt[:SHOWN]),
-        *(key for key, *_ in changed),
-    ]
+    learnt, changed = news.learnt[:SHOWN], news.changed[:SHOWN]
+    ids = [*(claim.claim_id for claim in learnt), *(key for key, *_ in changed)]
     claims = new.read_by_id(OBSERVATIONS, [*dict.fromkeys(ids)], CLAIM)
-    # The shares of what was known that a night retired and lost, each with the most that its gate lets pass.
-    active = (
-        old.read(OBSERVATIONS, ["status"], pc.field("status") == Status.ACTIVE).num_rows
-        if old
-        else 0
-    )
-    bounds = (
-        ("retired or merged", RETIRED, "max_retired"),
-        ("withdrawn or lost", LOST, "max_lost"),
-    )
-    gates = [
-        {
-            "gate": name,
-            "share": sum(news.lost[kind] for kind in kinds) / active,
-            "most": getattr(settings.gates, bound),
-        }
-        | {"setting": f"gates.{bound}"}
-        for name, kinds, bound in (bounds if active else ())
-    ]
-    # Sessions that have new messages, the longest first.
-    columns = ["session_id", "native_id", "title", "workspace", "messages", "ended_at"]
-    before = old.read(SESSIONS, ["session_id", "messages"]).to_pylist() if old else []
-    messages = {row["session_id"]: row["messages"] for row in before}
-    rows = new.read(SESSIONS, columns).to_pylist()
-    rows = [
-        row | {"new": row["messages"] - messages.get(row["session_id"], 0)}
-        for row in rows
-    ]
-    sessions = sorted(
-        (row for row in rows if row["new"] > 0),
-        key=lambda row: (-row["new"], row["session_id"]),
-    )[:SHOWN]
     return {
         "learnt": [
-            {"id": claim.claim_id, **claims[claim.claim_id]}
-            for claim in news.learnt[:SHOWN]
+            {"id": claim.claim_id, **claims[claim.claim_id]} for claim in learnt
         ],
         "learnt_count": len(news.learnt),
         "changed": [
@@ -169,16 +133,53 @@ def _describe_claims(settings: Settings, new: View | None, old: View | None) -> 
                 "id": key,
                 "earlier": claims[key]["summary"],
                 "how": how,
-                "later": now,
-                "later_id": by,
+                "later": later,
+                "later_id": later_id,
             }
-            for key, how, now, by in changed
+            for key, how, later, later_id in changed
         ],
         "changed_count": len(news.changed),
         "became": dict(news.lost),
-        "sessions": sessions,
-        "gates": gates,
+        "sessions": _list_sessions(new, old),
+        "gates": _measure_gates(settings, news, old),
     }
+
+
+def _measure_gates(settings: Settings, news: News, old: View | None) -> list[Data]:
+    """Return the shares of what was known that a night retired and lost, each with the most that its gate allows."""
+    if old is None:
+        return []
+    is_active = pc.field("status") == Status.ACTIVE
+    active = old.read(OBSERVATIONS, ["status"], is_active).num_rows
+    if not active:
+        return []
+    bounds = (
+        ("retired or merged", RETIRED, "max_retired"),
+        ("withdrawn or lost", LOST, "max_lost"),
+    )
+    return [
+        {
+            "gate": name,
+            "share": sum(news.lost[kind] for kind in kinds) / active,
+            "most": getattr(settings.gates, bound),
+            "setting": f"gates.{bound}",
+        }
+        for name, kinds, bound in bounds
+    ]
+
+
+def _list_sessions(new: View, old: View | None) -> list[Data]:
+    """Return the sessions that have new messages, the one with the most first."""
+    columns = ["session_id", "native_id", "title", "workspace", "messages", "ended_at"]
+    before = old.read(SESSIONS, ["session_id", "messages"]).to_pylist() if old else []
+    messages = {row["session_id"]: row["messages"] for row in before}
+    rows = []
+    for row in new.read(SESSIONS, columns).to_pylist():
+        count = row["messages"] - messages.get(row["session_id"], 0)
+        if count > 0:
+            rows.append(row | {"new": count})
+    rows.sort(key=lambda row: (-row["new"], row["session_id"]))
+    return rows[:SHOWN]
 
 
 def _describe_night(row: Data, made: Any) -> Data:
