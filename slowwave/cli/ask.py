@@ -21,6 +21,7 @@ from slowwave.schemas.places import name_last_part
 from slowwave.schemas.vocabulary import Status
 from slowwave.text.dates import format_day
 from slowwave.text.fence import FENCE_TOKENS, escape_control, escape_line, fence_block
+from slowwave.text.relative_days import add_days
 
 if TYPE_CHECKING:
     from slowwave.context.build import Context
@@ -134,7 +135,8 @@ def _recall_spaces(
 
 def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
     """Return a hit's text, then a line with its date, speaker, project and the id that `slowwave show` takes."""
-    text = truncate_line(hit.shorten(SHOWN_CHARS).text, SHOWN_CHARS)
+    shortened = hit.shorten(SHOWN_CHARS).text
+    text = truncate_line(add_days(shortened, hit.observed_at), SHOWN_CHARS)
     claim = hit.get_claim_in_other_words()
     facts = [
         format_day(hit.observed_at) if hit.observed_at else "undated",

@@ -116,8 +116,9 @@ def extract_dates(text: str) -> DateMentions:
 def _find_dates(text: str) -> Iterator[tuple[Date, str]]:
     """Yield each date with the words that name it, in any language that `foreign_dates` reads."""
     yield from _find_english_dates(text)
-    for english, words in find_foreign_times(text):
-        yield from ((date, words) for date, _ in _find_english_dates(english))
+    for time in find_foreign_times(text):
+        for date, _ in _find_english_dates(time.english):
+            yield date, time.words
 
 
 def _find_english_dates(text: str) -> Iterator[tuple[Date, str]]:
@@ -186,8 +187,9 @@ def extract_spans(text: str, now: datetime) -> list[Span]:
 def _find_spans(text: str, now: datetime) -> Iterator[tuple[Span, str]]:
     """Yield each stretch with the words that name it, in any language that `foreign_dates` reads."""
     yield from _find_english_spans(text, now)
-    for english, words in find_foreign_times(text):
-        yield from ((span, words) for span, _ in _find_english_spans(english, now))
+    for time in find_foreign_times(text):
+        for span, _ in _find_english_spans(time.english, now):
+            yield span, time.words
 
 
 def _find_english_spans(text: str, now: datetime) -> Iterator[tuple[Span, str]]:
