@@ -19,7 +19,7 @@ from slowwave.schemas.filters import Filters, MessageFilters
 from slowwave.schemas.ids import shorten_id
 from slowwave.schemas.places import name_last_part
 from slowwave.schemas.vocabulary import Status
-from slowwave.text.dates import format_day
+from slowwave.text.dates import format_day, format_minute
 from slowwave.text.fence import FENCE_TOKENS, escape_control, escape_line, fence_block
 from slowwave.text.relative_days import add_days
 
@@ -181,7 +181,7 @@ def recent(
         project = name_last_part(turn.workspace) if turn.workspace else None
         words = ", ".join([*turn.keywords, *(f"#{tag}" for tag in turn.tags)])
         facts = [
-            f"{format_day(turn.said_at)}, {turn.said_at:%H:%M}",
+            format_minute(turn.said_at),
             turn.speaker,
             project,
             shorten_id(turn.id),

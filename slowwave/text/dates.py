@@ -311,5 +311,11 @@ def convert_to_utc(moment: datetime) -> datetime:
 
 
 def format_day(at: datetime) -> str:
-    """Return a day as blocks have it: 2 Feb 2026."""
-    return f"{at.day} {at:%b %Y}"
+    """Return a moment's day in this machine's zone, as blocks have it: 2 Feb 2026."""
+    local = at.astimezone()
+    return f"{local.day} {local:%b %Y}"
+
+
+def format_minute(at: datetime) -> str:
+    """Return a moment's day and time in this machine's zone: 2 Feb 2026, 09:30."""
+    return f"{format_day(at)}, {at.astimezone():%H:%M}"

@@ -32,7 +32,7 @@ from slowwave.schemas.errors import (
     name_install,
 )
 from slowwave.schemas.settings import Settings
-from slowwave.text.dates import format_day
+from slowwave.text.dates import format_day, format_minute
 from slowwave.text.fence import escape_control
 from slowwave.ui.actions import ACTIONS
 from slowwave.ui.actions import PAGES as ACTION_PAGES
@@ -153,9 +153,7 @@ def make_environment() -> Environment:
         ),
     )
     made.filters["day"] = lambda at: format_day(at) if at else "undated"
-    made.filters["moment"] = lambda at: (
-        f"{format_day(at)}, {at:%H:%M} UTC" if at else "undated"
-    )
+    made.filters["moment"] = lambda at: format_minute(at) if at else "undated"
     made.globals["url"] = make_url
     return made
 

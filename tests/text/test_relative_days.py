@@ -1,11 +1,12 @@
 """Tests of the dates beside "yesterday" and "next Friday"."""
 
 import re
+import time
 from datetime import UTC, datetime
 
 import pytest
 
-from slowwave.text.dates import extract_spans
+from slowwave.text.dates import extract_spans, format_minute
 from slowwave.text.relative_days import add_days
 
 NOTE = re.compile(r" \([^)]*\)")
@@ -61,3 +62,17 @@ def test_a_text_without_a_time_stays_as_it_is() -> None:
 def test_a_number_in_words_counts_days_back_in_a_query_too() -> None:
     spans = extract_spans("Was haben wir vor drei Tagen besprochen?", WEDNESDAY)
     assert [span[0].date().isoformat() for span in spans] == ["2026-04-05"]
+
+
+def test_days_are_those_of_the_machines_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    late = datetime(2026, 4, 9, 2, 30, tzinfo=UTC)  # 22:30 of the 8th in New York
+    try:
+        assert format_minute(late) == "8 Apr 2026, 22:30"
+        assert (
+            add_days("Yesterday we moved.", late) == "Yesterday (7 Apr 2026) we moved."
+        )
+    finally:
+        monkeypatch.undo()
+        time.tzset()
