@@ -36,6 +36,9 @@ os.environ["XDG_DATA_HOME"] = mkdtemp(
 )  # where a command that names no store has its own
 
 
+os.environ["SLOWWAVE_RESIDENT"] = "0"  # else each store of a test gets a process
+
+
 settings.register_profile(
     "busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
