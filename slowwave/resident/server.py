@@ -101,7 +101,7 @@ class Resident(ThreadingMixIn, TCPServer):
         fresh.replace(self.files.token)
 
     def _read_mark(self) -> tuple[int, int]:
-        """Return what tells the reader's own file from one that took its place."""
+        """Return what tells the reader's own file from one that took its place, and whether its mode was changed."""
         status = self._listed.lstat()
         return status.st_ino, status.st_ctime_ns
 
@@ -119,11 +119,11 @@ class Resident(ThreadingMixIn, TCPServer):
         """End: take no more connections, and remove the file by which clients find this reader, if it is its own."""
         self.is_over = True
         with suppress(OSError):
-            if self._read_mark() == self._mark:
+            if self._read_mark()[0] == self._mark[0]:
                 self._listed.unlink()
 
     def _look_around(self) -> None:
-        """End if the reader is idle, memory is short, or its file is gone; have outdated content dropped."""
+        """End if the reader is idle, memory is short, or its file is gone or changed; have outdated content dropped."""
         is_busy = self._turn.locked()
         is_idle = time.monotonic() - self._used > IDLE and not is_busy
         try:
