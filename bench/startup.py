@@ -5,7 +5,7 @@
 A night over the samples makes a store in a home of its own. Then each command is run, `times` over where it is said to
 be later; its figures are the least, since whatever else the machine does only adds. `reader CPU s` is what the resident
 reader spent meanwhile, its start among it. Compare the rows of one run with each other: `python -c pass` is the
-machine's own.
+machine's own. A hook in a new home has no graph of the encoder: it compares words, and may say nothing.
 """
 
 import json
@@ -13,7 +13,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,8 +29,21 @@ MOST = {
     "hook by the reader, later": 0.15,
     "recall by the reader, later": 0.3,
     "recall, directly": 1.0,
+    "recall by the reader, first": 1.0,
 }
-"""CPU seconds, at most: a later hook or recall by the reader, and a recall that has none."""
+"""CPU seconds of client and reader together, at most."""
+
+
+LAUNCH = """
+import json, os, subprocess, sys, time
+start = time.perf_counter()
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE)
+out = process.stdout.read()
+_, status, usage = os.wait4(process.pid, 0)
+wall, cpu = time.perf_counter() - start, usage.ru_utime + usage.ru_stime
+print(json.dumps([cpu, wall, usage.ru_maxrss / 1024, len(out), status]))
+"""
+"""Starts a command from a small process: a child counts its parent's memory as its own until it runs the command."""
 
 
 def measure(*, times: int = 5, folder: Path = SCRATCH) -> Figures:
@@ -60,7 +72,9 @@ def measure(*, times: int = 5, folder: Path = SCRATCH) -> Figures:
             measure_call(f"{name} by the reader, later", command, by_reader, times)
         )
         rows.append(end_reader(folder / "store"))
-    failed = any(float(row["CPU s"]) > row["most"] for row in rows if row["most"])
+    failed = any(
+        row["CPU s"] + row["reader CPU s"] > row["most"] for row in rows if row["most"]
+    )
     return Figures(rows, "a call", failed=failed)
 
 
@@ -69,44 +83,39 @@ def measure_call(
 ) -> Row:
     """Return the least CPU seconds and the memory of a command that is run so many times."""
     spent = [call_once(command, environ) for _ in range(times)]
-    cpu, reader, wall, megabytes = map(min, zip(*spent, strict=True))
+    cpu, reader, wall, megabytes, written = map(min, zip(*spent, strict=True))
     return {
         "call": name,
         "CPU s": round(cpu, 3),
         "reader CPU s": round(reader, 3),
         "wall s": round(wall, 3),
         "MB": round(megabytes),
+        "bytes": written,
         "most": MOST.get(name),
     }
 
 
 def call_once(
     command: Sequence[str], environ: dict[str, str]
-) -> tuple[float, float, float, float]:
-    """Return CPU seconds of a process and of the reader meanwhile, wall seconds, and the process's megabytes.
+) -> tuple[float, float, float, float, int]:
+    """Return CPU seconds of a process and of the reader meanwhile, wall seconds, the process's megabytes, and the bytes
+    that it wrote.
 
     Raises:
-        RuntimeError: the command failed, or the hook said nothing.
+        RuntimeError: the command failed.
     """
-    before, start = read_reader_cpu(), time.perf_counter()
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
+    before = read_reader_cpu()
+    done = subprocess.run(
+        [sys.executable, "-c", LAUNCH, *command],
+        input=PROMPT.encode(),
         stdout=subprocess.PIPE,
         env={**os.environ, **environ},
+        check=False,
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(PROMPT.encode())
-    process.stdin.close()
-    out = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    wall, process.returncode = time.perf_counter() - start, status
-    process.stdout.close()
-    if status or ("hook" in command and not out):
-        raise RuntimeError(f"{command} ended with {status} and {len(out)} bytes")
-    cpu = usage.ru_utime + usage.ru_stime
-    return cpu, read_reader_cpu() - before, wall, usage.ru_maxrss / 1024
+    cpu, wall, megabytes, written, status = json.loads(done.stdout)
+    if status:
+        raise RuntimeError(f"{command} ended with {status}")
+    return cpu, read_reader_cpu() - before, wall, megabytes, written
 
 
 def read_reader_cpu() -> float:
@@ -132,6 +141,7 @@ def end_reader(store: Path) -> Row:
         "reader CPU s": 0.0,
         "wall s": 0.0,
         "MB": round(kilobytes / 1024),
+        "bytes": 0,
         "most": None,
     }
 
