@@ -10,7 +10,7 @@ import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import slowwave
 from slowwave.schemas.places import find_user_file, find_working_copy
@@ -56,41 +56,63 @@ def has_peer_credentials() -> bool:
 def find_address(store: str | None, space: str | None) -> Address | None:
     """Return the address of the reader of a store and space, as a command line names them; None for the direct way.
 
-    There is none where readers are switched off, and where the runtime folder can't be made or is not private.
+    There is none where readers are switched off, where the user's file can't be read, which the direct way explains,
+    and where the runtime folder can't be made or is not private.
     """
-    if sys.platform == "win32" or not is_on():
+    if sys.platform == "win32":
         return None
-    folder = find_runtime_folder()
+    try:
+        in_file = read_file()
+        folder = find_runtime_folder() if is_on(in_file) else None
+    except (OSError, ValueError, RecursionError):
+        return None
     if folder is None:
         return None
-    return make_address(folder / f"{_compute_name(store, space)}.lock")
+    name = compute_name(
+        find_store(store, in_file),
+        space
+        or read_variable("SLOWWAVE_SPACE")
+        or str(in_file.get("space", "default")),
+    )
+    return make_address(folder / f"{name}.lock")
+
+
+def read_file() -> dict[str, Any]:
+    """Return the user's settings file; empty if it has none of the words that matter here, and is not parsed.
+
+    Raises:
+        OSError, ValueError, RecursionError: it can't be read, or is no TOML.
+    """
+    path = find_user_file()
+    content = path.read_bytes() if path else b""
+    if not any(word in content for word in (b"resident", b"store", b"space")):
+        return {}
+    import tomllib
+
+    return tomllib.loads(content.decode("utf-8-sig"))
+
+
+def is_on(in_file: dict[str, Any]) -> bool:
+    """Return False if the environment or the user's file sets `resident` to false."""
+    given = read_variable("SLOWWAVE_RESIDENT")
+    if given is not None:
+        return given.strip().lower() not in OFF
+    return in_file.get("resident") is not False
+
+
+def find_store(given: str | None, in_file: dict[str, Any]) -> str:
+    """Return the store's path, as the settings have it. A reader refuses a request if they have another."""
+    if given:
+        return str(find_working_copy(given).expanduser().absolute())
+    if named := read_variable("SLOWWAVE_STORE") or in_file.get("store"):
+        return str(find_working_copy(str(named)).absolute())
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return str(Path(data) / "slowwave" / "store")
 
 
 def make_address(lock: Path) -> Address:
     """Return the address with a lock file."""
     return Address(lock.with_suffix(".socket"), lock.with_suffix(".token"), lock)
-
-
-def is_on() -> bool:
-    """Return False if the environment or the user's file sets `resident` to false.
-
-    The file is parsed only if it has the word. A file that can't be read is left to the direct way, which explains it.
-    """
-    given = read_variable("SLOWWAVE_RESIDENT")
-    if given is not None:
-        return given.strip().lower() not in OFF
-    path = find_user_file()
-    if path is None:
-        return True
-    try:
-        content = path.read_bytes()
-        if b"resident" not in content:
-            return True
-        import tomllib
-
-        return tomllib.loads(content.decode("utf-8-sig")).get("resident") is not False
-    except (OSError, ValueError, RecursionError):
-        return False
 
 
 def read_variable(name: str) -> str | None:
@@ -126,18 +148,15 @@ def is_private(path: Path, is_kind: Callable[[int], bool]) -> bool:
     )
 
 
-def _compute_name(store: str | None, space: str | None) -> str:
+def compute_name(store: str, space: str) -> str:
     """Return the name of a reader's files: a hash of all that must be equal for it to answer."""
-    place = str(find_working_copy(store).expanduser().absolute()) if store else ""
-    if not place and (named := read_variable("SLOWWAVE_STORE")):
-        place = str(find_working_copy(named).absolute())
     parts = [
         str(os.getuid()),
         str(Path(slowwave.__file__).parent),
         sys.executable,
         sys.version,
-        place,
-        space or read_variable("SLOWWAVE_SPACE") or "",
+        store,
+        space,
         *(os.environ.get(name, "") for name in KEYED),
     ]
     text = "\0".join(parts).encode("utf-8", "surrogateescape")

@@ -1,5 +1,6 @@
 """The resident reader: its answers are those of the direct way, whatever happens to it, the store or the client."""
 
+import asyncio
 import json
 import os
 import pty
@@ -26,7 +27,7 @@ from slowwave.resident.client import Refused, ask, find_readers, start_detached
 from slowwave.resident.place import find_address
 from slowwave.resident.server import Resident
 from slowwave.resident.wire import Message
-from slowwave.schemas.settings import Settings
+from slowwave.schemas.settings import Settings, find_default_store
 from slowwave.tasks.forget.select import Wanted
 from tests.resident_home import ROOT, Home
 from tests.talk_files import session
@@ -111,6 +112,43 @@ def test_answers_are_those_of_the_direct_way_byte_for_byte(home: Home) -> None:
     assert reader["pid"] == home.find_pids()[0]
     assert reader["answers"] >= 6
     assert f"process {reader['pid']}, since" in home.call("status")[1].decode()
+
+
+TOOLS: list[tuple[str, dict[str, Any]]] = [
+    ("recall", {"query": QUESTION}),
+    ("context", {"query": QUESTION}),
+    ("briefing", {}),
+    ("claims", {"limit": 5}),
+    ("related", {"wanted": "tidepool"}),
+    ("habits", {}),
+    ("show", {"id": "no such id"}),
+    ("recall", {"query": QUESTION, "speaker": 5}),
+]
+
+
+def test_tools_of_mcp_have_the_same_results_and_share_the_reader(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
+    from mcp import Client
+
+    from slowwave.mcp import server as tools
+
+    monkeypatch.setattr(tools, "SECONDS", SECONDS)
+
+    async def use(resident: bool) -> list[str]:
+        settings = Settings(store=home.store, encoder="hash-384", resident=resident)
+        async with Client(tools.make_server(settings)) as asked:
+            results = [await asked.call_tool(name, given) for name, given in TOOLS]
+            return [result.model_dump_json() for result in results]
+
+    assert ask_reader(QUESTION) is not None
+    direct = asyncio.run(use(False))
+    assert find_readers(home.store, "default")[0]["answers"] == 1
+    assert asyncio.run(use(True)) == direct
+    # the two that are refused are left to the server
+    (reader,) = find_readers(home.store, "default")
+    assert reader["answers"] == 1 + len(TOOLS) - 2
 
 
 def call_in_terminal(home: Home, resident: str) -> bytes:
@@ -253,10 +291,14 @@ def test_each_store_space_and_home_has_a_reader_of_its_own(
     assert len(set(home.find_pids())) == 2
     addresses = {find_address(None, None), find_address(str(other), None)}
     addresses.add(find_address(str(other), "work"))
-    assert find_address(str(home.store), "default") != find_address(None, None)
+    assert find_address(str(home.store), "default") in addresses  # by another name
     monkeypatch.setenv("HOME", str(tmp_path))
     addresses.add(find_address(None, None))
     assert len(addresses) == 4
+    with monkeypatch.context() as patch:
+        patch.delenv("SLOWWAVE_STORE")
+        default = str(find_default_store())
+        assert find_address(None, None) == find_address(default, "default")
     # a reader never opens another store than its first
     kept = KeptMemory()
     assert "chunks" in kept.answer(make_request(QUESTION))

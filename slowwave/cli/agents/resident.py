@@ -20,6 +20,7 @@ from slowwave.resident.server import Resident, is_memory_short
 from slowwave.resident.wire import Message
 
 if TYPE_CHECKING:
+    from slowwave.mcp.server import StrictTool
     from slowwave.memory import Memory
     from slowwave.schemas.settings import Settings
 
@@ -41,6 +42,7 @@ class KeptMemory:
         self._settings: Settings | None = None
         self._memory: Memory | None = None
         self._stamp: Stamp = ()
+        self._tools: tuple[Settings, dict[str, StrictTool]] | None = None
 
     def describe(self) -> Message:
         """Return the store and the space; None for each before the first answer."""
@@ -75,6 +77,8 @@ class KeptMemory:
 
         token = OPENER.set(self.open)
         try:
+            if request["do"] == "tool":
+                return self._answer_tool(request)
             return (
                 answer_hook(request)
                 if request["do"] == "hook"
@@ -82,6 +86,30 @@ class KeptMemory:
             )
         finally:
             OPENER.reset(token)
+
+    def _answer_tool(self, request: Message) -> Message:
+        """Return the result of a tool of the MCP server.
+
+        Raises:
+            ToolError: it is refused, or failed.
+            LookupError: there is no tool of that name.
+        """
+        import asyncio
+
+        from mcp.server.mcpserver import Context
+
+        from slowwave.cli.opening import load_settings
+        from slowwave.mcp.server import Tools, make_reading_tools
+
+        settings = load_settings(*request["place"])
+        if self._tools is None or settings != self._tools[0]:
+            calls = Tools(settings, lambda named: self.open(named, None))
+            named = {tool.name: tool for tool in make_reading_tools(calls)}
+            self._tools = settings, named
+        tool = self._tools[1][request["name"]]
+        ran = tool.run(request["arguments"], Context(), convert_result=True)
+        result = asyncio.run(ran)
+        return {"result": result.model_dump(mode="json", by_alias=True)}
 
     def open(self, settings: "Settings", release: str | None) -> "Memory":
         """Return the memory of these settings, kept open while they and its release stay.
