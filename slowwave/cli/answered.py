@@ -11,9 +11,18 @@ from typing import NamedTuple
 
 from slowwave.resident.client import ask
 
-SERVED = ("recall", "context", "briefing", "recent")
+SERVED = (
+    "recall",
+    "context",
+    "briefing",
+    "recent",
+)
 """Commands that read one space and write nothing but their answer."""
-NOT_SERVED = ("--help", "--release", "--web")
+NOT_SERVED = (
+    "--help",
+    "--release",
+    "--web",
+)
 """Options of which each has the command run here: of help, an earlier release, and the web that takes its time."""
 SECONDS = 30.0
 """Seconds that a command waits for the resident reader."""
@@ -47,7 +56,11 @@ def ask_for(words: Sequence[str]) -> Output | None:
         [stream.encoding, stream.errors, stream.isatty()]
         for stream in (sys.stdout, sys.stderr)
     ]
-    request = {"do": "command", "words": list(words), "streams": streams}
+    request = {
+        "do": "command",
+        "words": list(words),
+        "streams": streams,
+    }
     store, space = (find_option(words, name) for name in ("--store", "--space"))
     answer = ask(request, store, space, SECONDS)
     try:

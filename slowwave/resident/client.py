@@ -66,7 +66,10 @@ def ask(
     try:
         if (address := find_address(store, space)) is None:
             return None
-        here = {"cwd": str(Path.cwd()), "environ": dict(os.environ)}
+        here = {
+            "cwd": str(Path.cwd()),
+            "environ": dict(os.environ),
+        }
         return _ask(address, {**request, **here}, seconds)
     except (OSError, ValueError, Refused):
         return None

@@ -15,7 +15,14 @@ from typing import Any, NamedTuple
 import slowwave
 from slowwave.schemas.places import find_user_file, find_working_copy
 
-OFF = ("0", "false", "off", "no", "n", "f")
+OFF = (
+    "0",
+    "false",
+    "off",
+    "no",
+    "n",
+    "f",
+)
 """Values of SLOWWAVE_RESIDENT that switch readers off, as for any setting."""
 KEYED = (
     "HOME",

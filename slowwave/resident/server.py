@@ -25,6 +25,8 @@ from slowwave.resident.wire import (
     write_message,
 )
 
+LAST_SECONDS = 5.0
+"""Seconds that a reader which ends has for the answers that it is at."""
 IDLE = 20 * 60
 """Seconds without a request after which a reader ends."""
 LEAST_FREE = 0.05
@@ -71,7 +73,7 @@ class Resident(ThreadingMixIn, TCPServer):
         self.version, self.token = compute_version(), ""
         self.timeout, self.is_over = LOOK, False
         self.answers, self.since, self._used = 0, time.time(), time.monotonic()
-        self._turn = Lock()
+        self._turn, self._counting, self._begun = Lock(), Lock(), 0
         if has_peer_credentials():
             self.address_family, where = socket.AF_UNIX, str(address.socket)
             address.socket.unlink(missing_ok=True)
@@ -113,6 +115,9 @@ class Resident(ThreadingMixIn, TCPServer):
                 self._look_around()
         finally:
             self.end()
+            until = time.monotonic() + LAST_SECONDS
+            while self._begun and time.monotonic() < until:
+                time.sleep(0.01)
             self.server_close()
 
     def end(self) -> None:
@@ -153,7 +158,7 @@ class Resident(ThreadingMixIn, TCPServer):
         if request.get("do") == "about":
             return self.describe()
         with self._turn:
-            if self.is_over or has_gone(connection):
+            if self.is_over or self._reader.is_over or has_gone(connection):
                 return {"pass": "ending"}
             self._used = time.monotonic()
             answer = self._reader.answer(request)
@@ -161,9 +166,18 @@ class Resident(ThreadingMixIn, TCPServer):
             self.answers += "pass" not in answer
             return answer
 
+    def count_begun(self, more: int) -> None:
+        """Count the requests that are not answered yet."""
+        with self._counting:
+            self._begun += more
+
     def describe(self) -> Message:
         """Return what `slowwave status` shows."""
-        facts = {"pid": os.getpid(), "since": self.since, "answers": self.answers}
+        facts = {
+            "pid": os.getpid(),
+            "since": self.since,
+            "answers": self.answers,
+        }
         return {**facts, **self._reader.describe()}
 
 
@@ -177,13 +191,20 @@ class _Conversation(StreamRequestHandler):
         server = cast(Resident, self.server)
         hello = read_message(self.rfile)
         nonce = make_nonce()
-        greeting = {"version": server.version, "pid": os.getpid(), "nonce": nonce}
+        greeting = {
+            "version": server.version,
+            "pid": os.getpid(),
+            "nonce": nonce,
+        }
         greeting["proof"] = prove(server.token, "reader", str(hello.get("nonce")))
         write_message(self.wfile, greeting)
         request = read_message(self.rfile)
         if is_proven(server.token, "client", nonce, request.get("proof")):
-            answer = server.take_request(request, self.connection)
-            write_message(self.wfile, answer)
+            server.count_begun(1)
+            try:
+                write_message(self.wfile, server.take_request(request, self.connection))
+            finally:
+                server.count_begun(-1)
 
 
 def has_gone(connection: socket.socket) -> bool:

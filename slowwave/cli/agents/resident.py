@@ -52,7 +52,23 @@ class KeptMemory:
     def look(self) -> None:
         """Close the memory if another release is live: no text of an old one stays in this process."""
         if self._memory is not None and self._read_stamp() != self._stamp:
-            self._memory = self._settings = None
+            self._close()
+
+    def _close(self) -> None:
+        """Close the memory. If its release was deleted, as a forgetting does, have the process end soon: words of it
+        may be left in caches.
+        """
+        from slowwave.cli.opening import open_anew
+        from slowwave.schemas.errors import TROUBLE
+
+        memory, settings = self._memory, self._settings
+        self._memory = self._settings = None
+        if memory is None or settings is None:
+            return
+        try:
+            open_anew(settings, memory.release.release_id)
+        except TROUBLE:
+            self.is_over = True
 
     def answer(self, request: Message) -> Message:
         """Return the answer to a request, or under "pass" why the client has to do the work itself."""
@@ -62,7 +78,7 @@ class KeptMemory:
                     answer = self._answer_once(request)
                     if self._read_stamp() == self._stamp:
                         return answer
-                    self._memory = None
+                    self._close()
                 return {"pass": "releases follow one another"}
         except Exception as error:  # deliberately broad: the direct way meets the error again and shows it
             return {"pass": type(error).__name__}
@@ -122,13 +138,16 @@ class KeptMemory:
 
         place = (str(settings.store.absolute()), settings.space)
         self._place = self._place or place
-        self.is_over = place != self._place or not settings.resident
-        if self.is_over or release is not None:
+        if place != self._place or not settings.resident:
+            self.is_over = True
+            raise Passed
+        if release is not None:
             raise Passed
         stamp = self._read_stamp()
         is_same = stamp == self._stamp and settings == self._settings
         if self._memory is None or not is_same:
-            self._memory, self._settings, self._stamp = None, settings, stamp
+            self._close()
+            self._settings, self._stamp = settings, stamp
             self._memory = open_anew(settings, None)
         return self._memory
 
