@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from slowwave.mcp.server import StrictTool
     from slowwave.memory import Memory
     from slowwave.schemas.settings import Settings
+    from slowwave.store.releases import Release
 
 TRIES = 3
 """Attempts at an answer while releases come in between."""
@@ -42,6 +43,7 @@ class KeptMemory:
         self._settings: Settings | None = None
         self._memory: Memory | None = None
         self._stamp: Stamp = ()
+        self._opened: dict[int, Release] = {}
         self._tools: tuple[Settings, dict[str, StrictTool]] | None = None
 
     def describe(self) -> Message:
@@ -50,25 +52,32 @@ class KeptMemory:
         return {"store": store, "space": space}
 
     def look(self) -> None:
-        """Close the memory if another release is live: no text of an old one stays in this process."""
-        if self._memory is not None and self._read_stamp() != self._stamp:
-            self._close()
-
-    def _close(self) -> None:
-        """Close the memory. If its release was deleted, as a forgetting does, have the process end soon: words of it
-        may be left in caches.
+        """Close the memory if another release is live. Have the process end if a release that it opened was deleted, as
+        by a forgetting: its caches may hold words of it.
         """
-        from slowwave.cli.opening import open_anew
-        from slowwave.schemas.errors import TROUBLE
-
-        memory, settings = self._memory, self._settings
-        self._memory = self._settings = None
-        if memory is None or settings is None:
-            return
+        if self._memory is not None and self._read_stamp() != self._stamp:
+            self._memory = None
         try:
-            open_anew(settings, memory.release.release_id)
-        except TROUBLE:
+            self.is_over = self.is_over or self._has_lost_release()
+        except OSError:  # the store is gone
             self.is_over = True
+
+    def _has_lost_release(self) -> bool:
+        """Return True if a release that was opened, other than the one that is open, is no longer kept.
+
+        Raises:
+            OSError: the store is gone.
+        """
+        if self._place is None or not self._opened:
+            return False
+        from slowwave.store.releases import is_dropped
+
+        live = self._memory.release.number if self._memory else None
+        return any(
+            is_dropped(Path(*self._place), release)
+            for number, release in self._opened.items()
+            if number != live
+        )
 
     def answer(self, request: Message) -> Message:
         """Return the answer to a request, or under "pass" why the client has to do the work itself."""
@@ -78,7 +87,7 @@ class KeptMemory:
                     answer = self._answer_once(request)
                     if self._read_stamp() == self._stamp:
                         return answer
-                    self._close()
+                    self._memory = None
                 return {"pass": "releases follow one another"}
         except Exception as error:  # deliberately broad: the direct way meets the error again and shows it
             return {"pass": type(error).__name__}
@@ -146,9 +155,11 @@ class KeptMemory:
         stamp = self._read_stamp()
         is_same = stamp == self._stamp and settings == self._settings
         if self._memory is None or not is_same:
-            self._close()
-            self._settings, self._stamp = settings, stamp
+            self._memory, self._settings, self._stamp = None, settings, stamp
             self._memory = open_anew(settings, None)
+            if self._memory.has_release:
+                opened = self._memory.release
+                self._opened[opened.number] = opened
         return self._memory
 
     def _read_stamp(self) -> Stamp:
