@@ -597,6 +597,10 @@ class Settings(BaseSettings):
         description="Take a session in when it ends (hooks, `talk`), in the background: distilled by rules; where a "
         "model writes the memory, its words answer at once and its claims wait for the night.",
     )
+    resident: bool = Field(
+        True,
+        description="Keep the memory open for hooks and questions in a process, which ends after 20 idle minutes.",
+    )
     redact: bool = Field(
         True,
         description="Replace secrets by typed placeholders before anything is stored.",

@@ -39,6 +39,7 @@ os.environ["XDG_DATA_HOME"] = mkdtemp(
 
 os.environ["TZ"] = "UTC"  # Days are shown in the machine's zone.
 time.tzset()
+os.environ["SLOWWAVE_RESIDENT"] = "0"  # else each store of a test gets a process
 
 
 settings.register_profile(

@@ -11,10 +11,10 @@ from slowwave.cli.common import (
     SpacesOption,
     command,
     echo,
-    find_project,
     print_notes,
     truncate_line,
 )
+from slowwave.cli.opening import find_project
 from slowwave.schemas.filters import Filters, MessageFilters
 from slowwave.schemas.ids import shorten_id
 from slowwave.schemas.places import name_last_part

@@ -11,10 +11,10 @@ from slowwave.cli.common import (
     OUT,
     command,
     echo,
-    load_settings,
     print_json,
     print_table,
 )
+from slowwave.cli.opening import load_settings
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.vocabulary import RunStatus
 from slowwave.text.fence import escape_line
@@ -135,10 +135,10 @@ def config(
     After `config alias OLD NEW`, what was said under OLD, or in a folder below it, is found under NEW. Nothing that is
     stored changes: the alias is a line of your settings file.
     """
+    from slowwave.schemas.places import find_user_file
     from slowwave.schemas.settings import Settings
     from slowwave.schemas.settings_files import (
         find_project_file,
-        find_user_file,
         load_project_excludes,
         load_user_settings,
     )

@@ -16,13 +16,13 @@ from slowwave.cli.common import (
     OUT,
     SpacesOption,
     command,
-    load_settings,
     print_notes,
     print_report,
     print_table,
     report_errors,
     show_loading,
 )
+from slowwave.cli.opening import load_settings, prepare_encoder
 from slowwave.cli.under_prefect import find_server, import_prefect_quietly
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.plugins import find_plugins
@@ -247,13 +247,13 @@ def _run_one(
         from slowwave.store.lock import wait_alone
 
         with wait_alone(settings.store / settings.space, str(absolute)) as alone:
-            return (
-                run_night(
-                    absolute, settings, wait=600, executor=executor, same_day=True
-                )
-                if alone
-                else None
+            if not alone:
+                return None
+            report = run_night(
+                absolute, settings, wait=600, executor=executor, same_day=True
             )
+        prepare_encoder(settings)
+        return report
     if find_server(prefect):
         import_prefect_quietly()
         from slowwave.flows.prefect import run_night_under_prefect
@@ -266,6 +266,7 @@ def _run_one(
             from slowwave.flows.nightly import run_night
 
         report = run_night(absolute, settings, executor=executor, rewrite=rewrite)
+    prepare_encoder(settings)
     # What it brought, for a terminal.
     from slowwave.store import Store
 

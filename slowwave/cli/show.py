@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack, get_type_hints
 
 import typer
 
-from slowwave.cli.common import command, echo, find_project, truncate_line
+from slowwave.cli.common import command, echo, truncate_line
+from slowwave.cli.opening import find_project
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ClaimFilters
 from slowwave.schemas.ids import shorten_id

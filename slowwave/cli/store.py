@@ -11,11 +11,11 @@ from slowwave.cli.common import (
     KeyFileOption,
     command,
     end_run,
-    load_settings,
     print_json,
     print_report,
     show_loading,
 )
+from slowwave.cli.opening import load_settings
 from slowwave.schemas.errors import UsageError
 from slowwave.text.fence import escape_line
 

@@ -21,6 +21,7 @@ from slowwave.engines.encoders.protocol import (
     Encoder,
     KnownEncoder,
     compute_encoder_name,
+    may_build_graphs,
 )
 from slowwave.recall.hits import QUOTE_CHARS, Cost, Hit, Source
 from slowwave.recall.query import Query, Vector, is_of_session
@@ -292,13 +293,12 @@ class QueryVectors:
             if made_with not in self._loaded:
                 self._loaded[made_with] = self._load_encoder(made_with)
             loaded = self._loaded[made_with]
-            is_of_server = self.chosen.startswith(SERVER)
-            if (
-                loaded is None
-                and is_of_server
+            is_of_server = (
+                self.chosen.startswith(SERVER)
                 and compute_encoder_name(self.chosen) == made_with
-            ):
-                del self._loaded[made_with]  # it may be back by the next query
+            )
+            if loaded is None and (is_of_server or not may_build_graphs()):
+                del self._loaded[made_with]  # it may be there by the next query
         if loaded is None:
             from slowwave.engines.encoders.load import suggest_package
 

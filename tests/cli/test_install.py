@@ -30,6 +30,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     where = tmp_path / "home"
     where.mkdir()
     monkeypatch.setenv("HOME", str(where))
+    monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")  # it has no graph to build
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
         monkeypatch.delenv(name, raising=False)
     work = tmp_path / "work"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slowwave.cli.common import ERR, OUT, command, load_settings, start_small_night
+from slowwave.cli.common import ERR, OUT, command
+from slowwave.cli.opening import load_settings, start_small_night
 
 if TYPE_CHECKING:
     from slowwave.context.conversation import Recalled, Turns
