@@ -597,6 +597,10 @@ class Settings(BaseSettings):
         description="Take a session in when it ends (hooks, `talk`), in the background: distilled by rules; where a "
         "model writes the memory, its words answer at once and its claims wait for the night.",
     )
+    check_claims: bool = Field(
+        True,
+        description="Compare claims with the checkouts of git that they are about, each night.",
+    )
     redact: bool = Field(
         True,
         description="Replace secrets by typed placeholders before anything is stored.",

@@ -468,6 +468,7 @@ def order_by_change(
     first ABOUT to the best of the earlier ones that it changes.
     """
     rows = _add_successors(view, [_mark_row(view, hit, query) for hit in hits], query)
+    rows = _put_failing_behind([_mark_code(view, row, query) for row in rows])
     is_last = [row.row["status"] == Status.SUPERSEDED for row in rows]
     is_timely = _mask_timely(rows, query)
     places = np.arange(len(rows), dtype=np.float64) - (GUESS + 0.5) * is_timely
@@ -493,6 +494,40 @@ def order_by_change(
             text = mark_changes(view.chains, row.text, scope, query.as_of, own)
             ordered[index] = replace(row, row={**row.row, "text": text})
     return ordered
+
+
+def _mark_code(view: View, row: Candidate, query: Query) -> Candidate:
+    """Return a row with what it, or the claim found with it, names and the code had lost by the time asked about."""
+    own = (
+        check
+        for check in view.code_checks.get(row.id, ())
+        if row.kind != "message" or check.name in row.text
+    )
+    of_claim = view.code_checks.get(row.claim.id, ()) if row.claim else ()
+    checks = {
+        (check.name, check.value or ""): check
+        for check in (*of_claim, *own)
+        if query.as_of is None or (check.at is not None and check.at <= query.as_of)
+    }
+    lost = tuple(checks[key] for key in sorted(checks))
+    return replace(row, row={**row.row, "not_in_code": lost}) if lost else row
+
+
+def _put_failing_behind(rows: list[Candidate]) -> list[Candidate]:
+    """Return rows with each that names what the code lost behind those next to it that are no less relevant.
+
+    It passes GUESS places at most, and rows of its workspace alone: of others it can't be said which holds.
+    """
+    is_failing = ["not_in_code" in row.row for row in rows]
+    places = [float(at) for at in range(len(rows))]
+    for at, row in enumerate(rows):
+        reach = range(at + 1, min(len(rows), at + 1 + GUESS)) if is_failing[at] else ()
+        for n in reach:
+            other = rows[n]
+            is_alike = other.row.get("workspace") == row.row.get("workspace")
+            if is_alike and not is_failing[n] and other.relevance >= row.relevance:
+                places[at] = n + 0.5
+    return [rows[at] for at in sorted(range(len(rows)), key=lambda at: places[at])]
 
 
 def _mask_repeats(rows: Sequence[Candidate], query: Query) -> Mask:
@@ -751,6 +786,7 @@ def _build_hit(
         superseded_by=row["superseded_by"],
         perhaps_superseded_by=row["perhaps_superseded_by"],
         successor=row["successor"],
+        not_in_code=row.get("not_in_code", ()),
         claim=candidate.claim.text if candidate.claim else None,
         topic=row.get("name"),
         workspace=row.get("workspace"),

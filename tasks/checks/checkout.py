@@ -96,11 +96,38 @@ class Checkout:
     """Commits whose parents are not there, a line each."""
 
 
+def read_head(root: Path) -> str:
+    """Return the commit of HEAD of the checkout at a folder that has a `.git`.
+
+    Raises:
+        Refused: it is not the user's own, leads elsewhere, or has no commit.
+    """
+    return _find_head(root)[0]
+
+
 def find_checkout(root: Path) -> Checkout:
     """Return the checkout at a folder that has a `.git`.
 
     Raises:
         Refused: it is not the user's own, leads elsewhere, or has no commit.
+    """
+    head, common = _find_head(root)
+    try:
+        _check_objects(common / "objects")
+        shallow = ""
+        if os.path.lexists(common / "shallow"):
+            lines = _read_small(common / "shallow").split()
+            shallow = "".join(f"{line}\n" for line in lines if HASH.fullmatch(line))
+    except (OSError, ValueError) as error:
+        raise Refused(f"it can't be read, {type(error).__name__}") from None
+    return Checkout(root, head, common / "objects", shallow)
+
+
+def _find_head(root: Path) -> tuple[str, Path]:
+    """Return the commit of HEAD, and the folder of git's files.
+
+    Raises:
+        Refused: as `find_checkout`.
     """
     if not hasattr(os, "getuid"):
         raise Refused("this system does not say whose it is")
@@ -109,16 +136,9 @@ def find_checkout(root: Path) -> Checkout:
         for folder in (root, git, common):
             if os.lstat(folder).st_uid != os.getuid():
                 raise Refused("it belongs to another user")
-        objects = common / "objects"
-        _check_objects(objects)
-        head = _resolve(git, common, _read_small(git / "HEAD").strip())
-        shallow = ""
-        if os.path.lexists(common / "shallow"):
-            lines = _read_small(common / "shallow").split()
-            shallow = "".join(f"{line}\n" for line in lines if HASH.fullmatch(line))
-        return Checkout(root, head, objects, shallow)
+        return _resolve(git, common, _read_small(git / "HEAD").strip()), common
     except (OSError, ValueError) as error:
-        raise Refused(f"it can't be read ({type(error).__name__})") from None
+        raise Refused(f"it can't be read, {type(error).__name__}") from None
 
 
 def _find_git_folders(root: Path) -> tuple[Path, Path]:

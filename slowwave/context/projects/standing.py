@@ -78,6 +78,8 @@ class StandingClaim:
     """Whether agents may obey it: a person said it, and it is a rule or addresses nobody."""
     observer: str
     source: LineSource
+    code_note: str = ""
+    """What it names and the code does not have any more, in brackets; empty if it holds."""
 
 
 def collect_standing_claims(
@@ -162,9 +164,12 @@ def _find_quoted_messages(view: View, rows: Sequence[Row]) -> dict[str, list[str
     return quoted
 
 
-def _rank(claim: StandingClaim) -> tuple[int, float, float, str]:
-    """Return a claim's key for sorting: most sessions, highest confidence and latest time first."""
+def _rank(claim: StandingClaim) -> tuple[bool, int, float, float, str]:
+    """Return a claim's key for sorting: those that hold in the code, most sessions, highest confidence and latest time
+    first.
+    """
     return (
+        bool(claim.code_note),
         -claim.sessions,
         -claim.confidence,
         -(claim.source.at or EARLIEST).timestamp(),
@@ -238,6 +243,10 @@ def _make_claim(
         may_instruct=by_person and bool(standing or addresses_nobody(row["summary"])),
         observer=row["observer"],
         source=source,
+        code_note=" ".join(
+            check.describe()
+            for check in view.code_checks.get(row["observation_id"], ())
+        ),
     )
 
 

@@ -306,6 +306,10 @@ def _build_node(view: View, kind: str, row: Row, depth: int) -> Node:
         text = f"{row['kind']} by the rule {row['rule']}"
     elif kind == "habit":
         text = build_habit(row).describe()
+    elif kind == "observation" and (
+        checks := view.code_checks.get(row[KINDS[kind].key])
+    ):
+        row = {**row, "not_in_code": [check.describe() for check in checks]}
     elif kind == "summary":
         text = mark_changes(view.chains, text, row["scope_id"])
     hidden = {KINDS[kind].key, TEXTS[kind], *HIDDEN}

@@ -1,0 +1,180 @@
+"""Compare claims and passages with the checkouts of git on this machine that they are about.
+
+A checkout is looked at again when its HEAD, or what is said of it, has changed. Nothing is retired by it: recall puts
+what does not hold behind what does, and rules and skills leave it out until it holds again.
+"""
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.tables import CHECKS, MARKS, OBSERVATIONS, PASSAGES
+from slowwave.schemas.vocabulary import TALKING, Status
+from slowwave.store.notes import CHECKOUTS
+from slowwave.store.private import replace_file
+from slowwave.store.store import Store
+from slowwave.tasks.checks.check import VERSION, Text, check_texts
+from slowwave.tasks.checks.checkout import Refused, find_checkout, open_git, read_head
+from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
+from slowwave.tasks.pending import mark_done, read_inactive_ids
+from slowwave.tasks.progress import track_items
+from slowwave.text.workspaces import find_project_root
+
+STEP = "checks"
+SECONDS = 30.0
+"""How long one checkout may be read; what is not found out by then is left open."""
+
+
+def check_claims(job: Job) -> StepReport:
+    """Write what the code says of claims and passages, for each checkout where one of both has changed."""
+    with report_step(STEP) as report:
+        store = job.store
+        key = compute_step_key(STEP, VERSION, job.settings.habits)
+        stored = store.read(CHECKS, [CHECKS.key, "row_id"])
+        roots = _find_roots(store) if job.settings.check_claims else {}
+        _note_checkouts(store, roots)
+        texts = _read_texts(store, roots)
+        marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == STEP)
+        done = dict(zip(*marks.to_pydict().values(), strict=True))
+        looked_at = {text.row_id for some in texts.values() for text in some}
+        fresh, units = [CHECKS.make_empty_table()], dict[str, str]()
+        for root, some in track_items(STEP, sorted(texts.items())):
+            unit = compute_content_id("checkout", root)
+            try:
+                head = read_head(Path(root))
+                units[unit] = compute_content_id(key, head, *map(repr, some))
+                if done.get(unit) == units[unit]:
+                    continue
+                fresh.append(_check(job, root, some, key, report))
+            except Refused as refused:
+                units[unit] = ""
+                fresh.append(CHECKS.make_empty_table())
+                report.counts[f"checkouts not read ({refused})"] += 1
+            looked_at -= {text.row_id for text in some}
+        rows = pa.concat_tables(fresh)
+        report.rows_out = store.merge_changed(CHECKS, rows)
+        kept = set(rows[CHECKS.key].to_pylist())
+        store.delete_ids(
+            CHECKS,
+            [
+                check
+                for check, row in zip(*stored.to_pydict().values(), strict=True)
+                if check not in kept and row not in looked_at
+            ],
+        )
+        report.counts.update(rows["result"].to_pylist())
+        gone = done.keys() - units.keys()
+        store.delete_ids(MARKS, [compute_content_id(STEP, unit) for unit in gone])
+        mark_done(store, STEP, [(unit, mark, None) for unit, mark in units.items()])
+    return report
+
+
+def read_heads(folder: Path) -> list[tuple[str, str]]:
+    """Return the checkouts that the last night of a space looked for, each with its HEAD now."""
+    try:
+        roots = json.loads((folder / CHECKOUTS).read_bytes())
+    except (OSError, ValueError):
+        return []
+    heads = []
+    for root in roots:
+        head = ""
+        with suppress(Refused):
+            head = read_head(Path(root))
+        heads.append((str(root), head))
+    return heads
+
+
+def _check(
+    job: Job, root: str, texts: Sequence[Text], key: str, report: StepReport
+) -> pa.Table:
+    """Return the rows of one checkout.
+
+    Raises:
+        Refused: it may not be read.
+    """
+    checkout = find_checkout(Path(root))
+    report.rows_in += len(texts)
+    with open_git(checkout, SECONDS) as git:
+        rows = check_texts(git, texts, job.now, key, job.settings.habits.exclude)
+        if not git.deadline.left:
+            report.notes.append(
+                f"{Path(root).name}: not all of its code could be read in {SECONDS:.0f} s"
+            )
+    return rows
+
+
+def _find_roots(store: Store) -> dict[str, str]:
+    """Return the workspaces that lie in a checkout on this machine, each with the checkout's root."""
+    names = pa.concat_arrays(
+        [
+            store.read(table, ["workspace"])["workspace"].unique()
+            for table in (OBSERVATIONS, PASSAGES)
+        ]
+    )
+    roots = {}
+    for name in names.unique().drop_null().to_pylist():
+        with suppress(OSError, ValueError):
+            if Path(name).is_absolute() and Path(name).is_dir():
+                root = find_project_root(Path(os.path.realpath(name)))
+                if root is not None:
+                    roots[name] = str(root)
+    return roots
+
+
+def _note_checkouts(store: Store, roots: Mapping[str, str]) -> None:
+    """Note the checkouts, if there are others than before."""
+    path, content = store.dir / CHECKOUTS, json.dumps(sorted(set(roots.values())))
+    before = path.read_text(encoding="utf-8") if path.is_file() else "[]"
+    if before != content:
+        replace_file(path, content.encode())
+
+
+def _read_texts(store: Store, roots: Mapping[str, str]) -> dict[str, list[Text]]:
+    """Return the active claims and the passages about each checkout, in order of their ids."""
+    if not roots:
+        return {}
+    inside = pc.field("workspace").isin(sorted(roots))
+    columns = ["observation_id", "workspace", "summary", "files", "observed_at"]
+    active = inside & (pc.field("status") == Status.ACTIVE)
+    claims = pl.DataFrame(store.read(OBSERVATIONS, columns, active))
+    columns = ["passage_id", "message_id", "workspace", "text", "ts"]
+    spoken = inside & pc.field("role").isin([str(role) for role in TALKING])
+    passages = pl.DataFrame(store.read(PASSAGES, columns, spoken))
+    inactive = pl.Series(sorted(read_inactive_ids(store)), dtype=pl.String)
+    passages = passages.filter(~pl.col("message_id").is_in(inactive.implode()))
+    texts: dict[str, list[Text]] = defaultdict(list)
+    for text in (*_iter_claims(claims), *_iter_passages(passages)):
+        texts[roots[text.workspace]].append(text)
+    return texts
+
+
+def _iter_claims(claims: pl.DataFrame) -> Iterable[Text]:
+    for row in claims.sort("observation_id").iter_rows(named=True):
+        yield Text(
+            row_id=row["observation_id"],
+            message_id=None,
+            workspace=row["workspace"],
+            text=row["summary"],
+            files=tuple(row["files"]),
+            at=row["observed_at"],
+        )
+
+
+def _iter_passages(passages: pl.DataFrame) -> Iterable[Text]:
+    for row in passages.sort("passage_id").iter_rows(named=True):
+        yield Text(
+            row_id=row["passage_id"],
+            message_id=row["message_id"],
+            workspace=row["workspace"],
+            text=row["text"],
+            files=(),
+            at=row["ts"],
+        )
