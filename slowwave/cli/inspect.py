@@ -18,6 +18,7 @@ from slowwave.cli.common import (
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.vocabulary import RunStatus
 from slowwave.text.fence import escape_line
+from slowwave.text.words import count_noun
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -242,10 +243,7 @@ def check_claims(settings: "Settings", as_json: bool = False) -> list[Row] | Non
     for row in rows:
         echo(f"{row['claim'][:12]}  {escape_line(row['text'])}")
         echo(f"{' ' * 14}{escape_line(row['note'])}")
-    echo(
-        count_noun(len(rows), "claim or passage does", "claims and passages do")
-        + " not hold in the code."
-    )
+    echo(f"{count_noun(len(rows), 'name')} not in the code any more, or otherwise.")
     if report.failures:
         raise typer.Exit(INCOMPLETE)
     return None
