@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 
-from bench.harness import LABELLED, SCRATCH, Figures, average, run
+from bench.harness import LABELLED, SCRATCH, Figures, Row, average, run
 from slowwave.tasks.checks.check import Text, check_texts
 from slowwave.tasks.checks.checkout import find_checkout, open_git
 
@@ -29,6 +29,7 @@ DAYS = {
 }
 MADE = (".egg-info", "PKG-INFO", "/dist/", "/lib/", ".d.ts")
 """Parts of paths that no checkout has: who packs a release makes them."""
+ENDS = ("tar.gz", "tgz")
 SECONDS = 300.0
 
 
@@ -38,38 +39,36 @@ def measure(folder: Path, scratch: Path = SCRATCH) -> Figures:
     rows = list(
         csv.DictReader(io.StringIO(text), delimiter="\t", quoting=csv.QUOTE_NONE)
     )
-    figures = []
+    figures, notes = list[Row](), list[str]()
     for package, some in groupby(rows, key=lambda row: row["package"]):
         statements = list(some)
+        found = {
+            name: find_archive(folder, package, statements[0][name])
+            for name in ("earlier", "later")
+        }
+        archives = {name: path for name, path in found.items() if path}
+        if len(archives) < len(found):
+            notes.append(f"skipped: {package}")
+            continue
         repository = scratch / package.replace("/", "-")
-        for name in ("earlier", "later"):
-            archive = find_archive(folder, package, statements[0][name])
+        for name, archive in archives.items():
             commit_archive(repository, archive, DAYS[name])
         marked = mark_statements(repository, statements)
-        figures += [
-            {"package": package, "verdict": row["verdict"], "marked": float(hit)}
-            for row, hit in zip(statements, marked, strict=True)
-        ]
-    missed = [
-        f"{row['package']}, {row['verdict']}: {row['statement']}"
-        for row, figure in zip(rows, figures, strict=True)
-        if (row["verdict"] in ("gone", "differs")) != bool(figure["marked"])
-    ]
-    return Figures(average(figures, "verdict", count="statements"), notes=missed)
+        for row, hit in zip(statements, marked, strict=True):
+            figures.append(
+                {"package": package, "verdict": row["verdict"], "marked": float(hit)}
+            )
+            if (row["verdict"] in ("gone", "differs")) != hit:
+                notes.append(f"{package}, {row['verdict']}: {row['statement']}")
+    return Figures(average(figures, "verdict", count="statements"), notes=notes)
 
 
-def find_archive(folder: Path, package: str, version: str) -> Path:
-    """Return the archive of a package's version.
-
-    Raises:
-        FileNotFoundError: there is none.
-    """
+def find_archive(folder: Path, package: str, version: str) -> Path | None:
+    """Return the archive of a package's version, if it is there."""
     plain = package.strip("@").replace("/", "-")
-    for name in (plain, plain.replace("-", "_")):
-        for end in ("tar.gz", "tgz"):
-            if (path := folder / f"{name}-{version}.{end}").exists():
-                return path
-    raise FileNotFoundError(f"{folder}/{plain}-{version}.tar.gz")
+    names = (plain, plain.replace("-", "_"))
+    paths = [folder / f"{name}-{version}.{end}" for name in names for end in ENDS]
+    return next((path for path in paths if path.exists()), None)
 
 
 def commit_archive(repository: Path, archive: Path, day: str) -> None:

@@ -230,6 +230,7 @@ class Search:
         first = self._rerank(query, rows[:depth])
 
         # what changed another before it, and the sources of those that are shown
+        first = put_failing_behind([mark_code(self.view, row, query) for row in first])
         ordered = order_by_change(self.view, first, query)
         hits = Hits(build_hits(self.view, ordered[: query.k]), relevance=best)
         hits.trace = trace_places({"by signals": rows, "in order": ordered})
@@ -468,7 +469,6 @@ def order_by_change(
     first ABOUT to the best of the earlier ones that it changes.
     """
     rows = _add_successors(view, [_mark_row(view, hit, query) for hit in hits], query)
-    rows = _put_failing_behind([_mark_code(view, row, query) for row in rows])
     is_last = [row.row["status"] == Status.SUPERSEDED for row in rows]
     is_timely = _mask_timely(rows, query)
     places = np.arange(len(rows), dtype=np.float64) - (GUESS + 0.5) * is_timely
@@ -496,7 +496,7 @@ def order_by_change(
     return ordered
 
 
-def _mark_code(view: View, row: Candidate, query: Query) -> Candidate:
+def mark_code(view: View, row: Candidate, query: Query) -> Candidate:
     """Return a row with what it, or the claim found with it, names and the code had lost by the time asked about."""
     own = (
         check
@@ -513,7 +513,7 @@ def _mark_code(view: View, row: Candidate, query: Query) -> Candidate:
     return replace(row, row={**row.row, "not_in_code": lost}) if lost else row
 
 
-def _put_failing_behind(rows: list[Candidate]) -> list[Candidate]:
+def put_failing_behind(rows: list[Candidate]) -> list[Candidate]:
     """Return rows with each that names what the code lost behind those next to it that are no less relevant.
 
     It passes GUESS places at most, and rows of its workspace alone: of others it can't be said which holds.

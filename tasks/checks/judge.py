@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from itertools import islice
+from typing import NamedTuple
 
 from rapidfuzz import fuzz, process
 
 from slowwave.schemas.vocabulary import CheckKind, CheckResult
-from slowwave.tasks.checks.checkout import BIG_FILE, Commit, Entry, Git
+from slowwave.tasks.checks.checkout import BIG_FILE, Commit, Entry, Git, decode
 from slowwave.tasks.checks.manifests import (
     READERS,
     Facts,
@@ -255,57 +256,92 @@ def _scan_code(
     waiting: Sequence[Reference],
 ) -> None:
     """Answer the names, settings and ports that some file of code has. Files' own names are names in code too."""
-    stems: dict[str, str] = {}
-    for entry in entries:
-        for part in entry.path.split("/"):
-            stems.setdefault(part.partition(".")[0].replace("-", "_"), entry.path)
-    places: dict[str, tuple[str, int, str]] = {}
     names = [one for one in waiting if one.kind is CheckKind.NAME]
-    words = {word for one in names for word in _split_name(one.name)}
-    lines: dict[bytes, list[tuple[Reference, Matcher]]] = defaultdict(list)
-    for one in waiting:
-        if one.kind is not CheckKind.NAME:
-            for word in _list_keys(one, ()):
-                lines[word].append((one, build_line_pattern(one).search))
-    wanted = {word.encode() for word in words} - {stem.encode() for stem in stems}
+    scan = _Scan(questions, _find_stems(entries))
+    scan.expect_words({word for one in names for word in _split_name(one.name)})
+    scan.expect_lines([one for one in waiting if one.kind is not CheckKind.NAME])
     blobs = git.read_blobs(entry.blob for entry in code)
     for entry, content in zip(code, blobs, strict=False):
-        if not wanted and not lines:
+        if not scan.words and not scan.lines:
             break
-        if content is None or b"\0" in content[:8_000]:
-            continue
-        tokens = set(content.translate(NOT_WORDS).split())
-        if b"-" in content:
-            dashed = set(content.translate(NOT_DASHED).split())
-            tokens.update(
-                word.strip(b"-").replace(b"-", b"_") for word in dashed if b"-" in word
-            )
-        for token in wanted & tokens:
-            spelt = _spell(token.decode()).encode()
-            at = re.search(rb"(?<![\w$])" + spelt + rb"(?![\w$])", content)
-            places[token.decode()] = (
-                entry.path,
-                *_cite(content, at.start() if at else 0),
-            )
-            wanted.discard(token)
-        for token in lines.keys() & tokens:
-            for one, match in lines[token]:
-                is_near = one.value.encode() in content
-                if is_near and (found := match(content)):
-                    cited = _cite(content, found.start())
-                    questions.answer(
-                        one, Verdict(CheckResult.FOUND, entry.path, *cited)
-                    )
-            lines[token] = [pair for pair in lines[token] if pair[0] in questions.open]
-            if not lines[token]:
-                del lines[token]
-    questions.there |= places.keys() | stems.keys()
+        if content is not None and b"\0" not in content[:8_000]:
+            scan.read(entry.path, content)
+    questions.there |= scan.places.keys() | scan.stems.keys()
     for one in names:
         parts = _split_name(one.name)
         if parts and not questions.list_missing(one):
             last = parts[-1]
-            place = places.get(last) or (stems[last], 0, "")
+            place = scan.places.get(last) or (scan.stems[last], 0, "")
             questions.answer(one, Verdict(CheckResult.FOUND, *place))
+
+
+def _find_stems(entries: Iterable[Entry]) -> dict[str, str]:
+    """Return the names of files and folders without their ends, as code has them, each with a path."""
+    stems: dict[str, str] = {}
+    for entry in entries:
+        for part in entry.path.split("/"):
+            stems.setdefault(part.partition(".")[0].replace("-", "_"), entry.path)
+    return stems
+
+
+@dataclass
+class _Scan:
+    """What is looked for in files of code, and where it was found."""
+
+    questions: Questions
+    stems: dict[str, str]
+    words: set[bytes] = field(default_factory=set)
+    """Words that are still to be found."""
+    lines: dict[bytes, list[tuple[Reference, Matcher]]] = field(default_factory=dict)
+    """By a word that its line has, what is still to be found in a line."""
+    places: dict[str, tuple[str, int, str]] = field(default_factory=dict)
+    """By word path, line and text of the first place."""
+
+    def expect_words(self, words: Collection[str]) -> None:
+        """Look for words, but for those that files are called."""
+        self.words = {word.encode() for word in words if word not in self.stems}
+
+    def expect_lines(self, references: Iterable[Reference]) -> None:
+        """Look for settings and ports."""
+        for one in references:
+            for word in _list_keys(one, ()):
+                pair = one, build_line_pattern(one).search
+                self.lines.setdefault(word, []).append(pair)
+
+    def read(self, path: str, content: bytes) -> None:
+        """Note what a file has of it."""
+        tokens = list_tokens(content)
+        for token in self.words & tokens:
+            spelt = _spell(token.decode()).encode()
+            at = re.search(rb"(?<![\w$])" + spelt + rb"(?![\w$])", content)
+            start = at.start() if at else 0
+            self.places[token.decode()] = (path, *_cite(content, start))
+            self.words.discard(token)
+        for token in self.lines.keys() & tokens:
+            self._read_lines(token, path, content)
+
+    def _read_lines(self, token: bytes, path: str, content: bytes) -> None:
+        for one, match in self.lines[token]:
+            if one.value.encode() in content and (found := match(content)):
+                cited = _cite(content, found.start())
+                verdict = Verdict(CheckResult.FOUND, path, *cited)
+                self.questions.answer(one, verdict)
+        still = [pair for pair in self.lines[token] if pair[0] in self.questions.open]
+        if still:
+            self.lines[token] = still
+        else:
+            del self.lines[token]
+
+
+def list_tokens(content: bytes) -> set[bytes]:
+    """Return the words of code; of `no-cache` also no_cache."""
+    tokens = set(content.translate(NOT_WORDS).split())
+    if b"-" in content:
+        dashed = set(content.translate(NOT_DASHED).split())
+        tokens.update(
+            word.strip(b"-").replace(b"-", b"_") for word in dashed if b"-" in word
+        )
+    return tokens
 
 
 def build_line_pattern(reference: Reference) -> re.Pattern[bytes]:
@@ -337,23 +373,32 @@ def _find_deleted(questions: Questions, git: Git, since: float) -> None:
             wanted[f"{word} "].append(one)
     if not wanted:
         return
-    renames: dict[str, dict[str, str]] = {}
     log = git.log("--diff-filter=D", "--name-only", "-z", since=since)
     for commit, names in log:
-        for raw in names.split(b"\0"):
-            path = raw.strip(b"\n").decode("utf-8", "surrogateescape")
-            stem = path.rpartition("/")[2].partition(".")[0]
-            keys = [*_list_ends(path), f"{stem} "]
-            keys += [path[: at.start()] for at in re.finditer("/", path)]
-            for key in wanted.keys() & set(keys):
-                if commit.id not in renames:
-                    renames[commit.id] = git.find_renames(commit.id)
-                instead = renames[commit.id].get(path, "")
+        renames: dict[str, str] | None = None
+        for path in _split_paths(names):
+            for key in wanted.keys() & _list_path_keys(path):
+                if renames is None:
+                    renames = git.find_renames(commit.id)
+                instead = renames.get(path, "")
                 verdict = Verdict(CheckResult.GONE, path, since=commit, instead=instead)
                 for one in wanted.pop(key):
                     questions.answer(one, verdict)
         if not wanted:
             break
+
+
+def _split_paths(names: bytes) -> list[str]:
+    """Return the paths that `git log --name-only -z` prints of a commit."""
+    parts = (raw.strip(b"\n") for raw in names.split(b"\0"))
+    return [decode(part) for part in parts if part]
+
+
+def _list_path_keys(path: str) -> set[str]:
+    """Return what may mean a path: it, its ends, its folders, and its name in code (with a space behind)."""
+    stem = path.rpartition("/")[2].partition(".")[0].replace("-", "_")
+    folders = (path[: at.start()] for at in re.finditer("/", path))
+    return {*_list_ends(path), *folders, f"{stem} "}
 
 
 def _follow_facts(
@@ -372,11 +417,7 @@ def _follow_facts(
     log = git.log("--name-only", "-z", since=since, paths=globs)
     for commit, names in islice(log, MOST_COMMITS):
         paths = [
-            raw.strip(b"\n").decode("utf-8", "surrogateescape")
-            for raw in names.split(b"\0")
-        ]
-        paths = [
-            path for path in paths if path and find_reader(path.rpartition("/")[2])
+            path for path in _split_paths(names) if find_reader(path.rpartition("/")[2])
         ]
         before = collect_facts(
             _read_files(git, f"{commit.id}^", paths[:MOST_MANIFESTS])
@@ -400,31 +441,33 @@ def _find_removed(
     patterns: dict[Reference, Matcher] = {}
     by_key: dict[bytes, list[Reference]] = defaultdict(list)
     for one in questions.of(CheckKind.NAME, CheckKind.SETTING, CheckKind.PORT):
-        missing = questions.list_missing(one) if one.kind is CheckKind.NAME else ()
+        missing = questions.list_missing(one) if one.kind is CheckKind.NAME else []
         for key in _list_keys(one, missing):
             by_key[key].append(one)
-        if one.kind is CheckKind.NAME:
-            spelt = "|".join(dict.fromkeys(map(_spell, missing)))
-            pattern = re.compile(rf"(?<![\w$])(?:{spelt})(?![\w$])".encode())
-        else:
-            pattern = build_line_pattern(one)
-        patterns[one] = pattern.search
+        patterns[one] = _build_pattern(one, missing).search
     verdicts: dict[Reference, Verdict] = {}
     code = [".", *(f":(exclude,icase,glob)**/*{end}" for end in PROSE)]
     log = git.log("-p", "-U0", since=since, paths=code) if patterns else ()
     for commit, diff in log:
-        for path, number, removed, added in _split_hunks(diff):
-            for at, line in enumerate(removed):
-                for key in by_key.keys() & set(line.translate(NOT_WORDS).split()):
-                    for one in by_key[key]:
-                        if one in verdicts or one.value.encode() not in line:
-                            continue
-                        if patterns[one](line) and not any(map(patterns[one], added)):
-                            cited = path, number + at, line
-                            verdicts[one] = _build_removal(one, commit, cited, added)
+        for hunk in _split_hunks(diff):
+            for at, line in enumerate(hunk.removed):
+                keys = by_key.keys() & set(line.translate(NOT_WORDS).split())
+                near = {one for key in keys for one in by_key[key]} - verdicts.keys()
+                for one in sorted(near):
+                    found = patterns[one]
+                    if found(line) and not any(map(found, hunk.added)):
+                        verdicts[one] = _build_removal(one, commit, hunk, at)
         if len(verdicts) == len(patterns):
             break
     return verdicts
+
+
+def _build_pattern(one: Reference, missing: Sequence[str]) -> re.Pattern[bytes]:
+    """Return a pattern of a line that has a reference; of a name one of its words that are missing."""
+    if one.kind is not CheckKind.NAME:
+        return build_line_pattern(one)
+    spelt = "|".join(dict.fromkeys(map(_spell, missing)))
+    return re.compile(rf"(?<![\w$])(?:{spelt})(?![\w$])".encode())
 
 
 def _list_keys(one: Reference, missing: Sequence[str]) -> set[bytes]:
@@ -440,39 +483,42 @@ def _spell(word: str) -> str:
     return "[-_]".join(map(re.escape, word.split("_"))) if word.strip("_") else word
 
 
-def _build_removal(
-    one: Reference,
-    commit: Commit,
-    cited: tuple[str, int, bytes],
-    added: Sequence[bytes],
-) -> Verdict:
-    """Return the verdict of what a commit took out, with the added line that is most like it."""
-    path, line, text = cited
-    removed = _shorten(text)
-    lines = [_shorten(other) for other in added[:MOST_LINES]]
+class _Hunk(NamedTuple):
+    """Lines of a file that a commit took out, and those that it put in their place."""
+
+    path: str
+    number: int
+    """Of the first line that went."""
+    removed: list[bytes]
+    added: list[bytes]
+
+
+def _build_removal(one: Reference, commit: Commit, hunk: _Hunk, at: int) -> Verdict:
+    """Return the verdict of a line that a commit took out, with the added line that is most like it."""
+    removed = _shorten(hunk.removed[at])
+    lines = [_shorten(other) for other in hunk.added[:MOST_LINES]]
     nearest = process.extractOne(removed, lines, scorer=fuzz.ratio, score_cutoff=ALIKE)
     is_name = one.kind is CheckKind.NAME
     result = CheckResult.GONE if is_name or not nearest else CheckResult.DIFFERS
-    return Verdict(result, path, line, removed, commit, nearest[0] if nearest else "")
+    instead = nearest[0] if nearest else ""
+    return Verdict(result, hunk.path, hunk.number + at, removed, commit, instead)
 
 
-def _split_hunks(diff: bytes) -> Iterator[tuple[str, int, list[bytes], list[bytes]]]:
-    """Yield the old path, the first line, the removed and the added lines of each hunk."""
-    path, number = "", 0
-    removed: list[bytes] = []
-    added: list[bytes] = []
-    for line in [*diff.split(b"\n"), b"@@ -0"]:
-        if line.startswith((b"@@ ", b"diff --git ")):
-            if removed:
-                yield path, number, removed, added
-            removed, added = [], []
-            if match := HUNK.match(line):
-                number = int(match[1])
-        elif line.startswith(b"--- ") and not number:
+def _split_hunks(diff: bytes) -> Iterator[_Hunk]:
+    """Yield the hunks that take lines out."""
+    hunk = _Hunk("", 0, [], [])
+    is_header = True
+    for line in [*diff.split(b"\n"), b"diff --git "]:
+        match = HUNK.match(line)
+        if match or line.startswith(b"diff --git "):
+            if hunk.removed:
+                yield hunk
+            is_header = match is None
+            hunk = _Hunk(hunk.path, int(match[1]) if match else 0, [], [])
+        elif is_header and line.startswith(b"--- "):
             path = line[4:].removeprefix(b"a/").decode("utf-8", "replace")
-        elif line.startswith(b"-"):
-            removed.append(line[1:])
-        elif line.startswith(b"+"):
-            added.append(line[1:])
-        if line.startswith(b"diff --git "):
-            number = 0
+            hunk = hunk._replace(path=path)
+        elif not is_header and line.startswith(b"-"):
+            hunk.removed.append(line[1:])
+        elif not is_header and line.startswith(b"+"):
+            hunk.added.append(line[1:])

@@ -7,7 +7,7 @@ what does not hold behind what does, and rules and skills leave it out until it 
 import json
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -38,43 +38,49 @@ def check_claims(job: Job) -> StepReport:
     with report_step(STEP) as report:
         store = job.store
         key = compute_step_key(STEP, VERSION, job.settings.habits)
-        stored = store.read(CHECKS, [CHECKS.key, "row_id"])
         roots = _find_roots(store) if job.settings.check_claims else {}
         _note_checkouts(store, roots)
-        texts = _read_texts(store, roots)
-        marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == STEP)
-        done = dict(zip(*marks.to_pydict().values(), strict=True))
-        looked_at = {text.row_id for some in texts.values() for text in some}
+        texts = _read_texts(store, roots, read_inactive_ids(store))
+        done = _read_done(store)
         fresh, units = [CHECKS.make_empty_table()], dict[str, str]()
+        left_alone: set[str] = set()
         for root, some in track_items(STEP, sorted(texts.items())):
             unit = compute_content_id("checkout", root)
             try:
                 head = read_head(Path(root))
                 units[unit] = compute_content_id(key, head, *map(repr, some))
                 if done.get(unit) == units[unit]:
-                    continue
-                fresh.append(_check(job, root, some, key, report))
+                    left_alone.update(text.row_id for text in some)
+                else:
+                    fresh.append(_check(job, root, some, key, report))
             except Refused as refused:
                 units[unit] = ""
-                fresh.append(CHECKS.make_empty_table())
                 report.counts[f"checkouts not read ({refused})"] += 1
-            looked_at -= {text.row_id for text in some}
         rows = pa.concat_tables(fresh)
-        report.rows_out = store.merge_changed(CHECKS, rows)
-        kept = set(rows[CHECKS.key].to_pylist())
-        store.delete_ids(
-            CHECKS,
-            [
-                check
-                for check, row in zip(*stored.to_pydict().values(), strict=True)
-                if check not in kept and row not in looked_at
-            ],
-        )
+        report.rows_out = _replace(store, rows, left_alone)
         report.counts.update(rows["result"].to_pylist())
+        # mark last
         gone = done.keys() - units.keys()
         store.delete_ids(MARKS, [compute_content_id(STEP, unit) for unit in gone])
         mark_done(store, STEP, [(unit, mark, None) for unit, mark in units.items()])
     return report
+
+
+def _read_done(store: Store) -> dict[str, str]:
+    """Return by checkout the hash of what it was last compared with."""
+    rows = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == STEP)
+    return {row["unit_id"]: row["input_key"] for row in rows.to_pylist()}
+
+
+def _replace(store: Store, rows: pa.Table, left_alone: Collection[str]) -> int:
+    """Write rows, and delete all others but those of texts that were left alone; return the number written."""
+    written = store.merge_changed(CHECKS, rows)
+    kept = set(rows[CHECKS.key].to_pylist())
+    stored = store.read(CHECKS, [CHECKS.key, "row_id"]).to_pylist()
+    others = [row for row in stored if row["row_id"] not in left_alone]
+    ids = {row[CHECKS.key] for row in others} - kept
+    store.delete_ids(CHECKS, sorted(ids))
+    return written
 
 
 def read_heads(folder: Path) -> list[tuple[str, str]]:
@@ -137,8 +143,12 @@ def _note_checkouts(store: Store, roots: Mapping[str, str]) -> None:
         replace_file(path, content.encode())
 
 
-def _read_texts(store: Store, roots: Mapping[str, str]) -> dict[str, list[Text]]:
-    """Return the active claims and the passages about each checkout, in order of their ids."""
+def _read_texts(
+    store: Store, roots: Mapping[str, str], gone: Collection[str]
+) -> dict[str, list[Text]]:
+    """Return the active claims and the passages about each checkout, in order of their ids; without those of the
+    messages that are gone.
+    """
     if not roots:
         return {}
     inside = pc.field("workspace").isin(sorted(roots))
@@ -148,7 +158,7 @@ def _read_texts(store: Store, roots: Mapping[str, str]) -> dict[str, list[Text]]
     columns = ["passage_id", "message_id", "workspace", "text", "ts"]
     spoken = inside & pc.field("role").isin([str(role) for role in TALKING])
     passages = pl.DataFrame(store.read(PASSAGES, columns, spoken))
-    inactive = pl.Series(sorted(read_inactive_ids(store)), dtype=pl.String)
+    inactive = pl.Series(sorted(gone), dtype=pl.String)
     passages = passages.filter(~pl.col("message_id").is_in(inactive.implode()))
     texts: dict[str, list[Text]] = defaultdict(list)
     for text in (*_iter_claims(claims), *_iter_passages(passages)):

@@ -9,7 +9,7 @@ another memory do not stand, whoever said them there.
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import TypeVar
@@ -126,7 +126,9 @@ def collect_standing_claims(
         ]
         claim = _make_claim(view, row, confidences[row["observation_id"]], known)
         if claim:
-            standing.append(claim)
+            checks = view.code_checks.get(claim.id, ())
+            note = " ".join(check.describe() for check in checks)
+            standing.append(replace(claim, code_note=note))
     first: dict[str, StandingClaim] = {}
     for claim in sorted(standing, key=_rank):
         first.setdefault(claim.text.casefold(), claim)
@@ -243,10 +245,6 @@ def _make_claim(
         may_instruct=by_person and bool(standing or addresses_nobody(row["summary"])),
         observer=row["observer"],
         source=source,
-        code_note=" ".join(
-            check.describe()
-            for check in view.code_checks.get(row["observation_id"], ())
-        ),
     )
 
 
