@@ -324,6 +324,6 @@ def _format_change(hit: Hit, beside: str) -> str:
     if hit.successor:
         return format_later(hit.successor, hit.superseded_by is not None, beside)
     if hit.not_in_code:
-        return hit.not_in_code[0].describe()
+        return hit.not_in_code[0].note
     reply = hit.get_reply()
     return f"(user{THEN}{_flatten(reply)})" if reply else ""

@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from slowwave.schemas.vocabulary import Role
-from slowwave.text.dates import format_day
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -88,17 +87,8 @@ class CodeCheck(Shown):
     """HEAD when it was looked up."""
     checked_at: datetime
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON, with the note."""
-        return Shown.as_dict(self) | {"note": self.describe()}
-
-    def describe(self) -> str:
-        """Return a note of one line, in brackets."""
-        what = f"{self.name} {self.value}" if self.value else self.name
-        state = "not in the code" if self.result == "gone" else "other in the code"
-        day = f" ({format_day(self.at)})" if self.at else ""
-        instead = f"; instead: {self.instead}" if self.instead else ""
-        return f"({what}: {state} since {self.since}{day}{instead})"
+    note: str
+    """All this in a line, in brackets."""
 
 
 @dataclass(frozen=True, slots=True)

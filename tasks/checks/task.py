@@ -42,20 +42,16 @@ def check_claims(job: Job) -> StepReport:
         _note_checkouts(store, roots)
         texts = _read_texts(store, roots, read_inactive_ids(store))
         done = _read_done(store)
-        fresh, units = [CHECKS.make_empty_table()], dict[str, str]()
+        units: dict[str, str] = {}
+        fresh = [CHECKS.make_empty_table()]
         left_alone: set[str] = set()
         for root, some in track_items(STEP, sorted(texts.items())):
             unit = compute_content_id("checkout", root)
-            try:
-                head = read_head(Path(root))
-                units[unit] = compute_content_id(key, head, *map(repr, some))
-                if done.get(unit) == units[unit]:
-                    left_alone.update(text.row_id for text in some)
-                else:
-                    fresh.append(_check(job, root, some, key, report))
-            except Refused as refused:
-                units[unit] = ""
-                report.counts[f"checkouts not read ({refused})"] += 1
+            units[unit] = _compute_unit_key(root, some, key)
+            if units[unit] == done.get(unit):
+                left_alone.update(text.row_id for text in some)
+            else:
+                fresh.append(_check(job, root, some, key, report))
         rows = pa.concat_tables(fresh)
         report.rows_out = _replace(store, rows, left_alone)
         report.counts.update(rows["result"].to_pylist())
@@ -64,6 +60,14 @@ def check_claims(job: Job) -> StepReport:
         store.delete_ids(MARKS, [compute_content_id(STEP, unit) for unit in gone])
         mark_done(store, STEP, [(unit, mark, None) for unit, mark in units.items()])
     return report
+
+
+def _compute_unit_key(root: str, texts: Sequence[Text], key: str) -> str:
+    """Return a hash of what a checkout is compared with, and of its HEAD; empty for one that may not be read."""
+    try:
+        return compute_content_id(key, read_head(Path(root)), *map(repr, texts))
+    except Refused:
+        return ""
 
 
 def _read_done(store: Store) -> dict[str, str]:
@@ -101,19 +105,19 @@ def read_heads(folder: Path) -> list[tuple[str, str]]:
 def _check(
     job: Job, root: str, texts: Sequence[Text], key: str, report: StepReport
 ) -> pa.Table:
-    """Return the rows of one checkout.
-
-    Raises:
-        Refused: it may not be read.
-    """
-    checkout = find_checkout(Path(root))
+    """Return the rows of one checkout; none of one that may not be read."""
+    try:
+        checkout = find_checkout(Path(root))
+        with open_git(checkout, SECONDS) as git:
+            rows = check_texts(git, texts, job.now, key, job.settings.habits.exclude)
+            is_whole = bool(git.deadline.left)
+    except Refused as refused:
+        report.counts[f"checkouts not read ({refused})"] += 1
+        return CHECKS.make_empty_table()
     report.rows_in += len(texts)
-    with open_git(checkout, SECONDS) as git:
-        rows = check_texts(git, texts, job.now, key, job.settings.habits.exclude)
-        if not git.deadline.left:
-            report.notes.append(
-                f"{Path(root).name}: not all of its code could be read in {SECONDS:.0f} s"
-            )
+    if not is_whole:
+        name = Path(root).name
+        report.notes.append(f"{name}: not all code was read in {SECONDS:.0f} s")
     return rows
 
 

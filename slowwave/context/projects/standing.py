@@ -126,9 +126,7 @@ def collect_standing_claims(
         ]
         claim = _make_claim(view, row, confidences[row["observation_id"]], known)
         if claim:
-            checks = view.code_checks.get(claim.id, ())
-            note = " ".join(check.describe() for check in checks)
-            standing.append(replace(claim, code_note=note))
+            standing.append(_note_code(view, claim))
     first: dict[str, StandingClaim] = {}
     for claim in sorted(standing, key=_rank):
         first.setdefault(claim.text.casefold(), claim)
@@ -164,6 +162,12 @@ def _find_quoted_messages(view: View, rows: Sequence[Row]) -> dict[str, list[str
         if not is_shared(row["observer"]):
             quoted[row["canonical_id"]] += row["message_ids"][:1]
     return quoted
+
+
+def _note_code(view: View, claim: StandingClaim) -> StandingClaim:
+    """Return a claim with a note of what it names and the code does not have any more."""
+    checks = view.code_checks.get(claim.id, ())
+    return replace(claim, code_note=" ".join(check.note for check in checks))
 
 
 def _rank(claim: StandingClaim) -> tuple[bool, int, float, float, str]:

@@ -218,6 +218,16 @@ def format_later(successor: Successor, sure: bool, beside: str) -> str:
     return f"({until})" if later in beside else f"({until}{THEN}{later})"
 
 
+def format_check(row: Row, since: str) -> str:
+    """Return what the code lost, or has otherwise, since which commit, and what stands in its place."""
+    what = " ".join(filter(None, (row["name"], row["value"])))
+    is_gone = row["result"] == CheckResult.GONE
+    state = "not in the code" if is_gone else "other in the code"
+    day = f" ({format_day(row['since_at'])})" if row["since_at"] else ""
+    instead = f"; instead: {row['instead']}" if row["instead"] else ""
+    return f"({what}: {state} since {since}{day}{instead})"
+
+
 def _tells(sentence: str, row: Row, later: Row | None) -> bool:
     """Return whether a sentence tells a claim that was changed, and not what changed it."""
     if has_words(sentence, str(row["summary"])):
@@ -361,7 +371,8 @@ class View(Tables):
         for row in rows.sort_by(CHECKS.key).to_pylist():
             same = {name: row[name] for name in CHECK_COLUMNS}
             since = str(row["since_commit"])[:SHORT_COMMIT]
-            check = CodeCheck(since=since, at=row["since_at"], **same)
+            note = format_check(row, since)
+            check = CodeCheck(since=since, at=row["since_at"], note=note, **same)
             found[row["message_id"] or row["row_id"]].append(check)
         return {key: tuple(checks) for key, checks in found.items()}
 

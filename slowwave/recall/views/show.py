@@ -321,7 +321,7 @@ def _complete_row(view: View, kind: str, row: Row) -> tuple[Row, str]:
     elif kind == "observation" and (
         checks := view.code_checks.get(row[KINDS[kind].key])
     ):
-        row = {**row, "not_in_code": [check.describe() for check in checks]}
+        row = {**row, "not_in_code": [check.note for check in checks]}
     elif kind == "summary":
         text = mark_changes(view.chains, text, row["scope_id"])
     return row, text
