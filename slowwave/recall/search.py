@@ -7,6 +7,7 @@
                       a time that the query names
     kinds             messages first, by score; claims beside them (`merge_kinds`)
     rerank            by a model, where one was given
+    code              what names a thing that its checkout lost goes behind what is as relevant (`order_hits`)
     order             a newer hit before the one that it likely changed, superseded hits last (`order_by_change`)
     sources           each hit with the messages that it stands on, in the transcript's own ids (`build_hits`)
 
@@ -230,8 +231,7 @@ class Search:
         first = self._rerank(query, rows[:depth])
 
         # what changed another before it, and the sources of those that are shown
-        first = put_failing_behind([mark_code(self.view, row, query) for row in first])
-        ordered = order_by_change(self.view, first, query)
+        ordered = order_hits(self.view, first, query)
         hits = Hits(build_hits(self.view, ordered[: query.k]), relevance=best)
         hits.trace = trace_places({"by signals": rows, "in order": ordered})
         return hits
@@ -496,7 +496,13 @@ def order_by_change(
     return ordered
 
 
-def mark_code(view: View, row: Candidate, query: Query) -> Candidate:
+def order_hits(view: View, hits: Sequence[Candidate], query: Query) -> list[Candidate]:
+    """Return rows in the order in which they are shown, by what the code and later claims say of them."""
+    marked = [_mark_code(view, row, query) for row in hits]
+    return order_by_change(view, _put_failing_behind(marked), query)
+
+
+def _mark_code(view: View, row: Candidate, query: Query) -> Candidate:
     """Return a row with what it, or the claim found with it, names and the code had lost by the time asked about."""
     own = (
         check
@@ -513,7 +519,7 @@ def mark_code(view: View, row: Candidate, query: Query) -> Candidate:
     return replace(row, row={**row.row, "not_in_code": lost}) if lost else row
 
 
-def put_failing_behind(rows: list[Candidate]) -> list[Candidate]:
+def _put_failing_behind(rows: list[Candidate]) -> list[Candidate]:
     """Return rows with each that names what the code lost behind those next to it that are no less relevant.
 
     It passes GUESS places at most, and rows of its workspace alone: of others it can't be said which holds.
