@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from slowwave.recall.release.view import View
 from slowwave.recall.views.usage import count_usage
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.settings import Settings
@@ -133,6 +134,8 @@ def list_runs(settings: Settings, everything: bool) -> Listing:
     return Listing(rows, columns | {"status": "status"}, notes)
 
 
+MOST_SHOWN = 200
+"""Characters of a message."""
 MOST_EXPLAINED = 5
 """Runs of which a table says why they did not end well; `--json` says it of all."""
 
@@ -178,6 +181,27 @@ def _list_junk(settings: Settings, everything: bool) -> Listing:
         rows,
         {"span": "span_id", "sessions": "sessions", "masked": "masked", "text": "text"},
     )
+
+
+def list_failed_checks(settings: Settings) -> list[Row]:
+    """Return what active claims and passages name and the live release's checks did not find, by claim."""
+    view = View.open(settings.store, settings.space)
+    checks = view.code_checks
+    texts = view.read_by_id(OBSERVATIONS, list(checks), ["summary"])
+    said = view.read_by_id(MESSAGES, list(checks), ["text"])
+    rows = []
+    for key, failed in sorted(checks.items()):
+        row = texts.get(key) or said.get(key)
+        text = (
+            " ".join(str(row["summary" if key in texts else "text"]).split())
+            if row
+            else ""
+        )
+        rows += [
+            {"claim": key, "text": text[:MOST_SHOWN], **check.as_dict()}
+            for check in failed
+        ]
+    return rows
 
 
 def _list_merges(settings: Settings, everything: bool) -> Listing:

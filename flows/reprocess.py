@@ -60,6 +60,7 @@ Redoable = Literal[
     "dedupe",
     "supersede",
     "relate",
+    "checks",
     "assign",
     "topics",
     "summaries",
@@ -199,6 +200,12 @@ def _forget_related(store: Store, chosen: pl.DataFrame) -> None:
     )
 
 
+def _forget_checks(store: Store, chosen: pl.DataFrame) -> None:
+    """Forget which checkouts were looked at; they are of all sessions."""
+    marks = store.read(MARKS, [MARKS.key], pc.field("step") == "checks")
+    store.delete_ids(MARKS, marks[MARKS.key].to_pylist())
+
+
 def _blank_summaries(store: Store, chosen: pl.DataFrame) -> None:
     """Forget the chosen sessions' summaries; with every session chosen, the topics' too."""
     _blank_marks("rollup", store, chosen)
@@ -241,6 +248,7 @@ FORGET: dict[str, Callable[..., None]] = {
     "dedupe": partial(_blank_claims, "dedupe_key"),
     "supersede": partial(_blank_claims, "supersede_key"),
     "relate": _forget_related,
+    "checks": _forget_checks,
     "assign": partial(_blank_claims, "assign_key"),
     "topics": _forget_topics,
     "summaries": _blank_summaries,

@@ -601,6 +601,10 @@ class Settings(BaseSettings):
         True,
         description="Keep the memory open for hooks and questions in a process, which ends after 20 idle minutes.",
     )
+    check_claims: bool = Field(
+        True,
+        description="Compare claims with the checkouts of git that they are about, each night.",
+    )
     redact: bool = Field(
         True,
         description="Replace secrets by typed placeholders before anything is stored.",

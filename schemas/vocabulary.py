@@ -101,6 +101,27 @@ class HabitKind(StrEnum):
     COMMAND = "command"
 
 
+class CheckKind(StrEnum):
+    """What a claim names that a checkout can confirm or deny."""
+
+    FILE = "file"
+    """A file or a folder."""
+    NAME = "name"
+    """A symbol, an environment variable, an option of a command."""
+    SETTING = "setting"
+    PORT = "port"
+    DEPENDENCY = "dependency"
+    SCRIPT = "script"
+
+
+class CheckResult(StrEnum):
+    """What a checkout says of it."""
+
+    FOUND = "found"
+    GONE = "gone"
+    DIFFERS = "differs"
+
+
 class RunStatus(StrEnum):
     """How a run ended."""
 

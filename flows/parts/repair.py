@@ -27,6 +27,7 @@ from slowwave.schemas.errors import StoreError, StoreMissing
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     ACTIONS,
+    CHECKS,
     FILES,
     FORGOTTEN,
     GISTS,
@@ -65,11 +66,12 @@ from slowwave.tasks.job import Job
 
 STEPS_OF: dict[str, tuple[str, ...]] = {
     "boilerplate": ("boilerplate",), "lines": ("boilerplate",), "actions": ("habits",), "patterns": ("habits",),
-    "merges": ("dedupe", "supersede"), "relations": ("relate",), "topics": ("topics",), "topic_history": ("topics",),
+    "merges": ("dedupe", "supersede"), "relations": ("relate",), "checks": ("checks",), "topics": ("topics",),
+    "topic_history": ("topics",),
     "summaries": ("summaries",),
 }  # fmt: skip
 """Steps that are done again where a table lost rows; other derived tables are filled by whoever finds them empty."""
-OF_CLAIMS = (RELATIONS, TOPICS, TOPIC_HISTORY, SUMMARIES, MARKS)
+OF_CLAIMS = (CHECKS, RELATIONS, TOPICS, TOPIC_HISTORY, SUMMARIES, MARKS)
 """Tables that go with all claims; merges that were undone stay undone."""
 MOST_NAMED = 20
 """Sessions that are named one by one, at most."""

@@ -150,6 +150,7 @@ def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
         escape_line(shorten_id(hit.id)),
         None if sure or hit.relevance is None else f"relevance {hit.relevance:.2f}",
         format_change(hit),
+        *(check.note for check in hit.not_in_code),
     ]
     reply = hit.get_reply()
     below = [truncate_line(claim, SHOWN_CHARS)] if claim else []

@@ -12,7 +12,7 @@ from slowwave.cli.agents.install import install, uninstall
 from slowwave.cli.agents.serve import mcp, report, ui
 from slowwave.cli.ask import briefing, context, recall, recent, remember
 from slowwave.cli.forget import forget
-from slowwave.cli.inspect import config, inspect, status
+from slowwave.cli.inspect import check_claims, config, inspect, status
 from slowwave.cli.night import plan, reprocess, run
 from slowwave.cli.opening import format_version
 from slowwave.cli.releases import diff, exclude, include, promote, rollback
@@ -40,7 +40,7 @@ COMMANDS = {
     "Where agents look": (mcp, install, uninstall, skill, project),
     "Undo and redo": (diff, rollback, promote, exclude, include, forget, reprocess),
     "Keep": (export, import_learnings, check, backup, restore),
-    "Look inside": (inspect, config),
+    "Look inside": (inspect, check_claims, config),
 }
 """Commands by their heading in `slowwave --help`."""
 RENAMED = {

@@ -162,6 +162,7 @@ def _format_claim(claim: "Claim") -> str:
     ]
     facts += [", ".join(claim.files[:3])] if claim.files else []
     facts += [f"not {gate}" for gate in claim.shut]
+    facts += [check.note for check in claim.not_in_code]
     facts += [claim.observer] if is_shared(claim.observer) else []
     text = claim.summary if not claim.detail else f"{claim.summary}: {claim.detail}"
     return _format_two_lines(

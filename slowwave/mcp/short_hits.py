@@ -108,6 +108,7 @@ def _shorten_hit(hit: Hit) -> dict[str, Any]:
         "confidence": hit.confidence,
         "status": perhaps if hit.status == Status.ACTIVE else hit.status,
         "later": later,
+        "code": " ".join(check.note for check in hit.not_in_code) or None,
     }
     return {
         "id": shorten_id(hit.id),

@@ -68,6 +68,30 @@ class Successor(Shown):
 
 
 @dataclass(frozen=True, slots=True)
+class CodeCheck(Shown):
+    """Something that a claim names and that its checkout does not have any more, or has otherwise."""
+
+    name: str
+    value: str | None
+    result: str
+    """gone or differs."""
+    since: str
+    """The first characters of the commit since which it is so."""
+    at: datetime | None
+    """That commit's time."""
+    path: str | None
+    line: int | None
+    instead: str | None
+    """What stands in its place."""
+    commit: str
+    """HEAD when it was looked up."""
+    checked_at: datetime
+
+    note: str
+    """All this in a line, in brackets."""
+
+
+@dataclass(frozen=True, slots=True)
 class Hit(Shown):
     """One memory that answers the query."""
 
@@ -93,6 +117,8 @@ class Hit(Shown):
     """A later observation that may change what this one says; the night could not tell, and both stand."""
     successor: Successor | None = None
     """What the one of these two that is set says, and when it was said."""
+    not_in_code: tuple[CodeCheck, ...] = ()
+    """What it names and the checkout it is about had, and does not have any more."""
     claim: str | None = None
     """Of a message: the claim that was made of it, where one was found; what follows is that claim's."""
     category: str | None = None
@@ -152,7 +178,9 @@ class Hit(Shown):
         for fragment in plain["pair"]:
             if fragment["text"] == self.text:
                 del fragment["text"]
-        return plain | {"successor": self.successor and self.successor.as_dict()}
+        checks = [check.as_dict() for check in self.not_in_code]
+        successor = self.successor and self.successor.as_dict()
+        return plain | {"successor": successor, "not_in_code": checks}
 
 
 @dataclass(frozen=True, slots=True)

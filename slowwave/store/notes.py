@@ -35,6 +35,8 @@ from slowwave.telemetry import open_memory_span
 
 TALK, NOTES = "talk", "notes"
 FORGETTING = "forgetting"
+CHECKOUTS = "checkouts.json"
+"""The checkouts that a space's claims are about, so that an idle night sees a new HEAD."""
 """Folder of a space with the plans of unfinished forgettings (`slowwave.tasks.forget`)."""
 PREFIX = "note-"
 """Prefix of a note's session id."""

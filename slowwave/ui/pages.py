@@ -197,6 +197,7 @@ def show_claim(at: Explorer, id: Id) -> Data:
     texts = [claim["summary"], claim["quote"]]
     return {
         "claim": {**claim, "confidence": at.view.look_up_confidences([key]).get(key)},
+        "checks": [check.as_dict() for check in at.view.code_checks.get(key, ())],
         "left_out": read_decisions(
             Store.open(at.settings.store, at.settings.space)
         ).get(key),

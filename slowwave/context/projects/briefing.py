@@ -136,7 +136,14 @@ def collect_facts(
             if claim.by_person and claim.observer != EXTRACTIVE
         ),
     ]
-    return [Line(claim.text, claim.source) for claim in claims[:MOST_LINES]]
+    return [
+        Line(
+            f"{claim.text} {claim.code_note}".strip(),
+            claim.source,
+            own_words=(claim.text,) if claim.code_note else (),
+        )
+        for claim in claims[:MOST_LINES]
+    ]
 
 
 def pack_briefing(

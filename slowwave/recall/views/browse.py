@@ -1,7 +1,7 @@
 """Claims without a question, newest first; and themes over time: each topic with its strength, week by week."""
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import and_
@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.recall.hits import Shown
+from slowwave.recall.hits import CodeCheck, Shown
 from slowwave.recall.query import parse_bound, parse_share, refuse_unknown_filters
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import explain_unknown_category
@@ -72,6 +72,13 @@ class Claim(Shown):
     """Who distilled it: extractive, a model's name, or `shared:NAME` for what another memory gave."""
     shut: tuple[str, ...] = ()
     """The gates that are: what it is not, of reusable, non_trivial and specific."""
+    not_in_code: tuple[CodeCheck, ...] = ()
+    """What it names and the checkout it is about had, and does not have any more."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        checks = [check.as_dict() for check in self.not_in_code]
+        return Shown.as_dict(self) | {"not_in_code": checks}
 
 
 def list_claims(
@@ -113,9 +120,11 @@ def list_claims(
     ids = ids[after:][:limit]
     sure = view.look_up_confidences(ids)
     rows = view.read_by_id(OBSERVATIONS, ids, COLUMNS)
-    return [
+    shown = [
         _make_claim(rows[key], sure[key], names, view.native_sessions) for key in ids
     ]
+    checks = view.code_checks
+    return [replace(claim, not_in_code=checks.get(claim.id, ())) for claim in shown]
 
 
 def _list_conditions(
