@@ -96,17 +96,9 @@ def export_tables(
     earlier = _open_earlier(settings, snapshot, since) if since else None
     layout = Layout(form, phrase, internal, partition_by, earlier)
     template, to = to, fill_place(to, snapshot)
-    if to.exists() and (not to.is_dir() or any(to.iterdir())):
-        names = sorted(table.name for table in chosen)
-        if (
-            to != template
-            and not phrase
-            and (kept := _read_export(to, snapshot, layout, names))
-        ):
-            return kept | {"to": str(to), "written": False}
-        raise UsageError(
-            f"{to} is not empty: name a folder that is new, as {to}-{RELEASE} is for each release"
-        )
+    names = sorted(table.name for table in chosen)
+    if kept := _find_earlier_export(to, template, snapshot, layout, names):
+        return kept | {"to": str(to), "written": False}
     check_encrypted(settings, settings.store if phrase else to)
     # The tables, then the manifest, by which an export is whole.
     with _fill_new_folder(to) as part:
@@ -279,6 +271,24 @@ def _fill_new_folder(to: Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
+
+
+def _find_earlier_export(
+    to: Path, template: Path, snapshot: Snapshot, layout: Layout, tables: list[str]
+) -> dict[str, Any] | None:
+    """Return the manifest of this very export, if an earlier call wrote it; None if the folder is new.
+
+    Raises:
+        UsageError: the folder holds something else, or its path had nothing to be replaced.
+    """
+    if not to.exists() or (to.is_dir() and not any(to.iterdir())):
+        return None
+    may_repeat = to != template and not layout.phrase
+    if may_repeat and (kept := _read_export(to, snapshot, layout, tables)):
+        return kept
+    raise UsageError(
+        f"{to} is not empty: name a folder that is new, as {to}-{RELEASE} is for each release"
+    )
 
 
 IDENTITY = ("space", "release_id", "format", "since_id", "partition_by")

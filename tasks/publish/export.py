@@ -78,13 +78,7 @@ def write_table(snapshot: Snapshot, table: Table, to: Path, layout: Layout) -> W
     dataset = snapshot.open_dataset(table)
     path = to / f"{table.name}.{layout.form}"
     schema = _describe_schema(dataset.schema, table, internal=layout.internal)
-    increment = (
-        find_increment(
-            layout.since.open_dataset(table), dataset, table.key, schema.names
-        )
-        if layout.since
-        else None
-    )
+    increment = _compare(dataset, table, schema.names, layout.since)
     batches = _read_batches(dataset, schema, table.key, increment)
     salt = secrets.token_bytes(16) if layout.phrase else b""
     column = find_partition_column(table, layout.partition_by)
@@ -109,6 +103,18 @@ def write_table(snapshot: Snapshot, table: Table, to: Path, layout: Layout) -> W
     if salt:
         facts["salt"] = salt.hex()
     return Written(facts, increment.removed if increment else [])
+
+
+def _compare(
+    dataset: lance.LanceDataset,
+    table: Table,
+    columns: Sequence[str],
+    since: Snapshot | None,
+) -> Increment | None:
+    """Return what changed in a table since an earlier release; None if all of it is to be written."""
+    if since is None:
+        return None
+    return find_increment(since.open_dataset(table), dataset, table.key, columns)
 
 
 def write_removed(
