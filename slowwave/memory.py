@@ -559,7 +559,10 @@ class Memory:
         )
 
     def begin_conversation(
-        self, workspace: str | None = None, at: datetime | None = None
+        self,
+        workspace: str | None = None,
+        at: datetime | None = None,
+        name: str | None = None,
     ) -> "Journal":
         """Return a conversation to be written down message by message (`append(role, content, speaker, at, tags)`): the
         space's next night reads what it holds then.
@@ -567,12 +570,19 @@ class Memory:
         Args:
             workspace: the project it belongs to.
             at: when it began, aware; now by default.
+            name: of letters, digits and dashes: the conversation of this name goes on, if there is one.
         """
         from slowwave.store.notes import Journal
 
         check_encrypted(self.settings, self.root)
         project = self.settle_workspace(workspace) if workspace else None
-        return Journal(self.root / self.space, project, at, redact=self.settings.redact)
+        return Journal(
+            self.root / self.space,
+            project,
+            at,
+            redact=self.settings.redact,
+            name=name,
+        )
 
     def has_workspace(self, workspace: str) -> bool:
         """Return whether something is known of a workspace, however it is written; not while the store is away."""
