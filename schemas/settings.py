@@ -291,6 +291,10 @@ class WebSettings(Section):
         "",
         description="The model that says which questions need it, as `llm` names it; empty: the one talked with.",
     )
+    keywords: tuple[str, ...] = Field(
+        (),
+        description="Words of a question that send `slowwave context` to the web where no model judges it.",
+    )
 
 
 ModelTask = Literal["extract", "summaries", "topics", "judge", "talk"]

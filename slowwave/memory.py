@@ -469,7 +469,11 @@ class Memory:
         )
 
     def claims(
-        self, limit: int | None = None, **filters: Unpack[ClaimFilters]
+        self,
+        limit: int | None = None,
+        *,
+        outliers: bool = False,
+        **filters: Unpack[ClaimFilters],
     ) -> "list[Claim]":
         """Return the claims that hold, newest first, of the live release: `slowwave.recall.views.browse.list_claims`.
 
@@ -478,7 +482,9 @@ class Memory:
         """
         from slowwave.recall.views.browse import list_claims
 
-        return self.read_release(lambda view: list_claims(view, limit, **filters))
+        return self.read_release(
+            lambda view: list_claims(view, limit, outliers=outliers, **filters)
+        )
 
     def topics(self, weeks: int = 12) -> "list[Theme]":
         """Return the live release's topics, the strongest first, with their claims a week (`list_themes`)."""
