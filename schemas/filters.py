@@ -31,7 +31,7 @@ class Filters(MessageFilters, total=False):
     """
 
     category: Annotated[str | None, "Only observations of this category."]
-    tag: Annotated[str | None, "With this keyword or tag."]
+    tag: Annotated[str | None, "This keyword or tag."]
     min_confidence: Annotated[float | None, "Only observations so sure, 0 to 1."]
 
 

@@ -232,6 +232,10 @@ class LLMSettings(Section):
     max_num_seqs: int | None = Field(
         None, ge=1, description="Sequences decoded at once; by default vLLM's own."
     )
+    vllm: dict[str, Any] = Field(
+        {},
+        description="Other options of in-process vLLM's engine, by vLLM's names (quantization, kv_cache_dtype, …).",
+    )
 
     usd_per_million_prompt: float = Field(
         0.0, ge=0, description="Price of a million prompt tokens."

@@ -150,9 +150,7 @@ def write_note(
     """
     moment, write = at or datetime.now(UTC), partial(_format_message, redact)
     path = space_dir / NOTES / f"{moment:%Y-%m-%d}.jsonl"
-    length = len("".join((note.strip(), workspace or "", speaker or "", *tags))) + (
-        len(format_line(extra)) if extra else 0
-    )  # its names too
+    length = _measure_note(note, workspace, speaker, tags, extra)
     if not note.strip() or length > MAX_NOTE:
         raise UsageError(
             f"a note has 1 to {MAX_NOTE:,} characters, this one has {length:,}: nothing was noted"
@@ -175,6 +173,18 @@ def write_note(
         count_records(1)
     find_place(space_dir.parent).push(space_dir.name)
     return session
+
+
+def _measure_note(
+    note: str,
+    workspace: str | None,
+    speaker: str | None,
+    tags: Sequence[str],
+    extra: Mapping[str, object] | None,
+) -> int:
+    """Return the characters of a note, with its names and what stays beside it."""
+    names = "".join((note.strip(), workspace or "", speaker or "", *tags))
+    return len(names) + (len(format_line(extra)) if extra else 0)
 
 
 def _format_message(
