@@ -16,6 +16,7 @@ from slowwave.cli.common import (
     OUT,
     SpacesOption,
     command,
+    end_run,
     load_settings,
     print_notes,
     print_report,
@@ -31,6 +32,8 @@ from slowwave.text.words import count_noun
 
 if TYPE_CHECKING:
     from slowwave.flows.parts.report import RunReport
+    from slowwave.flows.reprocess import Selection
+    from slowwave.schemas.settings import Settings
 
 Paths = Annotated[
     list[Path] | None,
@@ -379,6 +382,15 @@ def _format_duration(seconds: float) -> str:
     )
 
 
+ByDayOption = Annotated[
+    bool,
+    typer.Option(
+        "--by-day",
+        help="A run for each day of the sessions, oldest first.",
+    ),
+]
+
+
 @command(progress=True)
 def reprocess(
     given: dict[str, Any],
@@ -404,7 +416,8 @@ def reprocess(
     llm: LlmOption = None,
     max_tokens: MaxTokens = None,
     gists: GistsOption = None,
-) -> "RunReport":
+    by_day: ByDayOption = False,
+) -> "RunReport | None":
     """Redo a step and what depends on it, or fill in what it lacks.
 
     Steps after it only redo what changed. `topics` are made again from all sessions; `assign` places the claims of some
@@ -415,6 +428,8 @@ def reprocess(
 
     chosen = Selection(tuple(session or ()), workspace, since, until)
     settings = load_settings(**_add_model_options(given, llm, max_tokens, gists=gists))
+    if by_day:
+        return _backfill(step, chosen, settings, missing)
     # fill in what is missing, and print the summaries
     if missing:
         report = run_reprocess(step, chosen, settings, missing=True)
@@ -429,3 +444,26 @@ def reprocess(
             )
         return report
     return run_reprocess(step, chosen, settings)
+
+
+def _backfill(
+    step: str, chosen: "Selection", settings: "Settings", missing: bool
+) -> "RunReport | None":
+    """Redo a step a day at a time, print each run, and exit by the first that did not end well.
+
+    Raises:
+        UsageError: the step should fill in what is missing, too.
+    """
+    from slowwave.flows.reprocess import run_backfill
+
+    if missing:
+        raise UsageError("--by-day does days again: leave out --missing")
+
+    reports = []
+    for day, report in run_backfill(step, chosen, settings):
+        OUT.print(f"{day or 'Sessions without a time'}:", style="bold")
+        print_report(report)
+        reports.append(report)
+    for report in reports:
+        end_run(report)
+    return None

@@ -18,7 +18,8 @@ def forget_notes(memory: Memory, sessions: Sequence[str]) -> None:
     if not sessions:
         return
     try:
-        from slowwave.flows.forget import Wanted, run_forget
+        from slowwave.flows.forget import run_forget
+        from slowwave.tasks.forget.select import Wanted
     except ModuleNotFoundError as missing:
         raise UsageError(
             f"to remove a message is to forget it, which needs the extra `night`: {missing}"

@@ -37,10 +37,11 @@ class MemoryChatHistory(BaseChatMessageHistory):
         self._journal = memory.begin_conversation(workspace, name=name)
 
     @property
-    def messages(self) -> list[BaseMessage]:  # type: ignore[override]
+    def messages(self) -> list[BaseMessage]:
         """The messages so far, as they were added but for secrets."""
         kept = [line["extra"] for line in self._journal.read_lines()]
-        return messages_from_dict(kept)
+        messages: list[BaseMessage] = messages_from_dict(kept)
+        return messages
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Write messages down.
