@@ -3,6 +3,7 @@
 import logging
 import os
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -434,16 +435,21 @@ def reprocess(
     if missing:
         report = run_reprocess(step, chosen, settings, missing=True)
         summaries = list_masters(chosen, settings) if step == "summaries" else []
-        for row in summaries:
-            when = f"{row['last_at']:%Y-%m-%d}  " if row["last_at"] else ""
-            OUT.print(f"{when}{escape_line(row['title'])}", style="bold")
-            OUT.print(f"{escape_text(row['text'])}\n")
+        _print_summaries(summaries)
         if step == "summaries" and not summaries:
             OUT.print(
                 "There are no summaries: there are no messages, or the model could not be reached."
             )
         return report
     return run_reprocess(step, chosen, settings)
+
+
+def _print_summaries(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print summaries, each under its day and title."""
+    for row in rows:
+        when = f"{row['last_at']:%Y-%m-%d}  " if row["last_at"] else ""
+        OUT.print(f"{when}{escape_line(row['title'])}", style="bold")
+        OUT.print(f"{escape_text(row['text'])}\n")
 
 
 def _backfill(

@@ -19,7 +19,7 @@ def test_each_day_of_the_range_is_a_run_of_its_own(
     monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
     settings = Settings(store=tmp_path / "s")
     files = [
-        chat(tmp_path, f"c{day}", day, SAID[2 * n : 2 * n + 2])
+        chat(tmp_path, f"c{n}", day, SAID[2 * n : 2 * n + 2])
         for n, day in enumerate((3, 5, 5, 9))
     ]
     run_night(files, settings)
