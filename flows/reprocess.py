@@ -7,9 +7,9 @@ the same has the same ids, so nothing after it is done again.
 """
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
-from datetime import datetime
+from datetime import date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -256,6 +256,36 @@ FORGET: dict[str, Callable[..., None]] = {
 """How each step that can be done again (`Redoable`) forgets."""
 STEP_OF = {"gists": write_gists, "summaries": roll_up}
 """Steps that can be filled in where they lack."""
+
+
+def run_backfill(
+    step: str,
+    selection: Selection,
+    settings: Settings,
+    call: Callable[..., Any] = operator.call,
+) -> Iterator[tuple[date | None, RunReport]]:
+    """Do a step again a day at a time, oldest first; yield each day (UTC, of a session's beginning) and its run.
+
+    Each day is a run, and a release where something came out differently: if one is killed, the days before it are
+    kept. Sessions without a time come last, as the day None.
+
+    Raises:
+        UsageError: as `run_reprocess`, or topics, which are made of all sessions at once.
+        StoreLocked: another run is at it.
+    """
+    if step == "topics":
+        raise UsageError("topics are made of all sessions at once, not a day at a time")
+    store = Store.open(settings.store, settings.space)
+    chosen = selection.select_sessions(store)
+    if chosen.is_empty():
+        raise UsageError("no session is chosen: none in the vault is of that time")
+    days = chosen.group_by(pl.col("started_at").dt.date().alias("day")).agg(
+        "session_id"
+    )
+    for day, ids in (
+        days.sort("day", nulls_last=True).select("day", "session_id").rows()
+    ):
+        yield day, run_reprocess(step, Selection(tuple(ids)), settings, call=call)
 
 
 def run_reprocess(

@@ -232,6 +232,10 @@ class LLMSettings(Section):
     max_num_seqs: int | None = Field(
         None, ge=1, description="Sequences decoded at once; by default vLLM's own."
     )
+    vllm: dict[str, Any] = Field(
+        {},
+        description="Other options of in-process vLLM's engine, by vLLM's names (quantization, kv_cache_dtype, …).",
+    )
 
     usd_per_million_prompt: float = Field(
         0.0, ge=0, description="Price of a million prompt tokens."
@@ -290,6 +294,10 @@ class WebSettings(Section):
     judge: str = Field(
         "",
         description="The model that says which questions need it, as `llm` names it; empty: the one talked with.",
+    )
+    keywords: tuple[str, ...] = Field(
+        (),
+        description="Words of a question that send `slowwave context` to the web where no model judges it.",
     )
 
 

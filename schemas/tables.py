@@ -189,6 +189,18 @@ MEANINGS = {
     "blocks": "all parts of the message: text, thinking, tool calls and their results, images",
     "centroid": "mean of the vectors of its claims",
     "member_hash": "hash of the members that it was written of",
+    "step": "name of the step",
+    "at": "when it was done, UTC",
+    "model": "name of the language model",
+    "engine": "what ran the model",
+    "finish_reason": "why the model stopped: stop, length, …",
+    "prompt_tokens": "tokens of the prompt",
+    "completion_tokens": "tokens of the answer",
+    "flags": "what was odd about the answer",
+    "created_at": "when it was made, UTC",
+    "row_id": "the row that it is about",
+    "run_id": "-> runs",
+    "release_id": "-> releases",
 }
 """Of columns that mean the same, or nearly so, in each table, or that say so little that a word is enough."""
 

@@ -469,7 +469,11 @@ class Memory:
         )
 
     def claims(
-        self, limit: int | None = None, **filters: Unpack[ClaimFilters]
+        self,
+        limit: int | None = None,
+        *,
+        outliers: bool = False,
+        **filters: Unpack[ClaimFilters],
     ) -> "list[Claim]":
         """Return the claims that hold, newest first, of the live release: `slowwave.recall.views.browse.list_claims`.
 
@@ -478,7 +482,9 @@ class Memory:
         """
         from slowwave.recall.views.browse import list_claims
 
-        return self.read_release(lambda view: list_claims(view, limit, **filters))
+        return self.read_release(
+            lambda view: list_claims(view, limit, outliers=outliers, **filters)
+        )
 
     def topics(self, weeks: int = 12) -> "list[Theme]":
         """Return the live release's topics, the strongest first, with their claims a week (`list_themes`)."""
@@ -559,7 +565,10 @@ class Memory:
         )
 
     def begin_conversation(
-        self, workspace: str | None = None, at: datetime | None = None
+        self,
+        workspace: str | None = None,
+        at: datetime | None = None,
+        name: str | None = None,
     ) -> "Journal":
         """Return a conversation to be written down message by message (`append(role, content, speaker, at, tags)`): the
         space's next night reads what it holds then.
@@ -567,12 +576,19 @@ class Memory:
         Args:
             workspace: the project it belongs to.
             at: when it began, aware; now by default.
+            name: of letters, digits and dashes: the conversation of this name goes on, if there is one.
         """
         from slowwave.store.notes import Journal
 
         check_encrypted(self.settings, self.root)
         project = self.settle_workspace(workspace) if workspace else None
-        return Journal(self.root / self.space, project, at, redact=self.settings.redact)
+        return Journal(
+            self.root / self.space,
+            project,
+            at,
+            redact=self.settings.redact,
+            name=name,
+        )
 
     def has_workspace(self, workspace: str) -> bool:
         """Return whether something is known of a workspace, however it is written; not while the store is away."""

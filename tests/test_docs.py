@@ -149,7 +149,10 @@ def test_every_decision_is_in_the_index_and_says_what_was_asked_and_decided() ->
         assert len(text.splitlines()) <= 40, page.name
 
 
-def test_the_reference_of_the_commands_is_what_the_program_says() -> None:
-    command = [sys.executable, str(ROOT / "docs" / "reference.py")]
+@pytest.mark.parametrize(
+    ("script", "page"), [("reference.py", "commands.md"), ("tables.py", "tables.md")]
+)
+def test_a_page_that_is_made_is_what_its_script_says(script: str, page: str) -> None:
+    command = [sys.executable, str(ROOT / "docs" / script)]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == told
+    assert (ROOT / "docs" / page).read_text(encoding="utf-8") == told

@@ -47,7 +47,9 @@ TokenizerOption = Annotated[
 def recall(
     memory: "Memory",
     query: Annotated[str, typer.Argument(help="What to look for, in plain words.")],
-    k: Annotated[int, typer.Option("-k", "--k", help="Most hits to print.")] = 10,
+    k: Annotated[
+        int, typer.Option("-k", "--k", "--limit", help="Most hits to print.")
+    ] = 10,
     kind: Annotated[
         list[str] | None,
         typer.Option(
@@ -265,13 +267,16 @@ def context(
 
     It is packed into a budget of tokens, each line with its source.
     """
+    from slowwave.text.words import find_phrase
+
     memory.refuse_unknown_workspace(filters.get("workspace"))
     # begin to search the web
     results = None
-    if web:
+    chosen = memory.settings.web
+    if web or (chosen.enabled and find_phrase(chosen.keywords, query)):
         from slowwave.schemas.plugins import load_plugin
 
-        settings = memory.settings.web.model_copy(update={"enabled": True})
+        settings = chosen.model_copy(update={"enabled": True})
         results = load_plugin("slowwave.web", "search", "web")(
             settings, memory.list_people(), query
         )

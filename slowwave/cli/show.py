@@ -31,6 +31,13 @@ HEADINGS = {
 }
 """Headings of habits, by their kind."""
 
+OutliersOption = Annotated[
+    bool,
+    typer.Option(
+        "--outliers", help="Claims far off the others of their topic, farthest first."
+    ),
+]
+
 
 @command
 def show(
@@ -58,6 +65,7 @@ def show(
     keywords: Annotated[
         bool, typer.Option("--keywords", help="Count the keywords of these claims.")
     ] = False,
+    outliers: OutliersOption = False,
     file: Annotated[
         list[str] | None,
         typer.Option(
@@ -80,6 +88,7 @@ def show(
         "limit": limit,
         "depth": depth,
         "keywords": keywords,
+        "outliers": outliers,
         "files": file,
     }
     options |= {"all": everything, **filters}
@@ -128,12 +137,13 @@ def _list_claims(
     memory: "Memory",
     limit: int = LISTED,
     keywords: bool = False,
+    outliers: bool = False,
     **filters: Unpack[ClaimFilters],
 ) -> tuple[object, list[str]]:
     """Return the current claims, newest first; with `keywords`, the number of claims with each keyword."""
     from slowwave.context.handed_out import note_listed
 
-    claims = memory.claims(None if keywords else limit, **filters)
+    claims = memory.claims(None if keywords else limit, outliers=outliers, **filters)
     if keywords:
         counts = dict(
             Counter(word for claim in claims for word in claim.keywords).most_common(
@@ -282,7 +292,10 @@ NAMELESS = "(no name)"
 NAMES = {"files": "--file", "name": "second word", "min_confidence": "--min-confidence"}
 """Options whose name differs from their parameter's."""
 KINDS: dict[str, tuple[Callable[..., tuple[object, list[str]]], set[str]]] = {
-    "claims": (_list_claims, {"limit", "keywords", *get_type_hints(ClaimFilters)}),
+    "claims": (
+        _list_claims,
+        {"limit", "keywords", "outliers", *get_type_hints(ClaimFilters)},
+    ),
     "topics": (_list_topics, set()),
     "habits": (_list_habits, {"workspace", "files", "all"}),
     "related": (_list_related, {"name", "limit", "depth"}),

@@ -330,9 +330,9 @@ def find_unreleased(
     Relevance is on the release's scale, as that of its hits; where there is none it is the share of the query's words.
     """
     hits = (
-        []
-        if query.is_of_claims or "message" not in query.kinds
-        else read_unreleased(view, space_dir)
+        read_unreleased(view, space_dir, tag=query.tag)
+        if _is_of_messages(query)
+        else []
     )
     if not hits:
         return []
@@ -369,6 +369,11 @@ def find_unreleased(
         for n in order
         if relevance[n] > 0
     ]
+
+
+def _is_of_messages(query: Query) -> bool:
+    """Return True if a message may answer."""
+    return "message" in query.kinds and not query.is_of_claims
 
 
 def _filter_unreleased(
@@ -409,8 +414,11 @@ def read_unreleased(
     view: View | None,
     space_dir: Path,
     roles: Collection[str] = (Role.USER, Role.ASSISTANT),
+    tag: str | None = None,
 ) -> list[Hit]:
-    """Return messages of some roles that the release lacks, by the transcripts' own ids, the oldest first."""
+    """Return messages of some roles that the release lacks, by the transcripts' own ids, the oldest first; with `tag`
+    only those that have it.
+    """
     written = read_written(space_dir, view.files_read if view else frozenset())
     if not written:
         return []
@@ -418,7 +426,8 @@ def read_unreleased(
     hits = []
     for line in written:
         session, message, text = line["session_id"], line["message_id"], line["content"]
-        if line["role"] in roles:
+        tags = [str(name).casefold() for name in line.get("tags") or ()]
+        if line["role"] in roles and (tag is None or tag.casefold() in tags):
             hit = Hit(
                 *("message", f"{session}/{message}", text, 0.0),
                 *(

@@ -83,7 +83,7 @@ def talk(
         space_dir=folder,
         encoder=_load_encoder(settings),
     )
-    OUT.print(f"Talking with {conversation.llm.model}. /help lists what else there is.")
+    OUT.print(_greet(conversation.llm, settings))
     try:
         for typed in takewhile(
             lambda line: line not in ("/quit", "/exit"), _read_input_lines()
@@ -92,6 +92,17 @@ def talk(
     finally:
         if conversation.journal and conversation.journal.count:
             start_small_night(conversation.journal.path, given)
+
+
+def _greet(llm: "LLM", settings: "Settings") -> str:
+    """Return who answers, and whether turns that no longer fit its window are summarised."""
+    share = settings.context.active.recap_share
+    summaries = (
+        f"Summaries are on: up to {share:.0%} of the conversation's room tell of turns that no longer fit."
+        if share
+        else "Summaries are off (context.active.recap_share is 0): turns that no longer fit are left out."
+    )
+    return f"Talking with {llm.model}. {summaries} /help lists what else there is."
 
 
 def _try_open_memory(settings: "Settings") -> "Memory | None":

@@ -334,6 +334,8 @@ class View(Tables):
             KEPT_PATHS
         )
         """By paths: the claims and the passages that are about one of them."""
+        self.tag_matches: LRUCache[str, tuple[Mask, Mask]] = LRUCache(KEPT_PATHS)
+        """By keyword or tag: the claims and the passages that have it."""
         self._stems: dict[str, dict[str, list[str]]] = {}
         self._stems_lock = Lock()
         self.lookups = ThreadPoolExecutor(

@@ -7,6 +7,7 @@ from functools import reduce
 from operator import and_
 from typing import Any, Unpack
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,6 +21,8 @@ from slowwave.schemas.tables import GATES, OBSERVATIONS, TOPICS, UTC_US
 from slowwave.schemas.vocabulary import Status
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
+FENCE = 1.5
+"""Tukey's: distances of the quartiles beyond them from which a value is an outlier."""
 AS_STORED = [
     "summary",
     "detail",
@@ -86,10 +89,11 @@ def list_claims(
     limit: int | None = None,
     *,
     after: int = 0,
+    outliers: bool = False,
     **filters: Unpack[ClaimFilters],
 ) -> list[Claim]:
     """Return the claims of a release that hold, newest first, undated ones last; all but the first so many, where there
-    is no limit.
+    is no limit. With `outliers` only those that lie far off the others of their topic, the farthest first.
 
     Raises:
         TypeError: an unknown filter.
@@ -114,6 +118,8 @@ def list_claims(
     # An undated claim comes last.
     newest = [("observed_at", "descending"), ("observation_id", "ascending")]
     ids = claims.sort_by(newest)["observation_id"].to_pylist()
+    if outliers:
+        ids = _keep_outliers(view, ids)
     if min_confidence:
         sure = view.look_up_confidences(ids)
         ids = [key for key in ids if sure[key] >= min_confidence]
@@ -125,6 +131,42 @@ def list_claims(
     ]
     checks = view.code_checks
     return [replace(claim, not_in_code=checks.get(claim.id, ())) for claim in shown]
+
+
+def _keep_outliers(view: View, ids: list[str]) -> list[str]:
+    """Return those of some claims that are outliers, the farthest first."""
+    passing = set(ids)
+    return [key for key in find_outliers(view) if key in passing]
+
+
+def find_outliers(view: View) -> list[str]:
+    """Return the active claims that lie far off the others of their topic, the farthest first.
+
+    Far off is beyond Tukey's fence: 1.5 times the distance of the quartiles below the lower one, of the cosines of a
+    topic's claims to their mean. How far is counted in that distance. Without vectors there are none.
+    """
+    columns = ["observation_id", "topic_id", "vector"]
+    active = pc.field("status") == pa.scalar(str(Status.ACTIVE))
+    rows = view.read(OBSERVATIONS, columns, active)
+    rows = rows.filter(pc.is_valid(rows["vector"]))
+    topics, names = rows["topic_id"].to_pylist(), rows["observation_id"].to_pylist()
+    groups: dict[str, list[int]] = defaultdict(list)
+    for number, topic in enumerate(topics):
+        if topic is not None:
+            groups[topic].append(number)
+    far: dict[str, float] = {}
+    for members in groups.values():
+        vectors = np.array(rows["vector"].take(members).to_pylist(), dtype=np.float32)
+        mean = vectors.mean(axis=0)
+        cosines = vectors @ mean / (np.linalg.norm(mean) or 1.0)
+        low, high = np.quantile(cosines, (0.25, 0.75))
+        below = (low - cosines) / max(high - low, np.finfo(np.float32).eps)
+        far |= {
+            names[number]: float(distance)
+            for number, distance in zip(members, below, strict=True)
+            if distance > FENCE
+        }
+    return sorted(far, key=lambda key: (-far[key], key))
 
 
 def _list_conditions(

@@ -65,6 +65,7 @@ NO_MESSAGES = f"this export holds no messages: `slowwave export OUT --table {MES
 ENCRYPTED = (
     "this export is encrypted, and only its passphrase opens it: nothing of it was read"
 )
+PARTITIONED = "this export is partitioned: `slowwave run` reads exports that were written without --partition-by"
 
 
 class _SessionRow(BaseModel):
@@ -113,7 +114,7 @@ def list_exported(folder: Path) -> set[str]:
             _Manifest.model_validate_json(path.read_bytes()) if path.is_file() else None
         )
         files = (
-            {about.file: about.columns.keys() for about in manifest.tables.values()}
+            {about.file: about.columns.keys() for about in manifest.list_files()}
             if manifest
             else {}
         )
@@ -128,7 +129,7 @@ def list_exported(folder: Path) -> set[str]:
 
 def _is_exported(path: Path, columns: Set[str]) -> bool:
     if path.is_dir():
-        return is_lance_table(path)
+        return is_lance_table(path) or any(path.glob("*=*/part-*.parquet"))
     if not path.is_file():
         return False  # a pipe that bears a table's name is never waited for
     head = read_head(path)
@@ -144,11 +145,14 @@ def _is_exported(path: Path, columns: Set[str]) -> bool:
     )  # those of an encrypted file can't be seen
 
 
-class _Exported(BaseModel):
+class _File(BaseModel):
     file: str
-    key: str
     rows: int
     columns: dict[str, str]
+
+
+class _Exported(_File):
+    key: str
 
 
 class _Manifest(BaseModel):
@@ -160,6 +164,18 @@ class _Manifest(BaseModel):
     format: Literal["parquet", "lance", "jsonl"]
     exported_at: datetime
     tables: dict[str, _Exported] = Field(min_length=1)
+    removed: _File | None = None
+
+    def list_files(self) -> list[_File]:
+        """Return the files of the tables, and that of an increment's removed rows."""
+        return [*self.tables.values(), *([self.removed] if self.removed else ())]
+
+    @field_validator("removed")
+    @classmethod
+    def _check_removed(cls, removed: _File | None) -> _File | None:
+        if removed and removed.file.partition(".")[0] != "removed":
+            raise ValueError("no file of removed rows")
+        return removed
 
     @field_validator("tables")
     @classmethod
@@ -198,6 +214,9 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
         return
     if "salt" in coerce_dict(tables.get(MESSAGES.name)):
         yield Rejected(0, ENCRYPTED)
+        return
+    if manifest.get("partition_by"):
+        yield Rejected(0, PARTITIONED)
         return
     ahead: dict[str, Session] = {}
     for _, row in _read_table(sessions, SESSIONS, _SessionRow, limits):
