@@ -25,6 +25,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
     return {
         "recall.abstention": [([told, "--stride", 1, *PLAIN], "have an answer")],
         "all": [([], "recall.locomo no")],
+        "startup": [(["--times", 1, *PLAIN], "recall by the reader")],
         "recall.changes": [
             (
                 [pay, some(folder, "newer_first.jsonl", slice(2)), "--misses"],
