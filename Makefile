@@ -21,7 +21,7 @@ export VLLM_CPU_KVCACHE_SPACE := 4
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "slowwave needs Python 3.11 or newer: make PYTHON=python3.11 …"; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev demo test test-clients test-fleet test-vllm faults lint format bench serve clean
+.PHONY: help install dev demo test test-clients test-fleet test-vllm faults docs lint format bench serve clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -78,6 +78,11 @@ $(VLLM_STAMP): pyproject.toml constraints-vllm.txt
 
 faults: dev ## fail every write, fsync, rename and unlink of a night: some hours (docs/reliability.md)
 	OMP_NUM_THREADS=1 $(BIN)/python -m bench.faults --write docs/reliability.md
+
+docs: dev ## the reference, examples and pictures anew
+	$(BIN)/python docs/reference.py > docs/commands.md
+	$(BIN)/python docs/examples.py
+	$(BIN)/python docs/pictures.py
 
 lint: dev ## ruff and mypy
 	$(BIN)/ruff check .
