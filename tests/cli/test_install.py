@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from slowwave.flows.parts.client_files import KEPT, Client
+from slowwave.flows.parts.client_files import KEPT, Client, list_client_files
 from tests.command_line import typed
 
-EXAMPLES = Path(__file__).parents[2] / "deployments" / "hooks"
+ROOT = Path(__file__).parents[2]
+EXAMPLES, PLUGINS = ROOT / "deployments" / "hooks", ROOT / "deployments" / "plugins"
 FILES = {
     Client.CLAUDE_CODE: (".claude/settings.json", ".claude.json"),
     Client.CODEX: (".codex/hooks.json", ".codex/config.toml"),
@@ -254,3 +255,38 @@ def test_the_folders_that_clients_are_told_of_elsewhere(
 def test_an_unknown_client_is_refused_and_nothing_is_there_to_take_out() -> None:
     assert typed("install", "emacs").exit_code == 2
     assert "Nothing to remove." in typed("uninstall", "cursor").output
+
+
+def test_the_plugins_have_what_install_writes() -> None:
+    """Each in the form of its client; Gemini CLI has other events, and milliseconds."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    skills = {path.read_text() for path in PLUGINS.glob("*/skills/slowwave/SKILL.md")}
+    assert len(skills) == 1
+    for client, manifest in (
+        (Client.CLAUDE_CODE, ".claude-plugin/plugin.json"),
+        (Client.CODEX, ".codex-plugin/plugin.json"),
+    ):
+        hooks, servers = list_client_files(client, ROOT, ["slowwave"], ())
+        assert read(PLUGINS / client / "hooks/hooks.json") == hooks.entries
+        written = read(PLUGINS / client / ".mcp.json")["mcpServers"]
+        assert written == servers.entries.get("mcpServers", servers.entries)
+        assert read(PLUGINS / client / manifest)["version"] == version
+    gemini = PLUGINS / "gemini-cli"
+    assert read(gemini / "gemini-extension.json")["version"] == version
+    events = read(gemini / "hooks/hooks.json")["hooks"]
+    assert {
+        event: group["hooks"][0]["command"] for event, (group,) in events.items()
+    } == {
+        "BeforeAgent": "slowwave hook user-prompt",
+        "SessionEnd": "slowwave hook session-end",
+    }
+    for catalogue in (".claude-plugin", ".agents/plugins"):
+        (entry,) = read(ROOT / catalogue / "marketplace.json")["plugins"]
+        source = entry["source"]
+        assert (
+            ROOT / (source["path"] if isinstance(source, dict) else source)
+        ).is_dir()
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text())

@@ -69,7 +69,7 @@ def hook(
         str | None, typer.Option(help="Space (user or tenant) to use.")
     ] = None,
 ) -> None:
-    """Answer a hook of Claude Code, Codex or Cursor: briefing or context, or nothing.
+    """Answer a hook of Claude Code, Codex, Cursor or Gemini CLI: briefing, context, or nothing.
 
     What it tells is of the project; in a folder that the memory does not know it says nothing. A session that ends is
     distilled in the background.
@@ -88,7 +88,8 @@ def hook(
             if "cursor_version" not in given:
                 output = {
                     "hookSpecificOutput": {
-                        "hookEventName": EVENTS[event],
+                        # Gemini CLI has other names for the events
+                        "hookEventName": given.get("hook_event_name") or EVENTS[event],
                         "additionalContext": memory_text,
                     }
                 }
