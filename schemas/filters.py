@@ -32,9 +32,9 @@ class Filters(MessageFilters, total=False):
     them (`mine = Filters(speaker="Ada")`) and writes `recall(query, **mine)`; either is checked by mypy.
     """
 
-    category: Annotated[str | None, "Only observations of this category."]
+    category: Annotated[str | None, "Only claims of this category."]
     min_confidence: Annotated[
-        float | None, "Only observations that are at least so sure, 0 to 1."
+        float | None, "Only claims that are at least so likely worth telling, 0 to 1."
     ]
 
 
@@ -48,7 +48,7 @@ class ClaimFilters(TypedDict, total=False):
     topic: Annotated[str | None, "Only claims of the topic of this name or id."]
     keyword: Annotated[str | None, "Only claims with this keyword, in whatever case."]
     min_confidence: Annotated[
-        float | None, "Only claims that are at least so sure, 0 to 1."
+        float | None, "Only claims that are at least so likely worth telling, 0 to 1."
     ]
     since: Annotated[When, "Said from this date or time on (ISO, UTC)."]
     superseded: Annotated[bool | None, "Also what a later claim has changed."]
