@@ -79,10 +79,11 @@ $(VLLM_STAMP): pyproject.toml constraints-vllm.txt
 faults: dev ## fail every write, fsync, rename and unlink of a night: some hours (docs/reliability.md)
 	OMP_NUM_THREADS=1 $(BIN)/python -m bench.faults --write docs/reliability.md
 
-docs: dev ## the reference, examples and pictures anew
+docs: dev ## the reference, examples and pictures anew, and the site in build/site, its links checked
 	$(BIN)/python docs/reference.py > docs/commands.md
 	$(BIN)/python docs/examples.py
 	$(BIN)/python docs/pictures.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 lint: dev ## ruff and mypy
 	$(BIN)/ruff check .
