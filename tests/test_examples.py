@@ -1,5 +1,6 @@
 """The examples in docs/examples run as they are written, and show what the program prints."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 from docs.examples import BUDGET, QUESTION, render_examples, run_command
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
+from slowwave.store.store import Store
 from tests.bench_inputs import ROOT
 from tests.killed_nights import SAMPLES
 from tests.talk_files import session
@@ -59,7 +61,12 @@ def test_notes_are_checked_against_the_memory(tmp_path: Path) -> None:
 
 def test_what_is_shown_is_what_the_program_prints(tmp_path: Path) -> None:
     store = tmp_path / "store"
-    run_night([SAMPLES], Settings(store=store))
+    report = run_night([SAMPLES], Settings(store=store))
+    # the night's last lines tell as many claims as are listed
+    report.add_closing(Store.open(store), 100, "")
+    listed = json.loads(run_command(store, "inspect", "changes", "--json"))
+    changed = {pair["loser_id"] for pair in listed}
+    assert any(f"Of the new claims {len(changed)} " in line for line in report.closing)
     for path, printed in render_examples(store).items():
         assert path.read_text(encoding="utf-8") == printed, path
     # the picture of the page Injected begins with the answer, which came after SQLite

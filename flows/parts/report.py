@@ -385,8 +385,8 @@ def _describe_claims(new: View, old: View | None, width: int) -> Iterator[str]:
     yield f"Changed: {'; '.join(changes) or 'nothing that was known before'}."
     if news.perhaps_among_new:
         yield (
-            f"{INDENT}Of what is new itself, {news.perhaps_among_new:,} perhaps changed by "
-            "another (`slowwave inspect changes` lists the pairs)."
+            f"{INDENT}Of the new claims {news.perhaps_among_new:,} were perhaps changed by "
+            "another new one (`slowwave inspect changes` lists them)."
         )
 
 
