@@ -20,7 +20,7 @@ from slowwave.schemas.tables import (
     RUNS,
     SESSIONS,
 )
-from slowwave.schemas.vocabulary import LEADS, LedgerKind, RunStatus, Status
+from slowwave.schemas.vocabulary import COUNTED, LEADS, LedgerKind, RunStatus, Status
 from slowwave.store.crypt import find_encryption
 from slowwave.store.notes import PREFIX, read_notes
 from slowwave.store.publishing import read_releases
@@ -74,8 +74,9 @@ def _list_releases(settings: Settings, everything: bool) -> Listing:
             else []
         )
         counts = {
-            name: release.counts.get(name, 0)
-            for name in ("messages", "observations", "summaries")
+            name: release.counts.get(table, 0)
+            for name, table in COUNTED.items()
+            if name != "topics"
         }
         rows.append(
             {
@@ -86,7 +87,7 @@ def _list_releases(settings: Settings, everything: bool) -> Listing:
                 **counts,
             }
         )
-    counted = {name: name for name in ("messages", "observations", "summaries")}
+    counted = {name: name for name in COUNTED if name != "topics"}
     return Listing(
         rows, {"release": "name", "made": "created_at", **counted, "": "state"}
     )

@@ -30,9 +30,11 @@ class Filters(MessageFilters, total=False):
     them (`mine = Filters(speaker="Ada")`) and writes `recall(query, **mine)`; either is checked by mypy.
     """
 
-    category: Annotated[str | None, "Only observations of this category."]
+    category: Annotated[str | None, "Only claims of this category."]
     tag: Annotated[str | None, "This keyword or tag."]
-    min_confidence: Annotated[float | None, "Only observations so sure, 0 to 1."]
+    min_confidence: Annotated[
+        float | None, "Only claims that are at least so likely worth telling, 0 to 1."
+    ]
 
 
 class ClaimFilters(TypedDict, total=False):
@@ -44,7 +46,9 @@ class ClaimFilters(TypedDict, total=False):
     category: Annotated[str | None, "Only claims of this category, as decision."]
     topic: Annotated[str | None, "Only claims of the topic of this name or id."]
     keyword: Annotated[str | None, "Only claims with this keyword, in whatever case."]
-    min_confidence: Annotated[float | None, "Only claims at least so sure, 0 to 1."]
+    min_confidence: Annotated[
+        float | None, "Only claims that are at least so likely worth telling, 0 to 1."
+    ]
     since: Annotated[When, "Said from this date on (ISO, UTC)."]
     superseded: Annotated[bool | None, "Also what a later claim has changed."]
 

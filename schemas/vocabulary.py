@@ -188,3 +188,12 @@ LEARNINGS = "slowwave_learnings"
 def is_shared(observer: str) -> bool:
     """Return whether a claim came from somebody else's memory: it counts less than what was said here."""
     return observer.startswith(f"{SHARED}:")
+
+
+COUNTED = {
+    "messages": "messages",
+    "claims": "observations",
+    "topics": "topics",
+    "summaries": "summaries",
+}
+"""What a release is said to hold: word on the screen -> table."""

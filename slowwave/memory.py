@@ -30,7 +30,7 @@ from typing import (
 from pydantic import ValidationError
 
 from slowwave.engines.encoders.protocol import Encoder
-from slowwave.recall.hits import KINDS, Hits, Kind
+from slowwave.recall.hits import KIND_WORDS, KINDS, Hits, Kind
 from slowwave.recall.live import LiveRelease, Notes, QueryVectors, find_unreleased
 from slowwave.recall.query import Query, build_query, read_once, refuse_unknown_filters
 from slowwave.recall.release.view import View
@@ -315,10 +315,12 @@ class Memory:
             UsageError: as these two; sessions are asked for together with another kind, or by category.
         """
         if unknown := [
-            kind for kind in kinds if kind not in (*get_args(Kind), SESSION)
+            kind
+            for kind in kinds
+            if kind not in (*get_args(Kind), *KIND_WORDS, SESSION)
         ]:
             raise UsageError(
-                f"there is no kind {unknown[0]!r}: {', '.join(get_args(Kind))}, or {SESSION} alone"
+                f"there is no kind {unknown[0]!r}: {', '.join(KIND_WORDS)}, or {SESSION} alone"
             )
         if SESSION not in kinds:
             return self.recall(query, k, kinds or KINDS, **filters)

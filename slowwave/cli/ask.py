@@ -54,7 +54,7 @@ def recall(
         list[str] | None,
         typer.Option(
             "--kind",
-            help="observation, message, summary, topic (may be repeated), or session.",
+            help="claim, message, summary, topic (may be repeated), or session.",
         ),
     ] = None,
     space: SpacesOption = None,

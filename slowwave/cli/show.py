@@ -164,7 +164,7 @@ def _format_claim(claim: "Claim") -> str:
     )
     facts = [
         claim.category,
-        f"{claim.confidence:.0%} sure",
+        f"{claim.confidence:.0%} likely worth telling",
         sessions,
         claim.speaker,
         claim.topic,

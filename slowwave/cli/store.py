@@ -120,14 +120,12 @@ def restore(
         f"{len(made['files']):,} files compared; live is {made['release']} of {made['made_at'][:10]}."
     )
     since = list_certificates(settings.store / made["space"], made["made_at"])
-    where = (
-        f" (see {', '.join(certificate.name for certificate in since)} of space {made['space']})"
-        if since
-        else ""
-    )
-    OUT.print(
-        f"What was forgotten after {made['made_at']}{where} is in it again: `slowwave forget` it there too."
-    )
+    if since:
+        names = ", ".join(certificate.name for certificate in since)
+        OUT.print(
+            f"What was forgotten after {made['made_at']} (see {names} of space {made['space']}) "
+            "is in it again: `slowwave forget` it there too."
+        )
 
 
 @command(progress=True)

@@ -179,7 +179,7 @@ class Tools:
         kinds: Annotated[
             list[str] | None,
             Field(
-                description="Any of observation, message, summary; by default these. Or topic. Or session, alone."
+                description="Any of claim, message, summary; by default these. Or topic. Or session, alone."
             ),
         ] = None,
         budget: Annotated[

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 Kind = Literal["observation", "message", "summary", "topic"]
 KINDS: tuple[Kind, ...] = ("observation", "message", "summary")
+CLAIM = "claim"
+"""What a person calls the kind `observation`."""
+KIND_WORDS = (CLAIM, "message", "summary", "topic")
+"""Words for kinds that a command and an agent are offered."""
 """Those that are asked where none is named: a topic says again what its claims do."""
 GROUPS = frozenset({"summary", "topic"})
 """Kinds that tell of many messages, of whoever said them."""

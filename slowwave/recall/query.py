@@ -17,7 +17,7 @@ from typing import TypeVar, Unpack, cast, get_args, get_type_hints
 import numpy as np
 import numpy.typing as npt
 
-from slowwave.recall.hits import Kind
+from slowwave.recall.hits import CLAIM, KIND_WORDS, Kind
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import Files, Filters, When
 from slowwave.text.dates import (
@@ -447,9 +447,10 @@ def _check_kinds(kinds: Iterable[str] | str) -> tuple[Kind, ...]:
         names = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     except TypeError:
         names = (repr(kinds),)
+    names = tuple("observation" if kind == CLAIM else kind for kind in names)
     unknown = [kind for kind in names if kind not in get_args(Kind)]
     if unknown or not names:
-        allowed = ", ".join(get_args(Kind))
+        allowed = ", ".join(KIND_WORDS)
         raise UsageError(
             f"unknown kinds {unknown}: any of {allowed}, at least one; `sessions` finds sessions"
         )

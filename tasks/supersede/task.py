@@ -389,6 +389,6 @@ def _count_outcomes(outcome: Superseded, report: StepReport) -> None:
     report.counts["active again"] = (
         outcome.observations.num_rows - report.counts["superseded"]
     )
-    report.counts["doubted"] = kinds.count(LedgerKind.DOUBT)
+    report.counts["pairs perhaps a change"] = kinds.count(LedgerKind.DOUBT)
     report.counts["judged by the model"] = len(judged)
     report.counts["left to the classifier for another night"] = outcome.waiting

@@ -45,9 +45,9 @@ class HookParser(argparse.ArgumentParser):
 def make_parser() -> HookParser:
     """Return the parser of a hook's arguments."""
     about = (
-        "Answer a hook of Claude Code, Codex or Cursor: briefing or context, or nothing. What it tells is of the "
-        "project; in a folder that the memory does not know it says nothing. A session that ends is distilled in the "
-        "background."
+        "Answer a hook of Claude Code, Codex, Cursor or Gemini CLI: briefing, context, or nothing. What it tells is "
+        "of the project; in a folder that the memory does not know it says nothing. A session that ends is distilled "
+        "in the background."
     )
     parser = HookParser("slowwave hook", description=about, allow_abbrev=False)
     events = "session-end, session-start or user-prompt; JSON on standard input."
@@ -132,7 +132,8 @@ def _write_answer(event: str, given: dict[str, Any], memory_text: str) -> None:
     if "cursor_version" not in given:
         output = {
             "hookSpecificOutput": {
-                "hookEventName": EVENTS[event],
+                # Gemini CLI has other names for the events.
+                "hookEventName": given.get("hook_event_name") or EVENTS[event],
                 "additionalContext": memory_text,
             }
         }

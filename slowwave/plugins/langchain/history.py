@@ -37,7 +37,7 @@ class MemoryChatHistory(BaseChatMessageHistory):
         self._journal = memory.begin_conversation(workspace, name=name)
 
     @property
-    def messages(self) -> list[BaseMessage]:
+    def messages(self) -> list[BaseMessage]:  # type: ignore[override]
         """The messages so far, as they were added but for secrets."""
         kept = [line["extra"] for line in self._journal.read_lines()]
         messages: list[BaseMessage] = messages_from_dict(kept)

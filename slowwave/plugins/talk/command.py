@@ -52,7 +52,7 @@ def talk(
 
     When it ends, the conversation is distilled in the background, or by the next night if `same_day` is off.
     """
-    from slowwave.engines.llm.select import FORMS, select_llm
+    from slowwave.engines.llm.select import OFFERED, select_llm
     from slowwave.memory import settle_project
     from slowwave.plugins.talk.talk import Conversation
     from slowwave.schemas.errors import UsageError
@@ -67,7 +67,7 @@ def talk(
     model = select_llm(spec, settings.model)
     if model is None:
         raise UsageError(
-            f"no language model is set ({spec!r}): SLOWWAVE_LLM or --llm names one of {FORMS}"
+            f"no language model is set ({spec!r}): SLOWWAVE_LLM or --llm names one of {OFFERED}"
         )
     folder, memory = settings.store / settings.space, _try_open_memory(settings)
     workspace = settle_project(
