@@ -312,6 +312,18 @@ class Tools:
             f"Noted as {session}; recall finds it now, and the next night distils it."
         )
 
+    def correct(self, id: str, text: str) -> str:
+        """Say in the person's words what is right instead of a claim, by its id; replaces it once they confirm it."""
+        with convert_to_tool_errors():
+            try:
+                session = self.open_memory().correct(id, text, of_person=False)
+            except OSError as refused:
+                raise UsageError(f"not noted: {refused}") from None
+        return (
+            f"Noted as {session}; the claim is marked as perhaps changed by the next night, and is replaced once the "
+            f"person confirms it: slowwave include {session}"
+        )
+
     @spell_out_filters(make_known_argument)
     def claims(
         self,
@@ -538,7 +550,7 @@ def make_server(
     """
     # tools that read, and those that write
     calls = Tools(settings)
-    writing = () if read_only else (calls.remember, calls.rate)
+    writing = () if read_only else (calls.remember, calls.correct, calls.rate)
     tools = [
         make_strict_tool(calls.recall, READS),
         make_strict_tool(calls.context, READS, structured=False),
