@@ -428,7 +428,7 @@ def test_an_argument_that_no_tool_knows_is_refused(
         sum(len(json.dumps(schema, separators=(",", ":"))) for schema in schemas)
         <= 4_150  # the ten tools' schemas stand in every agent's context
     )
-    assert len(refused) == 9
+    assert len(refused) == 10
     assert get_type_hints(Filters).keys() <= schemas[0]["properties"].keys()
     assert get_type_hints(MessageFilters).keys() <= schemas[1]["properties"].keys()
     assert get_type_hints(ClaimFilters).keys() <= schemas[3]["properties"].keys()
