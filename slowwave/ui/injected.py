@@ -173,7 +173,7 @@ def _build_briefing(
     order = {
         id(line): f"{name} {number} of {len(lines)}"
         for name, lines in zip(
-            ("fact", "topic", "session", "newest"), kinds, strict=True
+            ("holds", "open", "session", "topic"), kinds, strict=True
         )
         for number, line in enumerate(lines, 1)
     }

@@ -617,7 +617,7 @@ def test_a_briefing_is_told_line_by_line_and_a_setting_stands_beside_it(
     )
     orders = [one["why"]["order"] for one in (*block["lines"], *block["missed"])]
     assert len(orders) == len(set(orders)) > 3
-    assert {order.split()[0] for order in orders} == {"fact", "session"}
+    assert {order.split()[0] for order in orders} == {"holds", "session"}
     assert other["missed"]
     page = enter(browser, site).go(f"/injected?{urlencode(asked)}")
     page.get_by_role("link", name="session", exact=True).first.click()
