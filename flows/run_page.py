@@ -14,6 +14,7 @@ from slowwave.flows.parts.report import (
     open_views,
 )
 from slowwave.recall.release.view import View
+from slowwave.recall.views.voices import find_voices
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RUNS, SESSIONS
@@ -122,7 +123,11 @@ def _describe_claims(settings: Settings, new: View | None, old: View | None) -> 
     news = collect_news(new, old)
     learnt, changed = news.learnt[:SHOWN], news.changed[:SHOWN]
     ids = [*(claim.claim_id for claim in learnt), *(key for key, *_ in changed)]
+    ids += [later_id for *_, later_id in changed]
     claims = new.read_by_id(OBSERVATIONS, [*dict.fromkeys(ids)], CLAIM)
+    for key, voice in find_voices(new, ids).items():
+        claims[key]["by"] = voice
+    facts = ("observed_at", "speaker", "by", "workspace")
     return {
         "learnt": [
             {"id": claim.claim_id, **claims[claim.claim_id]} for claim in learnt
@@ -135,6 +140,11 @@ def _describe_claims(settings: Settings, new: View | None, old: View | None) -> 
                 "how": how,
                 "later": later,
                 "later_id": later_id,
+                "workspace": claims[key]["workspace"],
+                "earlier_facts": {name: claims[key].get(name) for name in facts},
+                "later_facts": {
+                    name: claims.get(later_id, {}).get(name) for name in facts
+                },
             }
             for key, how, later, later_id in changed
         ],
