@@ -43,6 +43,8 @@ from slowwave.ui.page import (
     read_rows,
 )
 
+PROJECTS = 12
+"""Projects that Tonight leads to, those with the latest sessions."""
 UNSURE = 5
 """Hits shown if none is surely about the query."""
 HIT_CHARS = 500
@@ -424,7 +426,13 @@ def show_tonight(
     """
     from slowwave.flows.run_page import describe_run
 
-    return describe_run(at.settings, run, at.view)
+    sessions = at.view.read(SESSIONS, ["workspace", "ended_at"]).to_pylist()
+    sessions.sort(key=lambda row: str(row["ended_at"] or ""), reverse=True)
+    projects = dict.fromkeys(row["workspace"] for row in sessions if row["workspace"])
+    return {
+        **describe_run(at.settings, run, at.view),
+        "projects": [*projects][:PROJECTS],
+    }
 
 
 def show_coverage(at: Explorer) -> Data:

@@ -15,6 +15,7 @@ from slowwave.context.projects.standing import (
 )
 from slowwave.flows.run_page import describe_run
 from slowwave.schemas.tables import PERSONAL, SESSIONS
+from slowwave.store.notes import PREFIX
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
 from slowwave.ui.page import Data, Explorer, Page, read_rows
 
@@ -45,7 +46,7 @@ def show_project(
             {
                 "text": line.text,
                 "at": line.source.at,
-                "by": line.source.by,
+                "by": "person" if line.source.by == "person" else "agent",
                 "session": line.source.session,
             }
             for line in open_ends
@@ -76,9 +77,13 @@ def _describe_claim(claim: StandingClaim) -> Data:
 
 
 def _list_sessions(at: Explorer, places: Collection[str]) -> list[Data]:
-    """Return the last sessions of a project, the latest first."""
+    """Return the last sessions of a project without notes, the latest first."""
     here = pc.field("workspace").isin(sorted(places))
-    rows = read_rows(at, SESSIONS, SESSION, here)
+    rows = [
+        row
+        for row in read_rows(at, SESSIONS, SESSION, here)
+        if not row["native_id"].startswith(PREFIX)
+    ]
     rows.sort(key=lambda row: (str(row["ended_at"] or ""), row["session_id"]))
     return rows[::-1][:MOST]
 
