@@ -137,10 +137,7 @@ def search(
         rows = [_describe_hit(hits, hit) for hit in passed[after : end + 1]]
     else:
         rows = _list_newest(at, topic, status, given, end - after + 1, after)
-    voices = find_voices(at.view, [row["id"] for row in rows])
-    for row in rows:
-        row["by"] = voices.get(row["id"])
-        row["segments"] = mark_words(shorten(row["text"], HIT_CHARS), q)
+    _mark_hits(at, rows, q)
     return {
         "asked": {"q": q, "topic": topic, "status": status, **given},
         "facets": facets,
@@ -151,6 +148,14 @@ def search(
         "next": end if len(rows) > ROWS // 2 else None,
         "release": at.view.release.name,
     }
+
+
+def _mark_hits(at: Explorer, rows: Sequence[Row], query: str) -> None:
+    """Add to hits who said each, and its text with the words of the query marked."""
+    voices = find_voices(at.view, [row["id"] for row in rows])
+    for row in rows:
+        row["by"] = voices.get(row["id"])
+        row["segments"] = mark_words(shorten(row["text"], HIT_CHARS), query)
 
 
 def shorten(text: str, chars: int) -> str:

@@ -324,21 +324,8 @@ def collect_session_lines(
     view: View, places: Collection[str] = (), own: Collection[str] = ()
 ) -> tuple[list[Line], list[Line]]:
     """Return a line for each of the last sessions, and what is open at the end of the latest ones; the latest first."""
-    condition = (pc.field("scope") == SummaryScope.SESSION) & (
-        pc.field("tier") == MASTER
-    )
-    if places:
-        condition = condition & pc.field("workspace").isin(sorted(places))
-    rows = view.read(
-        SUMMARIES, ["summary_id", "scope_id", "text", "last_at"], condition
-    ).to_pylist()
-    left_out = {*view.unconfirmed_notes, *own}
-    rows = [row for row in rows if row["text"] and row["scope_id"] not in left_out]
-    rows.sort(
-        key=lambda row: (-(row["last_at"] or EARLIEST).timestamp(), row["summary_id"])
-    )
     sessions, open_ends = list[Line](), list[Line]()
-    for row in rows[:MOST_LINES]:
+    for row in _read_last_sessions(view, places, own):
         session = view.native_sessions.get(row["scope_id"])
         if session is None or session.startswith(PREFIX):  # a note is a fact
             continue
@@ -354,6 +341,26 @@ def collect_session_lines(
             asked = replace(source, by=by)
             open_ends.append(_make_line(view, row["scope_id"], waiting, asked, own))
     return sessions, open_ends
+
+
+def _read_last_sessions(
+    view: View, places: Collection[str], own: Collection[str]
+) -> list[Row]:
+    """Return the master summaries of sessions that are not among the running ones `own`, the latest first."""
+    condition = (pc.field("scope") == SummaryScope.SESSION) & (
+        pc.field("tier") == MASTER
+    )
+    if places:
+        condition = condition & pc.field("workspace").isin(sorted(places))
+    rows = view.read(
+        SUMMARIES, ["summary_id", "scope_id", "text", "last_at"], condition
+    ).to_pylist()
+    left_out = {*view.unconfirmed_notes, *own}
+    rows = [row for row in rows if row["text"] and row["scope_id"] not in left_out]
+    rows.sort(
+        key=lambda row: (-(row["last_at"] or EARLIEST).timestamp(), row["summary_id"])
+    )
+    return rows[:MOST_LINES]
 
 
 def _make_line(
