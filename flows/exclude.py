@@ -36,7 +36,7 @@ from slowwave.flows.parts.finish import finish_forgettings
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import is_held, open_run, run_step, take_reason
 from slowwave.schemas.errors import NoRelease, UsageError
-from slowwave.schemas.ids import SHORT_ID
+from slowwave.schemas.ids import SHORT_ID, hash_words
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     EXCLUSIONS,
@@ -66,7 +66,7 @@ from slowwave.tasks.dedupe.dedupe import Deduped, unmerge
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.ingest.task import TRESPASS, read_transcripts
 from slowwave.tasks.ingest.transcripts import redact_path
-from slowwave.tasks.observe.exclusions import CLAIM, MESSAGE, hash_words
+from slowwave.tasks.observe.exclusions import CLAIM, MESSAGE
 from slowwave.tasks.publish.task import find_run_release, publish_release
 from slowwave.tasks.supersede.supersede import KINDS, Superseded, unsupersede
 from slowwave.text.words import count_noun

@@ -20,7 +20,14 @@ from slowwave.schemas.tables import (
     RUNS,
     SESSIONS,
 )
-from slowwave.schemas.vocabulary import COUNTED, LEADS, LedgerKind, RunStatus, Status
+from slowwave.schemas.vocabulary import (
+    CORRECTED,
+    COUNTED,
+    LEADS,
+    LedgerKind,
+    RunStatus,
+    Status,
+)
 from slowwave.store.crypt import find_encryption
 from slowwave.store.notes import PREFIX, read_notes
 from slowwave.store.publishing import read_releases
@@ -250,22 +257,25 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
         for row in of_kind:
             row["answer"] = answers.get(frozenset((row["loser_id"], row["winner_id"])))
             row["by"] = f"model: {row['answer']}" if row["answer"] else "classifier"
+            if row["rule"] == CORRECTED:
+                row["by"] = "person"
             row["likely"] = (
                 f"{row['scores'].get('likely', 1.0):.0%}{' ?' * (kind == LedgerKind.DOUBT)}"
             )
         likely = [
-            row["scores"].get("likely", 1.0) for row in of_kind if not row["answer"]
+            row["scores"].get("likely", 1.0)
+            for row in of_kind
+            if row["by"] == "classifier"
         ]
+        by_person = sum(row["by"] == "person" for row in of_kind)
+        by_model = len(of_kind) - len(likely) - by_person
         notes += (
             [f"{len(likely)} {what}: {sum(1 - p for p in likely):.1f} expected wrong."]
             if likely
             else []
         )
-        notes += (
-            [f"{len(of_kind) - len(likely)} {what} by a model's word."]
-            if len(of_kind) > len(likely)
-            else []
-        )
+        notes += [f"{by_person} {what} by a person's correction."] if by_person else []
+        notes += [f"{by_model} {what} by a model's word."] if by_model else []
         rows += sorted(
             of_kind,
             key=lambda row: (-row["scores"].get("likely", 1.0), row["merge_id"]),

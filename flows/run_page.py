@@ -1,6 +1,7 @@
 """The results of one run, and the runs before it: the data of the page Tonight and of `slowwave report`."""
 
 from bisect import bisect_right
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -14,6 +15,7 @@ from slowwave.flows.parts.report import (
     open_views,
 )
 from slowwave.recall.release.view import View
+from slowwave.recall.views.voices import find_voices
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RUNS, SESSIONS
@@ -122,26 +124,38 @@ def _describe_claims(settings: Settings, new: View | None, old: View | None) -> 
     news = collect_news(new, old)
     learnt, changed = news.learnt[:SHOWN], news.changed[:SHOWN]
     ids = [*(claim.claim_id for claim in learnt), *(key for key, *_ in changed)]
+    ids += [later_id for *_, later_id in changed]
     claims = new.read_by_id(OBSERVATIONS, [*dict.fromkeys(ids)], CLAIM)
+    for key, voice in find_voices(new, ids).items():
+        claims[key]["by"] = voice
     return {
         "learnt": [
             {"id": claim.claim_id, **claims[claim.claim_id]} for claim in learnt
         ],
         "learnt_count": len(news.learnt),
-        "changed": [
-            {
-                "id": key,
-                "earlier": claims[key]["summary"],
-                "how": how,
-                "later": later,
-                "later_id": later_id,
-            }
-            for key, how, later, later_id in changed
-        ],
+        "changed": [_describe_change(claims, *change) for change in changed],
         "changed_count": len(news.changed),
         "became": dict(news.lost),
         "sessions": _list_sessions(new, old),
         "gates": _measure_gates(settings, news, old),
+    }
+
+
+def _describe_change(
+    claims: Mapping[str, Data], key: str, how: str, later: str, later_id: str
+) -> Data:
+    """Return a change with the day, the speaker and the project of both claims."""
+    names = ("observed_at", "speaker", "by", "workspace")
+    after = claims.get(later_id, {})
+    return {
+        "id": key,
+        "earlier": claims[key]["summary"],
+        "how": how,
+        "later": later,
+        "later_id": later_id,
+        "workspace": claims[key]["workspace"],
+        "earlier_facts": {name: claims[key].get(name) for name in names},
+        "later_facts": {name: after.get(name) for name in names},
     }
 
 

@@ -53,6 +53,8 @@ class LedgerKind(StrEnum):
 
 PERHAPS_CHANGED = 0.4
 """Probability from which a later claim perhaps changed another one, and a reader is told so: about as likely as not."""
+CORRECTED = "corrected"
+"""Rule of a change that a person named: `slowwave correct`."""
 LEADS = "leads"
 """Rule of a doubt that is less likely: the later is told first where both are found, without a word of it."""
 

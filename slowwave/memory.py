@@ -31,7 +31,13 @@ from pydantic import ValidationError
 
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.recall.hits import KIND_WORDS, KINDS, Hits, Kind
-from slowwave.recall.live import LiveRelease, Notes, QueryVectors, find_unreleased
+from slowwave.recall.live import (
+    LiveRelease,
+    Notes,
+    QueryVectors,
+    apply_corrections,
+    find_unreleased,
+)
 from slowwave.recall.query import Query, build_query, read_once, refuse_unknown_filters
 from slowwave.recall.release.view import View
 from slowwave.recall.search import Reranker, Search
@@ -566,6 +572,49 @@ class Memory:
             redact=redact,
         )
 
+    def correct(
+        self,
+        claim: str,
+        text: str,
+        *,
+        of_person: bool = True,
+        speaker: str | None = None,
+        at: datetime | None = None,
+    ) -> str:
+        """Write down what is right instead of a claim; the id of the note's session.
+
+        The next night makes a claim of the note, and that claim replaces the corrected one. Recall shows it at once.
+        `slowwave exclude` with the note's id takes it back. An agent's correction only links the two claims until a
+        person confirms it (`slowwave include`).
+
+        Args:
+            claim: the claim's id, or its first characters; or the id of a note that corrects it.
+            text: what is right, in the person's words.
+            of_person: whether these are the person's own words; else they are an agent's.
+            speaker: who says it.
+            at: when it was said, aware; now by default.
+
+        Raises:
+            UsageError: no claim has the id, it does not hold any more, or the text says the same or is over-long.
+            StoreError: the store can't be read.
+            OSError: the folder can't be written to.
+        """
+        from slowwave.recall.views.corrected import find_claim_to_correct
+        from slowwave.store.notes import format_correction, write_note
+
+        check_encrypted(self.settings, self.root)
+        row, corrected = find_claim_to_correct(self.get_view(), claim, text)
+        return write_note(
+            self.root / self.space,
+            text,
+            workspace=row["workspace"],
+            of_person=of_person,
+            speaker=speaker,
+            at=at,
+            redact=self.settings.redact,
+            tags=[format_correction(corrected)],
+        )
+
     def begin_conversation(
         self,
         workspace: str | None = None,
@@ -697,10 +746,17 @@ class Memory:
     def _add_pending(self, query: Query, hits: Hits, automatic: bool) -> Hits:
         """Return an answer with what was written since the release, each before hits that are no more relevant."""
         floor = self.settings.recall.automatic_floor if automatic else 0.0
+        if (view := self._live.view) is not None:
+            hits = apply_corrections(view, query, hits, self.root / self.space)
         pending = find_unreleased(
             self._live.view, self.root / self.space, query, self._vectors
         )
-        pending = [hit for hit in pending if (hit.relevance or 0.0) >= floor]
+        there = {hit.id for hit in hits}  # a correction stands beside what it corrects
+        pending = [
+            hit
+            for hit in pending
+            if (hit.relevance or 0.0) >= floor and hit.id not in there
+        ]
         if not pending:
             return hits
         merged = list(

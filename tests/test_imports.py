@@ -36,6 +36,7 @@ OVER_THE_STORE = {
     "slowwave.tasks.llm.writer": "reads who wrote a memory, and clears its rows for another writer",
     "slowwave.tasks.ingest.store_messages": "writes down what reading gave",
     "slowwave.tasks.ingest.vault": "computes the vault's chains again, from its rows",
+    "slowwave.tasks.observe.corrections": "reads which claims a person corrected, and by which note",
     "slowwave.tasks.publish.export": "streams a released table into a file",
     "slowwave.tasks.publish.graph": "writes a release as a graph",
     "slowwave.tasks.forget.select": "reads which messages are meant",

@@ -394,9 +394,7 @@ def remember(
         from slowwave.memory import settle_project
 
         project = settle_project(settings, workspace)
-    of_person = not of_agent and any(
-        stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)
-    )
+    of_person = is_of_person(of_agent)
     options: dict[str, Any] = {
         "of_person": of_person,
         "speaker": speaker,
@@ -415,6 +413,56 @@ def remember(
     OUT.print(
         f"Noted as {session}{whose}; recall finds it now, and the next night distils it."
     )
+
+
+def is_of_person(of_agent: bool) -> bool:
+    """Return True if a note is a person's: it is not marked as an agent's, and a terminal is there."""
+    return not of_agent and any(
+        stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)
+    )
+
+
+@command
+def correct(
+    settings: "Settings",
+    claim: Annotated[
+        str, typer.Argument(help="The claim's id, or its first characters.")
+    ],
+    text: Annotated[str, typer.Argument(help="What is right; - reads standard input.")],
+    of_agent: Annotated[
+        bool,
+        typer.Option(
+            "--agent",
+            help="Mark it as an agent's note (the default without a terminal).",
+        ),
+    ] = False,
+    speaker: Annotated[str | None, typer.Option(help="The person who says it.")] = None,
+) -> None:
+    """Say what is right instead of a claim.
+
+    The words are kept as a note. Recall shows it at once, and in the next night it replaces the claim, which is
+    marked as superseded. `slowwave exclude` with the note's id takes it back. Without a terminal it counts as an
+    agent's note, and changes nothing until `slowwave include` confirms it.
+    """
+    from slowwave.memory import Memory
+    from slowwave.schemas.errors import UsageError
+    from slowwave.store.notes import is_unfinished
+
+    if is_unfinished(settings.store / settings.space):
+        finish_before_noting(settings)
+    of_person = is_of_person(of_agent)
+    words = sys.stdin.read() if text == "-" else text
+    memory = Memory.open(settings.store, settings.space)
+    try:
+        note = memory.correct(claim, words, of_person=of_person, speaker=speaker)
+    except OSError as refused:
+        raise UsageError(f"not noted: {refused}") from None
+    then = (
+        "recall shows it now, and the next night replaces the claim"
+        if of_person
+        else f"as an agent's word: `slowwave include {note}` confirms it"
+    )
+    OUT.print(f"Corrected by {note}; {then}.")
 
 
 def finish_before_noting(settings: "Settings") -> None:

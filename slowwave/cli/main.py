@@ -10,7 +10,7 @@ from slowwave.cli.agents.files import project, skill
 from slowwave.cli.agents.hook import hook
 from slowwave.cli.agents.install import install, uninstall
 from slowwave.cli.agents.serve import mcp, report, ui
-from slowwave.cli.ask import briefing, context, recall, recent, remember
+from slowwave.cli.ask import briefing, context, correct, recall, recent, remember
 from slowwave.cli.forget import forget
 from slowwave.cli.inspect import check_claims, config, inspect, status
 from slowwave.cli.night import plan, reprocess, run
@@ -36,6 +36,7 @@ COMMANDS = {
         ui,
         report,
         remember,
+        correct,
     ),
     "Where agents look": (mcp, install, uninstall, skill, project),
     "Undo and redo": (diff, rollback, promote, exclude, include, forget, reprocess),

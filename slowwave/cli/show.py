@@ -239,7 +239,7 @@ def _list_topics(memory: "Memory") -> tuple[object, list[str]]:
             f"{at:%Y-%m-%d}" if at else "undated"
             for at in (topic.first_at, topic.last_at)
         )
-        name = escape_line(topic.name or NAMELESS)
+        name = escape_line(topic.title)
         lines.append(
             f"{topic.claims:>5,} claims  strength {topic.strength:>5,}  |{bars}|  {days}  {name}"
         )
@@ -288,7 +288,6 @@ def _format_node(node: "Node", level: int, *, whole: bool = False) -> str:
     return f"{'  ' * level}{node.kind}{tier} {shorten_id(node.id)}{stale}  {text}"
 
 
-NAMELESS = "(no name)"
 NAMES = {"files": "--file", "name": "second word", "min_confidence": "--min-confidence"}
 """Options whose name differs from their parameter's."""
 KINDS: dict[str, tuple[Callable[..., tuple[object, list[str]]], set[str]]] = {

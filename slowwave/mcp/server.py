@@ -325,6 +325,18 @@ class Tools:
             f"Noted as {session}; recall finds it now, and the next night distils it."
         )
 
+    def correct(self, id: str, text: str) -> str:
+        """Say in the person's words what is right instead of a claim, by its id; replaces it once they confirm it."""
+        with convert_to_tool_errors():
+            try:
+                session = self.open_memory().correct(id, text, of_person=False)
+            except OSError as refused:
+                raise UsageError(f"not noted: {refused}") from None
+        return (
+            f"Noted as {session}; the claim is marked as perhaps changed by the next night, and is replaced once the "
+            f"person confirms it: slowwave include {session}"
+        )
+
     @spell_out_filters(make_known_argument)
     def claims(
         self,
@@ -593,7 +605,7 @@ def make_server(
     reading = make_reading_tools(calls)
     for tool in reading if settings.resident else ():
         tool.place = (str(settings.store), settings.space)
-    writing = () if read_only else (calls.remember, calls.rate)
+    writing = () if read_only else (calls.remember, calls.correct, calls.rate)
     tools: list[Tool] = [
         *reading,
         *(make_strict_tool(write, NOTES, structured=False) for write in writing),

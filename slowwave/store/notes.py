@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from slowwave.schemas.errors import UsageError
 from slowwave.store.journal import (
@@ -50,6 +50,31 @@ MAX_NOTE = 10_000
 MAX_DAY = 500_000
 """Most bytes of a day's notes by agents, so that a misled agent can't fill the disk; a person may add as much again."""
 Verdict = Literal["confirmed", "rejected"]
+CORRECTS = "corrects"
+"""First word of the tag by which a note names the claim that it corrects."""
+
+
+class Corrected(NamedTuple):
+    """The claim that a note corrects."""
+
+    claim: str
+    """Its id."""
+    words: str
+    """The hash of its words, by which it is found if its id has changed (`hash_words`)."""
+
+
+def format_correction(corrected: Corrected) -> str:
+    """Return the tag of a note that corrects a claim."""
+    return " ".join((CORRECTS, *corrected))
+
+
+def parse_correction(tags: object) -> Corrected | None:
+    """Return the claim that a note with these tags corrects, or None."""
+    for tag in tags if isinstance(tags, list) else ():
+        match str(tag).split(" "):
+            case [mark, claim, words] if mark == CORRECTS:
+                return Corrected(claim, words)
+    return None
 
 
 def is_unfinished(space_dir: Path) -> bool:

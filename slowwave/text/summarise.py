@@ -134,3 +134,17 @@ def pick_leading_sentences(texts: Iterable[str], max_words: int) -> list[str]:
 def end_sentence(text: str) -> str:
     """Return a text with a mark at its end."""
     return text if text[-1] in ".!?…" else f"{text}."
+
+
+UNANSWERED = "Unanswered:"
+OPEN_PARTS = (UNANSWERED, "Open:")
+"""Labels of the last part of a session's summary without a model: a person's last words, or an agent's question."""
+
+
+def split_open_part(text: str) -> tuple[str, str, str]:
+    """Return a session's summary without its last part if that says what is open, then the label and text of that."""
+    for label in OPEN_PARTS:
+        before, found, after = text.rpartition(f" {label} ")
+        if found:
+            return before, label, after
+    return text, "", ""

@@ -1,6 +1,7 @@
 """Claims without a question, newest first; and themes over time: each topic with its strength, week by week."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import reduce
@@ -227,6 +228,7 @@ def _make_claim(
 FIGURES = [
     *("topic_id", "name", "purpose", "text"),
     *("size", "strength", "sessions", "uses", "cohesion", "share", "overlap"),
+    "workspace",
     *("first_at", "last_at"),
 ]
 WEEK = timedelta(days=7)
@@ -258,6 +260,10 @@ class Theme(Shown):
     """Cosine to the nearest other topic of its project, or of everyday life; None where there is no other."""
     first_at: datetime | None
     last_at: datetime | None
+    workspace: str | None
+    """The project that all its claims are from; None if there are several."""
+    title: str
+    """Its name, else its surest claim."""
     weeks: tuple[int, ...]
     """Claims a week, the last one that which ends with the newest claim of the memory."""
 
@@ -278,12 +284,40 @@ def list_themes(view: View, weeks: int = 12) -> list[Theme]:
             f"weeks is {weeks}; it is the number of weeks wanted, at least 1"
         )
     weekly = _count_weekly(view, weeks)
-    themes = [
-        _make_theme(row, weekly[row["topic_id"]])
+    rows = [
+        row
         for row in view.read(TOPICS, FIGURES).to_pylist()
         if row["size"] and (row["name"] or row["text"])
     ]
+    nameless = [row["topic_id"] for row in rows if not row["name"]]
+    titles = _find_surest_claims(view, nameless) if nameless else {}
+    themes = [
+        _make_theme(
+            row,
+            weekly[row["topic_id"]],
+            row["name"] or titles.get(row["topic_id"]) or row["purpose"],
+        )
+        for row in rows
+    ]
     return sorted(themes, key=lambda theme: (-theme.strength, theme.name, theme.id))
+
+
+def _find_surest_claims(view: View, topics: Sequence[str]) -> dict[str, str]:
+    """Return by topic what its surest active claim says; of equals the latest."""
+    where = (pc.field("status") == Status.ACTIVE) & pc.field("topic_id").isin(
+        sorted(topics)
+    )
+    columns = ["observation_id", "topic_id", "observed_at", "summary"]
+    rows = view.read(OBSERVATIONS, columns, where).to_pylist()
+    sure = view.look_up_confidences([row["observation_id"] for row in rows])
+    rows.sort(
+        key=lambda row: (
+            sure[row["observation_id"]],
+            str(row["observed_at"]),
+            row["observation_id"],
+        )
+    )
+    return {row["topic_id"]: " ".join(row["summary"].split()) for row in rows}
 
 
 def _count_weekly(view: View, weeks: int) -> defaultdict[str, list[int]]:
@@ -299,7 +333,7 @@ def _count_weekly(view: View, weeks: int) -> defaultdict[str, list[int]]:
     return weekly
 
 
-def _make_theme(row: dict[str, Any], weekly: list[int]) -> Theme:
+def _make_theme(row: dict[str, Any], weekly: list[int], title: str) -> Theme:
     spread = None if row["cohesion"] is None else round(1 - row["cohesion"], 3)
     return Theme(
         id=row["topic_id"],
@@ -315,5 +349,7 @@ def _make_theme(row: dict[str, Any], weekly: list[int]) -> Theme:
         overlap=row["overlap"],
         first_at=row["first_at"],
         last_at=row["last_at"],
+        workspace=row["workspace"],
+        title=title,
         weeks=tuple(weekly),
     )
