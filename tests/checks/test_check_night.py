@@ -15,9 +15,12 @@ from slowwave.flows.check_claims import run_claim_check
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import CHECKS, MARKS
+from slowwave.schemas.tables import CHECKS, MARKS, MESSAGES, RELEASED
+from slowwave.store import publishing
 from slowwave.store.store import Store
 from tests.checkouts import LATER, commit
+from tests.claim_rows import message
+from tests.recall_store import add, build
 
 SAYS = [
     "We decided that the retry queue is kept in src/queue_store.py, nothing else writes it",
@@ -108,3 +111,19 @@ def test_the_command_lists_what_the_code_lost(project: Path, tmp_path: Path) -> 
     # switched off, nothing is marked
     run_claim_check(make_settings(tmp_path, check_claims=False))
     assert Store.open(settings.store).count(CHECKS) == 0
+
+
+def test_a_store_from_before_the_check_reads_and_publishes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as before:
+        older = tuple(table for table in RELEASED if table != CHECKS)
+        before.setattr(publishing, "RELEASED", older)
+        store = build(tmp_path / "store")
+    view = Memory.open(tmp_path / "store").get_view()
+    assert (CHECKS.name in view.release.versions, view.code_checks) == (False, {})
+    assert publishing.publish(store, "run", "hash-384") is None  # nothing changed
+    add(store, MESSAGES, [message(9, "Something new.", "hash-ses-a")])
+    assert publishing.publish(store, "run", "hash-384") is not None
+    back = publishing.roll_back(store, "r1", "run")
+    assert CHECKS.name not in back.versions
