@@ -30,8 +30,9 @@ from typing import (
 from pydantic import ValidationError
 
 from slowwave.engines.encoders.protocol import Encoder
-from slowwave.recall.hits import KINDS, Hits, Kind
+from slowwave.recall.hits import KINDS, STOPPED, Hits, Kind
 from slowwave.recall.live import LiveRelease, Notes, QueryVectors, find_unreleased
+from slowwave.recall.matter import find_floor
 from slowwave.recall.query import Query, build_query, read_once, refuse_unknown_filters
 from slowwave.recall.release.view import View
 from slowwave.recall.search import Reranker, Search
@@ -212,6 +213,7 @@ class Memory:
         kinds: Iterable[str] | str = KINDS,
         *,
         automatic: bool = False,
+        everything: bool = False,
         now: datetime | None = None,
         own_sessions: Iterable[str] | str = (),
         **filters: Unpack[Filters],
@@ -219,13 +221,15 @@ class Memory:
         """Return up to k memories that answer the query, best first, each another piece of evidence: a claim comes
         with the message that it was made of (`Hit.claim`), and alone only where it was made of several.
 
-        The nearest are always returned, each with its relevance; `Hits.confident` says whether they are surely about
-        the query. Nothing, with the `reason`, where nothing passes the conditions. A hit that a later claim has changed
-        is marked `superseded`, names its successor, and stands below it. What `remember` and `talk` wrote since the
-        release answers too, as it stands (status "not yet distilled"), unless a release was named.
+        Recall stops where the next hit is of another matter, and says so (`Hits.stopped`); `everything` returns those
+        too, up to k. The nearest is always returned, each hit with its relevance; `Hits.confident` says whether they
+        are surely about the query. Nothing, with the `reason`, where nothing passes the conditions. A hit that a later
+        claim has changed is marked `superseded`, names its successor, and stands below it. What `remember` and `talk`
+        wrote since the release answers too, as it stands (status "not yet distilled"), unless a release was named.
 
         Args:
             automatic: nobody asked: what is less relevant than the floor (`recall.automatic_floor`) is not returned.
+            everything: return up to k hits, also those of other matters.
             now: what "yesterday" in the query counts back from; the clock's time, unless given.
             own_sessions: ids of sessions that are left out, as the transcripts have them: the one in which this is
                 asked, whose words are no memory yet.
@@ -242,6 +246,7 @@ class Memory:
             k,
             kinds,
             automatic=automatic,
+            everything=everything,
             now=now,
             own_sessions=own_sessions,
             **filters,
@@ -254,6 +259,7 @@ class Memory:
         kinds: Iterable[str] | str = KINDS,
         *,
         automatic: bool = False,
+        everything: bool = False,
         now: datetime | None = None,
         own_sessions: Iterable[str] | str = (),
         **filters: Unpack[Filters],
@@ -271,7 +277,10 @@ class Memory:
         kinds, filters["files"] = read_once(kinds), read_once(filters.get("files"))
         own = read_once(own_sessions)
         built = [
-            build_query(query, k, kinds, now=now, own_sessions=own, **filters)
+            replace(
+                build_query(query, k, kinds, now=now, own_sessions=own, **filters),
+                everything=everything,
+            )
             for query in queries
         ]
         return self._answer("recall", built, automatic)
@@ -307,7 +316,13 @@ class Memory:
         return cast(SessionHits, answer)
 
     def recall_kinds(
-        self, query: str, k: int, kinds: Sequence[str], **filters: Unpack[Filters]
+        self,
+        query: str,
+        k: int,
+        kinds: Sequence[str],
+        *,
+        everything: bool = False,
+        **filters: Unpack[Filters],
     ) -> Hits | SessionHits:
         """Return what `recall` does, or `sessions` where the kind asked for is `session`: for commands and agents.
 
@@ -321,7 +336,9 @@ class Memory:
                 f"there is no kind {unknown[0]!r}: {', '.join(get_args(Kind))}, or {SESSION} alone"
             )
         if SESSION not in kinds:
-            return self.recall(query, k, kinds or KINDS, **filters)
+            return self.recall(
+                query, k, kinds or KINDS, everything=everything, **filters
+            )
         if set(kinds) != {SESSION}:
             raise UsageError(
                 "the kind session is asked for alone: sessions and hits don't compare"
@@ -682,15 +699,18 @@ class Memory:
         pending = find_unreleased(
             self._live.view, self.root / self.space, query, self._vectors
         )
-        pending = [hit for hit in pending if (hit.relevance or 0.0) >= floor]
-        if not pending:
+        if not automatic and not query.everything:
+            floor = find_floor([*pending, *hits], self.settings.recall.automatic_floor)
+        kept = [hit for hit in pending if (hit.relevance or 0.0) >= floor]
+        if not kept:
             return hits
-        merged = list(
-            heapq.merge(pending, hits, key=lambda hit: -(hit.relevance or 0.0))
-        )[: query.k]
+        merged = list(heapq.merge(kept, hits, key=lambda hit: -(hit.relevance or 0.0)))[
+            : query.k
+        ]
         best = max([hits.relevance, *(hit.relevance or 0.0 for hit in pending)])
         answer = Hits(merged, None if merged else hits.reason, best)
         answer.trace = hits.trace
+        answer.stopped = STOPPED if len(kept) < len(pending) else hits.stopped
         return answer
 
 
@@ -716,6 +736,8 @@ def recall_spaces(
     query: str,
     k: int = 10,
     kinds: Iterable[str] = KINDS,
+    *,
+    everything: bool = False,
     **filters: Unpack[Filters],
 ) -> Hits:
     """Return up to k hits of several spaces, each space's in its own order, merged by relevance on each release's own
@@ -725,7 +747,10 @@ def recall_spaces(
         UsageError: as `Memory.recall`.
     """
     kinds = read_once(kinds)
-    answers = [memory.recall(query, k, kinds, **filters) for memory in memories]
+    answers = [
+        memory.recall(query, k, kinds, everything=everything, **filters)
+        for memory in memories
+    ]
     named = (
         [replace(hit, space=memory.space) for hit in hits]
         for memory, hits in zip(memories, answers, strict=True)
@@ -735,7 +760,9 @@ def recall_spaces(
     notes = tuple(f"{space}: {note}" for space, hits in by_space for note in hits.notes)
     reason = None if merged else answers[0].reason
     best = max(hits.relevance for hits in answers)
-    return Hits(merged, reason, best, notes)
+    answer = Hits(merged, reason, best, notes)
+    answer.stopped = next((hits.stopped for hits in answers if hits.stopped), None)
+    return answer
 
 
 def _load_settings(space: str | None) -> Settings:

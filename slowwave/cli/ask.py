@@ -54,12 +54,16 @@ def recall(
             help="observation, message, summary, topic (may be repeated), or session.",
         ),
     ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Print up to -k hits, also of other matters.")
+    ] = False,
     space: SpacesOption = None,
     as_json: bool = False,
     **filters: Unpack[Filters],
 ) -> dict[str, object] | None:
     """Print the memories that answer a query, with their sources.
 
+    It stops where the next hit is of another matter.
     Several spaces are searched only if each is named; each hit then names its space.
     """
     from slowwave.context.handed_out import note_hits
@@ -68,11 +72,13 @@ def recall(
     # search one space or several
     if len(space or ()) > 1:
         hits: Hits | SessionHits = _recall_spaces(
-            memory, space or [], query, k, kind, filters
+            memory, space or [], query, k, kind, filters, everything=everything
         )
     else:
         memory.refuse_unknown_workspace(filters.get("workspace"))
-        hits = memory.recall_kinds(query, k, kind or (), **filters)
+        hits = memory.recall_kinds(
+            query, k, kind or (), everything=everything, **filters
+        )
         note_hits(memory.root / memory.space, hits)
     print_notes(hits.notes)
     if as_json:
@@ -86,9 +92,9 @@ def recall(
         ]
     if not lines:
         echo(f"Nothing found: {hits.reason}.")
-    for line in "\n\n".join(
-        [*([hits.caveat] if hits.caveat else ()), *lines]
-    ).splitlines():
+    stopped = f"{hits.stopped}; --all prints it too" if hits.stopped else None
+    paragraphs = filter(None, [hits.caveat, *lines, stopped])
+    for line in "\n\n".join(paragraphs).splitlines():
         OUT.print(Text(escape_control(line), "dim" if line.startswith("   ") else ""))
     return None
 
@@ -100,6 +106,8 @@ def _recall_spaces(
     k: int,
     kind: list[str] | None,
     filters: Filters,
+    *,
+    everything: bool,
 ) -> "Hits":
     """Return the hits of several spaces, and log each hit in its own space.
 
@@ -123,7 +131,9 @@ def _recall_spaces(
             if name != first.space
         ),
     ]
-    hits = recall_spaces(memories, query, k, kind or KINDS, **filters)
+    hits = recall_spaces(
+        memories, query, k, kind or KINDS, everything=everything, **filters
+    )
     for memory in memories:
         note_hits(
             memory.root / memory.space,

@@ -173,6 +173,9 @@ class Tools:
             int,
             Field(ge=0, le=MAX_BUDGET, description="Tokens of the answer, at most."),
         ] = RECALL_BUDGET,
+        everything: Annotated[
+            bool, Field(description="Return up to k hits, also of other matters.")
+        ] = False,
         **filters: Unpack[Filters],
     ) -> Annotated[CallToolResult, RecallResult]:
         """Search the memory of earlier sessions in plain words: claims, messages and summaries that answer a query,
@@ -183,7 +186,9 @@ class Tools:
         with convert_to_tool_errors():
             memory = self.open_memory()
             memory.refuse_unknown_workspace(filters.get("workspace"))
-            hits = memory.recall_kinds(query, k, kinds or (), **drop_empty(filters))
+            hits = memory.recall_kinds(
+                query, k, kinds or (), everything=everything, **drop_empty(filters)
+            )
             release = memory.release.name if memory.has_release else None
             result = fit_hits(hits, release, budget, self.settings.context.tokenizer)
         note_hits(self.space_dir, hits, len(result.structured_content["hits"]))

@@ -142,6 +142,7 @@ def _build_answer(
         memory.settings.context.hits,
         ("message",),
         automatic=automatic,
+        everything=True,
         workspace=project,
     )
     lines = _explain_lines(block, hits, memory)

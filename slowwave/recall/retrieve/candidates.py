@@ -175,6 +175,8 @@ class Candidate:
     row: Row
     score: float
     relevance: float = 0.0
+    covered: float = 0.0
+    """Share of the query's words, by their worth, that is heard at it; 0 to 1."""
     claim: "Candidate | None" = None
     """Of a message: the best claim found that was made of it."""
     contributions: Mapping[str, float] = field(default_factory=dict)
@@ -262,6 +264,7 @@ class Candidates:
                     self.rows[at],
                     float(self.scores[at]),
                     float(self.relevance[at]),
+                    float(self.covered[at]),
                 ),
                 contributions={
                     name: float(part[at]) for name, part in self.contributions.items()
