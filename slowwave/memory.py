@@ -367,16 +367,17 @@ class Memory:
         tokenizer: "Tokenizer | str | None" = None,
         format: "Format" = "markdown",
         automatic: bool = False,
+        everything: bool = False,
         own_sessions: Iterable[str] | str = (),
         **filters: Unpack[MessageFilters],
     ) -> "Context":
         """Return a prompt block of at most `budget` tokens: web results, memories, conversation; the best nearest the
         end.
 
-        To a plain question its memories are whole messages, the likeliest to answer first; beside a long report
-        clauses of past sessions, chosen to cover what most likely matters. Each line has its source. Where they may be
-        about something else the block says so (`confident`). What does not fit is recapped, never cut within a sentence
-        or clause.
+        Its memories are whole messages, the likeliest to answer first. To a plain question it stops where recall stops,
+        and does not fill the budget; beside a long report it holds messages of the likeliest sessions. Rules and
+        preferences that touch the question come first. Each line has its source. Where they may be about something else
+        the block says so (`confident`). What does not fit is recapped, never cut within a sentence.
 
         Args:
             budget: tokens by `tokenizer`, a function or a name; both by default the settings'.
@@ -385,6 +386,7 @@ class Memory:
                 own that finds nothing sure is asked together with the last turn that is no assistant's. The memories
                 are of other sessions: what stands in the conversation is no memory of it.
             automatic: nobody asked: what is less relevant than the floor (`recall.automatic_floor`) is not told.
+            everything: fill the budget, also with what is of other matters.
             own_sessions: ids of sessions that are left out, as the transcripts have them: the one in which this is
                 asked. That of the conversation is found without its id too, by its messages.
             filters: which messages the memories are of, as `recall` has them, less the category.
@@ -405,6 +407,7 @@ class Memory:
             tokenizer=tokenizer,
             format=format,
             automatic=automatic,
+            everything=everything,
             own_sessions=own_sessions,
             **filters,
         )

@@ -258,6 +258,9 @@ def context(
             help="For a hook: print nothing unless something is relevant.",
         ),
     ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Fill the budget, also with other matters.")
+    ] = False,
     web: Annotated[
         bool,
         typer.Option(
@@ -290,6 +293,7 @@ def context(
         tokenizer=tokenizer,
         format="json" if as_json else "markdown",
         automatic=automatic,
+        everything=everything,
         **filters,
     )
     print_notes(results.answer.notes if results else ())

@@ -201,6 +201,9 @@ class Tools:
         budget: Annotated[
             int, Field(ge=0, le=MAX_BUDGET, description="Most tokens of the block.")
         ] = 1_000,
+        everything: Annotated[
+            bool, Field(description="Fill the budget, also with other matters.")
+        ] = False,
         web: Annotated[
             bool,
             Field(
@@ -217,7 +220,11 @@ class Tools:
             memory.refuse_unknown_workspace(filters.get("workspace"))
             results = self._search_web(memory, query) if web else None
             block = memory.context(
-                query, room, web=results or (), **drop_empty(filters)
+                query,
+                room,
+                web=results or (),
+                everything=everything,
+                **drop_empty(filters),
             )
             return self._render_block(block, results.answer.cause if results else "")
 

@@ -72,7 +72,9 @@ def _leave_out_unheard(rows: Sequence[Candidate]) -> list[Candidate]:
     best = rows[0].score
     heard = max(row.covered for row in rows[:ABOUT])
     return [
-        row for row in rows if best - row.score < MARGIN or row.covered > HEARS * heard or not heard
+        row
+        for row in rows
+        if best - row.score < MARGIN or row.covered > HEARS * heard or not heard
     ]
 
 

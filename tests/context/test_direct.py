@@ -97,7 +97,9 @@ def test_a_message_may_have_its_share_of_the_block(
 
 def test_what_was_said_next_may_answer_what_a_hit_asks(memory: Memory) -> None:
     (asks,) = (
-        hit for hit in memory.recall(COFFEE, 10, "message") if hit.text == COFFEE
+        hit
+        for hit in memory.recall(COFFEE, 10, "message", everything=True)
+        if hit.text == COFFEE
     )
     found = rank_messages(memory.get_view(), build_query(COFFEE, 10, "message"), [asks])
     assert [one.text for one in found] == [COFFEE, "Ingrid, on Saturdays."]
@@ -118,7 +120,11 @@ def test_what_a_later_claim_has_changed_is_left_out_where_that_was_found_too(
 def test_where_it_was_not_found_the_stale_message_tells_what_holds(
     memory: Memory,
 ) -> None:
-    stale = [hit for hit in memory.recall(PORT, 10, "message") if "German" in hit.text]
+    stale = [
+        hit
+        for hit in memory.recall(PORT, 10, "message", everything=True)
+        if "German" in hit.text
+    ]
     (one,) = rank_messages(memory.get_view(), build_query(PORT, 10, "message"), stale)
     assert one.text.endswith(f"(until 9 Mar 2026, then: {MOVED[:-1]})")
 
@@ -253,7 +259,7 @@ def test_what_a_line_tells_of_a_change_is_no_news_when_a_model_repeats_it(
 def test_what_a_hit_tells_of_its_successor_is_noted_too(
     memory: Memory, tmp_path: Path
 ) -> None:
-    stale = memory.recall(PORT, 10, "message")
+    stale = memory.recall(PORT, 10, "message", everything=True)
     stale[:] = [hit for hit in stale if hit.successor]
     assert note_hits(tmp_path, stale)
     later = f"{MOVED[:-1]}."
