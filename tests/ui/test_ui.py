@@ -577,11 +577,12 @@ def test_what_would_be_injected_is_what_an_agent_gets_and_says_why(
 ) -> None:
     asked = {"q": "Which database does tidepool use?", "budget": "300"}
     (block,) = site.get(f"/injected.json?{urlencode(asked)}").json()["blocks"]
-    told = site.explorer.memory.context(asked["q"], 300)
+    told = site.explorer.memory.context(asked["q"], 300, automatic=True)
     assert block["text"] == fence_block(told.text)
     assert sum(block["parts"].values()) == told.tokens == block["tokens"]
+    best_first = sorted(told.parts[0].lines, key=lambda line: -line.relevance)
     assert [line["text"] for line in block["lines"]] == [
-        line.text for part in told.parts for line in part.lines
+        line.text for line in best_first
     ]
     found = [
         *(line["why"] for line in block["lines"] if line["why"]),

@@ -21,6 +21,7 @@ from slowwave.cli.common import (
     open_memory,
     start_small_night,
 )
+from slowwave.schemas.vocabulary import HOOK_BUDGET
 
 EVENTS = {"session-start": "SessionStart", "user-prompt": "UserPromptSubmit"}
 """Events with an answer: name of the argument -> name in the answer."""
@@ -57,7 +58,7 @@ def hook(
     ],
     budget: Annotated[
         int, typer.Option(min=0, help="Tokens of what is told, at most.")
-    ] = 800,
+    ] = HOOK_BUDGET,
     everywhere: Annotated[
         bool,
         typer.Option(
