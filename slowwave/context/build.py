@@ -271,7 +271,7 @@ def _search_other_sessions(
 ) -> tuple[list[Line], Hits]:
     """Return the memories for a query and their hits, from sessions other than the running conversation.
 
-    Sessions among the hits that turn out to be the running conversation are left out, and the search is repeated.
+    Sessions among all hits that turn out to be the running conversation are left out, and the search is repeated.
     """
     own_ids = parse_sessions(options.own_sessions)
     turns = fold_turns(options.turns)
@@ -279,15 +279,13 @@ def _search_other_sessions(
         *turns,
         *fold_turns([("", query)]),
     ]  # the store may have read the question too
-    while True:
-        lines, hits = _collect_memories(
-            memory, query, options, own_ids=own_ids, left_out=()
+    widest = replace(options, everything=True)
+    left_out: Sequence[ComparedTurn] = ()
+    while turns:
+        _, hits = _collect_memories(
+            memory, query, widest, own_ids=own_ids, left_out=left_out
         )
-        found = (
-            {source.session for hit in hits for source in hit.sources}
-            if turns
-            else set[str]()
-        )
+        found = {source.session for hit in hits for source in hit.sources}
         more = (
             find_own_sessions(
                 memory._live.view, memory.root / memory.space, with_query, found
@@ -295,14 +293,11 @@ def _search_other_sessions(
             if found
             else []
         )
-        if set(more) - set(own_ids):
-            own_ids = (*own_ids, *more)
-        elif len(_leave_out_turns(hits, turns)) < len(hits):
-            return _collect_memories(
-                memory, query, options, own_ids=own_ids, left_out=turns
-            )
-        else:
-            return lines, hits
+        if set(more) <= set(own_ids):
+            left_out = turns
+            break
+        own_ids = (*own_ids, *more)
+    return _collect_memories(memory, query, options, own_ids=own_ids, left_out=left_out)
 
 
 def _collect_memories(

@@ -1,15 +1,18 @@
 """Recall stops where the next hit is of another matter, and says so; whoever asks for everything gets it."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.recall.hits import STOPPED
 from slowwave.recall.matter import find_clear_answer, find_matter
 from slowwave.recall.retrieve.candidates import Candidate
+from slowwave.schemas.settings import Settings
 from tests.command_line import typed
+
+STATEMENTS = Path(__file__).parents[2] / "data" / "labelled" / "precision.jsonl"
 
 
 def rows(*given: tuple[float, float, float]) -> list[Candidate]:
@@ -49,16 +52,19 @@ def test_a_message_that_asks_the_same_is_no_answer() -> None:
     assert find_clear_answer(asked, {"m0"}, 0.9) == []
 
 
-def test_the_command_stops_and_all_prints_the_rest(
-    samples_night: tuple[Path, Any],
-) -> None:
-    asked = "Who was Muhhamed?"
-    memory = Memory.open(samples_night[0])
+def test_the_command_stops_and_all_prints_the_rest(tmp_path: Path) -> None:
+    run_night([STATEMENTS], Settings(store=tmp_path / "store"))
+    memory = Memory.open(tmp_path / "store")
+    asked = "How many approvals does a pull request need?"
     few, everything = memory.recall(asked), memory.recall(asked, everything=True)
-    assert few[0] == everything[0]
-    assert len(few) < len(everything) == 10
+    assert [hit.text for hit in few] == [
+        "Pull requests need two approvals, one of them from Ines."
+    ]
+    assert (few[0], len(everything)) == (everything[0], 10)
     assert (few.stopped, everything.stopped) == (STOPPED, None)
     assert few.as_dict()["stopped"] == STOPPED
-    where = ("--store", samples_night[0])
+    where = ("--store", tmp_path / "store")
     assert f"{STOPPED}; --all prints it too" in typed("recall", asked, *where).stdout
     assert STOPPED not in typed("recall", asked, "--all", *where).stdout
+    block, filled = memory.context(asked), memory.context(asked, everything=True)
+    assert [len(one.parts[0].lines) for one in (block, filled)] == [1, 34]

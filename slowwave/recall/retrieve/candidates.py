@@ -55,6 +55,7 @@ from slowwave.schemas.tables import (
     UTC_US,
     Table,
 )
+from slowwave.schemas.vocabulary import Role
 from slowwave.text.words import compute_idf, compute_word_shares, split_words
 
 MESSAGE_WEIGHTS = {
@@ -65,6 +66,9 @@ MESSAGE_WEIGHTS = {
     "own": 0.5,
 }
 """Weights of the standardised signals of messages; `own` tells a statement from its echo (`compute_own`)."""
+ANSWERED = 2.0
+"""Factor by which the vector's weight grows with the share of candidates that an assistant said. Talk with an assistant
+has whole statements, which a vector tells apart; friends' short turns are understood by what is heard around them."""
 CLAIM_WEIGHTS = {
     "lexical": 1.0,
     "vector": 1.0,
@@ -434,8 +438,12 @@ def retrieve_messages(
     # what each signal says of them
     rows = view.take(pool.table, evidence.layout.offsets[positions], pool.columns)
     cosine = evidence.near.compute_cosines(positions)
+    by_assistant = evidence.layout.mask_role(positions, Role.ASSISTANT)
+    # an assistant's messages are long, whatever they say
+    length = np.where(by_assistant, np.nan, compute_length(rows["text"]))
+    vector_weight = MESSAGE_WEIGHTS["vector"] * (1 + ANSWERED * by_assistant.mean())
     signals = {
-        "length": compute_length(rows["text"]),
+        "length": length,
         "speaker": evidence.layout.mask_speakers(plan.query.text, positions).astype(
             np.float64
         ),
@@ -457,7 +465,7 @@ def retrieve_messages(
             row | {"position": int(at)}
             for row, at in zip(rows.to_pylist(), positions, strict=True)
         ],
-        weigh_signals(signals, MESSAGE_WEIGHTS),
+        weigh_signals(signals, {**MESSAGE_WEIGHTS, "vector": float(vector_weight)}),
         covered=np.zeros(len(positions))
         if evidence.share is None
         else evidence.share[positions],
@@ -490,7 +498,7 @@ def compute_own(
         for column in (texts, before)
     )
     own: Scores = np.where(
-        layout.mask_persons(positions), 1.0, np.clip(shares - known, 0.0, 1.0)
+        layout.mask_role(positions, Role.USER), 1.0, np.clip(shares - known, 0.0, 1.0)
     )
     return own
 
