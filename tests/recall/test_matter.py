@@ -67,4 +67,4 @@ def test_the_command_stops_and_all_prints_the_rest(tmp_path: Path) -> None:
     assert f"{STOPPED}; --all prints it too" in typed("recall", asked, *where).stdout
     assert STOPPED not in typed("recall", asked, "--all", *where).stdout
     block, filled = memory.context(asked), memory.context(asked, everything=True)
-    assert [len(one.parts[0].lines) for one in (block, filled)] == [1, 34]
+    assert len(block.parts[0].lines) == 1 < len(filled.parts[0].lines)
