@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from slowwave.context.build import Context
     from slowwave.memory import Memory
     from slowwave.recall.hits import Hit, Hits
-    from slowwave.recall.sessions import SessionHit
+    from slowwave.recall.sessions import SessionHit, SessionHits
     from slowwave.schemas.settings import Settings
 
 SHOWN_CHARS = 300
@@ -67,7 +67,6 @@ def recall(
     Several spaces are searched only if each is named; each hit then names its space.
     """
     from slowwave.context.handed_out import note_hits
-    from slowwave.recall.sessions import SessionHits
 
     # search one space or several
     if len(space or ()) > 1:
@@ -83,7 +82,14 @@ def recall(
     print_notes(hits.notes)
     if as_json:
         return hits.as_dict()
-    # print the hits
+    _print_hits(hits)
+    return None
+
+
+def _print_hits(hits: "Hits | SessionHits") -> None:
+    """Print the hits with the caveat above them, and below them that hits of other matters were left out."""
+    from slowwave.recall.sessions import SessionHits
+
     if isinstance(hits, SessionHits):
         lines = [_format_session(n, session) for n, session in enumerate(hits, 1)]
     else:
@@ -96,7 +102,6 @@ def recall(
     paragraphs = filter(None, [hits.caveat, *lines, stopped])
     for line in "\n\n".join(paragraphs).splitlines():
         OUT.print(Text(escape_control(line), "dim" if line.startswith("   ") else ""))
-    return None
 
 
 def _recall_spaces(

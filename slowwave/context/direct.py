@@ -14,7 +14,7 @@ one message alone. So its messages are ranked first by the probability of their 
 
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 import numpy as np
@@ -61,42 +61,79 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit]) -> list[Line]:
     named = _find_named_speaker(view, query)
     known = _join_known_texts(view, query, hits)
     likelihoods = {hit.id: float(1 + rank) ** -FADES for rank, hit in enumerate(hits)}
-    rules = find_rules(
-        view, [hit.id for hit in hits if (hit.relevance or 0.0) >= CONFIDENT]
-    )
-    current = _find_current(view, hits)
     idle = find_acknowledgements(view, query, hits)
-    lines = list[Line]()
+    lines: dict[str, Line] = {}
     for hit in hits:
         row = rows.get(hit.id)
-        if hit.id in idle:
-            continue
         if hit.status == Status.NOT_DISTILLED:
-            lines.append(make_hit_line(hit, likelihoods[hit.id]))
-        elif row is not None and not _is_replaced(view, hit, rows.keys()):
+            lines[hit.id] = make_hit_line(hit, likelihoods[hit.id])
+        elif (
+            row is not None
+            and hit.id not in idle
+            and not _is_replaced(view, hit, rows.keys())
+        ):
             gist = str(gists[hit.id]["summary"]) if hit.id in gists else ""
             relevance = _weigh_speaker(row, named, likelihoods[hit.id])
-            line = _make_message_line(
+            lines[hit.id] = _make_message_line(
                 view, hit, row, relevance=relevance, known=known, gist=gist
             )
-            if hit.id in current and not line.later:
-                line = show_pieces(replace(line, later=CURRENT), line.pieces)
-            is_rule = hit.id in rules and line.source.by == "person"
-            lines.append(replace(line, rule=rules[hit.id]) if is_rule else line)
-    # the reply to a message that asks may be the answer
+    marked = _mark_rules(view, hits, _mark_current(view, hits, lines))
+    replies = _rank_replies(view, query, hits, likelihoods, named)
+    return _keep_likeliest([*marked.values(), *replies])
+
+
+def _rank_replies(
+    view: View,
+    query: Query,
+    hits: Sequence[Hit],
+    likelihoods: Mapping[str, float],
+    named: str | None,
+) -> list[Line]:
+    """Return the replies to the hits that ask: they may be the answer."""
     asking = [hit.id for hit in hits if is_question(hit.text)]
-    for key, row in read_replies(view, query, asking).items():
-        lines.append(
-            _make_reply_line(
-                view, row, _weigh_speaker(row, named, likelihoods[key] * FOLLOWS)
-            )
+    return [
+        _make_reply_line(
+            view, row, _weigh_speaker(row, named, likelihoods[key] * FOLLOWS)
         )
-    return _keep_likeliest(lines)
+        for key, row in read_replies(view, query, asking).items()
+    ]
+
+
+def _mark_current(
+    view: View, hits: Sequence[Hit], lines: dict[str, Line]
+) -> dict[str, Line]:
+    """Return the lines; one whose claim replaced a hit, and that nothing changed, is marked as current."""
+    claims = [
+        view.chains.claims.get(hit.superseded_by, {})
+        for hit in hits
+        if hit.superseded_by
+    ]
+    current = {key for claim in claims for key in claim.get("message_ids", ())}
+    return {
+        key: show_pieces(replace(line, later=CURRENT), line.pieces)
+        if key in current and not line.later
+        else line
+        for key, line in lines.items()
+    }
+
+
+def _mark_rules(
+    view: View, hits: Sequence[Hit], lines: dict[str, Line]
+) -> dict[str, Line]:
+    """Return the lines; a person's that states a rule or preference, and is surely about the query, is marked so."""
+    sure = [hit.id for hit in hits if (hit.relevance or 0.0) >= CONFIDENT]
+    rules = find_rules(view, sure)
+    return {
+        key: replace(line, rule=rules[key])
+        if key in rules and line.source.by == "person"
+        else line
+        for key, line in lines.items()
+    }
 
 
 def find_acknowledgements(view: View, query: Query, hits: Sequence[Hit]) -> Set[str]:
-    """Return the ids of messages that only acknowledge another one: they have few content words, no figure and no word
-    of the query, and the message before them asks nothing.
+    """Return the ids of messages that only acknowledge the one before them in their session: they have few content
+    words, no figure and no word of the query, and the one before asks nothing.
     """
     short = [hit.id for hit in hits if _says_little(hit.text, query)]
     if not short:
@@ -104,14 +141,10 @@ def find_acknowledgements(view: View, query: Query, hits: Sequence[Hit]) -> Set[
     layout, keys = view.passages, view.read_keys(MESSAGES)
     is_short = pc.is_in(keys, value_set=pa.array(short, keys.type)).to_numpy()
     at = np.flatnonzero(is_short[layout.message])
-    before = np.maximum(at - 1, 0)
-    texts = view.take(PASSAGES, layout.offsets[before], ["text"])["text"].to_pylist()
-    answers = {
-        keys[int(layout.message[here])].as_py()
-        for here, earlier, text in zip(at, before, texts, strict=True)
-        if layout.session[here] == layout.session[earlier] and is_question(text)
-    }
-    return frozenset(short) - answers
+    at = at[(at > 0) & (layout.session[at] == layout.session[at - 1])]
+    texts = view.take(PASSAGES, layout.offsets[at - 1], ["text"])["text"].to_pylist()
+    ids = keys.take(pa.array(layout.message[at])).to_pylist()
+    return {key for key, text in zip(ids, texts, strict=True) if not is_question(text)}
 
 
 def _says_little(text: str, query: Query) -> bool:
@@ -145,14 +178,6 @@ def find_rules(view: View, ids: Sequence[str]) -> dict[str, str]:
         if row["category"] in RULES and row["status"] == Status.ACTIVE
         for key in row["message_ids"]
     }
-
-
-def _find_current(view: View, hits: Sequence[Hit]) -> frozenset[str]:
-    """Return the ids of the messages whose claims replaced another hit, and that nothing replaced."""
-    replaced = [hit.superseded_by for hit in hits if hit.superseded_by]
-    claims = [view.chains.claims.get(key, {}) for key in replaced]
-    ids = {key for claim in claims for key in claim.get("message_ids", ())}
-    return frozenset(hit.id for hit in hits if hit.id in ids and not hit.superseded_by)
 
 
 def _make_reply_line(view: View, row: Row, relevance: float) -> Line:

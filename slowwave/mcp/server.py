@@ -171,15 +171,14 @@ class Tools:
         ] = None,
         budget: Annotated[
             int,
-            Field(ge=0, le=MAX_BUDGET, description="Tokens of the answer, at most."),
+            Field(ge=0, le=MAX_BUDGET, description="Most tokens of the answer."),
         ] = RECALL_BUDGET,
-        everything: Annotated[
-            bool, Field(description="Return up to k hits, also of other matters.")
-        ] = False,
+        everything: bool = False,
         **filters: Unpack[Filters],
     ) -> Annotated[CallToolResult, RecallResult]:
         """Search the memory of earlier sessions in plain words: claims, messages and summaries that answer a query,
-        each with a short id for `show`.
+        each with a short id for `show`. It stops where the next hit is of another matter; with `everything` it returns
+        up to k.
 
         Kind `session` finds the sessions it is about, with their summaries and best quotes.
         """
@@ -201,19 +200,15 @@ class Tools:
         budget: Annotated[
             int, Field(ge=0, le=MAX_BUDGET, description="Most tokens of the block.")
         ] = 1_000,
-        everything: Annotated[
-            bool, Field(description="Fill the budget, also with other matters.")
-        ] = False,
+        everything: bool = False,
         web: Annotated[
             bool,
-            Field(
-                description="Search the public web as well, where the person has switched that on."
-            ),
+            Field(description="Search the web too, where the person allows it."),
         ] = False,
         **filters: Unpack[MessageFilters],
     ) -> str:
         """Return a block of what earlier sessions say about a query, packed into a budget of tokens, each line
-        sourced. Its filters are `recall`'s.
+        sourced. It stops where recall does; with `everything` it fills the budget. Its filters are `recall`'s.
         """
         with convert_to_tool_errors():
             room, memory = max(0, budget - FENCE_TOKENS), self.open_memory()
@@ -248,7 +243,7 @@ class Tools:
         files: Annotated[
             list[str] | str | None,
             Field(
-                description="Files that you change: which others change in the same turns. Without: all habits."
+                description="Files that you change: what changes with them. Without: all habits."
             ),
         ] = None,
         workspace: Annotated[
@@ -460,12 +455,12 @@ class PlainSchema(GenerateJsonSchema):
         return self.generate_inner(cast(Any, schema["choices"][0]))
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        """Return the schema with the default, where it is not null."""
+        """Return the schema with the default, where it is not null or false."""
         plain = super().default_schema(schema)
         return {
             name: value
             for name, value in plain.items()
-            if (name, value) != ("default", None)
+            if name != "default" or (value is not None and value is not False)
         }
 
 

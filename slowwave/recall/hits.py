@@ -224,6 +224,10 @@ class Answer(list[T]):
 class Hits(Answer[Hit]):
     """The hits of one query, best first."""
 
+    def note_stop(self, found: int) -> None:
+        """Note that hits of other matters were left out, if fewer than were found are here."""
+        self.stopped = STOPPED if len(self) < found else None
+
 
 def _cut_text(text: str, chars: int) -> str:
     """Return a text up to the last word that begins within so many characters, with an ellipsis where it is cut."""

@@ -39,7 +39,6 @@ from slowwave.recall.hits import (
     GROUPS,
     LEANING_WORDS,
     QUOTE_CHARS,
-    STOPPED,
     Fragment,
     Hit,
     Hits,
@@ -215,14 +214,8 @@ class Search:
         best_of_kinds = [
             kind.select_best(depth, self.view.is_copy) for kind in by_kind if kind.rows
         ]
-        rows = merge_kinds(best_of_kinds)
         floor = self.settings.automatic_floor if automatic else 0.0
-        of_time = plan.is_time_only and any(row.relevance for row in rows)
-        rows = [
-            row
-            for row in rows
-            if row.relevance >= floor and (row.relevance or not of_time)
-        ]
+        rows = leave_out_irrelevant(merge_kinds(best_of_kinds), plan, floor)
         if not rows:  # the nearest is none of the best
             return Hits(reason="nothing relevant among what was found", relevance=best)
         first = self._rerank(query, rows[:depth])
@@ -233,7 +226,7 @@ class Search:
         if not (automatic or query.everything or plan.is_time_only):
             shown = self._select_matter(best_of_kinds, ordered, query)
         hits = Hits(build_hits(self.view, shown[: query.k]), relevance=best)
-        hits.stopped = STOPPED if len(shown) < min(len(ordered), query.k) else None
+        hits.note_stop(min(len(ordered), query.k))
         hits.trace = trace_places({"by signals": rows, "in order": ordered})
         return hits
 
@@ -383,6 +376,16 @@ class Search:
                 raise
             self._note(f"{unreadable} ({error}): answered by vectors alone")
             return search(False)
+
+
+def leave_out_irrelevant(
+    rows: Sequence[Candidate], plan: QueryPlan, floor: float
+) -> list[Candidate]:
+    """Return rows from a floor of relevance on; to a query for a time alone those of that time, if there are any."""
+    of_time = plan.is_time_only and any(row.relevance for row in rows)
+    return [
+        row for row in rows if row.relevance >= floor and (row.relevance or not of_time)
+    ]
 
 
 def plan_query(view: View, query: Query) -> QueryPlan:

@@ -439,11 +439,9 @@ def retrieve_messages(
     rows = view.take(pool.table, evidence.layout.offsets[positions], pool.columns)
     cosine = evidence.near.compute_cosines(positions)
     by_assistant = evidence.layout.mask_role(positions, Role.ASSISTANT)
-    # an assistant's messages are long, whatever they say
-    length = np.where(by_assistant, np.nan, compute_length(rows["text"]))
-    vector_weight = MESSAGE_WEIGHTS["vector"] * (1 + ANSWERED * by_assistant.mean())
     signals = {
-        "length": length,
+        # an assistant's messages are long, whatever they say
+        "length": np.where(by_assistant, np.nan, compute_length(rows["text"])),
         "speaker": evidence.layout.mask_speakers(plan.query.text, positions).astype(
             np.float64
         ),
@@ -452,26 +450,39 @@ def retrieve_messages(
         "own": compute_own(view, plan.query, positions, rows["text"]),
     }
     # how near they are, with and without the names in the query
-    nearest = -1.0
-    if plan.vector_with_names is not None:
-        near = replace(evidence.near, vector=plan.vector_with_names)
-        nearest = float(
-            np.nanmax(near.compute_cosines(near.find_nearest(1)), initial=-1.0)
-        )
-        cosine = np.fmax(cosine, near.compute_cosines(positions))
+    cosine, nearest = compute_named_cosines(plan, evidence, positions, cosine)
     return Candidates(
         pool,
         [
             row | {"position": int(at)}
             for row, at in zip(rows.to_pylist(), positions, strict=True)
         ],
-        weigh_signals(signals, {**MESSAGE_WEIGHTS, "vector": float(vector_weight)}),
+        weigh_signals(signals, compute_message_weights(by_assistant)),
         covered=np.zeros(len(positions))
         if evidence.share is None
         else evidence.share[positions],
         cosine=None if evidence.near.vector is None else cosine,
         nearest=nearest,
     )
+
+
+def compute_message_weights(by_assistant: Mask) -> dict[str, float]:
+    """Return the weights of the signals of messages, given which candidates an assistant said."""
+    growth = 1 + ANSWERED * float(by_assistant.mean())
+    return {**MESSAGE_WEIGHTS, "vector": MESSAGE_WEIGHTS["vector"] * growth}
+
+
+def compute_named_cosines(
+    plan: QueryPlan, evidence: PassageEvidence, positions: Ints, cosine: Scores
+) -> tuple[Scores, float]:
+    """Return each passage's cosine to the query, the nearer of with and without its names; and that of the passage
+    nearest to the query with its names, -1 where the query names nobody.
+    """
+    if plan.vector_with_names is None:
+        return cosine, -1.0
+    near = replace(evidence.near, vector=plan.vector_with_names)
+    nearest = np.nanmax(near.compute_cosines(near.find_nearest(1)), initial=-1.0)
+    return np.fmax(cosine, near.compute_cosines(positions)), float(nearest)
 
 
 def compute_length(texts: pa.ChunkedArray) -> Scores:
