@@ -51,7 +51,14 @@ CURRENT = "(current)"
 RULES = frozenset({"convention", "preference"})
 """Categories of claims that hold for every session: they come first in a block that they touch."""
 
-SHOWN = ["session_id", "native_id", "seq", "role", "speaker", "ts"]
+SHOWN = [
+    "session_id",
+    "native_id",
+    "seq",
+    "role",
+    "speaker",
+    "ts",
+]
 
 
 def rank_messages(view: View, query: Query, hits: Sequence[Hit]) -> list[Line]:

@@ -420,11 +420,12 @@ def read_unreleased(
         session, message, text = line["session_id"], line["message_id"], line["content"]
         if line["role"] in roles:
             hit = Hit(
-                *("message", f"{session}/{message}", text, 0.0),
-                *(
-                    datetime.fromisoformat(line["ts"]) if line["ts"] else None,
-                    Status.NOT_DISTILLED,
-                ),
+                kind="message",
+                id=f"{session}/{message}",
+                text=text,
+                score=0.0,
+                observed_at=datetime.fromisoformat(line["ts"]) if line["ts"] else None,
+                status=Status.NOT_DISTILLED,
                 sources=(Source(session, message, text[:QUOTE_CHARS]),),
                 workspace=line.get("workspace"),
                 speaker=line.get("speaker") or line["role"],

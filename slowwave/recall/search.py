@@ -676,7 +676,12 @@ CLAIM_COLUMNS = [
     "topic_id",
     *WITNESSES,
 ]
-MESSAGE_COLUMNS = ["session_id", "native_id", "role", "text"]
+MESSAGE_COLUMNS = [
+    "session_id",
+    "native_id",
+    "role",
+    "text",
+]
 
 MAX_SOURCES = 5
 """Messages named under one summary; more are reached by drilling down."""
@@ -776,7 +781,12 @@ def _build_hit(
         )
     role = messages[0]["role"] if messages else None
     return Hit(
-        *(kind, candidate.id, text, candidate.score, candidate.edges[1], row["status"]),
+        kind=kind,
+        id=candidate.id,
+        text=text,
+        score=candidate.score,
+        observed_at=candidate.edges[1],
+        status=row["status"],
         sources=tuple(sources),
         pair=pair,
         relevance=candidate.relevance,

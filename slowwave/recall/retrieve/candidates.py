@@ -109,16 +109,15 @@ class Pool:
 
 
 CLAIM_COLUMNS = (
-    *(
-        "observation_id",
-        "summary",
-        "observed_at",
-        "status",
-        "message_ids",
-        "speaker",
-        "workspace",
-    ),
-    *(*GATES, *CHAIN),
+    "observation_id",
+    "summary",
+    "observed_at",
+    "status",
+    "message_ids",
+    "speaker",
+    "workspace",
+    *GATES,
+    *CHAIN,
 )
 PASSAGE_COLUMNS = (
     "passage_id",
@@ -262,14 +261,12 @@ class Candidates:
                 alike.setdefault(words, []).append(at)
         return [
             Candidate(
-                *(
-                    self.pool.kind,
-                    owners[at],
-                    self.rows[at],
-                    float(self.scores[at]),
-                    float(self.relevance[at]),
-                    float(self.covered[at]),
-                ),
+                kind=self.pool.kind,
+                id=owners[at],
+                row=self.rows[at],
+                score=float(self.scores[at]),
+                relevance=float(self.relevance[at]),
+                covered=float(self.covered[at]),
                 contributions={
                     name: float(part[at]) for name, part in self.contributions.items()
                 },

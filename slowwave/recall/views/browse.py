@@ -174,9 +174,19 @@ def _make_claim(
 
 
 FIGURES = [
-    *("topic_id", "name", "purpose", "text"),
-    *("size", "strength", "sessions", "uses", "cohesion", "share", "overlap"),
-    *("first_at", "last_at"),
+    "topic_id",
+    "name",
+    "purpose",
+    "text",
+    "size",
+    "strength",
+    "sessions",
+    "uses",
+    "cohesion",
+    "share",
+    "overlap",
+    "first_at",
+    "last_at",
 ]
 WEEK = timedelta(days=7)
 
