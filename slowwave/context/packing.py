@@ -221,13 +221,13 @@ def arrange_lines(lines: Sequence[Line]) -> tuple[Line, ...]:
     """Return lines in display order: rules, then the best with the lines of its session and day. Claims stand before
     messages.
     """
-    lines = sorted(lines, key=lambda line: not line.rule)
     groups = list(dict.fromkeys(line.source.group for line in lines))
     # a model's claims have no speaker
     return tuple(
         sorted(
             lines,
             key=lambda line: (
+                not line.rule,
                 groups.index(line.source.group),
                 bool(line.source.speaker or line.source.by),
                 line.source.seq or 0,

@@ -374,3 +374,32 @@ def test_a_briefing_marks_what_perhaps_changed_since(tmp_path: Path) -> None:
     told = Memory.open(tmp_path / "store").briefing(2_000).text
     assert f"{old} (perhaps until 9 Mar 2026, then: {new})." in told
     assert told.endswith(f"{new}.")
+
+
+THANKS = "Wonderful, thanks!"
+RULE = "I prefer tickets in plain English, without any jargon."
+
+
+def test_a_block_has_rules_first_the_person_before_the_echo_and_no_thanks(
+    tmp_path: Path,
+) -> None:
+    said = [
+        ("user", "The ferry tickets are printed on the Brother printer at pier four."),
+        (
+            "assistant",
+            "The ferry tickets are printed on the Brother printer at pier four. The paper is ordered each March.",
+        ),
+        ("user", THANKS),
+        ("user", RULE),
+    ]
+    path = session(tmp_path, "tickets", 2, said)
+    run_night([path], Settings(store=tmp_path / "store", encoder="hash-384"))
+    memory = Memory.open(tmp_path / "store", encoder=HashEncoder())
+    asked = "In which English are the ferry tickets printed?"
+    (part,) = memory.context(asked, 400, everything=True).parts
+    assert [(line.source.by, line.text) for line in part.lines] == [
+        ("person", RULE),
+        ("person", said[0][1]),
+        ("model", f"… The paper is ordered each March. (user, then: {THANKS})"),
+    ]
+    assert part.lines[0].rule == "preference"
