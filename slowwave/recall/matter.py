@@ -28,7 +28,11 @@ HEARS = 0.3
 
 
 def find_matter(
-    by_kind: Sequence[Sequence[Candidate]], repeats: Set[str], floor: float
+    by_kind: Sequence[Sequence[Candidate]],
+    repeats: Set[str],
+    floor: float,
+    *,
+    hears: bool = True,
 ) -> Set[str]:
     """Return the ids of the rows that are about the query's matter.
 
@@ -36,12 +40,15 @@ def find_matter(
         by_kind: the candidates of each kind, best first.
         repeats: ids of messages that ask the query's question word for word.
         floor: relevance that the best row of a clear answer reaches.
+        hears: whether words were looked up; without an index of full text, no row is left out for what it hears.
     """
     lists = {rows[0].kind: rows for rows in by_kind if rows}
     leading = lists.get("message") or next(iter(lists.values()))
     answer = find_clear_answer(leading, repeats, floor)
     if not answer:
-        return {row.id for rows in lists.values() for row in _leave_out_unheard(rows)}
+        return {
+            row.id for rows in lists.values() for row in _leave_out_unheard(rows, hears)
+        }
     found = {key for row in answer for key in (row.id, *row.copies)}
     resting = {
         row.id
@@ -67,14 +74,14 @@ def find_clear_answer(
     return [*sure, *(row for row in rows if row.id in repeats)]
 
 
-def _leave_out_unheard(rows: Sequence[Candidate]) -> list[Candidate]:
+def _leave_out_unheard(rows: Sequence[Candidate], hears: bool) -> list[Candidate]:
     """Return the rows without those that score MARGIN less than the best and hear few of the query's words."""
     best = rows[0].score
     heard = max(row.covered for row in rows[:ABOUT])
     return [
         row
         for row in rows
-        if best - row.score < MARGIN or row.covered > HEARS * heard or not heard
+        if best - row.score < MARGIN or row.covered > HEARS * heard or not hears
     ]
 
 

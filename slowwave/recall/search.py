@@ -242,7 +242,12 @@ class Search:
         repeats = {
             row.id for row, repeat in zip(found, is_repeat, strict=True) if repeat
         }
-        matter = find_matter(by_kind, repeats, self.settings.automatic_floor)
+        matter = find_matter(
+            by_kind,
+            repeats,
+            self.settings.automatic_floor,
+            hears=self.view.has_full_text(PASSAGES),
+        )
         changed_by = {
             row.row[column]
             for row in ordered

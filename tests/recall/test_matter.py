@@ -37,14 +37,19 @@ def rows(*given: tuple[float, float, float]) -> list[Candidate]:
         ),
         # none reaches the floor of .9: no clear answer
         ([(6.0, 0.8, 1.0), (3.0, 0.5, 0.4)], {"m0", "m1"}),
-        # nothing hears a word, as without an index of full text: all are left in
-        ([(2.0, 0.5, 0.0), (0.5, 0.1, 0.0)], {"m0", "m1"}),
+        # nobody said a word of the query: what scores 1 less is left out
+        ([(2.0, 0.5, 0.0), (1.5, 0.2, 0.0), (0.5, 0.1, 0.0)], {"m0", "m1"}),
     ],
 )
 def test_an_answer_is_what_stands_clear_of_the_rest(
     given: list[tuple[float, float, float]], matter: set[str]
 ) -> None:
     assert find_matter([rows(*given)], frozenset(), 0.9) == matter
+
+
+def test_without_an_index_of_full_text_nothing_is_left_out_for_its_words() -> None:
+    unheard = [rows((2.0, 0.5, 0.0), (0.5, 0.1, 0.0))]
+    assert find_matter(unheard, frozenset(), 0.9, hears=False) == {"m0", "m1"}
 
 
 def test_a_message_that_asks_the_same_is_no_answer() -> None:
