@@ -8,7 +8,7 @@ Two cases, told apart by the candidates alone:
   the best row and hear less than HEARS of the query's words that some row hears.
 
 Scores are sums of standardised signals, so MARGIN is about one standard deviation of a signal. It was measured on talk
-between friends, on talk with an assistant and on single statements (`docs/decisions/NEW-where-recall-stops.md`).
+between friends, on talk with an assistant and on single statements (`docs/decisions/025-where-recall-stops.md`).
 """
 
 from collections.abc import Sequence, Set
