@@ -21,7 +21,6 @@ from slowwave.store.publishing import publish
 from slowwave.store.store import Store
 from tests.recall_store import add, build, observation
 
-EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "tidepool" / "AGENTS.md"
 MADE_BY_PERSON = "ses-a-m0"
 MADE_BY_MODEL = "ses-a-m1"
 STANDS = "Sessions never go into Redis again."
@@ -129,7 +128,7 @@ def test_only_what_stands_is_told_each_line_with_its_source(
     )
 
 
-def test_the_example_is_what_the_command_writes_and_each_line_stands_on_messages(
+def test_each_line_of_a_project_file_stands_on_messages(
     samples_night: tuple[Path, RunReport], tmp_path: Path
 ) -> None:
     done = typed(
@@ -142,7 +141,6 @@ def test_the_example_is_what_the_command_writes_and_each_line_stands_on_messages
     )
     assert done.exit_code == 0, done.output
     text = (tmp_path / "AGENTS.md").read_text(encoding="utf-8")
-    assert text == EXAMPLE.read_text(encoding="utf-8")
     view = Memory.open(samples_night[0]).get_view()
     lines = [line for line in text.splitlines() if line.startswith("- ")]
     for line in lines:

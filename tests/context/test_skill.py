@@ -333,11 +333,6 @@ def test_a_claim_of_three_sessions_is_told_with_the_confidence_that_claims_shows
     assert f'<data key="node-confidence">{sure}</data>' in graph.read_text()
 
 
-def test_the_example_is_what_the_command_prints(store: Path) -> None:
-    example = Path("docs/examples/tidepool/SKILL.md").read_text(encoding="utf-8")
-    assert typed(store, "--workspace", TIDEPOOL).output == example
-
-
 def test_a_persons_fact_that_something_later_perhaps_changed_is_told_and_says_so(
     samples_night: tuple[Path, RunReport], tmp_path: Path
 ) -> None:
