@@ -99,6 +99,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "nights.night": [([talk, *PLAIN], "nothing changed")],
         "nights.observe": [([told], "random")],
         "packages": [([], "slowwave[night]")],
+        "recall.precision": [([LABELLED / "precision.jsonl", *PLAIN], "must not be")],
         "recall.scale": [
             ([folder / "scale", "--rows", 300, "--queries", 2, *PLAIN], "0 errors")
         ],
