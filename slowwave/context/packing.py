@@ -115,13 +115,15 @@ def pack_lines(
     query_words = frozenset(extract_content_words(query))
     groups = set[object]()
     chosen = list[Line]()
-    shown = set[str]()
+    shown, said = set[str](), set[str]()
     room = budget
     for line in put_echoes_after(lines):
         is_of_person = line.source.by == "person"
-        pieces = line.pieces if is_of_person else _omit_shown_pieces(line.pieces, shown)
         if is_of_person and shown.issuperset(map(strip_end, line.pieces)):
             continue
+        # A person's line is cut for what a person said alone, never for an assistant's echo of it.
+        told = said if is_of_person else shown
+        pieces = _omit_shown_pieces(line.pieces, told)
         if all(piece == OMITTED for piece in pieces) or any(
             line.text in other.own_words[1:] for other in chosen
         ):
@@ -141,6 +143,8 @@ def pack_lines(
         room -= cost + heading
         groups.add(line.source.group)
         shown.update(map(strip_end, cut.pieces))
+        if is_of_person:
+            said.update(map(strip_end, cut.pieces))
     return chosen
 
 
