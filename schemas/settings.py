@@ -234,7 +234,7 @@ class LLMSettings(Section):
     )
     vllm: dict[str, Any] = Field(
         {},
-        description="Other options of in-process vLLM's engine, by vLLM's names (quantization, kv_cache_dtype, …).",
+        description="Other options of in-process vLLM's engine, by vLLM's names, as quantization or kv_cache_dtype.",
     )
 
     usd_per_million_prompt: float = Field(

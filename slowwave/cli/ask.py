@@ -333,7 +333,7 @@ def briefing(
     tokenizer: TokenizerOption = None,
     as_json: bool = False,
 ) -> None:
-    """Print a summary of what is known, to start a conversation with.
+    """Print what is known, to start a conversation with.
 
     In the folder of a known project it is about that project. The output stays the same until the next release, apart
     from a first line where transcripts have waited for more than a day.

@@ -131,7 +131,7 @@ def config(
     ] = None,
     as_json: bool = False,
 ) -> Row | None:
-    """Show every setting and its origin, or give a workspace an alias.
+    """Show each setting and its origin, or alias a workspace.
 
     After `config alias OLD NEW`, what was said under OLD, or in a folder below it, is found under NEW. Nothing that is
     stored changes: the alias is a line of your settings file.

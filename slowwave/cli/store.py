@@ -105,7 +105,7 @@ def restore(
     file: Annotated[Path, typer.Argument(help="A file written by `slowwave backup`.")],
     key_file: KeyFileOption = None,
 ) -> None:
-    """Restore a space from a backup, after checking each file's hash.
+    """Restore a space from a backup, after comparing its hashes.
 
     --space names the restored space; by default it keeps its name.
     """

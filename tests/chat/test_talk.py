@@ -113,7 +113,10 @@ def test_the_opening_stays_the_same_and_turns_go_along(settings: Settings) -> No
 def test_a_long_conversation_fits_a_small_window_and_fills_it(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    places = ("office", "boathouse", "town hall", "lighthouse", "museum", "lock")
+    places = (
+        *("office", "boathouse", "town hall", "lighthouse", "museum", "lock"),
+        *("ferry house", "customs shed"),
+    )
     kept = [
         (
             "user",

