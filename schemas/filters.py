@@ -13,11 +13,9 @@ Files = Iterable[str] | str | None
 class MessageFilters(TypedDict, total=False):
     """Conditions on what was said, each with what it is called for on the command line and to an agent."""
 
-    workspace: Annotated[
-        str | None, "Only of this workspace: a project's folder, however written."
-    ]
-    speaker: Annotated[str | None, "Said by this person: the whole name, or the first."]
-    files: Annotated[Files, "About one of these files: src/db.py, or db.py."]
+    workspace: Annotated[str | None, "Of this workspace: a project's folder."]
+    speaker: Annotated[str | None, "Said by this person: a whole or first name."]
+    files: Annotated[Files, "About one of these files, as src/db.py."]
     since: Annotated[When, "Said from this date on (ISO, UTC)."]
     until: Annotated[When, "Said up to this date (ISO, UTC)."]
     as_of: Annotated[When, "What was true on this date (ISO, UTC), not now."]
@@ -32,25 +30,19 @@ class Filters(MessageFilters, total=False):
 
     category: Annotated[str | None, "Only claims of this category."]
     tag: Annotated[str | None, "This keyword or tag."]
-    min_confidence: Annotated[
-        float | None, "Only claims that are at least so likely worth telling, 0 to 1."
-    ]
+    min_confidence: Annotated[float | None, "At least so likely worth telling, 0 to 1."]
 
 
 class ClaimFilters(TypedDict, total=False):
     """All conditions on claims that are listed without a question."""
 
-    workspace: Annotated[
-        str | None, "Only of this workspace: a project's folder, however written."
-    ]
+    workspace: Annotated[str | None, "Of this workspace: a project's folder."]
     category: Annotated[str | None, "Only claims of this category, as decision."]
-    topic: Annotated[str | None, "Only claims of the topic of this name or id."]
-    keyword: Annotated[str | None, "Only claims with this keyword, in whatever case."]
-    min_confidence: Annotated[
-        float | None, "Only claims that are at least so likely worth telling, 0 to 1."
-    ]
+    topic: Annotated[str | None, "Of the topic of this name or id."]
+    keyword: Annotated[str | None, "With this keyword, in any case."]
+    min_confidence: Annotated[float | None, "At least so likely worth telling, 0 to 1."]
     since: Annotated[When, "Said from this date on (ISO, UTC)."]
-    superseded: Annotated[bool | None, "Also what a later claim has changed."]
+    superseded: Annotated[bool | None, "Also what was changed since."]
 
 
 def spell_out_filters(describe: Callable[[str, str], object]) -> Callable[[F], F]:

@@ -179,7 +179,7 @@ class Tools:
         kinds: Annotated[
             list[str] | None,
             Field(
-                description="Any of claim, message, summary; by default these. Or topic. Or session, alone."
+                description="claim, message, summary (the default), topic; or session alone."
             ),
         ] = None,
         budget: Annotated[
@@ -255,9 +255,7 @@ class Tools:
         self,
         files: Annotated[
             list[str] | str | None,
-            Field(
-                description="Files that you change: what changes with them. Without: all habits."
-            ),
+            Field(description="Files that you change; without, all habits."),
         ] = None,
         workspace: Annotated[
             str | None, Field(description="The project; by default all.")
@@ -292,9 +290,7 @@ class Tools:
         self,
         id: Annotated[
             str,
-            Field(
-                description="An id, or its first characters: of a hit, summary or message"
-            ),
+            Field(description="An id or its first characters."),
         ],
         depth: Annotated[
             int | None,

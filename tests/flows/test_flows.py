@@ -75,7 +75,7 @@ def test_a_night_a_reprocessing_and_an_export_under_prefect(
             "dedupe",
             "supersede",
         ),
-        *("relate", "assign", "rollup", "publish"),
+        *("relate", "checks", "assign", "rollup", "publish"),
     ]
     assert (
         reprocess("observe", {"workspace": "/home/ada/tidepool-web"}, given).release

@@ -429,7 +429,7 @@ def test_an_argument_that_no_tool_knows_is_refused(
     # The ten tools' schemas stand in every agent's context.
     assert (
         sum(len(json.dumps(schema, separators=(",", ":"))) for schema in schemas)
-        <= 4_150
+        <= 4_000
     )
     assert len(refused) == 10
     assert get_type_hints(Filters).keys() <= schemas[0]["properties"].keys()

@@ -126,7 +126,9 @@ def test_what_a_user_takes_back_next_is_shown_with_it(tmp_path: Path) -> None:
     memory = Memory.open(settings.store, encoder=HashEncoder())
     hits = {
         hit.text: hit
-        for hit in memory.recall("upload timeout of the client", kinds="message", k=9)
+        for hit in memory.recall(
+            "upload timeout of the client", kinds="message", k=9, everything=True
+        )
     }
     assert [hits[text].get_reply() for text in said[:4]] == [None, said[2], None, None]
     assert f"user, next: {said[2]}" in format_hit(1, hits[said[1]])
