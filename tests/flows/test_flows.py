@@ -96,7 +96,7 @@ def test_a_night_a_reprocessing_and_an_export_under_prefect(
         }
         tasks = client.read_task_runs()
         # A night without news only reads; a reprocessing reads nothing.
-        assert len(tasks) == 12 + 1 + 11
+        assert len(tasks) == 13 + 1 + 12
         assert {run.name.rsplit("-", 1)[0] for run in tasks} == {
             step.step for step in report.steps
         }
