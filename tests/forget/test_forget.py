@@ -616,7 +616,8 @@ def test_what_is_older_than_its_days_goes_in_the_night(root: Path) -> None:
         talk,
         "Nine thousand euros.",
     }
-    assert "long-ago" not in (space / "recalls.jsonl").read_text()
+    log = space / "recalls.jsonl"  # a log without a line goes
+    assert not log.exists() or "long-ago" not in log.read_text()
     assert store.count(COMPLETIONS) == 0
     assert "forget" in [step.step for step in report.steps]
     versions = store.read_versions(TABLES.values())
