@@ -65,3 +65,19 @@ def test_it_says_what_holds_what_is_open_and_the_last_sessions_newest_first(
     run_night([], settings)
     told = brief(settings).text.splitlines()
     assert (told[0], told[2], told[3:-1]) == ("# Holds now", f"person: {right}", rest)
+
+
+def test_a_session_that_says_nothing_new_leaves_its_line_to_an_earlier_one(
+    tmp_path: Path,
+) -> None:
+    settings = Settings(store=tmp_path / "store", encoder="hash-384")
+    talks = enumerate((SECOND, THIRD, [FIRST[0], ("assistant", "Noted.")]), 1)
+    run_night(
+        [session(tmp_path, f"gw-{n}", 2 * n, said, "/gate") for n, said in talks],
+        settings,
+    )
+    holds, *_, last = brief(settings).parts
+    assert "We decided that the staging gateway listens on port 9443" in [
+        line.text for line in holds.lines
+    ]
+    assert [line.source.session for line in last.lines] == ["gw-2", "gw-1"]

@@ -119,10 +119,12 @@ def collect_briefing_kinds(
     sessions, open_ends = collect_session_lines(view, places, own)
     topics = collect_topic_summaries(view, places, own)
     kinds = [[*unreleased, *facts], open_ends, sessions, topics]
-    return drop_repeated(
+    holds, is_open, last, about = drop_repeated(
         [line for line in lines if not is_of_session(line.source.session, own_sessions)]
         for lines in kinds
     )
+    # The last sessions that say something new: what is told above has no second line.
+    return holds, is_open, last[:SESSIONS], about
 
 
 def _name_corrected(
@@ -330,7 +332,7 @@ def _find_topics_of(view: View, places: Collection[str]) -> set[str]:
 def collect_session_lines(
     view: View, places: Collection[str] = (), own: Collection[str] = ()
 ) -> tuple[list[Line], list[Line]]:
-    """Return a line for each of the last sessions, and what is open at the end of the latest ones; the latest first."""
+    """Return a line for each session, and what is open at the end of the latest ones; the latest first."""
     sessions, open_ends = list[Line](), list[Line]()
     for row in _read_last_sessions(view, places, own):
         session = view.native_sessions.get(row["scope_id"])
@@ -340,9 +342,8 @@ def collect_session_lines(
             session, at=row["last_at"], short=view.session_tags[session]
         )
         told, label, waiting = split_open_part(row["text"])
-        if len(sessions) < SESSIONS:
-            text = shorten(told, QUOTE_CHARS, placeholder=" …")
-            sessions.append(_make_line(view, row["scope_id"], text, source, own))
+        text = shorten(told, QUOTE_CHARS, placeholder=" …")
+        sessions.append(_make_line(view, row["scope_id"], text, source, own))
         if waiting and len(open_ends) < OPEN_ENDS:
             by: Speaker = "person" if label == UNANSWERED else "model"
             asked = replace(source, by=by)
