@@ -141,7 +141,8 @@ class MemoryStore(BaseStore):
         last = {name: line["session_id"] for name, line in self._read_lines()}
         names = {session: name for name, session in last.items()}
         scores: dict[tuple[Namespace, str], float] = {}
-        for hit in self.memory.recall(query, FOUND, ("message",)):
+        hits = self.memory.recall(query, FOUND, ("message",), everything=True)
+        for hit in hits:
             for source in hit.sources:
                 if name := names.get(source.session):
                     scores[name] = max(scores.get(name, 0.0), hit.relevance or 0.0)
