@@ -197,14 +197,11 @@ def list_failed_checks(settings: Settings) -> list[Row]:
     checks = view.code_checks
     texts = view.read_by_id(OBSERVATIONS, list(checks), ["summary"])
     said = view.read_by_id(MESSAGES, list(checks), ["text"])
+    summaries = {key: str(row["summary"]) for key, row in texts.items()}
+    messages = {key: str(row["text"]) for key, row in said.items()}
     rows = []
     for key, failed in sorted(checks.items()):
-        row = texts.get(key) or said.get(key)
-        text = (
-            " ".join(str(row["summary" if key in texts else "text"]).split())
-            if row
-            else ""
-        )
+        text = " ".join(summaries.get(key, messages.get(key, "")).split())
         rows += [
             {"claim": key, "text": text[:MOST_SHOWN], **check.as_dict()}
             for check in failed
@@ -228,66 +225,75 @@ def _list_merges(settings: Settings, everything: bool) -> Listing:
 def _list_changes(settings: Settings, everything: bool) -> Listing:
     """Return the claims that a later one changed or may have changed, the surest first, and how many to expect wrong.
 
-    Of each is told who decided, the classifier or a language model.
+    Each row says who decided: the classifier, a language model or a person.
     """
     from slowwave.tasks.supersede.judge import Answer
 
-    # Each row gets `answer`: what the model judged of its pair, or None.
     ledger = [
         row
         for row in _collect_merges(_open_store(settings))
-        if row["state"] == "in force"
+        if row["state"] == "in force" and row["rule"] != LEADS
     ]
     judged = [
         row
         for row in ledger
         if row["kind"] == LedgerKind.JUDGEMENT and row["rule"] != Answer.UNANSWERED
     ]
-    answers = {
-        frozenset((row["loser_id"], row["winner_id"])): row["rule"] for row in judged
-    }
+    answers = {_get_pair(row): str(row["rule"]) for row in judged}
     rows, notes = list[Row](), list[str]()
     for kind, what in (
         (LedgerKind.SUPERSESSION, "superseded"),
         (LedgerKind.DOUBT, "linked, both standing"),
     ):
-        of_kind = [
-            row for row in ledger if row["kind"] == kind and row["rule"] != LEADS
-        ]
+        of_kind = [row for row in ledger if row["kind"] == kind]
         for row in of_kind:
-            row["answer"] = answers.get(frozenset((row["loser_id"], row["winner_id"])))
-            row["by"] = f"model: {row['answer']}" if row["answer"] else "classifier"
-            if row["rule"] == CORRECTED:
-                row["by"] = "person"
-            row["likely"] = (
-                f"{row['scores'].get('likely', 1.0):.0%}{' ?' * (kind == LedgerKind.DOUBT)}"
-            )
-        likely = [
-            row["scores"].get("likely", 1.0)
-            for row in of_kind
-            if row["by"] == "classifier"
-        ]
-        by_person = sum(row["by"] == "person" for row in of_kind)
-        by_model = len(of_kind) - len(likely) - by_person
-        notes += (
-            [f"{len(likely)} {what}: {sum(1 - p for p in likely):.1f} expected wrong."]
-            if likely
-            else []
-        )
-        notes += [f"{by_person} {what} by a person's correction."] if by_person else []
-        notes += [f"{by_model} {what} by a model's word."] if by_model else []
-        rows += sorted(
-            of_kind,
-            key=lambda row: (-row["scores"].get("likely", 1.0), row["merge_id"]),
-        )
+            row["answer"] = answers.get(_get_pair(row))
+            row["by"] = _name_judge(row)
+            doubt = " ?" if kind == LedgerKind.DOUBT else ""
+            row["likely"] = f"{_get_likely(row):.0%}{doubt}"
+        notes += _count_by_judge(of_kind, what)
+        rows += sorted(of_kind, key=lambda row: (-_get_likely(row), row["merge_id"]))
     notes += [f"{len(judged)} pairs judged by a model."] if judged else []
     columns = {
         "merge": "merge_id",
         "likely": "likely",
         "judged by": "by",
         "this claim": "loser",
+        "is changed, or may be, by": "winner",
     }
-    return Listing(rows, columns | {"is changed, or may be, by": "winner"}, notes)
+    return Listing(rows, columns, notes)
+
+
+def _get_pair(row: Row) -> frozenset[str]:
+    return frozenset((row["loser_id"], row["winner_id"]))
+
+
+def _get_likely(row: Row) -> float:
+    """Return the probability of a change; 1 if none is noted."""
+    return float(row["scores"].get("likely", 1.0))
+
+
+def _name_judge(row: Row) -> str:
+    """Return who decided on a row of the ledger; `answer` is what a model said of its pair, or None."""
+    if row["rule"] == CORRECTED:
+        return "person"
+    return f"model: {row['answer']}" if row["answer"] else "classifier"
+
+
+def _count_by_judge(rows: list[Row], what: str) -> list[str]:
+    """Return a line for each judge of some of the rows; for the classifier with how many to expect wrong."""
+    likely = [_get_likely(row) for row in rows if row["by"] == "classifier"]
+    by_person = sum(row["by"] == "person" for row in rows)
+    by_model = len(rows) - len(likely) - by_person
+    lines = []
+    if likely:
+        wrong = sum(1 - p for p in likely)
+        lines.append(f"{len(likely)} {what}: {wrong:.1f} expected wrong.")
+    if by_person:
+        lines.append(f"{by_person} {what} by a person's correction.")
+    if by_model:
+        lines.append(f"{by_model} {what} by a model's word.")
+    return lines
 
 
 def _collect_merges(store: Store) -> list[Row]:

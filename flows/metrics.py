@@ -329,6 +329,7 @@ def _measure_usage(
 def _measure_tokens(
     settings: Settings, usage: Mapping[str, Mapping[str, int]]
 ) -> Iterator[Metric]:
+    """Yield the failed requests, tokens and money of each model."""
     errors = {
         (model, name.removeprefix(ERRORS).rstrip(")")): float(n)
         for model, counts in usage.items()

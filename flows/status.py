@@ -54,57 +54,56 @@ def collect_status(settings: Settings) -> list[StatusLine]:
     """
     coverage, night = measure_coverage(settings), find_schedule() or find_next_night()
     writing = measure_waiting(settings)
-    waits = Counter(row["reason"] for row in list_quarantine(settings, False).rows)
-    reasons = "; ".join(f"{n:,} {reason}" for reason, n in waits.most_common(3))
-    space = next(
-        row
-        for row in measure_spaces(settings, False).rows
-        if row["space"] == settings.space
-    )
     last = next(iter(list_runs(settings, False).rows), {})
-    place = name_place(settings.store / settings.space)
-    hooked = find_hooked_clients()
-    other = describe_languages(
-        Store.open(settings.store, settings.space), settings.encoder
-    )
+    no_night = "none is planned: `slowwave schedule install`"
     return [
         StatusLine("memory", coverage["line"], coverage),
         *_list_unfinished(settings),
-        StatusLine(
-            "quarantine",
-            f"{waits.total():,}{f': {reasons[:200]}' if reasons else ''}",
-            waits,
-        ),
+        _describe_quarantine(settings),
         StatusLine("last run", _describe_run(last) if last else "none is noted", last),
-        StatusLine(
-            "next night", night or "none is planned: `slowwave schedule install`", night
-        ),
-        StatusLine(
-            "store",
-            f"{place}, {space['bytes'] / 1e6:,.1f} MB, live {space['release']}",
-            space,
-        ),
-        StatusLine(
-            "encrypted",
-            _describe_encryption(settings, space["encrypted"]),
-            space["encrypted"],
-        ),
+        StatusLine("next night", night or no_night, night),
+        *_describe_store(settings),
         StatusLine("writer", writing["line"], writing),
-        StatusLine(
-            "encoder",
-            f"{settings.encoder}{f'; {other}' if other else ''}",
-            settings.encoder,
-        ),
+        _describe_encoder(settings),
         StatusLine("model", settings.llm, settings.llm),
         *_list_aliases(),
-        StatusLine(
-            "hooks",
-            ", ".join(hooked)
-            or "none: `slowwave install claude-code`, codex or cursor",
-            hooked,
-        ),
+        _describe_hooks(),
         _describe_resident(settings),
     ]
+
+
+def _describe_quarantine(settings: Settings) -> StatusLine:
+    waits = Counter(row["reason"] for row in list_quarantine(settings, False).rows)
+    reasons = "; ".join(f"{n:,} {reason}" for reason, n in waits.most_common(3))
+    line = f"{waits.total():,}{f': {reasons[:200]}' if reasons else ''}"
+    return StatusLine("quarantine", line, waits)
+
+
+def _describe_store(settings: Settings) -> list[StatusLine]:
+    """Return a line of the space's place and size, and one of its encryption."""
+    rows = measure_spaces(settings, False).rows
+    space = next(row for row in rows if row["space"] == settings.space)
+    place = name_place(settings.store / settings.space)
+    line = f"{place}, {space['bytes'] / 1e6:,.1f} MB, live {space['release']}"
+    encrypted = space["encrypted"]
+    return [
+        StatusLine("store", line, space),
+        StatusLine("encrypted", _describe_encryption(settings, encrypted), encrypted),
+    ]
+
+
+def _describe_encoder(settings: Settings) -> StatusLine:
+    """Return a line of the encoder, and of the messages in languages that it does not read."""
+    store = Store.open(settings.store, settings.space)
+    other = describe_languages(store, settings.encoder)
+    line = f"{settings.encoder}{f'; {other}' if other else ''}"
+    return StatusLine("encoder", line, settings.encoder)
+
+
+def _describe_hooks() -> StatusLine:
+    hooked = find_hooked_clients()
+    none = "none: `slowwave install claude-code`, codex or cursor"
+    return StatusLine("hooks", ", ".join(hooked) or none, hooked)
 
 
 def _describe_resident(settings: Settings) -> StatusLine:

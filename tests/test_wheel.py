@@ -152,9 +152,8 @@ def test_a_checkout_that_lost_its_links_says_so_in_a_line(tmp_path: Path) -> Non
         tmp_path / "slowwave",
         ignore=shutil.ignore_patterns(*TOP, "__pycache__"),
     )
-    (tmp_path / "slowwave" / "schemas").write_text(
-        "../schemas"
-    )  # what Git on Windows makes of a link
+    # What Git on Windows makes of a link.
+    (tmp_path / "slowwave" / "schemas").write_text("../schemas")
     done = subprocess.run(
         [sys.executable, "-c", "import slowwave"],
         cwd=tmp_path,
@@ -190,9 +189,8 @@ def test_modules_of_the_same_names_beside_a_users_script_break_nothing(
         env={"PYTHONPATH": str(installed), "PATH": "/usr/bin:/bin"},
     )
     assert wheel.name in told
-    run(
-        *shlex.split(told), "--dry-run", "--no-deps", cwd=tmp_path
-    )  # what a message says to type is accepted
+    # What a message says to type is accepted.
+    run(*shlex.split(told), "--dry-run", "--no-deps", cwd=tmp_path)
     project.mkdir()
     for name in TOP:
         (project / f"{name}.py").write_text(

@@ -293,6 +293,10 @@ def open_views(
     return (new, View(store.dir, before) if before else None), before
 
 
+MOST_RANKED = 2_000
+"""Claims among which those that stand are looked for: the surest."""
+
+
 @dataclass(frozen=True)
 class News:
     """The differences between a release and the one before it."""
@@ -318,18 +322,6 @@ def collect_news(new: View, old: View | None) -> News:
         for difference in differences
         if difference.kind == "added"
     }
-    sure = new.look_up_confidences(list(added))
-    surest = sorted(sure, key=lambda key: (-sure[key], key))
-    among = surest[:2_000]  # those that stand are looked for among these
-    standing = (
-        collect_standing_claims(new, (), (*STANDING, *PERSONAL), among=among)
-        if among
-        else []
-    )
-    foremost = [
-        *(claim.id for claim in take_in_turn(group_by_category(standing))),
-        *surest,
-    ]
     # What became of earlier claims: certain changes, then possible ones.
     before = set(earlier["observation_id"].to_pylist())
     before_too = old.chains.perhaps_changed if old else {}
@@ -355,11 +347,24 @@ def collect_news(new: View, old: View | None) -> News:
         if (later := new.chains.find_successor(row))
     ]
     return News(
-        [added[key] for key in dict.fromkeys(foremost)],
+        [added[key] for key in _rank_added(new, list(added))],
         Counter(row.kind for row in differences if row.kind in LOST),
         changed,
         len(came) - len(perhaps),
     )
+
+
+def _rank_added(view: View, added: list[str]) -> list[str]:
+    """Return ids of claims, those that stand first, each category in turn, then the surest."""
+    sure = view.look_up_confidences(added)
+    surest = sorted(sure, key=lambda key: (-sure[key], key))
+    among = surest[:MOST_RANKED]
+    if not among:
+        return []
+    categories = (*STANDING, *PERSONAL)
+    standing = collect_standing_claims(view, (), categories, among=among)
+    foremost = [claim.id for claim in take_in_turn(group_by_category(standing))]
+    return [*dict.fromkeys([*foremost, *surest])]
 
 
 def _describe_claims(new: View, old: View | None, width: int) -> Iterator[str]:

@@ -496,7 +496,8 @@ def finish_before_noting(settings: "Settings") -> None:
     except (
         StoreError,
         ModuleNotFoundError,
-    ) as trouble:  # an install for reading alone has no flows
+    ) as trouble:
+        # An install for reading alone has no flows.
         print_notes(
             [f"a forgetting is not finished, and the next night finishes it: {trouble}"]
         )

@@ -184,21 +184,14 @@ def export(
     ] = None,
 ) -> None:
     """Write the released tables, or learnings to share with others."""
-    # learnings: claims for others
     if learnings:
-        with show_loading():
-            from slowwave.flows.export import export_learnings, place_learnings
-
         if table or encrypted or key_file or partition_by or since:
             raise UsageError(
                 "--learnings writes claims alone, in one plain file: leave out --table, --encrypted,"
                 " --partition-by and --since"
             )
-        to = place_learnings(settings, to, release)
-        count = export_learnings(settings, to, workspace, form or "json", release)
-        OUT.print(f"{count:,} learnings written to {to}")
+        _export_learnings(settings, to, workspace, form or "json", release)
         return
-    # tables, as they were released
     if workspace:
         raise UsageError("--workspace goes with --learnings: tables are written whole")
     with show_loading():
@@ -221,7 +214,27 @@ def export(
         partition_by=partition_by,
         since=since,
     )
-    removed = {"removed": manifest["removed"]} if since else {}
+    _print_export(manifest)
+
+
+def _export_learnings(
+    settings: "Settings",
+    to: Path,
+    workspace: str | None,
+    form: str,
+    release: str | None,
+) -> None:
+    with show_loading():
+        from slowwave.flows.export import export_learnings, place_learnings
+
+    to = place_learnings(settings, to, release)
+    count = export_learnings(settings, to, workspace, form, release)
+    OUT.print(f"{count:,} learnings written to {to}")
+
+
+def _print_export(manifest: dict[str, Any]) -> None:
+    """Print the rows of each table, and where they are."""
+    removed = {"removed": manifest["removed"]} if "removed" in manifest else {}
     for name, facts in (manifest["tables"] | removed).items():
         OUT.print(f"{facts['rows']:>10,}  {name}")
     how = "written to" if manifest["written"] else "was exported before, and is in"

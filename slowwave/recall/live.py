@@ -5,7 +5,7 @@ release, found as it is until a night distils it.
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -428,40 +428,53 @@ def read_unreleased(
     written = read_written(space_dir, view.files_read if view else frozenset())
     if not written:
         return []
-    # lines of the journals as hits that are not weighed yet
-    hits = []
-    for line in written:
-        session, message, text = line["session_id"], line["message_id"], line["content"]
-        tags = [str(name).casefold() for name in line.get("tags") or ()]
-        if line["role"] in roles and (tag is None or tag.casefold() in tags):
-            hit = Hit(
-                kind="message",
-                id=f"{session}/{message}",
-                text=text,
-                score=0.0,
-                observed_at=datetime.fromisoformat(line["ts"]) if line["ts"] else None,
-                status=Status.NOT_DISTILLED,
-                sources=(Source(session, message, text[:QUOTE_CHARS]),),
-                workspace=line.get("workspace"),
-                speaker=line.get("speaker") or line["role"],
-            )
-            hits.append(hit)
-    # those that the release does not have
-    named = {hit.sources[0].session for hit in hits}
-    keys = (
-        {key: native for key, native in view.native_sessions.items() if native in named}
-        if view and named
-        else {}
-    )
-    inside, columns = pc.field("session_id").isin([*keys]), ["session_id", "native_id"]
-    rows = view.read(MESSAGES, columns, inside).to_pylist() if view and keys else []
-    released = {(keys[row["session_id"]], row["native_id"]) for row in rows}
+    hits = [
+        _make_hit(line)
+        for line in written
+        if line["role"] in roles and (tag is None or _has_tag(line, tag))
+    ]
+    released = _find_released(view, hits) if view else frozenset()
     new = [
         hit
         for hit in hits
         if (hit.sources[0].session, hit.sources[0].message) not in released
     ]
     return sorted(new, key=lambda hit: str(hit.observed_at))
+
+
+def _make_hit(line: Mapping[str, Any]) -> Hit:
+    """Return a line of a journal as a hit that is not weighed yet."""
+    session, message, text = line["session_id"], line["message_id"], line["content"]
+    return Hit(
+        kind="message",
+        id=f"{session}/{message}",
+        text=text,
+        score=0.0,
+        observed_at=datetime.fromisoformat(line["ts"]) if line["ts"] else None,
+        status=Status.NOT_DISTILLED,
+        sources=(Source(session, message, text[:QUOTE_CHARS]),),
+        workspace=line.get("workspace"),
+        speaker=line.get("speaker") or line["role"],
+    )
+
+
+def _has_tag(line: Mapping[str, Any], tag: str) -> bool:
+    """Return True if a line of a journal has a tag, in whatever case."""
+    tags = (str(name).casefold() for name in line.get("tags") or ())
+    return tag.casefold() in tags
+
+
+def _find_released(view: View, hits: Sequence[Hit]) -> Set[tuple[str, str]]:
+    """Return session and message, by the transcripts' own ids, of what the release has of the hits' sessions."""
+    named = {hit.sources[0].session for hit in hits}
+    keys = {
+        key: native for key, native in view.native_sessions.items() if native in named
+    }
+    if not keys:
+        return frozenset()
+    inside = pc.field("session_id").isin([*keys])
+    rows = view.read(MESSAGES, ["session_id", "native_id"], inside).to_pylist()
+    return {(keys[row["session_id"]], row["native_id"]) for row in rows}
 
 
 def find_pending_corrections(view: View, space_dir: Path) -> dict[str, Hit]:

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from slowwave.schemas.errors import UsageError
+from slowwave.schemas.tables import TAGS
 from slowwave.store.journal import (
     Line,
     Review,
@@ -61,6 +62,16 @@ class Corrected(NamedTuple):
     """Its id."""
     words: str
     """The hash of its words, by which it is found if its id has changed (`hash_words`)."""
+
+
+def collect_tags(blocks: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a message's tags, out of the block that keeps them."""
+    return [
+        tag
+        for block in blocks
+        if block["name"] == TAGS
+        for tag in (block["text"] or "").splitlines()
+    ]
 
 
 def format_correction(corrected: Corrected) -> str:

@@ -31,12 +31,6 @@ RELATIVE = frozenset(
     for unit in ("week", "month", "year")
 }
 """Times that are named without a number."""
-HAN_NUMBERS = {
-    chr(code): str(int(number))
-    for code in range(0x4E00, 0xA000)
-    if (number := numeric(chr(code), 0)) in range(1, 13)
-}
-"""Characters of Chinese and Japanese for the numbers up to 12, as Unicode has them."""
 NUMBERED = re.compile(
     r"(?:(?P<year>(?:19|20)\d\d)\s?[年년]\s?)?(?<!\d)(?P<month>1[0-2]|0?[1-9])\s?[月월]\s?"
     r"(?:(?P<day>[12]\d|3[01]|0?[1-9])\s?[日号號일])?"
@@ -126,7 +120,7 @@ def _get_expressions(language: str) -> TimeExpressions:
         for form in forms
     }
     if any(JOINED.search(form) for form in names.get("today", ())):
-        numbers |= HAN_NUMBERS
+        numbers |= _list_han_numbers()
     relative = {
         form: english
         for english, forms in names.items()
@@ -145,6 +139,15 @@ def _get_expressions(language: str) -> TimeExpressions:
             *_list_weekdays(language, "next", without=("this week", "last week")),
         ),
     )
+
+
+def _list_han_numbers() -> dict[str, str]:
+    """Return the characters of Chinese and Japanese for the numbers up to 12, as Unicode has them, in figures."""
+    return {
+        chr(code): str(int(number))
+        for code in range(0x4E00, 0xA000)
+        if (number := numeric(chr(code), 0)) in range(1, 13)
+    }
 
 
 def _list_counted(

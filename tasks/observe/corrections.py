@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id, hash_words
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SESSIONS, TAGS
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SESSIONS
 from slowwave.schemas.vocabulary import EXTRACTIVE, WITHDRAWALS, Origin, Status
 from slowwave.store.journal import Review, read
-from slowwave.store.notes import NOTES, PREFIX, parse_correction
+from slowwave.store.notes import NOTES, PREFIX, collect_tags, parse_correction
 from slowwave.store.store import Store
 from slowwave.tasks.observe.observe import NOT_JUDGED
 from slowwave.text.words import extract_stems
@@ -64,7 +64,7 @@ def read_corrections(store: Store) -> list[Correction]:
         MESSAGES, sorted(noted), columns, by="session_id"
     ).to_pylist():
         session = noted[row["session_id"]]
-        named = parse_correction(_list_tags(row))
+        named = parse_correction(collect_tags(row["blocks"]))
         if named is None or row["message_id"] in session["inactive"]:
             continue
         confirmed = verdicts.get(session["native_id"]) == "confirmed"
@@ -79,12 +79,6 @@ def read_corrections(store: Store) -> list[Correction]:
             )
         )
     return sorted(corrections, key=lambda one: (one.at, one.session))
-
-
-def _list_tags(message: Row) -> list[str]:
-    """Return a message's tags."""
-    lines = [block["text"] for block in message["blocks"] if block["name"] == TAGS]
-    return [tag for text in lines for tag in (text or "").splitlines()]
 
 
 def find_corrected_claims(
@@ -151,7 +145,7 @@ def build_correction_claims(
     claims = []
     for row in messages.to_pylist():
         claim = corrected.get(row["session_id"])
-        if claim is None or parse_correction(_list_tags(row)) is None:
+        if claim is None or parse_correction(collect_tags(row["blocks"])) is None:
             continue
         key = (row["session_id"], claim["category"], row["text"], row["message_id"])
         claims.append(

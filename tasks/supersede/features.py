@@ -68,9 +68,8 @@ class IdfTable:
 
     def sum_idf(self, words: Iterable[str]) -> float:
         """Return the total weight of words."""
-        return math.fsum(
-            self.weights.get(word, self.highest) for word in words
-        )  # fsum does not depend on the order
+        # Fsum does not depend on the order.
+        return math.fsum(self.weights.get(word, self.highest) for word in words)
 
     def compute_containment(self, words: Set[str], among: Set[str]) -> float:
         """Return the weight of the words that are in `among`, divided by the weight of all; 0 to 1."""
@@ -221,9 +220,8 @@ def _count_run_before_value(x: Words, y: Words) -> int:
     for at, word in enumerate(y):
         places[word].append(at)
     best = 0
-    runs: dict[
-        int, int
-    ] = {}  # place in y -> content words of the run that ends there and at the word of x before
+    # Place in y -> content words of the run that ends there and at the word of x before.
+    runs: dict[int, int] = {}
     for word in x:
         if is_content_word(word) and stem(word) not in other:
             best = max(

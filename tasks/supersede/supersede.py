@@ -304,9 +304,8 @@ def _judge_again(
 
 def _read_candidates(observations: pa.Table, inputs: Inputs) -> CandidateClaims:
     """Return the claims that may change each other, with the time of their last local repetition."""
-    states = observations.select(
-        ["status", "canonical_id", "observed_at"]
-    )  # without vectors, which filtering copies
+    # Without vectors, which filtering copies.
+    states = observations.select(["status", "canonical_id", "observed_at"])
     unheard = pc.is_in(
         observations["observation_id"], pa.array(sorted(inputs.unheard), pa.string())
     )
@@ -569,7 +568,8 @@ def find_changes(
             outcome is not Outcome.RETIRE
             and claims.last[pair[0]] > claims.last[pair[1]]
         ):
-            continue  # the earlier claim was repeated since, and a guess is too weak against that
+            # The earlier claim was repeated since, and a guess is too weak against that.
+            continue
         change = _build_change(claims, pair, outcome, likely, verdict)
         if change.earlier not in claims.retired or change.earlier in freed:
             changes.append(change)

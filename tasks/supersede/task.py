@@ -123,11 +123,10 @@ def _judge_claims(job: Job, report: StepReport) -> None:
         return
     claims, elsewhere = read_scope(job.store, fresh, [*doubts, *corrections])
     judging = make_judge(job, model, report) if model else None
+    # Also of what the classifier decides beside a model.
     outcome = supersede(
         claims,
-        compute_supersede_key(
-            job
-        ),  # also of what the classifier decides beside a model
+        compute_supersede_key(job),
         undone=undone,
         verdicts=read_verdicts(
             job.store.read(MERGES, where=pc.field("kind") == LedgerKind.JUDGEMENT)

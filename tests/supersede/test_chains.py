@@ -45,19 +45,22 @@ CLAIMS_MADE = [
     ),
     (observation(7, "Backups run at two", **gone("lost", 8)), (None, None, None)),
 ]
+# Another claim was made of it.
+# Of the same message, without a claim's quote.
+# The sentence, word for word.
 SAID_THERE = [
     (
         "m1",
         1,
         f"{OLD}. Tea is served at five.",
         ("o004", 3, 0.5),
-    ),  # another claim was made of it
+    ),
     (
         "m1",
         1,
         "Something else.",
         (None, None, None),
-    ),  # of the same message, without a claim's quote
+    ),
     ("m2", 2, "Port 7070 it is!", ("o004", 3, 1.0)),
     ("m3", 3, NEW, ("o004", 4, 0.5)),
     ("m4", 4, "The API may move on to port 9090", ("o004", None, None)),
@@ -66,7 +69,7 @@ SAID_THERE = [
         2,
         f"As I said: yes.\n{OLD.upper()}!",
         ("o004", 3, 1.0),
-    ),  # the sentence, word for word
+    ),
     ("m21", 5, f"{OLD}.", (None, None, None)),  # said again since: not by that claim
     ("m22", 2, f"{OLD} and 7071.", (None, None, None)),
 ]

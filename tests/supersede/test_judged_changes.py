@@ -368,9 +368,8 @@ def test_a_model_frees_what_was_retired_and_no_night_without_one_judges_it_again
     news = session(
         store.parent, "c", 12, [("user", "The seat map is red."), ("assistant", "Yes.")]
     )
-    run_night(
-        [news], plain(store)
-    )  # topics, summaries and the release of what the step changed too
+    # Topics, summaries and the release of what the step changed too.
+    run_night([news], plain(store))
     assert statuses(store)["superseded"] == 0
     assert {row["loser_id"] for row in ledger(store, "doubt")} >= freed
     assert run_night([two_nights / "a.jsonl"], plain(store)).release is None
@@ -399,9 +398,8 @@ def test_a_model_that_is_trusted_retires_what_both_claims_bear_out_and_its_verdi
     )
     linked = statuses(store)["superseded"]
     assert untrusted.counts["judged by the model"] > 0
-    trusted = judge_store(
-        store, "replacing"
-    )  # the setting is another judge's, whose answers are kept
+    # The setting is another judge's, whose answers are kept.
+    trusted = judge_store(store, "replacing")
     assert (
         trusted.counts["scripted: requests"]
         == trusted.counts["scripted: cache hits"]
@@ -431,9 +429,8 @@ def test_an_answer_that_is_none_is_quarantined_and_the_classifiers_outcome_stand
         for row in Store.open(store).read(QUARANTINE).to_pylist()
         if row["step"] == "supersede"
     ]
-    assert (
-        len(rows) == report.counts["rows in quarantine"] == 1
-    )  # one prompt has all pairs
+    # One prompt has all pairs.
+    assert len(rows) == report.counts["rows in quarantine"] == 1
     assert len(ledger(store, "judgement")) > 1
     assert all(
         "can't help" in row["excerpt"] and row["reason"] and not row["resolved"]
@@ -512,9 +509,8 @@ def test_the_plan_counts_the_messages_of_claims_that_wait_for_a_judge(
     before = plan(2_000)["supersede"]
     claims = statuses(store)
     waiting = claims["active"] + claims["superseded"]
-    assert (
-        before.units == round(8 * waiting / claims.total()) == 6
-    )  # of the 8 messages; repeated claims are not judged
+    # Of the 8 messages; repeated claims are not judged.
+    assert before.units == round(8 * waiting / claims.total()) == 6
     assert (before.requests, before.estimated) == (1, True)
     judge_store(store, "changing")
     after = plan(2_000)["supersede"]

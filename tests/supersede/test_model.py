@@ -32,9 +32,8 @@ def test_a_graph_says_what_scikit_learns_classifier_says_of_one_pair_and_of_many
     None
 ):
     drawn = np.random.default_rng(7)
-    matrix = np.round(drawn.normal(size=(4_500, 6)), 1).astype(
-        np.float32
-    )  # rounded: many a value is a threshold
+    # Rounded: many a value is a threshold.
+    matrix = np.round(drawn.normal(size=(4_500, 6)), 1).astype(np.float32)
     matrix[drawn.random(matrix.shape) < 0.2] = np.nan
     labels = (
         np.nan_to_num(matrix[:, 0]) * np.nan_to_num(matrix[:, 1], nan=1.0) > 0.3
@@ -121,7 +120,6 @@ def test_a_file_is_learnt_from_whole_bare_and_small_and_counted_by_its_cases() -
     model = fit_model([one.whole, *one.others] * 20, names)
     told = model.predict_proba(build_matrix(one.whole.known.features, names))[:, 1]
     assert one.whole.labels[int(told.argmax())] == 1.0
-    called = count_called(
-        one, one.whole.labels
-    )  # what is labelled a change, and nothing else, called one
+    # What is labelled a change, and nothing else, called one.
+    called = count_called(one, one.whole.labels)
     assert (called["cases"], called[f"{PERHAPS_CHANGED:g}"]) == (1, "0 | 1")

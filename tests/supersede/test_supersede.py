@@ -85,9 +85,10 @@ def test_a_correction_within_a_session_counts_as_one_between_sessions() -> None:
         "The hearing is on 3 June in room 4",
         "The hearing was moved from 3 June to 17 July",
     )
+    # Likely: linked, both stand.
     assert (
         judge(told_by(claim(0, hearing[0]), claim(30, hearing[1], **soon))) == "doubt"
-    )  # likely: linked, both stand
+    )
     assert (
         judge(
             told_by(claim(0, SAME), claim(30, "The API answers within 200 ms", **soon))
@@ -246,9 +247,8 @@ def test_two_people_two_projects_and_unknown_times_stay_apart() -> None:
     )
     ada, ben = ({**who, "category": "plan"} for who in (ada, ben))
     of_both = claim(0, shared[0], **ada), claim(30, shared[1], **ben)
-    assert (
-        judge(told_by(*of_both)) == "nothing"
-    )  # nothing tells that they share a holiday
+    # Nothing tells that they share a holiday.
+    assert judge(told_by(*of_both)) == "nothing"
     talk_with_her = claim(2, "The tent is in the cellar", **ben) | {
         "session_id": of_both[0]["session_id"]
     }
@@ -265,9 +265,8 @@ def test_two_people_two_projects_and_unknown_times_stay_apart() -> None:
 def test_two_sessions_of_one_moment_beside_a_third_with_a_claim_like_theirs() -> None:
     at = {"observed_at": DAY}
     same = claim(0, SAME, **at), claim(1, "The API listens on port 8200", **at)
-    assert (
-        supersede(told_by(*same), "k").merges.num_rows == 0
-    )  # which of the two holds nobody knows
+    # Which of the two holds nobody knows.
+    assert supersede(told_by(*same), "k").merges.num_rows == 0
     merges = supersede(told_by(*same, claim(30, AGAIN)), "k").merges
     assert set(merges["winner_id"].to_pylist()) <= {"o030"}
 
@@ -296,10 +295,11 @@ def test_a_supersession_taken_back_is_not_made_again() -> None:
     twice = unsupersede(
         found.observations, back.merges, found.merges["merge_id"][0].as_py()
     )
+    # Another may have retired it since.
     assert (twice.observations.num_rows, twice.merges.num_rows) == (
         0,
         0,
-    )  # another may have retired it since
+    )
     assert successors(rows, undone={("o000", "o001")}) == {}
     with pytest.raises(KeyError, match="no supersession"):
         unsupersede(found.observations, MERGES.make_empty_table(), "none")

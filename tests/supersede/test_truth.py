@@ -155,7 +155,8 @@ def test_as_of_leaves_out_summaries_that_tell_of_what_came_later(amended: Path) 
     assert some
     assert all(hit.observed_at is not None and hit.observed_at.day <= 5 for hit in some)
     assert any(at is not None and at.day == 9 for at in ends)
-    begun = "2026-03-02T10:01:30Z"  # two minutes before the first session's end, which its summary tells of
+    # Two minutes before the first session's end, which its summary tells of.
+    begun = "2026-03-02T10:01:30Z"
     assert memory(amended).recall(asked, 50, "summary", as_of=begun) == []
     assert memory(amended).recall(asked, 50, "message", as_of=begun) != []
 

@@ -217,9 +217,8 @@ def _make_claim(
     evidence = (
         set(row["evidence_sessions"]) or {row["session_id"]}
     ) - view.unconfirmed_notes
-    sessions = len(
-        {view.session_files.get(key, key) for key in evidence}
-    )  # whoever writes a file names its sessions
+    # Whoever writes a file names its sessions.
+    sessions = len({view.session_files.get(key, key) for key in evidence})
     by_person = any(
         message["origin"] == Origin.HUMAN
         or view.agent_notes.get(str(message["session_id"]))

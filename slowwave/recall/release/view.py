@@ -642,9 +642,8 @@ def normalise_name(name: str) -> str:
 def shorten_session_ids(sessions: Iterable[str]) -> dict[str, str]:
     """Return each session's id as blocks show it: whole if short, else as much as distinguishes it."""
     ids = ["", *sorted(set(sessions)), ""]
-    shared = [
-        Prefix.similarity(*pair) for pair in pairwise(ids)
-    ]  # of sorted ids neighbours share the most
+    # Of sorted ids neighbours share the most.
+    shared = [Prefix.similarity(*pair) for pair in pairwise(ids)]
     return {
         session: session
         if len(session) <= WHOLE_ID

@@ -536,8 +536,7 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
     looked up as the one that it is likely a spelling of, for SIMILAR of the worth. Words that the index leaves out are
     left out here too. A word's passages are remembered while the release is read.
     """
-    # words that were looked up before, under the same conditions
-    conditions = (
+    scope = (
         query.places,
         query.since,
         query.until,
@@ -545,55 +544,73 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
         query.files,
         query.tag,
         query.own_sessions,
+        query.language,
     )
-    scope = (*conditions, query.language)
     words = query.index_terms[:MAX_WORDS]
     lookups = {word: view.words.get((word, scope)) for word in words}
     missing = [word for word in words if lookups[word] is None]
-    if not missing:
-        return [lookup for lookup in lookups.values() if lookup is not None]
-    # what the others are looked up in: passages, and what a model wrote of claims
-    query = replace(query, category=None, min_confidence=None)  # passages have neither
-    detail, index, content = (
-        OBSERVATIONS.model_text or "",
-        view.passages,
-        set(query.content_words),
-    )
-    passages = find_passages(view, query)
-    of_model = (
-        find_claims(view, query, BY_MODEL)
-        if view.has_full_text(OBSERVATIONS, detail)
-        else None
-    )
+    if missing:
+        look_up = WordLookup.from_query(view, query).look_up_likely
+        found = view.lookups.map(look_up, missing)
+        for word, lookup in zip(missing, found, strict=True):
+            view.words.put((word, scope), lookup)
+            lookups[word] = lookup
+    return [lookup for lookup in lookups.values() if lookup is not None]
 
-    def look_up(word: str) -> tuple[Ints, Scores]:
-        positions, scores = find_word(passages, word, query.language)
-        if of_model is None:
-            return positions, scores
-        rows = of_model.search_text([word], ROWS_A_WORD, detail)
-        claim, cited = view.claims.find_claim_positions(of_model.locate(rows))
-        claim_scores = rows["_score"].to_numpy().astype(np.float64)
-        return np.concatenate([positions, cited]), np.concatenate(
-            [scores, claim_scores[claim]]
+
+@dataclass(frozen=True)
+class WordLookup:
+    """Where the words of a query are looked up."""
+
+    view: View
+    language: str | None
+    """The query's."""
+    content: frozenset[str]
+    """The words of the query that carry meaning."""
+    passages: MaskedRows
+    claims: MaskedRows | None
+    """Claims whose detail a model wrote; None if their full text is not indexed."""
+
+    @classmethod
+    def from_query(cls, view: View, query: Query) -> "WordLookup":
+        """Return the lookup of a query's words, under its conditions."""
+        # A passage has neither category nor confidence.
+        query = replace(query, category=None, min_confidence=None)
+        detail = OBSERVATIONS.model_text or ""
+        is_indexed = view.has_full_text(OBSERVATIONS, detail)
+        return cls(
+            view=view,
+            language=query.language,
+            content=frozenset(query.content_words),
+            passages=find_passages(view, query),
+            claims=find_claims(view, query, BY_MODEL) if is_indexed else None,
         )
 
-    def look_up_likely(word: str) -> tuple[Ints, Scores]:
-        positions, scores = look_up(word)
-        is_name = word in index.speaker_words or word in index.workspace_words
-        if len(positions) or word not in content or is_name or JOINED.search(word):
+    def look_up(self, word: str) -> tuple[Ints, Scores]:
+        """Return positions and BM25 of the passages that hold a word, or that a claim cites whose detail holds it."""
+        positions, scores = find_word(self.passages, word, self.language)
+        if self.claims is None:
             return positions, scores
-        similar = view.find_similar_word(word)
-        if similar is not None:
-            positions, scores = look_up(similar)
-        return positions, scores * SIMILAR
+        detail = OBSERVATIONS.model_text or ""
+        rows = self.claims.search_text([word], ROWS_A_WORD, detail)
+        at, cited = self.view.claims.find_claim_positions(self.claims.locate(rows))
+        claim_scores = rows["_score"].to_numpy().astype(np.float64)[at]
+        return (
+            np.concatenate([positions, cited]),
+            np.concatenate([scores, claim_scores]),
+        )
 
-    # several at once, and remembered
-    for word, lookup in zip(
-        missing, view.lookups.map(look_up_likely, missing), strict=True
-    ):
-        view.words.put((word, scope), lookup)
-        lookups[word] = lookup
-    return [lookup for lookup in lookups.values() if lookup is not None]
+    def look_up_likely(self, word: str) -> tuple[Ints, Scores]:
+        """Look up a word; if nobody said it, the one that it is likely a spelling of, for SIMILAR of the worth."""
+        positions, scores = self.look_up(word)
+        index = self.view.passages
+        is_name = word in index.speaker_words or word in index.workspace_words
+        if len(positions) or word not in self.content or is_name or JOINED.search(word):
+            return positions, scores
+        similar = self.view.find_similar_word(word)
+        if similar is not None:
+            positions, scores = self.look_up(similar)
+        return positions, scores * SIMILAR
 
 
 def find_word(

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from slowwave.recall.hits import Shown
 from slowwave.recall.release.view import View
-from slowwave.recall.views.show import collect_tags
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import GISTS, MESSAGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import SPOKEN, name_speaker
+from slowwave.store.notes import collect_tags
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
 COLUMNS = [
@@ -62,7 +62,7 @@ def list_recent(
         n: turns, at most.
         workspace: only what was said there, however it is written.
         keyword: only turns with this keyword, in whatever case.
-        tag: only turns with this tag.
+        tag: only turns with this tag, in whatever case.
 
     Raises:
         UsageError: n under 1, or a workspace that is not known.
@@ -79,40 +79,47 @@ def list_recent(
         places = require_workspaces(anchor_workspace(workspace), view.workspaces)
         condition &= pc.field("workspace").isin(places)
     if keyword is not None:
-        # messages whose gist, or a claim made of them, has the keyword
-        gists = view.read(GISTS, ["message_id", "keywords"]).to_pylist()
-        keywords = [
-            *_read_claim_keywords(view),
-            *((row["message_id"], row["keywords"]) for row in gists),
-        ]
-        ids = sorted(
-            {
-                key
-                for key, words in keywords
-                if keyword.casefold() in map(str.casefold, words)
-            }
-        )
+        ids = _find_keyword(view, keyword)
         condition &= pc.field("message_id").isin(pa.array(ids, pa.string()))
+    return _make_turns(view, _list_latest(view, condition, tag)[:n])
+
+
+def _find_keyword(view: View, keyword: str) -> list[str]:
+    """Return the messages whose gist, or a claim made of them, has a keyword, in whatever case."""
+    gists = view.read(GISTS, ["message_id", "keywords"]).to_pylist()
+    keywords = [
+        *_read_claim_keywords(view),
+        *((row["message_id"], row["keywords"]) for row in gists),
+    ]
+    word = keyword.casefold()
+    return sorted({key for key, words in keywords if word in map(str.casefold, words)})
+
+
+def _list_latest(view: View, condition: pc.Expression, tag: str | None) -> list[str]:
+    """Return ids of the messages that meet a condition, and have the tag in whatever case, the latest first."""
     columns = ["message_id", "ts", *(["blocks"] if tag is not None else [])]
     messages = view.read(MESSAGES, columns, condition).sort_by(
         [("ts", "descending"), ("message_id", "ascending")]
     )
-    if tag is not None:
-        messages = messages.filter(
-            [
-                tag in collect_tags(blocks or ())
-                for blocks in messages["blocks"].to_pylist()
-            ]
-        )
-    # the latest, with their gists and the keywords of the claims that quote them
-    ids = messages["message_id"].to_pylist()[:n]
+    ids: list[str] = messages["message_id"].to_pylist()
+    if tag is None:
+        return ids
+    word, blocks_of = tag.casefold(), messages["blocks"].to_pylist()
+    return [
+        key
+        for key, blocks in zip(ids, blocks_of, strict=True)
+        if word in map(str.casefold, collect_tags(blocks or ()))
+    ]
+
+
+def _make_turns(view: View, ids: list[str]) -> list[RecentTurn]:
+    """Return messages as turns, with their gists and the keywords of the claims that quote them."""
     rows: dict[str, Any] = view.read_by_id(MESSAGES, ids, COLUMNS)
     made: dict[str, Any] = view.read_by_id(GISTS, ids, ["summary", "keywords"])
     of_claims: dict[str, list[str]] = defaultdict(list)
     sessions = sorted({row["session_id"] for row in rows.values()})
-    for key, words in _read_claim_keywords(
-        view, pc.field("session_id").isin(pa.array(sessions, pa.string()))
-    ):
+    inside = pc.field("session_id").isin(pa.array(sessions, pa.string()))
+    for key, words in _read_claim_keywords(view, inside):
         of_claims[key] += words
     turns: list[RecentTurn] = []
     for key in ids:

@@ -20,11 +20,11 @@ from slowwave.recall.views.habits import build_habit
 from slowwave.recall.views.related import read_relations
 from slowwave.schemas.errors import UsageError, translate_read_errors
 from slowwave.schemas.ids import SHORT_ID
-from slowwave.schemas.tables import GISTS, OBSERVATIONS, SUMMARIES, TAGS
+from slowwave.schemas.tables import GISTS, OBSERVATIONS, SUMMARIES
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.journal import Rating, append, format_now
 from slowwave.store.names import KINDS, SHORTEST, find_named_row
-from slowwave.store.notes import PREFIX
+from slowwave.store.notes import PREFIX, collect_tags
 from slowwave.store.releases import load_releases
 from slowwave.text.redact import redact_text
 
@@ -216,16 +216,6 @@ def rate_memory(
     words = " ".join((redact_text(why) if redact else why).split())[:MOST_WHY]
     append(view.dir, Rating(format_now(), node.id, node.kind, verdict, words))
     return node
-
-
-def collect_tags(blocks: Sequence[Row]) -> list[str]:
-    """Return a message's tags, out of the block that keeps them."""
-    return [
-        tag
-        for block in blocks
-        if block["name"] == TAGS
-        for tag in (block["text"] or "").splitlines()
-    ]
 
 
 def _refuse(view: View, row_id: str) -> NoReturn:
