@@ -8,20 +8,21 @@ import signal
 import time
 from pathlib import Path
 
+from slowwave.flows.nightly import STEPS
 from slowwave.schemas.tables import TABLES
 from slowwave.store import Store
 from slowwave.store.publishing import read_releases
 from tests.killed_nights import COMPARED, digests, finished, night
 
-STEPS = 12
 KILLS = int(os.environ.get("SLOWWAVE_KILLS", "8"))
 
 
 def test_killed_after_each_step(undisturbed: dict[str, str], tmp_path: Path) -> None:
-    for step in range(1, STEPS + 1):
+    last = len(STEPS) + 2  # the reading before them, the release after them
+    for step in range(1, last + 1):
         assert finished(night(tmp_path, die_after=step)) == -signal.SIGKILL
         # Only publish releases: until it is through, a reader sees nothing of a half-done night.
-        assert len(read_releases(Store.open(tmp_path))) == (step == STEPS)
+        assert len(read_releases(Store.open(tmp_path))) == (step == last)
     assert finished(night(tmp_path)) == 0
     assert digests(tmp_path) == undisturbed
 
