@@ -43,7 +43,7 @@ from bench.recall.talks import list_lines, load_conversations
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Status
 from slowwave.store import Store
 from slowwave.tasks.dedupe.pairs import set_columns
@@ -129,7 +129,7 @@ def measure(
 
 
 def read_claims(path: Path) -> tuple[pa.Table, list[Case]]:
-    """Run a night over a file; return its claims, rows of OBSERVATIONS, and the cases that stand in it."""
+    """Run a night over a file; return its claims, rows of CLAIMS, and the cases that stand in it."""
     if path.suffix == ".json":
         told = [
             line | {"workspace": one.id}
@@ -142,7 +142,7 @@ def read_claims(path: Path) -> tuple[pa.Table, list[Case]]:
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store"
         run_night_over(lines, path.stem, Settings(store=store))
-        return Store.open(store).read(OBSERVATIONS), [
+        return Store.open(store).read(CLAIMS), [
             case for case in cases if not case.by_id
         ]
 
@@ -161,7 +161,7 @@ def label_source(
 
 
 def label_claims(table: pa.Table, cases: Sequence[Case]) -> View:
-    """Return the pairs among claims, rows of OBSERVATIONS, and whether each is a change."""
+    """Return the pairs among claims, rows of CLAIMS, and whether each is a change."""
     held = build_candidate_claims(table, find_affirmed_times(table))
     known = Evidence.from_candidates(held)
     rows = held.table.select(
@@ -217,7 +217,7 @@ def read_stated(path: Path, company: pa.Table) -> list[View]:
             pa.concat_tables([pair, set_columns(beside, workspace=None)]),
         ):
             view = label_claims(table, [])
-            ids = sorted(table["observation_id"].to_pylist())
+            ids = sorted(table["claim_id"].to_pylist())
             changes = [
                 float(
                     row["changes"] == "yes"
@@ -230,13 +230,13 @@ def read_stated(path: Path, company: pa.Table) -> list[View]:
 
 
 def _build_pair(earlier: str, later: str, vectors: Vectors) -> pa.Table:
-    """Return two claims as rows of OBSERVATIONS, a month apart."""
+    """Return two claims as rows of CLAIMS, a month apart."""
     rows = []
     for at, (name, text) in enumerate((("earlier", earlier), ("later", later))):
-        row: dict[str, Any] = dict.fromkeys(OBSERVATIONS.schema.names)
+        row: dict[str, Any] = dict.fromkeys(CLAIMS.schema.names)
         row |= {name: [] for name in ("files", "keywords", "evidence_sessions")}
         row |= {
-            "observation_id": name,
+            "claim_id": name,
             "session_id": name,
             "summary": text,
             "quote": text,
@@ -255,7 +255,7 @@ def _build_pair(earlier: str, later: str, vectors: Vectors) -> pa.Table:
             "observed_at": datetime(2026, 1 + at, 1, tzinfo=UTC),
         }
         rows.append(row)
-    return pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
+    return pa.Table.from_pylist(rows, schema=CLAIMS.schema)
 
 
 def fit_model(views: Sequence[View], names: Sequence[str]) -> Any:

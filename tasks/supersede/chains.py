@@ -1,4 +1,4 @@
-"""Compute the chain of each row: the columns CHAIN of OBSERVATIONS and PASSAGES, Arrow in, Arrow out.
+"""Compute the chain of each row: the columns CHAIN of CLAIMS and PASSAGES, Arrow in, Arrow out.
 
 A chain consists of claims that were changed, or perhaps changed, one by another, and of their duplicates. Its id is the
 id of its last claim. A row of a chain that no longer holds has the time of the change and its probability.
@@ -22,7 +22,7 @@ from slowwave.schemas.vocabulary import LEADS, PERHAPS_CHANGED, Status
 
 CHAINS = "chains/1"
 LINKS = [
-    "observation_id",
+    "claim_id",
     "status",
     "canonical_id",
     "superseded_by",
@@ -30,7 +30,7 @@ LINKS = [
     "observed_at",
     *CHAIN,
 ]
-CLAIMS = [*LINKS, "workspace", "summary", "quote", "message_ids"]
+CHAIN_COLUMNS = [*LINKS, "workspace", "summary", "quote", "message_ids"]
 SAID = ["passage_id", "workspace", "message_id", "text", "ts", *CHAIN]
 ROWS_AT_ONCE = 100_000
 """Passages in one batch that is cut into sentences."""
@@ -41,7 +41,7 @@ Row = dict[str, Any]
 Since = tuple[datetime | None, float | None]
 """Since when a claim no longer holds, and the probability of that."""
 ClaimsOf = defaultdict[str, dict[str, Row]]
-"""passage_id -> observation_id -> claim."""
+"""passage_id -> claim_id -> claim."""
 Links = Mapping[str, tuple[str, float]]
 """Claim -> the later claim that perhaps changes it, and the probability."""
 
@@ -60,9 +60,7 @@ def find_linked_claims(claims: pa.Table, links: Links) -> list[str]:
         | (pl.col("status") == Status.SUPERSEDED)
         | pl.col("chain_id").is_not_null()
     )
-    ends = (
-        of_status[name] for name in ("observation_id", "canonical_id", "superseded_by")
-    )
+    ends = (of_status[name] for name in ("claim_id", "canonical_id", "superseded_by"))
     return sorted(
         {*links, *(by for by, _ in links.values()), *pl.concat(ends).drop_nulls()}
     )
@@ -70,7 +68,7 @@ def find_linked_claims(claims: pa.Table, links: Links) -> list[str]:
 
 def spread_over_claims(claims: pa.Table, links: Links) -> list[Row]:
     """Return the claims (columns LINKS; all of `find_linked_claims`) with their chains."""
-    rows = {row["observation_id"]: row for row in claims.to_pylist()}
+    rows = {row["claim_id"]: row for row in claims.to_pylist()}
     canonical = {
         key: row["canonical_id"]
         for key, row in rows.items()
@@ -116,9 +114,9 @@ def spread_over_passages(passages: pa.Table, claims: pa.Table) -> list[Row]:
 
     Args:
         passages: all passages of some workspaces (columns SAID).
-        claims: all claims of these workspaces (columns CLAIMS), with their chains.
+        claims: all claims of these workspaces (columns CHAIN_COLUMNS), with their chains.
     """
-    rows, ordered = pl.DataFrame(passages), pl.DataFrame(claims).sort("observation_id")
+    rows, ordered = pl.DataFrame(passages), pl.DataFrame(claims).sort("claim_id")
     of_chain = ordered.filter(pl.col("chain_id").is_not_null()).to_dicts()
     claims_of = _find_sentences(rows, of_chain)
     # the messages of these claims and their passages
@@ -179,7 +177,7 @@ def _find_sentences(passages: pl.DataFrame, claims: list[Row]) -> ClaimsOf:
         )
         for key, workspace, text in found.iter_rows():
             claims_of[key] |= {
-                claim["observation_id"]: claim
+                claim["claim_id"]: claim
                 for claim in sentences.get((workspace, text), ())
             }
     return claims_of
@@ -201,7 +199,7 @@ def _add_source_claims(
         ]
         quoting = [key for key in keys if quote in _normalise(passages[key]["text"])]
         for key in quoting or keys:
-            claims_of[key][claim["observation_id"]] = claim
+            claims_of[key][claim["claim_id"]] = claim
 
 
 def _is_after_change(passage: Row, claim: Row) -> bool:
@@ -237,7 +235,7 @@ def _choose_chain(claims: list[Row]) -> Row:
 
 
 def _rank_change(claim: Row) -> tuple[float, str, str]:
-    return claim["chain_likely"] or 0.0, str(claim["chain_at"]), claim["observation_id"]
+    return claim["chain_likely"] or 0.0, str(claim["chain_at"]), claim["claim_id"]
 
 
 def _normalise(text: str) -> str:

@@ -86,7 +86,7 @@ def project(
     )
     from slowwave.context.projects.standing import STANDING
     from slowwave.context.tokens import resolve_tokenizer
-    from slowwave.store.journal import log_recall
+    from slowwave.store.logs import log_recall
     from slowwave.tasks.llm.fence import has_injection
 
     view = memory.get_view()
@@ -148,7 +148,7 @@ def skill(
         collect_skill_lines,
     )
     from slowwave.context.tokens import resolve_tokenizer
-    from slowwave.store.journal import log_recall
+    from slowwave.store.logs import log_recall
     from slowwave.tasks.llm.fence import has_injection
 
     places = _find_places(memory, workspace)
