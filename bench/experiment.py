@@ -71,13 +71,13 @@ Params = dict[str, Value]
 """The settings of one trial that differ from those in force, by dotted name."""
 
 
-class Part(BaseModel):
+class FrozenModel(BaseModel):
     """A part of the file; an unknown name is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Range(Part):
+class Range(FrozenModel):
     """A setting between two bounds, both included."""
 
     low: int | float
@@ -116,7 +116,7 @@ Choices = Range | Annotated[tuple[Value, ...], Field(min_length=1)]
 """Values of a setting that are tried."""
 
 
-class Definition(Part):
+class Definition(FrozenModel):
     """An experiment, as its file has it."""
 
     files: tuple[Path, ...] = Field(min_length=1)

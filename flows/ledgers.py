@@ -225,7 +225,7 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
 
     Each row says who decided: the classifier, a language model or a person.
     """
-    from slowwave.tasks.supersede.judge import Answer
+    from slowwave.tasks.supersede.judge import PairAnswer
 
     ledger = [
         row
@@ -235,7 +235,7 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
     judged = [
         row
         for row in ledger
-        if row["kind"] == LedgerKind.JUDGEMENT and row["rule"] != Answer.UNANSWERED
+        if row["kind"] == LedgerKind.JUDGEMENT and row["rule"] != PairAnswer.UNANSWERED
     ]
     answers = {_get_pair(row): str(row["rule"]) for row in judged}
     rows, notes = list[Row](), list[str]()

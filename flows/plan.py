@@ -91,7 +91,7 @@ of its prompts, with answers of 60 tokens."""
 
 
 @dataclass
-class Source:
+class ReadSource:
     """New or changed transcripts of one tool in one place; or a single file that cannot be read, with its problem."""
 
     tool: str
@@ -102,7 +102,7 @@ class Source:
 
 
 @dataclass(slots=True)
-class Line:
+class PlanLine:
     """What one step would ask."""
 
     step: str
@@ -153,14 +153,14 @@ class Estimate:
     """A whole night's cost."""
 
     model: str
-    sources: list[Source] = field(default_factory=list)
+    sources: list[ReadSource] = field(default_factory=list)
     """New and changed transcripts, and files that no reader recognises."""
     unchanged: int = 0
     """Files that were read before."""
     sessions: int = 0
     skipped: int = 0
     messages: int = 0
-    lines: list[Line] = field(default_factory=list)
+    lines: list[PlanLine] = field(default_factory=list)
     seconds: float | None = None
     """None if no earlier run shows a speed."""
     usd: float = 0.0
@@ -228,7 +228,7 @@ class Planner:
         self.job = job
         self.estimate = estimate
         self.models = _find_model_of_each_step(job.settings, models)
-        self.lines = {step: Line(step) for step in self.models}
+        self.lines = {step: PlanLine(step) for step in self.models}
         self.sessions: set[str] = set()
         """Sessions to extract claims from."""
         self.messages = 0
@@ -499,21 +499,22 @@ def _read_transcripts(
             yield pa.Table.from_pylist(rows, schema=MESSAGES.schema)
 
 
-def _list_sources(scan: TranscriptScan, paths: list[Path]) -> list[Source]:
+def _list_sources(scan: TranscriptScan, paths: list[Path]) -> list[ReadSource]:
     """Return the tools and folders of new or changed transcripts, then each file that cannot be read."""
     roots = paths or [
         place.root
         for transcript in scan.pending
         for place in transcript.reader.locations(Path.home())
     ]
-    sources: dict[tuple[str, str], Source] = {}
+    sources: dict[tuple[str, str], ReadSource] = {}
     for transcript in scan.pending:
         above = (root for root in roots if transcript.path.is_relative_to(root))
         key = (transcript.reader.name, str(next(above, transcript.path.parent)))
-        source = sources.setdefault(key, Source(*key))
+        source = sources.setdefault(key, ReadSource(*key))
         source.files += 1
         source.bytes += transcript.size
     unreadable = [
-        Source("?", str(path), 1, problem=problem) for path, problem in scan.unreadable
+        ReadSource("?", str(path), 1, problem=problem)
+        for path, problem in scan.unreadable
     ]
     return [*sources.values(), *unreadable]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from slowwave.engines.llm.protocol import Completion, Message, Request, make_failure
+from slowwave.engines.llm.protocol import ChatMessage, Completion, Request, make_failure
 
 TURN = re.compile(
     r"^\[(\d+)\] [^\n]*?(?:\d\d:\d\d|user|assistant|Ada|Ben): ([^\n]+)", re.MULTILINE
@@ -29,8 +29,8 @@ class DictCache(dict[str, Completion]):
     keep = dict.update
 
 
-def make_user_prompt(text: str, system: str = "") -> tuple[Message, ...]:
-    opening: tuple[Message, ...] = (
+def make_user_prompt(text: str, system: str = "") -> tuple[ChatMessage, ...]:
+    opening: tuple[ChatMessage, ...] = (
         ({"role": "system", "content": system},) if system else ()
     )
     return (*opening, {"role": "user", "content": text})

@@ -89,7 +89,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Source:
+class PairSource:
     """One file."""
 
     name: str
@@ -149,7 +149,7 @@ def read_claims(path: Path) -> tuple[pa.Table, list[Case]]:
 
 def label_source(
     name: str, table: pa.Table, cases: Sequence[Case], *, learnt: bool = True
-) -> Source:
+) -> PairSource:
     """Return a file's claims in every view that is learnt from."""
     whole = label_claims(table, cases)
     parts = (
@@ -157,7 +157,9 @@ def label_source(
         if learnt and table.num_rows < LARGE
         else []
     )
-    return Source(name, whole, [label_claims(part, cases) for part in parts], learnt)
+    return PairSource(
+        name, whole, [label_claims(part, cases) for part in parts], learnt
+    )
 
 
 def label_claims(table: pa.Table, cases: Sequence[Case]) -> View:
@@ -338,7 +340,7 @@ def build_graph(classifier: Any, names: Sequence[str]) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def find_names(sources: Sequence[Source]) -> list[str]:
+def find_names(sources: Sequence[PairSource]) -> list[str]:
     """Return the names of all features, sorted; of the later claim's words those that most authors use."""
     authors: dict[str, set[str]] = defaultdict(set)
     for source in sources:
@@ -369,7 +371,7 @@ def find_names_of_two_sessions(views: Sequence[View]) -> set[str]:
 
 
 def judge_sources(
-    sources: Sequence[Source], stated: Sequence[View], names: Sequence[str]
+    sources: Sequence[PairSource], stated: Sequence[View], names: Sequence[str]
 ) -> list[Row]:
     """Return of each source what a model from other authors', and from pairs that were written, says."""
     found = []
@@ -387,7 +389,7 @@ def judge_sources(
     return found
 
 
-def _list_views(sources: Sequence[Source]) -> list[View]:
+def _list_views(sources: Sequence[PairSource]) -> list[View]:
     """Return every view of the sources that are learnt from."""
     return [
         view
@@ -397,7 +399,7 @@ def _list_views(sources: Sequence[Source]) -> list[View]:
     ]
 
 
-def count_called(source: Source, told: Labels) -> Row:
+def count_called(source: PairSource, told: Labels) -> Row:
     """Count at each threshold the claims that are called changed by another session."""
     view = source.whole
     best: dict[int, float] = {}

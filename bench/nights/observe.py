@@ -28,7 +28,7 @@ from slowwave.schemas.settings import ObserveSettings
 from slowwave.tasks.observe.observe import observe
 from slowwave.tasks.observe.worth import extract_content_words
 
-Claim = tuple[str, Sequence[str]]
+Drawn = tuple[str, Sequence[str]]
 """Words kept, and the turns they are from."""
 
 
@@ -60,7 +60,7 @@ def measure_methods(one: Conversation, share: float) -> list[Row]:
     ]
 
 
-def observe_claims(one: Conversation, share: float) -> tuple[list[Claim], float]:
+def observe_claims(one: Conversation, share: float) -> tuple[list[Drawn], float]:
     """Return the observer's claims, and messages a second."""
     table, start = build_message_rows(one), time.perf_counter()
     claims = observe(table, ObserveSettings(max_share=share)).claims.to_pylist()
@@ -71,12 +71,12 @@ def observe_claims(one: Conversation, share: float) -> tuple[list[Claim], float]
     ], rate
 
 
-def draw_turns(one: Conversation, share: float) -> list[Claim]:
+def draw_turns(one: Conversation, share: float) -> list[Drawn]:
     """Return turns by chance, the same ones each time, while the words last."""
     chance, left, kept = (
         random.Random(0),
         share * sum(map(count_turn_words, one.turns)),
-        list[Claim](),
+        list[Drawn](),
     )
     for turn in sorted(one.turns, key=lambda _: chance.random(), reverse=True):
         if (words := count_turn_words(turn)) <= left:
@@ -90,7 +90,7 @@ def count_turn_words(turn: Turn) -> int:
     return len(turn.text.split())
 
 
-def score_claims(one: Conversation, claims: Sequence[Claim]) -> Row:
+def score_claims(one: Conversation, claims: Sequence[Drawn]) -> Row:
     """Count evidence, answers, words and cited turns of one method's claims."""
     cited, kept = (
         {turn for _, turns in claims for turn in turns},

@@ -14,7 +14,7 @@ from slowwave.context.active import ActiveMemory, Trace
 from slowwave.context.packing import arrange_lines, make_line, pack_lines
 from slowwave.context.rendering import OMITTED, Line, LineSource, Measure, Part
 from slowwave.engines.encoders.protocol import Encoder
-from slowwave.engines.llm.protocol import Message
+from slowwave.engines.llm.protocol import ChatMessage
 from slowwave.schemas.settings import ContextSettings, PyramidSettings
 from slowwave.text.pyramid import (
     MASTER,
@@ -136,7 +136,7 @@ class RunningSummary:
 class Recalled:
     """The parts of a conversation for a question: the latest turns, older ones that it activates, and summaries."""
 
-    recent: tuple[Message, ...] = ()
+    recent: tuple[ChatMessage, ...] = ()
     """The latest turns in full."""
     shown: tuple[Line, ...] = ()
     """Older turns in their order. Their relevance is their activation."""
@@ -287,7 +287,7 @@ class Turns:
             recent = self._select_recent(
                 int(budget * active.recent_share), active.recent
             )
-        latest = tuple[Message, ...](
+        latest = tuple[ChatMessage, ...](
             {"role": "user" if role == "user" else "assistant", "content": text}
             for role, text in recent
         )

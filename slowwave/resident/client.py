@@ -21,7 +21,7 @@ from slowwave.resident.place import (
     make_address,
 )
 from slowwave.resident.wire import (
-    Message,
+    Frame,
     is_own_user,
     is_proven,
     make_nonce,
@@ -49,11 +49,11 @@ class Refused(Exception):
 
 
 def ask(
-    request: Message,
+    request: Frame,
     store: str | None,
     space: str | None,
     seconds: float,
-) -> Message | None:
+) -> Frame | None:
     """Return what the reader answers to this process, in its folder and environment; None if the caller has to do the
     work itself.
 
@@ -75,7 +75,7 @@ def ask(
         return None
 
 
-def _ask(address: Address, request: Message, seconds: float) -> Message | None:
+def _ask(address: Address, request: Frame, seconds: float) -> Frame | None:
     """Return the answer; None if there is no reader, or none in time.
 
     Raises:
@@ -129,8 +129,8 @@ def connect(address: Address) -> tuple[socket.socket, str] | None:
 
 
 def converse(
-    connection: socket.socket, token: str, request: Message, deadline: float
-) -> Message:
+    connection: socket.socket, token: str, request: Frame, deadline: float
+) -> Frame:
     """Return the answer to a request. A reader of another version is told to end.
 
     Raises:
@@ -192,7 +192,7 @@ def start_detached(
     )
 
 
-def find_readers(store: Path, space: str) -> list[Message]:
+def find_readers(store: Path, space: str) -> list[Frame]:
     """Return what each of the user's readers of a store and space says of itself: pid, since, answers, megabytes."""
     found = []
     folder = find_runtime_folder() if sys.platform != "win32" else None
@@ -203,7 +203,7 @@ def find_readers(store: Path, space: str) -> list[Message]:
     return found
 
 
-def _ask_about(address: Address) -> Message:
+def _ask_about(address: Address) -> Frame:
     """Return what a reader of any version says of itself; an empty message if it does not run."""
     try:
         if (found := connect(address)) is None:

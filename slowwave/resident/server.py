@@ -16,7 +16,7 @@ from typing import Any, Protocol, cast
 
 from slowwave.resident.place import Address, compute_version, has_peer_credentials
 from slowwave.resident.wire import (
-    Message,
+    Frame,
     is_own_user,
     is_proven,
     make_nonce,
@@ -43,7 +43,7 @@ class Answering(Protocol):
     is_over: bool
     """Set when the reader is of no more use, as after a change of the settings."""
 
-    def answer(self, request: Message) -> Message:
+    def answer(self, request: Frame) -> Frame:
         """Return the answer to a request, or a reason under "pass"; called by one thread at a time."""
         ...
 
@@ -51,7 +51,7 @@ class Answering(Protocol):
         """Drop what is outdated; called once a second, never during an answer."""
         ...
 
-    def describe(self) -> Message:
+    def describe(self) -> Frame:
         """Return the store and the space."""
         ...
 
@@ -150,7 +150,7 @@ class Resident(ThreadingMixIn, TCPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of a connection that broke: its client does the work itself."""
 
-    def take_request(self, request: Message, connection: socket.socket) -> Message:
+    def take_request(self, request: Frame, connection: socket.socket) -> Frame:
         """Return the answer to a request; an empty one if the client has gone while others were served."""
         if request.get("do") == "end":
             self.end()
@@ -171,7 +171,7 @@ class Resident(ThreadingMixIn, TCPServer):
         with self._counting:
             self._begun += more
 
-    def describe(self) -> Message:
+    def describe(self) -> Frame:
         """Return what `slowwave status` shows."""
         facts = {
             "pid": os.getpid(),

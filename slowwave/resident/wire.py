@@ -18,16 +18,16 @@ from typing import Any
 
 LARGEST = 64 * 1024 * 1024
 """Bytes of a line; a longer one ends the conversation."""
-Message = dict[str, Any]
+Frame = dict[str, Any]
 
 
-def write_message(stream: BufferedIOBase, message: Message) -> None:
+def write_message(stream: BufferedIOBase, message: Frame) -> None:
     """Write one message. Lone surrogates, as in names of files, are kept."""
     stream.write(json.dumps(message).encode("ascii") + b"\n")
     stream.flush()
 
 
-def read_message(stream: BufferedIOBase) -> Message:
+def read_message(stream: BufferedIOBase) -> Frame:
     """Read one message.
 
     Raises:

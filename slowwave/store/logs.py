@@ -20,7 +20,7 @@ from slowwave.text.sentences import split_sentences
 from slowwave.text.words import TERM
 
 LOG = logging.getLogger(__name__)
-Line = dict[str, Any]
+LogLine = dict[str, Any]
 MIN_WORDS = 4
 """Shorter sentences are equal by chance."""
 
@@ -161,7 +161,7 @@ def format_line(line: Mapping[str, object]) -> bytes:
     )
 
 
-def parse_line(raw: bytes) -> Line:
+def parse_line(raw: bytes) -> LogLine:
     """Parse a line as an object; return an empty one if it is truncated or invalid."""
     try:
         line = json.loads(raw)
@@ -185,7 +185,7 @@ def read(space_dir: Path, kind: type[E]) -> list[E]:
     return entries
 
 
-def rewrite(path: Path, keep: Callable[[Line], Line | None]) -> int:
+def rewrite(path: Path, keep: Callable[[LogLine], LogLine | None]) -> int:
     """Write a file of lines anew with what `keep` makes of them, None for none; a file without lines goes.
 
     Returns how many lines are others now. A line that can't be read goes: nobody can tell whose it is. The new file is
@@ -215,7 +215,9 @@ def rewrite(path: Path, keep: Callable[[Line], Line | None]) -> int:
     return changed
 
 
-def _keep_line(line: Line, keep: Callable[[Line], Line | None]) -> Line | None:
+def _keep_line(
+    line: LogLine, keep: Callable[[LogLine], LogLine | None]
+) -> LogLine | None:
     try:
         return keep(line) if line else None
     except (KeyError, TypeError, ValueError):

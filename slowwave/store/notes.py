@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import TAGS
 from slowwave.store.logs import (
-    Line,
+    LogLine,
     Review,
     append,
     append_lines,
@@ -159,7 +159,7 @@ class Journal:
         self.count += 1
         return message
 
-    def read_lines(self) -> list[Line]:
+    def read_lines(self) -> list[LogLine]:
         """Return the messages that its file holds, in order."""
         if not self.path.is_file():
             return []
@@ -294,7 +294,7 @@ def read_notes(space_dir: Path) -> list[Note]:
     ]
 
 
-def read_note_lines(space_dir: Path) -> list[Line]:
+def read_note_lines(space_dir: Path) -> list[LogLine]:
     """Return the lines of all notes as they were written, oldest first; unreadable ones are skipped."""
     return [
         line

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.text.summarise import Part, build_extractive_summary
+from slowwave.text.summarise import Utterance, build_extractive_summary
 
 MASTER = -1
 """The tier of a session's master summary."""
@@ -414,8 +414,8 @@ def _make_group(draft: Draft, text: str) -> Group:
     return Group(draft.tier, draft.seq, ids, text, *span, draft.sealed)
 
 
-def _make_parts(members: Sequence[Member]) -> list[Part]:
-    return [Part(m.text, m.speaker) for m in members]
+def _make_parts(members: Sequence[Member]) -> list[Utterance]:
+    return [Utterance(m.text, m.speaker) for m in members]
 
 
 def compute_span(members: Sequence[Member]) -> tuple[datetime | None, datetime | None]:

@@ -20,7 +20,7 @@ SHORTEST = 3
 
 
 @dataclass(frozen=True)
-class Part:
+class Utterance:
     """One member of a group: what it says, and who says it."""
 
     text: str
@@ -28,7 +28,7 @@ class Part:
 
 
 def build_extractive_summary(
-    parts: Sequence[Part], max_words: int, context: Sequence[Part] = ()
+    parts: Sequence[Utterance], max_words: int, context: Sequence[Utterance] = ()
 ) -> str:
     """Return the most central sentences of the parts, at most `max_words` words, in order, each with its speaker.
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from slowwave.tasks.dedupe.normalise import RARE_WORDS, Claims
+from slowwave.tasks.dedupe.normalise import RARE_WORDS, ClaimTexts
 
 Pairs = npt.NDArray[np.int64]
 """Shape (pairs, 2), each row ascending, no row twice, in ascending order."""
@@ -55,7 +55,7 @@ def group_rows(table: pa.Table, *, nameless: bool = False) -> pl.DataFrame:
 
 
 def find_word_pairs(
-    claims: Claims, groups: pl.DataFrame, among: Rows | None = None
+    claims: ClaimTexts, groups: pl.DataFrame, among: Rows | None = None
 ) -> Pairs:
     """Return pairs of a group that share one of their rarest words, from blocks sorted by content (sorted
     neighbourhood).

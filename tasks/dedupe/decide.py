@@ -10,7 +10,7 @@ import numpy.typing as npt
 from rapidfuzz import fuzz, process
 
 from slowwave.tasks.dedupe.guards import align_pair, find_objection, speaker
-from slowwave.tasks.dedupe.normalise import Claim
+from slowwave.tasks.dedupe.normalise import ClaimText
 
 Scores = dict[str, float]
 
@@ -50,7 +50,7 @@ class Decision:
 
 
 def decide(
-    a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules
+    a: ClaimText, b: ClaimText, token_sort: float, cosine: float | None, rules: Rules
 ) -> Decision:
     """Decide on two normalised claims, given their ratio and cosine; symmetric in a and b."""
     scores = compute_scores(a, b, token_sort, cosine, rules)
@@ -69,7 +69,7 @@ def decide(
 
 
 def is_promising(
-    a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules
+    a: ClaimText, b: ClaimText, token_sort: float, cosine: float | None, rules: Rules
 ) -> bool:
     """Return True if two claims are duplicates unless a guard objects: the cheap part of `decide`, run first."""
     return (
@@ -81,7 +81,7 @@ def is_promising(
 
 
 def compute_scores(
-    a: Claim, b: Claim, token_sort: float, cosine: float | None, rules: Rules
+    a: ClaimText, b: ClaimText, token_sort: float, cosine: float | None, rules: Rules
 ) -> Scores:
     """Return the scores that the rules use."""
     scores = {
@@ -96,7 +96,7 @@ def compute_scores(
 
 
 def compute_token_sort_ratios(
-    left: list[Claim], right: list[Claim]
+    left: list[ClaimText], right: list[ClaimText]
 ) -> npt.NDArray[np.float32]:
     """Return token_sort_ratio pair by pair, 0 to 100; shape (pairs,)."""
     words = [c.sorted_words for c in left], [c.sorted_words for c in right]
@@ -105,13 +105,13 @@ def compute_token_sort_ratios(
     )
 
 
-def compute_dice_overlap(a: Claim, b: Claim) -> float:
+def compute_dice_overlap(a: ClaimText, b: ClaimText) -> float:
     """Return the Dice coefficient of the sets of content words, 0 to 1."""
     left, right = set(a.content), set(b.content)
     return 2 * len(left & right) / (len(left) + len(right)) if left or right else 0.0
 
 
-def count_added_words(a: Claim, b: Claim) -> int:
+def count_added_words(a: ClaimText, b: ClaimText) -> int:
     """Return the length of the longest run of content words, in either claim, that the other lacks."""
     return max(
         _measure_longest_run(a.content, set(b.content)),

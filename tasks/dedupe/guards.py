@@ -15,7 +15,7 @@ from itertools import permutations
 from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein
 
-from slowwave.tasks.dedupe.normalise import Claim, Date
+from slowwave.tasks.dedupe.normalise import ClaimText, Date
 from slowwave.text.dates import MONTH_NAMES, WEEKDAYS
 from slowwave.text.words import HEDGES, is_content_word, split_groups, stem
 
@@ -59,8 +59,8 @@ Slot = tuple[tuple[str, ...], tuple[str, ...]]
 class Pair:
     """Two aligned claims; a slot is a run of words of a, and the run of b that replaces it."""
 
-    a: Claim
-    b: Claim
+    a: ClaimText
+    b: ClaimText
     slots: tuple[Slot, ...]
     only_a: frozenset[str]
     only_b: frozenset[str]
@@ -74,7 +74,7 @@ class Pair:
 Guard = Callable[[Pair], str | None]
 
 
-def align_pair(a: Claim, b: Claim) -> Pair:
+def align_pair(a: ClaimText, b: ClaimText) -> Pair:
     """Return the two claims aligned word by word."""
     slots = tuple(
         (a.words[op.src_start : op.src_end], b.words[op.dest_start : op.dest_end])
@@ -259,7 +259,7 @@ GUARDS: tuple[Guard, ...] = (
 STRICT: tuple[Guard, ...] = (restriction, modality, order, substitution)
 
 
-def find_objection(a: Claim, b: Claim) -> tuple[str, str] | None:
+def find_objection(a: ClaimText, b: ClaimText) -> tuple[str, str] | None:
     """Return the name of the first guard that objects and its reason, or None."""
     pair = align_pair(a, b)
     for guard in (*GUARDS, *(STRICT if pair.is_short else ())):
@@ -287,7 +287,7 @@ def _find_unmatched_dates(a: Set[Date], b: Set[Date]) -> set[Date]:
     }
 
 
-def _has_identifier(identifier: str, claim: Claim) -> bool:
+def _has_identifier(identifier: str, claim: ClaimText) -> bool:
     if identifier in claim.identifiers or identifier in claim.words:
         return True
     return any(
@@ -312,7 +312,7 @@ def _is_opposite(left: str, right: str) -> bool:
     return len(short) > 3 and any(long == prefix + short for prefix in PREFIXES)
 
 
-def _collect_relations(claim: Claim) -> dict[str, set[str]]:
+def _collect_relations(claim: ClaimText) -> dict[str, set[str]]:
     """Return relation -> stems of the content words that follow it."""
     words: dict[str, set[str]] = {}
     for at, word in enumerate(claim.words):

@@ -89,7 +89,7 @@ Date = tuple[int | None, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ClaimText:
     """A claim normalised for comparison."""
 
     folded: str
@@ -122,7 +122,7 @@ def fold_text(text: str) -> str:
 
 
 @lru_cache(maxsize=30_000)
-def normalise_claim(text: str, speaker: str | None = None) -> Claim:
+def normalise_claim(text: str, speaker: str | None = None) -> ClaimText:
     """Return the claim of a sentence; `speaker` is the person who said it, for "I" and "my"."""
     language = find_text_language(text)
     tokens = [
@@ -130,7 +130,7 @@ def normalise_claim(text: str, speaker: str | None = None) -> Claim:
         for m in TOKEN.finditer(put_spaces(_normalise_text(text, PLAIN)))
     ]
     words = tuple(word for _, word, _ in tokens)
-    return Claim(
+    return ClaimText(
         folded=fold_text(text),
         words=words,
         content=tuple(stem_content_words(words)),
@@ -155,7 +155,7 @@ def normalise_claim(text: str, speaker: str | None = None) -> Claim:
     )
 
 
-class Claims(Sequence[Claim]):
+class ClaimTexts(Sequence[ClaimText]):
     """The claims of a table's rows (`summary`, `speaker`, `stems`), each normalised on first use."""
 
     def __init__(self, table: pa.Table) -> None:

@@ -29,7 +29,7 @@ from slowwave.tasks.dedupe.decide import (
     decide,
     is_promising,
 )
-from slowwave.tasks.dedupe.normalise import Claims, normalise_claim
+from slowwave.tasks.dedupe.normalise import ClaimTexts, normalise_claim
 from slowwave.tasks.progress import track_items
 from slowwave.tasks.shards import HERE, Executor, ShardStep, spread
 from slowwave.tasks.vector_columns import build_vector_matrix
@@ -72,7 +72,7 @@ def find_duplicate_pairs(
     table: pa.Table, old: int, rules: Rules, undone: Undone, executor: Executor = HERE
 ) -> Found:
     """Return the pairs of rows that are duplicates; the first `old` rows are not compared with each other."""
-    claims = Claims(table)
+    claims = ClaimTexts(table)
     vectors, has = stack_unit_vectors(table)
     pairs = _find_candidates(table, claims, vectors, has, old)
     pairs = _filter_allowed(pairs[pairs[:, 1] >= old], table, undone)
@@ -104,7 +104,7 @@ def find_duplicate_pairs(
 
 def _find_candidates(
     table: pa.Table,
-    claims: Claims,
+    claims: ClaimTexts,
     vectors: Floats,
     has: npt.NDArray[np.bool_],
     old: int,
@@ -140,7 +140,7 @@ def _read_vectors(column: pa.Array) -> tuple[Floats, npt.NDArray[np.bool_]]:
     return vectors, np.asarray(vectors.any(axis=1), dtype=bool)
 
 
-def find_exact_pairs(claims: Claims, groups: pl.DataFrame, old: int = 0) -> Pairs:
+def find_exact_pairs(claims: ClaimTexts, groups: pl.DataFrame, old: int = 0) -> Pairs:
     """Return pairs of claims with the same words and speaker in one group.
 
     Each claim is paired with the first such claim and with the previous one. A claim before `old` counts only if a

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import orjson
 
-from slowwave.store.logs import FILES, Line, Rating, Recall, parse_line, rewrite
+from slowwave.store.logs import FILES, LogLine, Rating, Recall, parse_line, rewrite
 from slowwave.store.notes import find_talk_logs
 from slowwave.store.private import replace_file
 from slowwave.tasks.ingest.formats.own.export import FOLDER as SHARED_FOLDER
@@ -40,12 +40,14 @@ def erase_said(space_dir: Path, gone: Collection[tuple[str, str]]) -> None:
         rewrite(path, partial(_keep_said, hit=hit, silent=silent))
 
 
-def _name_line(line: Line) -> tuple[str, str]:
+def _name_line(line: LogLine) -> tuple[str, str]:
     """Return the ids of session and message."""
     return str(line.get("session_id")), str(line.get("message_id"))
 
 
-def _keep_said(line: Line, hit: Set[tuple[str, str]], silent: Set[str]) -> Line | None:
+def _keep_said(
+    line: LogLine, hit: Set[tuple[str, str]], silent: Set[str]
+) -> LogLine | None:
     named = _name_line(line)
     return None if named in hit or named[0] in silent else line
 
@@ -93,7 +95,7 @@ def erase_recalled(
 ) -> None:
     """Take hits and sentences' hashes out of the log of recalls, and ratings of these hits."""
 
-    def keep(line: Line) -> Line | None:
+    def keep(line: LogLine) -> LogLine | None:
         hits = []
         for hit in line.get("hits") or []:
             if hit.get("id") not in ids:

@@ -32,7 +32,7 @@ from slowwave.schemas.tables import COMPLETIONS
 from slowwave.schemas.vocabulary import MODEL_KEY
 from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport, compute_step_key
-from slowwave.tasks.llm.library import Library, Rejected
+from slowwave.tasks.llm.library import Library, RejectedAnswer
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.quarantine import build_quarantine_row, update_quarantine
 from slowwave.text.words import count_noun
@@ -97,7 +97,7 @@ class Answers(Generic[V]):
     """Completions that failed or were unusable."""
     waiting: set[str] = field(default_factory=set)
     """Ids of the errors that another run may not get. Nothing is written for these items in this run."""
-    rejected: list[Rejected] = field(default_factory=list)
+    rejected: list[RejectedAnswer] = field(default_factory=list)
     """Answers for quarantine."""
 
 
@@ -158,7 +158,9 @@ class Model:
                 answers.values[name] = read(item, completion)
             except Unusable as unusable:
                 answers.errors[name] = completion
-                answers.rejected.append(Rejected(name, str(unusable), completion.text))
+                answers.rejected.append(
+                    RejectedAnswer(name, str(unusable), completion.text)
+                )
         return answers
 
     def _complete_items(
@@ -196,7 +198,7 @@ class Model:
                 self.unanswered.append(completion)
         if completion.error not in NOBODY_ASKED:
             answers.rejected.append(
-                Rejected(name, explain_error(completion), completion.text)
+                RejectedAnswer(name, explain_error(completion), completion.text)
             )
 
     def _count_cost(self, done: Completion, seconds: float) -> None:
@@ -348,7 +350,7 @@ def compute_model_key(
 def quarantine_rejected(
     store: Store,
     step: str,
-    rejected: Iterable[Rejected],
+    rejected: Iterable[RejectedAnswer],
     settled: Iterable[str],
     report: StepReport | None = None,
 ) -> None:

@@ -27,7 +27,7 @@ from slowwave.tasks.dedupe.normalise import normalise_claim
 from slowwave.tasks.llm.chunks import Chunk, NumberedTurn
 from slowwave.tasks.llm.fence import find_injections, has_injection, has_overlap
 from slowwave.tasks.llm.grounding import GroundingContext, explain_unfounded
-from slowwave.tasks.llm.library import Pack, Rejected, limit_answer
+from slowwave.tasks.llm.library import Pack, RejectedAnswer, limit_answer
 from slowwave.tasks.llm.quotes import (
     Anchor,
     compute_support,
@@ -88,7 +88,7 @@ class ParsedClaims:
 
     claims: list[dict[str, Any]] = field(default_factory=list)
     """Rows of SCHEMA."""
-    rejected: list[Rejected] = field(default_factory=list)
+    rejected: list[RejectedAnswer] = field(default_factory=list)
 
 
 @lru_cache(maxsize=64)
@@ -133,13 +133,13 @@ def read_answer(
         made = _validate_claim(answer, evidence, part, completion.model)
         if isinstance(made, str):
             read.rejected.append(
-                Rejected(row_id, made, f"{answer.summary} | “{answer.quote}”")
+                RejectedAnswer(row_id, made, f"{answer.summary} | “{answer.quote}”")
             )
             continue
         read.claims.append(made)
         if made["no_detail"]:
             read.rejected.append(
-                Rejected(
+                RejectedAnswer(
                     f"{row_id}/detail", f"its detail {made['no_detail']}", answer.detail
                 )
             )
@@ -185,7 +185,7 @@ def drop_repeated_claims(reads: Iterable[tuple[str, ParsedClaims]]) -> ParsedCla
                 continue
             row_id = f"{part}#{claim['claim_id'][:8]}"
             whole.rejected.append(
-                Rejected(row_id, f"repeats {first['claim_id']}", claim["summary"])
+                RejectedAnswer(row_id, f"repeats {first['claim_id']}", claim["summary"])
             )
     whole.claims.sort(key=lambda claim: claim["place"])
     return whole

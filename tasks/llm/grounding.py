@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from rapidfuzz import fuzz
 
-from slowwave.tasks.dedupe.normalise import TOKEN, Claim, normalise_claim
+from slowwave.tasks.dedupe.normalise import TOKEN, ClaimText, normalise_claim
 from slowwave.tasks.llm.quotes import DIGITS, EASTERN_DATE, is_unspaced, normalise_text
 from slowwave.text.dates import MONTH_NAMES, MONTHS, WEEKDAYS
 from slowwave.text.words import ENGLISH_STOP, is_content_word, stem
@@ -106,7 +106,7 @@ def explain_unfounded(claim: str, ground: GroundingContext) -> str | None:
 
 
 @lru_cache(maxsize=2_048)
-def _parse_cached(text: str) -> Claim:
+def _parse_cached(text: str) -> ClaimText:
     """Return a source text parsed; the result is cached for the next claims."""
     return normalise_claim(text)
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from slowwave.engines.llm.protocol import AnswerModel, Message, Request
+from slowwave.engines.llm.protocol import AnswerModel, ChatMessage, Request
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.tasks.llm.chunks import Counter
@@ -60,7 +60,7 @@ def list_requests(questions: Iterable[HasRequest]) -> list[Request]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class RejectedAnswer:
     """An answer that could not be used, or a claim in it."""
 
     row_id: str
@@ -78,7 +78,7 @@ class Prompt:
     user: Template
     digest: str
 
-    def render_messages(self, **values: object) -> tuple[Message, ...]:
+    def render_messages(self, **values: object) -> tuple[ChatMessage, ...]:
         """Return the turns with their values. A `$` in a value is kept as it is."""
         return (
             {"role": "system", "content": self.system.substitute(values)},

@@ -21,9 +21,9 @@ from pydantic import Field
 
 from slowwave.engines.llm.protocol import (
     AnswerModel,
+    ChatMessage,
     Completion,
     EngineUnavailable,
-    Message,
     Request,
 )
 from slowwave.schemas.settings import ExtractSettings, ObserveSettings, Settings
@@ -45,7 +45,7 @@ from slowwave.tasks.llm.library import (
     Library,
     Pack,
     Question,
-    Rejected,
+    RejectedAnswer,
     format_bullets,
     index_questions,
     list_requests,
@@ -200,7 +200,7 @@ def _build_messages(
     extract: ExtractSettings,
     shown: Sequence[str],
     **place: object,
-) -> tuple[Message, ...]:
+) -> tuple[ChatMessage, ...]:
     """Return the prompt: the constant text, then the pack's example as a finished part, then the transcript."""
     prompt = library.load_prompt("extract")
     constants: dict[str, object] = {
@@ -363,7 +363,7 @@ def _reject_dropped(
     dropped: str,
     drops: Mapping[str | None, _AcceptedDrop],
     by_id: Mapping[str, Mapping[str, Any]],
-) -> Rejected:
+) -> RejectedAnswer:
     """Return the quarantine entry of a dropped claim."""
     claim = by_id[dropped]
     drop = drops[dropped]
@@ -371,7 +371,7 @@ def _reject_dropped(
     instead = f": “{by_id[stands]['summary']}” stands instead" if stands else ""
     reason = f"{drop.why} within its session{instead}"
     excerpt = f"{claim['summary']} | “{claim['quote']}”"
-    return Rejected(f"{drop.request_id}#{dropped[:8]}", reason, excerpt)
+    return RejectedAnswer(f"{drop.request_id}#{dropped[:8]}", reason, excerpt)
 
 
 def _find_kept(
@@ -393,7 +393,7 @@ class ExtractionResult:
     """Session to why it has no claims, or fewer than possible."""
     pending: dict[str, str] = field(default_factory=dict)
     """Session to why it waits for another run. Nothing of it is written."""
-    rejected: list[Rejected] = field(default_factory=list)
+    rejected: list[RejectedAnswer] = field(default_factory=list)
 
 
 def extract_claims(

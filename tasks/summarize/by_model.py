@@ -24,7 +24,12 @@ from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.llm.ask import Model, Unusable
 from slowwave.tasks.llm.chunks import Counter, split_text
 from slowwave.tasks.llm.fence import LEFT_OUT, has_injection, mask_injections
-from slowwave.tasks.llm.library import TEMPLATE_TOKENS, Library, Rejected, limit_answer
+from slowwave.tasks.llm.library import (
+    TEMPLATE_TOKENS,
+    Library,
+    RejectedAnswer,
+    limit_answer,
+)
 from slowwave.tasks.summarize.coherence import (
     Coherence,
     MeasuredMember,
@@ -32,7 +37,7 @@ from slowwave.tasks.summarize.coherence import (
 )
 from slowwave.text.fence import format_entry
 from slowwave.text.pyramid import MASTER, Draft, Member, summarize_draft
-from slowwave.text.summarise import Part, build_extractive_summary
+from slowwave.text.summarise import Utterance, build_extractive_summary
 
 MEASURED = [
     "summary_id",
@@ -249,7 +254,7 @@ def _fit_texts(texts: Sequence[str], room: int, count: Counter) -> list[str]:
 def _condense_text(text: str, tokens: int, count: Counter) -> str:
     """Return a text's central sentences within a number of tokens, or its beginning if these do not fit."""
     short = build_extractive_summary(
-        [Part(text[:40_000])], max(5, int(tokens * WORDS_A_TOKEN))
+        [Utterance(text[:40_000])], max(5, int(tokens * WORDS_A_TOKEN))
     )
     return next(iter(split_text(short, tokens, count)), "")
 
@@ -270,7 +275,7 @@ class SummaryWriter:
         """Session -> the title of its master summary."""
         self.written: set[str] = set()
         """Ids of the requests that were answered with a summary."""
-        self.rejected: list[Rejected] = []
+        self.rejected: list[RejectedAnswer] = []
 
     def write(self, drafts: list[Draft]) -> list[str | None]:
         """Return a text for each draft: the model's, None if it waits, or members' sentences if it failed for good."""

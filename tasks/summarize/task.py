@@ -80,7 +80,7 @@ from slowwave.text.pyramid import (
     grow_by_tier,
     grow_many,
 )
-from slowwave.text.summarise import Part, build_extractive_summary
+from slowwave.text.summarise import Utterance, build_extractive_summary
 
 MESSAGES_AT_ONCE = 2_000
 SMALL = 3
@@ -455,9 +455,9 @@ def write_shard(shard: pa.Table) -> pa.Table:
     """Return the extractive summary of each draft of a shard."""
     texts = [
         build_extractive_summary(
-            [Part(**p) for p in row["members"]],
+            [Utterance(**p) for p in row["members"]],
             row["words"],
-            [Part(**p) for p in row["context"]],
+            [Utterance(**p) for p in row["context"]],
         )
         for row in shard.to_pylist()
     ]

@@ -16,7 +16,7 @@ from slowwave.tasks.dedupe.candidates import (
     group_rows,
 )
 from slowwave.tasks.dedupe.candidates import Rows as Places
-from slowwave.tasks.dedupe.normalise import Claims
+from slowwave.tasks.dedupe.normalise import ClaimTexts
 from slowwave.tasks.supersede.features import IdfTable
 from slowwave.text.words import FIRST_PERSON, LATIN
 
@@ -38,7 +38,7 @@ Codes = npt.NDArray[np.integer]
 
 def find_candidate_pairs(
     table: pa.Table,
-    claims: Claims,
+    claims: ClaimTexts,
     vectors: Floats,
     has: npt.NDArray[np.bool_],
     among: Places | None = None,
@@ -77,7 +77,9 @@ class ClaimScope:
     """Claims in which the speaker talks of themselves; computed for the rows of some pairs only."""
 
     @classmethod
-    def from_table(cls, table: pa.Table, claims: Claims, rows: Codes) -> "ClaimScope":
+    def from_table(
+        cls, table: pa.Table, claims: ClaimTexts, rows: Codes
+    ) -> "ClaimScope":
         """Read the scope of the claims; `of_self` for some rows, since reading every claim whole is slow."""
         personal = np.asarray(pc.equal(table["pack"], "personal"), dtype=bool)
         of_self = np.zeros(len(personal), dtype=bool)
@@ -147,7 +149,7 @@ def _mask_pairs_in_scope(pairs: Pairs, scope: ClaimScope) -> Flags:
 
 
 def compute_likeness(
-    pairs: Pairs, cosines: Scores, claims: Claims, idf: IdfTable
+    pairs: Pairs, cosines: Scores, claims: ClaimTexts, idf: IdfTable
 ) -> Scores:
     """Return the likeness of the two claims of each pair, 0 to 2: the share of common words plus the cosine.
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from slowwave.tasks.dedupe.candidates import Floats, Pairs, compute_cosines
 from slowwave.tasks.dedupe.candidates import Rows as Places
-from slowwave.tasks.dedupe.normalise import Claims, normalise_claim
+from slowwave.tasks.dedupe.normalise import ClaimTexts, normalise_claim
 from slowwave.tasks.dedupe.pairs import stack_unit_vectors, tell_pairs
 from slowwave.tasks.supersede.candidates import (
     LEAST_LIKENESS,
@@ -150,7 +150,7 @@ class PairRanker:
     """The candidate claims, as needed to find pairs of them and to rank these."""
 
     candidates: CandidateClaims
-    claims: Claims
+    claims: ClaimTexts
     vectors: Floats
     has_vector: Flags
     idf: IdfTable
@@ -162,7 +162,7 @@ class PairRanker:
         cls, candidates: CandidateClaims, idf: IdfTable | None
     ) -> "PairRanker":
         """Read the claims; without `idf` compute it from their words."""
-        claims = Claims(candidates.table)
+        claims = ClaimTexts(candidates.table)
         vectors, has_vector = stack_unit_vectors(candidates.table)
         return cls(
             candidates=candidates,

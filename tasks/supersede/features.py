@@ -19,7 +19,7 @@ from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein
 
 from slowwave.tasks.dedupe.candidates import Floats
-from slowwave.tasks.dedupe.normalise import Claim, Claims, normalise_claim
+from slowwave.tasks.dedupe.normalise import ClaimText, ClaimTexts, normalise_claim
 from slowwave.tasks.supersede.claims import CandidateClaims
 from slowwave.text.words import (
     compute_smooth_idf,
@@ -77,7 +77,9 @@ class IdfTable:
         return self.sum_idf(words & among) / whole if whole else 0.0
 
 
-def compute_pair_features(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float]:
+def compute_pair_features(
+    old: ClaimText, new: ClaimText, idf: IdfTable
+) -> dict[str, float]:
     """Return the features of an earlier and a later claim, by name."""
     x, y = (
         [word for word in claim.words[:LONGEST] if word not in ARTICLES]
@@ -102,7 +104,7 @@ def compute_pair_features(old: Claim, new: Claim, idf: IdfTable) -> dict[str, fl
     }
 
 
-def _compute_overlap(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float]:
+def _compute_overlap(old: ClaimText, new: ClaimText, idf: IdfTable) -> dict[str, float]:
     """Return shares of common words by weight, similarity of letters (0 to 1), and counts of words."""
     a, b = set(old.content), set(new.content)
     both, first, second = idf.sum_idf(a & b), idf.sum_idf(a), idf.sum_idf(b)
@@ -127,7 +129,7 @@ def _compute_overlap(old: Claim, new: Claim, idf: IdfTable) -> dict[str, float]:
 
 
 def _compute_alignment(
-    old: Claim, new: Claim, x: Words, y: Words, idf: IdfTable
+    old: ClaimText, new: ClaimText, x: Words, y: Words, idf: IdfTable
 ) -> dict[str, float]:
     """Return features of the frame (the words of the sentence that both share) and of the words that differ in it."""
     runs = _align_words(old, new, x, y, idf)
@@ -171,7 +173,7 @@ class Alignment:
 
 
 def _align_words(
-    old: Claim, new: Claim, x: Words, y: Words, idf: IdfTable
+    old: ClaimText, new: ClaimText, x: Words, y: Words, idf: IdfTable
 ) -> Alignment:
     """Walk over the runs that are equal and the runs that another run replaces."""
     runs, after_equal = Alignment(), False
@@ -191,7 +193,7 @@ def _align_words(
     return runs
 
 
-def _is_same_kind(old: Claim, new: Claim, left: Words, right: Words) -> bool:
+def _is_same_kind(old: ClaimText, new: ClaimText, left: Words, right: Words) -> bool:
     """Return True if both runs have a figure, both a name, or both an identifier."""
     kinds = (
         (set(left) & getattr(old, kind), set(right) & getattr(new, kind))
@@ -234,7 +236,7 @@ def _count_run_before_value(x: Words, y: Words) -> int:
     return min(best, ENOUGH)
 
 
-def _compute_values(old: Claim, new: Claim) -> dict[str, float]:
+def _compute_values(old: ClaimText, new: ClaimText) -> dict[str, float]:
     """Return 0 or 1 for the values that two claims have, keep and change."""
     values: dict[str, float] = {}
     for kind in VALUES:
@@ -270,7 +272,7 @@ class Surroundings:
     def __init__(
         self,
         candidates: CandidateClaims,
-        claims: Claims,
+        claims: ClaimTexts,
         vectors: Floats,
         idf: IdfTable,
         sessions: Iterable[str],

@@ -45,7 +45,7 @@ Rows = tuple[int, int]
 """A pair of rows, the earlier claim first."""
 
 
-class Answer(StrEnum):
+class PairAnswer(StrEnum):
     """What the later claim does to the earlier one. The last three are derived; a model answers one of the others."""
 
     UNRELATED = "unrelated"
@@ -84,7 +84,7 @@ class ClaimShown:
 class PairVerdict:
     """A model's answer about a pair."""
 
-    answer: Answer
+    answer: PairAnswer
     likely: float
     """The classifier's probability at that time, 0 to 1; kept so that the decision is stable as the store grows."""
     quote: str
@@ -95,13 +95,13 @@ class PairVerdict:
     @property
     def outcome(self) -> Outcome:
         """The outcome: one step at most from the classifier's, unless both claims support the answer."""
-        if self.answer is Answer.UNANSWERED:
+        if self.answer is PairAnswer.UNANSWERED:
             return find_outcome(self.likely)
-        if self.answer is Answer.REPLACES:
+        if self.answer is PairAnswer.REPLACES:
             return Outcome.RETIRE
-        if self.answer is Answer.CHANGES:
+        if self.answer is PairAnswer.CHANGES:
             return Outcome.RETIRE if self.likely >= PERHAPS_CHANGED else Outcome.LINK
-        if self.answer is Answer.UNSURE:
+        if self.answer is PairAnswer.UNSURE:
             return Outcome.LINK
         return Outcome.LINK if self.likely >= SUPERSEDED else Outcome.NOTHING
 
@@ -109,7 +109,7 @@ class PairVerdict:
 Ids = tuple[str, str]
 """claim_ids of a pair, the earlier claim first."""
 Pair = tuple[ClaimShown, ClaimShown]
-Answered = tuple[Answer, str]
+Answered = tuple[PairAnswer, str]
 """An answer, and the supporting words of the later claim."""
 
 
@@ -141,7 +141,7 @@ def read_verdicts(merges: pa.Table) -> dict[Ids, PairVerdict]:
         pc.equal(merges["kind"], LedgerKind.JUDGEMENT)
     ).to_pylist():
         verdicts[row["from_id"], row["into_id"]] = PairVerdict(
-            answer=Answer(row["rule"]),
+            answer=PairAnswer(row["rule"]),
             likely=round(dict(row["scores"])["likely"], DIGITS),
             quote=row["reason"] or "",
             key=row["step_key"],
@@ -272,7 +272,9 @@ class ChangeAnswer(AnswerModel):
     pair: int = Field(ge=0, le=99)
     new: str = Field(max_length=QUOTE_CHARS)
     old: str = Field(max_length=QUOTE_CHARS)
-    answer: Literal[Answer.UNRELATED, Answer.REPEATS, Answer.REFINES, Answer.CHANGES]
+    answer: Literal[
+        PairAnswer.UNRELATED, PairAnswer.REPEATS, PairAnswer.REFINES, PairAnswer.CHANGES
+    ]
 
 
 class ChangesAnswer(AnswerModel):
@@ -324,12 +326,12 @@ def _check_answer(
 ) -> Answered:
     """Return the answer as far as the two claims support it, with the later claim's words."""
     before, after = find_anchor(given.new, old.text), find_anchor(given.new, new.text)
-    answer = Answer(given.answer)
-    if answer is Answer.CHANGES:
+    answer = PairAnswer(given.answer)
+    if answer is PairAnswer.CHANGES:
         if after is None or (before is not None and before.score >= after.score):
-            answer = Answer.UNSURE
+            answer = PairAnswer.UNSURE
         elif trust and _is_quoted(given.old, old.text):
-            answer = Answer.REPLACES
+            answer = PairAnswer.REPLACES
     return answer, new.text[after.start : after.end] if after is not None else ""
 
 

@@ -38,11 +38,11 @@ from slowwave.tasks.supersede.evidence import Evidence
 from slowwave.tasks.supersede.features import IdfTable
 from slowwave.tasks.supersede.judge import (
     LEADING,
-    Answer,
     Ids,
     Judge,
     JudgedPairs,
     Outcome,
+    PairAnswer,
     PairVerdict,
     Rows,
     ask_judge,
@@ -366,7 +366,7 @@ def _select_answered(verdicts: Mapping[Rows, PairVerdict]) -> dict[Rows, PairVer
     return {
         pair: verdict
         for pair, verdict in verdicts.items()
-        if verdict.answer is not Answer.UNANSWERED
+        if verdict.answer is not PairAnswer.UNANSWERED
     }
 
 

@@ -59,10 +59,10 @@ from slowwave.tasks.supersede.chains import (
 from slowwave.tasks.supersede.evidence import READ
 from slowwave.tasks.supersede.features import IdfTable
 from slowwave.tasks.supersede.judge import (
-    Answer,
     Answered,
     Judge,
     Pair,
+    PairAnswer,
     build_questions,
     parse_answers,
     read_verdicts,
@@ -299,7 +299,7 @@ def make_judge(job: Job, model: Model, report: StepReport) -> Judge:
         return [
             None
             if question.request.id in reply.waiting
-            else answers.get((old.id, new.id), (Answer.UNANSWERED, ""))
+            else answers.get((old.id, new.id), (PairAnswer.UNANSWERED, ""))
             for question in questions
             for old, new in question.about
         ]

@@ -31,7 +31,7 @@ from slowwave.tasks.llm.chunks import Counter
 from slowwave.tasks.llm.fence import has_injection, mask_injections
 from slowwave.tasks.llm.library import (
     Library,
-    Rejected,
+    RejectedAnswer,
     index_questions,
     limit_answer,
     list_requests,
@@ -389,7 +389,7 @@ def _place_in_waves(
     report: StepReport,
 ) -> set[str]:
     """Place claims on the board by the model; return the claims that have to wait."""
-    waiting, rejected, settled = set[str](), list[Rejected](), set[str]()
+    waiting, rejected, settled = set[str](), list[RejectedAnswer](), set[str]()
     for wave in split_waves(rows, SIZES.batch):
         batches: dict[str, Batch] = {}
 

@@ -26,7 +26,7 @@ from slowwave.resident import client, place, server
 from slowwave.resident.client import Refused, ask, find_readers, start_detached
 from slowwave.resident.place import find_address
 from slowwave.resident.server import Resident
-from slowwave.resident.wire import Message
+from slowwave.resident.wire import Frame
 from slowwave.schemas.settings import Settings, find_default_store
 from slowwave.tasks.forget.select import Wanted
 from tests.resident_home import ROOT, Home
@@ -66,7 +66,7 @@ def ask_reader(question: str, *words: str) -> str | None:
     )
 
 
-def make_request(question: str) -> Message:
+def make_request(question: str) -> Frame:
     """A recall, as the client asks for it."""
     streams = [["utf-8", "strict", False]] * 2
     return {
@@ -78,7 +78,7 @@ def make_request(question: str) -> Message:
     }
 
 
-def read_output(answer: Message) -> str:
+def read_output(answer: Frame) -> str:
     return "".join(text for _, text in answer["chunks"]).encode("latin-1").decode()
 
 
@@ -230,7 +230,7 @@ class Interrupted(KeptMemory):
         self.events = [event]
         self.first = ""
 
-    def _answer_once(self, request: Message) -> Message:
+    def _answer_once(self, request: Frame) -> Frame:
         answer = super()._answer_once(request)
         if self.events:
             self.first = read_output(answer)
@@ -384,12 +384,12 @@ def test_a_reader_of_another_version_is_told_to_end(home: Home) -> None:
     "answer",
     [{}, {"chunks": 5}, {"chunks": [[1]]}, {"chunks": [[1, "\u20ac"]]}, {"text": 1}],
 )
-def test_a_broken_answer_is_none(home: Home, answer: Message) -> None:
+def test_a_broken_answer_is_none(home: Home, answer: Frame) -> None:
     address = find_address(None, None)
     assert address is not None
 
     class Broken(KeptMemory):
-        def answer(self, request: Message) -> Message:
+        def answer(self, request: Frame) -> Frame:
             return answer
 
     resident = Resident(address, Broken())

@@ -21,9 +21,9 @@ from slowwave.engines.llm.openai import OpenAIServer
 from slowwave.engines.llm.protocol import (
     LLM,
     AnswerModel,
+    ChatMessage,
     Completion,
     EngineUnavailable,
-    Message,
     Request,
 )
 from slowwave.engines.llm.select import ChainLLM
@@ -252,7 +252,7 @@ def test_a_prompt_that_the_template_refuses_is_rejected_alone(tmp_path: Path) ->
     llm = VLLMOffline(
         str(make_toy_model(tmp_path / "model", "refuses system")), SETTINGS
     )
-    turns: list[Message] = [
+    turns: list[ChatMessage] = [
         {"role": "user", "content": "a"},
         {"role": "user", "content": "b"},
     ]

@@ -9,8 +9,8 @@ from slowwave.flows.nightly import run_night
 from slowwave.flows.plan import (
     DEFAULTS,
     Estimate,
-    Line,
     MeasuredUsage,
+    PlanLine,
     Rate,
     add_costs,
     measure_usage,
@@ -131,7 +131,7 @@ def test_without_a_model_there_is_nothing_to_pay(tmp_path: Path) -> None:
 def test_money_by_the_prices_that_are_set_and_time_by_the_rate_that_was_measured() -> (
     None
 ):
-    estimate = Estimate("m", lines=[Line("observe", 1, 1, 2_000_000, 100_000)])
+    estimate = Estimate("m", lines=[PlanLine("observe", 1, 1, 2_000_000, 100_000)])
     rates = LLMSettings(
         usd_per_million_prompt=0.5, usd_per_million_completion=2.0, max_tokens=1_000_000
     )
@@ -144,7 +144,7 @@ def test_money_by_the_prices_that_are_set_and_time_by_the_rate_that_was_measured
         "the budget of 1,000,000 tokens a night makes this about 3 nights"
     ]
     unknown = add_costs(
-        Estimate("m", lines=[Line("observe", 1, 1, 10, 10)]),
+        Estimate("m", lines=[PlanLine("observe", 1, 1, 10, 10)]),
         LLMSettings(),
         MeasuredUsage(),
     )
@@ -154,7 +154,7 @@ def test_money_by_the_prices_that_are_set_and_time_by_the_rate_that_was_measured
 def test_a_line_expects_what_its_messages_lead_to_and_no_more_than_a_night_asks() -> (
     None
 ):
-    line, capped = Line("supersede"), Line("supersede")
+    line, capped = PlanLine("supersede"), PlanLine("supersede")
     rate = Rate(requests=0.1, prompt_tokens=50, answer_tokens=5)
     line.expect(rate, 100)
     assert (line.requests, line.prompt_tokens, line.answer_tokens, line.estimated) == (

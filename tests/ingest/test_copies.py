@@ -25,11 +25,11 @@ from slowwave.tasks.ingest.parsing.records import (
 )
 from tests.transcript_rows import put, read, read_messages
 
-Line = dict[str, Any]
+LogLine = dict[str, Any]
 STAMP = "2026-05-02T09:00:00.000Z"
 
 
-def identify(path: Path, *lines: Line) -> list[str | None]:
+def identify(path: Path, *lines: LogLine) -> list[str | None]:
     return [message.identity for message in read_messages(put(path, lines))]
 
 
@@ -67,11 +67,11 @@ def test_a_resumed_session_of_claude_code_replays_its_messages(tmp_path: Path) -
     }
 
 
-def codex(kind: str, stamp: str = STAMP, **payload: object) -> Line:
+def codex(kind: str, stamp: str = STAMP, **payload: object) -> LogLine:
     return {"timestamp": stamp, "type": kind, "payload": payload}
 
 
-def codex_says(role: str, text: str, stamp: str = STAMP) -> Line:
+def codex_says(role: str, text: str, stamp: str = STAMP) -> LogLine:
     part = "output_text" if role == "assistant" else "input_text"
     return codex(
         "response_item",
@@ -209,7 +209,7 @@ def read_as_before(path: Path) -> Iterator[Record]:
         )
 
 
-def event(role: str, words: str, second: int, **more: object) -> Line:
+def event(role: str, words: str, second: int, **more: object) -> LogLine:
     """An event of pi's, which are OpenClaw's too."""
     message = {
         "role": role,

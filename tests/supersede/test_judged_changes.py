@@ -34,13 +34,13 @@ from slowwave.store import Store
 from slowwave.tasks.job import StepReport
 from slowwave.tasks.llm.library import Library
 from slowwave.tasks.supersede.judge import (
-    Answer,
     Answered,
     ChangesAnswer,
     ClaimShown,
     Judge,
     Outcome,
     Pair,
+    PairAnswer,
     PairVerdict,
     build_questions,
     parse_answers,
@@ -66,25 +66,25 @@ from tests.talk_files import session
 @pytest.mark.parametrize(
     ("answer", "outcomes"),
     [  # where the classifier finds nothing, a link, a change
-        (Answer.CHANGES, (Outcome.LINK, Outcome.RETIRE, Outcome.RETIRE)),
-        (Answer.UNSURE, (Outcome.LINK, Outcome.LINK, Outcome.LINK)),
-        (Answer.REFINES, (Outcome.NOTHING, Outcome.NOTHING, Outcome.LINK)),
-        (Answer.REPEATS, (Outcome.NOTHING, Outcome.NOTHING, Outcome.LINK)),
-        (Answer.UNRELATED, (Outcome.NOTHING, Outcome.NOTHING, Outcome.LINK)),
-        (Answer.UNANSWERED, (Outcome.NOTHING, Outcome.LINK, Outcome.RETIRE)),
+        (PairAnswer.CHANGES, (Outcome.LINK, Outcome.RETIRE, Outcome.RETIRE)),
+        (PairAnswer.UNSURE, (Outcome.LINK, Outcome.LINK, Outcome.LINK)),
+        (PairAnswer.REFINES, (Outcome.NOTHING, Outcome.NOTHING, Outcome.LINK)),
+        (PairAnswer.REPEATS, (Outcome.NOTHING, Outcome.NOTHING, Outcome.LINK)),
+        (PairAnswer.UNRELATED, (Outcome.NOTHING, Outcome.NOTHING, Outcome.LINK)),
+        (PairAnswer.UNANSWERED, (Outcome.NOTHING, Outcome.LINK, Outcome.RETIRE)),
         (
-            Answer.REPLACES,
+            PairAnswer.REPLACES,
             (Outcome.RETIRE, Outcome.RETIRE, Outcome.RETIRE),
         ),  # both claims bear it out
     ],
 )
 def test_an_answer_moves_what_the_classifier_finds_by_one_step_at_most(
-    answer: Answer, outcomes: tuple[Outcome, ...]
+    answer: PairAnswer, outcomes: tuple[Outcome, ...]
 ) -> None:
     alone = tuple(Outcome)
     for likely, own, outcome in zip((0.2, 0.5, 0.9), alone, outcomes, strict=True):
         assert PairVerdict(answer, likely, "", "k").outcome is outcome
-        assert abs(outcome - own) <= 1 or answer is Answer.REPLACES
+        assert abs(outcome - own) <= 1 or answer is PairAnswer.REPLACES
 
 
 def shown(text: str, later: bool = False) -> ClaimShown:
@@ -108,10 +108,13 @@ def test_a_change_is_one_where_the_later_claim_says_so_better_than_the_earlier()
     None
 ):
     assert answer("listens on port 8200 from now on") == (
-        Answer.CHANGES,
+        PairAnswer.CHANGES,
         "listens on port 8200 from now on",
     )
-    assert answer("Listens on  port 8200") == (Answer.CHANGES, "listens on port 8200")
+    assert answer("Listens on  port 8200") == (
+        PairAnswer.CHANGES,
+        "listens on port 8200",
+    )
     for nowhere in (
         "",
         "8200",
@@ -119,21 +122,21 @@ def test_a_change_is_one_where_the_later_claim_says_so_better_than_the_earlier()
         SAME,
         "The API listens on port",
     ):
-        assert answer(nowhere, old="7070")[0] is Answer.UNSURE
-    assert answer("", "refines") == (Answer.REFINES, "")
-    assert answer(MOVED, "unrelated") == (Answer.UNRELATED, MOVED)
+        assert answer(nowhere, old="7070")[0] is PairAnswer.UNSURE
+    assert answer("", "refines") == (PairAnswer.REFINES, "")
+    assert answer(MOVED, "unrelated") == (PairAnswer.UNRELATED, MOVED)
 
 
 def test_a_change_whose_old_value_stands_in_the_earlier_claim_replaces_it_where_the_model_is_trusted() -> (
     None
 ):
     words = "listens on port 8200 from now on"
-    assert answer(words, old="port 7070") == (Answer.REPLACES, words)
-    assert answer(words, old="7070", trust=False) == (Answer.CHANGES, words)
+    assert answer(words, old="port 7070") == (PairAnswer.REPLACES, words)
+    assert answer(words, old="7070", trust=False) == (PairAnswer.CHANGES, words)
     assert {answer(words, old=wrong)[0] for wrong in ("8200", "", "the", " ")} == {
-        Answer.CHANGES
+        PairAnswer.CHANGES
     }
-    assert answer(words, "refines", old="7070")[0] is Answer.REFINES
+    assert answer(words, "refines", old="7070")[0] is PairAnswer.REFINES
 
 
 def test_ten_pairs_go_under_one_prompt_and_the_claims_and_their_dates_are_shown_as_data() -> (
@@ -166,7 +169,7 @@ def judge_by(
 
     def ask(pairs: Sequence[Pair]) -> list[Answered | None]:
         asked.extend(pairs)
-        return [said.get(new.id, (Answer.UNRELATED, "")) for _, new in pairs]
+        return [said.get(new.id, (PairAnswer.UNRELATED, "")) for _, new in pairs]
 
     return Judge(key, most, ask)
 
@@ -185,13 +188,13 @@ def test_what_the_classifier_would_retire_stays_linked_where_the_model_does_not_
 ):
     rows = told(SAME, MOVED)
     assert kinds(supersede(rows, "k")) == {"supersession": "changed"}
-    found = supersede(rows, "k", judge=judge_by({"o030": (Answer.REFINES, "")}, []))
+    found = supersede(rows, "k", judge=judge_by({"o030": (PairAnswer.REFINES, "")}, []))
     assert kinds(found) == {"doubt": "perhaps", "judgement": "refines"}
     assert found.claims.num_rows == 0
     told_anew = supersede(
         rows,
         "k",
-        judge=judge_by({"o030": (Answer.CHANGES, "port 8200 from now on")}, []),
+        judge=judge_by({"o030": (PairAnswer.CHANGES, "port 8200 from now on")}, []),
     )
     assert kinds(told_anew) == {"supersession": "changed", "judgement": "changes"}
     assert (
@@ -207,7 +210,7 @@ def test_what_was_retired_before_there_was_a_model_is_judged_too_and_may_stand_a
     retired = {row["claim_id"]: row for row in supersede(rows, "k").claims.to_pylist()}
     after = table(*(retired.get(row["claim_id"], row) for row in rows.to_pylist()))
     assert supersede(after, "k").claims.num_rows == 0
-    for said, status in ((Answer.UNRELATED, ["active"]), (Answer.CHANGES, [])):
+    for said, status in ((PairAnswer.UNRELATED, ["active"]), (PairAnswer.CHANGES, [])):
         found = supersede(after, "k", judge=judge_by({"o030": (said, "")}, []))
         assert found.claims["status"].to_pylist() == status
     assert kinds(supersede(after, "k", judge=judge_by({}, []))) == {
@@ -222,7 +225,7 @@ def test_what_was_retired_counts_as_a_change_however_unlikely_it_is_by_now() -> 
     assert kinds(supersede(rows, "k", judge=judge_by({}, []))) == {
         "judgement": "unrelated"
     }
-    once = {("o000", "o030"): PairVerdict(Answer.CHANGES, 0.6, "", "m")}
+    once = {("o000", "o030"): PairVerdict(PairAnswer.CHANGES, 0.6, "", "m")}
     retired = {
         row["claim_id"]: row
         for row in supersede(rows, "k", verdicts=once).claims.to_pylist()
@@ -238,12 +241,12 @@ def test_what_was_judged_stands_and_is_asked_again_of_another_model_alone() -> N
     rows, asked = told(SAME, MOVED), list[Pair]()
     first = supersede(rows, "k", judge=judge_by({}, asked))
     verdicts = read_verdicts(first.merges)
-    assert verdicts["o000", "o030"].answer is Answer.UNRELATED
+    assert verdicts["o000", "o030"].answer is PairAnswer.UNRELATED
     count = len(asked)
     assert kinds(supersede(rows, "k", verdicts=verdicts)) == {"doubt": "perhaps"}
     again = supersede(rows, "k", verdicts=verdicts, judge=judge_by({}, asked))
     assert (len(asked), kinds(again)) == (count, {"doubt": "perhaps"})
-    other = judge_by({"o030": (Answer.CHANGES, "")}, asked, key="another")
+    other = judge_by({"o030": (PairAnswer.CHANGES, "")}, asked, key="another")
     assert (
         kinds(supersede(rows, "k", verdicts=verdicts, judge=other))["supersession"]
         == "changed"
@@ -258,14 +261,14 @@ def test_another_model_judges_what_the_classifier_found_and_not_what_the_first_m
     None
 ):
     rows = told(SAME, MOVED)
-    once = {("o000", "o030"): PairVerdict(Answer.CHANGES, 0.5, "", "m")}
+    once = {("o000", "o030"): PairVerdict(PairAnswer.CHANGES, 0.5, "", "m")}
     retired = {
         row["claim_id"]: row
         for row in supersede(rows, "k", verdicts=once).claims.to_pylist()
     }
     after = table(*(retired.get(row["claim_id"], row) for row in rows.to_pylist()))
     assert supersede(after, "k", verdicts=once).claims.num_rows == 0
-    agreed = judge_by({"o030": (Answer.CHANGES, "")}, [], key="another")
+    agreed = judge_by({"o030": (PairAnswer.CHANGES, "")}, [], key="another")
     assert supersede(after, "k", verdicts=once, judge=agreed).claims.num_rows == 0
     found = supersede(after, "k", verdicts=once, judge=judge_by({}, [], key="another"))
     assert found.claims["status"].to_pylist() == ["active"]

@@ -13,7 +13,7 @@ from slowwave.text.pyramid import (
     grow,
     split_full_groups,
 )
-from slowwave.text.summarise import Part, build_extractive_summary
+from slowwave.text.summarise import Utterance, build_extractive_summary
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 TOPIC = Shape(first=10, above=10)
@@ -90,9 +90,9 @@ def test_any_nights_hold_each_member_once_and_never_move_a_group(
 
 def test_a_summary_is_sentences_of_its_parts_within_its_words() -> None:
     parts = [
-        Part("We moved the gauge readings to PostgreSQL. It took an hour.", "Ada"),
-        Part("The gauge readings in PostgreSQL are backed up nightly.", "Ben"),
-        Part("Lunch was soup.", "Ada"),
+        Utterance("We moved the gauge readings to PostgreSQL. It took an hour.", "Ada"),
+        Utterance("The gauge readings in PostgreSQL are backed up nightly.", "Ben"),
+        Utterance("Lunch was soup.", "Ada"),
     ]
     text = build_extractive_summary(parts, 16)
     assert text == (
@@ -103,13 +103,15 @@ def test_a_summary_is_sentences_of_its_parts_within_its_words() -> None:
 
 
 def test_a_summary_of_one_endless_sentence_is_cut_at_a_word() -> None:
-    text = build_extractive_summary([Part("word " * 200)], 12)
+    text = build_extractive_summary([Utterance("word " * 200)], 12)
     assert text == "word " * 12 + "…"
 
 
 def test_a_summary_of_nothing_is_empty() -> None:
     assert build_extractive_summary([], 20) == ""
-    assert build_extractive_summary([Part("the and of it")], 20) == "the and of it."
+    assert (
+        build_extractive_summary([Utterance("the and of it")], 20) == "the and of it."
+    )
 
 
 def test_groups_are_full_by_weight_and_a_short_session_has_none() -> None:

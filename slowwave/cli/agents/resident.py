@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from slowwave.resident.place import make_address
 from slowwave.resident.server import Resident, is_memory_short
-from slowwave.resident.wire import Message
+from slowwave.resident.wire import Frame
 
 if TYPE_CHECKING:
     from slowwave.mcp.server import StrictTool
@@ -46,7 +46,7 @@ class KeptMemory:
         self._opened: dict[int, Release] = {}
         self._tools: tuple[Settings, dict[str, StrictTool]] | None = None
 
-    def describe(self) -> Message:
+    def describe(self) -> Frame:
         """Return the store and the space; None for each before the first answer."""
         store, space = self._place or (None, None)
         return {"store": store, "space": space}
@@ -79,7 +79,7 @@ class KeptMemory:
             if number != live
         )
 
-    def answer(self, request: Message) -> Message:
+    def answer(self, request: Frame) -> Frame:
         """Return the answer to a request, or under "pass" why the client has to do the work itself."""
         try:
             with as_client(request):
@@ -93,7 +93,7 @@ class KeptMemory:
             # Deliberately broad: the direct way meets the error again and shows it.
             return {"pass": type(error).__name__}
 
-    def _answer_once(self, request: Message) -> Message:
+    def _answer_once(self, request: Frame) -> Frame:
         """Return the answer by the release that is live now.
 
         Raises:
@@ -113,7 +113,7 @@ class KeptMemory:
         finally:
             OPENER.reset(token)
 
-    def _answer_tool(self, request: Message) -> Message:
+    def _answer_tool(self, request: Frame) -> Frame:
         """Return the result of a tool of the MCP server.
 
         Raises:
@@ -184,7 +184,7 @@ def _read_status(path: Path) -> tuple[int, int, int]:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def answer_hook(request: Message) -> Message:
+def answer_hook(request: Frame) -> Frame:
     """Return a hook's text. An error raised on purpose is an empty one, as it is when the client runs the hook."""
     from slowwave.cli.agents.hook_text import build_hook_text
     from slowwave.schemas.errors import SlowwaveError
@@ -195,7 +195,7 @@ def answer_hook(request: Message) -> Message:
         return {"text": ""}
 
 
-def answer_command(request: Message) -> Message:
+def answer_command(request: Frame) -> Frame:
     """Return what a command wrote.
 
     Raises:
@@ -266,7 +266,7 @@ class Recorder(io.RawIOBase):
 
 
 @contextmanager
-def as_client(request: Message) -> Iterator[None]:
+def as_client(request: Frame) -> Iterator[None]:
     """Have the client's folder and environment inside the block.
 
     The environment is that of Python's own code. The process's is left as it is: threads of libraries may read it.

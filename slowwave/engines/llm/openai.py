@@ -32,10 +32,10 @@ from slowwave.engines.llm.budget import estimate_tokens
 from slowwave.engines.llm.protocol import (
     DEFAULT_WINDOW,
     LLM,
+    ChatMessage,
     Completion,
     EngineUnavailable,
     FinishReason,
-    Message,
     ModelNotServed,
     Request,
     build_sampling,
@@ -123,7 +123,7 @@ class OpenAIServer(LLM):
             yield from iter(completions.get, ended)
             working.result()
 
-    def stream(self, messages: Sequence[Message], max_tokens: int) -> Iterator[str]:
+    def stream(self, messages: Sequence[ChatMessage], max_tokens: int) -> Iterator[str]:
         """Yield an answer in pieces; a server that does not stream gives it as one.
 
         Raises:

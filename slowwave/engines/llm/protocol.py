@@ -94,7 +94,7 @@ class ModelNotServed(EngineUnavailable):
     exit_status = 3
 
 
-class Message(TypedDict):
+class ChatMessage(TypedDict):
     """One turn of a prompt. Constant text first and the transcript last: equal beginnings are computed once."""
 
     role: Role
@@ -121,7 +121,7 @@ class Request:
     """One prompt. `id` is unique within a call; `answer` is the form of the answer, None asks for plain text."""
 
     id: str
-    messages: tuple[Message, ...]
+    messages: tuple[ChatMessage, ...]
     answer: type[AnswerModel] | None = None
     max_tokens: int = 1_024
     frequency_penalty: float = 0.0
@@ -218,7 +218,7 @@ class LLM:
         """
         raise NotImplementedError
 
-    def stream(self, messages: Sequence[Message], max_tokens: int) -> Iterator[str]:
+    def stream(self, messages: Sequence[ChatMessage], max_tokens: int) -> Iterator[str]:
         """Yield one answer as text, for a conversation: in pieces if the engine streams, else as one.
 
         Raises:
@@ -254,7 +254,7 @@ class Layer(LLM):
         """The engine's context window, in tokens."""
         return self.inner.context_window
 
-    def stream(self, messages: Sequence[Message], max_tokens: int) -> Iterator[str]:
+    def stream(self, messages: Sequence[ChatMessage], max_tokens: int) -> Iterator[str]:
         """Yield the engine's answer in pieces."""
         return self.inner.stream(messages, max_tokens)
 

@@ -24,9 +24,9 @@ from slowwave.engines.llm.cache import CachedLLM, CompletionCache
 from slowwave.engines.llm.checks import CheckedLLM
 from slowwave.engines.llm.protocol import (
     LLM,
+    ChatMessage,
     Completion,
     EngineUnavailable,
-    Message,
     Request,
     index_by_id,
     make_failure,
@@ -88,7 +88,7 @@ class ChainLLM(LLM):
         for request in pending.values():
             yield _merge_errors(request, errors[request.id])
 
-    def stream(self, messages: Sequence[Message], max_tokens: int) -> Iterator[str]:
+    def stream(self, messages: Sequence[ChatMessage], max_tokens: int) -> Iterator[str]:
         """Yield an answer in pieces, from the first engine that answers."""
 
         def begin(engine: LLM) -> tuple[str, Iterator[str]]:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from slowwave.engines.llm.protocol import EngineUnavailable, Message
+from slowwave.engines.llm.protocol import ChatMessage, EngineUnavailable
 
 NO_THINKING = {"enable_thinking": False}
 """For chat templates that know the word; constrained decoding leaves no room to think."""
@@ -44,11 +44,11 @@ class ChatPrompts:
         self.folds = self._needs_folding()
         """Whether the template refuses a system turn, or leaves its text out."""
 
-    def prepare(self, messages: Sequence[Message]) -> list[Message]:
+    def prepare(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the turns as the model's chat template takes them."""
         return fold_system(messages) if self.folds else list(messages)
 
-    def count_tokens(self, messages: Sequence[Message]) -> int:
+    def count_tokens(self, messages: Sequence[ChatMessage]) -> int:
         """Return the tokens of a prompt.
 
         Raises:
@@ -66,7 +66,7 @@ class ChatPrompts:
 
     def _needs_folding(self) -> bool:
         """Return whether the system text must stand in the first user turn to reach the model."""
-        probe: list[Message] = [
+        probe: list[ChatMessage] = [
             {"role": "system", "content": MARK},
             {"role": "user", "content": "Hello."},
         ]
@@ -80,7 +80,7 @@ class ChatPrompts:
             MARK not in as_is and MARK in str(folded)
         )
 
-    def _probe(self, messages: Sequence[Message]) -> str | Exception:
+    def _probe(self, messages: Sequence[ChatMessage]) -> str | Exception:
         """Return the text of a prompt, or what the template raises."""
         try:
             return str(self._renderer.get_tokenizer().decode(self._render(messages)))
@@ -92,7 +92,7 @@ class ChatPrompts:
 
         return not isinstance(refusal, ChatTemplateResolutionError)
 
-    def _render(self, messages: Sequence[Message]) -> list[int]:
+    def _render(self, messages: Sequence[ChatMessage]) -> list[int]:
         """Return the tokens of turns that are prepared."""
         from vllm.renderers.params import ChatParams
 
@@ -107,7 +107,7 @@ class ChatPrompts:
         )
 
 
-def fold_system(messages: Sequence[Message]) -> list[Message]:
+def fold_system(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
     """Return the turns without a system turn: its text stands before that of the first turn, a user's."""
     system = [message["content"] for message in messages if message["role"] == "system"]
     others = [message for message in messages if message["role"] != "system"]

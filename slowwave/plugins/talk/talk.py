@@ -23,7 +23,7 @@ from slowwave.context.rendering import Measure
 from slowwave.context.tokens import cache_counts, replace_surrogates
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.engines.llm.checks import CheckedLLM
-from slowwave.engines.llm.protocol import LLM, EngineUnavailable, Message, Request
+from slowwave.engines.llm.protocol import LLM, ChatMessage, EngineUnavailable, Request
 from slowwave.memory import Memory
 from slowwave.plugins.talk.web.search import (
     AwaitedWeb,
@@ -159,7 +159,7 @@ class Conversation:
                 self.turns.add("assistant", whole)
                 self._write_down("assistant", whole)
 
-    def build_prompt(self, text: str) -> list[Message]:
+    def build_prompt(self, text: str) -> list[ChatMessage]:
         """Return the prompt for a message: the instructions, the turns that fit, the block, and the message.
 
         Raises:
@@ -340,7 +340,7 @@ def summarize_drafts(
             for item in draft.members
         ]
         prompt = SUMMARY_PROMPT.format(words=words, **fence_entries(entries))
-        message: Message = {"role": "user", "content": prompt}
+        message: ChatMessage = {"role": "user", "content": prompt}
         requests.append(Request(str(number), (message,), max_tokens=2 * words))
     texts: dict[str, str] = {}
     try:

@@ -46,7 +46,7 @@ STEP = 1 << 10
 """Bytes of Zstandard that are unpacked at once: of nothing but zeros they give some 30 MB."""
 FREE_UNPACKED = 64 * 1024 * 1024
 
-Line = tuple[int, bytes]
+NumberedLine = tuple[int, bytes]
 Document = tuple[int, dict[str, object]]
 """A line's number and the JSON object in it."""
 
@@ -179,7 +179,9 @@ def parse_json_lines(lines: Iterable[bytes]) -> list[object]:
     return values
 
 
-def iter_lines(stream: io.BufferedReader, limits: Limits) -> Iterator[Line | Rejected]:
+def iter_lines(
+    stream: io.BufferedReader, limits: Limits
+) -> Iterator[NumberedLine | Rejected]:
     """Yield number and bytes of each line, counted from 1, without its newline; an over-long one as a `Rejected`."""
     number = 0
     while line := stream.readline(limits.max_line_bytes + 1):
@@ -199,7 +201,7 @@ def iter_lines(stream: io.BufferedReader, limits: Limits) -> Iterator[Line | Rej
         )
 
 
-def _iter_file(path: Path, limits: Limits) -> Iterator[Line | Rejected]:
+def _iter_file(path: Path, limits: Limits) -> Iterator[NumberedLine | Rejected]:
     with open_binary(path) as stream:
         try:
             yield from iter_lines(stream, limits)

@@ -203,7 +203,7 @@ def read_events(
 
     Pinned: it outranks headers.
     """
-    current = Transcript(session, dialect, pinned)
+    current = EventFold(session, dialect, pinned)
     for item in items:
         event = {} if isinstance(item, Rejected) else item[1]
         # A header in mid-file may begin another session.
@@ -213,12 +213,12 @@ def read_events(
         )
         if event.get("type") == "session" and current.begun and is_other and not pinned:
             yield from current.finish()
-            current = Transcript(Session(str(event["id"])), dialect, pinned)
+            current = EventFold(Session(str(event["id"])), dialect, pinned)
         yield from read_each([item], current.feed)
     yield from current.finish()
 
 
-class Transcript:
+class EventFold:
     """One session on its way from events to records, and the event under way."""
 
     def __init__(self, session: Session, dialect: Dialect, pinned: bool) -> None:
