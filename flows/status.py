@@ -10,7 +10,7 @@ from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from urllib.request import ProxyHandler, Request, build_opener
 
 import orjson
@@ -32,6 +32,9 @@ from slowwave.store.notes import find_talk_logs
 from slowwave.store.releases import Release, Snapshot
 from slowwave.store.store import Store
 from slowwave.text.words import count_noun
+
+if TYPE_CHECKING:
+    from slowwave.tasks.ingest.transcripts import TranscriptScan
 
 UNFINISHED = "forgetting"
 """Heading of a forgetting that a killed run left unfinished."""
@@ -180,18 +183,51 @@ def _describe_run(run: Row) -> str:
     return f"{run['kind']} {run['started_at']:%Y-%m-%d %H:%M} UTC, {run['status']}{reasons}"
 
 
-def measure_coverage(settings: Settings) -> dict[str, Any]:
-    """Return how many transcripts the live release covers, how many wait, and the same as a `line`: of those of the
-    installed tools or, where none of these was ever read, of the files that the space was given.
+class Coverage(TypedDict):
+    """How much of the transcripts the live release covers."""
 
-    It is `behind` where something has waited for more than a day: a night should have read it.
-    """
+    covered: int
+    """Transcripts that the release holds as they are now."""
+    waiting: int
+    """Transcripts that are new or changed."""
+    unreadable: int
+    sessions: int
+    until: datetime | None
+    """When the last session ended."""
+    lag: float
+    """Seconds since the oldest waiting transcript was written."""
+    behind: bool
+    """True if one has waited for more than a day: a night should have read it."""
+    line: str
+    """The same in a sentence."""
+
+
+def measure_coverage(settings: Settings) -> Coverage:
+    """Count the transcripts that the live release covers, and those that wait."""
+    live = Snapshot(settings.store, settings.space)
+    scan = _scan_transcripts(settings, live.dir)
+    oldest = min((transcript.mtime_ns for transcript in scan.pending), default=None)
+    lag = max(0.0, time.time() - oldest / 10**9) if oldest else 0.0
+    found = Coverage(
+        covered=scan.counts["files unchanged"],
+        waiting=len(scan.pending),
+        unreadable=len(scan.unreadable),
+        sessions=live.release.counts[SESSIONS.name],
+        until=pc.max(live.read(SESSIONS, ["ended_at"])["ended_at"]).as_py(),
+        lag=lag,
+        behind=lag > timedelta(days=1).total_seconds(),
+        line="",
+    )
+    found["line"] = _describe_coverage(found)
+    return found
+
+
+def _scan_transcripts(settings: Settings, folder: Path) -> "TranscriptScan":
+    """Scan the installed tools' transcripts; if the space has read none of them, scan the files it has read."""
     # Here, since an install for reading alone lacks what they need.
     from slowwave.tasks.ingest.formats.registry import find_installed
     from slowwave.tasks.ingest.transcripts import find_pending
 
-    # The transcripts of the installed tools or, where none of these was ever read, those that the store knows.
-    live = Snapshot(settings.store, settings.space)
     files = {
         row["path"]: row
         for row in Store.open(settings.store, settings.space).read(FILES).to_pylist()
@@ -199,37 +235,22 @@ def measure_coverage(settings: Settings) -> dict[str, Any]:
     paths = [path for _, path in find_installed(Path.home())]
     if files and files.keys().isdisjoint(map(str, paths)):
         paths = [path for name in files if (path := Path(name)).is_file()]
-    scan = find_pending(files, settings, [*paths, *find_talk_logs(live.dir)])
+    return find_pending(files, settings, [*paths, *find_talk_logs(folder)])
+
+
+def _describe_coverage(found: Coverage) -> str:
+    """Return the counts in a sentence."""
     covered, waiting, unreadable = (
-        scan.counts["files unchanged"],
-        len(scan.pending),
-        len(scan.unreadable),
+        found["covered"],
+        found["waiting"],
+        found["unreadable"],
     )
-    sessions, until = (
-        live.release.counts[SESSIONS.name],
-        pc.max(live.read(SESSIONS, ["ended_at"])["ended_at"]).as_py(),
-    )
-    # The same in a line.
-    line = f"Covers {covered:,} of {covered + waiting + unreadable:,} transcripts ({sessions:,} sessions)"
-    line += f", up to {until:%Y-%m-%d %H:%M} UTC" if until else ""
-    line += f"; {waiting:,} wait for the next night" if waiting else ""
-    line += f"; {unreadable:,} can't be read." if unreadable else "."
-    facts = {
-        "covered": covered,
-        "waiting": waiting,
-        "unreadable": unreadable,
-        "sessions": sessions,
-        "until": until,
-    }
-    # How long the oldest has waited.
-    yesterday = (datetime.now(UTC) - timedelta(days=1)).timestamp() * 10**9
-    oldest = min((transcript.mtime_ns for transcript in scan.pending), default=None)
-    lag = max(0.0, time.time() - oldest / 10**9) if oldest else 0.0
-    return facts | {
-        "behind": any(transcript.mtime_ns < yesterday for transcript in scan.pending),
-        "lag": lag,
-        "line": line,
-    }
+    line = f"Covers {covered:,} of {covered + waiting + unreadable:,} transcripts ({found['sessions']:,} sessions)"
+    if found["until"]:
+        line += f", up to {found['until']:%Y-%m-%d %H:%M} UTC"
+    if waiting:
+        line += f"; {waiting:,} wait for the next night"
+    return line + (f"; {unreadable:,} can't be read." if unreadable else ".")
 
 
 def measure_waiting(settings: Settings) -> dict[str, Any]:

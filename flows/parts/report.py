@@ -394,51 +394,59 @@ def _describe_claims(new: View, old: View | None, width: int) -> Iterator[str]:
 def collect_left_out(
     report: RunReport, store: Store, before: Release | None
 ) -> list[str]:
-    """Return the input that a night dropped or masked, each with the reason."""
+    """Return what a night dropped or masked, each kind in a sentence with its count and reasons."""
     counts = sum((step.counts for step in report.steps), Counter[str]())
+    parts = [
+        _describe_quarantine(report, store, before, counts),
+        _describe_masked(counts),
+        _describe_waiting(report, counts),
+    ]
+    foreign = "records that are no conversation"
+    if counts[foreign]:
+        parts.append(f"{foreign} {counts[foreign]:,}")
+    return [part for part in parts if part]
+
+
+def _describe_quarantine(
+    report: RunReport, store: Store, before: Release | None, counts: Counter[str]
+) -> str:
+    """Return how many files and rows are in quarantine, with the commonest reasons."""
+    old = Snapshot(store.root, store.space, before.release_id) if before else None
+    looked = counts["quarantined"] or counts["files unreadable"] or report.release
+    unread, rejected = collect_quarantined(store, old) if looked else ([], [])
+    found = Counter([*unread, *rejected])
+    if not found:
+        return ""
+    reasons = "; ".join(reason for reason, _ in found.most_common(BOUNDS.examples))
+    return f"in quarantine {found.total():,} ({reasons})"
+
+
+def _describe_masked(counts: Counter[str]) -> str:
+    """Return how many secrets were masked, with their kinds."""
     masked = {
         name.removeprefix(REDACTED): n
         for name, n in counts.items()
         if name.startswith(REDACTED)
     }
-    old = Snapshot(store.root, store.space, before.release_id) if before else None
-    looked = counts["quarantined"] or counts["files unreadable"] or report.release
-    unread, rejected = collect_quarantined(store, old) if looked else ([], [])
-    reasons = [
-        reason
-        for reason, _ in Counter([*unread, *rejected]).most_common(BOUNDS.examples)
-    ]
-    parts = (
-        [f"in quarantine {len(unread) + len(rejected):,} ({'; '.join(reasons)})"]
-        if reasons
-        else []
-    )
-    parts += (
-        [f"secrets masked {sum(masked.values()):,} ({', '.join(sorted(masked))})"]
-        if masked
-        else []
-    )
+    if not masked:
+        return ""
+    return f"secrets masked {sum(masked.values()):,} ({', '.join(sorted(masked))})"
+
+
+def _describe_waiting(report: RunReport, counts: Counter[str]) -> str:
+    """Return what waits for another night, with the errors of the steps it waits for."""
     waiting = [
         f"{name.removesuffix(LATER)} {n:,}"
         for name, n in sorted(counts.items())
         if name.endswith(LATER) and n
     ]
+    if not waiting:
+        return ""
     why = dict.fromkeys(
         line
         for step in report.steps
         if any(LATER in name for name in step.counts)
         for line in step.failed
     )
-    parts += (
-        [
-            f"left for another night {', '.join(waiting)}"
-            + (f" ({'; '.join(why)})" if why else "")
-        ]
-        if waiting
-        else []
-    )
-    return parts + [
-        f"{name} {counts[name]:,}"
-        for name in ("records that are no conversation",)
-        if counts[name]
-    ]
+    reasons = f" ({'; '.join(why)})" if why else ""
+    return f"left for another night {', '.join(waiting)}{reasons}"

@@ -35,7 +35,7 @@ from slowwave.schemas.tables import (
 from slowwave.schemas.vocabulary import RunStatus
 from slowwave.store.backup import RESTORING
 from slowwave.store.crypt import check_encrypted
-from slowwave.store.lock import writer_lock
+from slowwave.store.lock import Holder, writer_lock
 from slowwave.store.manifest import check_newest_whole, has_table
 from slowwave.store.private import make_files_private
 from slowwave.store.publishing import read_releases
@@ -115,14 +115,7 @@ def open_run(
     check_encrypted(settings)
     if not create:
         load_releases(settings.store / settings.space)
-    # What a restore or a reading of a packed file left that was killed goes; in six hours each is through.
-    for left in (
-        *settings.store.glob(f"{RESTORING}*"),
-        *Path(tempfile.gettempdir()).glob(f"{LEFT}*"),
-    ):
-        with suppress(OSError):  # gone, or another's
-            if left.stat().st_mtime < time.time() - 6 * 3_600:
-                shutil.rmtree(left)
+    _remove_left_folders(settings.store)
     run_id, started = make_run_id(), now or datetime.now(UTC)
     report = RunReport(run_id, kind)
     name = "slowwave.night" if kind == "nightly" else f"slowwave.{kind}"
@@ -137,53 +130,72 @@ def open_run(
     ):
         job = Job(settings, run_id, opened, call, started)
         prepare(folder)
-        report.notes += (
-            []
-            if has_table(folder, RELEASES.name)
-            else [f"there was no store at {name_place(folder)}: it is made"]
-        )
-        store = job.store
-        if died:
+        if not has_table(folder, RELEASES.name):
             report.notes.append(
-                f"run {died.run_id} was killed before it ended; this run continues from what it had written"
+                f"there was no store at {name_place(folder)}: it is made"
             )
-            since = datetime.fromisoformat(died.since)
-            _write_run(
-                store,
-                died.run_id,
-                died.kind,
-                since,
-                None,
-                RunStatus.DIED,
-                RunReport(died.run_id, died.kind),
-            )
+        if died:
+            report.notes.append(_record_killed_run(job.store, died))
         if rewrite is not None:
             report.notes += settle_writer(job, rewrite=rewrite)
         try:
             yield job, report
         except BaseException as error:
-            report.notes.append(f"failed: {type(error).__name__}: {error}")
-            if report.steps or not isinstance(error, UsageError):
-                with suppress(StoreError):
-                    # A full disk has no room for this either: the error itself is what is told.
-                    _write_run(
-                        store,
-                        run_id,
-                        kind,
-                        started,
-                        datetime.now(UTC),
-                        RunStatus.FAILED,
-                        report,
-                    )
-                    error.add_note(f"`slowwave inspect runs` has it, as run {run_id}")
+            _record_failed_run(job, report, error)
             raise
         finally:
             close_models(job.run_id)
         set_attribute("slowwave.run.status", report.status)
         if report.leaves_row:
             _write_run(
-                store, run_id, kind, started, datetime.now(UTC), report.status, report
+                job.store,
+                run_id,
+                kind,
+                started,
+                datetime.now(UTC),
+                report.status,
+                report,
             )
+
+
+def _remove_left_folders(store: Path) -> None:
+    """Remove temporary folders of restores and unpacked files that are older than six hours: their process is dead."""
+    folders = (
+        *store.glob(f"{RESTORING}*"),
+        *Path(tempfile.gettempdir()).glob(f"{LEFT}*"),
+    )
+    for folder in folders:
+        with suppress(OSError):  # gone, or another user's
+            if folder.stat().st_mtime < time.time() - 6 * 3_600:
+                shutil.rmtree(folder)
+
+
+def _record_killed_run(store: Store, died: Holder) -> str:
+    """Write the row of a run that was killed; return what the report says about it."""
+    since = datetime.fromisoformat(died.since)
+    empty = RunReport(died.run_id, died.kind)
+    _write_run(store, died.run_id, died.kind, since, None, RunStatus.DIED, empty)
+    return f"run {died.run_id} was killed before it ended; this run continues from what it had written"
+
+
+def _record_failed_run(job: Job, report: RunReport, error: BaseException) -> None:
+    """Write the row of a run that failed, unless it was refused before its first step."""
+    report.notes.append(f"failed: {type(error).__name__}: {error}")
+    if isinstance(error, UsageError) and not report.steps:
+        return
+    with suppress(
+        StoreError
+    ):  # if the disk is full, the first error is the one to show
+        _write_run(
+            job.store,
+            report.run_id,
+            report.kind,
+            job.now,
+            datetime.now(UTC),
+            RunStatus.FAILED,
+            report,
+        )
+        error.add_note(f"`slowwave inspect runs` has it, as run {report.run_id}")
 
 
 def run_step(

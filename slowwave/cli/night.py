@@ -3,7 +3,7 @@
 import logging
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -33,6 +33,7 @@ from slowwave.text.words import count_noun
 
 if TYPE_CHECKING:
     from slowwave.flows.parts.report import RunReport
+    from slowwave.flows.plan import Estimate
     from slowwave.flows.reprocess import Selection
     from slowwave.schemas.settings import Settings
 
@@ -142,18 +143,11 @@ def run(
     was released, unless an index failed its check; 4: the result is outside the bounds of `gates` and held back; 1:
     nothing was released.
     """
-    # settings of this run
-    if address and not engine:
-        raise UsageError("--address goes with --engine alone")
-    if engine and engine not in (known := sorted(find_plugins("slowwave.executors"))):
-        raise UsageError(
-            f"--engine is {' or '.join(known) or 'the name of a plugin, and none is installed'}"
-        )
     if rewrite and background:
         raise UsageError(
             "--rewrite asks the memory's writer, and --background asks no model: leave one out"
         )
-    executor = f"{engine}:{address or ''}" if engine else None
+    executor = _name_executor(engine, address)
     given = _add_model_options(
         given, llm, max_tokens, gists=gists, embeddings=embeddings, redact=redact
     )
@@ -177,6 +171,23 @@ def run(
     return _run_one(given, own_paths, prefect, background, executor, rewrite=rewrite)
 
 
+def _name_executor(engine: str | None, address: str | None) -> str | None:
+    """Return `engine:address`, the name of the executor of a run; None if no engine is named.
+
+    Raises:
+        UsageError: no plugin of this name is installed, or an address stands alone.
+    """
+    if engine is None:
+        if address:
+            raise UsageError("--address goes with --engine alone")
+        return None
+    known = sorted(find_plugins("slowwave.executors"))
+    if engine not in known:
+        names = " or ".join(known) or "the name of a plugin, and none is installed"
+        raise UsageError(f"--engine is {names}")
+    return f"{engine}:{address or ''}"
+
+
 def _run_each(
     given: dict[str, Any],
     paths: list[Path],
@@ -186,7 +197,7 @@ def _run_each(
     executor: str | None,
     rewrite: bool,
 ) -> int:
-    """Run a night of each space, whoever has waited longest first; return the exit status: the gravest.
+    """Run a night of each space, the longest-waiting space first. Return the most severe exit status.
 
     Raises:
         UsageError: a path is one for all spaces, which would put what one says into the memory of others.
@@ -204,31 +215,39 @@ def _run_each(
     ended = set[int]()
     for name in (space for space in order if not spaces or space in spaces):
         OUT.print(f"space {name}", style="bold")
-        try:
-            with report_errors():
-                own_paths = [Path(str(path).replace(SPACE, name)) for path in paths]
-                if report := _run_one(
-                    given | {"space": name},
-                    own_paths,
-                    prefect,
-                    False,
-                    executor,
-                    rewrite=rewrite,
-                ):
-                    print_report(report)
-                    ended.add(
-                        HELD if report.held else INCOMPLETE if report.failures else 0
-                    )
-        except typer.Exit as failed:
-            ended.add(failed.exit_code)
-        except Exception as error:
-            # A mistake of ours in one space is no reason to leave out the others.
-            LOG.warning("the night of space %s failed", name, exc_info=error)
-            print_notes(
-                [f"the night of {name} failed: {type(error).__name__}: {error}"]
+        own_paths = [Path(str(path).replace(SPACE, name)) for path in paths]
+
+        def run_space(space: str = name, read: list[Path] = own_paths) -> int:
+            report = _run_one(
+                given | {"space": space},
+                read,
+                prefect,
+                False,
+                executor,
+                rewrite=rewrite,
             )
-            ended.add(1)
+            if report is None:
+                return 0
+            print_report(report)
+            if report.held:
+                return HELD
+            return INCOMPLETE if report.failures else 0
+
+        ended.add(_run_guarded(name, run_space))
     return next((status for status in (1, HELD, INCOMPLETE) if status in ended), 0)
+
+
+def _run_guarded(name: str, run_space: Callable[[], int]) -> int:
+    """Return the exit status of a space's night; an error in one space doesn't stop the others."""
+    try:
+        with report_errors():
+            return run_space()
+    except typer.Exit as failed:
+        return failed.exit_code
+    except Exception as error:
+        LOG.warning("the night of space %s failed", name, exc_info=error)
+        print_notes([f"the night of {name} failed: {type(error).__name__}: {error}"])
+        return 1
 
 
 def _run_one(
@@ -326,52 +345,53 @@ def plan(
     )
     if as_json:
         return asdict(estimate)
+    _print_sources(estimate)
+    _print_costs(estimate)
+    for note in estimate.notes:
+        OUT.print(f"note: {escape_line(note)}")
+    return None
+
+
+def _print_sources(estimate: "Estimate") -> None:
+    """Print what a night would read."""
     sources = [
         {
             "tool": source.tool,
             "where": source.where,
             "files": source.files,
             "MB": source.bytes / 1e6,
+            "state": source.problem or "new or changed",
         }
-        | {"state": source.problem or "new or changed"}
         for source in estimate.sources
     ]
     if sources:
         print_table(sources)
     OUT.print(f"{count_noun(estimate.unchanged, 'transcript')} had no news.")
     pending = f"Pending: {count_noun(estimate.messages, 'message')} in {count_noun(estimate.sessions, 'session')}"
-    OUT.print(
-        f"{pending}, {estimate.skipped:,} of them too short."
-        if estimate.skipped
-        else f"{pending}."
-    )
-    # The costs, a line a step.
+    skipped = f", {estimate.skipped:,} of them too short" if estimate.skipped else ""
+    OUT.print(f"{pending}{skipped}.")
+
+
+def _print_costs(estimate: "Estimate") -> None:
+    """Print what a night would cost, a line a step."""
     costs = [
         {
             "step": line.step,
             "units": line.units,
             "prompts": line.requests,
             "from the cache": line.cached,
-        }
-        | {
             "prompt tokens": line.prompt_tokens,
             "answer tokens (expected)": line.answer_tokens,
+            "": "estimated" if line.estimated else "",
         }
-        | {"": "estimated" if line.estimated else ""}
         for line in estimate.lines
     ]
-    if costs:
-        print_table(costs, estimate.model)
-        took = (
-            "unknown"
-            if estimate.seconds is None
-            else _format_duration(estimate.seconds)
-        )
-        tokens = f"{estimate.prompt_tokens:,} prompt and {estimate.answer_tokens:,} answer tokens"
-        OUT.print(f"In all {tokens}; time: {took}; money: ${estimate.usd:,.2f}")
-    for note in estimate.notes:
-        OUT.print(f"note: {escape_line(note)}")
-    return None
+    if not costs:
+        return
+    print_table(costs, estimate.model)
+    took = "unknown" if estimate.seconds is None else _format_duration(estimate.seconds)
+    tokens = f"{estimate.prompt_tokens:,} prompt and {estimate.answer_tokens:,} answer tokens"
+    OUT.print(f"In all {tokens}; time: {took}; money: ${estimate.usd:,.2f}")
 
 
 def _format_duration(seconds: float) -> str:

@@ -57,35 +57,38 @@ def dedupe_claims(job: Job) -> StepReport:
         fresh = find_rows_to_dedupe(standing, key)
         report.rows_in = len(fresh)
         if len(fresh):
-            where = _find_comparable(standing, fresh)
-            rows = add_vectors(
-                job.store, job.store.read(CLAIMS, COMPARED, where), where
-            )
-            judged = rows.select([*OUTCOME, "supersede_key"])
-            pending = rows.filter(pc.is_in(rows["claim_id"], fresh))
-            settled = rows.filter(
-                CANONICAL & (RETIRED | (pc.field("dedupe_key") == key))
-            )
-            rules = Rules(job.settings.dedupe.threshold)
-            alone = pa.array(find_correcting_claims(job.store), pa.string())
-            pending, apart = _split_by_id(pending, alone)
-            settled, _ = _split_by_id(settled, alone)
-            deduped = dedupe(
-                reset_rows(pending),
-                settled,
-                rules,
-                key,
-                read_undone_pairs(job.store),
-                job.executor,
-            )
-            job.store.merge(MERGES, deduped.merges)
-            apart = set_columns(reset_rows(apart), dedupe_key=key).select(WRITTEN)
-            changed = [deduped.claims.select(WRITTEN), apart]
-            changed = keep_judged(judged, pa.concat_tables(changed))
-            report.rows_out = job.store.update(CLAIMS, changed)
-            report.counts["duplicates"] = deduped.merges.num_rows
+            _dedupe_fresh(job, report, standing, fresh, key)
         report.rows_out += add_repeating_sessions(job)
     return report
+
+
+def _dedupe_fresh(
+    job: Job, report: StepReport, standing: pa.Table, fresh: pa.Array, key: str
+) -> None:
+    """Compare the fresh claims (ids) with each other and with those that stand; write what changed."""
+    where = _find_comparable(standing, fresh)
+    rows = add_vectors(job.store, job.store.read(CLAIMS, COMPARED, where), where)
+    pending = rows.filter(pc.is_in(rows["claim_id"], fresh))
+    settled = rows.filter(CANONICAL & (RETIRED | (pc.field("dedupe_key") == key)))
+    corrections = pa.array(find_correcting_claims(job.store), pa.string())
+    pending, correcting = _split_by_id(pending, corrections)
+    settled, _ = _split_by_id(settled, corrections)
+    deduped = dedupe(
+        reset_rows(pending),
+        settled,
+        Rules(job.settings.dedupe.threshold),
+        key,
+        read_undone_pairs(job.store),
+        job.executor,
+    )
+    job.store.merge(MERGES, deduped.merges)
+    correcting = set_columns(reset_rows(correcting), dedupe_key=key)
+    changed = pa.concat_tables(
+        [deduped.claims.select(WRITTEN), correcting.select(WRITTEN)]
+    )
+    before = rows.select([*OUTCOME, "supersede_key"])
+    report.rows_out = job.store.update(CLAIMS, keep_judged(before, changed))
+    report.counts["duplicates"] = deduped.merges.num_rows
 
 
 def _split_by_id(rows: pa.Table, ids: pa.Array) -> tuple[pa.Table, pa.Table]:
