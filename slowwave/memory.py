@@ -85,7 +85,7 @@ R = TypeVar("R")
 def make_async_twin(
     method: Callable[Concatenate[S, P], R],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
-    """Return the method as a coroutine function on a thread of its own, for callers that must not be held up."""
+    """Return the method as a coroutine function that runs in a thread of its own and doesn't block the event loop."""
 
     @wraps(method)
     async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -123,19 +123,25 @@ class Memory:
         reranker: Reranker | None = None,
         unreleased: bool = False,
     ) -> "Memory":
-        """Return the live release of a space, or the one of that id or name (`r3`); `store` and `space` default to the
-        settings' ones.
+        """Open a space for reading.
 
-        `encoder` takes the place of the model that the release names, `reranker` orders the first hits anew. With
-        `unreleased` a space is opened before its first release too, to be told what to remember, as is one that was
-        told something: `recall` and `context` know that alone then, `sessions` nothing, what else asks raises
-        StoreError, and the first release answers as soon as it is there.
+        A space without a release opens if it has notes or talks, or if `unreleased` is set. Then `recall` and `context`
+        find only notes and talks, `sessions` finds nothing, and other methods raise StoreError. The first release is
+        used as soon as it exists.
+
+        Args:
+            store: the store's folder; by default the settings' one.
+            space: by default the settings' one.
+            release: a release's id or name (`r3`); by default the live one, also after it changes.
+            encoder: used instead of the model that the release names.
+            reranker: reorders the first hits.
+            unreleased: open a space that has neither a release nor notes.
 
         Raises:
-            StoreMissing: there is no such store or space, and `unreleased` is not set.
-            StoreUnreadable: what is there is broken.
-            NoRelease: nothing is released yet, and `unreleased` is not set; or not under that name.
-            UsageError: the encoder given is not the one the stored vectors were made with, or `space` is no name.
+            StoreMissing: the store or space does not exist, and `unreleased` is off.
+            StoreUnreadable: the store is damaged.
+            NoRelease: the space has no release, or none with this name, and `unreleased` is off.
+            UsageError: the vectors were made with another encoder, or the space's name is invalid.
         """
         # the settings in force, for this store
         settings = _load_settings(space)
@@ -147,7 +153,7 @@ class Memory:
             encoder,
             reranker,
         )
-        # its release; without one, what was told since
+        # its release, or else its notes and talks
         try:
             memory._live.view = memory._live.open_view()
         except (StoreMissing, NoRelease) as missing:
@@ -167,9 +173,9 @@ class Memory:
 
     @property
     def notes(self) -> list[str]:
-        """Problems of the last answer, and how each was handled; empty if there were none.
+        """Problems of the last answer, and how each was handled; empty if it had none.
 
-        With several threads the last answer may be another's: `Hits.notes` and `Context.notes` are an answer's own.
+        If several threads ask, the last answer may be another thread's: read `Hits.notes` and `Context.notes` instead.
         """
         return list(self._notes.last)
 
@@ -183,12 +189,13 @@ class Memory:
         return (self._live.view or self._live.open_view()).release
 
     def get_view(self) -> View:
-        """Return the view that answers now: of the named release, else of the live one, also when that changes."""
+        """Return the view that answers now: the named release's, or else the view of the release that is live now."""
         return self._live.get_current_view()
 
     def read_release(self, read: Callable[[View], R]) -> R:
-        """Return what a function reads of the release in force; anew, of the next one, if a forgetting deletes that
-        release's files meanwhile.
+        """Call `read` with the current view and return its result.
+
+        If forgetting deletes the release's files meanwhile, `read` is called again with the next release.
 
         Raises:
             StoreError: the store can't be read.
@@ -197,7 +204,7 @@ class Memory:
 
     @property
     def has_release(self) -> bool:
-        """Return False if the space was opened before its first release, and there is still none."""
+        """Return True if the space has a release."""
         return self._live.view is not None
 
     @property
@@ -224,27 +231,26 @@ class Memory:
         own_sessions: Iterable[str] | str = (),
         **filters: Unpack[Filters],
     ) -> Hits:
-        """Return up to k memories that answer the query, best first, each another piece of evidence: a claim comes
-        with the message that it was made of (`Hit.claim`), and alone only where it was made of several.
+        """Return up to k hits that answer the query, the best first.
 
-        Recall stops where the next hit is of another matter, and says so (`Hits.stopped`); `everything` returns those
-        too, up to k. The nearest is always returned, each hit with its relevance; `Hits.confident` says whether they
-        are surely about the query. Nothing, with the `reason`, where nothing passes the conditions. A hit that a later
-        claim has changed is marked `superseded`, names its successor, and stands below it. What `remember` and `talk`
-        wrote since the release answers too, as it stands (status "not yet distilled"), unless a release was named.
+        A claim that was made of one message is returned with that message (`Hit.claim`), so each hit is another piece
+        of evidence. Recall stops before a hit about another matter and sets `Hits.stopped`. The nearest hit is always
+        returned if any row passes the filters; `Hits.confident` says whether the hits are about the query. If no row
+        passes, the result is empty and has a `reason`. A hit that a later claim changed has the status `superseded`,
+        names its successor, and is sorted below it. Notes and talks that were written since the release are found too
+        (status "not yet distilled"), unless a release was named.
 
         Args:
-            automatic: nobody asked: what is less relevant than the floor (`recall.automatic_floor`) is not returned.
-            everything: return up to k hits, also those of other matters.
-            now: what "yesterday" in the query counts back from; the clock's time, unless given.
-            own_sessions: ids of sessions that are left out, as the transcripts have them: the one in which this is
-                asked, whose words are no memory yet.
-            filters: which rows may answer (`slowwave.schemas.filters.Filters`). A category is of claims alone,
-                summaries have no speaker and no files, and rows without a time lie in no stretch of time.
+            automatic: nobody asked: omit hits that are less relevant than the floor (`recall.automatic_floor`).
+            everything: return up to k hits, including those about other matters.
+            now: the time from which "yesterday" in the query is counted; by default the clock's.
+            own_sessions: the transcripts' ids of sessions to omit, such as the session in which this is asked.
+            filters: which rows may answer (`slowwave.schemas.filters.Filters`). Only claims have a category; summaries
+                have neither speaker nor files; a row without a time is in no time range.
 
         Raises:
-            UsageError: a query without words or over-long, k under 1, an unknown kind, a bound that is no date, an
-                empty name or path.
+            UsageError: the query has no words or is too long, k is below 1, a kind is unknown, a bound is not a date,
+                or a name or path is empty.
             StoreError: the store can't be read.
         """
         return self.recall_many(
@@ -303,11 +309,11 @@ class Memory:
         now: datetime | None = None,
         **filters: Unpack[MessageFilters],
     ) -> SessionHits:
-        """Return up to k past sessions that the query is about, likeliest first, each with its probability, span,
-        workspace, title, master summary and best quotes.
+        """Return up to k past sessions that the query is about, the likeliest first.
 
-        `confident` says of the sessions what it does of hits. The filters say which messages count, as `recall` has
-        them, less the category; what was taken back never does.
+        Each has its probability, times, workspace, title, summary and best quotes. `confident` says whether the
+        sessions are about the query. The filters of `recall`, without the category, select the messages that count.
+        Messages that were taken back never count.
 
         Raises:
             UsageError: a query that `recall` refuses.
@@ -375,29 +381,27 @@ class Memory:
         own_sessions: Iterable[str] | str = (),
         **filters: Unpack[MessageFilters],
     ) -> "Context":
-        """Return a prompt block of at most `budget` tokens: web results, memories, conversation; the best nearest the
-        end.
+        """Return a prompt block of at most `budget` tokens: web results, memories, then the conversation.
 
-        Its memories are whole messages, the likeliest to answer first. To a plain question it stops where recall stops,
-        and does not fill the budget; beside a long report it holds messages of the likeliest sessions. Rules and
-        preferences that touch the question come first. Each line has its source. Where they may be about something else
-        the block says so (`confident`). What does not fit is recapped, never cut within a sentence.
+        The memories are whole messages, the likeliest to answer first; rules and preferences that touch the question
+        come before them. For a question the block stops where recall stops and does not fill the budget. For a long
+        report it holds messages of the likeliest sessions. Each line names its source. If the memories may be about
+        something else, the block says so (`confident`). A message that does not fit is shortened to whole sentences.
 
         Args:
-            budget: tokens by `tokenizer`, a function or a name; both by default the settings'.
+            budget: tokens, counted by `tokenizer` (a function or a name); the settings have defaults for both.
             web: results with url, title and text, the best first.
-            conversation: turns (role and content, as chat APIs have them), the latest last. A query of few words of its
-                own that finds nothing sure is asked together with the last turn that is no assistant's. The memories
-                are of other sessions: what stands in the conversation is no memory of it.
-            automatic: nobody asked: what is less relevant than the floor (`recall.automatic_floor`) is not told.
-            everything: fill the budget, also with what is of other matters.
-            own_sessions: ids of sessions that are left out, as the transcripts have them: the one in which this is
-                asked. That of the conversation is found without its id too, by its messages.
-            filters: which messages the memories are of, as `recall` has them, less the category.
+            conversation: turns (role and content, as in chat APIs), the latest last. If a short query finds nothing
+                sure, it is asked again together with the last turn of the person. Memories come from other sessions.
+            automatic: nobody asked: omit messages that are less relevant than the floor (`recall.automatic_floor`).
+            everything: fill the budget, also with messages about other matters.
+            own_sessions: the transcripts' ids of sessions to omit, such as the session in which this is asked. The
+                conversation's own session is also recognised by its messages.
+            filters: the filters of `recall` without the category.
 
         Raises:
-            UsageError: a query that `recall` refuses, a budget below 0, an unknown format or tokenizer, a turn or
-                result that is none.
+            UsageError: `recall` refuses the query, the budget is below 0, the format or tokenizer is unknown, or a turn
+                or result is malformed.
             StoreError: the store can't be read.
         """
         from slowwave.context.build import build_context
@@ -427,14 +431,17 @@ class Memory:
         workspace: str | None = None,
         own_sessions: Iterable[str] | str = (),
     ) -> "Context":
-        """Return what is known, for the start of a conversation: the same bytes as long as the release is the same and
-        nobody wrote a note or talked since (their words are marked as not yet distilled; agents' notes are left out).
+        """Return a briefing for the start of a conversation.
 
-        `own_sessions` are left out as `context` leaves them out.
-        With a workspace: what stands about that project, its topics and its sessions.
+        With a workspace it holds what stands about that project, its topics and its sessions. Notes and talks of
+        persons that were written since the release are marked as not yet distilled; agents' notes are omitted. The
+        bytes are the same until the release changes or something is written.
+
+        Args:
+            own_sessions: sessions to omit, as in `context`.
 
         Raises:
-            UsageError: a budget below 0, an unknown format or tokenizer, a workspace that is not known.
+            UsageError: the budget is below 0, or the format, tokenizer or workspace is unknown.
             StoreError: the store can't be read.
         """
         from slowwave.context.projects.briefing import build_briefing
@@ -597,21 +604,21 @@ class Memory:
         speaker: str | None = None,
         at: datetime | None = None,
     ) -> str:
-        """Write down what is right instead of a claim; the id of the note's session.
+        """Correct a claim with a note, and return the id of the note's session.
 
-        The next night makes a claim of the note, and that claim replaces the corrected one. Recall shows it at once.
-        `slowwave exclude` with the note's id takes it back. An agent's correction only links the two claims until a
-        person confirms it (`slowwave include`).
+        Recall shows the correction at once. The next night makes a claim of the note, and that claim replaces the
+        corrected one. `slowwave exclude` with the note's id takes it back. An agent's correction only links the two
+        claims until a person confirms it (`slowwave include`).
 
         Args:
             claim: the claim's id, or its first characters; or the id of a note that corrects it.
-            text: what is right, in the person's words.
-            of_person: whether these are the person's own words; else they are an agent's.
+            text: the right statement, in the person's words.
+            of_person: True if the words are the person's own, False if an agent wrote them.
             speaker: who says it.
-            at: when it was said, aware; now by default.
+            at: when it was said, with a time zone; by default now.
 
         Raises:
-            UsageError: no claim has the id, it does not hold any more, or the text says the same or is over-long.
+            UsageError: no claim has the id, the claim no longer holds, or the text is the same or too long.
             StoreError: the store can't be read.
             OSError: the folder can't be written to.
         """
@@ -637,13 +644,14 @@ class Memory:
         at: datetime | None = None,
         name: str | None = None,
     ) -> "Journal":
-        """Return a conversation to be written down message by message (`append(role, content, speaker, at, tags)`): the
-        space's next night reads what it holds then.
+        """Begin a conversation that is written message by message (`append(role, content, speaker, at, tags)`).
+
+        The space's next night reads the messages that it has by then.
 
         Args:
             workspace: the project it belongs to.
-            at: when it began, aware; now by default.
-            name: of letters, digits and dashes: the conversation of this name goes on, if there is one.
+            at: when it began, with a time zone; by default now.
+            name: letters, digits and dashes; a conversation with this name is continued if it exists.
         """
         from slowwave.store.notes import Journal
 
@@ -688,9 +696,10 @@ class Memory:
                 )
 
     def settle_workspace(self, workspace: str) -> str:
-        """Return the name by which something new of a workspace is stored: that of a known one, if it is one however it
-        is written, also by the last part of its path. While the store is away, and before its first release, only what
-        was written since is known.
+        """Return the name under which something new of a workspace is stored.
+
+        It is a known workspace's name if the given name means one, in any spelling or by the last part of its path.
+        While the store is away, and before its first release, only the workspaces of notes and talks are known.
 
         Raises:
             UsageError: several known ones are called so.
@@ -701,7 +710,7 @@ class Memory:
         return settle_workspace(workspace, self._list_workspaces(view))
 
     def _list_workspaces(self, view: View | None) -> set[str | None]:
-        """Return the workspaces of a release, and of what was written since."""
+        """Return the workspaces of a release, and of the notes and talks written since."""
         lines = read_written(
             self.root / self.space, view.files_read if view else frozenset()
         )
@@ -760,7 +769,7 @@ class Memory:
         return [search.answer_sessions(query, automatic=automatic) for query in queries]
 
     def _add_pending(self, query: Query, hits: Hits, automatic: bool) -> Hits:
-        """Return an answer with what was written since the release, each before hits that are no more relevant."""
+        """Add hits in notes and talks written since the release, each before the hits that are not more relevant."""
         floor = self.settings.recall.automatic_floor if automatic else 0.0
         if (view := self._live.view) is not None:
             hits = apply_corrections(view, query, hits, self.root / self.space)
@@ -788,8 +797,9 @@ class Memory:
 
 
 def settle_project(settings: Settings, workspace: str | None) -> str | None:
-    """Return the name by which something new of a workspace is stored in the settings' space (`settle_workspace` of its
-    memory); None if none is named.
+    """Return the name under which something new of a workspace is stored in the settings' space; None if none is named.
+
+    See `Memory.settle_workspace`.
 
     Raises:
         UsageError: several known ones are called so.
