@@ -1,13 +1,13 @@
-"""Leave rows out of the memory for good, and take them in again; make live what a gate held back.
+"""Exclude rows from the memory for good, include them again, and promote a release that a gate held back.
 
 slowwave exclude ID… --why REASON
 slowwave include ID…
 slowwave promote --why REASON
 
-An id names a session, a transcript file, a release (what came with it), a message, a claim, a merge or change, or a
-note; a summary or topic stands for the messages or claims that it was made of. Messages stay in the vault, as those do
-that a transcript took back; `slowwave forget` erases. A file that is in quarantine because it would change what was
-said in another's sessions may do so once it is included.
+An id names a session, a transcript file, a release (all rows that it added), a message, a claim, a merge, a change or a
+note. The id of a summary or topic names the messages or claims that it was made of. Excluded messages stay in the
+vault; `slowwave forget` erases them. A file may be in quarantine because it would change messages of another file's
+sessions: including it allows the change.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -94,16 +94,16 @@ class Named:
 
 
 def run_exclude(names: Sequence[str], why: str, settings: Settings) -> RunReport:
-    """Leave rows out, and make all that depended on them anew.
+    """Exclude rows, and remake what depended on them.
 
     Args:
-        names: ids as commands print them; `candidate` is what came with a night that is held back: what could not be
-            used or was paid for is then decided on too.
-        why: kept with the exclusion and the run.
+        names: ids as commands print them. `candidate` names all that a held-back night added; what that night could not
+            use or paid for is decided on too.
+        why: the reason, kept with the exclusion and the run.
         settings: of the store.
 
     Raises:
-        UsageError: no reason is given, a name means nothing or several rows, or all is left out already.
+        UsageError: the reason is missing, a name means nothing or several rows, or all is excluded already.
         StoreLocked: another run holds the store.
     """
     why = take_reason(why, settings)
@@ -130,7 +130,7 @@ def run_exclude(names: Sequence[str], why: str, settings: Settings) -> RunReport
 
 
 def _leave_out(store: Store, named: Named, why: str) -> list[str]:
-    """Leave out the sessions, messages, claims and merges that are not left out yet; return what each was."""
+    """Exclude the sessions, messages, claims and merges that are not excluded yet; return the kind of each."""
     done = [exclude_sessions(store, [*named.sessions.values()], why)]
     done.append(_exclude_messages(store, named.messages, why))
     excluded = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
@@ -153,10 +153,10 @@ def _leave_out(store: Store, named: Named, why: str) -> list[str]:
 
 
 def run_include(names: Sequence[str], settings: Settings) -> RunReport:
-    """Take in again what was left out; an agent's note counts as a person's own word from then on.
+    """Include excluded rows again. An included agent's note counts as the person's own words from then on.
 
     Raises:
-        UsageError: a name means nothing, or nothing of it is left out.
+        UsageError: a name means nothing, or nothing that it means is excluded.
         StoreLocked: another run holds the store.
     """
     plain = _review_notes(names, settings, "confirmed")
@@ -186,7 +186,7 @@ def run_include(names: Sequence[str], settings: Settings) -> RunReport:
 
 
 def _take_in_again(store: Store, names: Sequence[str]) -> list[str]:
-    """Undo the exclusions of what the names mean; return what was taken in: sessions, messages, claims and merges."""
+    """Undo the exclusions of named rows; return the included sessions, messages, claims and merges."""
     excluded = {row["row_id"]: row for row in store.read(EXCLUSIONS).to_pylist()}
     left_out = {key: row for key, row in excluded.items() if row["kind"] == CLAIM}
     named = find_named(store, names, left_out)
@@ -207,7 +207,7 @@ def _take_in_again(store: Store, names: Sequence[str]) -> list[str]:
 
 
 def _forget_undoing(store: Store, merges: Sequence[str]) -> list[str]:
-    """Delete those of some merges that were undone, so that the night decides anew on their pairs; return them."""
+    """Delete the undone merges among some, so that the night judges their pairs anew; return them."""
     undone = [
         row for row in store.read_ids(MERGES, merges).to_pylist() if row["undone"]
     ]
@@ -222,12 +222,12 @@ def find_named(
     names: Iterable[str],
     excluded: Mapping[str, Row] = MappingProxyType({}),
 ) -> Named:
-    """Return the rows that the names mean: of a claim what repeats it too.
+    """Return the rows that the names mean. A claim brings the claims that repeat it.
 
     Args:
-        store: whose.
-        names: as `run_exclude` has them.
-        excluded: claims that are left out, rows of EXCLUSIONS: one that was withdrawn is no row of CLAIMS.
+        store: where the rows are looked up.
+        names: as in `run_exclude`.
+        excluded: excluded claims, rows of EXCLUSIONS; a withdrawn claim has no row in CLAIMS.
 
     Raises:
         UsageError: a name means nothing, or several rows.
@@ -257,11 +257,13 @@ def find_named(
 
 
 def _find_row(store: Store, name: str) -> tuple[NamedRow, Store | Snapshot] | None:
-    """Return the row that an id names, and the tables that have it: the newest, else those of a release. What was left
-    out, a summary and a topic too, is in earlier ones only.
+    """Return the row that an id names, and the tables that hold it.
+
+    The newest tables are searched first, then the kept releases: excluded rows, summaries and topics are only in
+    earlier ones.
 
     Raises:
-        UsageError: several rows have ids that begin so, or the row is of another kind.
+        UsageError: several rows have ids with this beginning, or the row is of another kind.
     """
     every: Iterator[Store | Snapshot] = chain([store], _list_snapshots(store))
     for tables in every:
@@ -282,10 +284,10 @@ def _list_snapshots(store: Store) -> Iterator[Snapshot]:
 
 
 def _find_excluded(excluded: Mapping[str, Row], name: str) -> str | None:
-    """Return the claim that is left out whose id begins with a name; None if there is none.
+    """Return the excluded claim whose id begins with a name, or None.
 
     Raises:
-        UsageError: there are several.
+        UsageError: several claims match.
     """
     matches = (
         [row_id for row_id in excluded if row_id.startswith(name)]
@@ -307,7 +309,7 @@ def _add_row(
     found: NamedRow,
     tables: Store | Snapshot,
 ) -> None:
-    """Add what a row means to the rows that the names mean."""
+    """Add the rows that one row means to `named`."""
     if found.kind == "session":
         named.sessions |= {
             row["session_id"]: row for row in sessions if row["session_id"] == found.id
@@ -327,7 +329,7 @@ def _add_row(
 
 
 def _list_members(tables: Store | Snapshot, summary: str) -> list[str]:
-    """Return the messages or claims below a summary, down through the summaries that it is made of."""
+    """Return the messages or claims of a summary, including those of the summaries below it."""
     below = {
         row["summary_id"]: row["member_ids"]
         for row in tables.read(SUMMARIES, ["summary_id", "member_ids"]).to_pylist()
@@ -344,7 +346,7 @@ def _list_members(tables: Store | Snapshot, summary: str) -> list[str]:
 
 
 def _add_claims(named: Named, claims: Mapping[str, Row], ids: Iterable[str]) -> None:
-    """Add the claims among some ids, each with all that repeats it."""
+    """Add the claims with these ids, and the claims that repeat them."""
     for claim in ids:
         if claim in claims:
             head = claims[claim].get("canonical_id") or claim
@@ -357,13 +359,13 @@ def _add_claims(named: Named, claims: Mapping[str, Row], ids: Iterable[str]) -> 
 
 
 def _add_messages(named: Named, store: Store, ids: Sequence[str]) -> None:
-    """Add the messages among some ids."""
+    """Add the messages with these ids."""
     rows = store.read_ids(MESSAGES, ids, ["message_id", "session_id"]).to_pylist()
     named.messages |= {row["message_id"]: row["session_id"] for row in rows}
 
 
 def _exclude_messages(store: Store, messages: Mapping[str, str], why: str) -> str:
-    """Leave messages out that are not yet; return what was done."""
+    """Exclude the messages that are not excluded yet; return a description."""
     rows = {
         row["session_id"]: row
         for row in store.read_ids(SESSIONS, set(messages.values())).to_pylist()
@@ -401,10 +403,10 @@ def _exclude_messages(store: Store, messages: Mapping[str, str], why: str) -> st
 def _include_messages(
     store: Store, messages: Mapping[str, str], excluded: Mapping[str, Row]
 ) -> list[str]:
-    """Take messages in again that were left out; return them.
+    """Include excluded messages again; return them.
 
     Raises:
-        UsageError: the session of one is left out as a whole.
+        UsageError: a message's whole session is excluded.
     """
     chosen = {key: sid for key, sid in messages.items() if key in excluded}
     rows = {
@@ -427,8 +429,9 @@ def _include_messages(
 
 
 def _let_files_change(store: Store, names: Iterable[str]) -> dict[str, Path]:
-    """Return those of the names that are files in quarantine because they would change what another file's sessions
-    said, with their paths, once it is written down that they may.
+    """Allow quarantined files to change messages of another file's sessions.
+
+    Returns the names that are such files, with their paths, after the permission is written.
     """
     rows = store.read(QUARANTINE, ["path", "reason"], ~pc.field("resolved")).to_pylist()
     waiting = {row["path"] for row in rows if row["reason"].startswith(TRESPASS)}
@@ -455,7 +458,7 @@ def _let_files_change(store: Store, names: Iterable[str]) -> dict[str, Path]:
 def _review_notes(
     names: Sequence[str], settings: Settings, verdict: Verdict
 ) -> list[str]:
-    """Return the names, those of notes as their session's id, once the verdict on each note is written down."""
+    """Write the verdict on each named note; return the names, with a note replaced by the id of its session."""
     folder = settings.store / settings.space
     notes: dict[str, Note] = {
         note.id.removeprefix(PREFIX): note for note in read_notes(folder)
@@ -472,10 +475,10 @@ def _review_notes(
 
 
 def _find_note(notes: Mapping[str, Note], name: str) -> Note | None:
-    """Return the one note whose id begins with a name; None if there is none.
+    """Return the note whose id begins with a name, or None.
 
     Raises:
-        UsageError: there are several.
+        UsageError: several notes match.
     """
     matches = (
         [note for key, note in notes.items() if key.startswith(name)]
@@ -502,7 +505,7 @@ def _find_sessions(store: Store, sessions: Iterable[Row], name: str) -> list[Row
 
 
 def _find_release(store: Store, name: str) -> str:
-    """Return the name of the release that an id means; the id as it is if it means none."""
+    """Return the name of the release that an id means, or the id if it means none."""
     with suppress(NoRelease):
         if name.isdecimal():  # too little to say that a release is meant
             return name
@@ -511,10 +514,10 @@ def _find_release(store: Store, name: str) -> str:
 
 
 def _undo_merge(store: Store, merge_id: str) -> str:
-    """Write the claims of a merge or change as they were before it; return what was done.
+    """Restore the claims of a merge or change to their state before it; return a description.
 
     Raises:
-        UsageError: it is undone already, or a model's judgement.
+        UsageError: it is undone already, or it is a model's judgement.
     """
     merge = store.read_ids(MERGES, [merge_id])
     kind, loser, winner = (
@@ -541,12 +544,12 @@ def _undo_merge(store: Store, merge_id: str) -> str:
 
 
 def promote_candidate(why: str, settings: Settings) -> RunReport:
-    """Release the newest tables, whatever the gates say: a person has looked at what would be lost.
+    """Release the newest tables although gates hold them back: a person has looked at the losses.
 
     Raises:
-        UsageError: no reason is given, or nothing is held back.
-        StoreMissing: there is no such store or space.
-        StoreLocked: another run is at it.
+        UsageError: the reason is missing, or nothing is held back.
+        StoreMissing: the store or space does not exist.
+        StoreLocked: another run holds the store.
     """
     why = take_reason(why, settings)
     with open_run("promote", settings) as (job, report):

@@ -1,10 +1,10 @@
-"""Forget what was said, and all that was made of it; and prove it.
+"""Forget messages and all that was made of them, and prove it.
 
     slowwave forget --match "the house in Umeå"
 
-Read what notes and talks there are → plan, written down → erase → the night's own steps, over what is left → files
-rewritten, a release without it, every older one dropped → a scan and a certificate. Killed anywhere, the next run or
-night finishes it first.
+The steps: read notes and talks; write a plan; erase; run the night's own steps over the rest; rewrite files, publish a
+release without the content and drop every older one; scan all files and write a certificate. If the run is killed, the
+next run or night finishes it first.
 """
 
 import operator
@@ -57,12 +57,14 @@ class Preview:
 def preview_forgetting(
     wanted: Wanted, settings: Settings, *, search_files: bool = False
 ) -> Preview:
-    """Return what would go; no row is written. Where no table has a text, `search_files` looks for it in every byte.
+    """Return what a forgetting would erase, without writing a row.
+
+    With `search_files`, a text that no table holds is searched for in every byte of the store's files.
 
     Raises:
-        UsageError: nothing is asked for, or what the vault does not hold.
-        StoreMissing: there is no such store or space.
-        StoreLocked: a run is at it.
+        UsageError: the request is empty, or the vault does not hold what it names.
+        StoreMissing: the store or space does not exist.
+        StoreLocked: another run holds the store.
     """
     with open_run("forget", settings) as (job, _):
         store = job.store
@@ -190,11 +192,11 @@ def finish_unfinished(settings: Settings) -> RunReport | None:
 
 
 def take_in_notes(settings: Settings) -> None:
-    """Read the notes and talks that no night has read yet: they may be meant.
+    """Read the notes and talks that no night has read yet, so that they can be forgotten too.
 
     Raises:
-        StoreMissing: there is no such store or space.
-        StoreLocked: a run is at it.
+        StoreMissing: the store or space does not exist.
+        StoreLocked: another run holds the store.
     """
     with open_run("forget", settings, rewrite=False) as (job, report):
         run_step(job, report, read_transcripts, find_talk_logs(job.store.dir))

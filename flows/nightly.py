@@ -1,11 +1,11 @@
-"""The night: transcripts in, a released memory out.
+"""The night: it reads transcripts and releases a memory.
 
     prefect:  slowwave.flows.prefect.nightly, at 03:00 (deployments/prefect.yaml)
     by hand:  slowwave run [PATH…]
 
-Every step asks which rows lack its output, works in batches, and marks last; so a night that was killed is
-mended by the next, and a night without news changes nothing: where all that the steps read is as the last night left
-it, none is run. A step that fails, or a session in it, stops neither the others nor the release (`run_step`,
+Each step finds the rows that lack its output, works in batches, and writes its marks last. So the next night finishes a
+night that was killed, and a night without news changes nothing: if the inputs of the steps are as the last night left
+them, no step runs. If a step fails, or a session in it, the other steps and the release go on (`run_step`,
 `slowwave/tasks/isolate.py`).
 """
 
@@ -98,24 +98,23 @@ def run_night(
     same_day: bool = False,
     now: datetime | None = None,
 ) -> RunReport:
-    """Run a night over the paths; with no path, over the transcripts of the installed tools. A run under way is waited
-    for so many seconds.
+    """Run a night over the paths, or without paths over the transcripts of the installed tools.
 
     Args:
         paths: files and folders to read.
         settings: of the night.
-        call: how a step is run.
-        wait: seconds to wait for a run under way.
-        executor: a plugin that computes what costs most, as `ray` or `ray:ADDRESS`.
-        rewrite: let the writer that the settings name write the memory anew, if another one wrote it.
-        same_day: ask no model. Where one writes the memory, what is read answers by its passages, and its claims wait.
-        now: the run's clock, else the machine's time.
+        call: runs each step.
+        wait: seconds to wait for another run.
+        executor: a plugin that computes the costly parts, such as `ray` or `ray:ADDRESS`.
+        rewrite: if another writer wrote the memory, let the writer in the settings write it anew.
+        same_day: ask no model. If a model writes the memory, new passages answer and its claims wait.
+        now: the run's clock; by default the machine's.
 
     Raises:
         UsageError: another writer wrote the memory, and `rewrite` is off.
-        ClusterFailed: there is no such cluster, or none of its machines can do the work.
+        ClusterFailed: the cluster does not exist, or none of its machines can do the work.
         NoSuchPath: a path does not exist, or is a pipe or a device.
-        StoreLocked: another run is at it.
+        StoreLocked: another run holds the store.
     """
     paths, check_all = (
         check_paths(paths),
@@ -162,7 +161,7 @@ def run_night(
 
 
 def choose_same_day_steps(job: Job) -> Sequence[Step]:
-    """Return the steps of a run that asks no model: all of them where no model has a part in the memory."""
+    """Return the steps of a run that asks no model: all steps if no model writes the memory."""
     named = any(job.settings.get_llm(task) != "off" for task in NIGHTLY)
     return STEPS if not named and find_writer(job.store) in (None, RULES) else TAKING_IN
 
@@ -175,18 +174,18 @@ def run_steps_after_read(
     gated: bool = True,
     whole: bool = True,
 ) -> None:
-    """Run everything after reading, on whatever lacks it: the part that every kind of run shares.
+    """Run the steps after reading on all rows that lack their output. Every kind of run shares this part.
 
-    A step that fails leaves what it had made before, and the next ones go on with that; but for `publish`.
+    If a step fails, its earlier output stays and the next steps use it; only `publish` is skipped.
 
     Args:
         job: the run.
         report: of the run.
-        steps: of STEPS those to run.
-        gated: outside the bounds of `gates` the live release stays. Off where a loss is what a person asks for, or
-            where damage has taken the rows already.
-        whole: release a memory that is being rewritten only if nothing of it waits. Off where damage may have taken
-            the release before.
+        steps: the steps of STEPS to run.
+        gated: keep the live release if the result is outside the bounds of `gates`. Off if a person asked for the
+            loss, or if damage already took the rows.
+        whole: release a memory that is being rewritten only if nothing of it waits. Off if damage may have taken the
+            release before.
     """
     done = [
         run_step(job, report, step)
@@ -210,10 +209,11 @@ def publish_run(
     complete: bool,
     whole: bool = True,
 ) -> None:
-    """Publish what the run made. A memory that is being rewritten keeps its release before until it is `complete`:
-    every step of its writer was done and nothing waits.
+    """Publish the result of a run.
 
-    With `whole` off it is published all the same. A rewrite passes the gates: that other claims stand is its purpose.
+    A memory that is being rewritten keeps its earlier release until the rewrite is `complete`: each step of the
+    writer is done and nothing waits. With `whole` off it is published at once. A rewrite passes the gates, since it
+    is meant to change the claims.
     """
     rewriter, live = find_rewriter(job.store), find_released_writer(job.store)
     counts = [
@@ -250,8 +250,9 @@ SETTLED = "settled"
 
 
 def list_outside(folder: Path) -> list[tuple[str, int, int]]:
-    """Return the state of the code, of what readers write without the lock, and of the checkouts that claims are about:
-    before the steps read any of it.
+    """Return the state of what the steps read outside the tables, before they read it.
+
+    These are the code, what readers write without the lock, and the checkouts that claims are about.
     """
     stats, folders = [], os.walk(Path(__file__).parents[1], followlinks=True)
     files = (
@@ -270,7 +271,7 @@ def list_outside(folder: Path) -> list[tuple[str, int, int]]:
 
 
 def is_settled(settings: Settings, outside: list[tuple[str, int, int]]) -> bool:
-    """Return whether every input of the steps, and the steps themselves, are what the last night ended with."""
+    """Return True if all inputs of the steps, and the steps themselves, are as the last night left them."""
     file = settings.store / settings.space / SETTLED
     return (
         file.is_file()
@@ -282,7 +283,7 @@ def is_settled(settings: Settings, outside: list[tuple[str, int, int]]) -> bool:
 def note_settled(
     job: Job, report: RunReport, outside: list[tuple[str, int, int]]
 ) -> None:
-    """Write down what the steps read, unless something failed, is held back or waits for a model or an encoder."""
+    """Record the steps' inputs, unless something failed, is held back, or waits for a model or an encoder."""
     asks = any(
         job.settings.get_llm(task) != "off"
         for task in get_args(ModelTask)
@@ -293,7 +294,7 @@ def note_settled(
 
 
 def _hash_inputs(settings: Settings, outside: list[tuple[str, int, int]]) -> bytes:
-    """Return a hash of the settings, the code, what was handed out and each table's files, by all but their bytes."""
+    """Return a hash of the settings, the code, the recall log and the metadata of each table's files."""
     folders = [
         settings.store / settings.space / f"{name}.lance"
         for name in TABLES

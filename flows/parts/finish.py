@@ -1,4 +1,4 @@
-"""What a run that was killed had begun to forget is carried to its end, by whichever run comes next."""
+"""The next run finishes a forgetting whose run was killed."""
 
 from slowwave.flows.parts.quarantine_sessions import quarantine_candidate
 from slowwave.flows.parts.report import RunReport
@@ -9,7 +9,7 @@ from slowwave.tasks.job import Job
 
 
 def erase_plans(job: Job, report: RunReport) -> None:
-    """Erase what plans of killed runs say, if that is not done yet."""
+    """Erase the rows in the plans of killed runs, if that is not done yet."""
     for plan in read_plans(job.store.dir):
         report.notes.append(
             f"forgetting {plan.run_id} was not finished: it is continued"
@@ -19,8 +19,9 @@ def erase_plans(job: Job, report: RunReport) -> None:
 
 
 def finish_forgettings(job: Job, report: RunReport) -> None:
-    """Carry the forgettings of killed runs to their end, before this run changes anything. What depended on them is
-    made anew by this run's steps, or by the next night.
+    """Finish the forgettings of killed runs before this run changes anything.
+
+    The steps of this run, or the next night, remake the rows that depended on the forgotten ones.
     """
     if not read_plans(job.store.dir):
         return

@@ -1,4 +1,4 @@
-"""Sessions set aside: nothing is distilled from them until a person takes them in again."""
+"""Sessions in quarantine: nothing is distilled from them until a person includes them."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 
 def quarantine_candidate(job: Job, report: RunReport) -> None:
-    """Set aside what a held-back night added: its changes to known sessions, and new sessions. Work then goes on."""
+    """Quarantine what a held-back night added: new sessions, and changes to known sessions. Later nights go on."""
     if not is_held(job.store):
         return
     changed = _find_uncounted(job.store)
@@ -41,7 +41,7 @@ def quarantine_candidate(job: Job, report: RunReport) -> None:
 
 
 def _find_uncounted(store: Store) -> dict[str, list[str]]:
-    """Return, of each session that lost an old message since the live release, the messages that release lacks."""
+    """Return, for each session that lost an old message since the live release, the messages that the release lacks."""
     made = list_made(store)
     live = Snapshot(store.root, store.space, made[-1].release_id) if made else None
     rows = live.read(SESSIONS).to_pylist() if live else []
@@ -69,7 +69,7 @@ def _find_uncounted(store: Store) -> dict[str, list[str]]:
 
 
 def quarantine_floods(job: Job, report: RunReport, named: Collection[Path]) -> None:
-    """Set aside what a file brought that holds many times what was known, unless a person named it."""
+    """Quarantine a file with many times as many messages as were known, unless a person named it."""
     made = list_made(job.store)
     if not made or (messages := made[-1].counts[MESSAGES.name]) < FEW:
         return
@@ -92,7 +92,7 @@ def quarantine_floods(job: Job, report: RunReport, named: Collection[Path]) -> N
 
 
 def find_new_sessions(store: Store, name: str) -> set[str]:
-    """Return ids of the sessions that a release has and the one before it has not; none where there is no such."""
+    """Return ids of the sessions that a release has and the one before it lacks; none for the first release."""
     newer: Store | Snapshot = store
     if name == CANDIDATE:  # what came before a roll-back came with another night
         releases = list_made(store)
@@ -125,7 +125,7 @@ def find_new_sessions(store: Store, name: str) -> set[str]:
 
 
 def list_bringing(store: Store, since: str) -> list[str]:
-    """Return the names of the kept releases after one that brought a session, oldest first; no roll-backs."""
+    """Return the names of the kept releases after one that added a session, oldest first, without roll-backs."""
     releases = read_releases(store)
     at = next(n for n, made in enumerate(releases) if made.name == since)
     later = [
@@ -142,7 +142,7 @@ def exclude_sessions(
     why: str,
     messages: Mapping[str, list[str]] = MappingProxyType({}),
 ) -> str:
-    """Leave sessions out that are not yet, or those of their messages that are given; return what was done."""
+    """Exclude sessions, or only the given messages of them, unless they are excluded already; return a description."""
     excluded = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
     # One whose messages still count is of a run that was killed.
     left = {
@@ -170,13 +170,13 @@ def exclude_sessions(
 
 
 def keep_reasons(store: Store, rows: Sequence[Row], why: str) -> None:
-    """Write down what is left out (rows of EXCLUSIONS without the reason and the time), and why."""
+    """Write the exclusions (rows of EXCLUSIONS without reason and time) with the reason and the time."""
     dated = [{**row, "why": why, "at": datetime.now(UTC)} for row in rows]
     store.merge(EXCLUSIONS, pa.Table.from_pylist(dated, schema=EXCLUSIONS.schema))
 
 
 def set_inactive(store: Store, inactive: Mapping[str, list[str]]) -> None:
-    """Write down which messages of each session do not count."""
+    """Mark the messages of each session that do not count."""
     rows = [
         {**row, "inactive": inactive[row["session_id"]]}
         for row in store.read_ids(SESSIONS, inactive).to_pylist()
@@ -185,7 +185,7 @@ def set_inactive(store: Store, inactive: Mapping[str, list[str]]) -> None:
 
 
 def format_names(sessions: Sequence[Row]) -> str:
-    """Return the sessions' own ids, the first ten."""
+    """Return the first ten of the sessions' own ids, in a line."""
     names = sorted(row["native_id"] for row in sessions)
     return ", ".join(names[:MOST_NAMED]) + (
         f" and {len(names) - MOST_NAMED} more" if names[MOST_NAMED:] else ""

@@ -1,11 +1,11 @@
-"""Mend a damaged store: intact messages are kept, what was made of others is made anew, what is lost for good is said.
+"""Repair a damaged store: keep intact messages, remake derived rows, and report rows that are lost for good.
 
     slowwave check --repair
 
-Messages, and what stands on nothing else (answers that were paid for, what was taken back, left out or forgotten), come
-from the intact fragments of their tables and, messages, from transcripts that are still there. All that is derived is
-made anew by the night's own steps. `repair.json` names the tables still to do: a repair that is killed is gone on with,
-and no night begins before it is done.
+Rows that nothing else can produce (messages, paid answers, exclusions, forgettings) come from the intact fragments of
+their tables; messages also come from transcripts that still exist. The night's own steps remake all derived rows.
+`repair.json` names the tables that are still to do: the next repair continues one that was killed, and no night begins
+before it is done.
 """
 
 import json
@@ -78,11 +78,11 @@ MOST_NAMED = 20
 
 
 def run_repair(settings: Settings) -> RunReport:
-    """Mend what is damaged, release, and take releases from the ledger that can't be read any more.
+    """Repair what is damaged, release the result, and remove unreadable releases from the ledger.
 
     Raises:
-        StoreMissing: there is no such store or space.
-        StoreLocked: another run is at it.
+        StoreMissing: the store or space does not exist.
+        StoreLocked: another run holds the store.
     """
     if not any((folder := settings.store / settings.space).glob("*.lance")):
         raise StoreMissing(folder)
@@ -125,7 +125,7 @@ def run_repair(settings: Settings) -> RunReport:
 def _make_up(
     job: Job, report: RunReport, done: dict[str, Salvaged], before: pl.DataFrame
 ) -> None:
-    """Read transcripts again for the tables that lost rows, and undo the steps whose results are lost."""
+    """Read transcripts again for tables that lost rows, and reset the steps whose results are lost."""
     lost = {name for name, salvaged in done.items() if salvaged.lost != 0}
     if FORGOTTEN.name in lost:
         _restore_forgotten(job)
@@ -134,7 +134,7 @@ def _make_up(
 
 
 def _restore_forgotten(job: Job) -> None:
-    """Write the lost list of what was forgotten anew: a blank message is a forgotten one."""
+    """Rebuild the lost list of forgotten messages: a blank message is a forgotten one."""
     empty = job.store.read(MESSAGES, where=pc.field("text") == "")
     rows = [row for row in empty.to_pylist() if is_blank(row)]
     plan = Plan(job.run_id, datetime.now(UTC).isoformat(), ["repair"])
@@ -146,7 +146,7 @@ def _restore_forgotten(job: Job) -> None:
 def _salvage(
     folder: Path, damage: list[Damage], done: dict[str, Salvaged], notes: list[str]
 ) -> None:
-    """Write the tables still to be made anew (also those that a killed repair left) to REPAIR_FILE, then salvage."""
+    """Write to REPAIR_FILE the tables to remake, including those that a killed repair left; then salvage them."""
     file = folder / REPAIR_FILE
     begun = _read_begun(file)
     if todo := sorted(begun.union(find_broken_tables(folder, damage))):
@@ -157,7 +157,7 @@ def _salvage(
 
 
 def _read_begun(file: Path) -> set[str]:
-    """Return the tables that a killed repair left to be made anew; all that can be, if its file is altered."""
+    """Return the tables that a killed repair left to remake; all tables that can be remade if its file is altered."""
     if not file.exists():
         return set()
     try:
@@ -169,7 +169,7 @@ def _read_begun(file: Path) -> set[str]:
 
 
 def _find_short(store: Store, before: pl.DataFrame) -> pl.DataFrame:
-    """Return of the sessions as they were those that lack messages now, with how many are `lost`."""
+    """Return the former sessions that lack messages now, each with the number `lost`."""
     counts = (
         pl.DataFrame(store.read(MESSAGES, ["session_id"]))
         .group_by("session_id")
@@ -187,7 +187,7 @@ def _find_short(store: Store, before: pl.DataFrame) -> pl.DataFrame:
 def _read_again(
     job: Job, report: RunReport, lost: set[str], before: pl.DataFrame
 ) -> None:
-    """Read the transcripts again, where they are still there, of sessions that have lost messages or their row."""
+    """Read again the transcripts that still exist of sessions that lost messages or their row."""
     store = job.store
     short = _find_short(store, before)
     files = pl.DataFrame(store.read(FILES, ["path", "quarantined"]))
@@ -210,7 +210,7 @@ def _read_again(
 
 
 def _drop_orphans(store: Store) -> None:
-    """Delete what was made of messages that are gone."""
+    """Delete rows that were made of messages that are gone."""
     stored = store.read(MESSAGES, [MESSAGES.key])[MESSAGES.key].combine_chunks()
     for table in (PASSAGES, GISTS, ACTIONS):
         rows = store.read(table, list({table.key, "message_id"}))
@@ -219,7 +219,7 @@ def _drop_orphans(store: Store) -> None:
 
 
 def _forget_made(store: Store, lost: set[str]) -> None:
-    """Forget that the steps were done that made what is lost, and what hangs on claims where these are lost."""
+    """Reset the marks of the steps that made lost rows, and of those that depend on lost claims."""
     if CLAIMS.name in lost:
         for table in OF_CLAIMS:
             store.delete_ids(
@@ -242,7 +242,7 @@ def _forget_made(store: Store, lost: set[str]) -> None:
 def _describe_lost(
     store: Store, table: str, done: Salvaged, before: pl.DataFrame
 ) -> Iterator[str]:
-    """Yield lines on a table's lost rows and where they may come from, or that it was made anew."""
+    """Yield lines about a table's lost rows: where they may come from, or that they were remade."""
     whole = f"{table}: whole rows: {done.kept:,}"
     if TABLES[table] not in KEPT:
         yield f"{table}: made anew"

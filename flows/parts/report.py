@@ -1,4 +1,4 @@
-"""What a run says of itself: a table on the terminal, Markdown for Prefect, JSON for the ledger."""
+"""A run's report: a table for the terminal, Markdown for Prefect, JSON for the ledger."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ LOST = frozenset(KINDS) - {"added", "returned"}
 
 
 class NightIncomplete(SlowwaveError):
-    """A step failed, or a session in it, and the rest was released; or what was made is held back."""
+    """A step, or a session in it, failed and the rest was released; or the result is held back."""
 
     def __init__(self, report: "RunReport") -> None:
         self.report = report
@@ -73,7 +73,7 @@ class RunReport:
 
     @property
     def failures(self) -> list[str]:
-        """What failed while the rest went on, a line each."""
+        """The parts that failed while the rest went on, a line each."""
         return [
             line
             for step in self.steps
@@ -82,7 +82,7 @@ class RunReport:
 
     @property
     def held(self) -> list[str]:
-        """Why what was made is not live, a line each."""
+        """The reasons why the result is not live, a line each."""
         return [line for step in self.steps for line in step.held]
 
     @property
@@ -96,7 +96,7 @@ class RunReport:
         """Return the report.
 
         Raises:
-            NightIncomplete: something failed, or what was made is held back.
+            NightIncomplete: something failed, or the result is held back.
         """
         if self.failures or self.held:
             raise NightIncomplete(self)
@@ -115,7 +115,7 @@ class RunReport:
 
     @property
     def news(self) -> str:
-        """What was read that is new, in a few words that quote nothing."""
+        """The counts of new input in a few words, without quotes."""
         read = next(
             (step for step in self.steps if step.step == "read" and step.rows_out), None
         )
@@ -129,7 +129,7 @@ class RunReport:
         return sum(step.seconds for step in self.steps)
 
     def format_verdict(self) -> str:
-        """Return one sentence: what is live now."""
+        """Return one sentence about the release that is live now."""
         unread = "; ".join(line for step in self.steps for line in step.unread)
         failed = any(step.failed for step in self.steps)
         waits = any(
@@ -214,22 +214,22 @@ class RunReport:
         return usage
 
     def count_paid_requests(self) -> int:
-        """Return requests that a model had to answer: those that the completions cache did not."""
+        """Return how many requests a model answered, without those that the completions cache answered."""
         return sum(
             counts["requests"] - counts["cache hits"]
             for counts in parse_usage(self.steps).values()
         )
 
     def add_closing(self, store: Store, width: int, options: str) -> None:
-        """Have the report end with what a night brought, and with the next command where all was done.
+        """Add a summary of the night's news to the report, and the next command if all was done.
 
         Args:
             store: as the night left it.
-            width: of the terminal; of a claim that changed as many characters are shown.
-            options: that the next command needs, each after a space.
+            width: of the terminal, in characters; a changed claim is cut to it.
+            options: of the next command, each after a space.
 
         Raises:
-            StoreUnreadable: a table is broken or gone.
+            StoreUnreadable: a table is damaged or missing.
         """
         if self.searched:
             self.closing = [
@@ -252,7 +252,9 @@ class RunReport:
             )
 
     def render_markdown(self) -> str:
-        """Return the verdict and what models were asked, for a server that no forgetting reaches: notes may quote."""
+        """Return the verdict and the models' usage for Prefect. Notes are omitted: they may quote, and forgetting
+        does not reach that server.
+        """
         lines = [f"# {self.kind} `{self.run_id}`", self.format_verdict()]
         lines += [
             f"{model}: {', '.join(f'{name} {value:,}' for name, value in rows[-1].items() if value and name in USAGE)}."
@@ -269,9 +271,9 @@ class RunReport:
 def open_views(
     made: Release | None, store: Store, live: View | None = None
 ) -> tuple[tuple[View, View | None] | None, Release | None]:
-    """Return a run's release and the one before it to compare, None where one is dropped; and the one before it.
+    """Return views of a run's release and of the one before it, and that release. A dropped release's view is None.
 
-    `live` is used where it is of the run's release: what it has read is not read again.
+    `live` is reused if it shows the run's release: its data is loaded already.
     """
     earlier = [
         release
@@ -310,7 +312,7 @@ class News:
 
 
 def collect_news(new: View, old: View | None) -> News:
-    """Return a release's news: claims learnt, and changes of earlier ones, the likeliest first."""
+    """Return a release's news: new claims, and changes of earlier ones, the likeliest first."""
     earlier = old.read(CLAIMS, COLUMNS) if old else CLAIMS.make_empty_table()
     differences = compare_claims(earlier, new.read(CLAIMS, COLUMNS), {})
     added = {
@@ -351,7 +353,7 @@ def collect_news(new: View, old: View | None) -> News:
 
 
 def _rank_added(view: View, added: list[str]) -> list[str]:
-    """Return ids of claims, those that stand first, each category in turn, then the surest."""
+    """Return ids of claims: those that hold first, the categories in turn, then by certainty."""
     sure = view.look_up_confidences(added)
     surest = sorted(sure, key=lambda key: (-sure[key], key))
     among = surest[:MOST_RANKED]
@@ -364,7 +366,7 @@ def _rank_added(view: View, added: list[str]) -> list[str]:
 
 
 def _describe_claims(new: View, old: View | None, width: int) -> Iterator[str]:
-    """Yield three of the claims that a release added, those that stand first, and what became of earlier ones."""
+    """Yield three of the added claims, those that hold first, and what happened to earlier claims."""
     news = collect_news(new, old)
     for n, claim in enumerate(news.learnt[: BOUNDS.examples]):
         yield fill(

@@ -1,4 +1,4 @@
-"""A run from its start to its row in `runs`: the lock, how its steps are called, and a trace of whatever went wrong."""
+"""A run from its start to its row in `runs`: the lock, the calls of its steps, and the record of errors."""
 
 import operator
 import secrets
@@ -94,22 +94,29 @@ def open_run(
     rewrite: bool | None = None,
     now: datetime | None = None,
 ) -> Iterator[tuple[Job, RunReport]]:
-    """Hold the writer's lock for a run, and write its row at the end. `prepare` comes before Lance reads anything.
-    `call` runs each step; a run under way is waited for so many seconds. `executor` names a plugin
-    that computes what it can (`open_executor`). `now` is the run's clock, else the machine's time.
+    """Hold the writer's lock for a run, and write the run's row at the end.
 
-    What a run before it left torn is mended first, so whoever writes looks at the tables inside. A run that changed
-    nothing and asked nothing of a model leaves no row: no table gets a new version from it. Neither does what can't be
-    done as it was put. One that failed leaves its error, one of which a part failed what that was.
+    A store that a killed run left damaged is repaired first, so read the tables inside the context. A run leaves no
+    row if it changed nothing and asked no model, or if its request is refused. The row of a run that failed has its
+    error; the row of a run in which a part failed says which.
 
-    `rewrite` is False for a run that makes claims, topics and summaries: it must have the memory's writer. With True
-    its own writer writes them anew (`slowwave.tasks.llm.writer`). None: the run makes none.
+    Args:
+        kind: the row's kind, such as `nightly`.
+        settings: of the store.
+        prepare: called with the space's folder before Lance reads anything.
+        create: make the store if it does not exist.
+        call: runs each step.
+        wait: seconds to wait for another run.
+        executor: a plugin that computes what can be spread (`open_executor`).
+        rewrite: False for a run that makes claims, topics and summaries with the memory's writer; True to let another
+            writer write them anew (`slowwave.tasks.llm.writer`); None for a run that makes none.
+        now: the run's clock; by default the machine's.
 
     Raises:
-        StoreMissing: there is no such store or space, and `create` is off.
-        StoreLocked: another run is at it.
+        StoreMissing: the store or space does not exist, and `create` is off.
+        StoreLocked: another run holds the store.
         StoreUnreadable: the store is damaged.
-        UsageError: settings name a language model, a prompt or a pack that is not there, or another writer.
+        UsageError: the settings name a model, prompt or pack that does not exist, or another writer.
     """
     check_llm(settings)
     check_encrypted(settings)
@@ -201,13 +208,13 @@ def _record_failed_run(job: Job, report: RunReport, error: BaseException) -> Non
 def run_step(
     job: Job, report: RunReport, step: Callable[..., StepReport], *args: Any
 ) -> bool:
-    """Run a step, add its report, and return True if it was done.
+    """Run a step, add its report, and return True if it succeeded.
 
-    One that fails is noted, and what it wrote taken back but for what was read.
+    A step that fails is noted, and its writes are taken back, except those of reading.
 
     Raises:
-        SlowwaveError: whatever was raised on purpose: it would be raised again.
-        OSError: the disk takes no more.
+        SlowwaveError: an error that would only be raised again.
+        OSError: the disk is full.
     """
     name = STEP_NAMES[step.__name__]
     before, failed = job.store.read_versions(TAKEN_BACK), dict[str, Exception]()
@@ -231,16 +238,18 @@ def run_step(
 
 
 def open_executor(shards: Path, spec: str | None) -> AbstractContextManager[Executor]:
-    """Return a run's executor: a plugin's, else this process, which removes results that a killed run elsewhere left.
+    """Return a run's executor: a plugin's, or by default this process.
+
+    The default executor removes results that a killed run left in `shards`.
 
     Args:
-        shards: folder in which an executor may keep results until the run has ended.
-        spec: a name of the group `slowwave.executors`, and an address behind a colon if it takes one: `ray`,
+        shards: folder in which an executor may keep results until the run ends.
+        spec: a name of the group `slowwave.executors`, with a colon and an address if it takes one: `ray`,
             `ray:10.0.0.7:6379`.
 
     Raises:
-        UsageError: no installed package adds it.
-        ClusterFailed: there is no cluster at the address.
+        UsageError: no installed package adds this name.
+        ClusterFailed: no cluster answers at the address.
     """
     if spec is None:
         shutil.rmtree(shards, ignore_errors=True)
@@ -253,9 +262,9 @@ def open_executor(shards: Path, spec: str | None) -> AbstractContextManager[Exec
 
 
 def is_held(store: Store) -> bool:
-    """Return whether a gate holds back what the tables have: only a roll-back, if anything, was released since.
+    """Return True if a gate holds back the newest tables. Roll-backs since do not matter.
 
-    By what that night found released, and not by the clock, which may have been ahead.
+    Compares releases and not times, since the clock may have been ahead.
     """
     held_back = store.read(RUNS, ["release_id"], pc.field("status") == RunStatus.HELD)[
         "release_id"
@@ -264,12 +273,12 @@ def is_held(store: Store) -> bool:
 
 
 def list_made(store: Store) -> list[Release]:
-    """Return the releases that are no roll-back, oldest first."""
+    """Return the releases that are not roll-backs, oldest first."""
     return [release for release in read_releases(store) if release.restores is None]
 
 
 def _find_published(store: Store) -> str:
-    """Return the newest release that is no roll-back, by its id; empty where there is none."""
+    """Return the id of the newest release that is not a roll-back, or an empty string."""
     return made[-1].release_id if (made := list_made(store)) else ""
 
 
@@ -296,10 +305,10 @@ def _write_run(
 
 
 def take_reason(why: str, settings: Settings) -> str:
-    """Return a person's reason as it is kept: in a line, without what looks like a secret where settings redact.
+    """Return a person's reason as one line; secrets are masked if the settings redact.
 
     Raises:
-        UsageError: none is given.
+        UsageError: the reason is empty.
     """
     reason = " ".join(
         "".join(char if char.isprintable() else " " for char in why).split()
