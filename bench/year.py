@@ -165,8 +165,8 @@ def live_through(
         memory = memory or Memory.open(settings.store)
         for question in QUESTIONS:
             memory.recall(question)
-            if memory.notes:
-                raise SystemExit(f"night {day + 1}: {memory.notes}")
+            if memory.warnings:
+                raise SystemExit(f"night {day + 1}: {memory.warnings}")
         sizes = [
             path.stat().st_size for path in settings.store.rglob("*") if path.is_file()
         ]

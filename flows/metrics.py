@@ -30,7 +30,7 @@ ANSWERS = {
     "answers_empty_total": ("Answers without a memory", (pl.col("hits") == 0).sum()),
     "answers_in_part_total": (
         "Answers that did without something",
-        (pl.col("notes") > 0).sum(),
+        (pl.col("warnings") > 0).sum(),
     ),
     "answer_median_seconds": (
         "Seconds of an answer, median",

@@ -176,7 +176,7 @@ def run_steps_after_read(
 ) -> None:
     """Run the steps after reading on all rows that lack their output. Every kind of run shares this part.
 
-    If a step fails, its earlier output stays and the next steps use it; only `publish` is skipped.
+    If a step fails, its earlier output stays and the next steps use it. An error of `publish` is raised.
 
     Args:
         job: the run.

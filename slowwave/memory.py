@@ -32,8 +32,8 @@ from pydantic import ValidationError
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.recall.hits import KINDS, STOPPED, Hits, Kind
 from slowwave.recall.live import (
+    AnswerWarnings,
     LiveRelease,
-    Notes,
     QueryVectors,
     apply_corrections,
     find_unreleased,
@@ -107,10 +107,10 @@ class Memory:
         reranker: Reranker | None = None,
     ) -> None:
         self.settings, self.root, self.space = settings, root, settings.space
-        self._notes = Notes()
-        self._vectors = QueryVectors(settings.encoder, encoder, self._notes.add)
+        self._warnings = AnswerWarnings()
+        self._vectors = QueryVectors(settings.encoder, encoder, self._warnings.add)
         self._reranker = reranker
-        self._live = LiveRelease(root, settings.space, release, self._notes.add)
+        self._live = LiveRelease(root, settings.space, release, self._warnings.add)
 
     @classmethod
     def open(
@@ -172,12 +172,12 @@ class Memory:
         return memory
 
     @property
-    def notes(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """Problems of the last answer, and how each was handled; empty if it had none.
 
-        If several threads ask, the last answer may be another thread's: read `Hits.notes` and `Context.notes` instead.
+        If several threads ask, the last answer may be another thread's: read `Hits.warnings` or `Context.warnings`.
         """
-        return list(self._notes.last)
+        return list(self._warnings.last)
 
     @property
     def release(self) -> Release:
@@ -722,7 +722,7 @@ class Memory:
     def _answer(
         self, kind: Literal["recall", "sessions"], queries: list[Query], automatic: bool
     ) -> list[Any]:
-        """Return an answer to each query, each with the notes and the cost of all.
+        """Return an answer to each query, each with the warnings and the cost of all.
 
         Raises:
             StoreError: the store can't be read.
@@ -737,7 +737,7 @@ class Memory:
         """Return what `_answer` does, of the release that is in force now."""
         read_cost, folder = self._vectors.start_clock(kind), self.root / self.space
         with (
-            self._notes.collect_answer_notes(),
+            self._warnings.collect_answer_warnings(),
             open_memory_span("search_memory", folder) as count,
         ):
             answers = self._search_release(kind, queries, automatic)
@@ -747,7 +747,10 @@ class Memory:
                     for pair in zip(queries, answers, strict=True)
                 ]
             for answer in answers:
-                answer.notes, answer.cost = self._notes.answer_notes, read_cost()
+                answer.warnings, answer.cost = (
+                    self._warnings.answer_warnings,
+                    read_cost(),
+                )
             count(sum(map(len, answers)))
         return answers
 
@@ -762,7 +765,7 @@ class Memory:
             return [empty(reason=str(missing)) for _ in queries]
         encode = partial(self._vectors.encode_texts, view.release.encoder)
         search = Search(
-            view, self.settings.recall, encode, self._notes.add, self._reranker
+            view, self.settings.recall, encode, self._warnings.add, self._reranker
         )
         if kind == "recall":
             return list(search.answer_queries(queries, automatic=automatic))
@@ -840,10 +843,12 @@ def recall_spaces(
     )
     merged = list(heapq.merge(*named, key=lambda hit: -(hit.relevance or 0.0)))[:k]
     by_space = zip((memory.space for memory in memories), answers, strict=True)
-    notes = tuple(f"{space}: {note}" for space, hits in by_space for note in hits.notes)
+    warnings = tuple(
+        f"{space}: {warning}" for space, hits in by_space for warning in hits.warnings
+    )
     reason = None if merged else answers[0].reason
     best = max(hits.relevance for hits in answers)
-    answer = Hits(merged, reason, best, notes)
+    answer = Hits(merged, reason, best, warnings)
     answer.stopped = next((hits.stopped for hits in answers if hits.stopped), None)
     return answer
 

@@ -53,7 +53,7 @@ from slowwave import Memory
 memory = Memory.open(sys.argv[1])
 found = memory.recall("where does the session cache move?", kinds=("claim",))
 block = memory.context("where does the session cache move?")
-print(json.dumps([found[0].text, list(found.notes), block.text, memory.briefing().text]))
+print(json.dumps([found[0].text, list(found.warnings), block.text, memory.briefing().text]))
 """
 
 COMMANDS = """

@@ -82,7 +82,7 @@ def recall(
             query, k, kind or (), everything=everything, **filters
         )
         note_hits(memory.root / memory.space, hits)
-    print_notes(hits.notes)
+    print_notes(hits.warnings)
     if as_json:
         return hits.as_dict()
     _print_hits(hits)
@@ -305,7 +305,7 @@ def context(
         everything=everything,
         **filters,
     )
-    print_notes(results.answer.notes if results else ())
+    print_notes(results.answer.warnings if results else ())
     _print_block(
         memory,
         block,
@@ -360,7 +360,7 @@ def _print_block(
     from slowwave.context.recall_log import note_block
 
     note_block(memory.root / memory.space, block, web)
-    print_notes(block.notes)
+    print_notes(block.warnings)
     if as_json:
         echo(block.text or "{}")
     else:

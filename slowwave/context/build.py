@@ -59,7 +59,7 @@ from slowwave.context.tokens import (
 )
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.recall.hits import Cost, Hit, Hits
-from slowwave.recall.live import LiveRelease, Notes, QueryVectors
+from slowwave.recall.live import AnswerWarnings, LiveRelease, QueryVectors
 from slowwave.recall.query import (
     MAX_CHARS,
     build_query,
@@ -94,7 +94,7 @@ class Context:
     """Relevance of the best memory, 0 to 1, as `Hits.relevance`. None if it is unknown."""
     confident: bool | None = None
     """Whether the memories are certainly about the query, as `Hits.confident`. None without a query."""
-    notes: tuple[str, ...] = field(default=(), compare=False)
+    warnings: tuple[str, ...] = field(default=(), compare=False)
     """Warnings: what could not be used, and what was done instead. They do not count when blocks are compared."""
     cost: Cost | None = field(default=None, compare=False)
     """The cost of the block."""
@@ -118,7 +118,7 @@ class OpenMemory(Protocol):
     root: Path
     space: str
     _vectors: QueryVectors
-    _notes: Notes
+    _warnings: AnswerWarnings
     _live: LiveRelease
 
     def get_view(self) -> View:
@@ -177,7 +177,7 @@ def build_context(
     read_cost = memory._vectors.start_clock(
         "automatic" if automatic else "context", room
     )
-    with memory._notes.collect_answer_notes():
+    with memory._warnings.collect_answer_warnings():
         options = _SearchOptions(
             turns,
             automatic,
@@ -188,7 +188,7 @@ def build_context(
         memories, hits = _search_memories(memory, query, options)
         query = replace_surrogates(query)
         encoder = _load_turn_encoder(memory, query, turns)
-        notes = memory._notes.answer_notes
+        warnings = memory._warnings.answer_warnings
     unsure = hits.caveat is not None
     block = assemble_context(
         query,
@@ -209,7 +209,7 @@ def build_context(
         reason=None if has_memories else _explain_no_memories(memories, hits),
         relevance=hits.relevance,
         confident=has_memories and not unsure,
-        notes=notes,
+        warnings=warnings,
         cost=read_cost(),
     )
 
@@ -364,7 +364,7 @@ def _leave_out_turns(hits: Hits, turns: Sequence[ComparedTurn]) -> Hits:
         return hits
     best = max((hit.relevance or 0.0 for hit in kept), default=0.0)
     reason = None if kept else "what was found stands in the conversation"
-    return Hits(kept, reason=reason, relevance=best, notes=hits.notes)
+    return Hits(kept, reason=reason, relevance=best, warnings=hits.warnings)
 
 
 def _make_hit_lines(hits: Sequence[Hit]) -> list[Line]:

@@ -361,7 +361,7 @@ def put_narration_last(view: View, hits: Hits) -> Hits:
             hits.reason or "what was found was said beside calls of tools",
             relevance=hits.relevance,
         )
-    return Hits(ordered, relevance=hits.relevance, notes=hits.notes)
+    return Hits(ordered, relevance=hits.relevance, warnings=hits.warnings)
 
 
 def read_replies(view: View, query: Query, ids: Sequence[str]) -> dict[str, Row]:

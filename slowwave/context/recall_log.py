@@ -60,7 +60,7 @@ def _note_asked(
         hits=hits,
         tokens=tokens,
         budget=cost.budget,
-        notes=len(answer.notes),
+        warnings=len(answer.warnings),
         web=web,
     )
     with suppress(StoreUnwritable):

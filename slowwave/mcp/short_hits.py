@@ -41,7 +41,7 @@ class RecallResult(BaseModel):
     """What to say of hits that may be about something else."""
     reason: str | None = None
     """Why there are none."""
-    notes: list[str] = []
+    warnings: list[str] = []
     """What could not be used, and what was done instead."""
 
 
@@ -68,7 +68,7 @@ def fit_hits(
             reason=reason
             if number or not hits
             else f"no hit fits a budget of {budget} tokens",
-            notes=list(map(escape_line, results.notes)),
+            warnings=list(map(escape_line, results.warnings)),
         )
 
     return fit_answer(keep_first, len(hits), budget, tokenizer)

@@ -209,15 +209,15 @@ class Answer(list[T]):
         hits: Iterable[T] = (),
         reason: str | None = None,
         relevance: float = 0.0,
-        notes: tuple[str, ...] = (),
+        warnings: tuple[str, ...] = (),
     ) -> None:
         super().__init__(hits)
         self.reason = reason
         """Why nothing is returned; None with hits."""
         self.relevance = relevance
         """The nearest memory's, on the release's scale."""
-        self.notes = notes
-        """What this answer could not use, and what was done instead; of `recall_many` that of all it was asked."""
+        self.warnings = warnings
+        """What this answer could not use, and what was done instead; `recall_many` gives each answer those of all."""
         self.stopped: str | None = None
         """STOPPED if hits of other matters were left out; None if there are no others, or all were asked for."""
         self.cost: Cost | None = None
@@ -245,7 +245,7 @@ class Answer(list[T]):
             "reason": self.reason,
             "stopped": self.stopped,
             **sure,
-            "notes": list(self.notes),
+            "warnings": list(self.warnings),
         }
 
 

@@ -56,8 +56,8 @@ LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Notes:
-    """The notes of the last answer. Threads that answer at once don't mix theirs: the one that ends last is told."""
+class AnswerWarnings:
+    """The warnings of the last answer, and of the answer that each thread is making."""
 
     def __init__(self) -> None:
         self.last: list[str] = []
@@ -65,31 +65,31 @@ class Notes:
         self._open = local()
 
     @property
-    def answer_notes(self) -> tuple[str, ...]:
-        """Those of the answer that this thread is at."""
-        return tuple(getattr(self._open, "notes", ()))
+    def answer_warnings(self) -> tuple[str, ...]:
+        """The warnings of the answer that this thread is making."""
+        return tuple(getattr(self._open, "warnings", ()))
 
     def add(self, what: str) -> None:
-        """Add a note to the answer that this thread is at, else of the last one; logged when it is new."""
-        notes: list[str] = getattr(self._open, "notes", self.last)
-        if what in notes:
+        """Add a warning to the answer that this thread is making, or else to the last one; log it if it is new."""
+        warnings: list[str] = getattr(self._open, "warnings", self.last)
+        if what in warnings:
             return
         if what not in self.last:
             LOG.warning(what)
-        notes.append(what)
+        warnings.append(what)
 
     @contextmanager
-    def collect_answer_notes(self) -> Iterator[None]:
-        """Collect what is noted inside, in the place of what was; an answer within an answer is part of it."""
-        if hasattr(self._open, "notes"):
+    def collect_answer_warnings(self) -> Iterator[None]:
+        """Collect the warnings of one answer. A nested answer is part of it."""
+        if hasattr(self._open, "warnings"):
             yield
             return
-        self._open.notes = []
+        self._open.warnings = []
         try:
             yield
         finally:
-            self.last = self._open.notes
-            del self._open.notes
+            self.last = self._open.warnings
+            del self._open.warnings
 
 
 class LiveRelease:
@@ -522,7 +522,7 @@ def apply_corrections(view: View, query: Query, hits: Hits, space_dir: Path) -> 
             there.add(later.id)
             kept.append(replace(later, score=hit.score, relevance=hit.relevance))
         (superseded if sure else kept).append(marked)
-    answer = Hits([*kept, *superseded], hits.reason, hits.relevance, hits.notes)
+    answer = Hits([*kept, *superseded], hits.reason, hits.relevance, hits.warnings)
     answer.trace = hits.trace
     return answer
 

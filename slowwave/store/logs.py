@@ -70,7 +70,7 @@ class Asked(NamedTuple):
     tokens: int
     budget: int
     """Tokens a block may have; 0 for hits, as `tokens`."""
-    notes: int
+    warnings: int
     """Number of failures: an encoder that failed, a store that can't be read."""
     web: str
     """Why the web was queried; empty if it was not."""

@@ -146,7 +146,7 @@ def search(
         "hits": rows[: ROWS // 2],
         "caveat": hits.caveat,
         "reason": None if rows else hits.reason or "no claim passes these conditions",
-        "notes": list(hits.notes),
+        "warnings": list(hits.warnings),
         "next": end if len(rows) > ROWS // 2 else None,
         "release": at.view.release.name,
     }

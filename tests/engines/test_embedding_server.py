@@ -182,7 +182,7 @@ def test_a_night_by_a_server_names_no_place_and_without_it_queries_go_on_by_word
         )
         assert read_releases(Store.open(store))[-1].encoder == "some/model"
         found = Memory.open(store).recall(asked)
-        assert (found[0].text[:10], found.notes) == ("We decided", ())
+        assert (found[0].text[:10], found.warnings) == ("We decided", ())
     # It moves, to an address with keys: nothing is made anew, and nothing tells the address.
     with serving(server := Server()) as setting:
         moved = setting.replace("//", "//me:secret@") + "?key=secret"
@@ -202,7 +202,7 @@ def test_a_night_by_a_server_names_no_place_and_without_it_queries_go_on_by_word
     memory = Memory.open(store)
     found = memory.recall(asked)
     assert found[0].text[:10] == "We decided"
-    assert "answered by full text alone" in found.notes[0]
+    assert "answered by full text alone" in found.warnings[0]
     with serving(
         server := Server(), port=int(first.rpartition(":")[2].removesuffix("/v1"))
     ):
@@ -210,7 +210,7 @@ def test_a_night_by_a_server_names_no_place_and_without_it_queries_go_on_by_word
             "Which database keeps all of the tickets?",
             "Who keeps the tickets?",
         ):
-            assert memory.recall(query).notes == ()
+            assert memory.recall(query).warnings == ()
         assert [body["input"] for body in server.seen[1:]] == [
             ["Which database keeps all of the tickets?"],
             [query],

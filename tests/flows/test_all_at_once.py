@@ -31,9 +31,9 @@ def test_writers_take_turns_and_readers_see_whole_releases(tmp_path: Path) -> No
         while not done.is_set():
             found = memory.recall("What does the gauge at Hoy read?")
             # A forgetting drops older releases under those who read them: that is told, and nothing is half there.
-            if not (found or memory.notes) or memory.release.number < last:
+            if not (found or memory.warnings) or memory.release.number < last:
                 wrong.append(
-                    f"{len(found)} hits of {memory.release.name} after r{last}: {memory.notes}"
+                    f"{len(found)} hits of {memory.release.name} after r{last}: {memory.warnings}"
                 )
             last = memory.release.number
             time.sleep(0.2)

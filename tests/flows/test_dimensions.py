@@ -51,7 +51,7 @@ def test_a_night_a_query_and_an_export_of_another_dimension(tmp_path: Path) -> N
         assert snapshot.read(table, ["vector"])["vector"].null_count == 0
     found = Memory.open(settings.store, encoder=HashEncoder(dim)).recall(QUERY)
     assert found
-    assert found.notes == ()
+    assert found.warnings == ()
     export_tables(settings, tmp_path / "out", "parquet", ["passages"])
     assert (
         pq.read_schema(tmp_path / "out" / "passages.parquet")
@@ -88,7 +88,7 @@ def test_another_encoder_makes_every_vector_again_while_the_release_answers_with
     for table in (PASSAGES, CLAIMS, SUMMARIES):
         assert store.read(table, ["vector"])["vector"].null_count == 0
     assert sorted(store.read(CLAIMS)["claim_id"].to_pylist()) == sorted(claims)
-    assert Memory.open(tmp_path, encoder=HashEncoder(768)).recall(QUERY).notes == ()
+    assert Memory.open(tmp_path, encoder=HashEncoder(768)).recall(QUERY).warnings == ()
     # Once is enough.
     assert run_night([SAMPLES / "codex", SAMPLES / "openclaw"], changed).release is None
 
@@ -116,7 +116,7 @@ def test_a_store_that_had_no_vectors_takes_the_first_encoders_dimension(
         Snapshot(tmp_path, release="r1").read(PASSAGES, ["vector"])["vector"].null_count
         > 0
     )
-    assert Memory.open(tmp_path, encoder=HashEncoder(8)).recall(QUERY).notes == ()
+    assert Memory.open(tmp_path, encoder=HashEncoder(8)).recall(QUERY).warnings == ()
 
 
 @pytest.mark.failing

@@ -195,7 +195,9 @@ def test_without_vectors_full_text_answers(tmp_path: Path) -> None:
     memory = Memory.open(tmp_path)
     assert memory.recall("Nina Lisbon", k=1, kinds="message")[0].id == "ses-b-m0"
     assert memory.recall("the of", kinds="message") == []
-    assert memory.notes == ["this release has no vectors: answered by full text alone"]
+    assert memory.warnings == [
+        "this release has no vectors: answered by full text alone"
+    ]
 
 
 def test_without_an_index_vectors_answer(tmp_path: Path) -> None:
@@ -205,7 +207,7 @@ def test_without_an_index_vectors_answer(tmp_path: Path) -> None:
         memory.recall("my sister Nina moved to Lisbon", k=1, kinds="message")[0].id
         == "ses-b-m0"
     )
-    assert memory.notes == [
+    assert memory.warnings == [
         "passages has no full-text index: answered by vectors alone"
     ]
 
@@ -224,8 +226,8 @@ def test_a_broken_index_leaves_vectors(tmp_path: Path) -> None:
         memory.recall("my sister Nina moved to Lisbon", k=1, kinds="message")[0].id
         == "ses-b-m0"
     )
-    assert len(memory.notes) == 1
-    assert memory.notes[0].startswith("full text of passages can't be read")
+    assert len(memory.warnings) == 1
+    assert memory.warnings[0].startswith("full text of passages can't be read")
 
 
 def test_the_share_of_words_heard_leaves_out_idle_words_and_names_of_speakers(
@@ -285,7 +287,7 @@ def test_the_command_prints_what_memory_returns(root: Path) -> None:
     assert told.exit_code == 0
     answer = json.loads(told.stdout)
     recalled = Memory.open(root).recall("Nina Lisbon", 2, "message")
-    assert answer == {**json.loads(json.dumps(recalled.as_dict())), "notes": []}
+    assert answer == {**json.loads(json.dumps(recalled.as_dict())), "warnings": []}
     assert (answer["reason"], answer["relevance"]) == (None, recalled.relevance)
     assert answer["hits"][0]["sources"][0] == {
         "session": "ses-b",
@@ -513,6 +515,6 @@ def test_a_reranker_that_fails_costs_only_itself(
     memory = opened(root, Scoring(scores))
     for _ in range(2):
         assert memory.recall(ASKED, 3) == opened(root).recall(ASKED, 3)
-    (note,) = memory.notes
+    (note,) = memory.warnings
     assert "the reranker Scoring failed" in note
     assert told in note

@@ -370,7 +370,7 @@ def test_eight_readers_during_swaps_meet_no_error(store: Store, memory: Memory) 
         reader.join()
     assert errors == []
     assert len(asked) >= 8
-    assert memory.notes == []
+    assert memory.warnings == []
     assert memory.recall("kettle whistles", k=3, kinds="message")[0].id.startswith(
         "new-"
     )
@@ -410,6 +410,6 @@ def test_another_encoder_in_a_newer_release_leaves_full_text(
     )
     publish(store, "run-2", "another")
     assert memory.recall("Nina Lisbon", k=1, kinds="message")[0].id == "ses-b-m0"
-    assert memory.notes == [
+    assert memory.warnings == [
         "this release's vectors were made with 'another': answered by full text alone"
     ]

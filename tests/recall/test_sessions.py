@@ -208,5 +208,5 @@ def test_as_many_sessions_are_told_as_are_asked_for_however_unlikely(
     found = Memory.open(tmp_path / "store").sessions(
         "When does the ferry to Hoy leave from Stromness?", 41
     )
-    assert (len(found), found[0].session, found.notes) == (41, "s0", ())
+    assert (len(found), found[0].session, found.warnings) == (41, "s0", ())
     assert found[-1].probability < 0.005

@@ -92,7 +92,7 @@ def test_a_note_in_python_before_the_first_night_is_known_after_it(
     assert [(hit.sources[0].session, hit.status) for hit in before] == [
         (session_id, "not yet distilled")
     ]
-    assert not any("answered from" in note for note in before.notes)
+    assert not any("answered from" in note for note in before.warnings)
     with pytest.raises(StoreMissing):
         # What is named has to be there.
         Memory.open(made.store, release="r1", unreleased=True)

@@ -12,7 +12,7 @@ from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.plugins.talk.talk import Conversation
-from slowwave.recall.live import LiveRelease, Notes
+from slowwave.recall.live import AnswerWarnings, LiveRelease
 from slowwave.schemas.errors import StoreMissing, StoreUnreadable
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES
@@ -83,7 +83,7 @@ def test_a_store_that_goes_away_is_an_error_and_answers_as_before_when_it_is_bac
     memory, ask = Memory.open(root), ASKS[name]
     before = ask(memory)
     assert before
-    assert memory.notes == []
+    assert memory.warnings == []
     there = away(root)
     with pytest.raises(StoreMissing):
         Memory.open(root)
@@ -91,7 +91,7 @@ def test_a_store_that_goes_away_is_an_error_and_answers_as_before_when_it_is_bac
         ask(memory)
     there.rename(root)
     assert ask(memory) == before
-    assert memory.notes == []
+    assert memory.warnings == []
 
 
 def test_a_talk_goes_on_while_the_store_is_away(root: Path) -> None:
@@ -137,11 +137,11 @@ def test_a_release_that_can_not_be_read_at_first_is_looked_for_again(
     for _ in range(2):  # for as long as it can't be read
         memory.recall("Redis cache")
         assert memory.release.name == "r1"
-        (note,) = memory.notes
+        (note,) = memory.warnings
         assert "answered from r1" in note
     there.rename(data)
     memory.recall("Redis cache")
-    assert (memory.release.name, memory.notes) == ("r2", [])
+    assert (memory.release.name, memory.warnings) == ("r2", [])
 
 
 def test_a_store_that_breaks_between_two_reads_is_an_error(
@@ -167,14 +167,14 @@ def test_notes_are_of_the_last_answer_alone(
     with monkeypatch.context() as broken_encoder:
         broken_encoder.setattr(HashEncoder, "encode", refuse)
         memory.recall("something else")
-        assert len(memory.notes) == 1
+        assert len(memory.warnings) == 1
         memory.recall("a third thing")
-        assert len(memory.notes) == 1
+        assert len(memory.warnings) == 1
     memory.recall("Redis cache")
-    assert memory.notes == []
-    broken_open = memory.notes
+    assert memory.warnings == []
+    broken_open = memory.warnings
     broken_open.append("mine")
-    assert memory.notes == []  # a copy was given
+    assert memory.warnings == []  # a copy was given
 
 
 def test_what_lasts_is_noted_with_every_answer(tmp_path: Path) -> None:
@@ -182,26 +182,26 @@ def test_what_lasts_is_noted_with_every_answer(tmp_path: Path) -> None:
     memory = Memory.open(tmp_path / "store")
     for query in ("Nina Lisbon", "Redis cache", "Nina Lisbon"):
         memory.recall(query)
-        assert len(memory.notes) == 1
-        assert "can't be loaded: answered by full text alone" in memory.notes[0]
+        assert len(memory.warnings) == 1
+        assert "can't be loaded: answered by full text alone" in memory.warnings[0]
 
 
 def test_threads_do_not_mix_their_notes() -> None:
-    notes, inside, first_done = Notes(), threading.Event(), threading.Event()
+    notes, inside, first_done = AnswerWarnings(), threading.Event(), threading.Event()
 
     def other() -> None:
-        with notes.collect_answer_notes():
+        with notes.collect_answer_warnings():
             notes.add("of the other")
             inside.set()
             first_done.wait(PATIENCE)
 
-    with notes.collect_answer_notes():
+    with notes.collect_answer_warnings():
         notes.add("mine")
         notes.add("mine")
         thread = threading.Thread(target=other)
         thread.start()
         assert inside.wait(PATIENCE)
-        with notes.collect_answer_notes():  # part of this answer
+        with notes.collect_answer_warnings():  # part of this answer
             notes.add("more of mine")
     assert notes.last == ["mine", "more of mine"]
     first_done.set()

@@ -64,7 +64,7 @@ def test_three_results_with_the_main_text_of_their_pages(web: Web) -> None:
     )
     assert found.results[0].title == "fees"
     assert found.results[1].text == "snippet of gone & more"
-    assert found.notes == (
+    assert found.warnings == (
         f"{web.url}/gone: status 404: its snippet is used",
         f"{web.url}/image: image/png is no page: its snippet is used",
     )
@@ -82,7 +82,7 @@ def test_snippets_alone_and_the_query_without_personal_data(web: Web) -> None:
     ]
     assert found.query == "Search the web for ferry times, I am , ,"
     assert web.asked[0][1] == {"q": [found.query], "format": ["json"]}
-    assert found.notes[0] == "left out of the query: 1 email"
+    assert found.warnings[0] == "left out of the query: 1 email"
 
 
 def test_google_gets_its_key_as_a_header(
@@ -120,13 +120,13 @@ def test_an_engine_that_fails_falls_through_to_the_next(web: Web) -> None:
             "latest harbour fees"
         )
         assert len(found.results) == 3
-        assert found.notes[0] == "searxng: status 500"
-        assert found.notes[1].startswith("searxng: ConnectError")
+        assert found.warnings[0] == "searxng: status 500"
+        assert found.warnings[1].startswith("searxng: ConnectError")
         only = WebSearch(settings(web), engines=engines[:1]).search(
             "latest harbour fees"
         )
     assert only.results == ()
-    assert only.notes == ("searxng: status 500",)
+    assert only.warnings == ("searxng: status 500",)
 
 
 class Clumsy:
@@ -155,12 +155,12 @@ def test_anybodys_engine_and_judge_may_fail_in_any_way(web: Web) -> None:
         "latest harbour fees"
     )
     assert len(found.results) == 3
-    assert found.notes[:2] == (
+    assert found.warnings[:2] == (
         "clumsy: RuntimeError('no quota')",
         "clumsy: KeyError('items')",
     )
-    assert found.notes[2].startswith("clumsy: TypeError(")
-    assert found.notes[3].startswith("clumsy: the answer is no list of results")
+    assert found.warnings[2].startswith("clumsy: TypeError(")
+    assert found.warnings[3].startswith("clumsy: the answer is no list of results")
 
     def judge(message: str) -> WebVerdict:
         raise RuntimeError("out of memory")
@@ -175,8 +175,8 @@ def test_anybodys_engine_and_judge_may_fail_in_any_way(web: Web) -> None:
             "latest harbour fees"
         )
         assert (lost.query, lost.results) == (None, ())
-        assert "could not be asked" in lost.notes[0]
-        assert told in lost.notes[0]
+        assert "could not be asked" in lost.warnings[0]
+        assert told in lost.warnings[0]
     assert (
         WebSearch(settings(web)).answer("latest harbour fees").why
         == "no model judges what may go there"
@@ -216,7 +216,7 @@ def test_what_is_not_set_up_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     found = WebSearch(WebSettings(enabled=True, engines=("searxng",))).search(
         "today's news"
     )
-    assert found.notes == ("no engine can be asked: searxng: set web.searxng_url",)
+    assert found.warnings == ("no engine can be asked: searxng: set web.searxng_url",)
 
 
 @pytest.mark.parametrize("path", ["/big", "/empty", "/gone", "/image"])

@@ -157,7 +157,7 @@ def test_who_takes_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -
     talk = ask(Remembering(), Slow(5), web=0.2)
     assert shown(talk) == (True, False, True)
     assert talk.recalled
-    assert talk.recalled.notes == (
+    assert talk.recalled.warnings == (
         "the web took longer than 0.2 s: nothing of it is used",
     )
 

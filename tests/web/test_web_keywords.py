@@ -67,7 +67,7 @@ def test_a_judge_of_what_a_person_asks_for_names_what_is_private() -> None:
     assert "Olaf" not in engine.asked[0]
     refused = WebSearch(SETTINGS, fail, [engine]).search_asked("ferry times")
     assert refused.query is None
-    assert refused.notes[0].startswith("nothing was sent: the model that judges")
+    assert refused.warnings[0].startswith("nothing was sent: the model that judges")
     assert len(engine.asked) == 1
 
 
@@ -81,4 +81,4 @@ def test_a_command_asks_the_judge_that_the_settings_name(
             monkeypatch.setenv("SLOWWAVE_LLM", gone)
         answer = begin_search(given, [], "ferry times").answer
         assert answer.query is None
-        assert answer.notes[0].startswith("nothing was sent: ")
+        assert answer.warnings[0].startswith("nothing was sent: ")

@@ -111,7 +111,7 @@ def project(
                 memory.root / memory.space,
                 {claim.id: [claim.text] for claim in written_claims},
             )
-    print_notes(memory.notes)
+    print_notes(memory.warnings)
 
 
 @command
@@ -161,7 +161,7 @@ def skill(
     count = resolve_tokenizer(None, memory.settings.context.tokenizer)
     block, written_lines = build_skill(lines, title, budget, count)
     front = build_front_matter(called, title, lines)
-    print_notes(memory.notes)
+    print_notes(memory.warnings)
     if file is None:
         echo(replace_marked(front, block), nl=False)
         changed = True

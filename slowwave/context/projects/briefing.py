@@ -79,14 +79,14 @@ def build_briefing(
     check_block(room, format)
     count = resolve_tokenizer(tokenizer, settings.tokenizer)
     read_cost = memory._vectors.start_clock("briefing", room)
-    with memory._notes.collect_answer_notes():
+    with memory._warnings.collect_answer_warnings():
         anchored = anchor_workspace(workspace) if workspace else None
         own = parse_sessions(own_sessions)
         collect = partial(collect_briefing_kinds, memory, anchored, own)
         kinds = memory._live.retry_superseded(collect)
         block = pack_briefing(kinds, room, count, format)
-        notes = memory._notes.answer_notes
-    return replace(block, notes=notes, cost=read_cost())
+        warnings = memory._warnings.answer_warnings
+    return replace(block, warnings=warnings, cost=read_cost())
 
 
 def collect_briefing_kinds(

@@ -292,4 +292,4 @@ def _explain_last_answer(conversation: "Conversation") -> str:
     elif recalled.web.why:
         lines.append(f"The web was not asked: {recalled.web.why}.")
     lines += _explain_turns(conversation.turns, recalled.turns)
-    return "\n".join([*lines, *(f"Note: {note}" for note in recalled.notes)])
+    return "\n".join([*lines, *(f"Note: {note}" for note in recalled.warnings)])

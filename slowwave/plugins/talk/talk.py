@@ -73,7 +73,7 @@ class TurnContext:
     turns: Recalled = field(default_factory=Recalled)
     """The turns of the conversation in the prompt, and those left out."""
     web: WebAnswer = field(default_factory=WebAnswer)
-    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     """Failures, and how each was handled."""
     reason: str | None = None
     """Why it has no memories; None if it has some."""
@@ -231,7 +231,7 @@ class Conversation:
             else None
         )
         answer = web.answer
-        notes, block, reason = answer.notes, None, "there is no memory yet"
+        warnings, block, reason = answer.warnings, None, "there is no memory yet"
         try:
             block = call.get(PACKING_SECONDS) if call else None
         except TimeoutError:
@@ -256,7 +256,7 @@ class Conversation:
             why = reason
         room = history + budget - (block.tokens if block else 0)
         return TurnContext(
-            message, block, self.turns.recall(message, room), answer, notes, why
+            message, block, self.turns.recall(message, room), answer, warnings, why
         )
 
     def _ask_memory(

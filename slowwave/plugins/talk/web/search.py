@@ -2,7 +2,7 @@
 
     web = WebSearch(settings.web, judge)
     found = web.answer("What is the latest release of PostgreSQL?")
-    found.results, found.query, found.notes
+    found.results, found.query, found.warnings
 
 A judge (the model of the conversation, or `web.judge`) decides whether a message needs the web, and which of its words
 are private. Engines are tried in turn until one answers. A failure becomes a note, and never stops the conversation. A
@@ -71,7 +71,7 @@ class WebAnswer:
     query: str | None = None
     """The query that left this machine; None if none did."""
     why: str = ""
-    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     """Parts that were removed from the query, and failures."""
 
     @property
@@ -130,7 +130,7 @@ class WebSearch:
         except Exception as trouble:  # a judge can be code of a plugin
             why = trouble if isinstance(trouble, SlowwaveError) else repr(trouble)
             note = f"nothing was sent: the model that judges could not be asked ({why})"
-            return WebAnswer(notes=(note,))
+            return WebAnswer(warnings=(note,))
 
     def search(
         self, message: str, why: str = "asked for", private: Sequence[str] = ()
@@ -142,23 +142,25 @@ class WebSearch:
             message[:MAX_READ], (*self.settings.never_send, *private), self.names
         )
         query = clean.text[:MAX_QUERY].strip()
-        notes = [
+        warnings = [
             f"left out of the query: {n} {kind}"
             for kind, n in sorted(clean.removed.items())
         ]
         if not TERM.search(query):
-            return WebAnswer(why=why, notes=(*notes, "nothing of the query was left"))
+            return WebAnswer(
+                why=why, warnings=(*warnings, "nothing of the query was left")
+            )
         for engine in self.engines:
             name = getattr(engine, "name", type(engine).__name__)
             try:
                 pages = self._ask_engine(engine, name, query)
             except Exception as trouble:  # an engine can be code of a plugin
-                notes.append(
+                warnings.append(
                     str(trouble)
                     if isinstance(trouble, WebTrouble)
                     else f"{name}: {trouble!r}"
                 )
-                LOG.warning("web search: %s", notes[-1])
+                LOG.warning("web search: %s", warnings[-1])
                 continue
             if pages:
                 results, more = fill_page_texts(pages, self.settings)
@@ -166,9 +168,9 @@ class WebSearch:
                     tuple(result for result in results if result.text),
                     query,
                     why,
-                    (*notes, *more),
+                    (*warnings, *more),
                 )
-            notes.append(f"{name} found nothing")
+            warnings.append(f"{name} found nothing")
         missing = (
             []
             if self.engines
@@ -176,7 +178,9 @@ class WebSearch:
                 f"no engine can be asked: {'; '.join(self.lacking) or 'none is named'}"
             ]
         )
-        return WebAnswer((), query if self.engines else None, why, (*notes, *missing))
+        return WebAnswer(
+            (), query if self.engines else None, why, (*warnings, *missing)
+        )
 
     def _ask_engine(self, engine: WebEngine, name: str, query: str) -> list[WebResult]:
         """Return an engine's results.
@@ -253,7 +257,7 @@ class AwaitedWeb(BackgroundCall[WebAnswer]):
             return self.get()
         except TimeoutError:
             return WebAnswer(
-                notes=(
+                warnings=(
                     f"the web took longer than {self.seconds:g} s: nothing of it is used",
                 )
             )
