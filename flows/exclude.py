@@ -212,8 +212,8 @@ def _forget_undoing(store: Store, merges: Sequence[str]) -> list[str]:
         row for row in store.read_ids(MERGES, merges).to_pylist() if row["undone"]
     ]
     store.delete_ids(MERGES, [row["merge_id"] for row in undone])
-    losers = store.read_ids(CLAIMS, [row["from_id"] for row in undone])
-    store.merge(CLAIMS, set_columns(losers, dedupe_key=None, supersede_key=None))
+    sources = store.read_ids(CLAIMS, [row["from_id"] for row in undone])
+    store.merge(CLAIMS, set_columns(sources, dedupe_key=None, supersede_key=None))
     return sorted((row["merge_id"] for row in undone), key=merges.index)
 
 
@@ -520,7 +520,7 @@ def _undo_merge(store: Store, merge_id: str) -> str:
         UsageError: it is undone already, or it is a model's judgement.
     """
     merge = store.read_ids(MERGES, [merge_id])
-    kind, loser, winner = (
+    kind, source, target = (
         merge[name][0].as_py() for name in ("kind", "from_id", "into_id")
     )
     if kind == LedgerKind.JUDGEMENT:
@@ -532,11 +532,11 @@ def _undo_merge(store: Store, merge_id: str) -> str:
     # the claims as they were before it
     undone: Deduped | Superseded
     if kind in KINDS:
-        undone = unsupersede(store.read_ids(CLAIMS, [loser]), merge, merge_id)
+        undone = unsupersede(store.read_ids(CLAIMS, [source]), merge, merge_id)
     else:
-        pair = store.read_ids(CLAIMS, [loser, winner])
-        others = store.read(CLAIMS, where=pc.field("canonical_id") == winner)
-        others = others.filter(pc.not_equal(others["claim_id"], loser))
+        pair = store.read_ids(CLAIMS, [source, target])
+        others = store.read(CLAIMS, where=pc.field("canonical_id") == target)
+        others = others.filter(pc.not_equal(others["claim_id"], source))
         undone = unmerge(pa.concat_tables([pair, others]), merge, merge_id)
     store.merge(MERGES, undone.merges)
     store.merge(CLAIMS, undone.claims)

@@ -216,7 +216,7 @@ def _list_merges(settings: Settings, everything: bool) -> Listing:
     ]
     columns = {"merge": "merge_id", "kind": "kind", "rule": "rule", "state": "state"}
     return Listing(
-        rows, columns | {"this claim": "loser", "gave way, or may, to": "winner"}
+        rows, columns | {"this claim": "from", "gave way, or may, to": "into"}
     )
 
 
@@ -256,8 +256,8 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
         "merge": "merge_id",
         "likely": "likely",
         "judged by": "by",
-        "this claim": "loser",
-        "is changed, or may be, by": "winner",
+        "this claim": "from",
+        "is changed, or may be, by": "into",
     }
     return Listing(rows, columns, notes)
 
@@ -297,9 +297,9 @@ def _count_by_judge(rows: list[Row], what: str) -> list[str]:
 def _collect_merges(store: Store) -> list[Row]:
     """Return rows of the ledger with what both claims say, and their `state`.
 
-    One that nobody took back has `lapsed` when its loser no longer points to its winner: that was withdrawn, the loser
-    was said again, or another claim has it now. A doubt is in force while both its claims stand, a judgement while both
-    are there.
+    A row that nobody took back has `lapsed` if its source no longer points to its target: the target was withdrawn,
+    the source was said again, or it points to another claim now. A doubt is in force while both claims hold, a
+    judgement while both exist.
     """
     rows = store.read(MERGES).to_pylist()
     ids = [row[name] for row in rows for name in ("from_id", "into_id")]
@@ -309,24 +309,24 @@ def _collect_merges(store: Store) -> list[Row]:
         for claim in store.read_ids(CLAIMS, ids, columns).to_pylist()
     }
     for row in rows:
-        loser, winner = (
+        source, target = (
             claims.get(row["from_id"], {}),
             claims.get(row["into_id"], {}),
         )
         row |= {
             "scores": dict(row["scores"] or []),
-            "loser": loser.get("summary"),
-            "winner": winner.get("summary"),
+            "from": source.get("summary"),
+            "into": target.get("summary"),
         }
         # whether the decision is still in force
         stands = row["into_id"] in (
-            loser.get("canonical_id"),
-            loser.get("superseded_by"),
+            source.get("canonical_id"),
+            source.get("superseded_by"),
         )
         if row["kind"] == LedgerKind.DOUBT:
-            stands = loser.get("status") == winner.get("status") == Status.ACTIVE
+            stands = source.get("status") == target.get("status") == Status.ACTIVE
         if row["kind"] == LedgerKind.JUDGEMENT:
-            stands = bool(loser and winner)
+            stands = bool(source and target)
         row["state"] = "undone" if row["undone"] else "in force" if stands else "lapsed"
     return sorted(rows, key=lambda row: (row["kind"], row["rule"], row["merge_id"]))
 

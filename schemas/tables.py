@@ -615,7 +615,7 @@ MERGES = Table(
         string_field("merge_id", "hash of the pair and the rule"),
         string_field(
             "kind",
-            "a LedgerKind; of a doubt the loser stands; a judgement is a word on both",
+            "a LedgerKind; of a doubt both stand; a judgement is a word on both",
             null=False,
         ),
         string_field("from_id", null=False),

@@ -45,7 +45,7 @@ class Status(StrEnum):
 
 
 class LedgerKind(StrEnum):
-    """What a row of `merges` decides; of a doubt the loser stands, and a judgement is a model's word on a pair."""
+    """What a row of `merges` decides; of a doubt both stand, and a judgement is a model's word on a pair."""
 
     DUPLICATE = "duplicate"
     SUPERSESSION = "supersession"

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from slowwave.recall.views.habits import Habit
     from slowwave.recall.views.recent import RecentTurn
     from slowwave.recall.views.related import Related
-    from slowwave.store.notes import Journal
+    from slowwave.store.notes import TalkLog
     from slowwave.store.releases import Snapshot
 
 SESSION = "session"
@@ -643,7 +643,7 @@ class Memory:
         workspace: str | None = None,
         at: datetime | None = None,
         name: str | None = None,
-    ) -> "Journal":
+    ) -> "TalkLog":
         """Begin a conversation that is written message by message (`append(role, content, speaker, at, tags)`).
 
         The space's next night reads the messages that it has by then.
@@ -653,11 +653,11 @@ class Memory:
             at: when it began, with a time zone; by default now.
             name: letters, digits and dashes; a conversation with this name is continued if it exists.
         """
-        from slowwave.store.notes import Journal
+        from slowwave.store.notes import TalkLog
 
         check_encrypted(self.settings, self.root)
         project = self.settle_workspace(workspace) if workspace else None
-        return Journal(
+        return TalkLog(
             self.root / self.space,
             project,
             at,

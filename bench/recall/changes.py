@@ -267,9 +267,9 @@ def count_changes(memory: Memory) -> dict[str, int]:
         ),
         "linked": len(
             {
-                loser
-                for loser, winner in pairs
-                if session.get(loser) != session.get(winner)
+                source
+                for source, target in pairs
+                if session.get(source) != session.get(target)
             }
         ),
     }

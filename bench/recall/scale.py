@@ -242,7 +242,7 @@ def recall_while_swapping(
                 errors.update(
                     memory.recall(
                         queries[(at + count) % len(queries)], kinds=("message",)
-                    ).notes
+                    ).warnings
                 )
                 releases.add(memory.release.name)
             except Exception as trouble:  # any: that is what is counted

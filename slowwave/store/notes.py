@@ -98,7 +98,7 @@ def find_talk_logs(space_dir: Path) -> list[Path]:
     return [folder for name in (TALK, NOTES) if (folder := space_dir / name).is_dir()]
 
 
-class Journal:
+class TalkLog:
     """Writes a conversation to a file, which is made with the first message."""
 
     def __init__(

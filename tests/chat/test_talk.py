@@ -28,7 +28,7 @@ from slowwave.schemas.settings import (
     WebSettings,
 )
 from slowwave.store.logs import hash_span, load_recalled_spans
-from slowwave.store.notes import Journal, find_talk_logs, write_note
+from slowwave.store.notes import TalkLog, find_talk_logs, write_note
 from tests.talk_files import session
 
 CHAT = [
@@ -185,7 +185,7 @@ def test_without_a_memory_it_talks_and_writes_down(tmp_path: Path) -> None:
         ScriptedLLM(echo),
         None,
         settings,
-        journal=Journal(tmp_path / "default", "boats"),
+        journal=TalkLog(tmp_path / "default", "boats"),
     )
     assert "".join(talk.say("Hello there")) == "You said: Hello there"
     (file,) = (tmp_path / "default" / "talk").iterdir()
@@ -233,7 +233,7 @@ def test_a_turn_without_an_answer_is_written_down_and_not_sent_again(
     tmp_path: Path,
 ) -> None:
     model = ScriptedLLM(["", "second"])
-    journal = Journal(tmp_path / "default")
+    journal = TalkLog(tmp_path / "default")
     talk = Conversation(model, None, Settings(store=tmp_path), journal=journal)
     with pytest.raises(EngineUnavailable):
         "".join(talk.say("First question"))

@@ -16,7 +16,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.store.lock import wait_alone
-from slowwave.store.notes import Journal
+from slowwave.store.notes import TalkLog
 from tests.command_line import typed
 from tests.talk_files import session
 from tests.waiting import wait_until
@@ -136,7 +136,7 @@ def test_what_was_noted_and_talked_since_the_release_is_recalled_and_marked(
     store = tmp_path / "store"
     settings, journal = (
         Settings(store=store, encoder="hash-384"),
-        Journal(store / "default", "/ferry"),
+        TalkLog(store / "default", "/ferry"),
     )
     journal.append("user", "The ferry's radio call sign is Kittiwake Nine.")
     assert ask(store, "the ferry's call sign") == {

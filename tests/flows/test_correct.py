@@ -88,7 +88,7 @@ def test_a_correction_is_recalled_at_once_and_replaces_the_claim_in_the_night(
     # the person's words, word for word, in the project of the claim
     assert (right["quote"], right["workspace"]) == (RIGHT, "/gate")
     (change,) = LEDGERS["changes"](settings, False).rows
-    assert (change["by"], change["rule"], change["winner"]) == (
+    assert (change["by"], change["rule"], change["into"]) == (
         "person",
         "corrected",
         WHOLE,

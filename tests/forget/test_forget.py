@@ -56,7 +56,7 @@ from slowwave.store.logs import (
     log_recall,
 )
 from slowwave.store.manifest import compute_table_digest
-from slowwave.store.notes import Journal, read_notes, write_note
+from slowwave.store.notes import TalkLog, read_notes, write_note
 from slowwave.store.publishing import read_releases
 from slowwave.store.repair import check_store
 from slowwave.tasks.dedupe.pairs import set_columns
@@ -138,7 +138,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run_night([root / "in"], settings).check_complete()
     space = root / "store" / "default"
     write_note(space, f"The {SECRET} budget is nine thousand euros.", at=START)
-    talk = Journal(space, at=START)
+    talk = TalkLog(space, at=START)
     talk.append("user", f"What was the budget of {SECRET} again?")
     talk.append("assistant", "Nine thousand euros.")
     run_night([root / "in"], settings).check_complete()

@@ -34,7 +34,7 @@ from slowwave.recall.views.show import show
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters
 from slowwave.schemas.settings import Settings
 from slowwave.store.logs import hash_span, load_recalled_spans
-from slowwave.store.notes import Journal, find_talk_logs
+from slowwave.store.notes import TalkLog, find_talk_logs
 from tests.waiting import PATIENCE, wait_until
 
 CHAT = [
@@ -509,7 +509,7 @@ def test_a_secret_in_a_note_a_talk_or_a_question_reaches_no_file_unless_asked_to
                 assert not result.is_error, result.content
 
     asyncio.run(use())
-    journal = Journal(settings.store / "default", f"/home/{secret}", redact=redact)
+    journal = TalkLog(settings.store / "default", f"/home/{secret}", redact=redact)
     model, memory = ScriptedLLM([f"I keep {secret}."]), Memory.open(settings.store)
     talk = Conversation(
         model, memory, settings, journal=journal, space_dir=journal.path.parent.parent

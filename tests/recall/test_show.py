@@ -172,7 +172,7 @@ def test_a_merge_is_listed_taken_back_and_never_made_again(tmp_path: Path) -> No
     )
     listed = json.loads(typed("inspect", "merges", "--json", "--store", store).output)
     assert [(m["kind"], m["undone"]) for m in listed] == [("duplicate", False)]
-    assert listed[0]["loser"] == listed[0]["winner"]
+    assert listed[0]["from"] == listed[0]["into"]
     done = typed(
         "exclude", listed[0]["merge_id"][:10], "--why", "they differ", "--store", store
     )

@@ -12,7 +12,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.store import Store
-from slowwave.store.notes import Journal, write_note
+from slowwave.store.notes import TalkLog, write_note
 from tests.talk_files import session
 
 SAID = [
@@ -44,7 +44,7 @@ def test_a_night_notes_talks_and_answers_leave_nothing_to_others(
     store = tmp_path / "made" / "store"
     # Before the first night: it makes the folders.
     write_note(store / "default", "The kettle leaks.")
-    Journal(store / "default").append("user", "The ladder is in the shed.")
+    TalkLog(store / "default").append("user", "The ladder is in the shed.")
     run_night(
         [session(tmp_path, "ferry-1", 2, SAID)],
         Settings(store=store, encoder="hash-384"),

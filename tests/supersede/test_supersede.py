@@ -23,7 +23,7 @@ def table(*rows: dict[str, object]) -> pa.Table:
 
 
 def pairs(rows: pa.Table, kind: str, **values: object) -> dict[str, str]:
-    """loser -> winner, of the ledger's rows of one kind."""
+    """from -> into, of the ledger's rows of one kind."""
     merges = supersede(rows, "k", **values).merges.to_pylist()
     return {m["from_id"]: m["into_id"] for m in merges if m["kind"] == kind}
 

@@ -57,7 +57,7 @@ def talk(
     from slowwave.plugins.talk.talk import Conversation
     from slowwave.schemas.errors import UsageError
     from slowwave.store.crypt import check_encrypted
-    from slowwave.store.notes import Journal
+    from slowwave.store.notes import TalkLog
 
     given |= {"web": {"enabled": web}} if web is not None else {}
     given |= {"llm": llm, "models": {"talk": ""}} if llm else {}
@@ -76,7 +76,7 @@ def talk(
         model,
         memory,
         settings,
-        journal=Journal(folder, workspace, redact=settings.redact),
+        journal=TalkLog(folder, workspace, redact=settings.redact),
         web=_build_web_search(settings, model, memory.list_people() if memory else []),
         workspace=workspace,
         space_dir=folder,

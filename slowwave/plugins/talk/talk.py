@@ -33,7 +33,7 @@ from slowwave.plugins.talk.web.search import (
 )
 from slowwave.schemas.errors import SlowwaveError, StoreError, UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.store.notes import Journal
+from slowwave.store.notes import TalkLog
 from slowwave.text.fence import fence_block, fence_entries, format_entry
 from slowwave.text.pyramid import Draft, summarize_draft
 from slowwave.text.sentences import split_sentences
@@ -95,7 +95,7 @@ class Conversation:
         memory: Memory | None,
         settings: Settings,
         *,
-        journal: Journal | None = None,
+        journal: TalkLog | None = None,
         web: WebSearch | None = None,
         workspace: str | None = None,
         space_dir: Path | None = None,
