@@ -123,7 +123,7 @@ class ReleaseDropped(NoRelease):
 
 
 class SchemaMismatch(StoreError):
-    """A table on disk has other columns than this version of slowwave writes."""
+    """A table on disk is unknown to this version of slowwave, or has other columns."""
 
     def __init__(self, table: str, missing: list[str], other: list[str]) -> None:
         self.table, self.missing, self.other = table, missing, other
@@ -132,8 +132,9 @@ class SchemaMismatch(StoreError):
             for name, of in (("it lacks", missing), ("it has", other))
             if of
         ]
+        why = "; ".join(facts) or "this version has no such table"
         super().__init__(
-            f"table {table!r} was written by another version of slowwave ({'; '.join(facts)}): "
+            f"table {table!r} was written by another version of slowwave ({why}): "
             "`slowwave export OUT` with the version that wrote it, then `slowwave run OUT --store NEW` with this one"
         )
 

@@ -109,7 +109,11 @@ def read_ledger(folder: Path) -> list[Release]:
             else whole
         )
         check_columns(RELEASES, rows.schema)
-        return parse_releases(rows.to_table())
+        releases = parse_releases(rows.to_table())
+    for name in {name for release in releases for name in release.versions}:
+        if name not in TABLES:
+            raise SchemaMismatch(name, [], [])
+    return releases
 
 
 def check_columns(table: Table, schema: pa.Schema) -> None:

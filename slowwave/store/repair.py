@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.errors import (
     READ_TROUBLE,
+    SchemaMismatch,
     StoreError,
     StoreMissing,
     StoreUnreadable,
@@ -92,6 +93,7 @@ def check_store(folder: Path, *, read: bool = True) -> Checked:
 
     Raises:
         StoreMissing: the store or the space does not exist.
+        SchemaMismatch: another version of slowwave wrote it.
     """
     place = find_place(folder.parent)
     place.pull(folder.name)
@@ -103,6 +105,8 @@ def check_store(folder: Path, *, read: bool = True) -> Checked:
     )
     try:
         releases = {release.number: release for release in read_ledger(folder)}
+    except SchemaMismatch:
+        raise
     except StoreError as trouble:  # the rest can be compared without the ledger
         releases = {}
         if not any(part.where.startswith(f"{RELEASES.name}.lance/") for part in damage):

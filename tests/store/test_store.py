@@ -35,6 +35,7 @@ from slowwave.schemas.tables import (
 from slowwave.store import Snapshot, Store, writer_lock
 from slowwave.store.manifest import compute_table_digest
 from slowwave.store.publishing import publish, read_releases, roll_back
+from slowwave.store.repair import check_store
 from slowwave.store.upkeep import compact_store, drop_versions_at_once, rewrite_tables
 
 
@@ -202,6 +203,20 @@ def test_a_table_with_other_columns_is_refused_and_left_as_it_is(
     with pytest.raises(SchemaMismatch, match=told):
         Snapshot(store.root).read(TOPICS)
     assert store.read_versions(RELEASED) == before
+
+
+def test_a_release_with_a_table_of_another_version_is_refused(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.merge(TOPICS, topics("a"))
+    publish(store, "of another version", None)
+    monkeypatch.delitem(TABLES, TOPICS.name)
+    why = "table 'topics' .*this version has no such table.*slowwave export OUT"
+    for refused in (Snapshot, Store.open):
+        with pytest.raises(SchemaMismatch, match=why):
+            refused(store.root)
+    with pytest.raises(SchemaMismatch, match=why):
+        check_store(store.dir)
 
 
 @pytest.mark.parametrize("table", [MESSAGES, CLAIMS])
