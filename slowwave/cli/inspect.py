@@ -23,6 +23,7 @@ from slowwave.text.words import count_noun
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from slowwave.flows.status import StatusLine
     from slowwave.schemas.settings import Settings
 
 Row = dict[str, Any]
@@ -78,47 +79,43 @@ def status(
     Exit status 0: all is well; 3: transcripts have waited for more than a day, the last run did not end well, or a
     forgetting is not finished; 4: what it made is held back; 1: there is no memory yet, or it can't be read.
     """
-    from slowwave.flows.status import UNFINISHED, StatusLine, collect_status
+    from slowwave.flows.status import UNFINISHED, collect_status
 
     rows = collect_status(settings)
     last = next(row.value for row in rows if row.heading == "last run")
     behind = rows[0].value["behind"]
-    # figures, where they are asked for
+    unfinished = any(row.heading == UNFINISHED for row in rows)
     if stats:
-        from slowwave.flows.metrics import list_metrics
-
-        figures = list_metrics(settings)
-        by_name = {metric.name: metric.as_dict() for metric in figures}
-        counted = [
-            metric
-            for metric in figures
-            if any(metric.values.values()) and "timestamp" not in metric.name
-        ]
-        none = "; ".join(
-            metric.about for metric in figures if not any(metric.values.values())
-        )
-        lines = [*(str(metric) for metric in counted), f"None: {none}"]
-        rows += (
-            [StatusLine("stats", "", by_name)]
-            if as_json
-            else [StatusLine("", line, None) for line in lines]
-        )
+        rows += _list_stats(settings, as_json=as_json)
     if as_json:
         print_json({heading.replace(" ", "_"): value for heading, _, value in rows})
     else:
         OUT.print(
             "\n".join(f"{heading:<12}{escape_line(text)}" for heading, text, _ in rows)
         )
-    # the exit status
-    unfinished = any(heading == UNFINISHED for heading, _, _ in rows)
+    if last.get("status") == RunStatus.HELD:
+        raise typer.Exit(HELD)
     ended_well = last.get("status") == RunStatus.DONE and not behind and not unfinished
-    raise typer.Exit(
-        HELD
-        if last.get("status") == RunStatus.HELD
-        else 0
-        if ended_well
-        else INCOMPLETE
-    )
+    raise typer.Exit(0 if ended_well else INCOMPLETE)
+
+
+def _list_stats(settings: "Settings", *, as_json: bool) -> "list[StatusLine]":
+    """Return the figures as lines, or as one value for JSON. Lines leave out times and name the zeros last."""
+    from slowwave.flows.metrics import list_metrics
+    from slowwave.flows.status import StatusLine
+
+    figures = list_metrics(settings)
+    if as_json:
+        by_name = {metric.name: metric.as_dict() for metric in figures}
+        return [StatusLine("stats", "", by_name)]
+    counted = [
+        str(metric)
+        for metric in figures
+        if any(metric.values.values()) and "timestamp" not in metric.name
+    ]
+    zeros = [metric.about for metric in figures if not any(metric.values.values())]
+    lines = [*counted, f"None: {'; '.join(zeros)}"]
+    return [StatusLine("", line, None) for line in lines]
 
 
 @command

@@ -160,12 +160,8 @@ class ChatFormat:
         said = join_text_blocks(blocks)
         text = chat.text(said, parsed[0])
         is_hidden = self.hides(fields) or bool(said and not text)
-        if parsed[1] != "tool" and is_hidden:
-            parsed = (parsed[0], "synthetic")
-        elif parsed == HUMAN and chat.session.kind == "subagent":
-            parsed = AGENT
+        role, origin = _resolve_who(parsed, chat.session.kind, is_hidden)
         times = (get(fields, key) for key in self.time)
-        role, origin = parsed
         return Message(
             session=chat.session.native_id,
             native_id=get_id(fields, self.id) or position,
@@ -175,9 +171,18 @@ class ChatFormat:
             text=text,
             ts=coerce_time(next(filter(None, times), chat.began)),
             parent_id=get_text(fields, self.parent),
-            speaker=get_text(fields, self.speaker) if parsed[0] != "tool" else None,
+            speaker=get_text(fields, self.speaker) if role != "tool" else None,
             line=line,
         )
+
+
+def _resolve_who(who: Who, kind: str | None, is_hidden: bool) -> Who:
+    """Return role and origin: hidden words are synthetic, and a sub-agent's prompts are an agent's."""
+    if who[1] != "tool" and is_hidden:
+        return (who[0], "synthetic")
+    if who == HUMAN and kind == "subagent":
+        return AGENT
+    return who
 
 
 def get(fields: Fields, path: str) -> object:

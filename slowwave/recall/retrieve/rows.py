@@ -422,26 +422,43 @@ def _find_tagged(view: View, word: str) -> Iterator[str]:
 
 
 def find_file_matches(view: View, files: Sequence[str]) -> tuple[Mask, Mask]:
-    """Return which claims, by offset, name one of the files; and which passages, by position, are of messages whose
-    text names one or in which such a claim was made. Remembered while the release is read.
+    """Return masks of the claims, by offset, that name one of the files, and of the passages, by position.
+
+    A passage matches if its message's text names a file, or if a matching claim was made in the message. The masks are
+    kept while the release is read.
     """
     key = tuple(files)
     if (stored := view.file_matches.get(key)) is not None:
         return stored
-    ways, index, layout = (
-        build_path_variants(key, view.workspaces),
-        view.claims,
-        view.passages,
-    )
-    # claims that name one of the files
+    ways = build_path_variants(key, view.workspaces)
+    claims = _mask_claims_naming(view, ways)
+    passages = _mask_passages_naming(view, ways)
+    index, layout = view.claims, view.passages
+    if claims.any():
+        passages[index.find_claim_positions(np.flatnonzero(claims))[1]] = True
+    messages = np.unique(layout.message[passages])
+    passages |= np.isin(layout.message, messages[messages >= 0])
+    view.file_matches.put(key, (claims, passages))
+    return claims, passages
+
+
+def _mask_claims_naming(view: View, ways: Sequence[PathVariants]) -> Mask:
+    """Return a mask of the claims, by offset, that name one of the paths."""
+    index = view.claims
     claims = np.zeros(len(index.offsets), dtype=bool)
     for way in ways:
         paths = [n for n, path in enumerate(index.paths) if way.is_match(path)]
         naming = index.naming[np.isin(index.path, paths)]
-        claims[
-            naming[_mask_variant_rows(way, index.workspace[naming], index.workspaces)]
-        ] = True
-    # passages whose texts do, for each way; a last part is looked for first: plain, so that Arrow does it
+        here = _mask_variant_rows(way, index.workspace[naming], index.workspaces)
+        claims[naming[here]] = True
+    return claims
+
+
+def _mask_passages_naming(view: View, ways: Sequence[PathVariants]) -> Mask:
+    """Return a mask of the passages, by position, whose own text names one of the paths.
+
+    Arrow first finds the texts with the last part of a path; only those are matched with the patterns.
+    """
     ends = {path.rpartition("/")[2] or path for way in ways for path in way.paths}
     masks: list[list[Mask]] = [[np.zeros(0, dtype=bool)] for _ in ways]
     for batch in view.open_dataset(PASSAGES).to_batches(columns=["text"]):
@@ -458,24 +475,12 @@ def find_file_matches(view: View, files: Sequence[str]) -> tuple[Mask, Mask]:
             named = np.zeros(len(near), dtype=bool)
             named[near] = [bool(pattern.search(text)) for text in near_texts]
             of_way.append(named)
-    # those in which such a claim was made, and all others of their messages
-    by_position = (np.concatenate(of_way)[layout.offsets] for of_way in masks)
-    allowed = (
-        _mask_variant_rows(way, layout.workspace, layout.workspaces) for way in ways
-    )
-    passages: Mask = np.any(
-        [
-            naming_way & here
-            for naming_way, here in zip(by_position, allowed, strict=True)
-        ],
-        axis=0,
-    )
-    if claims.any():
-        passages[index.find_claim_positions(np.flatnonzero(claims))[1]] = True
-    messages = np.unique(layout.message[passages])
-    passages |= np.isin(layout.message, messages[messages >= 0])
-    view.file_matches.put(key, (claims, passages))
-    return claims, passages
+    layout = view.passages
+    passages = np.zeros(len(layout.offsets), dtype=bool)
+    for way, of_way in zip(ways, masks, strict=True):
+        here = _mask_variant_rows(way, layout.workspace, layout.workspaces)
+        passages |= np.concatenate(of_way)[layout.offsets] & here
+    return passages
 
 
 def _mask_variant_rows(
