@@ -816,7 +816,7 @@ def _build_hit(
             )
         )
     role = messages[0]["role"] if messages else None
-    utc_offset = messages[0]["utc_offset"] if messages and kind not in GROUPS else None
+    utc_offset = messages[0]["utc_offset"] if messages else None
     return Hit(
         kind=kind,
         id=candidate.id,
