@@ -28,6 +28,7 @@ from slowwave.tasks.publish.gates import LOST, RETIRED
 SHOWN, NIGHTS = 50, 60
 """Claims, changes and sessions that the page lists, and runs of its timeline, at most."""
 CLAIM = ["session_id", "summary", "category", "workspace", "speaker", "observed_at"]
+CLAIM += ["utc_offset"]
 Data = dict[str, Any]
 
 
@@ -150,7 +151,7 @@ def _describe_change(
     claims: Mapping[str, Data], key: str, how: str, later: str, later_id: str
 ) -> Data:
     """Return a change with the day, the speaker and the project of both claims."""
-    names = ("observed_at", "speaker", "by", "workspace")
+    names = ("observed_at", "utc_offset", "speaker", "by", "workspace")
     after = claims.get(later_id, {})
     return {
         "id": key,

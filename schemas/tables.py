@@ -149,6 +149,7 @@ MEANINGS = {
     "path": "file of the transcript",
     "title": "a title, where there is one",
     "ts": "when it was said, UTC",
+    "utc_offset": "minutes that the clock of who said it was ahead of UTC; null if the transcript does not say",
     "observed_at": "when it was said, UTC",
     "started_at": "time of the first message, UTC",
     "ended_at": "time of the last message, UTC",
@@ -247,6 +248,7 @@ MESSAGES = Table(
             null=False,
         ),
         pa.field("ts", UTC_US),
+        pa.field("utc_offset", pa.int16()),
         string_field("workspace"),
         string_field(
             "source", "the format's name: claude-code, codex, openclaw, …", null=False
@@ -284,6 +286,7 @@ SESSIONS = Table(
         ),
         pa.field("started_at", UTC_US),
         pa.field("ended_at", UTC_US),
+        pa.field("utc_offset", pa.int16(), metadata=mean("that of its last message")),
         pa.field("messages", pa.int64(), nullable=False),
         pa.field("tokens", pa.int64(), nullable=False),
         pa.field(
@@ -564,6 +567,7 @@ CLAIMS = Table(
         string_field("speaker"),
         pa.field("confidence", pa.float32(), nullable=False, metadata=mean("0 to 1")),
         pa.field("observed_at", UTC_US),
+        pa.field("utc_offset", pa.int16()),
         string_field("observer", "extractive, or a model's name", null=False),
         pa.field(
             "reusable",

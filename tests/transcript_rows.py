@@ -1,6 +1,7 @@
 """A transcript in, lines of text for each record out: for tests of readers."""
 
 import json
+from datetime import UTC
 from pathlib import Path
 
 from slowwave.tasks.ingest.formats.registry import detect_reader
@@ -13,6 +14,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Rejected,
     Session,
 )
+from slowwave.text.dates import get_utc_offset
 
 
 def put(path: Path, content: object) -> Path:
@@ -69,7 +71,8 @@ def spell(record: Record) -> str:
                 record.native_id,
                 who,
                 record.speaker,
-                record.ts and record.ts.isoformat()[:19],
+                record.ts and record.ts.astimezone(UTC).isoformat()[:19],
+                f"{record.ts:%z}" if get_utc_offset(record.ts) else None,
                 record.parent_id and f"after {record.parent_id}",
                 identity
                 and not identity.endswith(f"/{record.native_id}")

@@ -19,7 +19,7 @@ from slowwave.schemas.filters import Filters, MessageFilters
 from slowwave.schemas.ids import shorten_id
 from slowwave.schemas.places import name_last_part
 from slowwave.schemas.vocabulary import Status
-from slowwave.text.dates import format_day, format_minute
+from slowwave.text.dates import format_date, format_day, format_minute
 from slowwave.text.fence import FENCE_TOKENS, escape_control, escape_line, fence_block
 from slowwave.text.relative_days import add_days
 
@@ -153,8 +153,8 @@ def _recall_spaces(
 def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
     """Return a hit's text, then a line with its date, speaker, project and the id that `slowwave show` takes."""
     shortened = hit.shorten(SHOWN_CHARS).text
-    text = truncate_line(add_days(shortened, hit.observed_at), SHOWN_CHARS)
-    claim = hit.get_claim_in_other_words()
+    text = truncate_line(add_days(shortened, hit.said_at), SHOWN_CHARS)
+    claim = hit.dated_claim
     facts = [
         format_day(hit.observed_at) if hit.observed_at else "undated",
         hit.speaker if hit.kind == "message" else hit.kind,
@@ -167,7 +167,9 @@ def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
     ]
     reply = hit.get_reply()
     below = [truncate_line(claim, SHOWN_CHARS)] if claim else []
-    below += [f"user, next: {truncate_line(reply, SHOWN_CHARS)}"] if reply else []
+    if reply:
+        dated = add_days(reply, hit.said_at)
+        below.append(f"user, next: {truncate_line(dated, SHOWN_CHARS)}")
     lines = [*below, escape_line(" · ".join(filter(None, facts)))]
     return "\n   ".join([f"{number}. {text}", *lines])
 
@@ -201,14 +203,15 @@ def recent(
             shorten_id(turn.id),
             words,
         ]
-        OUT.print(Text(truncate_line(turn.gist or turn.text, SHOWN_CHARS)))
+        text = add_days(turn.gist or turn.text, turn.said_at)
+        OUT.print(Text(truncate_line(text, SHOWN_CHARS)))
         OUT.print(Text(f"   {escape_line(' · '.join(filter(None, facts)))}", "dim"))
     return None
 
 
 def _format_session(number: int, session: "SessionHit") -> str:
     days = dict.fromkeys(
-        f"{at:%Y-%m-%d}" for at in (session.started_at, session.ended_at) if at
+        format_date(at) for at in (session.started_at, session.ended_at) if at
     )
     facts = [
         f"session {session.session}",
@@ -245,7 +248,8 @@ def _format_successor(hit: "Hit") -> str:
         return "what came later"
     at = hit.successor.observed_at
     return (
-        f"“{truncate_line(hit.successor.text, 100)}”{f', {at:%Y-%m-%d}' if at else ''}"
+        f"“{truncate_line(hit.successor.dated_text, 100)}”"
+        f"{f', {format_date(at)}' if at else ''}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Unpack, get_type_hints
 
 import typer
@@ -12,7 +13,9 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ClaimFilters
 from slowwave.schemas.ids import shorten_id
 from slowwave.schemas.vocabulary import Status, is_shared
+from slowwave.text.dates import convert_to_local, format_date, localise
 from slowwave.text.fence import escape_line
+from slowwave.text.relative_days import add_days
 
 if TYPE_CHECKING:
     from slowwave.memory import Memory
@@ -220,7 +223,8 @@ def _format_related(claim: "Related") -> str:
 def _format_two_lines(
     claim: "Claim | Related", status: str, text: str, facts: Sequence[str | None]
 ) -> str:
-    when = f"{claim.observed_at:%Y-%m-%d}" if claim.observed_at else "undated   "
+    when = format_date(claim.observed_at) if claim.observed_at else "undated   "
+    text = add_days(text, claim.observed_at)
     stale = f" ({status})" if status else ""
     more = " · ".join(filter(None, facts))
     return f"{claim.id[:12]}  {when}{stale}  {escape_line(text)}\n{' ' * 14}{escape_line(more)}"
@@ -237,7 +241,7 @@ def _list_topics(memory: "Memory") -> tuple[object, list[str]]:
             SHADES[-(-count * (len(SHADES) - 1) // busiest)] for count in topic.weeks
         )
         days = " to ".join(
-            f"{at:%Y-%m-%d}" if at else "undated"
+            format_date(at) if at else "undated"
             for at in (topic.first_at, topic.last_at)
         )
         name = escape_line(topic.title)
@@ -272,7 +276,10 @@ def _list_habits(
 def _format_node_lines(node: "Node", level: int, *, whole: bool = False) -> list[str]:
     lines = [_format_node(node, level, whole=whole)]
     lines += (
-        [f"  {name}: {escape_line(str(value))}" for name, value in node.facts.items()]
+        [
+            f"  {name}: {escape_line(_format_fact(value, node))}"
+            for name, value in node.facts.items()
+        ]
         if whole
         else []
     )
@@ -281,8 +288,16 @@ def _format_node_lines(node: "Node", level: int, *, whole: bool = False) -> list
     ]
 
 
+def _format_fact(value: Any, node: "Node") -> str:
+    """Return a fact of a row as text; a time as the clock of who said it, or else this machine's, showed it."""
+    if not isinstance(value, datetime):
+        return str(value)
+    return str(convert_to_local(localise(value, node.facts.get("utc_offset"))))
+
+
 def _format_node(node: "Node", level: int, *, whole: bool = False) -> str:
-    text = escape_line(node.text) if whole else truncate_line(node.text, 160)
+    dated = node.dated_text
+    text = escape_line(dated) if whole else truncate_line(dated, 160)
     status = node.facts.get("status", Status.ACTIVE)
     stale = "" if status == Status.ACTIVE else f" ({status})"
     tier = f" tier {node.facts['tier']}" if "tier" in node.facts else ""

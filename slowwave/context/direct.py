@@ -33,6 +33,7 @@ from slowwave.recall.sessions import rank_sessions, read_session_ids
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.tables import CLAIMS, GISTS, MESSAGES, PASSAGES
 from slowwave.schemas.vocabulary import Role, Status
+from slowwave.text.dates import localise
 from slowwave.text.words import UNSPACED, extract_content_words, singular_words
 
 DIRECT_WORDS = 16
@@ -58,6 +59,7 @@ SHOWN = [
     "role",
     "speaker",
     "ts",
+    "utc_offset",
 ]
 
 
@@ -419,7 +421,7 @@ def make_source(view: View, row: Row) -> LineSource:
         session=session,
         message=row["native_id"],
         seq=row["seq"],
-        at=row["ts"],
+        at=localise(row["ts"], row["utc_offset"]),
         speaker=row["speaker"],
         by="person" if row["role"] == Role.USER else "model",
         short=view.session_tags.get(session),

@@ -19,7 +19,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from slowwave.context.rendering import OMITTED, Line, LineSource, Measure
+from slowwave.context.rendering import OMITTED, Line, LineSource, Measure, date_line
 from slowwave.recall.release.view import THEN
 from slowwave.text.sentences import split_sentences
 from slowwave.text.spans import MIN_WORDS
@@ -125,7 +125,7 @@ def pack_lines(
         told = said if is_of_person else shown
         pieces = _omit_shown_pieces(line.pieces, told)
         if all(piece == OMITTED for piece in pieces) or any(
-            line.text in other.own_words[1:] for other in chosen
+            date_line(line) in other.own_words[1:] for other in chosen
         ):
             continue
         heading = (

@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slowwave.context.rendering import OMITTED
+from slowwave.context.rendering import OMITTED, date_line
 from slowwave.schemas.errors import StoreUnwritable
 from slowwave.store.logs import Asked, append, format_now, log_recall
 
@@ -77,7 +77,12 @@ def note_block(space_dir: Path, block: "Context", web: str = "") -> bool:
         for line in part.lines if part.name in FROM_MEMORY else ():
             key = "/".join(filter(None, (line.source.session, line.source.message)))
             shown.setdefault(key, []).extend(
-                [line.text, *line.text.split(OMITTED), *line.own_words]
+                [
+                    date_line(line),
+                    line.text,
+                    *line.text.split(OMITTED),
+                    *line.own_words,
+                ]
             )
     lines = sum(len(part.lines) for part in block.parts if part.name in FROM_MEMORY)
     _note_asked(space_dir, block, lines, block.tokens, web)

@@ -21,10 +21,11 @@ from datetime import date, datetime
 from itertools import groupby
 from typing import Literal
 
-from slowwave.recall.hits import NOT_SURE
+from slowwave.recall.hits import NOT_SURE, spell_time
 from slowwave.recall.release.view import shorten_session_ids
-from slowwave.text.dates import format_day
+from slowwave.text.dates import convert_to_local, format_clock, format_day
 from slowwave.text.fence import escape_line, escape_text, escape_values
+from slowwave.text.relative_days import add_days
 
 Format = Literal["markdown", "json"]
 OMITTED = "…"
@@ -60,13 +61,24 @@ class LineSource:
     url: str | None = None
     topic: str | None = None
     """A topic's name, for a summary of it."""
+    began: datetime | None = None
+    """The time of the first message, for a summary of several."""
     short: str | None = None
     """The session's id as a heading has it, where the store's sessions are known; else the block's tell it apart."""
 
     @property
     def group(self) -> tuple[str | None, str | None, date | None]:
         """Lines of which it is the same stand under one heading: those of one session, or topic, and day."""
-        return self.session, self.topic, self.at.date() if self.at else None
+        day = convert_to_local(self.at).date() if self.at else None
+        return self.session, self.topic, day
+
+    @property
+    def said_at(self) -> datetime | None:
+        """The time that "yesterday" in the line counts from; None for a summary of several days."""
+        if self.at is None or self.message is not None:
+            return self.at
+        is_of_a_day = self.began and format_day(self.began) == format_day(self.at)
+        return self.at if is_of_a_day else None
 
     def as_dict(self) -> dict[str, str | int]:
         """Return the known fields, as plain values."""
@@ -74,7 +86,7 @@ class LineSource:
         values = {
             name: value for name in fields if (value := getattr(self, name)) is not None
         }
-        return {**values, **({"at": self.at.isoformat()} if self.at else {})}
+        return {**values, **({"at": spell_time(self.at)} if self.at else {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +159,14 @@ def format_heading(source: LineSource, names: Mapping[str, str]) -> str:
 def format_line(line: Line) -> str:
     """Return a line as it is shown: the time of day and the rule's mark where it has them, who said it, the text."""
     at = line.source.at
-    clock = f"{at:%H:%M} " if line.clock and at else ""
+    clock = f"{format_clock(at)} " if line.clock and at else ""
     rule = f"[{line.rule}] " if line.rule else ""
-    return f"{clock}{rule}{format_tag(line.source)}{escape_text(line.text)}"
+    return f"{clock}{rule}{format_tag(line.source)}{escape_text(date_line(line))}"
+
+
+def date_line(line: Line) -> str:
+    """Return a line's text as it is shown: with its date beside "yesterday" and the like."""
+    return add_days(line.text, line.source.said_at)
 
 
 def format_tag(source: LineSource) -> str:
@@ -171,7 +188,7 @@ def render_json(parts: Sequence[Part], unsure: bool = False) -> str:
         part.name: [
             escape_values(
                 {
-                    "text": line.text,
+                    "text": date_line(line),
                     **line.source.as_dict(),
                     **({"rule": line.rule} if line.rule else {}),
                 }
@@ -226,9 +243,9 @@ class Measure:
                 ensure_ascii=False,
                 separators=(",", ":"),
             )
-            return self.count(line.text) + self.count(f",{empty}")
+            return self.count(date_line(line)) + self.count(f",{empty}")
         mark = f"\n[{line.rule}] " if line.rule else "\n"
-        return self.count(line.text) + self.count(f"{mark}{format_tag(source)}")
+        return self.count(date_line(line)) + self.count(f"{mark}{format_tag(source)}")
 
     def count_heading(self, source: LineSource) -> int:
         """Return tokens of the heading over a group of lines."""

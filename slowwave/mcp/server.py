@@ -45,7 +45,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from slowwave.context.build import Context as Block
 from slowwave.context.recall_log import note_block, note_hits, note_listed
 from slowwave.flows.status import describe_backlog
-from slowwave.mcp.short_hits import RecallResult, fit_answer, fit_hits, shorten_habit
+from slowwave.mcp.short_hits import (
+    RecallResult,
+    date_claim,
+    fit_answer,
+    fit_hits,
+    shorten_habit,
+)
 from slowwave.memory import Memory, settle_project
 from slowwave.recall.views.show import rate_memory, show
 from slowwave.resident.client import ask
@@ -300,7 +306,7 @@ class Tools:
         """Show a memory by its id: what it stands on, down to the messages, and what holds it."""
         with convert_to_tool_errors():
             found = self.open_memory().read_release(
-                lambda view: show(view, id, depth).as_dict()
+                lambda view: show(view, id, depth).as_dict(dated=True)
             )
             shown: dict[str, Any] = escape_values(found)
             return shown
@@ -351,7 +357,7 @@ class Tools:
         with convert_to_tool_errors():
             claims = self.open_memory().claims(limit, **drop_empty(filters))
         note_listed(self.space_dir, claims)
-        return ClaimsResult(claims=[escape_values(claim.as_dict()) for claim in claims])
+        return ClaimsResult(claims=list(map(date_claim, claims)))
 
     def related(
         self,
@@ -370,9 +376,7 @@ class Tools:
         with convert_to_tool_errors():
             claims = self.open_memory().related(wanted, depth, limit=limit)
         note_listed(self.space_dir, claims)
-        return RelatedResult(
-            related=[escape_values(claim.as_dict()) for claim in claims]
-        )
+        return RelatedResult(related=list(map(date_claim, claims)))
 
     def rate(
         self,

@@ -14,10 +14,14 @@ from pydantic import BaseModel
 from slowwave.context.tokens import resolve_tokenizer
 from slowwave.recall.hits import Hit, Hits
 from slowwave.recall.sessions import SessionHit, SessionHits
+from slowwave.recall.views.browse import Claim
 from slowwave.recall.views.habits import Habit
+from slowwave.recall.views.related import Related
 from slowwave.schemas.ids import SHORT_ID, shorten_id
 from slowwave.schemas.vocabulary import Status
+from slowwave.text.dates import format_date
 from slowwave.text.fence import escape_line, escape_values
+from slowwave.text.relative_days import add_days
 
 
 class RecallResult(BaseModel):
@@ -98,15 +102,22 @@ def shorten_habit(habit: Habit) -> dict[str, Any]:
     return {**fields, "sources": [source.id[:SHORT_ID] for source in habit.sources]}
 
 
+def date_claim(claim: Claim | Related) -> dict[str, Any]:
+    """Return a claim's fields; in its summary stands the date beside "yesterday" and the like."""
+    summary = add_days(claim.summary, claim.observed_at)
+    plain: dict[str, Any] = escape_values(claim.as_dict() | {"summary": summary})
+    return plain
+
+
 def _shorten_hit(hit: Hit) -> dict[str, Any]:
     perhaps = "perhaps superseded" if hit.perhaps_superseded_by else None
     later = hit.successor and {
-        "text": hit.successor.text,
+        "text": hit.successor.dated_text,
         "day": _format_day(hit.successor.observed_at),
     }
     more = {
         "relevance": hit.relevance and round(hit.relevance, 2),
-        "claim": hit.get_claim_in_other_words(),
+        "claim": hit.dated_claim,
         "category": hit.category or None,
         "confidence": hit.confidence,
         "status": perhaps if hit.status == Status.ACTIVE else hit.status,
@@ -116,7 +127,7 @@ def _shorten_hit(hit: Hit) -> dict[str, Any]:
     return {
         "id": shorten_id(hit.id),
         "kind": hit.kind,
-        "text": _get_passage(hit),
+        "text": add_days(_get_passage(hit), hit.said_at),
         "workspace": hit.workspace,
         "day": _format_day(hit.observed_at),
         "speaker": hit.speaker,
@@ -148,4 +159,4 @@ def _get_passage(hit: Hit) -> str:
 
 
 def _format_day(at: datetime | None) -> str | None:
-    return at.date().isoformat() if at else None
+    return format_date(at) if at else None

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from slowwave.schemas.vocabulary import Role
+from slowwave.text.dates import get_utc_offset
+from slowwave.text.relative_days import add_days
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -28,17 +30,23 @@ STOPPED = "stopped: the next is of another matter"
 """Stands below an answer that leaves out hits of other matters."""
 
 
+def spell_time(value: Any) -> Any:
+    """Return a time as text, in UTC; any other value as it is."""
+    return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value
+
+
 class Shown:
     """A dataclass that converts to plain values, with times as text."""
 
     __slots__ = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
+        """Return plain values, ready for JSON: times in UTC, and `utc_offset`, in minutes, if `observed_at` has one."""
         plain: dict[str, Any] = asdict(cast("DataclassInstance", self))
+        offset = get_utc_offset(plain.get("observed_at"))
         return {
-            name: value.isoformat() if isinstance(value, datetime) else value
-            for name, value in plain.items()
+            **{name: spell_time(value) for name, value in plain.items()},
+            **({"utc_offset": offset} if offset else {}),
         }
 
 
@@ -67,6 +75,11 @@ class Successor(Shown):
 
     text: str
     observed_at: datetime | None
+
+    @property
+    def dated_text(self) -> str:
+        """The text as it is shown: with its date beside "yesterday" and the like."""
+        return add_days(self.text, self.observed_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +151,17 @@ class Hit(Shown):
     """Who said it: by name, else the role of the message; None of a summary."""
     space: str | None = None
     """The space that it is from, where several spaces were searched."""
+
+    @property
+    def said_at(self) -> datetime | None:
+        """The time that "yesterday" in it counts from; None for what tells of many messages."""
+        return None if self.kind in GROUPS else self.observed_at
+
+    @property
+    def dated_claim(self) -> str | None:
+        """The claim of a message that does not have it word for word, as it is shown."""
+        claim = self.get_claim_in_other_words()
+        return add_days(claim, self.said_at) if claim else None
 
     def get_claim_in_other_words(self) -> str | None:
         """Return the claim of a message that does not have it word for word."""

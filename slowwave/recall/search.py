@@ -45,7 +45,6 @@ from slowwave.recall.hits import (
     Hits,
     Kind,
     Source,
-    Successor,
     fold_text,
     has_words,
 )
@@ -60,6 +59,7 @@ from slowwave.recall.release.view import (
     is_changed,
     is_perhaps_changed,
     is_superseded,
+    make_successor,
     mark_changes,
 )
 from slowwave.recall.retrieve.candidates import (
@@ -94,6 +94,7 @@ from slowwave.schemas.tables import (
     Table,
 )
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Status
+from slowwave.text.dates import localise
 from slowwave.text.words import TERM, extract_content_words, singular_words, stem
 
 T = TypeVar("T")
@@ -632,9 +633,7 @@ def _mark_row(view: View, hit: Candidate, query: Query) -> Candidate:
         "status": Status.SUPERSEDED if superseded else Status.ACTIVE,
         "superseded_by": later["claim_id"] if later and superseded else None,
         "perhaps_superseded_by": later["claim_id"] if later and perhaps else None,
-        "successor": Successor(later["summary"], later["observed_at"])
-        if later
-        else None,
+        "successor": make_successor(later) if later else None,
     }
     return replace(hit, row={**hit.row, **chain_of, **marks})
 
@@ -723,6 +722,7 @@ MESSAGE_COLUMNS = [
     "native_id",
     "role",
     "text",
+    "utc_offset",
 ]
 
 MAX_SOURCES = 5
@@ -816,12 +816,13 @@ def _build_hit(
             )
         )
     role = messages[0]["role"] if messages else None
+    utc_offset = messages[0]["utc_offset"] if messages else None
     return Hit(
         kind=kind,
         id=candidate.id,
         text=text,
         score=candidate.score,
-        observed_at=candidate.edges[1],
+        observed_at=localise(candidate.edges[1], utc_offset),
         status=row["status"],
         sources=tuple(sources),
         pair=pair,

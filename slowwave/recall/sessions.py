@@ -28,6 +28,7 @@ from slowwave.recall.retrieve.candidates import (
 )
 from slowwave.recall.retrieve.rows import Nearness, find_passages, search_words
 from slowwave.schemas.tables import MESSAGES, PASSAGES, SESSIONS, SUMMARIES
+from slowwave.text.dates import localise
 from slowwave.text.pyramid import compute_master_id
 from slowwave.text.words import compute_idf
 
@@ -139,7 +140,7 @@ QUOTES = 3
 """Messages that are quoted of a session, at most."""
 WHOLE = 0.5
 """Weight of a session's words against its best turn."""
-ABOUT = ["native_id", "workspace", "title", "started_at", "ended_at"]
+ABOUT = ["native_id", "workspace", "title", "started_at", "ended_at", "utc_offset"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +272,7 @@ def _build_hits(
         master = masters.get(compute_master_id(key), {})
         if not is_visible_as_of(master.get("last_at"), query.as_of):
             master = {}
-        ended = row.get("ended_at")
+        ended, utc_offset = row.get("ended_at"), row.get("utc_offset")
         if (as_of := query.as_of) is not None:
             moments = view.passages.moment[view.passages.session == number]
             moments = moments[
@@ -292,8 +293,8 @@ def _build_hits(
                 mark_changes(view.chains, text, key, query.as_of)
                 if (text := master.get("text"))
                 else None,
-                row.get("started_at"),
-                ended,
+                localise(row.get("started_at"), utc_offset),
+                localise(ended, utc_offset),
                 quotes,
             )
         )

@@ -20,6 +20,7 @@ from slowwave.text.dates import (
     NUMBERS,
     UNIT_DAYS,
     WEEKDAYS,
+    convert_to_local,
 )
 from slowwave.text.foreign_dates import find_foreign_times
 
@@ -53,13 +54,13 @@ def add_days(text: str, said_at: datetime | None) -> str:
 
     Args:
         text: what was said.
-        said_at: when; the day is that of this machine's zone. None leaves the text as it is.
+        said_at: when; the day is that of who said it (`convert_to_local`). None leaves the text as it is.
     """
     if said_at is None:
         return text
     pieces: list[str] = []
     at = 0
-    for named in find_relative_days(text, said_at.astimezone().date()):
+    for named in find_relative_days(text, convert_to_local(said_at).date()):
         if named.note:
             pieces.append(f"{text[at : named.end]} ({named.note})")
             at = named.end

@@ -26,6 +26,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from slowwave.recall.hits import spell_time
 from slowwave.schemas.errors import (
     NoRelease,
     SlowwaveError,
@@ -40,7 +41,7 @@ from slowwave.text.fence import escape_control
 from slowwave.ui.actions import ACTIONS
 from slowwave.ui.actions import PAGES as ACTION_PAGES
 from slowwave.ui.injected import PAGES as INJECTED_PAGES
-from slowwave.ui.page import Data, Explorer, Page
+from slowwave.ui.page import Data, Explorer, Page, date_text, read_said_at
 from slowwave.ui.pages import PAGES
 from slowwave.ui.projects import PAGES as PROJECT_PAGES
 from slowwave.ui.topics import PAGES as TOPIC_PAGES
@@ -158,6 +159,7 @@ def make_environment() -> Environment:
         ),
     )
     made.filters["day"] = show_day
+    made.filters["dated"] = date_text
     made.filters["voice"] = show_voice
     made.filters["project"] = link_project
     made.filters["moment"] = lambda at: format_minute(at) if at else "undated"
@@ -165,11 +167,10 @@ def make_environment() -> Environment:
     return made
 
 
-def show_day(at: datetime | str | None) -> str:
-    """Return a day as every page has it; `at` may be text in ISO format."""
-    if not at:
-        return "undated"
-    return format_day(datetime.fromisoformat(at) if isinstance(at, str) else at)
+def show_day(at: datetime | str | Data | None) -> str:
+    """Return the local day of a moment or a row (`read_said_at`) as every page has it."""
+    said_at = read_said_at(at if isinstance(at, dict) else {"at": at})
+    return format_day(said_at) if said_at else "undated"
 
 
 def show_voice(row: Data) -> str:
@@ -297,7 +298,13 @@ def render_report(settings: Settings, run: str = "") -> str:
 def make_json(data: Data, status: int = 200) -> Response:
     """Return plain data as JSON, with dates in ISO format."""
     return Response(
-        orjson.dumps(data, default=str), status, media_type="application/json"
+        orjson.dumps(
+            data,
+            default=lambda value: str(spell_time(value)),
+            option=orjson.OPT_PASSTHROUGH_DATETIME,
+        ),
+        status,
+        media_type="application/json",
     )
 
 

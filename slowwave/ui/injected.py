@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from slowwave.context.build import Context
 from slowwave.context.projects.briefing import collect_briefing_kinds, pack_briefing
+from slowwave.context.rendering import date_line
 from slowwave.context.tokens import resolve_tokenizer
 from slowwave.flows.status import describe_backlog
 from slowwave.memory import Memory
@@ -33,7 +34,7 @@ from slowwave.text.fence import fence_block
 from slowwave.text.workspaces import anchor_workspace
 from slowwave.ui.page import ROWS, After, Data, Explorer, Page, explain_hit
 
-SAID = ("observed_at", "speaker", "category")
+SAID = ("observed_at", "utc_offset", "speaker", "category")
 """Columns of a claim shown in a comparison."""
 INSTRUCTION = "a hook takes this for an instruction to the session, not for a question to the memory"
 MISSED = 8
@@ -210,7 +211,7 @@ def _build_briefing(
     missed = [
         {
             "id": "",
-            "text": line.text,
+            "text": date_line(line),
             "at": line.source.at,
             "why": lines[0]["why"] | {"order": order[id(line)]},
         }
@@ -249,8 +250,8 @@ def _explain_lines(block: Context, hits: Hits, memory: Memory) -> list[Data]:
             hit = hit_of.get((source.session or "", source.message or ""))
             why = explain_hit(hits, hit) if hit else None
             facts = {
-                "text": line.text,
-                "tokens": count(line.text),
+                "text": date_line(line),
+                "tokens": count(date_line(line)),
                 "at": source.at,
                 "why": why,
             }

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from secrets import token_urlsafe
 from threading import Lock
@@ -12,13 +13,15 @@ import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from slowwave.memory import Memory
-from slowwave.recall.hits import Hit, Hits
+from slowwave.recall.hits import GROUPS, Hit, Hits
 from slowwave.recall.release.tables import LRUCache
 from slowwave.recall.release.view import View
 from slowwave.recall.views.show import NodeLineage, show
 from slowwave.schemas.errors import UsageError, explain_invalid
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import Table
+from slowwave.text.dates import localise
+from slowwave.text.relative_days import add_days
 
 ROWS = 50
 """Most rows of a page."""
@@ -151,6 +154,19 @@ def read_rows(
         at.view.read(table, columns, where).to_pylist() if at.view.count(table) else []
     )
     return rows
+
+
+def read_said_at(row: Mapping[str, Any]) -> datetime | None:
+    """Return when a row was said (`observed_at`, `ts` or `at`), at the UTC offset of who said it."""
+    at = row.get("observed_at") or row.get("ts") or row.get("at")
+    at = datetime.fromisoformat(at) if isinstance(at, str) and at else at
+    return localise(at or None, row.get("utc_offset"))
+
+
+def date_text(text: str, row: Mapping[str, Any]) -> str:
+    """Return a text of a row with its date beside "yesterday" and the like; a summary's stays as it is."""
+    is_of_many = row.get("kind") in GROUPS
+    return text if is_of_many else add_days(text, read_said_at(row))
 
 
 def explain_hit(hits: Hits, hit: Hit) -> Data:

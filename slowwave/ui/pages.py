@@ -29,6 +29,7 @@ from slowwave.schemas.tables import (
 from slowwave.schemas.vocabulary import LedgerKind, Status, name_speaker
 from slowwave.store.logs import Rating, read
 from slowwave.store.store import Store
+from slowwave.text.dates import format_date, localise
 from slowwave.text.fence import format_cell
 from slowwave.text.words import TERM, extract_content_words, stem
 from slowwave.ui.page import (
@@ -38,6 +39,7 @@ from slowwave.ui.page import (
     Explorer,
     Id,
     Page,
+    date_text,
     explain_hit,
     find_row,
     read_rows,
@@ -65,7 +67,7 @@ CLAIM = [
     "speaker",
     "observed_at",
 ]
-CLAIM += ["status", "workspace", "topic_id"]
+CLAIM += ["status", "workspace", "topic_id", "utc_offset"]
 SUMMARY = ["summary_id", "tier", "seq", "title", "text"]
 MESSAGE = [
     "message_id",
@@ -76,6 +78,7 @@ MESSAGE = [
     "speaker",
     "text",
     "ts",
+    "utc_offset",
     "blocks",
 ]
 LEDGER_LINKS = {
@@ -98,7 +101,7 @@ FACETS: Sequence[tuple[str, Callable[[Hit], Iterable[str]]]] = (
     ("status", lambda hit: (hit.status,)),
     (
         "date",
-        lambda hit: (hit.observed_at.date().isoformat(),) if hit.observed_at else (),
+        lambda hit: (format_date(hit.observed_at),) if hit.observed_at else (),
     ),
     ("files", lambda hit: hit.files),
 )
@@ -157,7 +160,9 @@ def _mark_hits(at: Explorer, rows: Sequence[Row], query: str) -> None:
     voices = find_voices(at.view, [row["id"] for row in rows])
     for row in rows:
         row["by"] = voices.get(row["id"])
-        row["segments"] = mark_words(shorten(row["text"], HIT_CHARS), query)
+        row["segments"] = mark_words(
+            shorten(date_text(row["text"], row), HIT_CHARS), query
+        )
 
 
 def shorten(text: str, chars: int) -> str:
@@ -535,7 +540,7 @@ def _build_turn(
         "seq": row["seq"],
         "who": name_speaker(row) if text.strip() else row["role"],
         "role": row["role"],
-        "at": row["ts"],
+        "at": localise(row["ts"], row["utc_offset"]),
         "segments": mark_quotes(text[start : start + chars], claims),
         "chars": len(text),
         "cut": len(text) > start + chars,

@@ -13,6 +13,7 @@ from slowwave.context.projects.standing import (
     group_by_category,
     take_in_turn,
 )
+from slowwave.context.rendering import date_line
 from slowwave.flows.run_page import describe_run
 from slowwave.schemas.tables import PERSONAL, SESSIONS
 from slowwave.store.notes import PREFIX
@@ -44,7 +45,7 @@ def show_project(
         ],
         "open": [
             {
-                "text": line.text,
+                "text": date_line(line),
                 "at": line.source.at,
                 "by": "person" if line.source.by == "person" else "agent",
                 "session": line.source.session,

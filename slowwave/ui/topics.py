@@ -9,7 +9,16 @@ from slowwave.recall.views.browse import list_claims
 from slowwave.recall.views.voices import find_voices
 from slowwave.schemas.tables import CLAIMS, MESSAGES, SUMMARIES, TOPIC_HISTORY
 from slowwave.schemas.vocabulary import Status, SummaryScope
-from slowwave.ui.page import ROWS, After, Data, Explorer, Id, Page, find_row, read_rows
+from slowwave.ui.page import (
+    ROWS,
+    After,
+    Data,
+    Explorer,
+    Id,
+    Page,
+    find_row,
+    read_rows,
+)
 
 LEAST = 0.15
 """Percent of the chart's width; a narrower rectangle is not drawn, since nobody could see or click it."""

@@ -32,6 +32,7 @@ COLUMNS = [
     "identity",
     "seq",
     "ts",
+    "utc_offset",
     "tokens",
     "hash",
 ]
@@ -195,6 +196,7 @@ def _compute_session_stats(messages: pl.DataFrame) -> dict[str, Any]:
     return {
         "started_at": messages["ts"].min(),
         "ended_at": messages["ts"].max(),
+        "utc_offset": messages["utc_offset"].drop_nulls().last(),
         "messages": messages.height,
         "tokens": int(messages["tokens"].sum()),
         "head_hash": messages["hash"].to_list()[-1],

@@ -20,6 +20,7 @@ from slowwave.store.publishing import read_releases
 from slowwave.store.store import Store
 from slowwave.tasks.ingest.parsing.records import Block, Message
 from slowwave.tasks.progress import show_progress
+from slowwave.text.dates import get_utc_offset
 
 GENESIS = "0" * 64
 """prev_hash of a session's first message."""
@@ -66,6 +67,7 @@ def build_message_row(
         ],
         "text": message.text,
         "ts": message.ts.astimezone(UTC) if message.ts else None,
+        "utc_offset": get_utc_offset(message.ts),
         "workspace": workspace,
         "source": source,
         "tokens": estimate_block_tokens(message.blocks),

@@ -352,6 +352,7 @@ def _build_claim_row(
         "speaker": row["speaker"],
         "confidence": CONFIDENCE[answer.confidence],
         "observed_at": row["ts"],
+        "utc_offset": row["utc_offset"],
         "observer": model,
         **gates,
         "verified": True,

@@ -163,6 +163,7 @@ def build_correction_claims(
                 "speaker": row["speaker"],
                 "confidence": 1.0,
                 "observed_at": row["ts"],
+                "utc_offset": row["utc_offset"],
                 "observer": EXTRACTIVE,
                 **NOT_JUDGED,
             }

@@ -48,7 +48,7 @@ from slowwave.tasks.observe.worth import (
     select_within_budget,
 )
 
-VERSION = 15
+VERSION = 16
 """Raised when the method changes: the sessions of claims made under an older version are pending again."""
 
 PERSONAL_THRIFT, CODING_THRIFT = 0.7, 0.3
@@ -82,6 +82,7 @@ COLUMNS = (
     "speaker",
     "confidence",
     "observed_at",
+    "utc_offset",
     "observer",
 )
 GATE_COLUMNS = (*GATES, "verified", "gate_reasons")
@@ -98,6 +99,7 @@ NEEDED = [
     "blocks",
     "text",
     "ts",
+    "utc_offset",
     "workspace",
     "source",
 ]
@@ -391,5 +393,6 @@ def _build_claim_row(
         "speaker": row["speaker"],
         "confidence": (claim.standing or claim.scored).probability,
         "observed_at": row["ts"],
+        "utc_offset": row["utc_offset"],
         "observer": EXTRACTIVE,
     }

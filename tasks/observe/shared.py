@@ -45,6 +45,7 @@ def build_shared_claims(messages: pa.Table) -> list[dict[str, Any]]:
             "speaker": row["speaker"],
             "confidence": min(1.0, max(0.0, float(blocks["confidence"]))) * TRUST,
             "observed_at": row["ts"],
+            "utc_offset": row["utc_offset"],
             "observer": f"{SHARED}:{blocks['from']}",
             **NOT_JUDGED,
         }

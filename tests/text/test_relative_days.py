@@ -2,11 +2,16 @@
 
 import re
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from slowwave.text.dates import extract_spans, format_minute
+from slowwave.text.dates import (
+    extract_spans,
+    format_minute,
+    get_utc_offset,
+    localise,
+)
 from slowwave.text.relative_days import add_days
 
 NOTE = re.compile(r" \([^)]*\)")
@@ -62,6 +67,31 @@ def test_a_text_without_a_time_stays_as_it_is() -> None:
 def test_a_number_in_words_counts_days_back_in_a_query_too() -> None:
     spans = extract_spans("Was haben wir vor drei Tagen besprochen?", WEDNESDAY)
     assert [span[0].date().isoformat() for span in spans] == ["2026-04-05"]
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        "Yesterday (7 Apr 2026) we moved; today we rest.",
+        "Nächsten Freitag (10 or 17 Apr 2026) beginnt der Freeze.",
+        "On a migré la base hier (7 Apr 2026).",
+        "La próxima semana (13 to 19 Apr 2026) publicamos la versión 3.",
+        "下周五 (17 Apr 2026)发布新版本。",
+    ],
+)
+@pytest.mark.parametrize("hours", [-4, 9])
+def test_at_the_turn_of_a_day_the_day_is_that_of_who_said_it(
+    expected: str, hours: int
+) -> None:
+    late = WEDNESDAY.replace(
+        hour=23, minute=30, tzinfo=timezone(timedelta(hours=hours))
+    )
+    said = NOTE.sub("", expected)
+    assert add_days(said, late) == expected
+    stored = localise(late.astimezone(UTC), get_utc_offset(late))
+    assert add_days(said, stored) == expected
+    assert add_days(expected, late) == expected  # a date that stands there stands once
+    assert format_minute(stored) == "8 Apr 2026, 23:30"
 
 
 def test_days_are_those_of_the_machines_zone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,13 @@ from slowwave.recall.live import find_pending_corrections, read_unreleased
 from slowwave.recall.query import is_of_session, parse_sessions
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View, is_superseded, mark_changes
-from slowwave.schemas.tables import CLAIMS, PERSONAL, SUMMARIES, TOPICS
+from slowwave.schemas.tables import (
+    CLAIMS,
+    PERSONAL,
+    SUMMARIES,
+    TOPICS,
+)
+from slowwave.schemas.tables import SESSIONS as SESSIONS_TABLE
 from slowwave.schemas.vocabulary import (
     EXTRACTIVE,
     MODEL_KEY,
@@ -48,6 +54,7 @@ from slowwave.schemas.vocabulary import (
     SummaryScope,
 )
 from slowwave.store.notes import PREFIX
+from slowwave.text.dates import localise
 from slowwave.text.pyramid import MASTER
 from slowwave.text.sentences import split_sentences
 from slowwave.text.summarise import UNANSWERED, split_open_part
@@ -272,6 +279,7 @@ def collect_topic_summaries(
         "tier",
         "title",
         "text",
+        "first_at",
         "last_at",
         "member_ids",
     ]
@@ -296,7 +304,11 @@ def collect_topic_summaries(
     )
     lines = []
     for row in tops[:MOST_LINES]:
-        source = LineSource(at=row["last_at"], topic=row["title"] or row["scope_id"])
+        source = LineSource(
+            at=row["last_at"],
+            began=row["first_at"],
+            topic=row["title"] or row["scope_id"],
+        )
         lines.append(_make_line(view, row["scope_id"], row["text"], source, own))
     return lines
 
@@ -332,12 +344,19 @@ def collect_session_lines(
 ) -> tuple[list[Line], list[Line]]:
     """Return a line for each session, and what is open at the end of the latest ones; the latest first."""
     sessions, open_ends = list[Line](), list[Line]()
-    for row in _read_last_sessions(view, places, own):
+    rows = _read_last_sessions(view, places, own)
+    keys = [row["scope_id"] for row in rows]
+    offsets = view.read_by_id(SESSIONS_TABLE, keys, ["utc_offset"])
+    for row in rows:
         session = view.native_sessions.get(row["scope_id"])
         if session is None or session.startswith(PREFIX):  # a note is a fact
             continue
+        utc_offset = offsets[row["scope_id"]]["utc_offset"]
         source = LineSource(
-            session, at=row["last_at"], short=view.session_tags[session]
+            session,
+            at=localise(row["last_at"], utc_offset),
+            began=localise(row["first_at"], utc_offset),
+            short=view.session_tags[session],
         )
         told, label, waiting = split_open_part(row["text"])
         text = shorten(told, QUOTE_CHARS, placeholder=" …")
@@ -359,7 +378,9 @@ def _read_last_sessions(
     if places:
         condition = condition & pc.field("workspace").isin(sorted(places))
     rows = view.read(
-        SUMMARIES, ["summary_id", "scope_id", "text", "last_at"], condition
+        SUMMARIES,
+        ["summary_id", "scope_id", "text", "first_at", "last_at"],
+        condition,
     ).to_pylist()
     left_out = {*view.unconfirmed_notes, *own}
     rows = [row for row in rows if row["text"] and row["scope_id"] not in left_out]

@@ -23,6 +23,7 @@ from slowwave.context.tokens import Tokenizer
 from slowwave.recall.release.view import View
 from slowwave.schemas.ids import SHORT_ID, compute_content_id
 from slowwave.schemas.tables import PERSONAL, TOPICS
+from slowwave.text.dates import format_date
 from slowwave.text.fence import escape_line
 
 HEADINGS = {
@@ -191,11 +192,11 @@ def _name_pages(groups: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]
 
 def _make_line(claim: StandingClaim, title: str) -> PageLine:
     """Return a claim with its day, the reason why it is a rule, and its id."""
-    day = f"{claim.source.at:%Y-%m-%d}, " if claim.source.at else ""
+    day = f"{format_date(claim.source.at)}, " if claim.source.at else ""
     speaker = claim.source.speaker if claim.category in PERSONAL else None
     who = f"{speaker}: " if speaker not in (None, title) else ""
     rule = f"{claim.standing}, " if claim.standing else ""
-    text = f"{make_harmless(who + claim.text)} ({day}{rule}{claim.id[:SHORT_ID]})"
+    text = f"{make_harmless(who + claim.dated_text)} ({day}{rule}{claim.id[:SHORT_ID]})"
     return PageLine(
         category=claim.category, text=text, claim=claim.id, own_words=claim.text
     )

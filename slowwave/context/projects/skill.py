@@ -36,6 +36,7 @@ from slowwave.recall.views.habits import Habit, find_habits
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.tables import CLAIMS
 from slowwave.schemas.vocabulary import EXTRACTIVE, ActionKind, CommandRole, HabitKind
+from slowwave.text.relative_days import add_days
 
 SECTIONS = {
     "decision": "Key Decisions",
@@ -129,7 +130,8 @@ def _make_claim_line(claim: StandingClaim, row: Row) -> PageLine:
     ]
     named = f" ({', '.join(files)})" if files else ""
     rule = f" ({claim.standing})" if claim.standing else ""
-    text = f"{claim.text}{'' if is_left_out else f' — {detail}'}{named}{rule}"
+    reason = add_days(detail, claim.source.said_at)
+    text = f"{claim.dated_text}{'' if is_left_out else f' — {reason}'}{named}{rule}"
     session = claim.source.short or claim.source.session or ""
     cited = _cite(text, session, row["message_ids"][0])
     return PageLine(

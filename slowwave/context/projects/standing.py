@@ -23,7 +23,9 @@ from slowwave.recall.release.view import View, is_perhaps_changed
 from slowwave.schemas.tables import CHAIN, CLAIMS, GATES, MESSAGES
 from slowwave.schemas.vocabulary import TALKING, Origin, Status, is_shared
 from slowwave.store.notes import PREFIX
+from slowwave.text.dates import localise
 from slowwave.text.fence import escape_line
+from slowwave.text.relative_days import add_days
 from slowwave.text.words import singularise
 
 LONGEST = 300
@@ -49,6 +51,7 @@ COLUMNS = [
     "message_ids",
     "speaker",
     "observed_at",
+    "utc_offset",
     "evidence_sessions",
     "topic_id",
     "observer",
@@ -88,6 +91,11 @@ class StandingClaim:
     source: LineSource
     code_note: str = ""
     """What it names and the code does not have any more, in brackets; empty if it holds."""
+
+    @property
+    def dated_text(self) -> str:
+        """The text as files show it: with its date beside "yesterday" and the like."""
+        return add_days(self.text, self.source.said_at)
 
 
 def collect_standing_claims(
@@ -232,7 +240,7 @@ def _make_claim(
         session=session,
         message=str(messages[0]["native_id"]),
         seq=messages[0]["seq"],
-        at=row["observed_at"],
+        at=localise(row["observed_at"], row["utc_offset"]),
         speaker=row["speaker"],
         by=None if row["speaker"] else kind,
         short=view.session_tags.get(session),

@@ -43,9 +43,11 @@ from slowwave.tasks.ingest.parsing.values import (
     coerce_time,
     drop_base64,
     encode_json,
+    extract_tag_body,
     extract_typed,
     join_text_blocks,
     parse_blocks,
+    shift_to_clock,
     stringify,
 )
 
@@ -93,6 +95,8 @@ class _Events:
             else path.name.split(".jsonl")[0]
         )
         self._folder: str | None = None
+        self._clock: str | None = None
+        """What a clock showed where the last prompt was typed."""
         self._begun: set[str] = set()
         self._tools: dict[str, str | None] = {}
 
@@ -137,6 +141,8 @@ class _Events:
         )
         said = join_text_blocks(blocks)
         text = extract_typed(said)
+        sent = stringify(data.get("transformedContent"))
+        self._clock = extract_tag_body(sent, "current_datetime") or self._clock
         blocks += [
             Block("other", encode_json(item), "attachment")
             for item in coerce_list(data.get("attachments"))
@@ -217,7 +223,7 @@ class _Events:
             *who,
             blocks,
             text,
-            ts=coerce_time(event.get("timestamp")),
+            ts=shift_to_clock(coerce_time(event.get("timestamp")), self._clock),
             parent_id=parent,
             identity=f"{NAME}/{native}" if native else None,
             line=line,
@@ -229,4 +235,5 @@ READER = Reader(
     sniff,
     read,
     lies_in("COPILOT_HOME", ".copilot", ("session-state",), "*/events.jsonl"),
+    version=2,
 )

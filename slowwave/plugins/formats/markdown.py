@@ -125,7 +125,7 @@ def read_aider(path: Path, limits: Limits) -> Iterator[Record]:
             started[start[1]] += 1
             nth = f" {started[start[1]]}" if started[start[1]] > 1 else ""
             current = _AiderSession(
-                Session(f"{name}@{start[1]}{nth}", workspace), coerce_time(start[1])
+                Session(f"{name}@{start[1]}{nth}", workspace), _parse_local(start[1])
             )
             continue
         raw = "\n".join(line.rstrip() for _, line in run.lines).strip("\n")
@@ -566,13 +566,19 @@ class _BlockEnds:
         return fenced
 
 
+def _parse_local(stamp: str) -> datetime | None:
+    """Return a time that has no zone, as aider writes it: it is the time of this machine's zone."""
+    at = coerce_time(stamp)
+    return at.replace(tzinfo=None).astimezone() if at else None
+
+
 def _find_time(text: str) -> datetime | None:
     """Return the first time in a text."""
     stamp = _TIME.search(text)
     return coerce_time(stamp[0]) if stamp else None
 
 
-AIDER = Reader("aider", sniff_aider, read_aider, files=(AIDER_NAME,))
+AIDER = Reader("aider", sniff_aider, read_aider, files=(AIDER_NAME,), version=2)
 SPECSTORY = Reader(
     "specstory",
     sniff_specstory,

@@ -58,8 +58,9 @@ from slowwave.schemas.vocabulary import (
 from slowwave.store.logs import Review, read
 from slowwave.store.notes import NOTES, OWN_SESSIONS, PREFIX
 from slowwave.store.releases import Release, Snapshot
-from slowwave.text.dates import format_day
+from slowwave.text.dates import format_day, localise
 from slowwave.text.languages import ENGLISH, fold_word, stem_in
+from slowwave.text.relative_days import add_days
 from slowwave.text.sentences import split_sentences
 from slowwave.text.spans import extract_spans
 from slowwave.text.words import JOINED, TERM, singular_words
@@ -84,7 +85,7 @@ COLUMNS = [
     "message_ids",
     "speaker",
 ]
-COLUMNS += ["status", "observed_at", *CHAIN]
+COLUMNS += ["status", "observed_at", "utc_offset", *CHAIN]
 WITNESSES = ["session_id", "confidence", "evidence_sessions", *CHAIN]
 THEN = ", then: "
 VALUE = re.compile(r"\b(?:[A-Z]|\w*\d)\w*")
@@ -202,7 +203,7 @@ def mark_changes(
             if later["session_id"] in own_sessions:
                 beside = " ".join(str(later["summary"]).split())
             note = format_later(
-                Successor(later["summary"], later["observed_at"]),
+                make_successor(later),
                 is_superseded(row),
                 beside,
             )
@@ -210,12 +211,17 @@ def mark_changes(
     return marked + text[done:]
 
 
+def make_successor(row: Row) -> Successor:
+    """Return a claim (the columns COLUMNS) as the one that holds in place of another."""
+    return Successor(row["summary"], localise(row["observed_at"], row["utc_offset"]))
+
+
 def format_later(successor: Successor, sure: bool, beside: str) -> str:
-    """Return until when something held, or perhaps did, and what was said then where that is not told beside it."""
+    """Return until when something held, or perhaps did, and what was said then if that is not told beside it."""
     at, later = successor.observed_at, " ".join(successor.text.split())
     until = f"until {format_day(at)}" if at else "no longer"
     until = until if sure else f"perhaps {until}"
-    return f"({until})" if later in beside else f"({until}{THEN}{later})"
+    return f"({until})" if later in beside else f"({until}{THEN}{add_days(later, at)})"
 
 
 def format_check(row: Row, since: str) -> str:

@@ -20,6 +20,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ClaimFilters
 from slowwave.schemas.tables import CLAIMS, GATES, TOPICS, UTC_US
 from slowwave.schemas.vocabulary import Status
+from slowwave.text.dates import localise
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
 FENCE = 1.5
@@ -31,13 +32,14 @@ AS_STORED = [
     "quote",
     "workspace",
     "speaker",
-    "observed_at",
     "status",
     "superseded_by",
 ]
 AS_STORED += ["observer"]
 COLUMNS = [
     *AS_STORED,
+    "observed_at",
+    "utc_offset",
     "claim_id",
     "session_id",
     "files",
@@ -218,6 +220,7 @@ def _make_claim(
 ) -> Claim:
     return Claim(
         **{name: row[name] for name in AS_STORED},
+        observed_at=localise(row["observed_at"], row["utc_offset"]),
         id=row["claim_id"],
         confidence=confidence,
         files=tuple(row["files"]),

@@ -14,6 +14,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import CLAIMS, GISTS, MESSAGES
 from slowwave.schemas.vocabulary import SPOKEN, name_speaker
 from slowwave.store.notes import collect_tags
+from slowwave.text.dates import localise
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
 COLUMNS = [
@@ -24,6 +25,7 @@ COLUMNS = [
     "speaker",
     "text",
     "ts",
+    "utc_offset",
     "workspace",
     "blocks",
 ]
@@ -129,7 +131,7 @@ def _make_turns(view: View, ids: list[str]) -> list[RecentTurn]:
             session=view.native_sessions.get(row["session_id"], row["session_id"]),
             workspace=row["workspace"],
             speaker=name_speaker(row),
-            said_at=row["ts"],
+            said_at=localise(row["ts"], row["utc_offset"]),
             text=row["text"],
             gist=gist.get("summary"),
             keywords=tuple(dict.fromkeys([*gist.get("keywords", ()), *of_claims[key]])),

@@ -18,6 +18,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import CLAIMS, MERGES, RELATIONS
 from slowwave.schemas.vocabulary import RelationKind, Status
 from slowwave.store.names import find_named_row
+from slowwave.text.dates import localise
 from slowwave.text.workspaces import (
     anchor_workspace,
     find_by_last_parts,
@@ -44,7 +45,7 @@ COLUMNS = [
     "session_id",
     "observed_at",
 ]
-COLUMNS += ["status", "quote"]
+COLUMNS += ["status", "quote", "utc_offset"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +241,6 @@ def _make_related(
         status=row["status"],
         workspace=row["workspace"],
         session=view.native_sessions.get(row["session_id"], row["session_id"]),
-        observed_at=row["observed_at"],
+        observed_at=localise(row["observed_at"], row["utc_offset"]),
         quote=row["quote"],
     )

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import pyarrow.compute as pc
 
+from slowwave.recall.hits import spell_time
 from slowwave.recall.live import read_unreleased
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View, mark_changes
@@ -26,7 +27,9 @@ from slowwave.store.logs import Rating, append, format_now
 from slowwave.store.names import KINDS, SHORTEST, find_named_row
 from slowwave.store.notes import PREFIX, collect_tags
 from slowwave.store.releases import load_releases
+from slowwave.text.dates import localise
 from slowwave.text.redact import redact_text
+from slowwave.text.relative_days import add_days
 
 MOST_WHY = 500
 """Characters of a reason."""
@@ -52,6 +55,7 @@ COLUMNS = {
             "message_ids",
             "speaker",
             "observed_at",
+            "utc_offset",
         ),
         *(
             "status",
@@ -89,6 +93,7 @@ COLUMNS = {
         "title",
         "started_at",
         "ended_at",
+        "utc_offset",
         "messages",
     ],
     "message": [
@@ -100,6 +105,7 @@ COLUMNS = {
         "speaker",
         "text",
         "ts",
+        "utc_offset",
         "seq",
         "blocks",
     ],
@@ -138,17 +144,25 @@ class Node:
     facts: dict[str, Any]
     below: tuple["Node", ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        facts = {
-            k: v.isoformat() if isinstance(v, datetime) else v
-            for k, v in self.facts.items()
-        }
-        below = [node.as_dict() for node in self.below]
+    @property
+    def said_at(self) -> datetime | None:
+        """When it was said; None for what was not said at one time."""
+        at = self.facts.get("observed_at") or self.facts.get("ts")
+        return localise(at, self.facts.get("utc_offset"))
+
+    @property
+    def dated_text(self) -> str:
+        """The text as it is shown: with its date beside "yesterday" and the like."""
+        return add_days(self.text, self.said_at)
+
+    def as_dict(self, *, dated: bool = False) -> dict[str, Any]:
+        """Return plain values, ready for JSON; if `dated`, with the text as it is shown."""
+        facts = {name: spell_time(value) for name, value in self.facts.items()}
+        below = [node.as_dict(dated=dated) for node in self.below]
         return {
             "kind": self.kind,
             "id": self.id,
-            "text": self.text,
+            "text": self.dated_text if dated else self.text,
             **facts,
             **({"below": below} if below else {}),
         }
@@ -163,17 +177,13 @@ class NodeLineage:
     related: tuple[Node, ...] = ()
     """Of a claim those that hang together with it, the closest first; `relation` and `reason` say how."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        related = (
-            {"related": [node.as_dict() for node in self.related]}
-            if self.related
-            else {}
-        )
+    def as_dict(self, *, dated: bool = False) -> dict[str, Any]:
+        """Return plain values, ready for JSON; if `dated`, with texts as they are shown."""
+        related = [node.as_dict(dated=dated) for node in self.related]
         return {
-            **self.node.as_dict(),
-            "above": [node.as_dict() for node in self.above],
-            **related,
+            **self.node.as_dict(dated=dated),
+            "above": [node.as_dict(dated=dated) for node in self.above],
+            **({"related": related} if related else {}),
         }
 
 
@@ -413,6 +423,8 @@ def _list_related(view: View, key: str) -> Iterator[Node]:
             "relation": relation,
             "reason": pair["reason"],
             "status": row["status"],
+            "observed_at": row["observed_at"],
+            "utc_offset": row["utc_offset"],
         }
         yield Node(
             "claim",

@@ -114,7 +114,7 @@ class Message:
     text: str
     """What was said, the tool's noise stripped; empty for tool calls, tool results and thinking."""
     ts: datetime | None = None
-    """Aware, UTC."""
+    """Aware, at the UTC offset of who said it; in UTC if the transcript does not say."""
     parent_id: str | None = None
     speaker: str | None = None
     identity: str | None = None

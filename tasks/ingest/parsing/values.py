@@ -7,8 +7,9 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from functools import cache
+from zoneinfo import ZoneInfo
 
 import orjson
 
@@ -107,10 +108,10 @@ def coerce_id(value: object) -> str | None:
 
 
 def coerce_time(value: object) -> datetime | None:
-    """Return an aware time in UTC from ISO 8601, or from seconds, ms, µs or ns since 1970; None for anything else.
+    """Return an aware time from ISO 8601, or from seconds, ms, µs or ns since 1970; None for anything else.
 
-    A time without a zone is taken for UTC, so that it means the same on every machine. One of 1970 or before stands
-    for "unknown", as 0 and the year 1 do in many programs.
+    It keeps its UTC offset. A time without one is taken for UTC, so that it means the same on every machine. One of
+    1970 or before stands for "unknown", as 0 and the year 1 do in many programs.
     """
     at = _parse_time(value)
     return at if at and at > _EPOCH else None
@@ -127,13 +128,33 @@ def _parse_time(value: object) -> datetime | None:
             )
             value = float(text) if number else datetime.fromisoformat(text)
         if isinstance(value, datetime):
-            return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+            return value if value.tzinfo else value.replace(tzinfo=UTC)
         if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
             unit = next((unit for limit, unit in _EPOCH_UNITS if value >= limit), 1)
             return datetime.fromtimestamp(value / unit, UTC)
     except (ValueError, OverflowError, OSError):
         pass
     return None
+
+
+@cache
+def _find_zone(name: str) -> tzinfo | None:
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, KeyError):
+        return None
+
+
+def shift_to_zone(at: datetime | None, zone: object) -> datetime | None:
+    """Return a time as the clock of a zone ("Europe/Berlin") shows it; as it is if there is no such zone."""
+    found = _find_zone(zone) if at and isinstance(zone, str) else None
+    return at.astimezone(found) if at and found else at
+
+
+def shift_to_clock(at: datetime | None, shown: object) -> datetime | None:
+    """Return a time at the UTC offset of another time, one that a clock beside it showed."""
+    clock = coerce_time(shown)
+    return at.astimezone(clock.tzinfo) if at and clock else at
 
 
 def dump_json(value: object) -> str:

@@ -65,6 +65,7 @@ from slowwave.tasks.ingest.parsing.values import (
     join_text_blocks,
     parse_blocks,
     parse_tool_call,
+    shift_to_zone,
     stringify,
     strip_tags,
 )
@@ -327,6 +328,7 @@ class _Rollout:
         self._rolled_back: dict[str, str] = {}
         self._line = 0
         self._stamp: object = None
+        self._zone: object = None
 
     def feed(self, line: int, record: Json) -> Iterator[Record]:
         """Yield the records of one line."""
@@ -346,6 +348,7 @@ class _Rollout:
             case "session_meta":
                 yield from self._handle_session_meta(payload)
             case "turn_context":
+                self._zone = payload.get("timezone") or self._zone
                 yield from self._set_workspace(payload.get("cwd"))
                 yield self._skip("turn_context")
             case "compacted":
@@ -612,7 +615,7 @@ class _Rollout:
         self._chain = _hash_blocks(self._chain or root, redact_blocks(blocks))
         self._former = _hash_blocks(self._former or root, blocks)
         identity, former = f"{NAME}/{self._chain.hex()}", f"{NAME}/{self._former.hex()}"
-        ts = coerce_time(self._stamp)
+        ts = shift_to_zone(coerce_time(self._stamp), self._zone)
         # What was taken back and is said again at the same place is that message.
         native = self._rolled_back.pop(identity, str(self._line))
         self._natives.append(native)
@@ -656,4 +659,4 @@ _PLACES = lies_in(
     "**/*.jsonl",
     "**/*.jsonl.zst",
 )
-READER = Reader(NAME, sniff, read, _PLACES, version=3)
+READER = Reader(NAME, sniff, read, _PLACES, version=4)

@@ -56,6 +56,7 @@ from slowwave.tasks.ingest.parsing.values import (
     drop_control,
     parse_role,
 )
+from slowwave.text.dates import localise
 
 MANIFEST = "manifest.json"
 Id = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
@@ -90,6 +91,7 @@ class _MessageRow(BaseModel):
     blocks: list[Block]
     text: str
     ts: Any = None
+    utc_offset: int | None = None
     parent_id: str | None = None
     speaker: str | None = None
     workspace: str | None = None
@@ -252,7 +254,7 @@ def _make_message(row: _MessageRow, line: int) -> Message:
         row.session_id,
         **row.model_dump(include=same),
         blocks=row.blocks,
-        ts=coerce_time(row.ts),
+        ts=localise(coerce_time(row.ts), row.utc_offset),
         line=line,
         stored=StoredMessage(row.message_id, row.identity, row.source, row.workspace),
     )
@@ -398,7 +400,7 @@ def _parse_claim(
     )
 
 
-READER = Reader("slowwave", sniff, read, version=2)
+READER = Reader("slowwave", sniff, read, version=3)
 LEARNINGS_READER = Reader(
     "learnings", sniff_learnings, read_learnings, tool=SHARED, version=2
 )

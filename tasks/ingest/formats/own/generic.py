@@ -27,6 +27,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +183,8 @@ def _make_ids(
     `seen` counts those that are alike.
     """
     at, stored = coerce_time(fields.get("ts")), redact_blocks(blocks)
-    about = session, str(fields["role"]).strip().lower(), at.isoformat() if at else None
+    when = at.astimezone(UTC).isoformat() if at else None
+    about = session, str(fields["role"]).strip().lower(), when
     former = encode_json(fields["content"])
     said = (
         former if stored == blocks else dump_json([asdict(block) for block in stored])
@@ -331,5 +333,5 @@ def _drop_nulls(value: Any) -> Any:
     )
 
 
-READER = Reader("generic", sniff, read, version=5)
-COLUMNS_READER = Reader("columnar", sniff_columns, read_columns, version=3)
+READER = Reader("generic", sniff, read, version=6)
+COLUMNS_READER = Reader("columnar", sniff_columns, read_columns, version=4)

@@ -6,7 +6,7 @@ wrapped text. It also writes user messages of its own: heartbeats, cron jobs, th
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import orjson
@@ -82,6 +82,8 @@ class UnwrappedText:
     """A turn no person asked for: what the model answers to it is synthetic as well."""
     session: Literal["scheduled", "subagent"] | None = None
     """The kind of session that begins like this."""
+    utc_offset: int | None = None
+    """Minutes that the clock of the channel, which stands before the text, is ahead of UTC."""
 
 
 # "Sender (untrusted metadata):", "Replied message (untrusted, for context):"; newer: "Sender: ⟦openclaw:ctx⟧".
@@ -93,6 +95,7 @@ _HEADER = re.compile(
 _STAMP = re.compile(
     r"\[(?!cron:|hook:)[A-Za-z][^\]\n]{0,160}?\d{4}-\d\d-\d\d[ T]\d\d:\d\d[^\]\n]{0,32}\][ \t]*\n?"
 )
+_OFFSET = re.compile(r"\b(?:GMT|UTC)([+-]\d{1,2})(?::?(\d\d))?\]")
 # "System: [2026-03-24 16:58:07 GMT+8] Node connected", and the lines that go on from it.
 _EVENT_LINE = re.compile(
     r"System(?: \(untrusted\))?: \[[^\]\n]{1,64}\][^\n]*(?:\n|\Z)(?:System(?: \(untrusted\))?:[^\n]*(?:\n|\Z))*"
@@ -146,8 +149,13 @@ _CLIENTS = frozenset(
 
 
 def parse_user_text(raw: str) -> UnwrappedText:
-    """Return a user message's content without its envelope, its sender, and whether a person sent it."""
-    text, speaker, events = _unwrap(raw)
+    """Return a user message's content without its envelope, its sender, its clock, and whether a person sent it."""
+    text, speaker, events, utc_offset = _unwrap(raw)
+    return replace(_judge_user_text(text, speaker, events), utc_offset=utc_offset)
+
+
+def _judge_user_text(text: str, speaker: str | None, events: str) -> UnwrappedText:
+    """Return a text without its envelope, and whether a person sent it."""
     if AUTOMATIC.match(text) or (SILENT[1] in text and HEARTBEAT_ASK.search(text)):
         job = text[:6].lower() in ("[cron:", "[hook:")
         return UnwrappedText(
@@ -201,11 +209,12 @@ def _strip_silent_tokens(text: str) -> str:
     return text
 
 
-def _unwrap(raw: str) -> tuple[str, str | None, str]:
-    """Return text without leading envelopes, the sender they name, and the system events that stood before it."""
+def _unwrap(raw: str) -> tuple[str, str | None, str, int | None]:
+    """Return text without leading envelopes, the sender they name, the system events before it, and the UTC offset."""
     text = _INTERNAL.sub("", raw) if "<<<BEGIN_OPENCLAW" in raw else raw
     speaker: str | None = None
     events: list[str] = []
+    utc_offset: int | None = None
     # what stands before the words
     while True:
         text = text.lstrip()
@@ -213,6 +222,7 @@ def _unwrap(raw: str) -> tuple[str, str | None, str]:
             events.append(match[0].strip())
             text = text[match.end() :]
         elif match := _STAMP.match(text):
+            utc_offset = _parse_offset(match[0])
             text = text[match.end() :]
         elif match := _HEADER.match(text):
             body, end = _find_header_block(text, match)
@@ -230,7 +240,16 @@ def _unwrap(raw: str) -> tuple[str, str | None, str]:
     # what stands behind them
     for suffix in _SUFFIXES:
         text = text.partition(suffix)[0]
-    return text.strip(), speaker, "\n".join(events)
+    return text.strip(), speaker, "\n".join(events), utc_offset
+
+
+def _parse_offset(stamp: str) -> int | None:
+    """Return the minutes that a stamp's clock is ahead of UTC: 540 of "[Sun 2026-03-08 22:03 GMT+9]"."""
+    named = _OFFSET.search(stamp)
+    if named is None:
+        return None
+    hours, minutes = int(named[1]), int(named[2] or 0)
+    return hours * 60 + (-minutes if named[1][0] == "-" else minutes)
 
 
 def _find_header_block(text: str, header: re.Match[str]) -> tuple[str, int | None]:

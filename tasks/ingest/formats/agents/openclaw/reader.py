@@ -63,6 +63,7 @@ from slowwave.tasks.ingest.parsing.values import (
     join_text,
     parse_blocks,
 )
+from slowwave.text.dates import localise
 
 Event = dict[str, Any]
 
@@ -233,6 +234,7 @@ class EventFold:
         # Text, id and number in the tree.
         self.last_user: tuple[str, str, int] | None = None
         self.last_reply = ""
+        self.utc_offset: int | None = None
         self.mirrored: list[str] = []
         self.line = 0
         self.event: Event = {}
@@ -328,6 +330,7 @@ class EventFold:
             yield leave_out("user message without content", self.line, self.message)
             return
         unwrapped = self.dialect.user(join_text(blocks, "\n\n"))
+        self.utc_offset = unwrapped.utc_offset or self.utc_offset
         if unwrapped.session and self.session.kind is None:
             self.session.kind = unwrapped.session
             yield Session(self.session.native_id, kind=unwrapped.session)
@@ -406,8 +409,11 @@ class EventFold:
             *who,
             blocks,
             text,
-            ts=coerce_time(self.event.get("timestamp"))
-            or coerce_time(self.message.get("timestamp")),
+            ts=localise(
+                coerce_time(self.event.get("timestamp"))
+                or coerce_time(self.message.get("timestamp")),
+                self.utc_offset,
+            ),
             parent_id=coerce_text(self.event.get("parentId")),
             speaker=speaker,
             identity=identity,
@@ -574,6 +580,6 @@ def _load_index(index: Path, mtime_ns: int, size: int) -> Entries:
 
 
 _PLACES = lies_below(HOMES, "agents/*/sessions/**/*.jsonl*", *ARCHIVES)
-READER = Reader("openclaw", sniff, read, _PLACES, version=3)
+READER = Reader("openclaw", sniff, read, _PLACES, version=4)
 _PI_PLACES = lies_in("PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",), "**/*.jsonl")
 PI_READER = Reader("pi", sniff_pi, read_pi, _PI_PLACES, version=3)

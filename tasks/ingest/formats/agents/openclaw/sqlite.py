@@ -297,5 +297,5 @@ READER = Reader(
     PLACES,
     suffixes=("", "-wal"),
     tool="openclaw",
-    version=3,
+    version=4,
 )
