@@ -86,7 +86,7 @@ def _pick_keywords(
     phrases = {text: set(extract_phrases(text)) for text in texts}
     ngrams = sorted(set().union(*phrases.values()))
     ngram_vectors = encoder.encode(ngrams)
-    is_read: list[bool] = ngram_vectors.any(axis=1).tolist()
+    is_read = [bool(vector.any()) for vector in ngram_vectors]
     vocabulary = [ngram for ngram, read in zip(ngrams, is_read, strict=True) if read]
     read = set(vocabulary)
     # KeyBERT raises an error if no text has a candidate.
