@@ -248,6 +248,16 @@ def test_a_model_without_a_template_starts_no_engine(
     ]
 
 
+def test_a_model_that_can_only_think_is_refused_by_its_name(tmp_path: Path) -> None:
+    # As the templates of DeepSeek-R1 and Qwen3-Thinking, whatever `enable_thinking` says.
+    with pytest.raises(EngineUnavailable, match="can only think") as refused:
+        make_prompts(tmp_path, "only thinks")
+    assert f"vllm:{tmp_path}/model" in str(refused.value)
+    assert make_prompts(tmp_path / "qwen3", "can think").count_tokens(
+        make_user_prompt("hello")
+    )
+
+
 def test_a_prompt_that_the_template_refuses_is_rejected_alone(tmp_path: Path) -> None:
     llm = VLLMOffline(
         str(make_toy_model(tmp_path / "model", "refuses system")), SETTINGS

@@ -305,7 +305,6 @@ class VLLMOffline(LLM):
             chosen["gpu_memory_utilization"] = s.gpu_memory
         elif not has_bfloat16():
             chosen["dtype"] = "float32"
-        _check_options(s.vllm)
         backend = "guidance" if self._prompts.supports_guidance() else "xgrammar"
         chosen |= {
             "model": self.source,
@@ -346,7 +345,8 @@ class VLLMOffline(LLM):
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         with self._explain_failures():
-            return ChatPrompts(self.source, self.context_window)
+            _check_options(self.settings.vllm)
+            return ChatPrompts(self.source, self.context_window, self.settings.vllm)
 
     @cached_property
     def _tokenizer(self) -> Any:
