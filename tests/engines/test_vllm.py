@@ -276,6 +276,21 @@ def test_a_prompt_that_the_template_refuses_is_rejected_alone(tmp_path: Path) ->
     assert [other.error for other in others] == [None, None]
 
 
+def test_calls_that_take_turns_find_their_own_answers(tmp_path: Path) -> None:
+    llm = VLLMOffline(str(make_toy_model(tmp_path / "model", "chatml")), SETTINGS)
+    try:
+        first, given_up = llm.complete(notes(3)), llm.complete(notes(2))
+        found = [next(first).id, next(given_up).id]
+        given_up.close()  # its other request is withdrawn
+        assert [label.error for label in answered(llm, notes(9))] == [None] * 9
+        found += [label.id for label in first]
+        assert sorted(found[:1] + found[2:]) == ["note 0", "note 1", "note 2"]
+        assert llm.restarts == 0
+        assert llm._open_engine().llm_engine.get_num_unfinished_requests() == 0
+    finally:
+        llm.close()
+
+
 def test_a_cache_that_holds_no_request_names_the_window_that_fits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
