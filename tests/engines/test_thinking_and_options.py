@@ -5,6 +5,7 @@ import pytest
 from slowwave.engines.llm.checks import check_completion, strip_thinking
 from slowwave.engines.llm.protocol import Completion, EngineUnavailable, Request
 from slowwave.engines.llm.vllm import _check_options, name_configured_model
+from slowwave.engines.llm.vllm_prompts import OPEN_THOUGHTS
 from slowwave.schemas.settings import make_settings
 
 
@@ -38,6 +39,22 @@ def test_an_answer_of_nothing_but_thoughts_is_an_error() -> None:
     assert found.error
     told = check_completion(request, Completion("r", "so.</think>Tea.", "stop"))
     assert told.value == "Tea."
+
+
+@pytest.mark.parametrize(
+    ("end", "thinks"),
+    [
+        ("<think>\n", True),
+        ("assistant\n<|begin_of_thought|>", True),
+        ("[THINK]", True),
+        ("<think>\n\n</think>\n\n", False),
+        ("</think>", False),
+        ("<|im_start|>assistant\n", False),
+        ("<|thinker|>says", False),
+    ],
+)
+def test_an_opened_thought_at_the_end_of_a_prompt(end: str, thinks: bool) -> None:
+    assert bool(OPEN_THOUGHTS.search(end)) is thinks
 
 
 def test_options_that_change_answers_change_the_models_name() -> None:

@@ -248,6 +248,16 @@ def test_a_model_without_a_template_starts_no_engine(
     ]
 
 
+def test_a_model_that_can_only_think_is_refused_by_its_name(tmp_path: Path) -> None:
+    # As the templates of DeepSeek-R1 and Qwen3-Thinking, whatever `enable_thinking` says.
+    with pytest.raises(EngineUnavailable, match="can only think") as refused:
+        make_prompts(tmp_path, "only thinks")
+    assert f"vllm:{tmp_path}/model" in str(refused.value)
+    assert make_prompts(tmp_path / "qwen3", "can think").count_tokens(
+        make_user_prompt("hello")
+    )
+
+
 def test_a_prompt_that_the_template_refuses_is_rejected_alone(tmp_path: Path) -> None:
     llm = VLLMOffline(
         str(make_toy_model(tmp_path / "model", "refuses system")), SETTINGS
@@ -264,6 +274,21 @@ def test_a_prompt_that_the_template_refuses_is_rejected_alone(tmp_path: Path) ->
         llm.close()
     assert (odd.error, "must alternate" in odd.reason) == ("rejected", True)
     assert [other.error for other in others] == [None, None]
+
+
+def test_calls_that_take_turns_find_their_own_answers(tmp_path: Path) -> None:
+    llm = VLLMOffline(str(make_toy_model(tmp_path / "model", "chatml")), SETTINGS)
+    try:
+        first, given_up = llm.complete(notes(3)), llm.complete(notes(2))
+        found = [next(first).id, next(given_up).id]
+        given_up.close()  # its other request is withdrawn
+        assert [label.error for label in answered(llm, notes(9))] == [None] * 9
+        found += [label.id for label in first]
+        assert sorted(found[:1] + found[2:]) == ["note 0", "note 1", "note 2"]
+        assert llm.restarts == 0
+        assert llm._open_engine().llm_engine.get_num_unfinished_requests() == 0
+    finally:
+        llm.close()
 
 
 def test_a_cache_that_holds_no_request_names_the_window_that_fits(

@@ -14,6 +14,7 @@ from prefect.settings import PREFECT_API_URL
 from slowwave.flows.export import GRAPH
 from slowwave.flows.prefect import (
     ExportForm,
+    backfill,
     backup,
     check,
     export,
@@ -33,6 +34,7 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("reprocess/reprocess", {"step": "observe", "selection": {"speaker": "Ada"}}),
     ("reprocess/reprocess", {"step": "observe", "selection": {"since": "soon"}}),
     ("reprocess/reprocess", {"step": "observe", "selection": {"since": 20261001}}),
+    ("backfill/backfill", {"step": "observe", "selection": {"since": "March"}}),
     ("nightly/nightly", {"space": "../up"}),
     ("nightly/nightly", {"model": ""}),
     ("export/export", {"to": "out", "form": "docx"}),
@@ -62,6 +64,13 @@ TAKEN: list[tuple[str, dict[str, Any]]] = [
             "model": "off",
             "paths": None,
             "overrides": {"keywords": {"top": 0}},
+        },
+    ),
+    (
+        "backfill/backfill",
+        {
+            "step": "gists",
+            "selection": {"since": "2026-10-01", "until": "2026-10-08"},
         },
     ),
     ("export/export", {}),
@@ -136,6 +145,11 @@ def test_every_flow_runs_is_named_and_tagged(server: None, tmp_path: Path) -> No
     reprocess("dedupe", {"since": "2020-01-01"}, store, space="ada")
     with pytest.raises(Exception, match="no such session"):
         reprocess("dedupe", {"sessions": ["s9"]}, store, space="ada")
+    days = backfill("dedupe", {"since": "2020-01-01"}, store, "ada")
+    ended = [(day["day"], day["status"], day["release"]) for day in days]
+    assert ended == [("2026-09-21", "done", None), ("2026-10-19", "done", None)]
+    with pytest.raises(Exception, match="all sessions at once"):
+        backfill("topics", overrides=store, space="ada")
     for _ in range(2):
         export(str(tmp_path / "{release}"), overrides=store, space="ada")
     assert check(overrides=store, space="ada")["releases"] == 1
@@ -155,6 +169,8 @@ def test_every_flow_runs_is_named_and_tagged(server: None, tmp_path: Path) -> No
     assert runs >= {
         ("dedupe, nothing released", "dedupe", "unchanged"),
         ("dedupe", "dedupe", "failed"),
+        ("dedupe, 2 days", "dedupe", "done"),
+        ("topics", "failed", "topics"),
         ("parquet, r1 as parquet", "done", "parquet"),
         ("parquet, r1 as parquet", "parquet", "unchanged"),
         ("whole, 1 releases", "done", "whole"),

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import GISTS, QUARANTINE, SESSIONS
 from slowwave.store import Store
 from slowwave.tasks.gists.gists import KEYWORDS, LONGEST, build_gists
+from slowwave.tasks.gists.hidden_packages import hide_packages
 from slowwave.tasks.gists.keywords import (
     count_phrases,
     extract_keywords,
@@ -307,6 +310,20 @@ def test_the_same_as_keybert_called_per_document(
     ]
     assert find(TEXTS, encoder, top) == expected
     assert [find([text], encoder, top)[0] for text in TEXTS] == expected
+
+
+def test_packages_are_hidden_from_one_thread_and_only_in_the_block() -> None:
+    def has_wave() -> bool:
+        sys.modules.pop("wave", None)  # or it is found whatever is hidden
+        try:
+            import wave  # noqa: F401
+        except ModuleNotFoundError:
+            return False
+        return True
+
+    with hide_packages({"wave"}), ThreadPoolExecutor(1) as other:
+        assert (has_wave(), other.submit(has_wave).result()) == (False, True)
+    assert has_wave()
 
 
 def test_a_text_without_candidates_does_not_empty_the_others(

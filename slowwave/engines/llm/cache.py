@@ -31,7 +31,7 @@ from slowwave.schemas.ids import compute_content_id
 
 BATCH = 200
 """Most answers in a commit. A commit of 1 to 200 answers takes 14 to 40 ms (2 cores, up to 60,000 in the table). In a
-burst (in-process vLLM returns 2,000 at once), smaller batches take longer and save nothing."""
+burst smaller batches take longer and save nothing."""
 BATCH_SECONDS = 1.0
 """An answer that arrives this long after the last commit is committed at once: that takes at most 4% of the time."""
 

@@ -210,7 +210,7 @@ class LLM:
         raise NotImplementedError
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
-        """Yield one completion a request, in any order, each as soon as it is there (in-process vLLM: chunk by chunk).
+        """Yield one completion a request, in any order, each as soon as it is there.
 
         Raises:
             EngineUnavailable: the engine can't answer anything (not installed, no such model, no server).
@@ -236,7 +236,7 @@ class LLM:
         raise NotImplementedError
 
     def free_gpu(self) -> None:
-        """Close the engine if it holds a GPU that others need; else leave it open, since opening can take a minute."""
+        """Give up a GPU that others need; else leave the engine open, since opening can take a minute."""
 
     def close(self) -> None:
         """Free what the engine holds (GPU memory, connections). A later `complete` opens it again."""

@@ -1,18 +1,19 @@
-"""vLLM in this process: all prompts of a chunk in one `LLM.chat` call, constrained by llguidance.
+"""vLLM in this process: requests are handed to its engine, and each answer is yielded when it is finished.
 
 Nothing is loaded until the first `complete`; counting tokens takes the tokenizer alone. Prompts are rendered before the
 engine is started, so a model that can't be asked starts none. vLLM runs its engine in a process of its own, started by
 spawn: the module that is run as a program must guard its `__main__`. Measured on 2 cores, 0.5B model: 45 s to start,
 about 20 answer tokens a second.
 
-One prompt can abort a call or kill the engine, and with it the whole chunk. So prompts are measured before the call,
-and a chunk that fails is halved until the one that does it is alone (see `_answer_requests`); the others lose only
-time.
+A request that vLLM refuses is rejected by itself. One prompt can kill the engine: the requests that were with it then
+are asked again in halves until the one that does it is alone (see `_answer_requests`). Finished answers stay, and the
+others lose only time.
 """
 
 import gc
 import hashlib
 import json
+import logging
 import multiprocessing
 import os
 import re
@@ -46,8 +47,9 @@ from slowwave.schemas.settings import LLMSettings
 
 if TYPE_CHECKING:
     from vllm import LLM as VLLM
-    from vllm import RequestOutput, SamplingParams
+    from vllm import SamplingParams
 
+LOG = logging.getLogger(__name__)
 ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
@@ -59,8 +61,8 @@ ENVIRONMENT = {
 }
 """Set where unset, before vLLM is imported: it says nothing to anyone, and opens no port to the network."""
 
-CHUNK = 2_000
-"""Requests handed to vLLM in one call: results come only at its end, and a chunk is kept before the next is asked."""
+IN_FLIGHT = 2_000
+"""Requests that the engine has at once: more than it works on, so that it never waits."""
 START_LINES = 1_000
 """Lines that a starting engine writes to standard error and that are kept; a traceback has some dozens."""
 RESTARTS = 20
@@ -99,6 +101,9 @@ class VLLMOffline(LLM):
         self.restarts = 0
         """Times the engine died and was started again."""
         self._engine: VLLM | None = None
+        self._is_asleep = False
+        self._finished: dict[str, Any] = {}
+        """Outputs by the engine's ids: of two calls that take turns each finds its own."""
 
     @cached_property
     def context_window(self) -> int:
@@ -121,7 +126,7 @@ class VLLMOffline(LLM):
             )
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
-        """Yield one completion a request, chunk by chunk.
+        """Yield one completion a request, each when it is finished.
 
         Raises:
             EngineUnavailable: vLLM is not installed, the model can't be had or asked, or the engine does not start.
@@ -134,8 +139,7 @@ class VLLMOffline(LLM):
             self, rendered, [sizes[request.id] for request in rendered]
         )
         yield from too_long
-        for start in range(0, len(fit), CHUNK):
-            yield from self._answer_requests(fit[start : start + CHUNK], Counter())
+        yield from self._answer_requests(fit, Counter())
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count by the model's tokenizer."""
@@ -145,16 +149,29 @@ class VLLMOffline(LLM):
         return [len(ids) for ids in read["input_ids"]]
 
     def free_gpu(self) -> None:
-        """Close, except on a CPU."""
-        if self._engine is not None:
-            from vllm.platforms import current_platform
+        """Send the engine to sleep: the weights wait in the machine's memory. Close it where it can't sleep; on a CPU
+        leave it.
+        """
+        if self._engine is None or self._is_asleep:
+            return
+        from vllm.platforms import current_platform
 
-            if not current_platform.is_cpu():
-                self.close()
+        if current_platform.is_cpu():
+            return
+        config = self._engine.llm_engine.vllm_config.model_config
+        try:
+            if config.enable_sleep_mode:
+                self._engine.sleep(level=1)
+                self._is_asleep = True
+                return
+        except Exception as trouble:
+            LOG.warning("vLLM's engine is closed: it did not go to sleep (%s)", trouble)
+        self.close()
 
     def close(self) -> None:
         """End the engine's process; its memory is free when this returns."""
-        engine, self._engine = self._engine, None
+        engine, self._engine, self._is_asleep = self._engine, None, False
+        self._finished = {}
         if engine is None:
             return
         import torch
@@ -170,77 +187,109 @@ class VLLMOffline(LLM):
     def _answer_requests(
         self, requests: Sequence[Request], deaths: Counter[str]
     ) -> Iterator[Completion]:
-        """Yield answers to `requests`, which go to the engine together; after a failure in halves.
+        """Yield answers to `requests`. If the engine dies, what is unfinished is asked again.
 
-        1. The engine died: it is started again. A request that was alone when it died, and not for the first time, is
-           poison and gets an error; more than one are halved.
-        2. The call was refused, with nothing generated: a request that was alone is rejected; more are halved.
+        The suspects are the requests that the engine had: they are asked before the others, in halves. A request that
+        was alone when the engine died, and not for the first time, is poison and gets an error.
         """
+        left = index_by_id(requests)
         try:
-            outputs = self._call_chat(requests)
+            for completion in self._ask_engine(requests):
+                del left[completion.id]
+                yield completion
         except EngineDied as error:
-            self.close()
-            deaths.update(request.id for request in requests)
-            if self.restarts >= RESTARTS:
-                why = f"the engine died {self.restarts + 1} times tonight, the last time: {error}"
-                yield from (
-                    make_failure(request, "unavailable", why, self)
-                    for request in requests
-                )
-                return
-            if len(requests) == 1 and deaths[requests[0].id] > 1:
-                yield make_failure(
-                    requests[0],
-                    "poison",
-                    f"the engine died of this prompt alone: {error}",
-                    self,
-                )
-                return
-            self.restarts += 1
-        except CallRefused as error:
-            if len(requests) == 1:
-                yield make_failure(requests[0], "rejected", str(error)[:500], self)
-                return
-        else:
+            yield from self._answer_after_death(error, left, deaths)
+
+    def _answer_after_death(
+        self, error: "EngineDied", left: dict[str, Request], deaths: Counter[str]
+    ) -> Iterator[Completion]:
+        """Yield answers to the requests that are left, from an engine that is started again."""
+        self.close()
+        suspects = error.suspects
+        deaths.update(request.id for request in suspects)
+        if self.restarts >= RESTARTS:
+            why = f"the engine died {self.restarts + 1} times tonight, the last time: {error}"
             yield from (
-                self._build_completion(r, out)
-                for r, out in zip(requests, outputs, strict=True)
+                make_failure(request, "unavailable", why, self)
+                for request in left.values()
             )
             return
-        # find the request that fails by halves
-        middle = (len(requests) + 1) // 2
-        for half in (requests[:middle], requests[middle:]):
-            if half:
-                yield from self._answer_requests(half, deaths)
+        if len(suspects) == 1 and deaths[suspects[0].id] > 1:
+            why = f"the engine died of this prompt alone: {error}"
+            yield make_failure(suspects[0], "poison", why, self)
+        else:
+            self.restarts += 1
+            middle = (len(suspects) + 1) // 2
+            for half in (suspects[:middle], suspects[middle:]):
+                if half:
+                    yield from self._answer_requests(half, deaths)
+        for request in suspects:
+            del left[request.id]
+        if left:
+            yield from self._answer_requests([*left.values()], deaths)
 
-    def _call_chat(self, requests: Sequence[Request]) -> "list[RequestOutput]":
-        """Return one `LLM.chat` call.
+    def _ask_engine(self, requests: Sequence[Request]) -> Iterator[Completion]:
+        """Yield the completion of each request when it is finished.
 
         Raises:
-            EngineDied: the engine is gone.
-            CallRefused: vLLM refuses one of the requests, and so none is answered.
+            EngineDied: the engine is gone, and with it the answers that were not finished.
+            EngineUnavailable: it does not start.
         """
         engine = self._open_engine()
-        from vllm.v1.engine.exceptions import EngineDeadError
-
-        messages: Any = [
-            self._prompts.prepare(request.messages) for request in requests
-        ]
-        params = [self._build_sampling_params(request) for request in requests]
+        waiting, asked = deque(requests), dict[str, Request]()
+        is_alive = True
         try:
             with guard_engine(engine):
-                outputs: list[RequestOutput] = engine.chat(
-                    messages, params, use_tqdm=False, chat_template_kwargs=NO_THINKING
-                )
-        except EngineDeadError as error:
-            raise EngineDied(str(error)) from error
+                while True:
+                    yield from self._hand_over(engine, waiting, asked)
+                    for given in [*asked]:
+                        if output := self._finished.pop(given, None):
+                            yield self._build_completion(asked.pop(given), output)
+                    if not asked and not waiting:
+                        return
+                    if asked:
+                        outputs = engine.llm_engine.step()
+                        self._finished |= {out.request_id: out for out in outputs}
         except Exception as error:
-            raise CallRefused(str(error) or type(error).__name__) from error
-        return outputs
+            is_alive = False
+            raise EngineDied(
+                str(error) or type(error).__name__, [*asked.values()]
+            ) from error
+        finally:
+            if asked and is_alive:
+                # The caller wants no more.
+                engine.llm_engine.abort_request([*asked])
 
-    def _build_completion(
-        self, request: Request, output: "RequestOutput"
-    ) -> Completion:
+    def _hand_over(
+        self, engine: "VLLM", waiting: deque[Request], asked: dict[str, Request]
+    ) -> Iterator[Completion]:
+        """Hand requests to the engine until it has `IN_FLIGHT`; yield the errors of those that it refuses.
+
+        `asked` takes the others by the ids that their outputs bear.
+        """
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        while waiting and len(asked) < IN_FLIGHT:
+            request = waiting.popleft()
+            messages: Any = self._prompts.prepare(request.messages)
+            try:
+                (added,) = engine.enqueue_chat(
+                    [messages],
+                    [self._build_sampling_params(request)],
+                    use_tqdm=False,
+                    chat_template_kwargs=NO_THINKING,
+                )
+            except EngineDeadError:
+                asked[request.id] = request
+                raise
+            except Exception as refusal:
+                why = str(refusal) or type(refusal).__name__
+                yield make_failure(request, "rejected", why[:500], self)
+            else:
+                # The engine adds a random ending.
+                asked[added.rsplit("-", 1)[0]] = request
+
+    def _build_completion(self, request: Request, output: Any) -> Completion:
         """Return a request's completion from vLLM's output for it."""
         answer = output.outputs[0]
         return Completion(
@@ -290,7 +339,20 @@ class VLLMOffline(LLM):
             written: deque[str] = deque(maxlen=START_LINES)
             with self._explain_failures(written), watch_stderr(written):
                 self._engine = self._start_engine()
+        elif self._is_asleep:
+            self._wake_engine()
+            return self._open_engine()
         return self._engine
+
+    def _wake_engine(self) -> None:
+        """Wake the engine; close it if it does not wake."""
+        try:
+            if self._engine is not None:
+                self._engine.wake_up()
+            self._is_asleep = False
+        except Exception as trouble:
+            LOG.warning("vLLM's engine is started anew: it did not wake (%s)", trouble)
+            self.close()
 
     def _start_engine(self) -> "VLLM":
         """Return a new engine."""
@@ -303,9 +365,9 @@ class VLLMOffline(LLM):
         )
         if not cpu:
             chosen["gpu_memory_utilization"] = s.gpu_memory
+            chosen["enable_sleep_mode"] = current_platform.is_sleep_mode_available()
         elif not has_bfloat16():
             chosen["dtype"] = "float32"
-        _check_options(s.vllm)
         backend = "guidance" if self._prompts.supports_guidance() else "xgrammar"
         chosen |= {
             "model": self.source,
@@ -346,7 +408,8 @@ class VLLMOffline(LLM):
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         with self._explain_failures():
-            return ChatPrompts(self.source, self.context_window)
+            _check_options(self.settings.vllm)
+            return ChatPrompts(self.source, self.context_window, self.settings.vllm)
 
     @cached_property
     def _tokenizer(self) -> Any:
@@ -388,11 +451,11 @@ class VLLMOffline(LLM):
 
 
 class EngineDied(Exception):
-    """The engine's process is gone, and with it every answer of the call."""
+    """The engine's process is gone, and with it the answers to `suspects`, which it had."""
 
-
-class CallRefused(Exception):
-    """vLLM took none of the call's requests, because of one."""
+    def __init__(self, why: str, suspects: Sequence[Request]) -> None:
+        super().__init__(why)
+        self.suspects = suspects
 
 
 OWN_OPTIONS = {

@@ -5,7 +5,8 @@ fallback by model type, or an encoder of the model's own. It needs the tokenizer
 """
 
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slowwave.engines.llm.protocol import ChatMessage, EngineUnavailable
@@ -14,6 +15,11 @@ NO_THINKING = {"enable_thinking": False}
 """For chat templates that know the word; constrained decoding leaves no room to think."""
 OPENING = {"add_generation_prompt": True}
 """A prompt ends where the answer begins, as `LLM.chat` renders it."""
+OPEN_THOUGHTS = re.compile(
+    r"[<\[](?!/)[^<>\[\]\s]*(?:think|thought|reason)[^<>\[\]\s]*[>\]]\s*\Z",
+    re.IGNORECASE,
+)
+"""An opening tag of thoughts at the end of a prompt: `<think>`, `[THINK]`, `<|begin_of_thought|>`."""
 MARK = "quetzal"
 """The text of the probe's system turn."""
 
@@ -21,11 +27,18 @@ MARK = "quetzal"
 class ChatPrompts:
     """The prompts of the model in the folder, or of the hub name, `source`."""
 
-    def __init__(self, source: str, window: int) -> None:
+    def __init__(
+        self, source: str, window: int, options: Mapping[str, Any] | None = None
+    ) -> None:
         """Load the tokenizer and try the chat template once.
 
+        Args:
+            source: a folder or a hub name.
+            window: the longest prompt and answer, in tokens.
+            options: the engine's other options, such as another tokenizer or revision.
+
         Raises:
-            EngineUnavailable: the model has no chat template, or one that renders no prompt.
+            EngineUnavailable: the model has no chat template, or one that renders no prompt, or it can only think.
             Exception: whatever vLLM raises of a model that it can't read.
         """
         from vllm import EngineArgs
@@ -35,14 +48,14 @@ class ChatPrompts:
         # The probe's refusal is no news.
         logging.getLogger("vllm.renderers").setLevel(logging.ERROR)
         model_config = EngineArgs(
-            model=source, max_model_len=window
+            model=source, max_model_len=window, **options or {}
         ).create_model_config()
         self._renderer: Any = renderer_from_config(
             VllmConfig(model_config=model_config)
         )
         self.source = source
         self.folds = self._needs_folding()
-        """Whether the template refuses a system turn, or leaves its text out."""
+        """True if the template refuses a system turn, or leaves its text out."""
 
     def prepare(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return the turns as the model's chat template takes them."""
@@ -65,8 +78,8 @@ class ChatPrompts:
         )
 
     def _needs_folding(self) -> bool:
-        """Return whether the system text must stand in the first user turn to reach the model."""
-        probe: list[ChatMessage] = [
+        """Return True if the system text must stand in the first user turn to reach the model."""
+        probe: list[Message] = [
             {"role": "system", "content": MARK},
             {"role": "user", "content": "Hello."},
         ]
@@ -76,9 +89,16 @@ class ChatPrompts:
             if not self._has_template(as_is):
                 why = "this model has no chat template: take an instruct model"
             raise EngineUnavailable(f"vllm:{self.source}", why) from as_is
-        return isinstance(as_is, Exception) or (
+        folds = isinstance(as_is, Exception) or (
             MARK not in as_is and MARK in str(folded)
         )
+        if OPEN_THOUGHTS.search(str(folded if folds else as_is)):
+            why = (
+                "this model can only think: its chat template opens its thoughts although "
+                "thinking is switched off; take an instruct model"
+            )
+            raise EngineUnavailable(f"vllm:{self.source}", why)
+        return folds
 
     def _probe(self, messages: Sequence[ChatMessage]) -> str | Exception:
         """Return the text of a prompt, or what the template raises."""

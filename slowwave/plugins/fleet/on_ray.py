@@ -25,7 +25,7 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 
 from slowwave.engines.llm.protocol import LLM, Completion, EngineUnavailable, Request
-from slowwave.engines.llm.vllm import CHUNK
+from slowwave.engines.llm.vllm import IN_FLIGHT
 from slowwave.schemas.errors import SlowwaveError
 from slowwave.store.private import make_private_folder, replace_file
 from slowwave.tasks.shards import ShardStep
@@ -132,7 +132,7 @@ class ActorLLM(LLM):
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
         """Yield one completion a request, as calls end; calls are shared equally among the copies."""
-        size = min(CHUNK, max(1, ceil(len(requests) / self._copies)))
+        size = min(IN_FLIGHT, max(1, ceil(len(requests) / self._copies)))
         calls = [
             requests[start : start + size] for start in range(0, len(requests), size)
         ]
