@@ -79,7 +79,7 @@ class ChatPrompts:
 
     def _needs_folding(self) -> bool:
         """Return True if the system text must stand in the first user turn to reach the model."""
-        probe: list[Message] = [
+        probe: list[ChatMessage] = [
             {"role": "system", "content": MARK},
             {"role": "user", "content": "Hello."},
         ]
