@@ -1,5 +1,5 @@
-"""The pictures of the README, docs/ui.md and docs/nights.md, made from nights over data/samples: a page, a terminal, two
-pages of the explorer, and a run's page of Prefect's.
+"""The pictures of the README, docs/ui.md and docs/nights.md, made from nights over data/samples: a page, a terminal,
+two pages of the explorer, and a run's page of Prefect's.
 
 python docs/pictures.py     # two minutes; needs the extra `dev` and Chromium
 """
