@@ -60,7 +60,9 @@ def measure(
             "machine",
             "no GPU: a toy of a model over a few messages, to show that it runs",
         )
-    said, size = read_samples(scratch), messages if card else min(messages, FEW)
+    transcripts = SAMPLES if card else SAMPLES / "codex"
+    said = read_messages(transcripts, scratch)
+    size = messages if card else min(messages, FEW)
     texts = repeat_texts([row["text"] for row in said.to_pylist() if row["text"]], size)
     parts: dict[str, Callable[[], list[Row]]] = {
         "encoder": lambda: measure_encoder(texts),
@@ -74,7 +76,7 @@ def measure(
         folder = write_shape(scratch / "model", shape, texts)
         parts |= {
             "engine": lambda: measure_engine(folder, said, size, answer_tokens),
-            "night": lambda: measure_night(folder, scratch),
+            "night": lambda: measure_night(folder, scratch, transcripts, answer_tokens),
         }
     failed = bool(card and lacking)
     for name, part in parts.items():
@@ -97,10 +99,10 @@ def find_card() -> str | None:
     return torch.cuda.get_device_name() if torch.cuda.is_available() else None
 
 
-def read_samples(scratch: Path) -> Any:
-    """Return the rows of MESSAGES of `data/samples`."""
+def read_messages(transcripts: Path, scratch: Path) -> Any:
+    """Return the rows of MESSAGES of transcripts."""
     settings = Settings(store=scratch / "read", encoder="hash-64")
-    run_night([SAMPLES], settings)
+    run_night([transcripts], settings)
     return Store.open(settings.store, settings.space).read(MESSAGES)
 
 
@@ -173,16 +175,19 @@ def measure_engine(
     ]
 
 
-def measure_night(folder: Path, scratch: Path) -> list[Row]:
-    """Return what a night over `data/samples` takes with the model and the encoder on one card."""
+def measure_night(
+    folder: Path, scratch: Path, transcripts: Path, answer_tokens: int
+) -> list[Row]:
+    """Return what a night takes with the model and the encoder on one card."""
     settings = Settings(
         store=scratch / "night",
         encoder=ENCODER,
         llm=f"vllm:{folder}",
         model=make_model_settings(),
+        extract=ExtractSettings(answer_tokens=answer_tokens),
     )
     start = time.perf_counter()
-    report = run_night([SAMPLES], settings)
+    report = run_night([transcripts], settings)
     return [
         {"figure": "seconds", "value": round(time.perf_counter() - start, 1)},
         {"figure": "status", "value": str(report.status)},
@@ -201,8 +206,8 @@ def make_model_settings() -> LLMSettings:
 def repeat_requests(
     engine: VLLMOffline, said: Any, messages: int, answer_tokens: int
 ) -> list[Request]:
-    """Return the prompts of extraction, repeated until they stand for so many messages, each different from the others
-    after the instructions, which all have in common.
+    """Return the prompts of extraction, as many as stand for so many messages, each different from the others after the
+    instructions, which all have in common.
     """
     settings = Settings()
     plan = plan_requests(
@@ -213,7 +218,7 @@ def repeat_requests(
         engine.count_tokens,
         WINDOW,
     )
-    often = max(1, round(messages / max(plan.count_messages(), 1)))
+    wanted = max(1, round(messages / plan.count_messages() * len(plan.requests)))
     return [
         replace(
             request,
@@ -221,8 +226,7 @@ def repeat_requests(
             messages=(*request.messages[:-1], _number(request.messages[-1], n)),
             max_tokens=min(request.max_tokens, answer_tokens),
         )
-        for n in range(often)
-        for request in plan.requests
+        for n, request in enumerate(islice(cycle(plan.requests), wanted))
     ]
 
 

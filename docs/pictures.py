@@ -1,10 +1,14 @@
-"""The pictures of the README and of docs/ui.md, made from a night over data/samples: its page, a terminal, two pages.
+"""The pictures of the README, docs/ui.md and docs/nights.md, made from nights over data/samples: a page, a terminal,
+two pages of the explorer, and a run's page of Prefect's.
 
-python docs/pictures.py     # a minute; needs the extra `dev` and Chromium
+python docs/pictures.py     # two minutes; needs the extra `dev` and Chromium
 """
 
+import os
 import re
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -40,6 +44,7 @@ def main() -> None:
         draw_terminal(store, night[night.index("New: ") :])
         page.write_text(render_report(Settings(store=store)), encoding="utf-8")
         draw_pages(store, page)
+        draw_run(Path(folder))
 
 
 def draw_terminal(
@@ -60,9 +65,7 @@ def draw_terminal(
 
 def draw_pages(store: Path, report: Path) -> None:
     """Write the tops of a report and of two pages of the explorer as PNG, by Chromium."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = find_port()
     app = make_app(Settings(store=store))
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
     threading.Thread(target=server.run, daemon=True).start()
@@ -96,6 +99,60 @@ def draw_pages(store: Path, report: Path) -> None:
             page.goto(where)
             page.screenshot(path=PICTURES / f"{name}.png")
     server.should_exit = True
+
+
+NIGHT = """
+import sys
+from prefect.client.orchestration import get_client
+from slowwave.flows.prefect import nightly
+
+nightly(["data/samples"], {"store": sys.argv[1]})
+with get_client(sync_client=True) as client:
+    print(client.read_flow_runs()[0].id)
+"""
+
+
+def draw_run(folder: Path) -> None:
+    """Write the graph of a night on its page of a Prefect server as PNG, by Chromium."""
+    port = find_port()
+    address = f"http://127.0.0.1:{port}"
+    own = {
+        **os.environ,
+        "PREFECT_HOME": str(folder / "prefect"),
+        "PREFECT_API_URL": f"{address}/api",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+    }
+    start = [sys.executable, "-m", "prefect", "server", "start", "--port", str(port)]
+    with subprocess.Popen(start, env=own, stdout=subprocess.DEVNULL) as server:
+        while not is_open(port):
+            time.sleep(1)
+        night = [sys.executable, "-c", NIGHT, str(folder / "prefect-store")]
+        told = subprocess.run(
+            night, env=own, check=True, stdout=subprocess.PIPE, text=True
+        )
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(
+                executable_path="/usr/bin/chromium", args=["--no-sandbox"]
+            )
+            page = browser.new_page(viewport={"width": 1280, "height": 520})
+            page.goto(f"{address}/runs/flow-run/{told.stdout.split()[-1]}")
+            page.wait_for_timeout(10_000)  # the graph is drawn on a canvas
+            page.screenshot(path=PICTURES / "prefect.png")
+        server.terminate()
+
+
+def find_port() -> int:
+    """Return a port that nobody uses."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def is_open(port: int) -> bool:
+    """Return True if something listens there."""
+    with socket.socket() as here:
+        return here.connect_ex(("127.0.0.1", port)) == 0
 
 
 if __name__ == "__main__":

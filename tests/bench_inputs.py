@@ -92,6 +92,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
             ([], "without a secret, masked"),
             (["--json"], '"kind": "webhook"'),
         ],
+        "gpu": [(["--messages", 4, "--json"], '"part": "keywords"')],
         "golden": [([talk, "--write", folder / "golden.json"], "none differs")],
         "house": [([modules(folder)], "longest chain")],
         "recall.outline": [([told, "--budgets", 300, *PLAIN], "in order")],

@@ -329,6 +329,26 @@ def test_a_claim_of_three_sessions_is_told_with_the_confidence_that_claims_shows
     assert f'<data key="node-confidence">{sure}</data>' in graph.read_text()
 
 
+def test_what_is_sure_and_of_no_category_is_also_settled(tmp_path: Path) -> None:
+    said = [
+        ("user", "The pier office closes at six in winter."),
+        ("assistant", "I see."),
+        ("user", "I fed the gulls at the pier today."),
+        ("assistant", "Nice."),
+    ]
+    once = ("user", "The lighthouse has ninety-one steps to the lamp room.")
+    talks = [
+        session(tmp_path, f"s{day}", day, [*said, once][: 6 - day], "/home/ada/pier")
+        for day in (1, 2, 3)
+    ]
+    settings = Settings(store=tmp_path / "made", encoder="hash-384")
+    run_night(talks, settings).check_complete()
+    told = typed(settings.store, "--workspace", "/home/ada/pier", "--min-confidence", 0)
+    also = told.output.split("## Also Settled\n")[1].split("\n## ")[0]
+    assert "The pier office closes at six in winter (3 sessions)" in also
+    assert "lighthouse" not in told.output  # said once, and no decision or convention
+
+
 def test_a_persons_fact_that_something_later_perhaps_changed_is_told_and_says_so(
     samples_night: tuple[Path, RunReport], tmp_path: Path
 ) -> None:

@@ -1,12 +1,23 @@
-"""What a model thought is cut off its answer; and options of vLLM's engine are part of a model's name."""
+"""What a model thought is cut off its answer; options of vLLM's engine are part of a model's name; copies of it."""
+
+import os
 
 import pytest
 
 from slowwave.engines.llm.checks import check_completion, strip_thinking
+from slowwave.engines.llm.copies import CopiedLLM, make_vllm
 from slowwave.engines.llm.protocol import Completion, EngineUnavailable, Request
-from slowwave.engines.llm.vllm import _check_options, name_configured_model
+from slowwave.engines.llm.scripted import ScriptedLLM
+from slowwave.engines.llm.vllm import (
+    VLLMOffline,
+    _check_options,
+    name_configured_model,
+    show_gpus,
+)
 from slowwave.engines.llm.vllm_prompts import OPEN_THOUGHTS
-from slowwave.schemas.settings import make_settings
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import LLMSettings, make_settings
+from tests.llm_scripts import make_user_prompt
 
 
 @pytest.mark.parametrize(
@@ -79,3 +90,47 @@ def test_vllm_says_which_options_it_has() -> None:
         _check_options({"quantisation": "fp8"})
     with pytest.raises(EngineUnavailable, match=r"set it by model\.context_window"):
         _check_options({"max_model_len": 4})
+
+
+def say_ok(_: Request) -> str:
+    return "ok"
+
+
+def test_each_copy_is_asked_its_share() -> None:
+    asked = [Request(f"r{n}", make_user_prompt("Tea?")) for n in range(5)]
+    copies = [ScriptedLLM(say_ok) for _ in range(2)]
+    told = [answer.id for answer in CopiedLLM(copies).complete(asked)]
+    assert sorted(told) == ["r0", "r1", "r2", "r3", "r4"]
+    assert [len(copy.asked) for copy in copies] == [3, 2]
+
+
+def test_what_other_copies_answer_is_kept_when_one_is_away() -> None:
+    asked = [Request(f"r{n}", make_user_prompt("Tea?")) for n in range(4)]
+    gone = VLLMOffline("/nonexistent", LLMSettings(context_window=4096))
+    answers = CopiedLLM([ScriptedLLM(say_ok), gone]).complete(asked)
+    assert [next(answers).id, next(answers).id] == ["r0", "r2"]
+    with pytest.raises(EngineUnavailable, match="/nonexistent"):
+        next(answers)
+
+
+def test_each_copy_sees_gpus_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def list_seen(copy: int | None, gpus: int) -> str | None:
+        with show_gpus(copy, gpus):
+            return os.environ.get("CUDA_VISIBLE_DEVICES")
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert [list_seen(copy, 2) for copy in (None, 0, 3)] == [None, "0,1", "6,7"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,7")
+    assert [list_seen(copy, 1) for copy in (None, 0, 2)] == ["4,5,7", "4", "7"]
+    with pytest.raises(EngineUnavailable, match="4 copies need 4 GPUs"):
+        list_seen(3, 1)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "4,5,7"
+
+
+def test_copies_have_the_models_own_name() -> None:
+    one = make_vllm("Qwen/Qwen3-8B", LLMSettings())
+    eight = make_vllm("Qwen/Qwen3-8B", LLMSettings(vllm={"data_parallel_size": 8}))
+    assert isinstance(eight, CopiedLLM)
+    assert (len(eight.copies), eight.gpus, eight.model) == (8, 8, one.model)
+    with pytest.raises(UsageError, match="number of copies"):
+        make_vllm("Qwen/Qwen3-8B", LLMSettings(vllm={"data_parallel_size": "all"}))

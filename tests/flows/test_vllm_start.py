@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slowwave.engines.llm import select
+from slowwave.engines.llm import copies
 from slowwave.engines.llm.protocol import Request
 from slowwave.engines.llm.vllm import VLLMOffline
 from slowwave.flows.nightly import run_night
@@ -60,7 +60,7 @@ def night(root: Path, llm: str) -> RunReport:
 def test_an_engine_that_does_not_start_is_started_once_and_the_next_one_answers(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(select, "VLLMOffline", Unstartable)
+    monkeypatch.setattr(copies, "VLLMOffline", Unstartable)
     monkeypatch.setattr(Unstartable, "starts", 0)
     monkeypatch.setattr(Unstartable, "error", error)
     report = night(tmp_path, "vllm:some/model > scripted:tests.llm_scripts:faithful")
@@ -79,7 +79,7 @@ def test_an_engine_that_does_not_start_is_started_once_and_the_next_one_answers(
 def test_without_another_engine_the_night_says_that_its_model_is_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(select, "VLLMOffline", Unstartable)
+    monkeypatch.setattr(copies, "VLLMOffline", Unstartable)
     monkeypatch.setattr(Unstartable, "starts", 0)
     report = night(tmp_path, "vllm:some/model")
     assert Unstartable.starts == 1
@@ -92,7 +92,7 @@ def test_without_another_engine_the_night_says_that_its_model_is_away(
 def test_ctrl_c_during_the_start_ends_the_night(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(select, "VLLMOffline", Unstartable)
+    monkeypatch.setattr(copies, "VLLMOffline", Unstartable)
     monkeypatch.setattr(Unstartable, "error", KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         night(tmp_path, "vllm:some/model")

@@ -38,11 +38,14 @@ from slowwave.schemas.tables import CLAIMS
 from slowwave.schemas.vocabulary import EXTRACTIVE, ActionKind, CommandRole, HabitKind
 from slowwave.text.relative_days import add_days
 
+ALSO = "also"
+"""The section of what is sure (a person noted it, or several sessions state it) and is of no category of `STANDING`."""
 SECTIONS = {
     "decision": "Key Decisions",
     "convention": "Conventions",
     "pattern": "Patterns",
     "gotcha": "Gotchas",
+    ALSO: "Also Settled",
     "found": "Found by Agents in More than One Session",
     HabitKind.CO_EDIT: "Files Often Changed Together",
     HabitKind.SEQUENCE: "Common Workflows",
@@ -92,7 +95,11 @@ def collect_skill_lines(
         view.release.created_at - timedelta(days=days) if days is not None else EARLIEST
     )
     # claims of persons, and traps that agents found in several sessions
-    claims = collect_told_claims(view, places, STANDING, steers, min_confidence)
+    claims = [
+        claim if claim.category in STANDING else replace(claim, category=ALSO)
+        for claim in collect_told_claims(view, places, (), steers, min_confidence)
+        if claim.category in STANDING or claim.standing
+    ]
     for claim in collect_standing_claims(view, places, ("gotcha",), min_confidence):
         is_told = claim.by_person or claim.code_note
         if not is_told and addresses_nobody(claim.text):

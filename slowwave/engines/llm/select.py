@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from slowwave.engines.llm.budget import Budget, BudgetedLLM
 from slowwave.engines.llm.cache import CachedLLM, CompletionCache
 from slowwave.engines.llm.checks import CheckedLLM
+from slowwave.engines.llm.copies import make_vllm
 from slowwave.engines.llm.protocol import (
     LLM,
     ChatMessage,
@@ -32,7 +33,6 @@ from slowwave.engines.llm.protocol import (
     make_failure,
 )
 from slowwave.engines.llm.scripted import Script, ScriptedLLM
-from slowwave.engines.llm.vllm import VLLMOffline
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import LLMSettings
 
@@ -227,7 +227,7 @@ def make_engine(name: str, settings: LLMSettings) -> LLM:
     """
     kind, _, rest = name.partition(":")
     if kind == "vllm" and rest:
-        return VLLMOffline(rest, settings)
+        return make_vllm(rest, settings)
     if kind == "openai" and "@" in rest:
         from slowwave.engines.llm.openai import (
             OpenAIServer,  # a fifth of a second, with its client

@@ -63,6 +63,9 @@ ENVIRONMENT = {
 
 IN_FLIGHT = 2_000
 """Requests that the engine has at once: more than it works on, so that it never waits."""
+STARTING = threading.Lock()
+"""Held while an engine starts: standard error and the visible GPUs are the process's."""
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 START_LINES = 1_000
 """Lines that a starting engine writes to standard error and that are kept; a traceback has some dozens."""
 RESTARTS = 20
@@ -83,8 +86,21 @@ FINISHES: dict[str | None, FinishReason] = {
 class VLLMOffline(LLM):
     """The model in the folder, or of the hub name, `source`, run by vLLM on this machine."""
 
-    def __init__(self, source: str, settings: LLMSettings | None = None) -> None:
+    def __init__(
+        self,
+        source: str,
+        settings: LLMSettings | None = None,
+        copy: int | None = None,
+    ) -> None:
+        """Load nothing yet.
+
+        Args:
+            source: a folder or a hub name.
+            settings: of the model.
+            copy: the number of this copy, from 0; None: all GPUs are this engine's.
+        """
         self.name = "vllm"
+        self.copy = copy
         self.source = (
             str(Path(source).expanduser())
             if Path(source).expanduser().is_dir()
@@ -337,7 +353,12 @@ class VLLMOffline(LLM):
         """
         if self._engine is None:
             written: deque[str] = deque(maxlen=START_LINES)
-            with self._explain_failures(written), watch_stderr(written):
+            with (
+                STARTING,
+                self._explain_failures(written),
+                show_gpus(self.copy, self.settings.tensor_parallel),
+                watch_stderr(written),
+            ):
                 self._engine = self._start_engine()
         elif self._is_asleep:
             self._wake_engine()
@@ -528,6 +549,36 @@ def has_bfloat16() -> bool:
     import torch
 
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+@contextmanager
+def show_gpus(copy: int | None, gpus: int) -> Iterator[None]:
+    """Let a process that is started inside see the GPUs of one copy alone.
+
+    Args:
+        copy: its number, from 0; None: all GPUs.
+        gpus: how many a copy has.
+
+    Raises:
+        EngineUnavailable: the variable CUDA_VISIBLE_DEVICES names too few.
+    """
+    if copy is None:
+        yield
+        return
+    given = os.environ.get(VISIBLE)
+    last = (copy + 1) * gpus
+    names = given.split(",") if given else [str(number) for number in range(last)]
+    if len(names) < last:
+        raise EngineUnavailable(
+            "vllm", f"{copy + 1} copies need {last} GPUs, and {VISIBLE} is {given}"
+        )
+    os.environ[VISIBLE] = ",".join(names[last - gpus : last])
+    try:
+        yield
+    finally:
+        del os.environ[VISIBLE]
+        if given is not None:
+            os.environ[VISIBLE] = given
 
 
 @contextmanager
