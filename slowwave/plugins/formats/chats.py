@@ -162,7 +162,7 @@ class ChatFormat:
         is_hidden = self.hides(fields) or bool(said and not text)
         if parsed[1] != "tool" and is_hidden:
             parsed = (parsed[0], "synthetic")
-        elif parsed == HUMAN and chat.session.kind == "subagent":
+        elif parsed == HUMAN and chat.session.kind in ("subagent", "scheduled"):
             parsed = AGENT
         times = (get(fields, key) for key in self.time)
         role, origin = parsed
