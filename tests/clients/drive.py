@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -154,10 +155,12 @@ class Sandbox:
 
 
 def _wait_quiet(terminal: int, longest: float = PATIENCE) -> bytes:
-    """Return what is printed until nothing has been for a while."""
+    """Return what is printed until nothing has been for a while; a client that starts slowly is waited for."""
     printed, start = b"", time.monotonic()
     last = start
-    while time.monotonic() - last < QUIET and time.monotonic() - start < longest:
+    while time.monotonic() - start < longest and (
+        not printed or time.monotonic() - last < QUIET
+    ):
         if select.select([terminal], [], [], 0.2)[0]:
             try:
                 piece = os.read(terminal, 1 << 16)
@@ -403,10 +406,10 @@ QWEN = {
 }
 
 
-# opencode.
+# opencode, and Kilo, which grew out of it.
 
 
-def prepare_opencode(box: Sandbox) -> None:
+def prepare_opencode(box: Sandbox, name: str = "opencode") -> None:
     options = {"baseURL": f"{box.url}/v1", "apiKey": "none"}
     stub = {
         "npm": "@ai-sdk/openai-compatible",
@@ -419,40 +422,37 @@ def prepare_opencode(box: Sandbox) -> None:
         "share": "disabled",
         "autoupdate": False,
     }
-    box.put(".config/opencode/opencode.json", {**settings, "provider": {"stub": stub}})
-    box.put(
-        ".config/opencode/command/planit.md",
-        "---\ndescription: plan\n---\nMake a plan for: $ARGUMENTS\n",
-    )
+    box.put(f".config/{name}/{name}.json", {**settings, "provider": {"stub": stub}})
 
 
-def opencode(box: Sandbox, *words: str) -> str:
-    command = [
-        box.bin / "node_modules/opencode-linux-x64/bin/opencode",
-        "run",
-        "--auto",
-        *words,
-    ]
+def opencode(
+    box: Sandbox, *words: str, program: str = "opencode-linux-x64/bin/opencode"
+) -> str:
+    command = [box.bin / "node_modules" / program, "run", "--auto", *words]
     return box.run(command, {"OPENCODE_DISABLE_MODELS_FETCH": "1"})
 
 
-OPENCODE = {
-    "turn": lambda box: opencode(box, TURN),
-    "resume": lambda box: opencode(box, "--continue", RESUMED),
-    "fork": lambda box: opencode(box, "--continue", "--fork", FORKED),
-    "tool call": lambda box: opencode(
-        box, *call(LOOK, "bash", command="ls", description="List").split(" ")
-    ),
-    "attached file": lambda box: opencode(
-        box, "-f", "rota.txt", "--", ATTACHED.partition(" ")[2]
-    ),
-    "sub-agent": lambda box: opencode(
-        box,
-        *call(
-            DELEGATE, "task", description="count", prompt=TASK, subagent_type="general"
-        ).split(" "),
-    ),
-}
+kilo = partial(opencode, program="@kilocode/cli-linux-x64-baseline/bin/kilo")
+
+
+def list_opencode_scenarios(
+    run: Callable[..., str],
+) -> dict[str, Callable[[Sandbox], object]]:
+    """Return the scenarios of opencode or Kilo, whose prompts are words of the command line."""
+    look = call(LOOK, "bash", command="ls", description="List").split(" ")
+    delegate = call(
+        DELEGATE, "task", description="count", prompt=TASK, subagent_type="general"
+    ).split(" ")
+    return {
+        "turn": lambda box: run(box, TURN),
+        "resume": lambda box: run(box, "--continue", RESUMED),
+        "fork": lambda box: run(box, "--continue", "--fork", FORKED),
+        "tool call": lambda box: run(box, *look),
+        "attached file": lambda box: run(
+            box, "-f", "rota.txt", "--", ATTACHED.partition(" ")[2]
+        ),
+        "sub-agent": lambda box: run(box, *delegate),
+    }
 
 
 # pi.
@@ -548,12 +548,64 @@ COPILOT = {
     "piped stdin": lambda box: copilot(box, PIPED_WITH, piped=PIPED),
 }
 
+# Cline, which takes a session up again on a terminal alone.
+
+
+def prepare_cline(box: Sandbox) -> None:
+    stub = {
+        "provider": "openai-compatible",
+        "apiKey": "none",
+        "model": "stub",
+        "baseUrl": f"{box.url}/v1",
+    }
+    known = {
+        "settings": stub,
+        "updatedAt": "2026-11-29T09:00:00.000Z",
+        "tokenSource": "manual",
+    }
+    settings = {"version": 1, "lastUsedProvider": stub["provider"], "modes": {}}
+    box.put(
+        ".cline/data/settings/providers.json",
+        {**settings, "providers": {stub["provider"]: known}},
+    )
+
+
+CLINE_PROGRAM = "node_modules/@cline/cli-linux-x64/bin/cline"
+
+
+def cline(box: Sandbox, prompt: str) -> str:
+    return box.run([box.bin / CLINE_PROGRAM, prompt], {})
+
+
+def resume_cline(box: Sandbox, prompt: str) -> None:
+    session = box.find(".cline/data/sessions/*/*.messages.json")[0].parent.name
+    box.type([box.bin / CLINE_PROGRAM, "-i", "--id", session], {}, [prompt])
+
+
+CLINE = {
+    "turn": lambda box: cline(box, TURN),
+    "resume": lambda box: resume_cline(box, RESUMED),
+    "tool call": lambda box: cline(box, call(LOOK, "run_commands", commands=["ls"])),
+    "attached file": lambda box: cline(box, ATTACHED),
+    "sub-agent": lambda box: cline(
+        box, call(DELEGATE, "spawn_agent", systemPrompt="You count.", task=TASK)
+    ),
+}
+
 CLIENTS = {
     "Claude Code": Client("@anthropic-ai/claude-code", prepare_claude, CLAUDE),
     "Codex": Client("@openai/codex", prepare_codex, CODEX),
     "Gemini CLI": Client("@google/gemini-cli", prepare_gemini, GEMINI),
     "Qwen Code": Client("@qwen-code/qwen-code", prepare_qwen, QWEN),
-    "opencode": Client("opencode-ai", prepare_opencode, OPENCODE),
+    "opencode": Client(
+        "opencode-ai", prepare_opencode, list_opencode_scenarios(opencode)
+    ),
+    "Kilo": Client(
+        "@kilocode/cli-linux-x64-baseline",
+        partial(prepare_opencode, name="kilo"),
+        list_opencode_scenarios(kilo),
+    ),
+    "Cline": Client("cline", prepare_cline, CLINE),
     "pi": Client("@earendil-works/pi-coding-agent", prepare_pi, PI),
     "Copilot CLI": Client("@github/copilot", lambda box: None, COPILOT),
 }

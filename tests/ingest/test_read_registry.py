@@ -162,6 +162,7 @@ VARIABLES = {
     "GEMINI_CLI_HOME": ("gemini", ".gemini/tmp/p/chats/session-1.jsonl"),
     "QWEN_HOME": ("qwen-code", "projects/-home-ada/chats/q.jsonl"),
     "QWEN_RUNTIME_DIR": ("qwen-code", "projects/-home-ada/chats/q.jsonl"),
+    "CLINE_DATA_DIR": ("cline", "sessions/1_a/1_a.messages.json"),
     "COPILOT_HOME": ("copilot-cli", "session-state/c1/events.jsonl"),
 }
 """The clients' own variables, and where each keeps a transcript below the folder it names."""
@@ -185,16 +186,21 @@ def test_installed_tools_are_found(
     put(tmp_path / ".cursor/projects/my-app/agent-transcripts/u1.jsonl", "{}")
     put(tmp_path / ".gemini/tmp/p/chats/session-1.json", "{}")
     put(tmp_path / ".local/share/opencode/opencode.db", "")
+    put(tmp_path / ".local/share/kilo/kilo.db", "")
+    put(tmp_path / ".cline/data/sessions/1_a/1_a.messages.json", "{}")
+    put(tmp_path / ".cline/data/sessions/1_a/1_a.json", "{}")
     found = [(reader.name, path.name) for reader, path in find_installed(tmp_path)]
     assert found == [
         ("claude-code", "agent-x.jsonl"),
         ("claude-code", "s1.jsonl"),
+        ("cline", "1_a.messages.json"),
         ("codex", "rollout-0.jsonl"),
         ("codex", "rollout-1.jsonl"),
         ("copilot-cli", "events.jsonl"),
         ("cursor", "u1.jsonl"),
         ("gemini", "session-1.json"),
         ("openclaw", "s.jsonl"),
+        ("opencode", "kilo.db"),
         ("opencode", "opencode.db"),
         ("pi", "1_x.jsonl"),
         ("qwen-code", "q.jsonl"),

@@ -6,6 +6,7 @@ The most specific reader is tried first: a history in Markdown may quote lines o
 from slowwave.plugins.formats import (
     chatgpt,
     chats,
+    cline,
     copilot,
     markdown,
     opencode,
@@ -20,6 +21,7 @@ READERS = (
     pmm.READER,
     qwen_code.READER,
     copilot.READER,
+    cline.READER,
     chatgpt.READER,
     *chats.READERS,
 )

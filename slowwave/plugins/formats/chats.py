@@ -177,10 +177,10 @@ class ChatFormat:
 
 
 def _resolve_who(who: Who, kind: str | None, is_hidden: bool) -> Who:
-    """Return role and origin: hidden words are synthetic, and a sub-agent's prompts are an agent's."""
+    """Return role and origin. Hidden words are synthetic; a program starts sub-agents and scheduled sessions."""
     if who[1] != "tool" and is_hidden:
         return (who[0], "synthetic")
-    if who == HUMAN and kind == "subagent":
+    if who == HUMAN and kind in ("subagent", "scheduled"):
         return AGENT
     return who
 

@@ -286,6 +286,12 @@ READER = Reader(
     "opencode",
     sniff,
     read,
-    lies_in("XDG_DATA_HOME", ".local/share", ("opencode",), "opencode*.db"),
+    lies_in(
+        "XDG_DATA_HOME",
+        ".local/share",
+        ("opencode", "kilo"),
+        "opencode*.db",
+        "kilo*.db",
+    ),
     version=3,
 )

@@ -1,0 +1,88 @@
+"""Cline: `~/.cline/data/sessions/<id>/<id>.messages.json`; a sub-agent's is `agent_<id>.messages.json` beside it.
+
+A file is one document with Anthropic's messages, each with an id and a time. What a person typed stands in
+`<user_input mode="act">`, and a prompt's file beside it as a part of its own. The folder stands in `<id>.json`.
+"""
+
+import re
+from contextlib import suppress
+from pathlib import Path
+
+import orjson
+
+from slowwave.plugins.formats.chats import (
+    Chat,
+    ChatFormat,
+    Fields,
+    get_id,
+    get_text,
+    starts_with,
+)
+from slowwave.tasks.ingest.parsing.records import (
+    Block,
+    Reader,
+    Role,
+    Session,
+    lies_in,
+)
+from slowwave.tasks.ingest.parsing.values import (
+    coerce_dict,
+    extract_typed,
+    parse_blocks,
+)
+
+NAME = "cline"
+BY_PROGRAM = ("automation", "task")
+"""Origins of the sessions that no person began."""
+BIGGEST_STATE = 4 << 20
+"""Most bytes of `<id>.json` that are read."""
+_TYPED = re.compile(r"<user_input(?:\s[^<>]*)?>(.*)</user_input>", re.DOTALL)
+
+
+def _open(path: Path, number: int, fields: Fields) -> Chat | None:
+    named = get_id(fields, "sessionId")
+    if named is None:
+        return None
+    state = _read_state(path)
+    about = Session(
+        named,
+        get_text(state, "workspace_root", "cwd"),
+        get_text(state, "metadata.title") if fields.get("agent") == "lead" else None,
+        "chat",
+        get_text(fields, "origin.parentThreadId"),
+    )
+    if fields.get("agent") != "lead":
+        about.kind = "subagent"
+    elif get_text(fields, "origin.mode") in BY_PROGRAM:
+        about.kind = "scheduled"
+    return Chat(about, fields.get("messages"), text=_extract_typed)
+
+
+def _read_state(path: Path) -> Fields:
+    """Return what Cline keeps of the session beside its messages; nothing if it is not there or no JSON."""
+    state = path.parent / f"{path.parent.name}.json"
+    with suppress(OSError, ValueError):
+        if not state.is_symlink() and state.stat().st_size <= BIGGEST_STATE:
+            return coerce_dict(orjson.loads(state.read_bytes()))
+    return {}
+
+
+def _extract_typed(text: str, role: Role) -> str:
+    """Return what the person typed of a prompt."""
+    if role != "user":
+        return text
+    typed = _TYPED.search(text)
+    return typed[1].strip() if typed else extract_typed(text)
+
+
+def _parse(fields: Fields, role: Role) -> list[Block] | None:
+    return parse_blocks(fields.get("content"))
+
+
+FORMAT = ChatFormat(open=_open, parse=_parse, time=("ts",))
+READER = Reader(
+    NAME,
+    starts_with("agent sessionId origin messages"),
+    FORMAT.read,
+    lies_in("CLINE_DATA_DIR", ".cline/data", ("sessions",), "*/*.messages.json"),
+)
