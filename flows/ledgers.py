@@ -33,6 +33,7 @@ from slowwave.store.notes import PREFIX, read_notes
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Snapshot, is_dropped, list_spaces, load_releases
 from slowwave.store.store import Store
+from slowwave.text.dates import format_day
 from slowwave.text.fence import escape_line
 
 Row = dict[str, Any]
@@ -387,7 +388,7 @@ def _list_usage(settings: Settings, everything: bool) -> Listing:
     verdicts = {rating.id: rating.verdict for rating in usage.ratings}
     rows = [vars(claim) | {"rating": verdicts.get(claim.id)} for claim in usage.claims]
     span = (
-        f", {usage.first:%Y-%m-%d} to {usage.last:%Y-%m-%d}"
+        f", {format_day(usage.first)} to {format_day(usage.last)}"
         if usage.first and usage.last
         else ""
     )

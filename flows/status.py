@@ -31,6 +31,7 @@ from slowwave.store.crypt import is_locked
 from slowwave.store.notes import find_talk_logs
 from slowwave.store.releases import Release, Snapshot
 from slowwave.store.store import Store
+from slowwave.text.dates import format_minute
 from slowwave.text.words import count_noun
 
 UNFINISHED = "forgetting"
@@ -112,7 +113,7 @@ def _describe_resident(settings: Settings) -> StatusLine:
         return StatusLine("resident", "off (the setting `resident`)", [])
     readers = find_readers(settings.store.absolute(), settings.space)
     lines = [
-        f"process {reader['pid']}, since {datetime.fromtimestamp(reader['since'], UTC):%Y-%m-%d %H:%M} UTC, "
+        f"process {reader['pid']}, since {format_minute(datetime.fromtimestamp(reader['since'], UTC))}, "
         f"{count_noun(reader['answers'], 'answer')}"
         for reader in readers
     ]
@@ -140,8 +141,8 @@ def _list_unfinished(settings: Settings) -> list[StatusLine]:
     return [
         StatusLine(
             UNFINISHED,
-            f"{plan.run_id} of {plan.at[:16].replace('T', ' ')} UTC is not finished: the next `slowwave run`, or any "
-            "other command that writes, finishes it first",
+            f"{plan.run_id} of {format_minute(datetime.fromisoformat(plan.at))} is not finished: "
+            "the next `slowwave run`, or any other command that writes, finishes it first",
             {
                 "run_id": plan.run_id,
                 "at": plan.at,
@@ -177,7 +178,7 @@ def _describe_run(run: Row) -> str:
         else made
     )
     reasons = f": {', '.join(why)}" if why else ""
-    return f"{run['kind']} {run['started_at']:%Y-%m-%d %H:%M} UTC, {run['status']}{reasons}"
+    return f"{run['kind']} {format_minute(run['started_at'])}, {run['status']}{reasons}"
 
 
 def measure_coverage(settings: Settings) -> dict[str, Any]:
@@ -211,7 +212,7 @@ def measure_coverage(settings: Settings) -> dict[str, Any]:
     )
     # The same in a line.
     line = f"Covers {covered:,} of {covered + waiting + unreadable:,} transcripts ({sessions:,} sessions)"
-    line += f", up to {until:%Y-%m-%d %H:%M} UTC" if until else ""
+    line += f", up to {format_minute(until)}" if until else ""
     line += f"; {waiting:,} wait for the next night" if waiting else ""
     line += f"; {unreadable:,} can't be read." if unreadable else "."
     facts = {
@@ -371,5 +372,6 @@ def find_next_night() -> str | None:
         suppress(OSError, ValueError, LookupError),
         build_opener(ProxyHandler({})).open(request, timeout=2) as answer,
     ):
-        return f"{datetime.fromisoformat(json.load(answer)[0]['expected_start_time']):%Y-%m-%d %H:%M} UTC"
+        start = json.load(answer)[0]["expected_start_time"]
+        return format_minute(datetime.fromisoformat(start))
     return None

@@ -208,7 +208,7 @@ def recent(
 
 def _format_session(number: int, session: "SessionHit") -> str:
     days = dict.fromkeys(
-        f"{at:%Y-%m-%d}" for at in (session.started_at, session.ended_at) if at
+        format_day(at) for at in (session.started_at, session.ended_at) if at
     )
     facts = [
         f"session {session.session}",
@@ -244,9 +244,7 @@ def _format_successor(hit: "Hit") -> str:
     if hit.successor is None:
         return "what came later"
     at = hit.successor.observed_at
-    return (
-        f"“{truncate_line(hit.successor.text, 100)}”{f', {at:%Y-%m-%d}' if at else ''}"
-    )
+    return f"“{truncate_line(hit.successor.text, 100)}”{f', {format_day(at)}' if at else ''}"
 
 
 @command

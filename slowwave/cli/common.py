@@ -18,7 +18,7 @@ from rich.text import Text
 from slowwave.cli.opening import build_overrides, load_settings, open_memory
 from slowwave.schemas.errors import SlowwaveError, name_install
 from slowwave.schemas.filters import spell_out_filters
-from slowwave.text.fence import escape_control, escape_line, format_cell
+from slowwave.text.fence import escape_control, escape_line
 
 if TYPE_CHECKING:
     from slowwave.flows.parts.report import RunReport
@@ -290,6 +290,8 @@ def print_json(data: object) -> None:
 
 def print_table(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> None:
     """Print rows as a table with their keys as headings; numbers are aligned right. There must be at least one row."""
+    from slowwave.text.cells import format_cell
+
     columns = [
         Column(
             name,

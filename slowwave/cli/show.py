@@ -12,6 +12,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ClaimFilters
 from slowwave.schemas.ids import shorten_id
 from slowwave.schemas.vocabulary import Status, is_shared
+from slowwave.text.dates import format_day
 from slowwave.text.fence import escape_line
 
 if TYPE_CHECKING:
@@ -220,10 +221,10 @@ def _format_related(claim: "Related") -> str:
 def _format_two_lines(
     claim: "Claim | Related", status: str, text: str, facts: Sequence[str | None]
 ) -> str:
-    when = f"{claim.observed_at:%Y-%m-%d}" if claim.observed_at else "undated   "
+    when = format_day(claim.observed_at) if claim.observed_at else "undated"
     stale = f" ({status})" if status else ""
     more = " · ".join(filter(None, facts))
-    return f"{claim.id[:12]}  {when}{stale}  {escape_line(text)}\n{' ' * 14}{escape_line(more)}"
+    return f"{claim.id[:12]}  {when:>11}{stale}  {escape_line(text)}\n{' ' * 14}{escape_line(more)}"
 
 
 def _list_topics(memory: "Memory") -> tuple[object, list[str]]:
@@ -237,10 +238,10 @@ def _list_topics(memory: "Memory") -> tuple[object, list[str]]:
             SHADES[-(-count * (len(SHADES) - 1) // busiest)] for count in topic.weeks
         )
         days = " to ".join(
-            f"{at:%Y-%m-%d}" if at else "undated"
+            format_day(at) if at else "undated"
             for at in (topic.first_at, topic.last_at)
         )
-        name = escape_line(topic.title)
+        name = truncate_line(topic.title, 100)
         lines.append(
             f"{topic.claims:>5,} claims  strength {topic.strength:>5,}  |{bars}|  {days}  {name}"
         )
