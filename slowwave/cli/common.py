@@ -4,6 +4,7 @@ import functools
 import inspect
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -124,6 +125,10 @@ def command(
                     options[name] = _open(name, **words)
             _print_result(function(**options))
 
+    # Typer wraps each paragraph after the first where the source does, whatever the terminal's width.
+    run.__doc__ = re.sub(
+        r"(?<!\n)\n(?![\n -])", " ", inspect.cleandoc(run.__doc__ or "")
+    )
     parameters = _make_parameters(signature, shared)
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {

@@ -315,7 +315,7 @@ def name_topics(view: View, topics: Sequence[str]) -> dict[str, str]:
     """Return by topic the name that a model gave it, else its surest claim, else the words that its claims share."""
     columns = ["name", "purpose", "step_key"]
     rows = view.read_by_id(TOPICS, topics, columns)
-    surest = _find_surest_claims(view, rows)
+    surest = _find_surest_claims(view, rows) if rows else {}
     return {
         key: row["name"]
         if row["name"] and row["step_key"].startswith(MODEL_KEY)
