@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from textwrap import shorten
 
 import pyarrow as pa
@@ -169,7 +170,9 @@ def _drop_sentences(text: str, told: str) -> str:
     ]
     if len(new) == len(spans) and spans:
         return text if fold_text(text).rstrip(".!?…") not in told else ""
-    return " ".join(text[span.start : span.end] for span in new)
+    # with the marks behind a sentence, as "…" where it was cut
+    ends = dict(pairwise([*(span.start for span in spans), len(text)]))
+    return " ".join(text[span.start : ends[span.start]].strip() for span in new)
 
 
 def collect_facts(
