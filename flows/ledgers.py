@@ -226,7 +226,7 @@ def _list_merges(settings: Settings, everything: bool) -> Listing:
     ]
     for row in rows:
         row["decision"] = (
-            "ranked first" if row["rule"] == LEADS else DECISIONS[row["kind"]]
+            "less likely changed" if row["rule"] == LEADS else DECISIONS[row["kind"]]
         )
     columns = {
         "merge": "merge_id",

@@ -437,6 +437,6 @@ def _count_outcomes(outcome: Superseded, report: StepReport) -> None:
     )
     leads = outcome.merges["rule"].to_pylist().count(LEADS)
     report.counts["perhaps changed"] = kinds.count(LedgerKind.DOUBT) - leads
-    report.counts["less likely: only the later ranks first"] = leads
+    report.counts["less likely changed"] = leads
     report.counts["judged by the model"] = len(judged)
     report.counts["left to the classifier for another night"] = outcome.waiting
