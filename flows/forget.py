@@ -36,6 +36,7 @@ from slowwave.tasks.forget.stages import erase
 from slowwave.tasks.forget.task import find_live, forget_due, seal_plans
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.telemetry import open_memory_span
+from slowwave.text.dates import format_day
 
 
 @dataclass(frozen=True)
@@ -212,5 +213,5 @@ def _plan(store: Store, run_id: str, wanted: Wanted) -> Plan:
 def _format_message(row: dict[str, Any]) -> str:
     content = row["text"] or " ".join(block["text"] or "" for block in row["blocks"])
     text = " ".join(content.split())
-    when = f"{row['ts']:%Y-%m-%d} " if row["ts"] else ""
+    when = f"{format_day(row['ts'])} " if row["ts"] else ""
     return f"{when}{row['speaker'] or row['role']}: {text[:100]}{' …' if len(text) > 100 else ''}"

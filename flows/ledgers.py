@@ -33,9 +33,19 @@ from slowwave.store.notes import PREFIX, read_notes
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Snapshot, is_dropped, list_spaces, load_releases
 from slowwave.store.store import Store
+from slowwave.text.dates import format_day
 from slowwave.text.fence import escape_line
 
 Row = dict[str, Any]
+
+
+DECISIONS = {
+    LedgerKind.DUPLICATE: "merged",
+    LedgerKind.SUPERSESSION: "changed",
+    LedgerKind.DOUBT: "perhaps changed",
+    LedgerKind.JUDGEMENT: "judged by a model",
+}
+"""What a row of the ledger of merges decides, as a table says it."""
 
 
 class Listing(NamedTuple):
@@ -214,7 +224,16 @@ def _list_merges(settings: Settings, everything: bool) -> Listing:
         for row in _collect_merges(_open_store(settings))
         if everything or row["state"] == "in force"
     ]
-    columns = {"merge": "merge_id", "kind": "kind", "rule": "rule", "state": "state"}
+    for row in rows:
+        row["decision"] = (
+            "less likely changed" if row["rule"] == LEADS else DECISIONS[row["kind"]]
+        )
+    columns = {
+        "merge": "merge_id",
+        "decision": "decision",
+        "rule": "rule",
+        "state": "state",
+    }
     return Listing(
         rows, columns | {"this claim": "from", "gave way, or may, to": "into"}
     )
@@ -240,8 +259,8 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
     answers = {_get_pair(row): str(row["rule"]) for row in judged}
     rows, notes = list[Row](), list[str]()
     for kind, what in (
-        (LedgerKind.SUPERSESSION, "superseded"),
-        (LedgerKind.DOUBT, "linked, both standing"),
+        (LedgerKind.SUPERSESSION, "changed"),
+        (LedgerKind.DOUBT, "perhaps changed"),
     ):
         of_kind = [row for row in ledger if row["kind"] == kind]
         for row in of_kind:
@@ -286,7 +305,9 @@ def _count_by_judge(rows: list[Row], what: str) -> list[str]:
     lines = []
     if likely:
         wrong = sum(1 - p for p in likely)
-        lines.append(f"{len(likely)} {what}: {wrong:.1f} expected wrong.")
+        lines.append(
+            f"{len(likely)} {what}, of which {wrong:.1f} are expected to be wrong."
+        )
     if by_person:
         lines.append(f"{by_person} {what} by a person's correction.")
     if by_model:
@@ -387,7 +408,7 @@ def _list_usage(settings: Settings, everything: bool) -> Listing:
     verdicts = {rating.id: rating.verdict for rating in usage.ratings}
     rows = [vars(claim) | {"rating": verdicts.get(claim.id)} for claim in usage.claims]
     span = (
-        f", {usage.first:%Y-%m-%d} to {usage.last:%Y-%m-%d}"
+        f", {format_day(usage.first)} to {format_day(usage.last)}"
         if usage.first and usage.last
         else ""
     )

@@ -31,6 +31,7 @@ from slowwave.store.crypt import is_locked
 from slowwave.store.notes import find_talk_logs
 from slowwave.store.releases import Release, Snapshot
 from slowwave.store.store import Store
+from slowwave.text.dates import format_minute
 from slowwave.text.words import count_noun
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _describe_resident(settings: Settings) -> StatusLine:
         return StatusLine("resident", "off (the setting `resident`)", [])
     readers = find_readers(settings.store.absolute(), settings.space)
     lines = [
-        f"process {reader['pid']}, since {datetime.fromtimestamp(reader['since'], UTC):%Y-%m-%d %H:%M} UTC, "
+        f"process {reader['pid']}, since {format_minute(datetime.fromtimestamp(reader['since'], UTC))}, "
         f"{count_noun(reader['answers'], 'answer')}"
         for reader in readers
     ]
@@ -143,8 +144,8 @@ def _list_unfinished(settings: Settings) -> list[StatusLine]:
     return [
         StatusLine(
             UNFINISHED,
-            f"{plan.run_id} of {plan.at[:16].replace('T', ' ')} UTC is not finished: the next `slowwave run`, or any "
-            "other command that writes, finishes it first",
+            f"{plan.run_id} of {format_minute(datetime.fromisoformat(plan.at))} is not finished: "
+            "the next `slowwave run`, or any other command that writes, finishes it first",
             {
                 "run_id": plan.run_id,
                 "at": plan.at,
@@ -180,7 +181,7 @@ def _describe_run(run: Row) -> str:
         else made
     )
     reasons = f": {', '.join(why)}" if why else ""
-    return f"{run['kind']} {run['started_at']:%Y-%m-%d %H:%M} UTC, {run['status']}{reasons}"
+    return f"{run['kind']} {format_minute(run['started_at'])}, {run['status']}{reasons}"
 
 
 class Coverage(TypedDict):
@@ -247,7 +248,7 @@ def _describe_coverage(found: Coverage) -> str:
     )
     line = f"Covers {covered:,} of {covered + waiting + unreadable:,} transcripts ({found['sessions']:,} sessions)"
     if found["until"]:
-        line += f", up to {found['until']:%Y-%m-%d %H:%M} UTC"
+        line += f", up to {format_minute(found['until'])}"
     if waiting:
         line += f"; {waiting:,} wait for the next night"
     return line + (f"; {unreadable:,} can't be read." if unreadable else ".")
@@ -392,5 +393,6 @@ def find_next_night() -> str | None:
         suppress(OSError, ValueError, LookupError),
         build_opener(ProxyHandler({})).open(request, timeout=2) as answer,
     ):
-        return f"{datetime.fromisoformat(json.load(answer)[0]['expected_start_time']):%Y-%m-%d %H:%M} UTC"
+        start = json.load(answer)[0]["expected_start_time"]
+        return format_minute(datetime.fromisoformat(start))
     return None

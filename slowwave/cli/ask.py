@@ -19,7 +19,7 @@ from slowwave.schemas.filters import Filters, MessageFilters
 from slowwave.schemas.ids import shorten_id
 from slowwave.schemas.places import name_last_part
 from slowwave.schemas.vocabulary import Status
-from slowwave.text.dates import format_date, format_day, format_minute
+from slowwave.text.dates import format_day, format_minute
 from slowwave.text.fence import FENCE_TOKENS, escape_control, escape_line, fence_block
 from slowwave.text.relative_days import add_days
 
@@ -211,7 +211,7 @@ def recent(
 
 def _format_session(number: int, session: "SessionHit") -> str:
     days = dict.fromkeys(
-        format_date(at) for at in (session.started_at, session.ended_at) if at
+        format_day(at) for at in (session.started_at, session.ended_at) if at
     )
     facts = [
         f"session {session.session}",
@@ -249,7 +249,7 @@ def _format_successor(hit: "Hit") -> str:
     at = hit.successor.observed_at
     return (
         f"“{truncate_line(hit.successor.dated_text, 100)}”"
-        f"{f', {format_date(at)}' if at else ''}"
+        f"{f', {format_day(at)}' if at else ''}"
     )
 
 

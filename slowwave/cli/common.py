@@ -4,6 +4,7 @@ import functools
 import inspect
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -18,7 +19,7 @@ from rich.text import Text
 from slowwave.cli.opening import build_overrides, load_settings, open_memory
 from slowwave.schemas.errors import SlowwaveError, name_install
 from slowwave.schemas.filters import spell_out_filters
-from slowwave.text.fence import escape_control, escape_line, format_cell
+from slowwave.text.fence import escape_control, escape_line
 
 if TYPE_CHECKING:
     from slowwave.flows.parts.report import RunReport
@@ -124,6 +125,10 @@ def command(
                     options[name] = _open(name, **words)
             _print_result(function(**options))
 
+    # Typer wraps each paragraph after the first where the source does, whatever the terminal's width.
+    run.__doc__ = re.sub(
+        r"(?<!\n)\n(?![\n -])", " ", inspect.cleandoc(run.__doc__ or "")
+    )
     parameters = _make_parameters(signature, shared)
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {
@@ -290,6 +295,8 @@ def print_json(data: object) -> None:
 
 def print_table(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> None:
     """Print rows as a table with their keys as headings; numbers are aligned right. There must be at least one row."""
+    from slowwave.text.cells import format_cell
+
     columns = [
         Column(
             name,

@@ -28,7 +28,7 @@ from slowwave.cli.opening import load_settings, prepare_encoder
 from slowwave.cli.under_prefect import find_server, import_prefect_quietly
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.plugins import find_plugins
-from slowwave.text.dates import format_date
+from slowwave.text.dates import format_day
 from slowwave.text.fence import escape_line, escape_text
 from slowwave.text.words import count_noun
 
@@ -470,7 +470,7 @@ def reprocess(
 def _print_summaries(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print summaries, each under its day and title."""
     for row in rows:
-        when = f"{format_date(row['last_at'])}  " if row["last_at"] else ""
+        when = f"{format_day(row['last_at'])}  " if row["last_at"] else ""
         OUT.print(f"{when}{escape_line(row['title'])}", style="bold")
         OUT.print(f"{escape_text(row['text'])}\n")
 

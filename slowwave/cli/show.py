@@ -13,7 +13,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ClaimFilters
 from slowwave.schemas.ids import shorten_id
 from slowwave.schemas.vocabulary import Status, is_shared
-from slowwave.text.dates import convert_to_local, format_date, localise
+from slowwave.text.dates import convert_to_local, format_day, localise
 from slowwave.text.fence import escape_line
 from slowwave.text.relative_days import add_days
 
@@ -223,11 +223,11 @@ def _format_related(claim: "Related") -> str:
 def _format_two_lines(
     claim: "Claim | Related", status: str, text: str, facts: Sequence[str | None]
 ) -> str:
-    when = format_date(claim.observed_at) if claim.observed_at else "undated   "
+    when = format_day(claim.observed_at) if claim.observed_at else "undated"
     text = add_days(text, claim.observed_at)
     stale = f" ({status})" if status else ""
     more = " · ".join(filter(None, facts))
-    return f"{claim.id[:12]}  {when}{stale}  {escape_line(text)}\n{' ' * 14}{escape_line(more)}"
+    return f"{claim.id[:12]}  {when:>11}{stale}  {escape_line(text)}\n{' ' * 14}{escape_line(more)}"
 
 
 def _list_topics(memory: "Memory") -> tuple[object, list[str]]:
@@ -241,10 +241,10 @@ def _list_topics(memory: "Memory") -> tuple[object, list[str]]:
             SHADES[-(-count * (len(SHADES) - 1) // busiest)] for count in topic.weeks
         )
         days = " to ".join(
-            format_date(at) if at else "undated"
+            format_day(at) if at else "undated"
             for at in (topic.first_at, topic.last_at)
         )
-        name = escape_line(topic.title)
+        name = truncate_line(topic.title, 100)
         lines.append(
             f"{topic.claims:>5,} claims  strength {topic.strength:>5,}  |{bars}|  {days}  {name}"
         )

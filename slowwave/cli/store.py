@@ -1,5 +1,6 @@
 """Commands on a whole space: check and mend it, copy it, export from it, import into it."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ from slowwave.cli.common import (
 )
 from slowwave.cli.opening import load_settings
 from slowwave.schemas.errors import UsageError
+from slowwave.text.dates import format_minute
 from slowwave.text.fence import escape_line
 
 if TYPE_CHECKING:
@@ -116,14 +118,15 @@ def restore(
     settings = load_settings(**given)
     check_encrypted(settings)
     made = bring_back(settings.store, given.get("space"), file, read_key(key_file))
+    at = format_minute(datetime.fromisoformat(made["made_at"]))
     OUT.print(
-        f"{len(made['files']):,} files compared; live is {made['release']} of {made['made_at'][:10]}."
+        f"{len(made['files']):,} files compared; live is {made['release']} of {at}."
     )
     since = list_certificates(settings.store / made["space"], made["made_at"])
     if since:
         names = ", ".join(certificate.name for certificate in since)
         OUT.print(
-            f"What was forgotten after {made['made_at']} (see {names} of space {made['space']}) "
+            f"What was forgotten after {at} (see {names} of space {made['space']}) "
             "is in it again: `slowwave forget` it there too."
         )
 

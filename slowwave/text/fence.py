@@ -12,8 +12,6 @@ Five things keep a text from steering whoever reads it; none goes by what the te
 import json
 import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime
-from types import NoneType
 from typing import Any
 from unicodedata import category
 
@@ -140,17 +138,6 @@ def _show_char(match: re.Match[str]) -> str:
 def escape_line(text: str) -> str:
     """Return a name, an id, a title or a text as it may stand in a line: one line, nothing of the form of a tag."""
     return escape_control(neutralize_tags(" ".join(text.split())))
-
-
-def format_cell(value: object) -> str:
-    """Return a value as a table shows it, in one line."""
-    forms = {
-        datetime: "{:%Y-%m-%d %H:%M:%S}",
-        int: "{:,}",
-        float: "{:,.1f}",
-        NoneType: "",
-    }
-    return escape_line(forms.get(type(value), "{}").format(value))
 
 
 def escape_text(text: str) -> str:

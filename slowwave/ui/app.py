@@ -5,16 +5,13 @@ as JSON. Every request needs the token, which the printed address stores in a co
 same origin. The pages have no scripts, and the Content-Security-Policy forbids them.
 """
 
-from datetime import datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from secrets import compare_digest
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, urlencode
 
 import orjson
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -35,15 +32,13 @@ from slowwave.schemas.errors import (
     name_install,
 )
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.vocabulary import Role
-from slowwave.text.dates import format_day, format_minute
-from slowwave.text.fence import escape_control
 from slowwave.ui.actions import ACTIONS
 from slowwave.ui.actions import PAGES as ACTION_PAGES
 from slowwave.ui.injected import PAGES as INJECTED_PAGES
-from slowwave.ui.page import Data, Explorer, Page, date_text, read_said_at
+from slowwave.ui.page import Data, Explorer, Page
 from slowwave.ui.pages import PAGES
 from slowwave.ui.projects import PAGES as PROJECT_PAGES
+from slowwave.ui.rendering import make_environment
 from slowwave.ui.topics import PAGES as TOPIC_PAGES
 
 LOOPBACK = ("127.0.0.1", "localhost")
@@ -142,60 +137,6 @@ class Guard:
     def name_cookie(self, request: Request) -> str:
         """Return the cookie's name, which contains the port: all ports of a host share its cookies."""
         return f"slowwave-token-{request.url.port or 80}"
-
-
-def make_environment() -> Environment:
-    """Return the template environment: everything is escaped, and invisible characters are shown by their codes."""
-    made = Environment(
-        loader=PackageLoader("slowwave.ui"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: (
-            escape_control(value)
-            if isinstance(value, str) and type(value) is str
-            else value
-        ),
-    )
-    made.filters["day"] = show_day
-    made.filters["dated"] = date_text
-    made.filters["voice"] = show_voice
-    made.filters["project"] = link_project
-    made.filters["moment"] = lambda at: format_minute(at) if at else "undated"
-    made.globals["url"] = make_url
-    return made
-
-
-def show_day(at: datetime | str | Data | None) -> str:
-    """Return the local day of a moment or a row (`read_said_at`) as every page has it."""
-    said_at = read_said_at(at if isinstance(at, dict) else {"at": at})
-    return format_day(said_at) if said_at else "undated"
-
-
-def show_voice(row: Data) -> str:
-    """Return who said something: the name, if it is known, and whether that is a person or an agent."""
-    name, kind = row.get("speaker") or "", row.get("by") or ""
-    if name in ("", kind, Role.USER, Role.ASSISTANT) or not kind:
-        return kind or name
-    return f"{name} ({kind})"
-
-
-def link_project(name: str | None) -> Markup | str:
-    """Return a project's name with a link to its page."""
-    if not name:
-        return ""
-    return Markup('<a href="/project/{}">{}</a>').format(
-        quote(name), escape_control(name)
-    )
-
-
-def make_url(path: str, **params: object) -> str:
-    """Return an address with the parameters that are set."""
-    words = urlencode(
-        {name: value for name, value in params.items() if value not in (None, "", 0)}
-    )
-    return f"{path}?{words}" if words else path
 
 
 class Site:

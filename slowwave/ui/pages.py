@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from slowwave.flows.ledgers import LEDGERS
 from slowwave.flows.status import collect_status
 from slowwave.recall.hits import Hit, Hits
-from slowwave.recall.views.browse import list_claims
+from slowwave.recall.views.browse import list_claims, name_topics
 from slowwave.recall.views.compare import read_decisions
 from slowwave.recall.views.usage import find_uses
-from slowwave.recall.views.voices import find_voices
+from slowwave.recall.views.voices import AGENT, PERSON, find_voices
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import Filters, spell_out_filters
 from slowwave.schemas.tables import (
@@ -24,13 +24,12 @@ from slowwave.schemas.tables import (
     MESSAGES,
     SESSIONS,
     SUMMARIES,
-    TOPICS,
 )
-from slowwave.schemas.vocabulary import LedgerKind, Status, name_speaker
+from slowwave.schemas.vocabulary import LedgerKind, Origin, Role, Status
 from slowwave.store.logs import Rating, read
 from slowwave.store.store import Store
-from slowwave.text.dates import format_date, localise
-from slowwave.text.fence import format_cell
+from slowwave.text.cells import format_cell
+from slowwave.text.dates import localise
 from slowwave.text.words import TERM, extract_content_words, stem
 from slowwave.ui.page import (
     ROWS,
@@ -136,9 +135,9 @@ def search(
             for hit in hits
             if topic in ("", hit.topic) and status in ("", hit.status)
         ]
-        facets = _count_facets(passed)
         if hits.caveat:
             passed = passed[:UNSURE]
+        facets = _count_facets(passed)
         rows = [_describe_hit(hits, hit) for hit in passed[after : end + 1]]
     else:
         rows = _list_newest(at, topic, status, given, end - after + 1, after)
@@ -226,17 +225,7 @@ def show_claim(at: Explorer, id: Id) -> Data:
     lineage = find_row(at, id, "claim")
     key = lineage.node.id
     (claim,) = read_rows(at, CLAIMS, _OF_CLAIM, pc.field("claim_id") == key)
-    topic = next(
-        iter(
-            read_rows(
-                at,
-                TOPICS,
-                ["topic_id", "name"],
-                pc.field("topic_id") == claim["topic_id"],
-            )
-        ),
-        None,
-    )
+    titles = name_topics(at.view, [claim["topic_id"]] if claim["topic_id"] else [])
     texts = [claim["summary"], claim["quote"]]
     repeats, changes = _list_repeats(at, claim)[:ROWS], _list_changes(at, key)[:ROWS]
     sides = [one[name] for one in changes for name in ("earlier", "later") if one[name]]
@@ -247,7 +236,9 @@ def show_claim(at: Explorer, id: Id) -> Data:
         "left_out": read_decisions(
             Store.open(at.settings.store, at.settings.space)
         ).get(key),
-        "topic": topic,
+        "topic": next(
+            ({"topic_id": topic, "name": name} for topic, name in titles.items()), None
+        ),
         "transcript": _build_transcript(at, claim),
         "repeats": repeats,
         "changes": changes,
@@ -412,6 +403,7 @@ def show_message(at: Explorer, id: Id, after: After = 0) -> Data:
         for claim in read_rows(at, CLAIMS, CLAIM, inside)
         if node.id in claim["message_ids"]
     ]
+    _add_voices(at, claims)
     turn = _build_turn(row, claims, after, MESSAGE_CHARS)
     return {
         "turn": turn,
@@ -538,7 +530,8 @@ def _build_turn(
         "id": row["message_id"],
         "session_id": row["session_id"],
         "seq": row["seq"],
-        "who": name_speaker(row) if text.strip() else row["role"],
+        "speaker": row["speaker"],
+        "by": _name_voice(row),
         "role": row["role"],
         "at": localise(row["ts"], row["utc_offset"]),
         "segments": mark_quotes(text[start : start + chars], claims),
@@ -546,6 +539,13 @@ def _build_turn(
         "cut": len(text) > start + chars,
         "tools": tools[:ROWS],
     }
+
+
+def _name_voice(row: Row) -> str:
+    """Return whether a message is a person's, an agent's, or the output of a tool."""
+    if row["origin"] == Origin.HUMAN:
+        return PERSON
+    return str(row["role"]) if row["role"] == Role.TOOL else AGENT
 
 
 def mark_quotes(text: str, claims: Iterable[Row]) -> list[tuple[str, str | None]]:

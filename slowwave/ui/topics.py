@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from slowwave.recall.views.browse import list_claims
+from slowwave.recall.views.browse import list_claims, name_topics
 from slowwave.recall.views.voices import find_voices
 from slowwave.schemas.tables import CLAIMS, MESSAGES, SUMMARIES, TOPIC_HISTORY
 from slowwave.schemas.vocabulary import Status, SummaryScope
@@ -139,6 +139,7 @@ def list_topics(at: Explorer, after: After = 0) -> Data:
 def show_topic(at: Explorer, id: Id, after: After = 0) -> Data:
     """Return a topic: its claims, summaries and history, and its pyramid as an icicle."""
     node = find_row(at, id, "topic").node
+    title = name_topics(at.view, [node.id])[node.id]
     theme = next((item for item in at.memory.topics() if item.id == node.id), None)
     _, roots = build_scope(at, SummaryScope.TOPIC, node.id)
     claims = list_claims(at.view, ROWS + 1, after=after, topic=node.id)
@@ -149,11 +150,12 @@ def show_topic(at: Explorer, id: Id, after: After = 0) -> Data:
     )
     return {
         "topic": node.as_dict(),
+        "title": title,
         "theme": theme.as_dict() if theme else None,
         "icicle": list(
             lay_out(
                 IcicleNode(
-                    theme.title if theme else node.text or str(node.facts["purpose"]),
+                    title,
                     f"/topic/{node.id}",
                     0,
                     tuple(roots),

@@ -476,7 +476,7 @@ def weigh_shard(shard: pa.Table, *, every: int, words: int) -> pa.Table:
             {
                 "session_id": session,
                 "title": title_session(sentences),
-                "told": tell_session(sentences, words),
+                "told": tell_session(sentences, words, messages),
                 "texts": cut_to_worthy_sentences(sentences, messages, every),
             }
         )

@@ -20,7 +20,7 @@ from slowwave.text.summarise import (
 )
 from slowwave.text.words import singular_words
 
-VERSION = 2
+VERSION = 3
 FIRST_CHARS = 200
 TITLE_WORDS = 12
 LEAST = 0.0
@@ -78,13 +78,18 @@ def title_session(sentences: Sequence[WeighedSentence]) -> str | None:
     )
 
 
-def tell_session(sentences: Sequence[WeighedSentence], max_words: int) -> str | None:
+def tell_session(
+    sentences: Sequence[WeighedSentence],
+    max_words: int,
+    spoken: Sequence[dict[str, Any]] = (),
+) -> str | None:
     """Return a session's master summary, or None if no agent or no person took part.
 
     Its parts are what a person asked for first, what they said later (the one sentence most likely worth remembering),
     what the agent reported last, and what is open: a question at the agent's end, or a person's last message without
-    an answer. A report that shares no content word with the other messages is left out. Each part consists of whole
-    sentences, and has at most a third of `max_words`.
+    an answer. Sentences of a report that share no content word with the other messages are left out. Each part
+    consists of whole sentences, and has at most a third of `max_words`. `spoken` has the messages, also those without
+    a sentence: "Done." is an answer too.
     """
     by_person = [s for s in sentences if s.by_person]
     answers = [s for s in sentences if s.by_model]
@@ -94,19 +99,21 @@ def tell_session(sentences: Sequence[WeighedSentence], max_words: int) -> str | 
     request = [s.text for s in by_person if s.turn == by_person[0].turn]
     parts = ["Asked:", *pick_leading_sentences(request, share)]
     parts += _tell_settled(by_person, share)
-    report = _tell_report(answers, share)
-    if _is_about(report, [s for s in sentences if s.turn != answers[-1].turn]):
-        parts += report
-    return " ".join([*parts, *_tell_open(by_person, answers, share)])
+    before = [s for s in sentences if s.turn != answers[-1].turn]
+    parts += _tell_report(select_about(answers, before), share)
+    replied = max(
+        (n for n, row in enumerate(spoken) if row["origin"] == Origin.MODEL),
+        default=answers[-1].turn,
+    )
+    return " ".join([*parts, *_tell_open(by_person, answers, share, replied)])
 
 
-def _is_about(part: Sequence[str], others: Sequence[WeighedSentence]) -> bool:
-    """Return True if a part (its label, then its sentences) shares a content word with the session's other messages.
-
-    A courtesy or a joke at a session's end shares none.
-    """
+def select_about(
+    sentences: Sequence[WeighedSentence], others: Sequence[WeighedSentence]
+) -> list[WeighedSentence]:
+    """Return the sentences that share a content word with others; a courtesy or a joke at the end shares none."""
     words = singular_words(" ".join(s.text for s in others))
-    return not words.isdisjoint(singular_words(" ".join(part[1:])))
+    return [s for s in sentences if not words.isdisjoint(singular_words(s.text))]
 
 
 def _tell_settled(by_person: Sequence[WeighedSentence], words: int) -> list[str]:
@@ -121,8 +128,9 @@ def _tell_settled(by_person: Sequence[WeighedSentence], words: int) -> list[str]
 
 
 def _tell_report(answers: Sequence[WeighedSentence], words: int) -> list[str]:
-    """Return the end of the agent's last message, where an agent reports the outcome."""
-    report = [s for s in answers if s.turn == answers[-1].turn and not s.asks]
+    """Return the end of the last message that `answers` are from, where an agent reports the outcome."""
+    last = max((s.turn for s in answers), default=0)
+    report = [s for s in answers if s.turn == last and not s.asks]
     closing = list(dict.fromkeys(s.text for s in reversed(report) if s.prose)) or [
         s.text for s in report[-1:]
     ]
@@ -134,19 +142,23 @@ def _tell_report(answers: Sequence[WeighedSentence], words: int) -> list[str]:
 
 
 def _tell_open(
-    by_person: Sequence[WeighedSentence], answers: Sequence[WeighedSentence], words: int
+    by_person: Sequence[WeighedSentence],
+    answers: Sequence[WeighedSentence],
+    words: int,
+    replied: int,
 ) -> list[str]:
-    """Return the person's last message if it has no answer, else a question at the agent's end.
+    """Return the person's last message if no message of an agent follows, else a question at the agent's end.
 
-    A message that shares no content word with the earlier ones, and a question without any, are courtesies.
+    `replied` is the number of the agent's last message. A message that shares no content word with the earlier ones,
+    and a question without any, are courtesies.
     """
     end = by_person[-1].turn
-    if end > max(answers[-1].turn, by_person[0].turn):
-        last = (s.text for s in by_person if s.turn == end)
-        part = [UNANSWERED, *pick_leading_sentences(last, words)]
+    if end > max(replied, by_person[0].turn):
+        last = [s for s in by_person if s.turn == end]
         earlier = [s for s in (*by_person, *answers) if s.turn != end]
-        return part if _is_about(part, earlier) else []
-    if answers[-1].asks and singular_words(answers[-1].text):
+        texts = pick_leading_sentences((s.text for s in last), words)
+        return [UNANSWERED, *texts] if select_about(last, earlier) else []
+    if answers[-1].turn > end and answers[-1].asks and singular_words(answers[-1].text):
         return ["Open:", *pick_leading_sentences([answers[-1].text], words)]
     return []
 

@@ -19,7 +19,7 @@ from slowwave.schemas.tables import (
     PASSAGES,
     Table,
 )
-from slowwave.schemas.vocabulary import CORRECTED, LedgerKind, Origin, Status
+from slowwave.schemas.vocabulary import CORRECTED, LEADS, LedgerKind, Origin, Status
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.dedupe.task import (
@@ -435,6 +435,8 @@ def _count_outcomes(outcome: Superseded, report: StepReport) -> None:
     report.counts["active again"] = (
         outcome.claims.num_rows - report.counts["superseded"]
     )
-    report.counts["pairs perhaps a change"] = kinds.count(LedgerKind.DOUBT)
+    leads = outcome.merges["rule"].to_pylist().count(LEADS)
+    report.counts["perhaps changed"] = kinds.count(LedgerKind.DOUBT) - leads
+    report.counts["less likely changed"] = leads
     report.counts["judged by the model"] = len(judged)
     report.counts["left to the classifier for another night"] = outcome.waiting

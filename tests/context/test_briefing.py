@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from slowwave.context.build import Context
+from slowwave.context.projects.briefing import join_quotes
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
@@ -81,3 +82,12 @@ def test_a_session_that_says_nothing_new_leaves_its_line_to_an_earlier_one(
         line.text for line in holds.lines
     ]
     assert [line.source.session for line in last.lines] == ["gw-2", "gw-1"]
+
+
+def test_what_one_message_says_is_one_line_in_its_own_words() -> None:
+    said = "The port 9443 collides. Use 9555! Ok? And core stays sync, for now."
+    quotes = ["core stays sync", "The port 9443 collides", "Use 9555", "port 9443"]
+    # what is within another quote is not said twice, and "Ok? And" was no claim
+    assert join_quotes(said, quotes) == (
+        "The port 9443 collides. Use 9555 … core stays sync"
+    )

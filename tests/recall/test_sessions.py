@@ -185,7 +185,7 @@ def test_the_command_tells_sessions(root: Path) -> None:
         )
 
     told = run("--kind", "session", "-k", "1")
-    assert "\n1. session ses-a · 2025-03-01 · api · likely " in f"\n{told}"
+    assert "\n1. session ses-a · 1 Mar 2025 · api · likely " in f"\n{told}"
     assert MORNING in told
     assert "message ses-a:" in told
     plain = json.loads(run("--kind", "session", "--json"))

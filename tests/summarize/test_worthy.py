@@ -91,3 +91,22 @@ def test_a_courtesy_at_the_end_is_not_open(last: str, kept: bool) -> None:
     told = tell_session(weigh_sentences(spoken), 90)
     assert told is not None
     assert ("Unanswered:" in told) == kept
+
+
+def test_a_short_answer_is_one_and_a_courtesy_does_not_hide_the_report() -> None:
+    asked = speak(
+        ("human", "Import the photos of the old phone, please."),
+        ("model", "41,208 photos are imported, and 17 photos are empty files."),
+        ("human", "Delete those 17 photos then."),
+    )
+    deleted = [*asked, *speak(("model", "Deleted."))]
+    told = str(tell_session(weigh_sentences(deleted), 90, deleted))
+    # "Deleted." is no sentence, and answers all the same.
+    assert "Unanswered:" not in told
+    assert "Unanswered: Delete those 17 photos" in str(
+        tell_session(weigh_sentences(asked), 90, asked)
+    )
+    enjoy = [*asked, *speak(("model", "Enjoy your meal with the family!"))]
+    assert str(tell_session(weigh_sentences(enjoy), 90, enjoy)).endswith(
+        "Reported: 41,208 photos are imported, and 17 photos are empty files."
+    )

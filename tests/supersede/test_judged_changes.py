@@ -523,7 +523,7 @@ def test_whoever_looks_sees_who_decided_and_a_judgement_is_not_taken_back_by_its
     told = " ".join(typed(*words, env={"COLUMNS": "200"}).stdout.split())
     assert "model: unrelated" in told
     judged = ledger(store, "judgement")
-    assert f"{len(rows)} linked, both standing by a model's word." in told
+    assert f"{len(rows)} perhaps changed by a model's word." in told
     assert f"{len(judged)} pairs judged by a model." in told
     with pytest.raises(UsageError, match="a model's judgement"):
         run_exclude([str(judged[0]["merge_id"])], "wrong", plain(store))

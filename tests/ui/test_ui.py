@@ -32,6 +32,7 @@ from tests.waiting import PATIENCE, wait_until
 uvicorn = pytest.importorskip("uvicorn", reason="the extra `ui` is not installed")
 from slowwave.ui.app import Explorer, make_app  # noqa: E402
 from slowwave.ui.pages import mark_words  # noqa: E402
+from slowwave.ui.rendering import drop_backticks, show_code, show_pieces  # noqa: E402
 
 CHROMIUM = shutil.which("chromium")
 
@@ -330,6 +331,20 @@ def test_words_of_the_question_are_marked_and_few_hits_shown_where_none_is_sure(
     )
     unsure = site.get("/search.json?q=zebra+giraffe+quagga").json()
     assert (unsure["caveat"] is None, len(unsure["hits"]) <= 5) == (False, True)
+
+
+def test_code_spans_are_rendered_also_across_a_mark_and_are_still_text() -> None:
+    marked = show_pieces([("Set `new ", None), ("Date", True), ("`, not `<b>`", None)])
+    assert marked == [
+        ("Set <code>new </code>", None),
+        ("<code>Date</code>", True),
+        (", not <code>&lt;b&gt;</code>", None),
+    ]
+    # the language of a fenced block is not shown, and a lone backtick is no code
+    assert show_code("Run\n```sh\nmake\n```\nit's `5") == (
+        "Run\n<code>make\n</code>\nit&#39;s `5"
+    )
+    assert drop_backticks("Use `a < b` & c") == "Use a < b & c"
 
 
 def test_hostile_text_is_text(tmp_path: Path, browser: Any) -> None:

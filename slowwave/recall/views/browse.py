@@ -1,7 +1,7 @@
 """Claims without a question, newest first; and themes over time: each topic with its strength, week by week."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import reduce
@@ -19,7 +19,7 @@ from slowwave.recall.retrieve.rows import explain_unknown_category
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ClaimFilters
 from slowwave.schemas.tables import CLAIMS, GATES, TOPICS, UTC_US
-from slowwave.schemas.vocabulary import Status
+from slowwave.schemas.vocabulary import MODEL_KEY, Status
 from slowwave.text.dates import localise
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
@@ -257,7 +257,7 @@ class Theme(Shown):
 
     id: str
     name: str
-    """Empty where its claims share no words."""
+    """Words that its claims share, or the name that a model gave it; may be empty."""
     purpose: str
     text: str | None
     """Its summary; None for fewer than three claims."""
@@ -280,7 +280,7 @@ class Theme(Shown):
     workspace: str | None
     """The project that all its claims are from; None if there are several."""
     title: str
-    """Its name, else its surest claim."""
+    """The name that a model gave it, else its surest claim."""
     weeks: tuple[int, ...]
     """Claims a week, the last one that which ends with the newest claim of the memory."""
 
@@ -306,20 +306,28 @@ def list_themes(view: View, weeks: int = 12) -> list[Theme]:
         for row in view.read(TOPICS, FIGURES).to_pylist()
         if row["size"] and (row["name"] or row["text"])
     ]
-    nameless = [row["topic_id"] for row in rows if not row["name"]]
-    titles = _find_surest_claims(view, nameless) if nameless else {}
+    titles = name_topics(view, [row["topic_id"] for row in rows])
     themes = [
-        _make_theme(
-            row,
-            weekly[row["topic_id"]],
-            row["name"] or titles.get(row["topic_id"]) or row["purpose"],
-        )
+        _make_theme(row, weekly[row["topic_id"]], titles[row["topic_id"]])
         for row in rows
     ]
     return sorted(themes, key=lambda theme: (-theme.strength, theme.name, theme.id))
 
 
-def _find_surest_claims(view: View, topics: Sequence[str]) -> dict[str, str]:
+def name_topics(view: View, topics: Sequence[str]) -> dict[str, str]:
+    """Return by topic the name that a model gave it, else its surest claim, else the words that its claims share."""
+    columns = ["name", "purpose", "step_key"]
+    rows = view.read_by_id(TOPICS, topics, columns)
+    surest = _find_surest_claims(view, rows) if rows else {}
+    return {
+        key: row["name"]
+        if row["name"] and row["step_key"].startswith(MODEL_KEY)
+        else surest.get(key) or row["name"] or row["purpose"]
+        for key, row in rows.items()
+    }
+
+
+def _find_surest_claims(view: View, topics: Collection[str]) -> dict[str, str]:
     """Return by topic what its surest active claim says; of equals the latest."""
     where = (pc.field("status") == Status.ACTIVE) & pc.field("topic_id").isin(
         sorted(topics)

@@ -1,0 +1,19 @@
+"""Values as tables on the screen show them."""
+
+from datetime import datetime
+from types import NoneType
+
+from slowwave.text.dates import format_minute
+from slowwave.text.fence import escape_line
+
+
+def format_cell(value: object) -> str:
+    """Return a value as a table shows it, in one line."""
+    if isinstance(value, datetime):
+        return format_minute(value)
+    forms = {
+        int: "{:,}",
+        float: "{:,.1f}",
+        NoneType: "",
+    }
+    return escape_line(forms.get(type(value), "{}").format(value))

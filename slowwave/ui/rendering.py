@@ -1,0 +1,137 @@
+"""How the pages show values: days, speakers, projects, and texts with their code spans."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from slowwave.recall.views.voices import AGENT
+from slowwave.schemas.vocabulary import Role
+from slowwave.text.dates import format_day, format_minute
+from slowwave.text.fence import escape_control, find_code
+from slowwave.ui.page import Data, date_text, read_said_at
+
+Piece = tuple[str, object]
+"""A part of a text, and what it is marked with: True, the id of a claim, or nothing."""
+
+
+def make_environment() -> Environment:
+    """Return the template environment: everything is escaped, and invisible characters are shown by their codes."""
+    made = Environment(
+        loader=PackageLoader("slowwave.ui"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: (
+            escape_control(value)
+            if isinstance(value, str) and type(value) is str
+            else value
+        ),
+    )
+    made.filters["day"] = show_day
+    made.filters["dated"] = date_text
+    made.filters["voice"] = show_voice
+    made.filters["project"] = link_project
+    made.filters["moment"] = lambda at: format_minute(at) if at else "undated"
+    made.filters["code"] = show_code
+    made.filters["pieces"] = show_pieces
+    made.filters["label"] = drop_backticks
+    made.globals["url"] = make_url
+    return made
+
+
+def show_day(at: datetime | str | Data | None) -> str:
+    """Return the local day of a moment or a row (`read_said_at`) as every page has it."""
+    said_at = read_said_at(at if isinstance(at, dict) else {"at": at})
+    return format_day(said_at) if said_at else "undated"
+
+
+def show_voice(row: Data) -> str:
+    """Return who said something: the name, if it is known, and whether that is a person or an agent."""
+    name, kind = row.get("speaker") or "", row.get("by") or ""
+    kind = AGENT if kind == "model" else kind
+    if name in ("", kind, Role.USER, Role.ASSISTANT) or not kind:
+        return kind or name
+    return f"{name} ({kind})"
+
+
+def link_project(name: str | None) -> Markup | str:
+    """Return a project's name with a link to its page."""
+    if not name:
+        return ""
+    return Markup('<a href="/project/{}">{}</a>').format(
+        quote(name), escape_control(name)
+    )
+
+
+def make_url(path: str, **params: object) -> str:
+    """Return an address with the parameters that are set."""
+    words = urlencode(
+        {name: value for name, value in params.items() if value not in (None, "", 0)}
+    )
+    return f"{path}?{words}" if words else path
+
+
+def show_code(text: object) -> Markup:
+    """Return a text with its code spans as `<code>`, without their backticks; markup stays as it is."""
+    if isinstance(text, Markup):
+        return text
+    text = "" if text is None else str(text)
+    return Markup("").join(piece for piece, _ in show_pieces([(text, None)]))
+
+
+def show_pieces(pieces: Iterable[Piece]) -> list[tuple[Markup, object]]:
+    """Return the pieces of a text with its code spans as `<code>`; a span may begin in one piece and end in another."""
+    pieces = list(pieces)
+    text = "".join(piece for piece, _ in pieces)
+    spans = list(_find_spans(text))
+    shown, start = list[tuple[Markup, object]](), 0
+    for piece, mark in pieces:
+        end = start + len(piece)
+        parts = _split_at_spans(text, start, end, spans)
+        shown.append((Markup("").join(parts), mark))
+        start = end
+    return shown
+
+
+def _find_spans(text: str) -> Iterator[tuple[int, int, int, int]]:
+    """Yield where each code span begins, where its text begins and ends, and where it ends.
+
+    The first line of a fenced block, which has the name of its language, is not shown.
+    """
+    for start, end in find_code(text):
+        inner = start
+        while text[inner] == "`":
+            inner += 1
+        ticks = inner - start
+        if ticks > 2 and (line := text.find("\n", inner, end)) >= 0:
+            inner = line + 1
+        yield start, inner, max(inner, end - ticks), end
+
+
+def _split_at_spans(
+    text: str, start: int, end: int, spans: Iterable[tuple[int, int, int, int]]
+) -> Iterator[Markup]:
+    """Yield the part of a text from `start` to `end`, its code spans as `<code>`."""
+    at = start
+    for first, inner, last, after in spans:
+        if after <= at or first >= end:
+            continue
+        yield _escape(text[at : max(at, first)])
+        code = text[max(at, inner) : min(end, last)]
+        if code:
+            yield Markup("<code>{}</code>").format(_escape(code))
+        at = min(end, after)
+    yield _escape(text[at:end])
+
+
+def _escape(text: str) -> Markup:
+    return escape(escape_control(text))
+
+
+def drop_backticks(text: str) -> str:
+    """Return a text without the backticks of its code spans, for a title or a label, which has no markup."""
+    return Markup(show_code(text)).striptags() if "`" in text else text
