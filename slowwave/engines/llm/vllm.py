@@ -270,7 +270,8 @@ class VLLMOffline(LLM):
             asked.clear()
             raise EngineDied(str(error) or type(error).__name__, suspects) from error
         finally:
-            if asked and self._engine is engine:
+            is_open = self._engine is engine
+            if asked and is_open:
                 # The caller wants no more.
                 engine.llm_engine.abort_request([*asked])
 
