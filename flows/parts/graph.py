@@ -1,6 +1,6 @@
 """The graph of a night: the tables that each step reads and writes, as docs/architecture.md draws it.
 
-The order of the steps is `STEPS` in `flows/nightly.py`. Prefect's pages show a step below those that wrote what it
+The order of the steps is `STEPS` in `flows/nightly.py`. Prefect's pages show a step after those that wrote what it
 reads. Left out: ledgers (`MARKS`, `QUARANTINE` …) and the completions cache, which any step may use.
 """
 

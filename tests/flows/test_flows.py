@@ -42,6 +42,7 @@ def test_the_deployments_name_flows_that_are_there() -> None:
     assert set(named) == {
         "nightly",
         "reprocess",
+        "backfill",
         "export",
         "check",
         "backup",

@@ -147,6 +147,12 @@ def test_a_step_that_was_left_out_or_failed_gives_its_place_to_its_parents() -> 
     assert find_parents("assign", []) == find_parents("of a plugin", done) == []
 
 
+def test_of_the_days_of_a_backfill_the_last_one_counts() -> None:
+    days = [StepReport(name, rows_out=day) for day in (1, 2) for name in GRAPH]
+    parents = find_parents("relate", days)
+    assert [(one.step, one.rows_out) for one in parents] == [("assign", 2)]
+
+
 def test_architecture_draws_the_graph() -> None:
     drawing = (
         (ROOT / "docs" / "architecture.md")

@@ -253,7 +253,6 @@ class VLLMOffline(LLM):
         """
         engine = self._open_engine()
         waiting, asked = deque(requests), dict[str, Request]()
-        is_alive = True
         try:
             with guard_engine(engine):
                 while True:
@@ -267,12 +266,12 @@ class VLLMOffline(LLM):
                         outputs = engine.llm_engine.step()
                         self._finished |= {out.request_id: out for out in outputs}
         except Exception as error:
-            is_alive = False
-            raise EngineDied(
-                str(error) or type(error).__name__, [*asked.values()]
-            ) from error
+            suspects = [*asked.values()]
+            asked.clear()
+            raise EngineDied(str(error) or type(error).__name__, suspects) from error
         finally:
-            if asked and is_alive:
+            is_open = self._engine is engine
+            if asked and is_open:
                 # The caller wants no more.
                 engine.llm_engine.abort_request([*asked])
 
