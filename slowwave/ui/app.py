@@ -36,7 +36,7 @@ from slowwave.schemas.errors import (
 )
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.vocabulary import Role
-from slowwave.text.dates import format_day, format_minute
+from slowwave.text.days import format_day, format_minute
 from slowwave.text.fence import escape_control
 from slowwave.ui.actions import ACTIONS
 from slowwave.ui.actions import PAGES as ACTION_PAGES

@@ -29,7 +29,7 @@ from slowwave.schemas.tables import (
 from slowwave.schemas.vocabulary import LedgerKind, Status, name_speaker
 from slowwave.store.logs import Rating, read
 from slowwave.store.store import Store
-from slowwave.text.dates import format_date, localise
+from slowwave.text.days import format_date, localise
 from slowwave.text.fence import format_cell
 from slowwave.text.words import TERM, extract_content_words, stem
 from slowwave.ui.page import (

@@ -72,7 +72,9 @@ def holds_turn(value: object, who: Who | None = None, depth: int = _DEEPEST) -> 
         return False
     if any(_names_speaker(value.get(key), who) for key in _SPEAKERS):
         inner = (item for item in value.values() if isinstance(item, dict))
-        if any(map(holds_words, (value, *inner))):
+        if holds_words(value):
+            return True
+        if any(map(holds_words, inner)):
             return True
     return any(holds_turn(item, who, depth - 1) for item in value.values())
 
