@@ -33,7 +33,7 @@ from slowwave.store.notes import PREFIX, read_notes
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Snapshot, is_dropped, list_spaces, load_releases
 from slowwave.store.store import Store
-from slowwave.text.dates import format_day
+from slowwave.text.days import format_day
 from slowwave.text.fence import escape_line
 
 Row = dict[str, Any]

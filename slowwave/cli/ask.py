@@ -19,7 +19,7 @@ from slowwave.schemas.filters import Filters, MessageFilters
 from slowwave.schemas.ids import shorten_id
 from slowwave.schemas.places import name_last_part
 from slowwave.schemas.vocabulary import Status
-from slowwave.text.dates import format_day, format_minute
+from slowwave.text.days import format_day, format_minute
 from slowwave.text.fence import FENCE_TOKENS, escape_control, escape_line, fence_block
 from slowwave.text.relative_days import add_days
 
@@ -154,7 +154,7 @@ def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
     """Return a hit's text, then a line with its date, speaker, project and the id that `slowwave show` takes."""
     shortened = hit.shorten(SHOWN_CHARS).text
     text = truncate_line(add_days(shortened, hit.said_at), SHOWN_CHARS)
-    claim = hit.dated_claim
+    claim = add_days(hit.get_claim_in_other_words() or "", hit.said_at)
     facts = [
         format_day(hit.observed_at) if hit.observed_at else "undated",
         hit.speaker if hit.kind == "message" else hit.kind,
@@ -247,10 +247,8 @@ def _format_successor(hit: "Hit") -> str:
     if hit.successor is None:
         return "what came later"
     at = hit.successor.observed_at
-    return (
-        f"“{truncate_line(hit.successor.dated_text, 100)}”"
-        f"{f', {format_day(at)}' if at else ''}"
-    )
+    text = add_days(hit.successor.text, at)
+    return f"“{truncate_line(text, 100)}”{f', {format_day(at)}' if at else ''}"
 
 
 @command

@@ -13,7 +13,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ClaimFilters
 from slowwave.schemas.ids import shorten_id
 from slowwave.schemas.vocabulary import Status, is_shared
-from slowwave.text.dates import convert_to_local, format_day, localise
+from slowwave.text.days import convert_to_local, format_day, localise
 from slowwave.text.fence import escape_line
 from slowwave.text.relative_days import add_days
 

@@ -18,7 +18,7 @@ from slowwave.cli.common import (
 )
 from slowwave.cli.opening import load_settings
 from slowwave.schemas.errors import UsageError
-from slowwave.text.dates import format_minute
+from slowwave.text.days import format_minute
 from slowwave.text.fence import escape_line
 
 if TYPE_CHECKING:

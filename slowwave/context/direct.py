@@ -33,7 +33,7 @@ from slowwave.recall.sessions import rank_sessions, read_session_ids
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.tables import CLAIMS, GISTS, MESSAGES, PASSAGES
 from slowwave.schemas.vocabulary import Role, Status
-from slowwave.text.dates import localise
+from slowwave.text.days import localise
 from slowwave.text.words import UNSPACED, extract_content_words, singular_words
 
 DIRECT_WORDS = 16

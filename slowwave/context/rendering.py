@@ -23,7 +23,7 @@ from typing import Literal
 
 from slowwave.recall.hits import NOT_SURE, spell_time
 from slowwave.recall.release.view import shorten_session_ids
-from slowwave.text.dates import convert_to_local, format_clock, format_day
+from slowwave.text.days import convert_to_local, format_clock, format_day
 from slowwave.text.fence import escape_line, escape_text, escape_values
 from slowwave.text.relative_days import add_days
 
@@ -77,8 +77,11 @@ class LineSource:
         """The time that "yesterday" in the line counts from; None for a summary of several days."""
         if self.at is None or self.message is not None:
             return self.at
-        is_of_a_day = self.began and format_day(self.began) == format_day(self.at)
-        return self.at if is_of_a_day else None
+        if self.began is None:
+            return None
+        first = format_day(self.began)
+        last = format_day(self.at)
+        return self.at if first == last else None
 
     def as_dict(self) -> dict[str, str | int]:
         """Return the known fields, as plain values."""

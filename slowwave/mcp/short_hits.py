@@ -19,7 +19,7 @@ from slowwave.recall.views.habits import Habit
 from slowwave.recall.views.related import Related
 from slowwave.schemas.ids import SHORT_ID, shorten_id
 from slowwave.schemas.vocabulary import Status
-from slowwave.text.dates import format_date
+from slowwave.text.days import format_date
 from slowwave.text.fence import escape_line, escape_values
 from slowwave.text.relative_days import add_days
 
@@ -112,12 +112,13 @@ def date_claim(claim: Claim | Related) -> dict[str, Any]:
 def _shorten_hit(hit: Hit) -> dict[str, Any]:
     perhaps = "perhaps superseded" if hit.perhaps_superseded_by else None
     later = hit.successor and {
-        "text": hit.successor.dated_text,
+        "text": add_days(hit.successor.text, hit.successor.observed_at),
         "day": _format_day(hit.successor.observed_at),
     }
+    claim = hit.get_claim_in_other_words()
     more = {
         "relevance": hit.relevance and round(hit.relevance, 2),
-        "claim": hit.dated_claim,
+        "claim": add_days(claim, hit.said_at) if claim else None,
         "category": hit.category or None,
         "confidence": hit.confidence,
         "status": perhaps if hit.status == Status.ACTIVE else hit.status,

@@ -7,8 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from slowwave.schemas.vocabulary import Role
-from slowwave.text.dates import get_utc_offset
-from slowwave.text.relative_days import add_days
+from slowwave.text.days import get_utc_offset
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -44,10 +43,10 @@ class Shown:
         """Return plain values, ready for JSON: times in UTC, and `utc_offset`, in minutes, if `observed_at` has one."""
         plain: dict[str, Any] = asdict(cast("DataclassInstance", self))
         offset = get_utc_offset(plain.get("observed_at"))
-        return {
-            **{name: spell_time(value) for name, value in plain.items()},
-            **({"utc_offset": offset} if offset else {}),
-        }
+        spelt = {name: spell_time(value) for name, value in plain.items()}
+        if offset:
+            spelt["utc_offset"] = offset
+        return spelt
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +74,6 @@ class Successor(Shown):
 
     text: str
     observed_at: datetime | None
-
-    @property
-    def dated_text(self) -> str:
-        """The text as it is shown: with its date beside "yesterday" and the like."""
-        return add_days(self.text, self.observed_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +150,6 @@ class Hit(Shown):
     def said_at(self) -> datetime | None:
         """The time that "yesterday" in it counts from; None for what tells of many messages."""
         return None if self.kind in GROUPS else self.observed_at
-
-    @property
-    def dated_claim(self) -> str | None:
-        """The claim of a message that does not have it word for word, as it is shown."""
-        claim = self.get_claim_in_other_words()
-        return add_days(claim, self.said_at) if claim else None
 
     def get_claim_in_other_words(self) -> str | None:
         """Return the claim of a message that does not have it word for word."""

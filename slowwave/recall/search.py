@@ -94,7 +94,7 @@ from slowwave.schemas.tables import (
     Table,
 )
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Status
-from slowwave.text.dates import localise
+from slowwave.text.days import localise
 from slowwave.text.words import TERM, extract_content_words, singular_words, stem
 
 T = TypeVar("T")

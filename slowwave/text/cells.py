@@ -3,7 +3,7 @@
 from datetime import datetime
 from types import NoneType
 
-from slowwave.text.dates import format_minute
+from slowwave.text.days import format_minute
 from slowwave.text.fence import escape_line
 
 

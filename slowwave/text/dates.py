@@ -9,13 +9,11 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone
-from typing import overload
+from datetime import UTC, datetime, timedelta
 
 from slowwave.text.foreign_dates import find_foreign_times
 from slowwave.text.words import COUNTS, split_words
 
-MINUTES_OF_DAY = 24 * 60
 MONTH_NAMES = "january february march april may june july august september october november december".split()  # noqa: SIM905
 MONTHS = {
     short: n for n, name in enumerate(MONTH_NAMES, 1) for short in (name, name[:3])
@@ -310,48 +308,3 @@ def extract_time_words(text: str, now: datetime) -> frozenset[str]:
 def convert_to_utc(moment: datetime) -> datetime:
     """Return a moment in UTC, which one without a zone is taken to be in."""
     return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-@overload
-def localise(at: datetime, utc_offset: int | None) -> datetime: ...
-@overload
-def localise(at: None, utc_offset: int | None) -> None: ...
-@overload
-def localise(at: datetime | None, utc_offset: int | None) -> datetime | None: ...
-def localise(at: datetime | None, utc_offset: int | None) -> datetime | None:
-    """Return a moment at the UTC offset (in minutes) of who spoke; as it is if that is unknown."""
-    if at is None or not utc_offset or abs(utc_offset) >= MINUTES_OF_DAY:
-        return at
-    return at.astimezone(timezone(timedelta(minutes=utc_offset)))
-
-
-def get_utc_offset(at: datetime | None) -> int | None:
-    """Return the minutes that a moment's clock is ahead of UTC; None in UTC, since programs write that anywhere."""
-    offset = at.utcoffset() if at is not None else None
-    return int(offset.total_seconds()) // 60 or None if offset is not None else None
-
-
-def convert_to_local(at: datetime) -> datetime:
-    """Return a moment at the UTC offset of who spoke (`localise`), else in this machine's zone."""
-    return at if get_utc_offset(at) else at.astimezone()
-
-
-def format_date(at: datetime) -> str:
-    """Return a moment's local day, as lists have it: 2026-02-02."""
-    return f"{convert_to_local(at):%Y-%m-%d}"
-
-
-def format_day(at: datetime) -> str:
-    """Return a moment's local day, as blocks have it: 2 Feb 2026."""
-    local = convert_to_local(at)
-    return f"{local.day} {local:%b %Y}"
-
-
-def format_clock(at: datetime) -> str:
-    """Return a moment's local time of day: 09:30."""
-    return f"{convert_to_local(at):%H:%M}"
-
-
-def format_minute(at: datetime) -> str:
-    """Return a moment's local day and time: 2 Feb 2026, 09:30."""
-    return f"{format_day(at)}, {format_clock(at)}"

@@ -20,8 +20,8 @@ from slowwave.text.dates import (
     NUMBERS,
     UNIT_DAYS,
     WEEKDAYS,
-    convert_to_local,
 )
+from slowwave.text.days import convert_to_local
 from slowwave.text.foreign_dates import find_foreign_times
 
 COMING = re.compile(r"\b(?:the )?(?P<day>day after tomorrow|tomorrow)\b", re.I)

@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 
 from slowwave.recall.views.voices import AGENT
 from slowwave.schemas.vocabulary import Role
-from slowwave.text.dates import format_day, format_minute
+from slowwave.text.days import format_day, format_minute
 from slowwave.text.fence import escape_control, find_code
 from slowwave.ui.page import Data, date_text, read_said_at
 

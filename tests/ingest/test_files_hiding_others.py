@@ -324,6 +324,8 @@ def test_the_words_of_one_record_are_known_by_who_speaks() -> None:
         {"item": {"author": {"role": "user"}, "parts": [{"text": "Hi."}]}}
     )
     assert holds_turn({"type": "UserMessage", "text": "Hi."}, HUMAN)
+    # the envelope names who speaks, what it holds has the words
+    assert holds_turn({"type": "user_input", "payload": {"text": "Hi."}}, HUMAN)
     for other in (
         {"type": "assistant", "text": "Hi."},
         {"type": "user", "text": " "},

@@ -6,12 +6,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from slowwave.text.dates import (
-    extract_spans,
-    format_minute,
-    get_utc_offset,
-    localise,
-)
+from slowwave.text.dates import extract_spans
+from slowwave.text.days import format_minute, get_utc_offset, localise
 from slowwave.text.relative_days import add_days
 
 NOTE = re.compile(r" \([^)]*\)")

@@ -52,7 +52,7 @@ from slowwave.schemas.vocabulary import (
     SummaryScope,
 )
 from slowwave.store.notes import PREFIX
-from slowwave.text.dates import localise
+from slowwave.text.days import localise
 from slowwave.text.pyramid import MASTER
 from slowwave.text.sentences import split_sentences
 from slowwave.text.summarise import UNANSWERED, split_open_part

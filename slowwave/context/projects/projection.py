@@ -23,7 +23,7 @@ from slowwave.context.tokens import Tokenizer
 from slowwave.recall.release.view import View
 from slowwave.schemas.ids import SHORT_ID, compute_content_id
 from slowwave.schemas.tables import PERSONAL, TOPICS
-from slowwave.text.dates import format_date
+from slowwave.text.days import format_date
 from slowwave.text.fence import escape_line
 
 HEADINGS = {

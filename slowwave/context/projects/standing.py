@@ -23,7 +23,7 @@ from slowwave.recall.release.view import View, is_perhaps_changed
 from slowwave.schemas.tables import CHAIN, CLAIMS, GATES, MESSAGES
 from slowwave.schemas.vocabulary import TALKING, Origin, Status, is_shared
 from slowwave.store.notes import PREFIX
-from slowwave.text.dates import localise
+from slowwave.text.days import localise
 from slowwave.text.fence import escape_line
 from slowwave.text.relative_days import add_days
 from slowwave.text.words import singularise
@@ -236,15 +236,8 @@ def _make_claim(
     )
     standing = f"{sessions} sessions" if sessions >= BORNE_OUT else noted
     kind: Speaker = "person" if by_person else "model"
-    source = LineSource(
-        session=session,
-        message=str(messages[0]["native_id"]),
-        seq=messages[0]["seq"],
-        at=localise(row["observed_at"], row["utc_offset"]),
-        speaker=row["speaker"],
-        by=None if row["speaker"] else kind,
-        short=view.session_tags.get(session),
-    )
+    short = view.session_tags.get(session)
+    source = _make_source(session, short, row, messages[0], kind)
     return StandingClaim(
         id=row["claim_id"],
         text=" ".join(row["summary"].split()),
@@ -258,6 +251,28 @@ def _make_claim(
         may_instruct=by_person and bool(standing or addresses_nobody(row["summary"])),
         observer=row["observer"],
         source=source,
+    )
+
+
+def _make_source(
+    session: str,
+    short: str | None,
+    row: Row,
+    message: Row,
+    kind: Speaker,
+) -> LineSource:
+    """Return where a claim comes from; `kind` tells who said it if the speaker has no name."""
+    at = localise(row["observed_at"], row["utc_offset"])
+    speaker = row["speaker"]
+    by = None if speaker else kind
+    return LineSource(
+        session=session,
+        message=str(message["native_id"]),
+        seq=message["seq"],
+        at=at,
+        speaker=speaker,
+        by=by,
+        short=short,
     )
 
 

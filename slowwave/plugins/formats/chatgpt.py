@@ -205,4 +205,4 @@ CHATGPT = ChatFormat(
     parent=_ABOVE,
     hides=_is_hidden,
 )
-READER = Reader("chatgpt", sniff, CHATGPT.read, version=2)
+READER = Reader("chatgpt", sniff, CHATGPT.read, version=3)

@@ -705,9 +705,9 @@ READERS = (
         _sniff_cursor,
         _read_cursor,
         lies_below((".cursor/projects",), "*/agent-transcripts/**/*.jsonl"),
-        version=3,
+        version=4,
     ),
-    Reader("claude-ai", starts_with("chat_messages uuid"), CLAUDE_AI.read, version=2),
+    Reader("claude-ai", starts_with("chat_messages uuid"), CLAUDE_AI.read, version=3),
     Reader(
         "gemini",
         starts_with("chunkedPrompt", "projectHash sessionId"),
@@ -719,10 +719,10 @@ READERS = (
             "*/chats/**/*.json",
             "*/chats/**/*.jsonl",
         ),
-        version=3,
+        version=4,
     ),
     Reader(
         "grok", starts_with("conversations conversation responses sender"), _read_grok
     ),
-    Reader("openai-chat", _sniff_openai, OPENAI.read, version=2),
+    Reader("openai-chat", _sniff_openai, OPENAI.read, version=3),
 )

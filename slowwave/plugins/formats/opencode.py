@@ -293,5 +293,5 @@ READER = Reader(
         "opencode*.db",
         "kilo*.db",
     ),
-    version=3,
+    version=4,
 )

@@ -76,4 +76,4 @@ _PLACES = lies_in(
     "*/chats/*.jsonl",
     "*/subagents/**/*.jsonl",
 )
-READER = Reader(NAME, sniff, read, _PLACES)
+READER = Reader(NAME, sniff, read, _PLACES, version=2)

@@ -58,7 +58,7 @@ from slowwave.schemas.vocabulary import (
 from slowwave.store.logs import Review, read
 from slowwave.store.notes import NOTES, OWN_SESSIONS, PREFIX
 from slowwave.store.releases import Release, Snapshot
-from slowwave.text.dates import format_day, localise
+from slowwave.text.days import format_day, localise
 from slowwave.text.languages import ENGLISH, fold_word, stem_in
 from slowwave.text.relative_days import add_days
 from slowwave.text.sentences import split_sentences

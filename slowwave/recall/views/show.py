@@ -27,7 +27,7 @@ from slowwave.store.logs import Rating, append, format_now
 from slowwave.store.names import KINDS, SHORTEST, find_named_row
 from slowwave.store.notes import PREFIX, collect_tags
 from slowwave.store.releases import load_releases
-from slowwave.text.dates import localise
+from slowwave.text.days import localise
 from slowwave.text.redact import redact_text
 from slowwave.text.relative_days import add_days
 

@@ -63,17 +63,19 @@ def has_sentence(value: object, depth: int = _DEEPEST) -> bool:
 
 
 def holds_turn(value: object, who: Who | None = None, depth: int = _DEEPEST) -> bool:
-    """Return True if an object in the value has text and names who speaks: `who`, or anybody."""
+    """Return True if an object in the value names who speaks (`who`, or anybody) and has text, itself or one below."""
     if depth == 0:
         return False
     if isinstance(value, list):
         return any(holds_turn(item, who, depth - 1) for item in value)
     if not isinstance(value, dict):
         return False
-    if any(_names_speaker(value.get(key), who) for key in _SPEAKERS) and holds_words(
-        value
-    ):
-        return True
+    if any(_names_speaker(value.get(key), who) for key in _SPEAKERS):
+        inner = (item for item in value.values() if isinstance(item, dict))
+        if holds_words(value):
+            return True
+        if any(map(holds_words, inner)):
+            return True
     return any(holds_turn(item, who, depth - 1) for item in value.values())
 
 

@@ -675,5 +675,5 @@ READER = Reader(
     sniff,
     read,
     lies_in("CLAUDE_CONFIG_DIR", ".claude", ("projects",), "**/*.jsonl"),
-    version=3,
+    version=4,
 )

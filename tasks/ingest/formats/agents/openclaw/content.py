@@ -248,8 +248,11 @@ def _parse_offset(stamp: str) -> int | None:
     named = _OFFSET.search(stamp)
     if named is None:
         return None
-    hours, minutes = int(named[1]), int(named[2] or 0)
-    return hours * 60 + (-minutes if named[1][0] == "-" else minutes)
+    hours = int(named[1])
+    minutes = int(named[2] or 0)
+    if named[1].startswith("-"):
+        minutes = -minutes
+    return hours * 60 + minutes
 
 
 def _find_header_block(text: str, header: re.Match[str]) -> tuple[str, int | None]:

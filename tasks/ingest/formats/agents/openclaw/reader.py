@@ -63,7 +63,7 @@ from slowwave.tasks.ingest.parsing.values import (
     join_text,
     parse_blocks,
 )
-from slowwave.text.dates import localise
+from slowwave.text.days import localise
 
 Event = dict[str, Any]
 
@@ -582,4 +582,4 @@ def _load_index(index: Path, mtime_ns: int, size: int) -> Entries:
 _PLACES = lies_below(HOMES, "agents/*/sessions/**/*.jsonl*", *ARCHIVES)
 READER = Reader("openclaw", sniff, read, _PLACES, version=4)
 _PI_PLACES = lies_in("PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",), "**/*.jsonl")
-PI_READER = Reader("pi", sniff_pi, read_pi, _PI_PLACES, version=3)
+PI_READER = Reader("pi", sniff_pi, read_pi, _PI_PLACES, version=4)
