@@ -1,11 +1,14 @@
 """Learns from labelled prompts which ones ask about earlier sessions, and how well that holds for writers not seen.
 
-    python -m bench.fit.prompts [--labels data/labelled/prompts.tsv] [--write] [--json]
+    python -m bench.fit.prompts [--answers] [--write] [--json]
+
+With `--answers`: which questions ask for what an assistant said; the *writers* are then three topics of one.
 
 Each writer is judged by a model of the others', and each language of theirs too. Columns: *prompts* of the writer,
-*AUC*, and the share looked up at `slowwave.recall.prompts.ASKS` of *questions* and of *everyday* prompts, with the
-prompt's vector and by its letters alone. `--write` fits the writers marked `learn` and writes the model that ships: of
-the others an end-to-end test asks a memory (`tests/cli/test_hook_prompts.py`).
+*AUC*, and the share taken for asking (from `ASKS` or `ASKS_ANSWER` on, see `slowwave.recall.prompts`) of *questions*
+that do and of *everyday* prompts that do not, with the prompt's vector and by its letters alone. `--write` fits the
+writers marked `learn` and writes the model that ships: of the other an end-to-end test asks a memory
+(`tests/cli/test_hook_prompts.py`).
 """
 
 import csv
@@ -17,13 +20,24 @@ import numpy as np
 
 from bench.harness import LABELLED, ROOT, Figures, Row, run
 from slowwave.engines.encoders.load import load_encoder
-from slowwave.recall.prompts import ASKS, MODEL_FILE, Floats, PromptModel, hash_grams
+from slowwave.recall.prompts import (
+    ANSWERS_FILE,
+    ASKS,
+    ASKS_ANSWER,
+    MODEL_FILE,
+    Floats,
+    PromptModel,
+    hash_grams,
+)
 
 LABELS = LABELLED / "prompts.tsv"
+ANSWERS = LABELLED / "answers_asked.tsv"
 ENCODER = "all-MiniLM-L6-v2"
 STRENGTH = 4.0
 """Inverse of the penalty on weights."""
 LEARN = "learn"
+ASKING = frozenset({"memory", "answer"})
+"""Labels of the prompts that ask for what is learnt."""
 
 
 class Prompt(NamedTuple):
@@ -36,8 +50,11 @@ class Prompt(NamedTuple):
     text: str
 
 
-def measure(*, labels: Path = LABELS, write: bool = False) -> Figures:
+def measure(*, answers: bool = False, write: bool = False) -> Figures:
     """Return a row a writer and a row a language; write the model."""
+    labels, file, least = (
+        (ANSWERS, ANSWERS_FILE, ASKS_ANSWER) if answers else (LABELS, MODEL_FILE, ASKS)
+    )
     prompts = read_prompts(labels)
     vectors = np.asarray(
         load_encoder(ENCODER).encode([one.text for one in prompts]), dtype=np.float64
@@ -59,9 +76,10 @@ def measure(*, labels: Path = LABELS, write: bool = False) -> Figures:
         ]
     if write:
         learnt = [at for at, one in enumerate(prompts) if one.use == LEARN]
-        save_model(fit_prompt_model([prompts[at] for at in learnt], vectors[learnt]))
+        model = fit_prompt_model([prompts[at] for at in learnt], vectors[learnt])
+        save_model(model, file)
     rows = [
-        _measure_some(f"{name} {value}", mask, asks, with_vector, by_letters)
+        _measure_some(f"{name} {value}", mask, asks, with_vector, by_letters, least)
         for name, values in (
             ("writer", writers),
             ("language", np.array([one.language for one in prompts])),
@@ -69,7 +87,7 @@ def measure(*, labels: Path = LABELS, write: bool = False) -> Figures:
         for value in sorted(set(values))
         for mask in [values == value]
     ]
-    return Figures(rows, title=f"Prompts looked up from {ASKS}")
+    return Figures(rows, title=f"Prompts taken for asking from {least}")
 
 
 def read_prompts(labels: Path) -> list[Prompt]:
@@ -81,7 +99,7 @@ def read_prompts(labels: Path) -> list[Prompt]:
                 row["use"],
                 row["writer"],
                 row["language"],
-                row["label"] == "memory",
+                row["label"] in ASKING,
                 row["text"],
             )
             for row in rows
@@ -105,10 +123,10 @@ def fit_prompt_model(prompts: Sequence[Prompt], vectors: Floats) -> PromptModel:
     )
 
 
-def save_model(model: PromptModel) -> None:
-    """Write the model that ships."""
+def save_model(model: PromptModel, file: str) -> None:
+    """Write a model that ships."""
     vector, grams = model.vector.astype(np.float32), model.grams.astype(np.float32)
-    path = ROOT / "slowwave" / "recall" / MODEL_FILE
+    path = ROOT / "slowwave" / "recall" / file
     np.savez_compressed(
         path,
         encoder=np.array(model.encoder),
@@ -119,8 +137,14 @@ def save_model(model: PromptModel) -> None:
 
 
 def _measure_some(
-    name: str, mask: Floats, asks: Floats, with_vector: Floats, by_letters: Floats
+    name: str,
+    mask: Floats,
+    asks: Floats,
+    with_vector: Floats,
+    by_letters: Floats,
+    least: float,
 ) -> Row:
+    """Return the figures of the prompts under a mask."""
     from sklearn.metrics import roc_auc_score
 
     own = asks[mask]
@@ -131,8 +155,8 @@ def _measure_some(
     ):
         row |= {
             f"AUC{kind}": float(roc_auc_score(own, probabilities)),
-            f"questions{kind}": float(np.mean(probabilities[own] >= ASKS)),
-            f"everyday{kind}": float(np.mean(probabilities[~own] >= ASKS)),
+            f"questions{kind}": float(np.mean(probabilities[own] >= least)),
+            f"everyday{kind}": float(np.mean(probabilities[~own] >= least)),
         }
     return row
 

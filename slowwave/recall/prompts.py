@@ -1,10 +1,14 @@
-"""Which prompts ask the memory something, and which only drive the running session ("run the tests", "go on").
+"""What a prompt asks for, by logistic regressions on its vector and on the letters of its words.
 
-A prompt is looked up if one of these holds; what is relevant enough to be told is then the floor's to decide.
+Whether it asks for an answer: "What did you advise on the lease?" is answered by an assistant's words, "What does the
+lease say on pets?" by a person's (`data/labelled/answers_asked.tsv`).
 
-- It is likely a question about earlier sessions, in any form ("why did we leave Redis?", "port for staging"): by a
-  logistic regression on the prompt's vector and on the letters of its words. It was learnt from labelled prompts in
-  six languages (`data/labelled/prompts.tsv`, `python -m bench.fit.prompts`).
+Whether it asks the memory something, or only drives the running session ("run the tests", "go on"). A prompt is looked
+up if one of these holds; what is relevant enough to be told is then the floor's to decide.
+
+- It is likely a question about earlier sessions, in any form ("why did we leave Redis?", "port for staging"). The
+  regression was learnt from labelled prompts in six languages (`data/labelled/prompts.tsv`,
+  `python -m bench.fit.prompts`).
 - It may be a question, or work on something, and has a word that is rare in this memory and that a session came back
   to: such a word is what that session was about (Church, Empirical estimates of two words, 2000). A word is rare if few
   sessions hold it: at most the square root of their number, and at most half of them.
@@ -45,12 +49,15 @@ MAX_LETTERS = 400
 LONGEST_GRAM, BUCKETS = 4, 4_096
 """Letters of the longest n-gram; numbers that n-grams are hashed to."""
 MODEL_FILE = "prompts.npz"
+ANSWERS_FILE = "answers.npz"
+ASKS_ANSWER = 0.5
+"""Probability from which a query asks for what an assistant said."""
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class PromptModel:
-    """A logistic regression: how likely a prompt asks about earlier sessions."""
+    """A logistic regression: how likely a prompt asks for something."""
 
     encoder: str
     """The encoder whose vectors `vector` weighs."""
@@ -69,9 +76,9 @@ class PromptModel:
 
 
 @cache
-def load_prompt_model() -> PromptModel:
-    """Return the model that ships."""
-    raw = files("slowwave.recall").joinpath(MODEL_FILE).read_bytes()
+def load_prompt_model(name: str = MODEL_FILE) -> PromptModel:
+    """Return a model that ships, by the name of its file."""
+    raw = files("slowwave.recall").joinpath(name).read_bytes()
     with np.load(io.BytesIO(raw), allow_pickle=False) as kept:
         vector, grams = (
             kept["vector"].astype(np.float64),

@@ -5,6 +5,7 @@
     score             of each kind a weighted sum of signals (`retrieve/candidates.py`)
     relevance         on the release's scale, by cosine and words: whether who did not ask gets anything, and what is of
                       a time that the query names
+    turns             a person's message and its answer are one hit (`recall/turns.py`)
     kinds             messages first, by score; claims beside them (`merge_kinds`)
     matter            unless everything is asked for, rows of other matters are left out (`recall/matter.py`)
     rerank            by a model, where one was given
@@ -28,7 +29,7 @@ import math
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import chain, zip_longest
 from typing import Any, Protocol, TypeVar, cast
 
@@ -50,6 +51,7 @@ from slowwave.recall.hits import (
     has_words,
 )
 from slowwave.recall.matter import ABOUT, find_matter
+from slowwave.recall.prompts import ANSWERS_FILE, ASKS_ANSWER, load_prompt_model
 from slowwave.recall.query import Mask, Query, QueryPlan, Vector
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import (
@@ -82,6 +84,7 @@ from slowwave.recall.retrieve.rows import (
     strip_names,
 )
 from slowwave.recall.sessions import SessionHits, find_sessions
+from slowwave.recall.turns import join_turns
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.settings import RecallSettings
 from slowwave.schemas.tables import (
@@ -213,7 +216,7 @@ class Search:
         # the best of each kind as one list
         depth = max(query.k, ABOUT)  # whoever asks for fewer gets the first of the same
         best_of_kinds = [
-            kind.select_best(depth, self.view.is_copy) for kind in by_kind if kind.rows
+            self._select_best(plan, kind, depth) for kind in by_kind if kind.rows
         ]
         floor = self.settings.automatic_floor if automatic else 0.0
         rows = leave_out_irrelevant(merge_kinds(best_of_kinds), plan, floor)
@@ -230,6 +233,24 @@ class Search:
         hits.note_stop(min(len(ordered), query.k))
         hits.trace = trace_places({"by signals": rows, "in order": ordered})
         return hits
+
+    def _select_best(
+        self, plan: QueryPlan, candidates: Candidates, depth: int
+    ) -> list[Candidate]:
+        """Return the best rows of one kind; of messages one a turn."""
+        if candidates.pool.kind != "message":
+            return candidates.select_best(depth, self.view.is_copy)
+        # a turn has two messages
+        rows = candidates.select_best(2 * depth, self.view.is_copy)
+        asks = cache(partial(self._asks_answer, plan))
+        return join_turns(self.view.passages, rows, asks)[:depth]
+
+    def _asks_answer(self, plan: QueryPlan) -> bool:
+        """Return True if a query likely asks for what an assistant said."""
+        model = load_prompt_model(ANSWERS_FILE)
+        is_known = self.view.release.encoder == model.encoder
+        vector = plan.full_vector if is_known else None
+        return model.compute_probability(plan.query.text, vector) >= ASKS_ANSWER
 
     def _select_matter(
         self,
@@ -708,7 +729,9 @@ def _add_successors(
         )
         if len(offsets) and mask_allowed_claims(view, query)[offsets].all():
             there.add(key)
-            claim = replace(row, kind="observation", id=key, row=later, claim=None)
+            claim = replace(
+                row, kind="observation", id=key, row=later, claim=None, question=None
+            )
             shown.append(_mark_row(view, claim, query))
     return shown
 
@@ -811,13 +834,13 @@ def _build_hit(
         else None
     )
     # a source quotes what is given, if the message has it, else how the message begins
+    question = candidate.question and candidate.question.text
+    quotes = [given for given in (quote, question) if given]
     sources: list[Source] = []
     for message in messages:
-        session, is_there = (
-            message["session_id"],
-            quote is not None and fold_text(quote) in fold_text(message["text"]),
-        )
-        words = quote if quote and is_there else message["text"][:QUOTE_CHARS]
+        session, said = message["session_id"], fold_text(message["text"])
+        there = (given for given in quotes if fold_text(given) in said)
+        words = next(there, message["text"][:QUOTE_CHARS])
         sources.append(
             Source(
                 view.native_sessions.get(session) or session,
@@ -850,10 +873,13 @@ def _build_hit(
 def _read_exchanges(
     view: View, ranked: Sequence[Candidate]
 ) -> dict[str, tuple[list[Row], tuple[Fragment, ...]]]:
-    """Return for each message that was found itself and its exchange, taken from where they stand."""
+    """Return for each message that was found itself, with the question of an answer that is asked for; and its
+    exchange, taken from where they stand.
+    """
     if not ranked:
         return {}
     layout = view.passages
+    asked = {row.id for row in ranked if row.question}
     # which messages stand around each hit, by their offsets: the exchange, itself, and what was said next
     around: dict[str, tuple[list[int], int, int]] = {}
     for row in ranked:
@@ -892,7 +918,9 @@ def _read_exchanges(
         answer = fragments.get(reply)
         if answer and len(set(extract_content_words(answer.text))) <= LEANING_WORDS:
             exchange.append(answer)
-        exchanges[key] = [messages[own]] if own in messages else [], tuple(exchange)
+        cited = [own, pair[0]] if key in asked else [own]
+        there = [messages[at] for at in cited if at in messages]
+        exchanges[key] = there, tuple(exchange)
     return exchanges
 
 

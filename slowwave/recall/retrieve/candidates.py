@@ -186,6 +186,8 @@ class Candidate:
     """What each signal added to its score, before it became one with those of other kinds."""
     copies: tuple[str, ...] = ()
     """Of a message: others in the same words, by the same speaker and of the same workspace."""
+    question: "Candidate | None" = None
+    """Of an answer that is asked for: the person's message that it answers (`recall/turns.py`)."""
 
     @property
     def text(self) -> str:
@@ -451,8 +453,10 @@ def retrieve_messages(
     return Candidates(
         pool,
         [
-            row | {"position": int(at)}
-            for row, at in zip(rows.to_pylist(), positions, strict=True)
+            row | {"position": int(at), "own": float(own)}
+            for row, at, own in zip(
+                rows.to_pylist(), positions, signals["own"], strict=True
+            )
         ],
         weigh_signals(signals, compute_message_weights(by_assistant)),
         covered=np.zeros(len(positions))
