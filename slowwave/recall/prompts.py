@@ -1,7 +1,10 @@
 """What a prompt asks for, by logistic regressions on its vector and on the letters of its words.
 
-Whether it asks for an answer: "What did you advise on the lease?" is answered by an assistant's words, "What does the
-lease say on pets?" by a person's (`data/labelled/answers_asked.tsv`).
+Whether it only acknowledges what was said before it: "Wonderful, thanks!", unlike "no, undo that"
+(`data/labelled/replies.tsv`).
+
+Whose words it asks for: "What did you advise on the lease?" an assistant's, "When does my lease end?" a person's, "Why
+does the build fail?" anybody's (`data/labelled/answers_asked.tsv`).
 
 Whether it asks the memory something, or only drives the running session ("run the tests", "go on"). A prompt is looked
 up if one of these holds; what is relevant enough to be told is then the floor's to decide.
@@ -49,9 +52,13 @@ MAX_LETTERS = 400
 LONGEST_GRAM, BUCKETS = 4, 4_096
 """Letters of the longest n-gram; numbers that n-grams are hashed to."""
 MODEL_FILE = "prompts.npz"
-ANSWERS_FILE = "answers.npz"
+ANSWERS_FILE, PERSONS_FILE = "answers.npz", "persons.npz"
+REPLIES_FILE = "replies.npz"
 ASKS_ANSWER = 0.5
-"""Probability from which a query asks for what an assistant said."""
+"""Probability from which a query asks for what an assistant said, or for what a person said."""
+ASSENTS = 0.7
+"""Probability from which a reply only acknowledges. An acknowledgement that is missed costs a few words, an objection
+that is lost costs more."""
 Floats = npt.NDArray[np.float64]
 
 
@@ -85,6 +92,13 @@ def load_prompt_model(name: str = MODEL_FILE) -> PromptModel:
             kept["grams"].astype(np.float64),
         )
         return PromptModel(str(kept["encoder"]), vector, grams, float(kept["bias"]))
+
+
+def only_assents(reply: str) -> bool:
+    """Return True if a reply likely only acknowledges, by its letters."""
+    model = load_prompt_model(REPLIES_FILE)
+    has_figure = any(character.isdigit() for character in reply)
+    return not has_figure and model.compute_probability(reply, None) >= ASSENTS
 
 
 def hash_grams(prompt: str) -> Floats:

@@ -51,7 +51,13 @@ from slowwave.recall.hits import (
     has_words,
 )
 from slowwave.recall.matter import ABOUT, find_matter
-from slowwave.recall.prompts import ANSWERS_FILE, ASKS_ANSWER, load_prompt_model
+from slowwave.recall.prompts import (
+    ANSWERS_FILE,
+    ASKS_ANSWER,
+    PERSONS_FILE,
+    load_prompt_model,
+    only_assents,
+)
 from slowwave.recall.query import Mask, Query, QueryPlan, Vector
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import (
@@ -84,7 +90,7 @@ from slowwave.recall.retrieve.rows import (
     strip_names,
 )
 from slowwave.recall.sessions import SessionHits, find_sessions
-from slowwave.recall.turns import join_turns
+from slowwave.recall.turns import Asked, join_turns
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.settings import RecallSettings
 from slowwave.schemas.tables import (
@@ -242,15 +248,21 @@ class Search:
             return candidates.select_best(depth, self.view.is_copy)
         # a turn has two messages
         rows = candidates.select_best(2 * depth, self.view.is_copy)
-        asks = cache(partial(self._asks_answer, plan))
-        return join_turns(self.view.passages, rows, asks)[:depth]
+        asked = cache(partial(self._find_asked, plan))
+        return join_turns(self.view.passages, rows, plan.query, asked)[:depth]
 
-    def _asks_answer(self, plan: QueryPlan) -> bool:
-        """Return True if a query likely asks for what an assistant said."""
-        model = load_prompt_model(ANSWERS_FILE)
-        is_known = self.view.release.encoder == model.encoder
-        vector = plan.full_vector if is_known else None
-        return model.compute_probability(plan.query.text, vector) >= ASKS_ANSWER
+    def _find_asked(self, plan: QueryPlan) -> Asked:
+        """Return whose words a query likely asks for."""
+        for name, asked in (
+            (PERSONS_FILE, Asked.PERSON),
+            (ANSWERS_FILE, Asked.ASSISTANT),
+        ):
+            model = load_prompt_model(name)
+            is_known = self.view.release.encoder == model.encoder
+            vector = plan.full_vector if is_known else None
+            if model.compute_probability(plan.query.text, vector) >= ASKS_ANSWER:
+                return asked
+        return Asked.ANYBODY
 
     def _select_matter(
         self,
@@ -456,19 +468,18 @@ def merge_kinds(by_kind: Sequence[Sequence[Candidate]], k: int = 60) -> list[Can
     kind's list is returned as it is.
 
     Messages lead in their own order: they hold what was said. A claim made of one message, or in a message's own
-    words, is attached to it (`Candidate.claim`) and takes no place. A claim made of several messages takes turns with
-    the messages where one of them was found. Claims of messages that were not found follow; then summaries, without
-    those in a found message's own words (as that of a session of one message), and topics.
+    words, is attached to it (`Candidate.claim`) and takes no place; so is one made of the other message of its turn, if
+    the message itself has none. A claim made of several messages takes turns with the messages where one of them was
+    found. Claims of messages that were not found follow; then summaries, without those in a found message's own words
+    (as that of a session of one message), and topics.
     Scores become reciprocal ranks, since those of different kinds don't compare.
     """
     lists = {rows[0].kind: rows for rows in by_kind if rows}
     if len(lists) < 2:
         return list(chain(*lists.values()))
-    # each claim goes to the message that holds it, or stands alone
-    messages = {
-        key: row for row in lists.get("message", ()) for key in (row.id, *row.copies)
-    }
-    claims: dict[str, Candidate] = {}
+    # each claim goes to the message that holds it or to its turn, or stands alone
+    messages = {key: row for row in lists.get("message", ()) for key in row.ids}
+    claims, lent = dict[str, Candidate](), dict[str, Candidate]()
     of_several, unfound = list[Candidate](), list[Candidate]()
     for claim in lists.get("observation", ()):
         ids = claim.row.get("message_ids") or []
@@ -478,12 +489,14 @@ def merge_kinds(by_kind: Sequence[Sequence[Candidate]], k: int = 60) -> list[Can
             None,
         )
         if source is not None:
-            claims.setdefault(source.id, claim)
+            is_lent = {source.id, *source.copies}.isdisjoint(ids)
+            (lent if is_lent else claims).setdefault(source.id, claim)
         else:
             (of_several if there else unfound).append(claim)
     # one list, its scores reciprocal ranks
     evidence = [
-        replace(row, claim=claims.get(row.id)) for row in lists.get("message", ())
+        replace(row, claim=claims.get(row.id, lent.get(row.id)))
+        for row in lists.get("message", ())
     ]
     turns = (
         row
@@ -730,7 +743,7 @@ def _add_successors(
         if len(offsets) and mask_allowed_claims(view, query)[offsets].all():
             there.add(key)
             claim = replace(
-                row, kind="observation", id=key, row=later, claim=None, question=None
+                row, kind="observation", id=key, row=later, claim=None, beside=None
             )
             shown.append(_mark_row(view, claim, query))
     return shown
@@ -834,8 +847,8 @@ def _build_hit(
         else None
     )
     # a source quotes what is given, if the message has it, else how the message begins
-    question = candidate.question and candidate.question.text
-    quotes = [given for given in (quote, question) if given]
+    beside = candidate.beside and candidate.beside.text
+    quotes = [given for given in (quote, beside) if given]
     sources: list[Source] = []
     for message in messages:
         session, said = message["session_id"], fold_text(message["text"])
@@ -873,17 +886,18 @@ def _build_hit(
 def _read_exchanges(
     view: View, ranked: Sequence[Candidate]
 ) -> dict[str, tuple[list[Row], tuple[Fragment, ...]]]:
-    """Return for each message that was found itself, with the question of an answer that is asked for; and its
+    """Return for each message that was found itself, with the other one of its turn if that is cited too; and its
     exchange, taken from where they stand.
     """
     if not ranked:
         return {}
     layout = view.passages
-    asked = {row.id for row in ranked if row.question}
+    turns = {row.id for row in ranked if row.beside and not row.is_alone}
     # which messages stand around each hit, by their offsets: the exchange, itself, and what was said next
     around: dict[str, tuple[list[int], int, int]] = {}
     for row in ranked:
-        at, reply = row.row["position"], layout.find_reply(row.row["position"])
+        at, last = row.row["position"], (row.beside or row).row["position"]
+        reply = layout.find_reply(max(at, last))
         pair = layout.message[layout.find_exchange(at)].tolist()
         around[row.id] = (
             pair,
@@ -911,17 +925,24 @@ def _read_exchanges(
         at: Fragment(row["role"], row["native_id"], row["text"])
         for at, row in messages.items()
     }
-    # a reply is a part of the exchange where it leans on the message
+    # a reply is a part of the exchange where it leans on the message: it may take it back
     exchanges: dict[str, tuple[list[Row], tuple[Fragment, ...]]] = {}
     for key, (pair, own, reply) in around.items():
         exchange = [fragments[at] for at in pair if at in fragments]
         answer = fragments.get(reply)
-        if answer and len(set(extract_content_words(answer.text))) <= LEANING_WORDS:
+        if answer and _leans(answer.text):
             exchange.append(answer)
-        cited = [own, pair[0]] if key in asked else [own]
+        others = [at for at in pair if at != own] if key in turns else []
+        cited = [own, *others]
         there = [messages[at] for at in cited if at in messages]
         exchanges[key] = there, tuple(exchange)
     return exchanges
+
+
+def _leans(reply: str) -> bool:
+    """Return True if a reply is understood only beside what it answers, and says more than that it is welcome."""
+    is_short = len(set(extract_content_words(reply))) <= LEANING_WORDS
+    return is_short and not only_assents(reply)
 
 
 def collect_message_ids_below(

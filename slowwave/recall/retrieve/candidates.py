@@ -186,8 +186,16 @@ class Candidate:
     """What each signal added to its score, before it became one with those of other kinds."""
     copies: tuple[str, ...] = ()
     """Of a message: others in the same words, by the same speaker and of the same workspace."""
-    question: "Candidate | None" = None
-    """Of an answer that is asked for: the person's message that it answers (`recall/turns.py`)."""
+    beside: "Candidate | None" = None
+    """Of a message: the other one of its turn (`recall/turns.py`)."""
+    is_alone: bool = False
+    """Of a message with another beside: whether it is cited alone."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Of a message: its id, and those of its copies and of the other one of its turn."""
+        beside = () if self.beside is None else (self.beside.id, *self.beside.copies)
+        return (self.id, *self.copies, *beside)
 
     @property
     def text(self) -> str:
