@@ -172,11 +172,11 @@ def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
     other, reply = hit.get_beside(), hit.get_reply()
     said = [f"{other.role}: {_quote_beside(hit, other)}"] if other else []
     is_question = other is not None and other.role == Role.USER
-    above, after = (said, []) if is_question else ([], said)
     below = [truncate_line(claim, SHOWN_CHARS)] if claim else []
     below += [f"user, next: {truncate_line(reply, SHOWN_CHARS)}"] if reply else []
     lines = [*below, escape_line(" · ".join(filter(None, facts)))]
-    first, *rest = [*above, text, *after, *lines]
+    spoken = [*said, text] if is_question else [text, *said]
+    first, *rest = [*spoken, *lines]
     return "\n   ".join([f"{number}. {first}", *rest])
 
 

@@ -87,7 +87,7 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit]) -> list[Line]:
             )
     marked = _mark_rules(view, hits, _mark_current(view, hits, lines))
     replies = _rank_replies(view, query, hits, likelihoods, named)
-    others = _rank_others(view, hits, likelihoods, named)
+    others = _rank_others(view, query, hits, likelihoods, named)
     return _keep_likeliest([*others, *marked.values(), *replies])
 
 
@@ -110,6 +110,7 @@ def _rank_replies(
 
 def _rank_others(
     view: View,
+    query: Query,
     hits: Sequence[Hit],
     likelihoods: Mapping[str, float],
     named: str | None,
@@ -120,12 +121,18 @@ def _rank_others(
     found = {hit.id: hit for hit in hits if hit.get_beside()}
     lines = []
     for key, row in read_others(view, list(found)).items():
-        quote = found[key].sources[1].quote
-        is_person = row["role"] == Role.USER
-        text = str(row["text"]) if is_person else quote
-        likelihood = _weigh_speaker(row, named, likelihoods[key])
-        source = make_source(view, row)
-        lines.append(make_line(text, source, likelihood, within=str(row["text"])))
+        hit, whole = found[key], str(row["text"])
+        is_answer = row["role"] != Role.USER
+        if is_answer and _says_little(whole, query) and not is_question(hit.text):
+            continue
+        line = make_line(
+            hit.sources[1].quote if is_answer else whole,
+            make_source(view, row),
+            _weigh_speaker(row, named, likelihoods[key]),
+            later=_format_reply(hit) if is_answer else "",
+            within=whole,
+        )
+        lines.append(line)
     return lines
 
 
@@ -476,5 +483,10 @@ def _format_change(hit: Hit, beside: str, *, answers: bool = False) -> str:
         return format_later(hit.successor, hit.superseded_by is not None, beside)
     if hit.not_in_code:
         return hit.not_in_code[0].note
-    reply = hit.get_reply() if answers else None
+    return _format_reply(hit) if answers else ""
+
+
+def _format_reply(hit: Hit) -> str:
+    """Return a note of the user's reply to the assistant's message of a hit's turn."""
+    reply = hit.get_reply()
     return f"(user{THEN}{_flatten(reply)})" if reply else ""

@@ -4,7 +4,7 @@ An assistant's message repeats and advises on what the person said just before, 
 found they are one hit, with the score and the relevance of the better one. What the hit is depends on whose words the
 query asks for (`recall/prompts.py`):
 
-- a person's: the person's message alone
+- a person's: the person's message, alone if the answer is long and does not score MARGIN more
 - an assistant's, or the person's message has no word beyond the query's, so that it only asks the same: the answer,
   with the person's message beside it
 - anybody's: the message that scores higher, with the other beside it
@@ -21,9 +21,11 @@ import numpy as np
 
 from slowwave.recall.query import Query
 from slowwave.recall.release.tables import PassageIndex
-from slowwave.recall.retrieve.candidates import Candidate
-from slowwave.text.words import extract_stems
+from slowwave.recall.retrieve.candidates import LONG, Candidate
+from slowwave.text.words import extract_stems, split_words
 
+MARGIN = 1.0
+"""Difference between the scores from which an answer tells more than the person's message, whoever is asked for."""
 LONGER = 2
 """Times the query's letters up to which a person's message may ask the same."""
 
@@ -71,6 +73,8 @@ def _asks_the_same(question: Candidate, query: Query) -> bool:
 
 def _join(question: Candidate, answer: Candidate, asked: Asked) -> Candidate:
     """Return a turn as one row."""
+    if asked is Asked.PERSON and answer.score - question.score >= MARGIN:
+        asked = Asked.ANYBODY
     leads = asked is Asked.ASSISTANT or (
         asked is Asked.ANYBODY and answer.score > question.score
     )
@@ -78,7 +82,7 @@ def _join(question: Candidate, answer: Candidate, asked: Asked) -> Candidate:
     return replace(
         first,
         beside=other,
-        is_alone=asked is Asked.PERSON,
+        is_alone=asked is Asked.PERSON and len(split_words(answer.text)) > LONG,
         score=max(question.score, answer.score),
         relevance=max(question.relevance, answer.relevance),
         covered=max(question.covered, answer.covered),

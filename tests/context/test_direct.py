@@ -106,7 +106,8 @@ def test_what_was_said_next_may_answer_what_a_hit_asks(memory: Memory) -> None:
     until = "2026-03-05T10:00:30Z"  # the answer came later
     hits = memory.recall(COFFEE, 10, "message", everything=True, until=until)
     before = build_query(COFFEE, 10, "message", until=until)
-    alone = rank_messages(memory.get_view(), before, hits[-1:])
+    asked = [hit for hit in hits if hit.text == COFFEE]
+    alone = rank_messages(memory.get_view(), before, asked)
     assert [one.text for one in alone] == [COFFEE]
 
 

@@ -236,7 +236,8 @@ def test_the_command_says_that_it_is_not_sure_and_how_near_each_hit_is(
 
     asked = "Quarterly zebra migration forecasts?"
     assert re.match(
-        rf"{NOT_SURE}\n\n1\. .+\n   .+ · relevance 0\.\d\d\n", run("recall", asked)
+        rf"{NOT_SURE}\n\n1\. .+\n(   .+\n)*   .+ · relevance 0\.\d\d\n",
+        run("recall", asked),
     )
     assert run("recall", asked, "--kind", "session").startswith(
         f"{NOT_SURE}\n\n1. session "
