@@ -1,11 +1,16 @@
-"""Learns from labelled prompts which ones ask about earlier sessions, and how well that holds for writers not seen.
+"""Learns from labelled prompts what they ask for, and how well that holds for writers not seen.
 
-    python -m bench.fit.prompts [--labels data/labelled/prompts.tsv] [--write] [--json]
+    python -m bench.fit.prompts [--model prompts|answers|persons|replies] [--write] [--json]
+
+A model tells which prompts ask about earlier sessions (*prompts*), which questions ask for what an assistant said or
+for what a person said (*answers*, *persons*; the writers are three topics of one writer), or which replies only
+acknowledge (*replies*; the writers are every other line of one writer; by letters alone).
 
 Each writer is judged by a model of the others', and each language of theirs too. Columns: *prompts* of the writer,
-*AUC*, and the share looked up at `slowwave.recall.prompts.ASKS` of *questions* and of *everyday* prompts, with the
-prompt's vector and by its letters alone. `--write` fits the writers marked `learn` and writes the model that ships: of
-the others an end-to-end test asks a memory (`tests/cli/test_hook_prompts.py`).
+*AUC*, and the share over the model's threshold (`slowwave.recall.prompts`) of *questions*, the prompts that do so, and
+of *everyday* prompts, which do not, with the prompt's vector and by its letters alone. `--write` fits the writers
+marked `learn` and writes the model that ships: of the other an end-to-end test asks a memory
+(`tests/cli/test_hook_prompts.py`).
 """
 
 import csv
@@ -17,9 +22,27 @@ import numpy as np
 
 from bench.harness import LABELLED, ROOT, Figures, Row, run
 from slowwave.engines.encoders.load import load_encoder
-from slowwave.recall.prompts import ASKS, MODEL_FILE, Floats, PromptModel, hash_grams
+from slowwave.recall.prompts import (
+    ANSWERS_FILE,
+    ASKS,
+    ASKS_ANSWER,
+    ASSENTS,
+    MODEL_FILE,
+    PERSONS_FILE,
+    REPLIES_FILE,
+    Floats,
+    PromptModel,
+    hash_grams,
+)
+from slowwave.schemas.errors import UsageError
 
-LABELS = LABELLED / "prompts.tsv"
+MODELS = {
+    "prompts": ("prompts.tsv", "memory", MODEL_FILE, ASKS),
+    "answers": ("answers_asked.tsv", "answer", ANSWERS_FILE, ASKS_ANSWER),
+    "persons": ("answers_asked.tsv", "person", PERSONS_FILE, ASKS_ANSWER),
+    "replies": ("replies.tsv", "assent", REPLIES_FILE, ASSENTS),
+}
+"""Of each model: its labelled prompts, the label that it looks for, its file and its threshold."""
 ENCODER = "all-MiniLM-L6-v2"
 STRENGTH = 4.0
 """Inverse of the penalty on weights."""
@@ -36,9 +59,12 @@ class Prompt(NamedTuple):
     text: str
 
 
-def measure(*, labels: Path = LABELS, write: bool = False) -> Figures:
+def measure(*, model: str = "prompts", write: bool = False) -> Figures:
     """Return a row a writer and a row a language; write the model."""
-    prompts = read_prompts(labels)
+    if model not in MODELS:
+        raise UsageError(f"model is {model!r}; it is one of {', '.join(MODELS)}")
+    labels, label, file, least = MODELS[model]
+    prompts = read_prompts(LABELLED / labels, label)
     vectors = np.asarray(
         load_encoder(ENCODER).encode([one.text for one in prompts]), dtype=np.float64
     )
@@ -50,18 +76,19 @@ def measure(*, labels: Path = LABELS, write: bool = False) -> Figures:
             np.flatnonzero(writers != writer),
             np.flatnonzero(writers == writer),
         )
-        model = fit_prompt_model([prompts[at] for at in others], vectors[others])
+        fitted = fit_prompt_model([prompts[at] for at in others], vectors[others])
         with_vector[own] = [
-            model.compute_probability(prompts[at].text, vectors[at]) for at in own
+            fitted.compute_probability(prompts[at].text, vectors[at]) for at in own
         ]
         by_letters[own] = [
-            model.compute_probability(prompts[at].text, None) for at in own
+            fitted.compute_probability(prompts[at].text, None) for at in own
         ]
     if write:
         learnt = [at for at, one in enumerate(prompts) if one.use == LEARN]
-        save_model(fit_prompt_model([prompts[at] for at in learnt], vectors[learnt]))
+        fitted = fit_prompt_model([prompts[at] for at in learnt], vectors[learnt])
+        save_model(fitted, file)
     rows = [
-        _measure_some(f"{name} {value}", mask, asks, with_vector, by_letters)
+        _measure_some(f"{name} {value}", mask, asks, with_vector, by_letters, least)
         for name, values in (
             ("writer", writers),
             ("language", np.array([one.language for one in prompts])),
@@ -69,11 +96,11 @@ def measure(*, labels: Path = LABELS, write: bool = False) -> Figures:
         for value in sorted(set(values))
         for mask in [values == value]
     ]
-    return Figures(rows, title=f"Prompts looked up from {ASKS}")
+    return Figures(rows, title=f"{model} from {least}")
 
 
-def read_prompts(labels: Path) -> list[Prompt]:
-    """Return the labelled prompts."""
+def read_prompts(labels: Path, label: str) -> list[Prompt]:
+    """Return the labelled prompts; those with a label ask."""
     with labels.open(encoding="utf-8", newline="") as stream:
         rows = csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
         return [
@@ -81,7 +108,7 @@ def read_prompts(labels: Path) -> list[Prompt]:
                 row["use"],
                 row["writer"],
                 row["language"],
-                row["label"] == "memory",
+                row["label"] == label,
                 row["text"],
             )
             for row in rows
@@ -105,10 +132,10 @@ def fit_prompt_model(prompts: Sequence[Prompt], vectors: Floats) -> PromptModel:
     )
 
 
-def save_model(model: PromptModel) -> None:
-    """Write the model that ships."""
+def save_model(model: PromptModel, file: str) -> None:
+    """Write a model that ships."""
     vector, grams = model.vector.astype(np.float32), model.grams.astype(np.float32)
-    path = ROOT / "slowwave" / "recall" / MODEL_FILE
+    path = ROOT / "slowwave" / "recall" / file
     np.savez_compressed(
         path,
         encoder=np.array(model.encoder),
@@ -119,20 +146,33 @@ def save_model(model: PromptModel) -> None:
 
 
 def _measure_some(
-    name: str, mask: Floats, asks: Floats, with_vector: Floats, by_letters: Floats
+    name: str,
+    mask: Floats,
+    asks: Floats,
+    with_vector: Floats,
+    by_letters: Floats,
+    least: float,
 ) -> Row:
+    """Return the figures of the prompts under a mask."""
     from sklearn.metrics import roc_auc_score
 
     own = asks[mask]
+    is_mixed = bool(own.any() and not own.all())
     row: dict[str, object] = {"of": name, "prompts": len(own)}
     for kind, probabilities in (
         ("", with_vector[mask]),
         (" by letters", by_letters[mask]),
     ):
         row |= {
-            f"AUC{kind}": float(roc_auc_score(own, probabilities)),
-            f"questions{kind}": float(np.mean(probabilities[own] >= ASKS)),
-            f"everyday{kind}": float(np.mean(probabilities[~own] >= ASKS)),
+            f"AUC{kind}": float(roc_auc_score(own, probabilities))
+            if is_mixed
+            else None,
+            f"questions{kind}": float(np.mean(probabilities[own] >= least))
+            if own.any()
+            else None,
+            f"everyday{kind}": float(np.mean(probabilities[~own] >= least))
+            if not own.all()
+            else None,
         }
     return row
 

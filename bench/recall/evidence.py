@@ -4,9 +4,9 @@
 
 FILEs are conversations with what is asked of them (`bench/recall/talks.py`). A real night makes a memory of each, or of
 all of them with `--together`; no question names its conversation. Figures are the mean share of a question's messages
-(`gold`) among the first 5, 10 and 25, in percent, over all questions and of each category. With `--run-on` a person's
-message that ends in a question is one sentence, its clauses parted by commas, as many people type. A night over 64
-messages takes about 5 seconds, a question .03.
+(`gold`) among the first 5, 10 and 25 messages that hits cite (of *all kinds* those that lead a hit), in percent, over
+all questions and of each category. With `--run-on` a person's message that ends in a question is one sentence, its
+clauses parted by commas, as many people type. A night over 64 messages takes about 5 seconds, a question .03.
 """
 
 import re
@@ -83,10 +83,11 @@ def ask_evidence(talk: Talk, memory: Memory) -> Iterator[Row]:
         rankings = {
             "BM25": [ids[at] for at in ranked[: max(CUTS)]],
             "messages": [
-                hit.sources[0].message
+                source.message
                 for hit in memory.recall(
                     one.text, max(CUTS), "message", everything=True
                 )
+                for source in hit.sources
             ],
             "all kinds": [
                 hit.sources[0].message

@@ -18,7 +18,7 @@ from slowwave.cli.opening import find_project
 from slowwave.schemas.filters import Filters, MessageFilters
 from slowwave.schemas.ids import shorten_id
 from slowwave.schemas.places import name_last_part
-from slowwave.schemas.vocabulary import Status
+from slowwave.schemas.vocabulary import Role, Status
 from slowwave.text.days import format_day, format_minute
 from slowwave.text.fence import FENCE_TOKENS, escape_control, escape_line, fence_block
 from slowwave.text.relative_days import add_days
@@ -26,7 +26,7 @@ from slowwave.text.relative_days import add_days
 if TYPE_CHECKING:
     from slowwave.context.build import Context
     from slowwave.memory import Memory
-    from slowwave.recall.hits import Hit, Hits
+    from slowwave.recall.hits import Fragment, Hit, Hits
     from slowwave.recall.sessions import SessionHit, SessionHits
     from slowwave.schemas.settings import Settings
 
@@ -165,13 +165,23 @@ def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
         format_change(hit),
         *(check.note for check in hit.not_in_code),
     ]
-    reply = hit.get_reply()
+    other, reply = hit.get_beside(), hit.get_reply()
+    said = [f"{other.role}: {_quote_beside(hit, other)}"] if other else []
+    is_question = other is not None and other.role == Role.USER
     below = [truncate_line(claim, SHOWN_CHARS)] if claim else []
     if reply:
         dated = add_days(reply, hit.said_at)
         below.append(f"user, next: {truncate_line(dated, SHOWN_CHARS)}")
     lines = [*below, escape_line(" · ".join(filter(None, facts)))]
-    return "\n   ".join([f"{number}. {text}", *lines])
+    spoken = [*said, text] if is_question else [text, *said]
+    first, *rest = [*spoken, *lines]
+    return "\n   ".join([f"{number}. {first}", *rest])
+
+
+def _quote_beside(hit: "Hit", other: "Fragment") -> str:
+    """Return the passage of the other message of a hit's turn, in a line."""
+    quote = next(one.quote for one in hit.sources if one.message == other.message)
+    return truncate_line(quote, SHOWN_CHARS)
 
 
 @command

@@ -3,10 +3,11 @@
 A message is shown with its context, so that a figure or date stays beside its subject. Of a long message of an
 assistant, the passage that was found is shown; of any long message as many of its sentences as fit. The likelihood that
 a message answers falls with its rank among the hits, and further if the question names a speaker and another person
-said it. The reply to a message that asks may answer too. Sentences that an earlier line shows are left out, and
-messages that only acknowledge. If a later claim changed a message, the message is left out if the later one was found
-too; otherwise the line says what the later claim says. It also says so if a later claim perhaps changed the message. A
-message that replaced an earlier one is marked "current". Rules and preferences come first, marked.
+said it. The reply to a message that asks may answer too, and so may the other message of its turn. Sentences that an
+earlier line shows are left out, and messages that only acknowledge. If a later claim changed a message, the message is
+left out if the later one was found too; otherwise the line says what the later claim says. It also says so if a later
+claim perhaps changed the message. A message that replaced an earlier one is marked "current". Rules and preferences
+come first, marked.
 
 A long report, such as one of a bug, shares words with messages all over the session that answers it, and seldom with
 one message alone. So its messages are ranked first by the probability of their sessions (`weigh_by_session`).
@@ -88,7 +89,8 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit]) -> list[Line]:
             )
     marked = _mark_rules(view, hits, _mark_current(view, hits, lines))
     replies = _rank_replies(view, query, hits, likelihoods, named)
-    return _keep_likeliest([*marked.values(), *replies])
+    others = _rank_others(view, query, hits, likelihoods, named)
+    return _keep_likeliest([*others, *marked.values(), *replies])
 
 
 def _rank_replies(
@@ -106,6 +108,53 @@ def _rank_replies(
         )
         for key, row in read_replies(view, query, asking).items()
     ]
+
+
+def _rank_others(
+    view: View,
+    query: Query,
+    hits: Sequence[Hit],
+    likelihoods: Mapping[str, float],
+    named: str | None,
+) -> list[Line]:
+    """Return the other message of each hit's turn, where it is cited too: a person's whole, of an answer the passage
+    that was found.
+    """
+    found = {hit.id: hit for hit in hits if hit.get_beside()}
+    lines = []
+    for key, row in read_others(view, list(found)).items():
+        hit, whole = found[key], str(row["text"])
+        is_answer = row["role"] != Role.USER
+        if is_answer and _says_little(whole, query) and not is_question(hit.text):
+            continue
+        line = make_line(
+            hit.sources[1].quote if is_answer else whole,
+            make_source(view, row),
+            _weigh_speaker(row, named, likelihoods[key]),
+            later=_format_reply(hit) if is_answer else "",
+            within=whole,
+        )
+        lines.append(line)
+    return lines
+
+
+def read_others(view: View, ids: Sequence[str]) -> dict[str, Row]:
+    """Return by message the other one of its turn: a row with the columns `SHOWN` and its text."""
+    if not ids:
+        return {}
+    layout, keys = view.passages, view.read_keys(MESSAGES)
+    given = pc.is_in(keys, value_set=pa.array(ids, keys.type)).to_numpy()
+    at = np.flatnonzero(layout.answered >= 0)
+    answers, questions = layout.message[at], layout.answered[at]
+    is_turn = given[answers] | given[questions]
+    own = np.where(given[answers], answers, questions)[is_turn]
+    other = np.where(given[answers], questions, answers)[is_turn]
+    pairs = zip(
+        *(keys.take(pa.array(part)).to_pylist() for part in (own, other)), strict=True
+    )
+    other_of = dict(pairs)
+    rows = view.read_by_id(MESSAGES, list(other_of.values()), [*SHOWN, "text"])
+    return {key: rows[other] for key, other in other_of.items() if other in rows}
 
 
 def _mark_current(
@@ -203,7 +252,7 @@ def _make_message_line(
         text,
         make_source(view, row),
         relevance,
-        later=_format_change(hit, known),
+        later=_format_change(hit, known, answers=row["role"] == Role.ASSISTANT),
         score=hit.score,
         gist=gist,
         within=hit.text,
@@ -428,14 +477,18 @@ def make_source(view: View, row: Row) -> LineSource:
     )
 
 
-def _format_change(hit: Hit, beside: str) -> str:
-    """Return a note of the later claim, or else of what the code lost, or of the user's reply.
-
-    The reply is that to an assistant's message, which it may reject.
+def _format_change(hit: Hit, beside: str, *, answers: bool = False) -> str:
+    """Return a note of the later claim, or else of what the code lost, or of the user's reply to an assistant's message
+    (`answers`), which it may reject.
     """
     if hit.successor:
         return format_later(hit.successor, hit.superseded_by is not None, beside)
     if hit.not_in_code:
         return hit.not_in_code[0].note
+    return _format_reply(hit) if answers else ""
+
+
+def _format_reply(hit: Hit) -> str:
+    """Return a note of the user's reply to the assistant's message of a hit's turn."""
     reply = hit.get_reply()
     return f"(user{THEN}{_flatten(reply)})" if reply else ""

@@ -125,10 +125,13 @@ def _shorten_hit(hit: Hit) -> dict[str, Any]:
         "later": later,
         "code": " ".join(check.note for check in hit.not_in_code) or None,
     }
+    other = hit.get_beside()
+    beside = {other.role: hit.sources[1].quote} if other else {}
     return {
         "id": shorten_id(hit.id),
         "kind": hit.kind,
         "text": add_days(_get_passage(hit), hit.said_at),
+        **beside,
         "workspace": hit.workspace,
         "day": _format_day(hit.observed_at),
         "speaker": hit.speaker,

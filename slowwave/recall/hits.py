@@ -115,9 +115,11 @@ class Hit(Shown):
     status: str
     """active, superseded (a later claim has changed what it says), or not yet distilled (`recall/live.py`)."""
     sources: tuple[Source, ...]
+    """The messages that it stands on: of a message itself, and the other one of its turn unless only the person's words
+    are asked for."""
     pair: tuple[Fragment, ...] = ()
-    """A message's exchange in the order it was said: a question with its answer, and after an assistant's message what
-    the user said next, where that leans on it. Other kinds come alone."""
+    """A message's exchange in the order it was said: a question with its answer, and after an assistant's message that
+    was found what the user said next, where that leans on it. Other kinds come alone."""
     relevance: float | None = None
     """0 to 1 on the release's own scale, which the floors are on; None where it can't be told."""
     superseded_by: str | None = None
@@ -158,12 +160,20 @@ class Hit(Shown):
         )
 
     def get_reply(self) -> str | None:
-        """Return the user's words next to an assistant's message, where they lean on it: they may take it back."""
-        own = {source.message for source in self.sources}
+        """Return the user's words next to an assistant's message of the exchange, where they lean on it: they may take
+        it back.
+        """
         for fragment, next_one in pairwise(self.pair):
-            if fragment.message in own and next_one.role == Role.USER:
+            if fragment.role == Role.ASSISTANT and next_one.role == Role.USER:
                 return next_one.text
         return None
+
+    def get_beside(self) -> Fragment | None:
+        """Return the other message of a message's turn, if it is cited too."""
+        if self.kind != "message" or len(self.sources) < 2:
+            return None
+        ids = {source.message for source in self.sources[1:]}
+        return next((one for one in self.pair if one.message in ids), None)
 
     def shorten(self, chars: int) -> "Hit":
         """Return the hit without what is over so many characters of a message's text and exchange: of a long message

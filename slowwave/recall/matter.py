@@ -49,7 +49,7 @@ def find_matter(
         return {
             row.id for rows in lists.values() for row in _leave_out_unheard(rows, hears)
         }
-    found = {key for row in answer for key in (row.id, *row.copies)}
+    found = {key for row in answer for key in row.ids}
     resting = {
         row.id
         for rows in lists.values()

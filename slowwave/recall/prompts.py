@@ -1,10 +1,17 @@
-"""Which prompts ask the memory something, and which only drive the running session ("run the tests", "go on").
+"""What a prompt asks for, by logistic regressions on its vector and on the letters of its words.
 
-A prompt is looked up if one of these holds; what is relevant enough to be told is then the floor's to decide.
+Whether it only acknowledges what was said before it: "Wonderful, thanks!", unlike "no, undo that"
+(`data/labelled/replies.tsv`).
 
-- It is likely a question about earlier sessions, in any form ("why did we leave Redis?", "port for staging"): by a
-  logistic regression on the prompt's vector and on the letters of its words. It was learnt from labelled prompts in
-  six languages (`data/labelled/prompts.tsv`, `python -m bench.fit.prompts`).
+Whose words it asks for: "What did you advise on the lease?" an assistant's, "When does my lease end?" a person's, "Why
+does the build fail?" anybody's (`data/labelled/answers_asked.tsv`).
+
+Whether it asks the memory something, or only drives the running session ("run the tests", "go on"). A prompt is looked
+up if one of these holds; what is relevant enough to be told is then the floor's to decide.
+
+- It is likely a question about earlier sessions, in any form ("why did we leave Redis?", "port for staging"). The
+  regression was learnt from labelled prompts in six languages (`data/labelled/prompts.tsv`,
+  `python -m bench.fit.prompts`).
 - It may be a question, or work on something, and has a word that is rare in this memory and that a session came back
   to: such a word is what that session was about (Church, Empirical estimates of two words, 2000). A word is rare if few
   sessions hold it: at most the square root of their number, and at most half of them.
@@ -45,12 +52,19 @@ MAX_LETTERS = 400
 LONGEST_GRAM, BUCKETS = 4, 4_096
 """Letters of the longest n-gram; numbers that n-grams are hashed to."""
 MODEL_FILE = "prompts.npz"
+ANSWERS_FILE, PERSONS_FILE = "answers.npz", "persons.npz"
+REPLIES_FILE = "replies.npz"
+ASKS_ANSWER = 0.5
+"""Probability from which a query asks for what an assistant said, or for what a person said."""
+ASSENTS = 0.7
+"""Probability from which a reply only acknowledges. An acknowledgement that is missed costs a few words, an objection
+that is lost costs more."""
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class PromptModel:
-    """A logistic regression: how likely a prompt asks about earlier sessions."""
+    """A logistic regression: how likely a prompt asks for something."""
 
     encoder: str
     """The encoder whose vectors `vector` weighs."""
@@ -69,15 +83,22 @@ class PromptModel:
 
 
 @cache
-def load_prompt_model() -> PromptModel:
-    """Return the model that ships."""
-    raw = files("slowwave.recall").joinpath(MODEL_FILE).read_bytes()
+def load_prompt_model(name: str = MODEL_FILE) -> PromptModel:
+    """Return a model that ships, by the name of its file."""
+    raw = files("slowwave.recall").joinpath(name).read_bytes()
     with np.load(io.BytesIO(raw), allow_pickle=False) as kept:
         vector, grams = (
             kept["vector"].astype(np.float64),
             kept["grams"].astype(np.float64),
         )
         return PromptModel(str(kept["encoder"]), vector, grams, float(kept["bias"]))
+
+
+def only_assents(reply: str) -> bool:
+    """Return True if a reply likely only acknowledges, by its letters."""
+    model = load_prompt_model(REPLIES_FILE)
+    has_figure = any(character.isdigit() for character in reply)
+    return not has_figure and model.compute_probability(reply, None) >= ASSENTS
 
 
 def hash_grams(prompt: str) -> Floats:

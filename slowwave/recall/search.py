@@ -5,6 +5,7 @@
     score             of each kind a weighted sum of signals (`retrieve/candidates.py`)
     relevance         on the release's scale, by cosine and words: whether who did not ask gets anything, and what is of
                       a time that the query names
+    turns             a person's message and its answer are one hit (`recall/turns.py`)
     kinds             messages first, by score; claims beside them (`merge_kinds`)
     matter            unless everything is asked for, rows of other matters are left out (`recall/matter.py`)
     rerank            by a model, where one was given
@@ -28,7 +29,7 @@ import math
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import chain, zip_longest
 from typing import Any, Protocol, TypeVar, cast
 
@@ -49,6 +50,13 @@ from slowwave.recall.hits import (
     has_words,
 )
 from slowwave.recall.matter import ABOUT, find_matter
+from slowwave.recall.prompts import (
+    ANSWERS_FILE,
+    ASKS_ANSWER,
+    PERSONS_FILE,
+    load_prompt_model,
+    only_assents,
+)
 from slowwave.recall.query import Mask, Query, QueryPlan, Vector
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import (
@@ -82,6 +90,7 @@ from slowwave.recall.retrieve.rows import (
     strip_names,
 )
 from slowwave.recall.sessions import SessionHits, find_sessions
+from slowwave.recall.turns import Asked, join_turns
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.settings import RecallSettings
 from slowwave.schemas.tables import (
@@ -215,7 +224,7 @@ class Search:
         # the best of each kind as one list
         depth = max(query.k, ABOUT)  # whoever asks for fewer gets the first of the same
         best_of_kinds = [
-            kind.select_best(depth, self.view.is_copy) for kind in by_kind if kind.rows
+            self._select_best(plan, kind, depth) for kind in by_kind if kind.rows
         ]
         floor = self.settings.automatic_floor if automatic else 0.0
         rows = leave_out_irrelevant(merge_kinds(best_of_kinds), plan, floor)
@@ -232,6 +241,30 @@ class Search:
         hits.note_stop(min(len(ordered), query.k))
         hits.trace = trace_places({"by signals": rows, "in order": ordered})
         return hits
+
+    def _select_best(
+        self, plan: QueryPlan, candidates: Candidates, depth: int
+    ) -> list[Candidate]:
+        """Return the best rows of one kind; of messages one a turn."""
+        if candidates.pool.kind != "message":
+            return candidates.select_best(depth, self.view.is_copy)
+        # a turn has two messages
+        rows = candidates.select_best(2 * depth, self.view.is_copy)
+        asked = cache(partial(self._find_asked, plan))
+        return join_turns(self.view.passages, rows, plan.query, asked)[:depth]
+
+    def _find_asked(self, plan: QueryPlan) -> Asked:
+        """Return whose words a query likely asks for."""
+        for name, asked in (
+            (PERSONS_FILE, Asked.PERSON),
+            (ANSWERS_FILE, Asked.ASSISTANT),
+        ):
+            model = load_prompt_model(name)
+            is_known = self.view.release.encoder == model.encoder
+            vector = plan.full_vector if is_known else None
+            if model.compute_probability(plan.query.text, vector) >= ASKS_ANSWER:
+                return asked
+        return Asked.ANYBODY
 
     def _select_matter(
         self,
@@ -436,19 +469,18 @@ def merge_kinds(by_kind: Sequence[Sequence[Candidate]], k: int = 60) -> list[Can
     kind's list is returned as it is.
 
     Messages lead in their own order: they hold what was said. A claim made of one message, or in a message's own
-    words, is attached to it (`Candidate.claim`) and takes no place. A claim made of several messages takes turns with
-    the messages where one of them was found. Claims of messages that were not found follow; then summaries, without
-    those in a found message's own words (as that of a session of one message), and topics.
+    words, is attached to it (`Candidate.claim`) and takes no place; so is one made of the other message of its turn, if
+    the message itself has none. A claim made of several messages takes turns with the messages where one of them was
+    found. Claims of messages that were not found follow; then summaries, without those in a found message's own words
+    (as that of a session of one message), and topics.
     Scores become reciprocal ranks, since those of different kinds don't compare.
     """
     lists = {rows[0].kind: rows for rows in by_kind if rows}
     if len(lists) < 2:
         return list(chain(*lists.values()))
-    # each claim goes to the message that holds it, or stands alone
-    messages = {
-        key: row for row in lists.get("message", ()) for key in (row.id, *row.copies)
-    }
-    claims: dict[str, Candidate] = {}
+    # each claim goes to the message that holds it or to its turn, or stands alone
+    messages = {key: row for row in lists.get("message", ()) for key in row.ids}
+    claims, lent = dict[str, Candidate](), dict[str, Candidate]()
     of_several, unfound = list[Candidate](), list[Candidate]()
     for claim in lists.get("claim", ()):
         ids = claim.row.get("message_ids") or []
@@ -458,12 +490,14 @@ def merge_kinds(by_kind: Sequence[Sequence[Candidate]], k: int = 60) -> list[Can
             None,
         )
         if source is not None:
-            claims.setdefault(source.id, claim)
+            is_lent = {source.id, *source.copies}.isdisjoint(ids)
+            (lent if is_lent else claims).setdefault(source.id, claim)
         else:
             (of_several if there else unfound).append(claim)
     # one list, its scores reciprocal ranks
     evidence = [
-        replace(row, claim=claims.get(row.id)) for row in lists.get("message", ())
+        replace(row, claim=claims.get(row.id, lent.get(row.id)))
+        for row in lists.get("message", ())
     ]
     turns = (
         row
@@ -703,7 +737,9 @@ def _add_successors(
         offsets = view.find_offsets(CLAIMS, [key]) if "claim" in query.kinds else ()
         if len(offsets) and mask_allowed_claims(view, query)[offsets].all():
             there.add(key)
-            claim = replace(row, kind="claim", id=key, row=later, claim=None)
+            claim = replace(
+                row, kind="claim", id=key, row=later, claim=None, beside=None
+            )
             shown.append(_mark_row(view, claim, query))
     return shown
 
@@ -801,13 +837,13 @@ def _build_hit(
     text = messages[0]["text"] if kind == "message" and messages else candidate.text
     quote = quote if kind == "claim" else candidate.text if kind == "message" else None
     # a source quotes what is given, if the message has it, else how the message begins
+    beside = candidate.beside and candidate.beside.text
+    quotes = [given for given in (quote, beside) if given]
     sources: list[Source] = []
     for message in messages:
-        session, is_there = (
-            message["session_id"],
-            quote is not None and fold_text(quote) in fold_text(message["text"]),
-        )
-        words = quote if quote and is_there else message["text"][:QUOTE_CHARS]
+        session, said = message["session_id"], fold_text(message["text"])
+        there = (given for given in quotes if fold_text(given) in said)
+        words = next(there, message["text"][:QUOTE_CHARS])
         sources.append(
             Source(
                 view.native_sessions.get(session) or session,
@@ -841,14 +877,18 @@ def _build_hit(
 def _read_exchanges(
     view: View, ranked: Sequence[Candidate]
 ) -> dict[str, tuple[list[Row], tuple[Fragment, ...]]]:
-    """Return for each message that was found itself and its exchange, taken from where they stand."""
+    """Return for each message that was found itself, with the other one of its turn if that is cited too; and its
+    exchange, taken from where they stand.
+    """
     if not ranked:
         return {}
     layout = view.passages
+    turns = {row.id for row in ranked if row.beside and not row.is_alone}
     # which messages stand around each hit, by their offsets: the exchange, itself, and what was said next
     around: dict[str, tuple[list[int], int, int]] = {}
     for row in ranked:
-        at, reply = row.row["position"], layout.find_reply(row.row["position"])
+        at, last = row.row["position"], (row.beside or row).row["position"]
+        reply = layout.find_reply(max(at, last))
         pair = layout.message[layout.find_exchange(at)].tolist()
         around[row.id] = (
             pair,
@@ -876,15 +916,24 @@ def _read_exchanges(
         at: Fragment(row["role"], row["native_id"], row["text"])
         for at, row in messages.items()
     }
-    # a reply is a part of the exchange where it leans on the message
+    # a reply is a part of the exchange where it leans on the message: it may take it back
     exchanges: dict[str, tuple[list[Row], tuple[Fragment, ...]]] = {}
     for key, (pair, own, reply) in around.items():
         exchange = [fragments[at] for at in pair if at in fragments]
         answer = fragments.get(reply)
-        if answer and len(set(extract_content_words(answer.text))) <= LEANING_WORDS:
+        if answer and _leans(answer.text):
             exchange.append(answer)
-        exchanges[key] = [messages[own]] if own in messages else [], tuple(exchange)
+        others = [at for at in pair if at != own] if key in turns else []
+        cited = [own, *others]
+        there = [messages[at] for at in cited if at in messages]
+        exchanges[key] = there, tuple(exchange)
     return exchanges
+
+
+def _leans(reply: str) -> bool:
+    """Return True if a reply is understood only beside what it answers, and says more than that it is welcome."""
+    is_short = len(set(extract_content_words(reply))) <= LEANING_WORDS
+    return is_short and not only_assents(reply)
 
 
 def collect_message_ids_below(

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from slowwave.context.build import Context
 from slowwave.context.projects.briefing import collect_briefing_kinds, pack_briefing
+from slowwave.context.prompted import INSTRUCTION, build_prompted_context
 from slowwave.context.rendering import date_line
 from slowwave.context.tokens import resolve_tokenizer
 from slowwave.flows.status import describe_backlog
@@ -36,7 +37,6 @@ from slowwave.ui.page import ROWS, After, Data, Explorer, Page, explain_hit
 
 SAID = ("observed_at", "utc_offset", "speaker", "category")
 """Columns of a claim shown in a comparison."""
-INSTRUCTION = "a hook takes this for an instruction to the session, not for a question to the memory"
 MISSED = 8
 """Number of hits listed that are not in the block."""
 
@@ -150,9 +150,12 @@ def _build_answer(
 ) -> tuple[Context, list[Data], list[Data]]:
     """Return the block for a question, its lines with their reasons, and the hits that are not in it."""
     project = workspace or None
-    if automatic and not memory.is_asked(q, project):
-        return Context("", 0, (), INSTRUCTION), [], []
-    block = memory.context(q, room, automatic=automatic, workspace=project)
+    if automatic:
+        block = build_prompted_context(memory, q, room, project)
+    else:
+        block = memory.context(q, room, workspace=project)
+    if block.reason == INSTRUCTION:
+        return block, [], []
     hits = memory.recall(
         q,
         memory.settings.context.hits,

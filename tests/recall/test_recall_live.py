@@ -130,8 +130,10 @@ def test_what_a_user_takes_back_next_is_shown_with_it(tmp_path: Path) -> None:
             "upload timeout of the client", kinds="message", k=9, everything=True
         )
     }
-    assert [hits[text].get_reply() for text in said[:4]] == [None, said[2], None, None]
-    assert f"user, next: {said[2]}" in format_hit(1, hits[said[1]])
+    # a turn is one hit: the person's message, with its answer and what the person said of that
+    assert [hit.get_reply() for hit in hits.values()] == [said[2], None, None]
+    assert [fragment.text for fragment in hits[said[0]].pair] == said[:3]
+    assert f"user, next: {said[2]}" in format_hit(1, hits[said[0]])
     block = memory.context("What is the upload timeout?", budget=300).text
     assert f"{said[1]} (user, then: {said[2]})" in block
     assert block.count(said[2]) == 1
@@ -234,7 +236,8 @@ def test_the_command_says_that_it_is_not_sure_and_how_near_each_hit_is(
 
     asked = "Quarterly zebra migration forecasts?"
     assert re.match(
-        rf"{NOT_SURE}\n\n1\. .+\n   .+ · relevance 0\.\d\d\n", run("recall", asked)
+        rf"{NOT_SURE}\n\n1\. .+\n(   .+\n)*   .+ · relevance 0\.\d\d\n",
+        run("recall", asked),
     )
     assert run("recall", asked, "--kind", "session").startswith(
         f"{NOT_SURE}\n\n1. session "

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from slowwave.cli.opening import find_project, open_memory
+from slowwave.context.prompted import build_prompted_context
 from slowwave.context.recall_log import note_block
 from slowwave.engines.encoders.protocol import without_new_graphs
 from slowwave.text.fence import fence_block
@@ -48,15 +49,7 @@ def build_hook_text(
 
             opening = describe_backlog(memory.settings)
             block = memory.briefing(budget, workspace=here, own_sessions=own_sessions)
-        elif memory.is_asked(prompt, here):
-            block = memory.context(
-                prompt,
-                budget,
-                automatic=True,
-                workspace=here,
-                own_sessions=own_sessions,
-            )
         else:
-            return ""  # an instruction to the session, not a question to the memory
+            block = build_prompted_context(memory, prompt, budget, here, own_sessions)
     note_block(memory.root / memory.space, block)
     return f"{opening}{fence_block(block.text)}" if block.text else block.text

@@ -417,6 +417,27 @@ class PassageIndex(RowIndex):
         return mask
 
     @cached_property
+    def answered(self) -> Ints:
+        """Of each passage of an assistant's only answer to a user's message that message's offset; else -1."""
+        size = len(self.message)
+        if not size:
+            return np.zeros(0, dtype=np.int64)
+        # the first passage of each message, and what stands before and after the message
+        is_first = np.ones(size, dtype=bool)
+        is_first[1:] = np.diff(self.message) != 0
+        is_first[1:] |= np.diff(self.session) != 0
+        first = np.flatnonzero(is_first)
+        session, by_user = self.session[first], self.mask_role(first, Role.USER)
+        is_same = np.diff(session) == 0
+        follows_user = np.append(False, by_user[:-1] & is_same)
+        is_last = np.append(by_user[1:] | ~is_same, True)
+        is_answer = self.mask_role(first, Role.ASSISTANT) & follows_user & is_last
+        before = np.append(-1, self.message[first][:-1])
+        lengths = np.diff(np.append(first, size))
+        answered: Ints = np.repeat(np.where(is_answer, before, -1), lengths)
+        return answered
+
+    @cached_property
     def calendar(self) -> Calendar:
         """When each was said."""
         return compute_calendar(self.moment)

@@ -186,6 +186,16 @@ class Candidate:
     """What each signal added to its score, before it became one with those of other kinds."""
     copies: tuple[str, ...] = ()
     """Of a message: others in the same words, by the same speaker and of the same workspace."""
+    beside: "Candidate | None" = None
+    """Of a message: the other one of its turn (`recall/turns.py`)."""
+    is_alone: bool = False
+    """Of a message with another beside: whether it is cited alone."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Of a message: its id, and those of its copies and of the other one of its turn."""
+        beside = () if self.beside is None else (self.beside.id, *self.beside.copies)
+        return (self.id, *self.copies, *beside)
 
     @property
     def text(self) -> str:
@@ -451,8 +461,10 @@ def retrieve_messages(
     return Candidates(
         pool,
         [
-            row | {"position": int(at)}
-            for row, at in zip(rows.to_pylist(), positions, strict=True)
+            row | {"position": int(at), "own": float(own)}
+            for row, at, own in zip(
+                rows.to_pylist(), positions, signals["own"], strict=True
+            )
         ],
         weigh_signals(signals, compute_message_weights(by_assistant)),
         covered=np.zeros(len(positions))

@@ -1,0 +1,39 @@
+"""The block for a prompt to an agent, which may ask the memory nothing: a hook's, and the page that shows it."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from slowwave.context.build import Context
+    from slowwave.memory import Memory
+
+INSTRUCTION = "a hook takes this for an instruction to the session, not for a question to the memory"
+
+
+def build_prompted_context(
+    memory: "Memory",
+    prompt: str,
+    budget: int,
+    workspace: str | None,
+    own_sessions: Iterable[str] = (),
+) -> "Context":
+    """Return the block for a prompt; an empty one, with the reason, if the prompt asks the memory nothing.
+
+    Args:
+        memory: the memory.
+        prompt: what a person typed to an agent.
+        budget: tokens.
+        workspace: the project that the agent works in; None for all.
+        own_sessions: ids of the running session, which is left out.
+    """
+    from slowwave.context.build import Context
+
+    if not memory.is_asked(prompt, workspace):
+        return Context("", 0, (), INSTRUCTION)
+    return memory.context(
+        prompt,
+        budget,
+        automatic=True,
+        workspace=workspace,
+        own_sessions=own_sessions,
+    )
