@@ -1,0 +1,337 @@
+"""Find the dead ends of a session in its moves, by structure alone.
+
+1. What was taken back: an edit that git restores or that a later edit undoes, a command whose files git restores, a
+   dependency that is removed again; each after something failed or the person spoke.
+2. What the person refused: a call, or what the turn before did where the next turn does otherwise.
+3. A command that failed, never worked in the session, and was left.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from rapidfuzz.distance import DamerauLevenshtein
+
+from slowwave.tasks.dead_ends.moves import Move, MoveKind, match_program
+
+GONE = 0.6
+"""Share of the names that an edit brought in of which another edit has to take out at least so much to undo it."""
+REWRITTEN = 5
+"""Names from which an edit counts as written anew where most of them go, though nothing comes back."""
+TYPO = 2
+"""Letters in which a misspelt word differs from the right one, at most."""
+DOING = (MoveKind.EDIT, MoveKind.RUN)
+"""Moves that may be an attempt, or what was done instead."""
+NEAR = 1
+"""Turns that may lie between an attempt and what takes it back, unless git names the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadEnd:
+    """What was tried and left."""
+
+    attempt: Move
+    failure: str
+    """Id of the message that shows it."""
+    reason: str
+    """What failed said, or the person's words."""
+    is_by_person: bool
+    after: str
+    """What the model or the person said next: it tells which line of a long output matters."""
+    instead: Move | None
+    words: tuple[str, ...]
+    """Of a command its words; of an edit the names that it brought in."""
+    at: datetime | None
+
+
+def find_in_session(moves: Sequence[Move]) -> list[DeadEnd]:
+    """Return the dead ends of a session, in order of their attempts; of one attempt one alone."""
+    undone = [*_find_undone(moves)]
+    explained = {
+        n for start, end, _ in undone for n in range(start, end + 1)
+    }
+    refused = [*_find_refused(moves, explained)]
+    explained.update(start for start, _, _ in refused)
+    failed = [*_find_failed(moves, explained)]
+    found: dict[str, tuple[int, DeadEnd]] = {}
+    for start, _, dead_end in (*undone, *refused, *failed):
+        found.setdefault(dead_end.attempt.message, (start, dead_end))
+    return [dead_end for _, dead_end in sorted(found.values(), key=lambda pair: pair[0])]
+
+
+Place = tuple[int, int, DeadEnd]
+"""Place of the attempt, of what ends it, and the dead end."""
+
+
+def _find_undone(moves: Sequence[Move]) -> Iterator[Place]:
+    """Yield what was taken back."""
+    taken: set[int] = set()
+    for at, move in enumerate(moves):
+        if move.ok is False:
+            continue
+        if move.kind is MoveKind.UNDO:
+            tried = _find_restored(moves, at, taken)
+        elif move.kind is MoveKind.EDIT:
+            tried = _find_inverse(moves, at, taken)
+        else:
+            continue
+        if not tried:
+            continue
+        failure = _find_failure(moves, tried[-1], at)
+        if failure is None or not _is_news(moves, tried, at, failure):
+            continue
+        taken.update(tried)
+        own = move if move.kind is MoveKind.EDIT and move.added else None
+        instead = own or _find_next(moves, at)
+        yield tried[0], at, _build(moves, tried, failure, instead)
+
+
+def _find_restored(moves: Sequence[Move], at: int, taken: set[int]) -> list[int]:
+    """Return the places of what an undoing command takes back; the first is the attempt."""
+    undo, begun = moves[at], _find_begun(moves, at)
+    before = [n for n in range(begun, at) if n not in taken]
+    by_removal = bool(match_program(undo.words, "removes"))
+    if by_removal:
+        names = {get_name(target) for target in undo.targets}
+        added = [
+            n
+            for n in before
+            if moves[n].kind is MoveKind.RUN
+            and (size := match_program(moves[n].words, "adds"))
+            and names & {get_name(word) for word in moves[n].words[size:]}
+        ]
+        if added:
+            return added
+    edits = [
+        n
+        for n in before
+        if moves[n].kind is MoveKind.EDIT
+        and moves[n].ok is not False
+        and (not undo.targets or _is_among(moves[n].path, undo.targets))
+    ]
+    if edits:
+        return [n for n in edits if moves[n].turn == moves[edits[-1]].turn]
+    if by_removal:
+        return [n for n in before if _made(moves[n], undo.targets)][-1:]
+    if "--abort" in undo.words:
+        return []
+    return _find_commands_before_failure(moves, before, undo)
+
+
+def _find_commands_before_failure(
+    moves: Sequence[Move], before: Sequence[int], undo: Move
+) -> list[int]:
+    """Return the last command that worked before something failed, with its earlier tries."""
+    near = [n for n in before if undo.turn - moves[n].turn <= NEAR]
+    fails = [n for n in near if moves[n].ok is False and moves[n].kind is not MoveKind.LOOK]
+    if not fails:
+        return []
+    ran = [n for n in near if n < fails[-1] and moves[n].kind is MoveKind.RUN and moves[n].ok]
+    if not ran:
+        return []
+    last = moves[ran[-1]].words
+    return [n for n in ran if moves[n].words[:2] == last[:2]]
+
+
+def _find_begun(moves: Sequence[Move], at: int) -> int:
+    """Return the place after the last commit: what was committed is not taken back by restoring a file."""
+    if moves[at].words[1:2] == ("revert",):
+        return 0
+    return next((n + 1 for n in range(at - 1, -1, -1) if moves[n].kind is MoveKind.COMMIT), 0)
+
+
+def _is_among(path: str | None, targets: Sequence[str]) -> bool:
+    """Return True if a path is one of some, or lies below one; each may be relative to another folder."""
+    return path is not None and any(
+        path == target
+        or path.endswith(f"/{target}")
+        or target.endswith(f"/{path}")
+        or path.startswith(f"{target.rstrip('/')}/")
+        for target in targets
+        if target
+    )
+
+
+def _made(move: Move, targets: Sequence[str]) -> bool:
+    """Return True if a command's output names a file that is deleted later."""
+    names = {target.rpartition("/")[2] for target in targets} - {""}
+    return move.kind is MoveKind.RUN and bool(move.ok) and any(
+        name in move.output and name not in move.line for name in names
+    )
+
+
+def _find_inverse(moves: Sequence[Move], at: int, taken: set[int]) -> list[int]:
+    """Return the place of the edit that a later edit of its file undoes."""
+    later = moves[at]
+    for n in range(at - 1, -1, -1):
+        earlier = moves[n]
+        if (
+            n in taken
+            or earlier.kind is not MoveKind.EDIT
+            or earlier.path != later.path
+            or earlier.ok is False
+            or later.turn - earlier.turn > NEAR
+        ):
+            continue
+        if _undoes(earlier, later):
+            return [n]
+    return []
+
+
+def _undoes(earlier: Move, later: Move) -> bool:
+    """Return True if an edit takes out what an earlier one brought in, and brings back what that took out."""
+    gone = get_share(earlier.added, later.removed)
+    if gone < GONE:
+        return False
+    if earlier.removed:
+        back = get_share(earlier.removed, later.added)
+        return back >= GONE or len(earlier.added) >= REWRITTEN
+    return len(earlier.added) >= REWRITTEN or not later.added
+
+
+def get_share(names: frozenset[str], others: frozenset[str]) -> float:
+    """Return the share of some names that is among others; 0 of none."""
+    return len(names & others) / len(names) if names else 0.0
+
+
+def _find_failure(moves: Sequence[Move], start: int, end: int) -> int | None:
+    """Return the place of what shows that an attempt failed: the last failure, else the person's last words, else the
+    last check of what git restores.
+    """
+    between = range(start + 1, end)
+    fails = [n for n in between if moves[n].ok is False and moves[n].kind is not MoveKind.LOOK]
+    if fails:
+        return fails[-1]
+    said = [n for n in between if moves[n].kind is MoveKind.PERSON]
+    if said and moves[end].turn - moves[start].turn <= NEAR:
+        return said[-1]
+    checks = [n for n in between if moves[n].kind is MoveKind.CHECK]
+    return checks[-1] if checks and moves[end].kind is MoveKind.UNDO else None
+
+
+def _is_news(moves: Sequence[Move], tried: Sequence[int], end: int, failure: int) -> bool:
+    """Return False if an edit that a later edit undoes may have been there only to look: the same check failed before,
+    or it was never seen to work.
+    """
+    if moves[end].kind is MoveKind.UNDO:
+        names = {moves[n].path.rpartition("/")[2] for n in tried if moves[n].path}
+        deletes = bool(match_program(moves[end].words, "removes"))
+        return not (deletes and any(name in moves[failure].line for name in names))
+    if moves[failure].kind is MoveKind.PERSON:
+        return True
+    before = [n for n in range(tried[0]) if moves[n].words == moves[failure].words]
+    worked = moves[before[-1]].ok if before else None
+    return worked is not False and (worked or bool(moves[tried[0]].removed))
+
+
+def _find_next(moves: Sequence[Move], at: int) -> Move | None:
+    """Return what was done next in the same turn that worked and is no check."""
+    turn = moves[at].turn
+    for move in moves[at + 1 :]:
+        if move.turn != turn:
+            return None
+        if move.kind in DOING and move.ok and move.message != moves[at].message:
+            return move
+    return None
+
+
+def _find_refused(moves: Sequence[Move], explained: set[int]) -> Iterator[Place]:
+    """Yield the calls that the person refused."""
+    for at, move in enumerate(moves):
+        if move.kind in DOING and move.is_refused and at not in explained:
+            said = next(
+                (n for n in range(at, len(moves)) if moves[n].kind is MoveKind.PERSON),
+                None,
+            )
+            if said is not None:
+                yield at, said, _build(moves, [at], said, _find_next(moves, said))
+
+
+def _find_failed(moves: Sequence[Move], explained: set[int]) -> Iterator[Place]:
+    """Yield the commands that failed, never worked in the session, and were left; tries in a row are one."""
+    done: set[int] = set()
+    for at, move in enumerate(moves):
+        if (
+            at in explained
+            or at in done
+            or move.kind is not MoveKind.RUN
+            or move.ok is not False
+            or move.is_refused
+            or any(other.kind is MoveKind.RUN and other.ok and is_same_way(move, other) for other in moves)
+        ):
+            continue
+        tries = [
+            n
+            for n in range(at, len(moves))
+            if moves[n].kind is MoveKind.RUN
+            and moves[n].ok is False
+            and moves[n].turn == move.turn
+            and moves[n].words[:2] == move.words[:2]
+        ]
+        done.update(tries)
+        last = tries[-1]
+        if any(is_same_way(moves[n], other) for n in tries for other in moves if other.ok):
+            continue
+        if not any(other.turn > move.turn or other.kind is MoveKind.MODEL for other in moves[last + 1 :]) and _find_next(moves, last) is None:
+            continue  # the session ends with it
+        yield at, last, _build(moves, tries, last, _find_next(moves, last))
+
+
+def is_same_way(failed: Move, other: Move) -> bool:
+    """Return True if a command is another one again: the same words, a misspelt one put right, or more options."""
+    words, others = failed.words, other.words
+    if words == others:
+        return True
+    if len(words) == len(others):
+        return all(map(_is_misspelt, words, others))
+    # words that stay in order, with options between them
+    rest = iter(others)
+    return all(word in rest for word in words) and all(
+        word.startswith("-") for word in others if word not in words
+    )
+
+
+def _is_misspelt(word: str, other: str) -> bool:
+    """Return True if two words are one, or differ by a slip: not in a figure, which is another version."""
+    if word == other:
+        return True
+    figures = [letter for letter in word if letter.isdigit()]
+    others = [letter for letter in other if letter.isdigit()]
+    near = DamerauLevenshtein.distance(word, other, score_cutoff=TYPO) <= TYPO
+    return figures == others and near and min(len(word), len(other)) > TYPO + 1
+
+
+def get_name(word: str) -> str:
+    """Return a dependency's name, without its version: `moment@2` is `moment`, `@acme/ui@1` is `@acme/ui`."""
+    for place, letter in enumerate(word):
+        if place and letter in "@=<>~!^[;:":
+            return word[:place]
+    return word
+
+
+def _build(
+    moves: Sequence[Move], tried: Sequence[int], failure: int, instead: Move | None
+) -> DeadEnd:
+    """Return a dead end of its places."""
+    attempt, failed = moves[tried[0]], moves[failure]
+    is_said = failed.kind is MoveKind.PERSON
+    said = (
+        move.line
+        for move in moves[failure + 1 :]
+        if move.kind in (MoveKind.MODEL, MoveKind.PERSON)
+    )
+    words = (
+        tuple(sorted({name for n in tried for name in moves[n].added}))
+        if attempt.kind is MoveKind.EDIT
+        else attempt.words
+    )
+    return DeadEnd(
+        attempt=attempt,
+        failure=failed.message if is_said else failed.result or failed.message,
+        reason=failed.line if is_said else failed.output,
+        is_by_person=is_said,
+        after=next(said, ""),
+        instead=instead,
+        words=words,
+        at=attempt.at,
+    )
