@@ -36,9 +36,13 @@ from slowwave.text.marked import (
 SERVER = "slowwave"
 KEPT = ".bak"
 """Suffix of the file as it was before."""
-OURS = re.compile(r"slowwave\b.*\shook (?:session-start|user-prompt|session-end)\b")
+OURS = re.compile(
+    r"slowwave\b.*\shook (?:session-start|user-prompt|before-tool|session-end)\b"
+)
 SECONDS = 15
 """A hook may take, by the client's watch."""
+WRITING = "Bash|Edit|MultiEdit|Write|NotebookEdit|apply_patch"
+"""Tools that may try again what failed: those that only read are not worth a hook."""
 FRESH = "startup|clear|compact"
 """How a session may start that has no briefing yet."""
 Json = dict[str, Any]
@@ -179,6 +183,7 @@ def list_client_files(
         "hooks": {
             "SessionStart": [at_start],
             "UserPromptSubmit": [make("user-prompt")],
+            "PreToolUse": [{"matcher": WRITING, **make("before-tool")}],
             end: [make("session-end")],
         }
     }

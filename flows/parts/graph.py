@@ -11,6 +11,7 @@ from slowwave.schemas.tables import (
     ACTIONS,
     BOILERPLATE,
     CHECKS,
+    DEAD_ENDS,
     FILES,
     GISTS,
     LINES,
@@ -47,6 +48,7 @@ MADE = (
     LINES,
     ACTIONS,
     PATTERNS,
+    DEAD_ENDS,
     OBSERVATIONS,
     MERGES,
     RELATIONS,
@@ -61,6 +63,7 @@ GRAPH = {
     "gists": StepTables((MESSAGES, SESSIONS), (GISTS,)),
     "boilerplate": StepTables((MESSAGES, SESSIONS), (BOILERPLATE, LINES)),
     "habits": StepTables((MESSAGES, SESSIONS), (ACTIONS, PATTERNS)),
+    "dead_ends": StepTables((MESSAGES, SESSIONS), (DEAD_ENDS,)),
     "observe": StepTables((MESSAGES, SESSIONS, PASSAGES, BOILERPLATE), (OBSERVATIONS,)),
     "dedupe": StepTables(
         (MESSAGES, SESSIONS, OBSERVATIONS, BOILERPLATE), (OBSERVATIONS, MERGES)

@@ -46,7 +46,7 @@ def show(
         str,
         typer.Argument(
             metavar="WHAT",
-            help="claims, topics, habits or related; or an id, or SESSION/MESSAGE.",
+            help="claims, topics, habits, dead-ends or related; or an id, or SESSION/MESSAGE.",
         ),
     ],
     name: Annotated[
@@ -73,14 +73,14 @@ def show(
         ),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Habits of all projects, whatever the folder.")
+        bool, typer.Option("--all", help="Habits or dead ends of all projects.")
     ] = False,
     as_json: bool = False,
     **filters: Unpack[ClaimFilters],
 ) -> Any:
     """Show a memory by its id, or list all of a kind.
 
-    The kinds are claims, topics, habits, and what is related to a name. An id (or its first characters) names a claim,
+    The kinds are claims, topics, habits, dead ends (what was tried and left), and what is related to a name. An id (or its first characters) names a claim,
     summary, topic, session or message: shown are its sources, down to the messages, and what contains it.
     """
     options: dict[str, Any] = {
@@ -269,6 +269,26 @@ def _list_habits(
     return [habit.as_dict() for habit in habits], lines[1:]
 
 
+def _list_dead_ends(
+    memory: "Memory",
+    workspace: str | None = None,
+    limit: int = LISTED,
+    all: bool = False,
+) -> tuple[object, list[str]]:
+    """Return what was tried and left in a project, by default this folder's, the latest first."""
+    from slowwave.store.journal import log_recall
+
+    project = None if all else workspace or find_project(memory)
+    found = memory.dead_ends(project)[:limit]
+    log_recall(memory.root / memory.space, {one.id: [one.describe()] for one in found})
+    several = len({one.workspace for one in found}) > 1
+    lines = [
+        f"{one.describe()}{f'  [{escape_line(one.workspace or str())}]' * several}"
+        for one in found
+    ]
+    return [one.as_dict() for one in found], lines
+
+
 def _format_node_lines(node: "Node", level: int, *, whole: bool = False) -> list[str]:
     lines = [_format_node(node, level, whole=whole)]
     lines += (
@@ -298,6 +318,7 @@ KINDS: dict[str, tuple[Callable[..., tuple[object, list[str]]], set[str]]] = {
     ),
     "topics": (_list_topics, set()),
     "habits": (_list_habits, {"workspace", "files", "all"}),
+    "dead-ends": (_list_dead_ends, {"workspace", "limit", "all"}),
     "related": (_list_related, {"name", "limit", "depth"}),
 }
 """The function that lists the rows of a kind, and its options."""

@@ -22,6 +22,7 @@ from slowwave.context.conversation import TITLE, Turns
 from slowwave.context.direct import (
     DIRECT_WORDS,
     make_hit_line,
+    make_tried_line,
     put_narration_last,
     rank_claims,
     rank_messages,
@@ -69,6 +70,7 @@ from slowwave.recall.query import (
 )
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import place_query
+from slowwave.recall.views.dead_ends import find_touched
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import MessageFilters
 from slowwave.schemas.settings import ContextSettings, PyramidSettings, Settings
@@ -109,6 +111,8 @@ call of a tool.
 
 CLAIMS = 5
 """Most of a model's claims before the messages."""
+TRIED = 2
+"""Most dead ends that the question names."""
 
 
 class OpenMemory(Protocol):
@@ -348,12 +352,16 @@ def _collect_memories(
         messages = weigh_by_session(
             view, plain_query, vectors.get(plain_query.text), messages
         )
+    tried = [
+        make_tried_line(one, message)
+        for one, message in find_touched(view, plain_query, TRIED)
+    ]
     # a model's claims and topics come before the messages
     if not messages or not view.has_model_claims:
-        return messages, hits
+        return [*tried, *messages], hits
     claims = recall(CLAIMS, ("observation",))
     topics = rank_topics(recall(1, ("topic",)), plain_query)
-    return [*rank_claims(view, claims), *topics, *messages], hits
+    return [*tried, *rank_claims(view, claims), *topics, *messages], hits
 
 
 def _leave_out_turns(hits: Hits, turns: Sequence[ComparedTurn]) -> Hits:

@@ -14,6 +14,7 @@ from slowwave.context.projects.standing import (
     take_in_turn,
 )
 from slowwave.flows.run_page import describe_run
+from slowwave.recall.views.dead_ends import list_dead_ends
 from slowwave.schemas.tables import PERSONAL, SESSIONS
 from slowwave.store.notes import PREFIX
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
@@ -42,6 +43,7 @@ def show_project(
             _describe_claim(claim)
             for claim in [*take_in_turn(group_by_category(others))][:MOST]
         ],
+        "tried": [one.as_dict() for one in list_dead_ends(view, name)[:MOST]],
         "open": [
             {
                 "text": line.text,

@@ -47,16 +47,16 @@ class DeadEnd:
 def find_in_session(moves: Sequence[Move]) -> list[DeadEnd]:
     """Return the dead ends of a session, in order of their attempts; of one attempt one alone."""
     undone = [*_find_undone(moves)]
-    explained = {
-        n for start, end, _ in undone for n in range(start, end + 1)
-    }
+    explained = {n for start, end, _ in undone for n in range(start, end + 1)}
     refused = [*_find_refused(moves, explained)]
     explained.update(start for start, _, _ in refused)
     failed = [*_find_failed(moves, explained)]
     found: dict[str, tuple[int, DeadEnd]] = {}
     for start, _, dead_end in (*undone, *refused, *failed):
         found.setdefault(dead_end.attempt.message, (start, dead_end))
-    return [dead_end for _, dead_end in sorted(found.values(), key=lambda pair: pair[0])]
+    return [
+        dead_end for _, dead_end in sorted(found.values(), key=lambda pair: pair[0])
+    ]
 
 
 Place = tuple[int, int, DeadEnd]
@@ -123,10 +123,16 @@ def _find_commands_before_failure(
 ) -> list[int]:
     """Return the last command that worked before something failed, with its earlier tries."""
     near = [n for n in before if undo.turn - moves[n].turn <= NEAR]
-    fails = [n for n in near if moves[n].ok is False and moves[n].kind is not MoveKind.LOOK]
+    fails = [
+        n for n in near if moves[n].ok is False and moves[n].kind is not MoveKind.LOOK
+    ]
     if not fails:
         return []
-    ran = [n for n in near if n < fails[-1] and moves[n].kind is MoveKind.RUN and moves[n].ok]
+    ran = [
+        n
+        for n in near
+        if n < fails[-1] and moves[n].kind is MoveKind.RUN and moves[n].ok
+    ]
     if not ran:
         return []
     last = moves[ran[-1]].words
@@ -137,7 +143,9 @@ def _find_begun(moves: Sequence[Move], at: int) -> int:
     """Return the place after the last commit: what was committed is not taken back by restoring a file."""
     if moves[at].words[1:2] == ("revert",):
         return 0
-    return next((n + 1 for n in range(at - 1, -1, -1) if moves[n].kind is MoveKind.COMMIT), 0)
+    return next(
+        (n + 1 for n in range(at - 1, -1, -1) if moves[n].kind is MoveKind.COMMIT), 0
+    )
 
 
 def _is_among(path: str | None, targets: Sequence[str]) -> bool:
@@ -155,8 +163,10 @@ def _is_among(path: str | None, targets: Sequence[str]) -> bool:
 def _made(move: Move, targets: Sequence[str]) -> bool:
     """Return True if a command's output names a file that is deleted later."""
     names = {target.rpartition("/")[2] for target in targets} - {""}
-    return move.kind is MoveKind.RUN and bool(move.ok) and any(
-        name in move.output and name not in move.line for name in names
+    return (
+        move.kind is MoveKind.RUN
+        and bool(move.ok)
+        and any(name in move.output and name not in move.line for name in names)
     )
 
 
@@ -199,7 +209,11 @@ def _find_failure(moves: Sequence[Move], start: int, end: int) -> int | None:
     last check of what git restores.
     """
     between = range(start + 1, end)
-    fails = [n for n in between if moves[n].ok is False and moves[n].kind is not MoveKind.LOOK]
+    fails = [
+        n
+        for n in between
+        if moves[n].ok is False and moves[n].kind is not MoveKind.LOOK
+    ]
     if fails:
         return fails[-1]
     said = [n for n in between if moves[n].kind is MoveKind.PERSON]
@@ -209,7 +223,9 @@ def _find_failure(moves: Sequence[Move], start: int, end: int) -> int | None:
     return checks[-1] if checks and moves[end].kind is MoveKind.UNDO else None
 
 
-def _is_news(moves: Sequence[Move], tried: Sequence[int], end: int, failure: int) -> bool:
+def _is_news(
+    moves: Sequence[Move], tried: Sequence[int], end: int, failure: int
+) -> bool:
     """Return False if an edit that a later edit undoes may have been there only to look: the same check failed before,
     or it was never seen to work.
     """
@@ -257,7 +273,10 @@ def _find_failed(moves: Sequence[Move], explained: set[int]) -> Iterator[Place]:
             or move.kind is not MoveKind.RUN
             or move.ok is not False
             or move.is_refused
-            or any(other.kind is MoveKind.RUN and other.ok and is_same_way(move, other) for other in moves)
+            or any(
+                other.kind is MoveKind.RUN and other.ok and is_same_way(move, other)
+                for other in moves
+            )
         ):
             continue
         tries = [
@@ -270,9 +289,17 @@ def _find_failed(moves: Sequence[Move], explained: set[int]) -> Iterator[Place]:
         ]
         done.update(tries)
         last = tries[-1]
-        if any(is_same_way(moves[n], other) for n in tries for other in moves if other.ok):
+        if any(
+            is_same_way(moves[n], other) for n in tries for other in moves if other.ok
+        ):
             continue
-        if not any(other.turn > move.turn or other.kind is MoveKind.MODEL for other in moves[last + 1 :]) and _find_next(moves, last) is None:
+        if (
+            not any(
+                other.turn > move.turn or other.kind is MoveKind.MODEL
+                for other in moves[last + 1 :]
+            )
+            and _find_next(moves, last) is None
+        ):
             continue  # the session ends with it
         yield at, last, _build(moves, tries, last, _find_next(moves, last))
 

@@ -90,14 +90,10 @@ def load_programs() -> dict[str, frozenset[str]]:
 def match_program(words: tuple[str, ...], table: str) -> int:
     """Return how many of a command's first words the table has as one entry; 0 if it has none of them."""
     entries = load_programs()[table]
-    return next(
-        (size for size in (3, 2, 1) if " ".join(words[:size]) in entries), 0
-    )
+    return next((size for size in (3, 2, 1) if " ".join(words[:size]) in entries), 0)
 
 
-def read_moves(
-    messages: list[Mapping[str, Any]], workspace: str | None
-) -> list[Move]:
+def read_moves(messages: list[Mapping[str, Any]], workspace: str | None) -> list[Move]:
     """Return the moves of a session, in order.
 
     Args:
@@ -269,7 +265,7 @@ def _read_patch(given: str, workspace: str | None) -> Iterator[dict[str, Any]]:
 def _read_script(
     script: str, ok: bool | None, workspace: str | None, more: Mapping[str, Any]
 ) -> Iterator[Move]:
-    """Yield the moves of a script. Of a failed one the last command counts as failed: of the others nothing is known."""
+    """Yield the moves of a script. The last command of one that failed counts as failed; nothing is known of the others."""
     commands = parse_script(script)
     all_ran = all(command.joint == "&&" for command in commands[:-1])
     fed = False

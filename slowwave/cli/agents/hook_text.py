@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from slowwave.cli.agents.call_text import Call, build_call_text
+from slowwave.cli.agents.hook import BEFORE_TOOL
 from slowwave.cli.opening import find_project, open_memory
 from slowwave.context.handed_out import note_block
 from slowwave.engines.encoders.protocol import without_new_graphs
@@ -19,13 +21,16 @@ def build_hook_text(
     everywhere: bool,
     store: str | None,
     space: str | None,
+    tool: str = "",
+    arguments: str = "",
+    transcript: str | None = None,
 ) -> str:
     """Return the memory's text for an event that has one, and log it as returned; empty if there is nothing to tell.
 
     No graph of the encoder is built, which takes longer than a client waits: without one, words alone are compared.
 
     Args:
-        event: session-start or user-prompt.
+        event: session-start, user-prompt or before-tool.
         prompt: what is searched for.
         folder: that the client works in.
         own_sessions: ids of the running session, which is left out.
@@ -33,6 +38,9 @@ def build_hook_text(
         everywhere: tell of all that is known, not of the folder's project alone.
         store: as the command line names it.
         space: as the command line names it.
+        tool: the tool that is about to be called.
+        arguments: of its call, as JSON or as text.
+        transcript: file of the running session, in which nothing is told twice.
 
     Raises:
         UsageError, StoreError: the memory can't be asked, or not so.
@@ -42,6 +50,9 @@ def build_hook_text(
         here = find_project(memory, folder) if folder and not everywhere else None
         if not (here or everywhere):
             return ""
+        if event == BEFORE_TOOL:
+            call = Call(tool, arguments, here or folder or "", transcript)
+            return build_call_text(memory, call, own_sessions)
         opening = ""
         if event == "session-start":
             from slowwave.flows.status import describe_backlog

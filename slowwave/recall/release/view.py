@@ -42,6 +42,7 @@ from slowwave.schemas.tables import (
     BY_MODEL,
     CHAIN,
     CHECKS,
+    DEAD_ENDS,
     FILES,
     MESSAGES,
     OBSERVATIONS,
@@ -377,6 +378,16 @@ class View(Tables):
             check = CodeCheck(since=since, at=row["since_at"], note=note, **same)
             found[row["message_id"] or row["row_id"]].append(check)
         return {key: tuple(checks) for key, checks in found.items()}
+
+    @shared_property
+    def dead_ends(self) -> list[Row]:
+        """The dead ends that did not work in a later session, the latest first."""
+        if DEAD_ENDS.name not in self.release.versions:  # a release of before
+            return []
+        names = [name for name in DEAD_ENDS.schema.names if name != "step_key"]
+        rows = self.read(DEAD_ENDS, names, pc.field("worked_in").is_null()).to_pylist()
+        rows.sort(key=lambda row: (str(row["at"] or ""), row["dead_end_id"]))
+        return rows[::-1]
 
     @shared_property
     def confidences(self) -> Floats:
