@@ -80,8 +80,9 @@ def show(
 ) -> Any:
     """Show a memory by its id, or list all of a kind.
 
-    The kinds are claims, topics, habits, dead ends (what was tried and left), and what is related to a name. An id (or its first characters) names a claim,
-    summary, topic, session or message: shown are its sources, down to the messages, and what contains it.
+    The kinds are claims, topics, habits, dead ends (what was tried and left), and what is related to a name. An id (or
+    its first characters) names a claim, summary, topic, session or message: shown are its sources, down to the
+    messages, and what contains it.
     """
     options: dict[str, Any] = {
         "name": name,

@@ -13,15 +13,22 @@ from datetime import datetime
 from rapidfuzz.distance import DamerauLevenshtein
 
 from slowwave.tasks.dead_ends.moves import Move, MoveKind, match_program
+from slowwave.tasks.observe.coding import REFUSAL
 
 GONE = 0.6
 """Share of the names that an edit brought in of which another edit has to take out at least so much to undo it."""
+SAME = 0.9
+"""Share of an edit's names that another one has, at least, to be the same edit."""
 REWRITTEN = 5
 """Names from which an edit counts as written anew where most of them go, though nothing comes back."""
+REFUSING = 200
+"""Characters of what a person says in which a refusal stands."""
 TYPO = 2
 """Letters in which a misspelt word differs from the right one, at most."""
 DOING = (MoveKind.EDIT, MoveKind.RUN)
 """Moves that may be an attempt, or what was done instead."""
+LOOKING = (MoveKind.CHECK, MoveKind.RUN, MoveKind.LOOK)
+"""Moves after which something is known of an attempt."""
 NEAR = 1
 """Turns that may lie between an attempt and what takes it back, unless git names the file."""
 
@@ -52,11 +59,22 @@ def find_in_session(moves: Sequence[Move]) -> list[DeadEnd]:
     explained.update(start for start, _, _ in refused)
     failed = [*_find_failed(moves, explained)]
     found: dict[str, tuple[int, DeadEnd]] = {}
-    for start, _, dead_end in (*undone, *refused, *failed):
-        found.setdefault(dead_end.attempt.message, (start, dead_end))
+    for start, end, dead_end in (*undone, *refused, *failed):
+        if not _worked_later(moves, dead_end.attempt, end, explained):
+            found.setdefault(dead_end.attempt.message, (start, dead_end))
     return [
         dead_end for _, dead_end in sorted(found.values(), key=lambda pair: pair[0])
     ]
+
+
+def _worked_later(
+    moves: Sequence[Move], attempt: Move, end: int, explained: set[int]
+) -> bool:
+    """Return True if the same was done again in the session, and stood."""
+    return any(
+        moves[n].ok and n not in explained and _is_alike(attempt, moves[n])
+        for n in range(end + 1, len(moves))
+    )
 
 
 Place = tuple[int, int, DeadEnd]
@@ -83,7 +101,19 @@ def _find_undone(moves: Sequence[Move]) -> Iterator[Place]:
         taken.update(tried)
         own = move if move.kind is MoveKind.EDIT and move.added else None
         instead = own or _find_next(moves, at)
+        if instead and _is_alike(moves[tried[0]], instead):
+            continue
         yield tried[0], at, _build(moves, tried, failure, instead)
+
+
+def _is_alike(attempt: Move, other: Move) -> bool:
+    """Return True if two moves are one approach: the same command, or an edit of the same file with the same names."""
+    if attempt.kind is not other.kind:
+        return False
+    if attempt.kind is MoveKind.EDIT:
+        is_same_file = attempt.path == other.path
+        return is_same_file and get_share(attempt.added, other.added) >= SAME
+    return attempt.words == other.words
 
 
 def _find_restored(moves: Sequence[Move], at: int, taken: set[int]) -> list[int]:
@@ -91,7 +121,15 @@ def _find_restored(moves: Sequence[Move], at: int, taken: set[int]) -> list[int]
     undo, begun = moves[at], _find_begun(moves, at)
     before = [n for n in range(begun, at) if n not in taken]
     by_removal = bool(match_program(undo.words, "removes"))
-    if by_removal:
+    if match_program(undo.words, "reverts"):
+        ran = [n for n in before if moves[n].kind is MoveKind.RUN and moves[n].ok]
+        return [n for n in ran if moves[n].words[:1] == undo.words[:1]][-1:]
+    if undo.words[:2] == ("git", "stash") and any(
+        move.words[:2] == ("git", "stash") and move.kind is not MoveKind.UNDO
+        for move in moves[at:]
+    ):
+        return []  # it is taken up again
+    if by_removal or match_program(undo.words, "adds"):
         names = {get_name(target) for target in undo.targets}
         added = [
             n
@@ -141,7 +179,7 @@ def _find_commands_before_failure(
 
 def _find_begun(moves: Sequence[Move], at: int) -> int:
     """Return the place after the last commit: what was committed is not taken back by restoring a file."""
-    if moves[at].words[1:2] == ("revert",):
+    if moves[at].words[1:2] in (("revert",), ("reset",)):
         return 0
     return next(
         (n + 1 for n in range(at - 1, -1, -1) if moves[n].kind is MoveKind.COMMIT), 0
@@ -205,8 +243,8 @@ def get_share(names: frozenset[str], others: frozenset[str]) -> float:
 
 
 def _find_failure(moves: Sequence[Move], start: int, end: int) -> int | None:
-    """Return the place of what shows that an attempt failed: the last failure, else the person's last words, else the
-    last check of what git restores.
+    """Return the place of what shows that an attempt failed: the last failure, else the person's last words, else what
+    the model said of what it saw, or the last check.
     """
     between = range(start + 1, end)
     fails = [
@@ -219,8 +257,14 @@ def _find_failure(moves: Sequence[Move], start: int, end: int) -> int | None:
     said = [n for n in between if moves[n].kind is MoveKind.PERSON]
     if said and moves[end].turn - moves[start].turn <= NEAR:
         return said[-1]
-    checks = [n for n in between if moves[n].kind is MoveKind.CHECK]
-    return checks[-1] if checks and moves[end].kind is MoveKind.UNDO else None
+    checks = [n for n in between if moves[n].kind in LOOKING]
+    if not checks:
+        return None
+    if moves[end].kind is MoveKind.UNDO:
+        told = [n for n in between if moves[n].kind is MoveKind.MODEL and n > checks[0]]
+        return told[-1] if told else checks[-1]
+    by_test = [n for n in checks if moves[n].kind is MoveKind.CHECK]
+    return by_test[-1] if by_test and moves[start].removed else None
 
 
 def _is_news(
@@ -230,7 +274,7 @@ def _is_news(
     or it was never seen to work.
     """
     if moves[end].kind is MoveKind.UNDO:
-        names = {moves[n].path.rpartition("/")[2] for n in tried if moves[n].path}
+        names = {(moves[n].path or "").rpartition("/")[2] for n in tried} - {""}
         deletes = bool(match_program(moves[end].words, "removes"))
         return not (deletes and any(name in moves[failure].line for name in names))
     if moves[failure].kind is MoveKind.PERSON:
@@ -261,6 +305,31 @@ def _find_refused(moves: Sequence[Move], explained: set[int]) -> Iterator[Place]
             )
             if said is not None:
                 yield at, said, _build(moves, [at], said, _find_next(moves, said))
+    for said, move in enumerate(moves):
+        if move.kind is MoveKind.PERSON and REFUSAL.search(move.line[:REFUSING]):
+            done = [
+                n
+                for n in range(said)
+                if moves[n].kind in DOING and moves[n].turn == move.turn - 1
+            ]
+            next_done = _find_next(moves, said)
+            if (
+                done
+                and done[-1] not in explained
+                and next_done is not None
+                and _replaces(moves[done[-1]], next_done)
+            ):
+                yield done[-1], said, _build(moves, [done[-1]], said, next_done)
+
+
+def _replaces(attempt: Move, other: Move) -> bool:
+    """Return True if a command takes the place of another one: the same program with other words."""
+    return (
+        attempt.kind is MoveKind.RUN
+        and other.kind is MoveKind.RUN
+        and attempt.words[:1] == other.words[:1]
+        and not is_same_way(attempt, other)
+    )
 
 
 def _find_failed(moves: Sequence[Move], explained: set[int]) -> Iterator[Place]:
@@ -341,14 +410,23 @@ def _build(
 ) -> DeadEnd:
     """Return a dead end of its places."""
     attempt, failed = moves[tried[0]], moves[failure]
-    is_said = failed.kind is MoveKind.PERSON
+    is_said = failed.kind in (MoveKind.PERSON, MoveKind.MODEL)
     said = (
         move.line
         for move in moves[failure + 1 :]
         if move.kind in (MoveKind.MODEL, MoveKind.PERSON)
     )
     words = (
-        tuple(sorted({name for n in tried for name in moves[n].added}))
+        tuple(
+            sorted(
+                {
+                    name
+                    for n in tried
+                    for name in moves[n].added
+                    if moves[n].message == attempt.message
+                }
+            )
+        )
         if attempt.kind is MoveKind.EDIT
         else attempt.words
     )
@@ -356,7 +434,7 @@ def _build(
         attempt=attempt,
         failure=failed.message if is_said else failed.result or failed.message,
         reason=failed.line if is_said else failed.output,
-        is_by_person=is_said,
+        is_by_person=failed.kind is MoveKind.PERSON,
         after=next(said, ""),
         instead=instead,
         words=words,

@@ -1,6 +1,6 @@
 """Tell whether a tool call tries again what led to a dead end."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from slowwave.tasks.checks.manifests import READERS
@@ -14,7 +14,9 @@ from slowwave.tasks.dead_ends.moves import (
 
 ALIKE = 0.5
 """Share of a dead end's names that a call has, at least, to be the same approach."""
-Row = Mapping[str, Any]
+TELLING, ELSEWHERE = 4, 0.8
+"""Names of an edit, and the share of them, that make it the same approach in another file."""
+Row = dict[str, Any]
 
 
 def find_repeated(
@@ -40,8 +42,11 @@ def find_repeated(
 def measure_likeness(move: Move, row: Row) -> float:
     """Return how much of a dead end's approach a move has, 0 to 1."""
     if row["kind"] == MoveKind.EDIT:
-        is_same_file = move.kind is MoveKind.EDIT and move.path == row["path"]
-        return get_share(frozenset(row["words"]), move.added) if is_same_file else 0.0
+        share = get_share(frozenset(row["words"]), move.added)
+        is_same_file = move.path == row["path"]
+        is_telling = len(row["words"]) >= TELLING and share >= ELSEWHERE
+        is_edit = move.kind is MoveKind.EDIT
+        return share if is_edit and (is_same_file or is_telling) else 0.0
     words = tuple(row["words"])
     names = list_dependencies(words)
     if names and move.kind is MoveKind.EDIT:

@@ -2,8 +2,8 @@
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
@@ -70,6 +70,8 @@ class Move:
     """Of an undo: paths or names; empty for all files."""
     text: str = ""
     """Of an edit: what it writes."""
+    is_whole: bool = False
+    """True if that is the whole file."""
     ok: bool | None = None
     output: str = ""
     is_refused: bool = False
@@ -93,7 +95,9 @@ def match_program(words: tuple[str, ...], table: str) -> int:
     return next((size for size in (3, 2, 1) if " ".join(words[:size]) in entries), 0)
 
 
-def read_moves(messages: list[Mapping[str, Any]], workspace: str | None) -> list[Move]:
+def read_moves(
+    messages: Sequence[Mapping[str, Any]], workspace: str | None
+) -> list[Move]:
     """Return the moves of a session, in order.
 
     Args:
@@ -132,7 +136,23 @@ def read_moves(messages: list[Mapping[str, Any]], workspace: str | None) -> list
                 moves += read_call_moves(
                     block["name"], block["text"] or "", failed, workspace, outcome
                 )
-    return moves
+    return _compare_with_written(moves)
+
+
+def _compare_with_written(moves: list[Move]) -> list[Move]:
+    """Return the moves, a file that is written again with what it brings in and takes out."""
+    written: dict[str, str] = {}
+    compared: list[Move] = []
+    for move in moves:
+        path = move.path
+        if move.kind is MoveKind.EDIT and path and move.is_whole:
+            if path in written:
+                added, removed = _compare_names(written[path], move.text)
+                move = replace(move, added=added, removed=removed)
+            if move.ok:
+                written[path] = move.text
+        compared.append(move)
+    return compared
 
 
 def read_call_moves(
@@ -216,7 +236,8 @@ def _read_edit(
         for part in parts
         for text in _find_texts(part, ("new", "content", "file_text", "insert"))
     ]
-    return _describe_edit(path, "\n".join(old), "\n".join(new), workspace)
+    edit = _describe_edit(path, "\n".join(old), "\n".join(new), workspace)
+    return {**edit, "is_whole": bool(new) and not old and "content" in arguments}
 
 
 def _list_objects(value: object) -> list[Mapping[str, Any]]:
@@ -237,17 +258,23 @@ def _describe_edit(
     path: str, old: str, new: str, workspace: str | None
 ) -> dict[str, Any]:
     """Return the columns of an edit."""
-    before, after = set(TOKEN.findall(old)), set(TOKEN.findall(new))
+    added, removed = _compare_names(old, new)
     known = {line.strip() for line in old.splitlines()}
     fresh = (line.strip() for line in new.splitlines())
     first = next((line for line in fresh if line and line not in known), "")
     return {
         "path": locate(path, workspace) or path,
         "line": first[:MOST_SHOWN],
-        "added": frozenset(after - before),
-        "removed": frozenset(before - after),
         "text": new,
+        "added": added,
+        "removed": removed,
     }
+
+
+def _compare_names(old: str, new: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names that a text brings in over an earlier one, and those that it takes out."""
+    before, after = frozenset(TOKEN.findall(old)), frozenset(TOKEN.findall(new))
+    return after - before, before - after
 
 
 def _read_patch(given: str, workspace: str | None) -> Iterator[dict[str, Any]]:
@@ -265,7 +292,7 @@ def _read_patch(given: str, workspace: str | None) -> Iterator[dict[str, Any]]:
 def _read_script(
     script: str, ok: bool | None, workspace: str | None, more: Mapping[str, Any]
 ) -> Iterator[Move]:
-    """Yield the moves of a script. The last command of one that failed counts as failed; nothing is known of the others."""
+    """Yield the moves of a script. Of one that failed the last command counts as failed; the others are unknown."""
     commands = parse_script(script)
     all_ran = all(command.joint == "&&" for command in commands[:-1])
     fed = False
@@ -316,12 +343,17 @@ def _classify(
 def find_undone_targets(words: tuple[str, ...]) -> tuple[str, ...] | None:
     """Return the paths or names that a command takes back, empty for all; None if it takes nothing back."""
     table = load_programs()
-    if table["aborts"].intersection(words):
+    if table["aborts"].intersection(words) or match_program(words, "reverts"):
         return ()
+    if any(word.endswith("@none") for word in words) and match_program(words, "adds"):
+        return tuple(word for word in words if word.endswith("@none"))
     if size := match_program(words, "removes"):
         return tuple(word for word in words[size:] if not word.startswith("-"))
     size = match_program(words, "restores")
-    if not size or table["others"].intersection(words):
+    is_other = table["others"].intersection(words) or table["keeps"].intersection(
+        words[size : size + 1]
+    )
+    if not size or is_other:
         return None
     if "--" in words:
         return _drop_all([*words[words.index("--") + 1 :]])

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slowwave.recall.query import is_of_session
@@ -11,7 +12,11 @@ from slowwave.recall.views.dead_ends import build_tried
 from slowwave.store.journal import log_recall
 from slowwave.tasks.dead_ends.match import find_repeated
 from slowwave.text.fence import fence_block
-from slowwave.text.workspaces import anchor_workspace, find_workspaces
+from slowwave.text.workspaces import (
+    anchor_workspace,
+    find_project_root,
+    find_workspaces,
+)
 
 if TYPE_CHECKING:
     from slowwave.memory import Memory
@@ -53,7 +58,8 @@ def build_call_text(memory: "Memory", call: Call, own_sessions: Sequence[str]) -
     ]
     if not rows:
         return ""
-    repeated = find_repeated(call.tool, call.arguments, call.folder, rows)
+    root = find_root(call.folder, places)
+    repeated = find_repeated(call.tool, call.arguments, root, rows)
     found = [build_tried(view, row) for row in repeated]
     told = read_told(call.transcript, [one.mark for one in found])
     texts = {one.id: one.describe() for one in found if one.mark not in told}
@@ -64,11 +70,21 @@ def build_call_text(memory: "Memory", call: Call, own_sessions: Sequence[str]) -
     return fence_block("\n".join(texts.values()))
 
 
+def find_root(folder: str, places: Sequence[str]) -> str:
+    """Return the folder that stored paths are relative to: the workspace that a folder lies in, else its checkout."""
+    inside = [
+        place for place in places if f"{folder}/".startswith(f"{place.rstrip('/')}/")
+    ]
+    if inside:
+        return max(inside, key=len)
+    return str(find_project_root(Path(folder)) or folder)
+
+
 def read_told(transcript: str | None, marks: Sequence[str]) -> set[str]:
     """Return the marks that stand in the end of a transcript."""
     if not transcript or not marks:
         return set()
-    with suppress(OSError), open(transcript, "rb") as stream:
+    with suppress(OSError), Path(transcript).open("rb") as stream:
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, size - MOST_BYTES))
         content = stream.read()

@@ -55,9 +55,9 @@ class HookParser(argparse.ArgumentParser):
 def make_parser() -> HookParser:
     """Return the parser of a hook's arguments."""
     about = (
-        "Answer a hook of Claude Code, Codex, Cursor or Gemini CLI: briefing, context, what a tool call would try "
-        "again in vain, or nothing. What it tells is of the project; in a folder that the memory does not know it says nothing. A session that ends is distilled "
-        "in the background."
+        "Answer a hook of Claude Code, Codex, Cursor or Gemini CLI: briefing, context, what a tool call would "
+        "try again in vain, or nothing. What it tells is of the project; in a folder that the memory does not know it "
+        "says nothing. A session that ends is distilled in the background."
     )
     parser = HookParser("slowwave hook", description=about, allow_abbrev=False)
     events = "session-end, session-start, user-prompt or before-tool; JSON on standard input."

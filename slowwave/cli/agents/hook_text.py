@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from slowwave.cli.agents.call_text import Call, build_call_text
 from slowwave.cli.agents.hook import BEFORE_TOOL
 from slowwave.cli.opening import find_project, open_memory
 from slowwave.context.handed_out import note_block
@@ -51,6 +50,8 @@ def build_hook_text(
         if not (here or everywhere):
             return ""
         if event == BEFORE_TOOL:
+            from slowwave.cli.agents.call_text import Call, build_call_text
+
             call = Call(tool, arguments, here or folder or "", transcript)
             return build_call_text(memory, call, own_sessions)
         opening = ""

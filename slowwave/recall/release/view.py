@@ -385,9 +385,11 @@ class View(Tables):
         if DEAD_ENDS.name not in self.release.versions:  # a release of before
             return []
         names = [name for name in DEAD_ENDS.schema.names if name != "step_key"]
-        rows = self.read(DEAD_ENDS, names, pc.field("worked_in").is_null()).to_pylist()
+        holding = pc.field("worked_in").is_null()
+        rows: list[Row] = self.read(DEAD_ENDS, names, holding).to_pylist()
         rows.sort(key=lambda row: (str(row["at"] or ""), row["dead_end_id"]))
-        return rows[::-1]
+        rows.reverse()
+        return rows
 
     @shared_property
     def confidences(self) -> Floats:
