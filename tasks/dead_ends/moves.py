@@ -17,6 +17,7 @@ from slowwave.tasks.habits.calls import PATCH, PATCH_FILE, locate, read_call
 from slowwave.tasks.habits.commands import (
     count_wrappers,
     find_edited_in_place,
+    is_own_target,
     read_command,
 )
 from slowwave.tasks.habits.shell import SimpleCommand, parse_script
@@ -28,6 +29,8 @@ MOST_READ = 20_000
 TOKEN = re.compile(r"[^\W_]\w*")
 CODE = re.compile(r"\n|\s.*[();=]|[();=].*\s")
 """An argument that is a program by itself: a command with it only looks something up."""
+COMPUTED = ("$(", "`", "<(")
+"""Signs of a script that a shell fills in."""
 REJECTED = "The user doesn't want to proceed with this tool use"
 """Claude Code's own words as a call's result: the person refused it."""
 CHECKING = (
@@ -293,14 +296,21 @@ def _read_script(
     script: str, ok: bool | None, workspace: str | None, more: Mapping[str, Any]
 ) -> Iterator[Move]:
     """Yield the moves of a script. Of one that failed the last command counts as failed; the others are unknown."""
-    commands = parse_script(script)
+    commands = [
+        command
+        for command in parse_script(script)
+        if not match_program(tuple(command.words), "says") or command.writes
+    ]
+    is_computed = any(mark in script for mark in COMPUTED)
     all_ran = all(command.joint == "&&" for command in commands[:-1])
     fed = False
     for number, command in enumerate(commands):
         is_last = number == len(commands) - 1
         ended = ok if is_last or (ok and all_ran) else None
-        if not fed:
-            yield from _read_simple(command, ended, workspace, more)
+        for move in () if fed else _read_simple(command, ended, workspace, more):
+            # words that a shell fills in are not known
+            is_guess = is_computed and move.kind in (MoveKind.RUN, MoveKind.CHECK)
+            yield replace(move, kind=MoveKind.LOOK) if is_guess else move
         fed = command.joint == "|"
 
 
@@ -337,7 +347,12 @@ def _classify(
     """Return what a command does that neither edits nor undoes."""
     if kind in (ActionKind.READ, ActionKind.SEARCH) or any(map(CODE.search, words)):
         return MoveKind.LOOK
-    return MoveKind.CHECK if role in CHECKING else MoveKind.RUN
+    adds = load_programs()["adds"]
+    is_manager = f"{words[0]} add" in adds or f"{words[0]} install" in adds
+    is_target = is_own_target(words) and (
+        len(words) < 2 or words[1] == "run" or not is_manager
+    )
+    return MoveKind.CHECK if role in CHECKING or is_target else MoveKind.RUN
 
 
 def find_undone_targets(words: tuple[str, ...]) -> tuple[str, ...] | None:

@@ -7,6 +7,7 @@
 import re
 import shlex
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -108,6 +109,11 @@ def count_wrappers(words: list[str]) -> int:
         while at < len(words) - 1 and AMOUNT.fullmatch(words[at]):
             at += 1
     return min(at, len(words) - 1)
+
+
+def is_own_target(words: Sequence[str]) -> bool:
+    """Return True if a command runs a script or target that the project itself names: `make x`, `npm run x`."""
+    return bool(_match_words([*words], _load_programs().words["runners"]))
 
 
 def find_edited_in_place(words: list[str]) -> list[str]:
