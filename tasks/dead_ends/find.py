@@ -6,6 +6,7 @@
 3. A command that failed, never worked in the session, and was left.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,10 +20,14 @@ GONE = 0.6
 """Share of the names that an edit brought in of which another edit has to take out at least so much to undo it."""
 SAME = 0.9
 """Share of an edit's names that another one has, at least, to be the same edit."""
+FEWEST = 2
+"""Names of an edit that another one replaces, at least, to do otherwise."""
 REWRITTEN = 5
 """Names from which an edit counts as written anew where most of them go, though nothing comes back."""
 REFUSING = 200
 """Characters of what a person says in which a refusal stands."""
+FLAGS = re.compile(r"-[A-Za-z]{1,3}")
+"""Options of a letter each: how much is shown, mostly."""
 TYPO = 2
 """Letters in which a misspelt word differs from the right one, at most."""
 DOING = (MoveKind.EDIT, MoveKind.RUN)
@@ -57,7 +62,10 @@ def find_in_session(moves: Sequence[Move]) -> list[DeadEnd]:
     explained = {n for start, end, _ in undone for n in range(start, end + 1)}
     refused = [*_find_refused(moves, explained)]
     explained.update(start for start, _, _ in refused)
-    failed = [*_find_failed(moves, explained)]
+    failed = [
+        *_find_failed(moves, explained),
+        *_find_failed_options(moves, explained),
+    ]
     found: dict[str, tuple[int, DeadEnd]] = {}
     for start, end, dead_end in (*undone, *refused, *failed):
         if not _worked_later(moves, dead_end.attempt, end, explained):
@@ -151,7 +159,8 @@ def _find_restored(moves: Sequence[Move], at: int, taken: set[int]) -> list[int]
         return [n for n in edits if moves[n].turn == moves[edits[-1]].turn]
     if by_removal:
         return [n for n in before if _made(moves[n], undo.targets)][-1:]
-    if "--abort" in undo.words:
+    is_branch = undo.targets and not any("." in target for target in undo.targets)
+    if "--abort" in undo.words or is_branch:
         return []
     return _find_commands_before_failure(moves, before, undo)
 
@@ -221,9 +230,29 @@ def _find_inverse(moves: Sequence[Move], at: int, taken: set[int]) -> list[int]:
             or later.turn - earlier.turn > NEAR
         ):
             continue
-        if _undoes(earlier, later):
+        if _undoes(earlier, later) or (
+            _rewrites(earlier, later) and _fails_between(moves, n, at)
+        ):
             return [n]
     return []
+
+
+def _rewrites(earlier: Move, later: Move) -> bool:
+    """Return True if an edit puts other names in the place of most that an earlier one brought in; no misspelt ones."""
+    gone = earlier.added & later.removed
+    return (
+        len(gone) >= max(FEWEST, GONE * len(earlier.added))
+        and bool(later.added)
+        and not any(_is_misspelt(name, other) for name in gone for other in later.added)
+    )
+
+
+def _fails_between(moves: Sequence[Move], start: int, end: int) -> bool:
+    """Return True if a check or command failed between two places."""
+    return any(
+        move.ok is False and move.kind is not MoveKind.LOOK
+        for move in moves[start + 1 : end]
+    )
 
 
 def _undoes(earlier: Move, later: Move) -> bool:
@@ -373,9 +402,37 @@ def _find_failed(moves: Sequence[Move], explained: set[int]) -> Iterator[Place]:
         yield at, last, _build(moves, tries, last, _find_next(moves, last))
 
 
+def _find_failed_options(moves: Sequence[Move], explained: set[int]) -> Iterator[Place]:
+    """Yield the checks that failed by their options: without these they passed, and nothing was edited in between."""
+    for at, move in enumerate(moves):
+        if move.kind is not MoveKind.CHECK or move.ok is not False or at in explained:
+            continue
+        following = (
+            n
+            for n in range(at + 1, len(moves))
+            if moves[n].kind in (MoveKind.EDIT, MoveKind.CHECK, MoveKind.UNDO)
+        )
+        after = next(following, None)
+        if after is None or not moves[after].ok:
+            continue
+        words, others = move.words, moves[after].words
+        dropped = [word for word in words if word not in others]
+        if (
+            moves[after].kind is MoveKind.CHECK
+            and words[:1] == others[:1]
+            and dropped
+            and all(word.startswith("-") for word in dropped)
+            and not any(other.ok and other.words == words for other in moves)
+        ):
+            yield at, after, _build(moves, [at], at, moves[after])
+
+
 def is_same_way(failed: Move, other: Move) -> bool:
     """Return True if a command is another one again: the same words, a misspelt one put right, or more options."""
-    words, others = failed.words, other.words
+    words, others = (
+        tuple(word for word in move.words if not FLAGS.fullmatch(word))
+        for move in (failed, other)
+    )
     if words == others:
         return True
     if len(words) == len(others):

@@ -302,16 +302,20 @@ def _read_script(
         if not match_program(tuple(command.words), "says") or command.writes
     ]
     is_computed = any(mark in script for mark in COMPUTED)
-    all_ran = all(command.joint == "&&" for command in commands[:-1])
-    fed = False
-    for number, command in enumerate(commands):
-        is_last = number == len(commands) - 1
+    heads = [
+        command
+        for command, before in zip(commands, [None, *commands], strict=False)
+        if before is None or before.joint != "|"
+    ]
+    all_ran = all(command.joint in ("&&", "|") for command in commands[:-1])
+    for command in heads:
+        # what a pipe ends with counts for what it begins with
+        is_last = command is heads[-1]
         ended = ok if is_last or (ok and all_ran) else None
-        for move in () if fed else _read_simple(command, ended, workspace, more):
+        for move in _read_simple(command, ended, workspace, more):
             # words that a shell fills in are not known
             is_guess = is_computed and move.kind in (MoveKind.RUN, MoveKind.CHECK)
             yield replace(move, kind=MoveKind.LOOK) if is_guess else move
-        fed = command.joint == "|"
 
 
 def _read_simple(
@@ -373,11 +377,10 @@ def find_undone_targets(words: tuple[str, ...]) -> tuple[str, ...] | None:
     if "--" in words:
         return _drop_all([*words[words.index("--") + 1 :]])
     rest = [word for word in words[size:] if not word.startswith("-")]
-    if words[:2] == ("git", "checkout"):
-        # a branch has no dot, and a folder below it has a file
-        paths = [word for word in rest if "." in word]
-        return _drop_all(paths) if paths else None
-    return _drop_all(rest) if words[1:2] == ("restore",) else ()
+    # of a checkout without a dot it is told later whether it is a branch or a file
+    if words[1:2] == ("checkout",) and not rest:
+        return None
+    return _drop_all(rest) if words[1:2] in (("checkout",), ("restore",)) else ()
 
 
 def _drop_all(paths: list[str]) -> tuple[str, ...]:
