@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from rapidfuzz import fuzz
 from rapidfuzz.distance import DamerauLevenshtein
 
 from slowwave.tasks.dead_ends.moves import Move, MoveKind, match_program
@@ -20,8 +21,8 @@ GONE = 0.6
 """Share of the names that an edit brought in of which another edit has to take out at least so much to undo it."""
 SAME = 0.9
 """Share of an edit's names that another one has, at least, to be the same edit."""
-FEWEST = 2
-"""Names of an edit that another one replaces, at least, to do otherwise."""
+UNLIKE = 70
+"""Likeness of two texts, of 100, below which the one is no correction of the other."""
 REWRITTEN = 5
 """Names from which an edit counts as written anew where most of them go, though nothing comes back."""
 REFUSING = 200
@@ -62,10 +63,7 @@ def find_in_session(moves: Sequence[Move]) -> list[DeadEnd]:
     explained = {n for start, end, _ in undone for n in range(start, end + 1)}
     refused = [*_find_refused(moves, explained)]
     explained.update(start for start, _, _ in refused)
-    failed = [
-        *_find_failed(moves, explained),
-        *_find_failed_options(moves, explained),
-    ]
+    failed = [*_find_failed(moves, explained)]
     found: dict[str, tuple[int, DeadEnd]] = {}
     for start, end, dead_end in (*undone, *refused, *failed):
         if not _worked_later(moves, dead_end.attempt, end, explained):
@@ -107,6 +105,8 @@ def _find_undone(moves: Sequence[Move]) -> Iterator[Place]:
         if failure is None or not _is_news(moves, tried, at, failure):
             continue
         taken.update(tried)
+        if move.kind is MoveKind.UNDO:  # all of these files is as it was
+            taken.update(n for n in range(at) if _restores(move, moves[n]))
         own = move if move.kind is MoveKind.EDIT and move.added else None
         instead = own or _find_next(moves, at)
         if instead and _is_alike(moves[tried[0]], instead):
@@ -120,7 +120,11 @@ def _is_alike(attempt: Move, other: Move) -> bool:
         return False
     if attempt.kind is MoveKind.EDIT:
         is_same_file = attempt.path == other.path
-        return is_same_file and get_share(attempt.added, other.added) >= SAME
+        shares = (
+            get_share(attempt.added, other.added),
+            get_share(other.added, attempt.added),
+        )
+        return is_same_file and min(shares) >= SAME
     return attempt.words == other.words
 
 
@@ -149,11 +153,7 @@ def _find_restored(moves: Sequence[Move], at: int, taken: set[int]) -> list[int]
         if added:
             return added
     edits = [
-        n
-        for n in before
-        if moves[n].kind is MoveKind.EDIT
-        and moves[n].ok is not False
-        and (not undo.targets or _is_among(moves[n].path, undo.targets))
+        n for n in before if moves[n].ok is not False and _restores(undo, moves[n])
     ]
     if edits:
         return [n for n in edits if moves[n].turn == moves[edits[-1]].turn]
@@ -163,6 +163,12 @@ def _find_restored(moves: Sequence[Move], at: int, taken: set[int]) -> list[int]
     if "--abort" in undo.words or is_branch:
         return []
     return _find_commands_before_failure(moves, before, undo)
+
+
+def _restores(undo: Move, move: Move) -> bool:
+    """Return True if a move is an edit of a file that an undoing command gives back."""
+    is_named = not undo.targets or _is_among(move.path, undo.targets)
+    return move.kind is MoveKind.EDIT and is_named
 
 
 def _find_commands_before_failure(
@@ -231,20 +237,21 @@ def _find_inverse(moves: Sequence[Move], at: int, taken: set[int]) -> list[int]:
         ):
             continue
         if _undoes(earlier, later) or (
-            _rewrites(earlier, later) and _fails_between(moves, n, at)
+            _replaces_text(earlier, later) and _fails_between(moves, n, at)
         ):
             return [n]
     return []
 
 
-def _rewrites(earlier: Move, later: Move) -> bool:
-    """Return True if an edit puts other names in the place of most that an earlier one brought in; no misspelt ones."""
-    gone = earlier.added & later.removed
-    return (
-        len(gone) >= max(FEWEST, GONE * len(earlier.added))
-        and bool(later.added)
-        and not any(_is_misspelt(name, other) for name in gone for other in later.added)
-    )
+def _replaces_text(earlier: Move, later: Move) -> bool:
+    """Return True if an edit takes out all lines that an earlier one brought in, and writes something unlike them."""
+    brought = earlier.list_fresh_lines()
+    gone = {line.strip() for line in later.old.splitlines()}
+    fresh = later.list_fresh_lines()
+    if not brought or not fresh or not gone.issuperset(brought):
+        return False
+    alike = fuzz.ratio("\n".join(brought), "\n".join(fresh))
+    return not set(brought) & set(later.text.splitlines()) and alike < UNLIKE
 
 
 def _fails_between(moves: Sequence[Move], start: int, end: int) -> bool:
@@ -310,7 +317,9 @@ def _is_news(
         return True
     before = [n for n in range(tried[0]) if moves[n].words == moves[failure].words]
     worked = moves[before[-1]].ok if before else None
-    return worked is not False and (worked or bool(moves[tried[0]].removed))
+    attempt = moves[tried[0]]
+    is_replaced = bool(attempt.removed) or _replaces_text(attempt, moves[end])
+    return worked is not False and (worked or is_replaced)
 
 
 def _find_next(moves: Sequence[Move], at: int) -> Move | None:
@@ -400,31 +409,6 @@ def _find_failed(moves: Sequence[Move], explained: set[int]) -> Iterator[Place]:
         ):
             continue  # the session ends with it
         yield at, last, _build(moves, tries, last, _find_next(moves, last))
-
-
-def _find_failed_options(moves: Sequence[Move], explained: set[int]) -> Iterator[Place]:
-    """Yield the checks that failed by their options: without these they passed, and nothing was edited in between."""
-    for at, move in enumerate(moves):
-        if move.kind is not MoveKind.CHECK or move.ok is not False or at in explained:
-            continue
-        following = (
-            n
-            for n in range(at + 1, len(moves))
-            if moves[n].kind in (MoveKind.EDIT, MoveKind.CHECK, MoveKind.UNDO)
-        )
-        after = next(following, None)
-        if after is None or not moves[after].ok:
-            continue
-        words, others = move.words, moves[after].words
-        dropped = [word for word in words if word not in others]
-        if (
-            moves[after].kind is MoveKind.CHECK
-            and words[:1] == others[:1]
-            and dropped
-            and all(word.startswith("-") for word in dropped)
-            and not any(other.ok and other.words == words for other in moves)
-        ):
-            yield at, after, _build(moves, [at], at, moves[after])
 
 
 def is_same_way(failed: Move, other: Move) -> bool:

@@ -14,7 +14,7 @@ from slowwave.tasks.dead_ends.moves import (
 
 ALIKE = 0.5
 """Share of a dead end's names that a call has, at least, to be the same approach."""
-TELLING, ELSEWHERE = 4, 0.8
+TELLING, ELSEWHERE = 4, 0.6
 """Names of an edit, and the share of them, that make it the same approach in another file."""
 Row = dict[str, Any]
 
@@ -42,8 +42,11 @@ def find_repeated(
 def measure_likeness(move: Move, row: Row) -> float:
     """Return how much of a dead end's approach a move has, 0 to 1."""
     if row["kind"] == MoveKind.EDIT:
-        share = get_share(frozenset(row["words"]), move.added)
+        brought = frozenset(row["words"])
+        share = get_share(brought, move.added)
         is_same_file = move.path == row["path"]
+        is_part = len(move.added) > 1 and move.added <= brought
+        share = max(share, ALIKE) if is_part and is_same_file else share
         is_telling = len(row["words"]) >= TELLING and share >= ELSEWHERE
         is_edit = move.kind is MoveKind.EDIT
         return share if is_edit and (is_same_file or is_telling) else 0.0

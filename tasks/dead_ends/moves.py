@@ -73,6 +73,8 @@ class Move:
     """Of an undo: paths or names; empty for all files."""
     text: str = ""
     """Of an edit: what it writes."""
+    old: str = ""
+    """Of an edit: what stood there."""
     is_whole: bool = False
     """True if that is the whole file."""
     ok: bool | None = None
@@ -83,6 +85,12 @@ class Move:
     result: str | None = None
     turn: int = 0
     at: datetime | None = None
+
+    def list_fresh_lines(self) -> list[str]:
+        """Return the lines that an edit brings in."""
+        known = {line.strip() for line in self.old.splitlines()} | {""}
+        fresh = (line.strip() for line in self.text.splitlines())
+        return [line for line in fresh if line not in known]
 
 
 @cache
@@ -269,6 +277,7 @@ def _describe_edit(
         "path": locate(path, workspace) or path,
         "line": first[:MOST_SHOWN],
         "text": new,
+        "old": old,
         "added": added,
         "removed": removed,
     }
@@ -368,6 +377,8 @@ def find_undone_targets(words: tuple[str, ...]) -> tuple[str, ...] | None:
         return tuple(word for word in words if word.endswith("@none"))
     if size := match_program(words, "removes"):
         return tuple(word for word in words[size:] if not word.startswith("-"))
+    if words[:2] == ("git", "reset"):
+        return () if "--hard" in words else None
     size = match_program(words, "restores")
     is_other = table["others"].intersection(words) or table["keeps"].intersection(
         words[size : size + 1]
