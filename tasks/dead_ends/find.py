@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 
 from rapidfuzz import fuzz
 from rapidfuzz.distance import DamerauLevenshtein
@@ -421,10 +422,11 @@ def is_same_way(failed: Move, other: Move) -> bool:
         return True
     if len(words) == len(others):
         return all(map(_is_misspelt, words, others))
-    # words that stay in order, with options between them
+    # words that stay in order, with options and their values between them
     rest = iter(others)
     return all(word in rest for word in words) and all(
-        word.startswith("-") for word in others if word not in words
+        word in words or word.startswith("-") or before.startswith("--")
+        for before, word in pairwise(("", *others))
     )
 
 
