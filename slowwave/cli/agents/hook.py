@@ -60,7 +60,7 @@ def make_parser() -> HookParser:
         "says nothing. A session that ends is distilled in the background."
     )
     parser = HookParser("slowwave hook", description=about, allow_abbrev=False)
-    events = "session-end, session-start, user-prompt or before-tool; JSON on standard input."
+    events = "before-tool, session-end, session-start or user-prompt; JSON on standard input."
     parser.add_argument("event", help=events)
     parser.add_argument(
         *("--budget",),
