@@ -65,6 +65,7 @@ from slowwave.text.workspaces import (
 
 if TYPE_CHECKING:
     from slowwave.context.build import Context, Turn
+    from slowwave.context.projects.intentions import Intention
     from slowwave.context.rendering import Format
     from slowwave.context.tokens import Tokenizer
     from slowwave.recall.views.browse import Claim, Theme
@@ -564,6 +565,26 @@ class Memory:
 
         anchored = anchor_workspace(workspace) if workspace is not None else None
         return self.read_release(lambda view: list_dead_ends(view, anchored))
+
+    def intentions(self, workspace: str | None = None) -> "list[Intention]":
+        """Return what persons mean to do later, with what it waits for, of the live release; by day, the others last.
+
+        Args:
+            workspace: whose, however it is written; None for all.
+
+        Raises:
+            UsageError: the workspace is not known.
+        """
+        from slowwave.context.projects.intentions import list_intentions
+
+        anchored = anchor_workspace(workspace) if workspace is not None else None
+
+        def read(view: View) -> "list[Intention]":
+            known = view.workspaces
+            places = require_workspaces(anchored, known) if anchored else ()
+            return list_intentions(view, places)
+
+        return self.read_release(read)
 
     def remember(
         self,

@@ -2,12 +2,22 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slowwave.cli.agents.hook import BEFORE_TOOL
 from slowwave.cli.opening import find_project, open_memory
 from slowwave.context.handed_out import note_block
 from slowwave.engines.encoders.protocol import without_new_graphs
+from slowwave.recall.query import is_of_session
+from slowwave.store.journal import log_recall
 from slowwave.text.fence import fence_block
+
+if TYPE_CHECKING:
+    from slowwave.context.build import Context
+    from slowwave.memory import Memory
+
+MOST_WAITING = 2
+"""Most intentions that are told of one prompt."""
 
 
 def build_hook_text(
@@ -54,21 +64,42 @@ def build_hook_text(
 
             call = Call(tool, arguments, here or folder or "", transcript)
             return build_call_text(memory, call, own_sessions)
-        opening = ""
+        opening, waiting = "", ""
+        block: Context | None = None
         if event == "session-start":
             from slowwave.flows.status import describe_backlog
 
             opening = describe_backlog(memory.settings)
             block = memory.briefing(budget, workspace=here, own_sessions=own_sessions)
-        elif memory.is_asked(prompt, here):
-            block = memory.context(
-                prompt,
-                budget,
-                automatic=True,
-                workspace=here,
-                own_sessions=own_sessions,
-            )
         else:
-            return ""  # an instruction to the session, not a question to the memory
-    note_block(memory.root / memory.space, block)
-    return f"{opening}{fence_block(block.text)}" if block.text else block.text
+            waiting = find_waiting(memory, prompt, here, own_sessions)
+            if memory.is_asked(prompt, here):
+                block = memory.context(
+                    prompt,
+                    budget,
+                    automatic=True,
+                    workspace=here,
+                    own_sessions=own_sessions,
+                )
+            elif not waiting:
+                return ""  # an instruction to the session, not a question to the memory
+    if block is not None:
+        note_block(memory.root / memory.space, block)
+    text = "\n".join(filter(None, (waiting, block.text if block else "")))
+    return f"{opening}{fence_block(text)}" if text else ""
+
+
+def find_waiting(
+    memory: "Memory", prompt: str, here: str | None, own_sessions: Sequence[str]
+) -> str:
+    """Return the intentions that wait for somebody or something that a prompt names, and log them as returned."""
+    if here is None or not memory.has_release:
+        return ""
+    found = [
+        one
+        for one in memory.intentions(here)
+        if one.is_named(prompt) and not is_of_session(one.session, own_sessions)
+    ][:MOST_WAITING]
+    if found:
+        log_recall(memory.root / memory.space, {one.id: [one.text] for one in found})
+    return "\n".join(one.describe() for one in found)

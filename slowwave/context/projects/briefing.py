@@ -8,6 +8,7 @@ the shortest prefix of its id that is unique in the store.
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from textwrap import shorten
 
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 
 from slowwave.context.build import Context, OpenMemory, check_block
 from slowwave.context.direct import make_hit_line
+from slowwave.context.projects.intentions import list_intentions
 from slowwave.context.projects.standing import (
     EARLIEST,
     LIKELY,
@@ -48,6 +50,7 @@ from slowwave.schemas.vocabulary import (
     SummaryScope,
 )
 from slowwave.store.notes import PREFIX
+from slowwave.text.dates import format_day
 from slowwave.text.pyramid import MASTER
 from slowwave.text.sentences import split_sentences
 from slowwave.text.summarise import UNANSWERED, split_open_part
@@ -117,6 +120,7 @@ def collect_briefing_kinds(
     own = view.find_session_ids(own_sessions)
     facts = collect_facts(view, places, own, corrected)
     sessions, open_ends = collect_session_lines(view, places, own)
+    open_ends = [*collect_due(view, places), *open_ends]
     topics = collect_topic_summaries(view, places, own)
     kinds = [[*unreleased, *facts], open_ends, sessions, topics]
     holds, is_open, last, about = drop_repeated(
@@ -125,6 +129,20 @@ def collect_briefing_kinds(
     )
     # The last sessions that say something new: what is told above has no second line.
     return holds, is_open, last[:SESSIONS], about
+
+
+def collect_due(view: View, places: Sequence[str] = ()) -> list[Line]:
+    """Return the intentions whose day has come."""
+    today = datetime.now().astimezone().date()
+    return [
+        Line(
+            f"{one.text} (due {format_day(datetime.fromisoformat(str(one.due)))})",
+            LineSource(one.session, at=one.said_at, by="person"),
+            own_words=(one.text,),
+        )
+        for one in list_intentions(view, places)
+        if one.is_due(today)
+    ][:OPEN_ENDS]
 
 
 def _name_corrected(
