@@ -5,7 +5,7 @@
 FOLDER is that of `bench.nights.dead_ends`; its `labels.json` has `intentions` (session, uuid, quote, condition, due).
 One night reads all sessions; then each session is gone through in order: its first message gets what is due on its day,
 each message of a person what it names, each tool call what its files and versions are waited for by. What was said in
-the session itself or later is left out. A telling is right if it is of a labelled intention that is due in that session.
+the session itself or later is left out. A telling is right if a labelled intention is due in that session.
 """
 
 import json
