@@ -56,7 +56,7 @@ Redoable = Literal[
     "gists",
     "boilerplate",
     "habits",
-    "dead_ends",
+    "attempts",
     "observe",
     "dedupe",
     "supersede",
@@ -244,7 +244,7 @@ FORGET: dict[str, Callable[..., None]] = {
     "gists": partial(_blank_rows, GISTS),
     **{
         step: partial(_blank_marks, step)
-        for step in ("boilerplate", "habits", "dead_ends", "observe")
+        for step in ("boilerplate", "habits", "attempts", "observe")
     },
     "dedupe": partial(_blank_claims, "dedupe_key"),
     "supersede": partial(_blank_claims, "supersede_key"),

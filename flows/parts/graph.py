@@ -63,7 +63,7 @@ GRAPH = {
     "gists": StepTables((MESSAGES, SESSIONS), (GISTS,)),
     "boilerplate": StepTables((MESSAGES, SESSIONS), (BOILERPLATE, LINES)),
     "habits": StepTables((MESSAGES, SESSIONS), (ACTIONS, PATTERNS)),
-    "dead_ends": StepTables((MESSAGES, SESSIONS), (DEAD_ENDS,)),
+    "attempts": StepTables((MESSAGES, SESSIONS), (DEAD_ENDS,)),
     "observe": StepTables((MESSAGES, SESSIONS, PASSAGES, BOILERPLATE), (OBSERVATIONS,)),
     "dedupe": StepTables(
         (MESSAGES, SESSIONS, OBSERVATIONS, BOILERPLATE), (OBSERVATIONS, MERGES)

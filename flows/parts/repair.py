@@ -66,7 +66,7 @@ from slowwave.tasks.job import Job
 
 STEPS_OF: dict[str, tuple[str, ...]] = {
     "boilerplate": ("boilerplate",), "lines": ("boilerplate",), "actions": ("habits",), "patterns": ("habits",),
-    "dead_ends": ("dead_ends",), "merges": ("dedupe", "supersede"), "relations": ("relate",), "checks": ("checks",),
+    "dead_ends": ("attempts",), "merges": ("dedupe", "supersede"), "relations": ("relate",), "checks": ("checks",),
     "topics": ("topics",), "topic_history": ("topics",), "summaries": ("summaries",),
 }  # fmt: skip
 """Steps that are done again where a table lost rows; other derived tables are filled by whoever finds them empty."""

@@ -23,7 +23,7 @@ from slowwave.tasks.pending import (
 )
 from slowwave.tasks.progress import track_items
 
-STEP = "dead_ends"
+STEP = "attempts"
 VERSION = 1
 BATCH = 5_000
 """Messages that are read at once."""

@@ -71,7 +71,7 @@ def test_a_night_a_reprocessing_and_an_export_under_prefect(
             "gists",
             "boilerplate",
             "habits",
-            "dead_ends",
+            "attempts",
             "observe",
             "dedupe",
             "supersede",
