@@ -9,7 +9,12 @@ from slowwave.text.dates import WEEKDAYS, extract_dates
 from slowwave.text.foreign_dates import find_foreign_times
 from slowwave.text.relative_days import find_relative_days
 
-WEEKDAY = re.compile(rf"\b(?P<day>{'|'.join(WEEKDAYS)})\b", re.I)
+WEEKDAY = re.compile(
+    rf"\b(?P<day>{'|'.join(WEEKDAYS)})\b(?:,? (?:the )?(?P<number>[0-3]?\d)(?:st|nd|rd|th)\b)?",
+    re.I,
+)
+WEEKS = 10
+"""Weeks in which "Friday 15th" is looked for."""
 FARTHEST = timedelta(days=180)
 """A date without a year is of the future if it is no farther than this."""
 
@@ -33,7 +38,10 @@ def find_coming_day(
         for words in (text, *english):
             for match in WEEKDAY.finditer(words):
                 ahead = (WEEKDAYS[match["day"].lower()] - said_on.weekday() - 1) % 7
-                days.append(said_on + timedelta(days=ahead + 1))
+                first = said_on + timedelta(days=ahead + 1)
+                coming = (first + timedelta(weeks=n) for n in range(WEEKS))
+                number = int(match["number"] or 0)
+                days += [day for day in coming if number in (0, day.day)][:1]
     return min((day for day in days if day > said_on), default=None)
 
 

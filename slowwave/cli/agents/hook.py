@@ -18,9 +18,8 @@ from typing import Any, NoReturn
 
 from slowwave.cli.opening import build_overrides, start_small_night
 from slowwave.resident.client import ask
-from slowwave.schemas.vocabulary import HOOK_BUDGET
+from slowwave.schemas.vocabulary import BEFORE_TOOL, HOOK_BUDGET
 
-BEFORE_TOOL = "before-tool"
 EVENTS = {
     "session-start": "SessionStart",
     "user-prompt": "UserPromptSubmit",

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slowwave.cli.agents.hook import BEFORE_TOOL
 from slowwave.cli.opening import find_project, open_memory
 from slowwave.context.handed_out import note_block
 from slowwave.engines.encoders.protocol import without_new_graphs
 from slowwave.recall.query import is_of_session
+from slowwave.schemas.vocabulary import BEFORE_TOOL
 from slowwave.store.journal import log_recall
 from slowwave.text.fence import fence_block
 

@@ -6,6 +6,7 @@ versions and names: whether a sentence is a plan, the night's reader of kinds sa
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -20,7 +21,7 @@ from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.text.coming_days import find_coming_day
 from slowwave.text.dates import format_day
 from slowwave.text.fence import escape_line
-from slowwave.text.words import TERM, WORD
+from slowwave.text.words import TERM, WORD, extract_content_words
 
 PLAN = "plan"
 """The category of a claim that is meant to be done."""
@@ -79,7 +80,12 @@ class Intention(Shown):
         """Return True if a text has a version that it waits for: 2.4.1 is 2.4."""
         lower = text.casefold()
         return any(
-            name in lower and re.search(rf"(?<![\d.]){re.escape(number)}(?!\d)", lower)
+            re.search(
+                rf"(?<!\w){re.escape(name)}\W{{1,3}}v?{number}(?!\d)"
+                if name
+                else rf"(?<![\d.]){re.escape(number)}(?!\d)(?:\.\d+)*(?![\w.])",
+                lower,
+            )
             for name, number in self.versions
         )
 
@@ -112,6 +118,12 @@ def _read_intentions(view: View, places: tuple[str, ...]) -> list[Intention]:
         for claim in collect_standing_claims(view, places, min_confidence=0.0)
         if claim.by_person and len(claim.text) <= LONGEST
     ]
+    small = sum(claim.text[:1].islower() for claim in claims)
+    first = 0 if 2 * small > len(claims) else 1
+    counts = Counter(
+        word for claim in claims for word in {*extract_content_words(claim.text)}
+    )
+    rare = frozenset(word for word, count in counts.items() if count == 1)
     waiting = [
         (claim, due)
         for claim in claims
@@ -121,7 +133,8 @@ def _read_intentions(view: View, places: tuple[str, ...]) -> list[Intention]:
     ids = [claim.id for claim, _ in waiting]
     rows = view.read_by_id(OBSERVATIONS, ids, ["files"])
     found = [
-        _make_intention(claim, due, rows[claim.id]["files"]) for claim, due in waiting
+        _make_intention(claim, due, rows[claim.id]["files"], first, rare)
+        for claim, due in waiting
     ]
     found.sort(key=lambda one: (str(one.said_at), one.id), reverse=True)
     return sorted(found, key=lambda one: one.due or "9999")
@@ -134,14 +147,30 @@ def _find_due(claim: StandingClaim) -> date | None:
 
 
 def _make_intention(
-    claim: StandingClaim, due: date | None, files: Sequence[str]
+    claim: StandingClaim,
+    due: date | None,
+    files: Sequence[str],
+    first: int,
+    rare: frozenset[str],
 ) -> Intention:
-    """Return a claim as an intention. What is no plan waits for its day alone."""
+    """Return a claim as an intention. What is no plan waits for its day alone.
+
+    Args:
+        claim: what was said.
+        due: its day.
+        files: that it names.
+        first: place of the first word whose capital tells a name: 0 where persons begin sentences without one.
+        rare: words that no other claim has. One that waits for nothing else waits for these.
+    """
     is_plan = claim.category == PLAN
-    versions = [
-        ((match["name"] or "").casefold(), match["number"] or match["whole"])
-        for match in VERSION.finditer(claim.text)
-    ]
+    own = tuple(file for file in files if PurePosixPath(file).name in claim.text)
+    versions = () if due else list_versions(claim.text)
+    plain = claim.text
+    for file in own:
+        plain = plain.replace(PurePosixPath(file).name, "")
+    names = list_names(plain, first)
+    if not (due or own or versions or names):
+        names = tuple(word for word in extract_content_words(plain) if word in rare)
     return Intention(
         id=claim.id,
         text=claim.text,
@@ -149,15 +178,24 @@ def _make_intention(
         session=claim.source.session,
         said_at=claim.source.at,
         due=due.isoformat() if due else None,
-        files=tuple(files) if is_plan else (),
-        versions=tuple(versions) if is_plan and not due else (),
-        names=list_names(claim.text) if is_plan else (),
+        files=own if is_plan else (),
+        versions=versions if is_plan else (),
+        names=names if is_plan else (),
     )
 
 
-def list_names(text: str) -> tuple[str, ...]:
-    """Return the words of a text with a capital that do not open it, in lower case."""
-    words = [match[0] for match in WORD.finditer(text)][1:]
+def list_versions(text: str) -> tuple[tuple[str, str], ...]:
+    """Return the versions that a text names: `2.4` by itself, `node 22` with its name."""
+    return tuple(
+        ((match["name"] or "").casefold(), match["number"] or match["whole"])
+        for match in VERSION.finditer(text)
+        if match["number"] or extract_content_words(match["name"])
+    )
+
+
+def list_names(text: str, first: int = 1) -> tuple[str, ...]:
+    """Return the words of a text with a capital, from the `first` on, in lower case."""
+    words = [match[0] for match in WORD.finditer(text)][first:]
     return tuple(
         dict.fromkeys(
             word.casefold()
