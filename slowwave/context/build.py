@@ -21,8 +21,8 @@ from slowwave.context.active import format_turn
 from slowwave.context.conversation import TITLE, Turns
 from slowwave.context.direct import (
     DIRECT_WORDS,
+    find_tried_lines,
     make_hit_line,
-    make_tried_line,
     put_narration_last,
     rank_claims,
     rank_messages,
@@ -70,7 +70,6 @@ from slowwave.recall.query import (
 )
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import place_query
-from slowwave.recall.views.dead_ends import find_touched
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import MessageFilters
 from slowwave.schemas.settings import ContextSettings, PyramidSettings, Settings
@@ -111,8 +110,6 @@ call of a tool.
 
 CLAIMS = 5
 """Most of a model's claims before the messages."""
-TRIED = 2
-"""Most dead ends that the question names."""
 
 
 class OpenMemory(Protocol):
@@ -352,10 +349,7 @@ def _collect_memories(
         messages = weigh_by_session(
             view, plain_query, vectors.get(plain_query.text), messages
         )
-    tried = [
-        make_tried_line(one, message)
-        for one, message in find_touched(view, plain_query, TRIED)
-    ]
+    tried = find_tried_lines(view, plain_query)
     # a model's claims and topics come before the messages
     if not messages or not view.has_model_claims:
         return [*tried, *messages], hits

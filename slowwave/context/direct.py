@@ -30,11 +30,14 @@ from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import THEN, View, format_later
 from slowwave.recall.retrieve.rows import mask_allowed_passages
 from slowwave.recall.sessions import rank_sessions, read_session_ids
-from slowwave.recall.views.dead_ends import Tried
+from slowwave.recall.views.dead_ends import Tried, find_touched
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.tables import GISTS, MESSAGES, OBSERVATIONS, PASSAGES
 from slowwave.schemas.vocabulary import Role, Status
 from slowwave.text.words import UNSPACED, extract_content_words, extract_stems
+
+TRIED = 2
+"""Most dead ends that the question names."""
 
 DIRECT_WORDS = 16
 """Most content words of a question that one message answers. A longer query is a report, whose words occur in many
@@ -307,6 +310,12 @@ def make_hit_line(hit: Hit, relevance: float = 1.0) -> Line:
     )
     later = f"({hit.status})" if hit.status == Status.NOT_DISTILLED else ""
     return make_line(hit.text, source, relevance, score=hit.score, later=later)
+
+
+def find_tried_lines(view: View, query: Query) -> list[Line]:
+    """Return the dead ends that a question names, as lines that stand before the memories."""
+    found = find_touched(view, query, TRIED)
+    return [make_tried_line(one, message) for one, message in found]
 
 
 def make_tried_line(tried: Tried, message: str) -> Line:

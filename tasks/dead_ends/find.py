@@ -32,6 +32,7 @@ FLAGS = re.compile(r"-[A-Za-z]{1,3}")
 """Options of a letter each: how much is shown, mostly."""
 TYPO = 2
 """Letters in which a misspelt word differs from the right one, at most."""
+STASH = ("git", "stash")
 DOING = (MoveKind.EDIT, MoveKind.RUN)
 """Moves that may be an attempt, or what was done instead."""
 LOOKING = (MoveKind.CHECK, MoveKind.RUN, MoveKind.LOOK)
@@ -131,39 +132,50 @@ def _is_alike(attempt: Move, other: Move) -> bool:
 
 def _find_restored(moves: Sequence[Move], at: int, taken: set[int]) -> list[int]:
     """Return the places of what an undoing command takes back; the first is the attempt."""
-    undo, begun = moves[at], _find_begun(moves, at)
-    before = [n for n in range(begun, at) if n not in taken]
-    by_removal = bool(match_program(undo.words, "removes"))
+    undo = moves[at]
+    before = [n for n in range(_find_begun(moves, at), at) if n not in taken]
     if match_program(undo.words, "reverts"):
         ran = [n for n in before if moves[n].kind is MoveKind.RUN and moves[n].ok]
         return [n for n in ran if moves[n].words[:1] == undo.words[:1]][-1:]
-    if undo.words[:2] == ("git", "stash") and any(
-        move.words[:2] == ("git", "stash") and move.kind is not MoveKind.UNDO
-        for move in moves[at:]
-    ):
-        return []  # it is taken up again
-    if by_removal or match_program(undo.words, "adds"):
-        names = {get_name(target) for target in undo.targets}
-        added = [
-            n
-            for n in before
-            if moves[n].kind is MoveKind.RUN
-            and (size := match_program(moves[n].words, "adds"))
-            and names & {get_name(word) for word in moves[n].words[size:]}
-        ]
-        if added:
-            return added
+    if _is_set_aside(moves, at):
+        return []
+    added = _find_added(moves, before, undo)
+    if added:
+        return added
     edits = [
         n for n in before if moves[n].ok is not False and _restores(undo, moves[n])
     ]
     if edits:
-        return [n for n in edits if moves[n].turn == moves[edits[-1]].turn]
-    if by_removal:
+        last = moves[edits[-1]].turn
+        return [n for n in edits if moves[n].turn == last]
+    if match_program(undo.words, "removes"):
         return [n for n in before if _made(moves[n], undo.targets)][-1:]
     is_branch = undo.targets and not any("." in target for target in undo.targets)
     if "--abort" in undo.words or is_branch:
         return []
     return _find_commands_before_failure(moves, before, undo)
+
+
+def _is_set_aside(moves: Sequence[Move], at: int) -> bool:
+    """Return True if git sets files aside that are taken up again."""
+    if moves[at].words[:2] != STASH:
+        return False
+    following = [move for move in moves[at:] if move.words[:2] == STASH]
+    return any(move.kind is not MoveKind.UNDO for move in following)
+
+
+def _find_added(moves: Sequence[Move], before: Sequence[int], undo: Move) -> list[int]:
+    """Return the places of the commands that added the dependencies that a command takes out."""
+    if not (match_program(undo.words, "removes") or match_program(undo.words, "adds")):
+        return []
+    gone = {get_name(target) for target in undo.targets}
+    found = []
+    for n in before:
+        size = match_program(moves[n].words, "adds")
+        names = {get_name(word) for word in moves[n].words[size:]}
+        if size and moves[n].kind is MoveKind.RUN and gone & names:
+            found.append(n)
+    return found
 
 
 def _restores(undo: Move, move: Move) -> bool:

@@ -133,21 +133,23 @@ def read_moves(
         for block in row["blocks"] or ():
             if block["type"] == "tool_call" and block["name"]:
                 result, message = results.get(block["call_id"], ({}, None))
-                output = (result.get("text") or "")[:MOST_READ]
-                outcome = {
-                    "output": output,
-                    "result": message,
-                    "is_refused": output.startswith(REJECTED),
-                    "turn": turn,
-                    **place,
-                }
-                failed = result.get("is_error")
-                if failed is None and message is not None:
-                    failed = False
-                moves += read_call_moves(
-                    block["name"], block["text"] or "", failed, workspace, outcome
-                )
+                failed, outcome = _read_outcome(result, message)
+                more = {**outcome, "turn": turn, **place}
+                given = block["text"] or ""
+                moves += read_call_moves(block["name"], given, failed, workspace, more)
     return _compare_with_written(moves)
+
+
+def _read_outcome(
+    result: Mapping[str, Any], message: str | None
+) -> tuple[bool | None, dict[str, Any]]:
+    """Return whether a call failed, None if it has no result; and the columns of what came of it."""
+    output = (result.get("text") or "")[:MOST_READ]
+    failed = result.get("is_error")
+    if failed is None and message is not None:
+        failed = False
+    is_refused = output.startswith(REJECTED)
+    return failed, {"output": output, "result": message, "is_refused": is_refused}
 
 
 def _compare_with_written(moves: list[Move]) -> list[Move]:
