@@ -349,13 +349,13 @@ def _collect_memories(
         messages = weigh_by_session(
             view, plain_query, vectors.get(plain_query.text), messages
         )
-    messages = [*find_tried_lines(view, plain_query), *messages]
+    messages = find_tried_lines(view, plain_query) + messages
     # a model's claims and topics come before the messages
     if not messages or not view.has_model_claims:
         return messages, hits
-    claims = recall(CLAIMS, ("observation",))
-    topics = rank_topics(recall(1, ("topic",)), plain_query)
-    return [*rank_claims(view, claims), *topics, *messages], hits
+    claims = rank_claims(view, recall(CLAIMS, ("observation",)))
+    claims += rank_topics(recall(1, ("topic",)), plain_query)
+    return claims + messages, hits
 
 
 def _leave_out_turns(hits: Hits, turns: Sequence[ComparedTurn]) -> Hits:
