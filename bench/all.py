@@ -16,6 +16,8 @@ nights.dedupe data/labelled/pairs.tsv
 recall.changes data/labelled/amend*.jsonl
 recall.changes data/labelled/newer_first.jsonl
 nights.checks packages
+nights.dead_ends data/labelled/ends
+nights.intentions data/labelled/ends
 nights.topics data/labelled/topics.tsv
 recall.blocks data/labelled/decisions.jsonl data/labelled/decisions_unseen.jsonl data/questions.toml
 nights.worth data/samples

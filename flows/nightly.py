@@ -44,6 +44,7 @@ from slowwave.store.private import replace_file
 from slowwave.store.publishing import find_writer as find_released_writer
 from slowwave.tasks.boilerplate.task import find_boilerplate
 from slowwave.tasks.checks.task import check_claims, read_heads
+from slowwave.tasks.dead_ends.task import find_dead_ends
 from slowwave.tasks.dedupe.task import dedupe_claims
 from slowwave.tasks.forget.lineage import read_plans
 from slowwave.tasks.forget.task import find_live, forget_due, rewrite_store, seal_plans
@@ -74,6 +75,7 @@ STEPS: tuple[Step, ...] = (
     write_gists,
     find_boilerplate,
     find_habits,
+    find_dead_ends,
     observe_sessions,
     dedupe_claims,
     supersede_claims,
@@ -83,7 +85,12 @@ STEPS: tuple[Step, ...] = (
     roll_up,
 )
 """Between reading and the release."""
-TAKING_IN: tuple[Step, ...] = (write_passages, find_boilerplate, find_habits)
+TAKING_IN: tuple[Step, ...] = (
+    write_passages,
+    find_boilerplate,
+    find_habits,
+    find_dead_ends,
+)
 """Those that make a new session's passages answer, and ask no model."""
 
 

@@ -56,6 +56,7 @@ Redoable = Literal[
     "gists",
     "boilerplate",
     "habits",
+    "attempts",
     "observe",
     "dedupe",
     "supersede",
@@ -241,7 +242,7 @@ FORGET: dict[str, Callable[..., None]] = {
     "gists": partial(_blank_rows, GISTS),
     **{
         step: partial(_blank_marks, step)
-        for step in ("boilerplate", "habits", "observe")
+        for step in ("boilerplate", "habits", "attempts", "observe")
     },
     "dedupe": partial(_blank_claims, "dedupe_key"),
     "supersede": partial(_blank_claims, "supersede_key"),

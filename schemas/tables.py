@@ -528,6 +528,49 @@ PATTERNS = Table(
 )
 
 
+DEAD_ENDS = Table(
+    name="dead_ends",
+    key="dead_end_id",
+    fields=(
+        string_field("dead_end_id", "hash of the message that tried it"),
+        string_field("session_id", null=False),
+        string_field("workspace"),
+        string_field("kind", "edit or run", null=False),
+        string_field("path", "of an edit its file, from the workspace on"),
+        string_field(
+            "attempt",
+            "the command, or the first line that the edit brought in, redacted",
+            null=False,
+        ),
+        pa.field(
+            "words",
+            STRINGS,
+            nullable=False,
+            metadata=mean(
+                "of a command its words; of an edit the names that it brought in"
+            ),
+        ),
+        string_field("attempt_id", "the message that tried it -> messages", null=False),
+        string_field("failure_id", "the message that shows it -> messages", null=False),
+        string_field("error", "the line of it that tells most, redacted", null=False),
+        pa.field(
+            "by_person",
+            pa.bool_(),
+            nullable=False,
+            metadata=mean("a person refused it; else a command failed"),
+        ),
+        string_field("instead", "what was done instead, redacted"),
+        string_field("instead_id", "the message that did it -> messages"),
+        pa.field("at", UTC_US, metadata=mean("when it was tried, UTC")),
+        string_field(
+            "worked_in",
+            "a later session in which it worked, so that it is none any more -> sessions",
+        ),
+        string_field("step_key", null=False),
+    ),
+)
+
+
 CODING = ("decision", "pattern", "gotcha", "convention", "context")
 PERSONAL = ("fact", "preference", "event", "plan", "relationship")
 CATEGORIES = (*CODING, *PERSONAL)
@@ -1007,6 +1050,7 @@ RELEASED: tuple[Table, ...] = (
     BOILERPLATE,
     GISTS,
     PATTERNS,
+    DEAD_ENDS,
     CLAIMS,
     MERGES,
     RELATIONS,

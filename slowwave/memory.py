@@ -65,9 +65,11 @@ from slowwave.text.workspaces import (
 
 if TYPE_CHECKING:
     from slowwave.context.build import Context, Turn
+    from slowwave.context.projects.intentions import Intention
     from slowwave.context.rendering import Format
     from slowwave.context.tokens import Tokenizer
     from slowwave.recall.views.browse import Claim, Theme
+    from slowwave.recall.views.dead_ends import Tried
     from slowwave.recall.views.habits import Habit
     from slowwave.recall.views.recent import RecentTurn
     from slowwave.recall.views.related import Related
@@ -552,6 +554,40 @@ class Memory:
         anchored = anchor_workspace(workspace) if workspace is not None else None
         paths = (files,) if isinstance(files, str) else tuple(files)
         return self.read_release(lambda view: find_habits(view, anchored, kind, paths))
+
+    def dead_ends(self, workspace: str | None = None) -> "list[Tried]":
+        """Return what agents tried and left, the latest first, of the live release.
+
+        Args:
+            workspace: whose, however it is written; None for all.
+
+        Raises:
+            UsageError: the workspace is not known.
+        """
+        from slowwave.recall.views.dead_ends import list_dead_ends
+
+        anchored = anchor_workspace(workspace) if workspace is not None else None
+        return self.read_release(lambda view: list_dead_ends(view, anchored))
+
+    def intentions(self, workspace: str | None = None) -> "list[Intention]":
+        """Return what persons mean to do later, with what it waits for, of the live release; by day, the others last.
+
+        Args:
+            workspace: whose, however it is written; None for all.
+
+        Raises:
+            UsageError: the workspace is not known.
+        """
+        from slowwave.context.projects.intentions import list_intentions
+
+        anchored = anchor_workspace(workspace) if workspace is not None else None
+
+        def read(view: View) -> "list[Intention]":
+            known = view.workspaces
+            places = require_workspaces(anchored, known) if anchored else ()
+            return list_intentions(view, places)
+
+        return self.read_release(read)
 
     def remember(
         self,

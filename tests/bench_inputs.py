@@ -80,6 +80,8 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
             ),
         ],
         "nights.checks": [([archives(folder)], "skipped: @trpc/server")],
+        "nights.dead_ends": [([LABELLED / "ends"], "told before")],
+        "nights.intentions": [([LABELLED / "ends"], "not told")],
         "nights.dedupe": [
             ([pairs, *PLAIN], "rules and vectors"),
             ([pairs, "--no-encoder", "--json"], "rules alone"),

@@ -8,9 +8,9 @@ Where each client's documentation has it (Claude Code, Codex CLI, Cursor; 2026):
 | Codex | `hooks.json` | `config.toml` | `~/.codex`, or `CODEX_HOME` |
 | Cursor | `hooks.json` | `mcp.json` | `~/.cursor` |
 
-Cursor takes context at a session's start alone. A JSON file is read, changed and written as JSON, its bytes of before
-kept beside it (`.bak`); TOML gets a block between marks. Taken out, a file that is as we left it becomes what it was;
-of another only what is ours goes.
+Cursor takes context at a session's start alone, and Gemini CLI none before a tool call. A JSON file is read, changed
+and written as JSON, its bytes of before kept beside it (`.bak`); TOML gets a block between marks. Taken out, a file
+that is as we left it becomes what it was; of another only what is ours goes.
 """
 
 import json
@@ -36,9 +36,15 @@ from slowwave.text.marked import (
 SERVER = "slowwave"
 KEPT = ".bak"
 """Suffix of the file as it was before."""
-OURS = re.compile(r"slowwave\b.*\shook (?:session-start|user-prompt|session-end)\b")
+OURS = re.compile(
+    r"slowwave\b.*\shook (?:session-start|user-prompt|before-tool|session-end)\b"
+)
 SECONDS = 15
 """A hook may take, by the client's watch."""
+SECONDS_BEFORE_TOOL = 5
+"""One before a tool call may."""
+WRITING = "Bash|Edit|MultiEdit|Write|NotebookEdit|apply_patch"
+"""Tools that may try again what failed: those that only read are not worth a hook."""
 FRESH = "startup|clear|compact"
 """How a session may start that has no briefing yet."""
 Json = dict[str, Any]
@@ -162,23 +168,25 @@ def list_client_files(
     """
     home, end = Path.home(), "SessionEnd" if client is Client.CLAUDE_CODE else "Stop"
 
-    # Hooks for the start of a session, each prompt and the end.
-    def make(event: str) -> Json:
+    # Hooks for the start of a session, each prompt, tool calls that change something, and the end.
+    def make(event: str, seconds: int = SECONDS) -> Json:
         return {
             "hooks": [
                 {
                     "type": "command",
                     "command": _join([*command, "hook", event, *more]),
-                    "timeout": SECONDS,
+                    "timeout": seconds,
                 }
             ]
         }
 
     at_start = {"matcher": FRESH, **make("session-start")}
+    before_tool = {"matcher": WRITING, **make("before-tool", SECONDS_BEFORE_TOOL)}
     hooks = {
         "hooks": {
             "SessionStart": [at_start],
             "UserPromptSubmit": [make("user-prompt")],
+            "PreToolUse": [before_tool],
             end: [make("session-end")],
         }
     }

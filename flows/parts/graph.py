@@ -12,6 +12,7 @@ from slowwave.schemas.tables import (
     BOILERPLATE,
     CHECKS,
     CLAIMS,
+    DEAD_ENDS,
     FILES,
     GISTS,
     LINES,
@@ -47,6 +48,7 @@ MADE = (
     LINES,
     ACTIONS,
     PATTERNS,
+    DEAD_ENDS,
     CLAIMS,
     MERGES,
     RELATIONS,
@@ -61,6 +63,7 @@ GRAPH = {
     "gists": StepTables((MESSAGES, SESSIONS), (GISTS,)),
     "boilerplate": StepTables((MESSAGES, SESSIONS), (BOILERPLATE, LINES)),
     "habits": StepTables((MESSAGES, SESSIONS), (ACTIONS, PATTERNS)),
+    "attempts": StepTables((MESSAGES, SESSIONS), (DEAD_ENDS,)),
     "observe": StepTables((MESSAGES, SESSIONS, PASSAGES, BOILERPLATE), (CLAIMS,)),
     "dedupe": StepTables((MESSAGES, SESSIONS, CLAIMS, BOILERPLATE), (CLAIMS, MERGES)),
     "supersede": StepTables(

@@ -66,9 +66,8 @@ from slowwave.tasks.job import Job
 
 STEPS_OF: dict[str, tuple[str, ...]] = {
     "boilerplate": ("boilerplate",), "lines": ("boilerplate",), "actions": ("habits",), "patterns": ("habits",),
-    "merges": ("dedupe", "supersede"), "relations": ("relate",), "checks": ("checks",), "topics": ("topics",),
-    "topic_history": ("topics",),
-    "summaries": ("summaries",),
+    "dead_ends": ("attempts",), "merges": ("dedupe", "supersede"), "relations": ("relate",), "checks": ("checks",),
+    "topics": ("topics",), "topic_history": ("topics",), "summaries": ("summaries",),
 }  # fmt: skip
 """Steps that are done again where a table lost rows; other derived tables are filled by whoever finds them empty."""
 OF_CLAIMS = (CHECKS, RELATIONS, TOPICS, TOPIC_HISTORY, SUMMARIES, MARKS)

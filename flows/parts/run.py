@@ -57,6 +57,7 @@ STEP_NAMES = {
     "write_gists": "gists",
     "find_boilerplate": "boilerplate",
     "find_habits": "habits",
+    "find_dead_ends": "attempts",
     "observe_sessions": "observe",
     "dedupe_claims": "dedupe",
     "supersede_claims": "supersede",

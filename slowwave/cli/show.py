@@ -49,7 +49,7 @@ def show(
         str,
         typer.Argument(
             metavar="WHAT",
-            help="claims, topics, habits or related; or an id, or SESSION/MESSAGE.",
+            help="claims, topics, habits, dead-ends, intentions or related; or an id, or SESSION/MESSAGE.",
         ),
     ],
     name: Annotated[
@@ -76,15 +76,17 @@ def show(
         ),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Habits of all projects, whatever the folder.")
+        bool,
+        typer.Option("--all", help="Habits, dead ends or intentions of all projects."),
     ] = False,
     as_json: bool = False,
     **filters: Unpack[ClaimFilters],
 ) -> Any:
     """Show a memory by its id, or list all of a kind.
 
-    The kinds are claims, topics, habits, and what is related to a name. An id (or its first characters) names a claim,
-    summary, topic, session or message: shown are its sources, down to the messages, and what contains it.
+    The kinds are claims, topics, habits, dead ends (what was tried and left), intentions, and what is related to a
+    name. An id (or its first characters) names a claim, summary, topic, session or message: shown are its sources,
+    down to the messages, and what contains it.
     """
     options: dict[str, Any] = {
         "name": name,
@@ -273,6 +275,41 @@ def _list_habits(
     return [habit.as_dict() for habit in habits], lines[1:]
 
 
+def _list_dead_ends(
+    memory: "Memory",
+    workspace: str | None = None,
+    limit: int = LISTED,
+    all: bool = False,
+) -> tuple[object, list[str]]:
+    """Return what was tried and left in a project, by default this folder's, the latest first."""
+    from slowwave.store.logs import log_recall
+
+    project = None if all else workspace or find_project(memory)
+    found = memory.dead_ends(project)[:limit]
+    log_recall(memory.root / memory.space, {one.id: [one.describe()] for one in found})
+    several = len({one.workspace for one in found}) > 1
+    lines = [
+        f"{one.describe()}{f'  [{escape_line(one.workspace or str())}]' * several}"
+        for one in found
+    ]
+    return [one.as_dict() for one in found], lines
+
+
+def _list_intentions(
+    memory: "Memory",
+    workspace: str | None = None,
+    limit: int = LISTED,
+    all: bool = False,
+) -> tuple[object, list[str]]:
+    """Return what persons mean to do later in a project, by default this folder's; by day, the others last."""
+    from slowwave.store.logs import log_recall
+
+    project = None if all else workspace or find_project(memory)
+    found = memory.intentions(project)[:limit]
+    log_recall(memory.root / memory.space, {one.id: [one.text] for one in found})
+    return [one.as_dict() for one in found], [one.describe() for one in found]
+
+
 def _format_node_lines(node: "Node", level: int, *, whole: bool = False) -> list[str]:
     lines = [_format_node(node, level, whole=whole)]
     lines += (
@@ -313,6 +350,8 @@ KINDS: dict[str, tuple[Callable[..., tuple[object, list[str]]], set[str]]] = {
     ),
     "topics": (_list_topics, set()),
     "habits": (_list_habits, {"workspace", "files", "all"}),
+    "dead-ends": (_list_dead_ends, {"workspace", "limit", "all"}),
+    "intentions": (_list_intentions, {"workspace", "limit", "all"}),
     "related": (_list_related, {"name", "limit", "depth"}),
 }
 """The function that lists the rows of a kind, and its options."""

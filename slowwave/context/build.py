@@ -21,6 +21,7 @@ from slowwave.context.active import format_turn
 from slowwave.context.conversation import TITLE, Turns
 from slowwave.context.direct import (
     DIRECT_WORDS,
+    find_tried_lines,
     make_hit_line,
     put_narration_last,
     rank_claims,
@@ -348,12 +349,13 @@ def _collect_memories(
         messages = weigh_by_session(
             view, plain_query, vectors.get(plain_query.text), messages
         )
+    messages = find_tried_lines(view, plain_query) + messages
     # a model's claims and topics come before the messages
     if not messages or not view.has_model_claims:
         return messages, hits
-    claims = recall(MOST_CLAIMS, ("claim",))
-    topics = rank_topics(recall(1, ("topic",)), plain_query)
-    return [*rank_claims(view, claims), *topics, *messages], hits
+    claims = rank_claims(view, recall(MOST_CLAIMS, ("claim",)))
+    claims += rank_topics(recall(1, ("topic",)), plain_query)
+    return claims + messages, hits
 
 
 def _leave_out_turns(hits: Hits, turns: Sequence[ComparedTurn]) -> Hits:

@@ -31,11 +31,15 @@ from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import THEN, View, format_later
 from slowwave.recall.retrieve.rows import mask_allowed_passages
 from slowwave.recall.sessions import rank_sessions, read_session_ids
+from slowwave.recall.views.dead_ends import Tried, find_touched
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.tables import CLAIMS, GISTS, MESSAGES, PASSAGES
 from slowwave.schemas.vocabulary import Role, Status
 from slowwave.text.days import localise
 from slowwave.text.words import UNSPACED, extract_content_words, singular_words
+
+TRIED = 2
+"""Most dead ends that the question names."""
 
 DIRECT_WORDS = 16
 """Most content words of a question that one message answers. A longer query is a report, whose words occur in many
@@ -357,6 +361,21 @@ def make_hit_line(hit: Hit, relevance: float = 1.0) -> Line:
     )
     later = f"({hit.status})" if hit.status == Status.NOT_DISTILLED else ""
     return make_line(hit.text, source, relevance, score=hit.score, later=later)
+
+
+def find_tried_lines(view: View, query: Query) -> list[Line]:
+    """Return the dead ends that a question names, as lines that stand before the memories."""
+    found = find_touched(view, query, TRIED)
+    return [make_tried_line(one, message) for one, message in found]
+
+
+def make_tried_line(tried: Tried, message: str) -> Line:
+    """Return a dead end as a line that stands before the memories; `message` is its message's own id."""
+    source = LineSource(tried.session, message, at=tried.at)
+    after = f"; done instead: {tried.instead}" if tried.instead else ""
+    how = "refused" if tried.by_person else "failed"
+    text = f"Tried: {tried.name}; {how}: {tried.error}{after}"
+    return replace(make_line(text, source), rule="dead end")
 
 
 def rank_claims(view: View, hits: Sequence[Hit]) -> list[Line]:

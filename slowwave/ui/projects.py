@@ -15,6 +15,7 @@ from slowwave.context.projects.standing import (
 )
 from slowwave.context.rendering import date_line
 from slowwave.flows.run_page import describe_run
+from slowwave.recall.views.dead_ends import list_dead_ends
 from slowwave.schemas.tables import PERSONAL, SESSIONS
 from slowwave.store.notes import PREFIX
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
@@ -43,6 +44,7 @@ def show_project(
             _describe_claim(claim)
             for claim in [*take_in_turn(group_by_category(others))][:MOST]
         ],
+        "tried": [one.as_dict() for one in list_dead_ends(view, name)[:MOST]],
         "open": [
             {
                 "text": date_line(line),

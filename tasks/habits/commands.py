@@ -7,6 +7,7 @@
 import re
 import shlex
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -84,13 +85,7 @@ def read_command(command: SimpleCommand) -> Command:
         return Command(ActionKind.EDIT)
     if looks := programs.looks.get(" ".join(words[:2])) or programs.looks.get(words[0]):
         return Command(looks)
-    # Skip wrappers in front of the program.
-    at = 0
-    while size := _match_words(words[at:-1], programs.words["wrappers"]):
-        at = _skip_options(words, at + size, programs)
-        while at < len(words) - 1 and AMOUNT.fullmatch(words[at]):
-            at += 1
-    before = min(at, len(words) - 1)
+    before = count_wrappers(words)
     form, role = _find_form(words[before:], programs)
     if not form:
         return Command(ActionKind.OTHER)
@@ -104,6 +99,21 @@ def read_command(command: SimpleCommand) -> Command:
         line if len(line) <= LONGEST and "\n" not in line else whole,
         role,
     )
+
+
+def count_wrappers(words: list[str]) -> int:
+    """Return the number of words before the program: `uv run`, `timeout 60`, `env A=b`."""
+    programs, at = _load_programs(), 0
+    while size := _match_words(words[at:-1], programs.words["wrappers"]):
+        at = _skip_options(words, at + size, programs)
+        while at < len(words) - 1 and AMOUNT.fullmatch(words[at]):
+            at += 1
+    return min(at, len(words) - 1)
+
+
+def is_own_target(words: Sequence[str]) -> bool:
+    """Return True if a command runs a script or target that the project itself names: `make x`, `npm run x`."""
+    return bool(_match_words([*words], _load_programs().words["runners"]))
 
 
 def find_edited_in_place(words: list[str]) -> list[str]:

@@ -82,8 +82,8 @@ def test_the_commands_in_a_clients_file_give_the_documented_answer_to_the_docume
     for event, entries in json.loads((EXAMPLES / f"{client}.json").read_text())[
         "hooks"
     ].items():
-        if event in ("SessionEnd", "Stop"):
-            continue  # tests/cli/test_same_day.py
+        if event in ("SessionEnd", "Stop", "PreToolUse"):
+            continue  # tests/cli/test_same_day.py, tests/dead_ends/test_before_tool.py
         name = "session-start" if event.casefold() == "sessionstart" else "user-prompt"
         given = json.dumps(
             example(f"{client.rpartition('-')[0]}-{name}", project / "src")
@@ -126,6 +126,13 @@ CALLS: list[tuple[list[str], object]] = [
         {"cwd": "HERE", "prompt": ["Which database keeps the gauge readings?"]},
     ),
     (["user-prompt"], {"cwd": 5, "prompt": 5}),
+    (["before-tool"], {"cwd": "HERE"}),
+    (["before-tool"], {"cwd": "HERE", "tool_name": 5, "tool_input": [5]}),
+    (["before-tool"], {"cwd": "HERE", "tool_name": "Bash", "tool_input": "{"}),
+    (
+        ["before-tool"],
+        {"cwd": "HERE", "tool_name": "Bash", "tool_input": {"command": "x" * 300_000}},
+    ),
     (["user-prompt"], "no JSON"),
     (["user-prompt"], []),
     (["user-prompt", "--store", "/nowhere"], ASKED),

@@ -85,7 +85,7 @@ def test_spans_and_metrics_tell_of_a_night_and_of_answers_without_their_words(
         for one in tracer.spans
         if one.name == "slowwave.step"
     ]
-    assert (steps[0], steps[-1], len(steps)) == ("read", "publish", 12)
+    assert (steps[0], steps[-1], len(steps)) == ("read", "publish", 13)
     named = {"gen_ai.provider.name": "slowwave", "gen_ai.memory.store.id": "default"}
     assert [one.attributes for one in tracer.spans if "memory" in one.name] == [
         {

@@ -72,6 +72,7 @@ def test_a_night_a_reprocessing_and_an_export_under_prefect(
             "gists",
             "boilerplate",
             "habits",
+            "attempts",
             "observe",
             "dedupe",
             "supersede",
@@ -97,7 +98,7 @@ def test_a_night_a_reprocessing_and_an_export_under_prefect(
         }
         tasks = client.read_task_runs()
         # A night without news only reads; a reprocessing reads nothing.
-        assert len(tasks) == 13 + 1 + 12
+        assert len(tasks) == 14 + 1 + 13
         assert {run.name.rsplit("-", 1)[0] for run in tasks} == {
             step.step for step in report.steps
         }

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from itertools import pairwise
 from textwrap import shorten
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 
 from slowwave.context.build import Context, OpenMemory, check_block
 from slowwave.context.direct import make_hit_line
+from slowwave.context.projects.intentions import list_intentions
 from slowwave.context.projects.standing import (
     EARLIEST,
     LIKELY,
@@ -52,7 +54,7 @@ from slowwave.schemas.vocabulary import (
     SummaryScope,
 )
 from slowwave.store.notes import PREFIX
-from slowwave.text.days import localise
+from slowwave.text.days import format_day, localise
 from slowwave.text.pyramid import MASTER
 from slowwave.text.sentences import split_sentences
 from slowwave.text.summarise import UNANSWERED, split_open_part
@@ -122,6 +124,7 @@ def collect_briefing_kinds(
     own = view.find_session_ids(own_sessions)
     facts = collect_facts(view, places, own, corrected)
     sessions, open_ends = collect_session_lines(view, places, own)
+    open_ends = [*collect_due(view, places), *open_ends]
     topics = collect_topic_summaries(view, places, own)
     kinds = [[*unreleased, *facts], open_ends, sessions, topics]
     holds, is_open, last, about = drop_repeated(
@@ -130,6 +133,20 @@ def collect_briefing_kinds(
     )
     # The last sessions that say something new: what is told above has no second line.
     return holds, is_open, last[:SESSIONS], about
+
+
+def collect_due(view: View, places: Sequence[str] = ()) -> list[Line]:
+    """Return the intentions whose day has come."""
+    today = datetime.now().astimezone().date()
+    return [
+        Line(
+            f"{one.text} (due {format_day(datetime.fromisoformat(str(one.due)))})",
+            LineSource(one.session, at=one.said_at, by="person"),
+            own_words=(one.text,),
+        )
+        for one in list_intentions(view, places)
+        if one.is_due(today)
+    ][:OPEN_ENDS]
 
 
 def _name_corrected(

@@ -43,6 +43,7 @@ from slowwave.schemas.tables import (
     CHAIN,
     CHECKS,
     CLAIMS,
+    DEAD_ENDS,
     FILES,
     MESSAGES,
     PASSAGES,
@@ -383,6 +384,18 @@ class View(Tables):
             check = CodeCheck(since=since, at=row["since_at"], note=note, **same)
             found[row["message_id"] or row["row_id"]].append(check)
         return {key: tuple(checks) for key, checks in found.items()}
+
+    @shared_property
+    def dead_ends(self) -> list[Row]:
+        """The dead ends that did not work in a later session, the latest first."""
+        if DEAD_ENDS.name not in self.release.versions:  # a release of before
+            return []
+        names = [name for name in DEAD_ENDS.schema.names if name != "step_key"]
+        holding = pc.field("worked_in").is_null()
+        rows: list[Row] = self.read(DEAD_ENDS, names, holding).to_pylist()
+        rows.sort(key=lambda row: (str(row["at"] or ""), row["dead_end_id"]))
+        rows.reverse()
+        return rows
 
     @shared_property
     def confidences(self) -> Floats:

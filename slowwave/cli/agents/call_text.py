@@ -1,0 +1,129 @@
+"""What a hook tells before a tool call: the dead ends that the call would try again, and what waits for it."""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slowwave.context.projects.intentions import list_intentions
+from slowwave.recall.query import is_of_session
+from slowwave.recall.release.view import View
+from slowwave.recall.views.dead_ends import build_tried
+from slowwave.store.logs import log_recall
+from slowwave.tasks.dead_ends.match import find_repeated
+from slowwave.tasks.dead_ends.moves import read_call_moves
+from slowwave.text.fence import fence_block
+from slowwave.text.workspaces import (
+    anchor_workspace,
+    find_project_root,
+    find_workspaces,
+)
+
+if TYPE_CHECKING:
+    from slowwave.memory import Memory
+
+MOST = 2
+"""Most dead ends and intentions that are told of one call."""
+MOST_BYTES = 32 * 1024 * 1024
+"""Bytes of a transcript's end that are searched for what was told."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A tool call that is about to be made."""
+
+    tool: str
+    arguments: str
+    """As JSON or as text."""
+    folder: str
+    """That the client works in."""
+    transcript: str | None
+    """File of the running session."""
+
+
+def build_call_text(memory: "Memory", call: Call, own_sessions: Sequence[str]) -> str:
+    """Return the dead ends that a call tries again, in two lines each, and the intentions that wait for it; empty
+    without one. They are logged as returned. In a session nothing is told twice, nor what it tried or said itself.
+
+    Raises:
+        StoreError: the memory can't be read.
+    """
+    view = memory.get_view()
+    places = find_workspaces(anchor_workspace(call.folder), view.workspaces)
+    if not places:
+        return ""
+    root = find_root(call.folder, places)
+    texts = [
+        *_find_dead_ends(view, call, places, root, own_sessions),
+        *_find_intentions(view, call, places, root, own_sessions),
+    ]
+    told = read_told(call.transcript, [mark for mark, _, _ in texts])
+    fresh = [text for text in texts if text[0] not in told][:MOST]
+    if not fresh:
+        return ""
+    log_recall(memory.root / memory.space, {key: [text] for _, key, text in fresh})
+    return fence_block("\n".join(text for _, _, text in fresh))
+
+
+Told = tuple[str, str, str]
+"""Mark, id and text of what is told."""
+
+
+def _find_dead_ends(
+    view: View, call: Call, places: Sequence[str], root: str, own: Sequence[str]
+) -> list[Told]:
+    """Return the dead ends that a call tries again, but for the running session's own."""
+    rows = [
+        row
+        for row in view.dead_ends
+        if row["workspace"] in places
+        and not is_of_session(view.native_sessions.get(row["session_id"]), own)
+    ]
+    repeated = find_repeated(call.tool, call.arguments, root, rows) if rows else []
+    found = [build_tried(view, row) for row in repeated]
+    return [(one.mark, one.id, one.describe()) for one in found]
+
+
+def _find_intentions(
+    view: View, call: Call, places: Sequence[str], root: str, own: Sequence[str]
+) -> list[Told]:
+    """Return the intentions that wait for a file that a call edits, or for a version that it names."""
+    waiting = [
+        one
+        for one in list_intentions(view, places)
+        if (one.files or one.versions) and not is_of_session(one.session, own)
+    ]
+    if not waiting:
+        return []
+    moves = read_call_moves(call.tool, call.arguments, None, root)
+    paths = [move.path for move in moves if move.path]
+    written = "\n".join(f"{move.line}\n{move.text}" for move in moves)
+    return [
+        (one.mark, one.id, one.describe())
+        for one in waiting
+        if one.is_about_file(paths) or one.has_version(written)
+    ]
+
+
+def find_root(folder: str, places: Sequence[str]) -> str:
+    """Return the folder that stored paths are relative to: the workspace that a folder lies in, else its checkout."""
+    inside = [
+        place for place in places if f"{folder}/".startswith(f"{place.rstrip('/')}/")
+    ]
+    if inside:
+        return max(inside, key=len)
+    return str(find_project_root(Path(folder)) or folder)
+
+
+def read_told(transcript: str | None, marks: Sequence[str]) -> set[str]:
+    """Return the marks that stand in the end of a transcript."""
+    if not transcript or not marks:
+        return set()
+    with suppress(OSError), Path(transcript).open("rb") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, size - MOST_BYTES))
+        content = stream.read()
+        return {mark for mark in marks if mark.encode() in content}
+    return set()

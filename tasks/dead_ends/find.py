@@ -1,0 +1,497 @@
+"""Find the dead ends of a session in its moves, by structure alone.
+
+1. What was taken back: an edit that git restores or that a later edit undoes, a command whose files git restores, a
+   dependency that is removed again; each after something failed or the person spoke.
+2. What the person refused: a call, or what the turn before did where the next turn does otherwise.
+3. A command that failed, never worked in the session, and was left.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+
+from rapidfuzz import fuzz
+from rapidfuzz.distance import DamerauLevenshtein
+
+from slowwave.tasks.dead_ends.moves import Move, MoveKind, match_program
+from slowwave.tasks.observe.coding import REFUSAL
+
+GONE = 0.6
+"""Share of the names that an edit brought in of which another edit has to take out at least so much to undo it."""
+SAME = 0.9
+"""Share of an edit's names that another one has, at least, to be the same edit."""
+UNLIKE = 70
+"""Likeness of two texts, of 100, below which the one is no correction of the other."""
+REWRITTEN = 5
+"""Names from which an edit counts as written anew where most of them go, though nothing comes back."""
+REFUSING = 200
+"""Characters of what a person says in which a refusal stands."""
+FLAGS = re.compile(r"-[A-Za-z]{1,3}")
+"""Options of a letter each: how much is shown, mostly."""
+TYPO = 2
+"""Letters in which a misspelt word differs from the right one, at most."""
+STASH = ("git", "stash")
+DOING = (MoveKind.EDIT, MoveKind.RUN)
+"""Moves that may be an attempt, or what was done instead."""
+LOOKING = (MoveKind.CHECK, MoveKind.RUN, MoveKind.LOOK)
+"""Moves after which something is known of an attempt."""
+NEAR = 1
+"""Turns that may lie between an attempt and what takes it back, unless git names the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadEnd:
+    """What was tried and left."""
+
+    attempt: Move
+    failure: str
+    """Id of the message that shows it."""
+    reason: str
+    """What failed said, or the person's words."""
+    is_by_person: bool
+    after: str
+    """What the model or the person said next: it tells which line of a long output matters."""
+    instead: Move | None
+    words: tuple[str, ...]
+    """Of a command its words; of an edit the names that it brought in."""
+    at: datetime | None
+
+
+def find_in_session(moves: Sequence[Move]) -> list[DeadEnd]:
+    """Return the dead ends of a session, in order of their attempts; of one attempt one alone."""
+    undone = [*_find_undone(moves)]
+    explained = {n for start, end, _ in undone for n in range(start, end + 1)}
+    refused = [*_find_refused(moves, explained)]
+    explained.update(start for start, _, _ in refused)
+    failed = [*_find_failed(moves, explained)]
+    found: dict[str, tuple[int, DeadEnd]] = {}
+    for start, end, dead_end in (*undone, *refused, *failed):
+        if not _worked_later(moves, dead_end.attempt, end, explained):
+            found.setdefault(dead_end.attempt.message, (start, dead_end))
+    return [
+        dead_end for _, dead_end in sorted(found.values(), key=lambda pair: pair[0])
+    ]
+
+
+def _worked_later(
+    moves: Sequence[Move], attempt: Move, end: int, explained: set[int]
+) -> bool:
+    """Return True if the same was done again in the session, and stood."""
+    return any(
+        moves[n].ok and n not in explained and _is_alike(attempt, moves[n])
+        for n in range(end + 1, len(moves))
+    )
+
+
+Place = tuple[int, int, DeadEnd]
+"""Place of the attempt, of what ends it, and the dead end."""
+
+
+def _find_undone(moves: Sequence[Move]) -> Iterator[Place]:
+    """Yield what was taken back."""
+    taken: set[int] = set()
+    for at, move in enumerate(moves):
+        if move.ok is False:
+            continue
+        if move.kind is MoveKind.UNDO:
+            tried = _find_restored(moves, at, taken)
+        elif move.kind is MoveKind.EDIT:
+            tried = _find_inverse(moves, at, taken)
+        else:
+            continue
+        if not tried:
+            continue
+        failure = _find_failure(moves, tried[-1], at)
+        if failure is None or not _is_news(moves, tried, at, failure):
+            continue
+        taken.update(tried)
+        if move.kind is MoveKind.UNDO:  # all of these files is as it was
+            taken.update(n for n in range(at) if _restores(move, moves[n]))
+        own = move if move.kind is MoveKind.EDIT and move.added else None
+        instead = own or _find_next(moves, at)
+        if instead and _is_alike(moves[tried[0]], instead):
+            continue
+        yield tried[0], at, _build(moves, tried, failure, instead)
+
+
+def _is_alike(attempt: Move, other: Move) -> bool:
+    """Return True if two moves are one approach: the same command, or an edit of the same file with the same names."""
+    if attempt.kind is not other.kind:
+        return False
+    if attempt.kind is MoveKind.EDIT:
+        is_same_file = attempt.path == other.path
+        shares = (
+            get_share(attempt.added, other.added),
+            get_share(other.added, attempt.added),
+        )
+        return is_same_file and min(shares) >= SAME
+    return attempt.words == other.words
+
+
+def _find_restored(moves: Sequence[Move], at: int, taken: set[int]) -> list[int]:
+    """Return the places of what an undoing command takes back; the first is the attempt."""
+    undo = moves[at]
+    before = [n for n in range(_find_begun(moves, at), at) if n not in taken]
+    if match_program(undo.words, "reverts"):
+        ran = [n for n in before if moves[n].kind is MoveKind.RUN and moves[n].ok]
+        return [n for n in ran if moves[n].words[:1] == undo.words[:1]][-1:]
+    if _is_set_aside(moves, at):
+        return []
+    added = _find_added(moves, before, undo)
+    if added:
+        return added
+    edits = [
+        n for n in before if moves[n].ok is not False and _restores(undo, moves[n])
+    ]
+    if edits:
+        last = moves[edits[-1]].turn
+        return [n for n in edits if moves[n].turn == last]
+    if match_program(undo.words, "removes"):
+        return [n for n in before if _made(moves[n], undo.targets)][-1:]
+    is_branch = undo.targets and not any("." in target for target in undo.targets)
+    if "--abort" in undo.words or is_branch:
+        return []
+    return _find_commands_before_failure(moves, before, undo)
+
+
+def _is_set_aside(moves: Sequence[Move], at: int) -> bool:
+    """Return True if git sets files aside that are taken up again."""
+    if moves[at].words[:2] != STASH:
+        return False
+    following = [move for move in moves[at:] if move.words[:2] == STASH]
+    return any(move.kind is not MoveKind.UNDO for move in following)
+
+
+def _find_added(moves: Sequence[Move], before: Sequence[int], undo: Move) -> list[int]:
+    """Return the places of the commands that added the dependencies that a command takes out."""
+    if not (match_program(undo.words, "removes") or match_program(undo.words, "adds")):
+        return []
+    gone = {get_name(target) for target in undo.targets}
+    found = []
+    for n in before:
+        size = match_program(moves[n].words, "adds")
+        names = {get_name(word) for word in moves[n].words[size:]}
+        if size and moves[n].kind is MoveKind.RUN and gone & names:
+            found.append(n)
+    return found
+
+
+def _restores(undo: Move, move: Move) -> bool:
+    """Return True if a move is an edit of a file that an undoing command gives back."""
+    is_named = not undo.targets or _is_among(move.path, undo.targets)
+    return move.kind is MoveKind.EDIT and is_named
+
+
+def _find_commands_before_failure(
+    moves: Sequence[Move], before: Sequence[int], undo: Move
+) -> list[int]:
+    """Return the last command that worked before something failed, with its earlier tries."""
+    near = [n for n in before if undo.turn - moves[n].turn <= NEAR]
+    fails = [
+        n for n in near if moves[n].ok is False and moves[n].kind is not MoveKind.LOOK
+    ]
+    if not fails:
+        return []
+    ran = [
+        n
+        for n in near
+        if n < fails[-1] and moves[n].kind is MoveKind.RUN and moves[n].ok
+    ]
+    if not ran:
+        return []
+    last = moves[ran[-1]].words
+    return [n for n in ran if moves[n].words[:2] == last[:2]]
+
+
+def _find_begun(moves: Sequence[Move], at: int) -> int:
+    """Return the place after the last commit: what was committed is not taken back by restoring a file."""
+    if moves[at].words[1:2] in (("revert",), ("reset",)):
+        return 0
+    return next(
+        (n + 1 for n in range(at - 1, -1, -1) if moves[n].kind is MoveKind.COMMIT), 0
+    )
+
+
+def _is_among(path: str | None, targets: Sequence[str]) -> bool:
+    """Return True if a path is one of some, or lies below one; each may be relative to another folder."""
+    return path is not None and any(
+        path == target
+        or path.endswith(f"/{target}")
+        or target.endswith(f"/{path}")
+        or path.startswith(f"{target.rstrip('/')}/")
+        for target in targets
+        if target
+    )
+
+
+def _made(move: Move, targets: Sequence[str]) -> bool:
+    """Return True if a command's output names a file that is deleted later."""
+    names = {target.rpartition("/")[2] for target in targets} - {""}
+    return (
+        move.kind is MoveKind.RUN
+        and bool(move.ok)
+        and any(name in move.output and name not in move.line for name in names)
+    )
+
+
+def _find_inverse(moves: Sequence[Move], at: int, taken: set[int]) -> list[int]:
+    """Return the place of the edit that a later edit of its file undoes."""
+    later = moves[at]
+    for n in range(at - 1, -1, -1):
+        earlier = moves[n]
+        if (
+            n in taken
+            or earlier.kind is not MoveKind.EDIT
+            or earlier.path != later.path
+            or earlier.ok is False
+            or later.turn - earlier.turn > NEAR
+        ):
+            continue
+        if _undoes(earlier, later) or (
+            _replaces_text(earlier, later) and _fails_between(moves, n, at)
+        ):
+            return [n]
+    return []
+
+
+def _replaces_text(earlier: Move, later: Move) -> bool:
+    """Return True if an edit takes out all lines that an earlier one brought in, and writes something unlike them."""
+    brought = earlier.list_fresh_lines()
+    gone = {line.strip() for line in later.old.splitlines()}
+    fresh = later.list_fresh_lines()
+    if not brought or not fresh or not gone.issuperset(brought):
+        return False
+    alike = fuzz.ratio("\n".join(brought), "\n".join(fresh))
+    return not set(brought) & set(later.text.splitlines()) and alike < UNLIKE
+
+
+def _fails_between(moves: Sequence[Move], start: int, end: int) -> bool:
+    """Return True if a check or command failed between two places."""
+    return any(
+        move.ok is False and move.kind is not MoveKind.LOOK
+        for move in moves[start + 1 : end]
+    )
+
+
+def _undoes(earlier: Move, later: Move) -> bool:
+    """Return True if an edit takes out what an earlier one brought in, and brings back what that took out."""
+    gone = get_share(earlier.added, later.removed)
+    if gone < GONE:
+        return False
+    if earlier.removed:
+        back = get_share(earlier.removed, later.added)
+        return back >= GONE or len(earlier.added) >= REWRITTEN
+    return len(earlier.added) >= REWRITTEN or not later.added
+
+
+def get_share(names: frozenset[str], others: frozenset[str]) -> float:
+    """Return the share of some names that is among others; 0 of none."""
+    return len(names & others) / len(names) if names else 0.0
+
+
+def _find_failure(moves: Sequence[Move], start: int, end: int) -> int | None:
+    """Return the place of what shows that an attempt failed: the last failure, else the person's last words, else what
+    the model said of what it saw, or the last check.
+    """
+    between = range(start + 1, end)
+    fails = [
+        n
+        for n in between
+        if moves[n].ok is False and moves[n].kind is not MoveKind.LOOK
+    ]
+    if fails:
+        return fails[-1]
+    said = [n for n in between if moves[n].kind is MoveKind.PERSON]
+    if said and moves[end].turn - moves[start].turn <= NEAR:
+        return said[-1]
+    checks = [n for n in between if moves[n].kind in LOOKING]
+    if not checks:
+        return None
+    if moves[end].kind is MoveKind.UNDO:
+        told = [n for n in between if moves[n].kind is MoveKind.MODEL and n > checks[0]]
+        return told[-1] if told else checks[-1]
+    by_test = [n for n in checks if moves[n].kind is MoveKind.CHECK]
+    return by_test[-1] if by_test and moves[start].removed else None
+
+
+def _is_news(
+    moves: Sequence[Move], tried: Sequence[int], end: int, failure: int
+) -> bool:
+    """Return False if an edit that a later edit undoes may have been there only to look: the same check failed before,
+    or it was never seen to work.
+    """
+    if moves[end].kind is MoveKind.UNDO:
+        names = {(moves[n].path or "").rpartition("/")[2] for n in tried} - {""}
+        deletes = bool(match_program(moves[end].words, "removes"))
+        return not (deletes and any(name in moves[failure].line for name in names))
+    if moves[failure].kind is MoveKind.PERSON:
+        return True
+    before = [n for n in range(tried[0]) if moves[n].words == moves[failure].words]
+    worked = moves[before[-1]].ok if before else None
+    attempt = moves[tried[0]]
+    is_replaced = bool(attempt.removed) or _replaces_text(attempt, moves[end])
+    return worked is not False and (worked or is_replaced)
+
+
+def _find_next(moves: Sequence[Move], at: int) -> Move | None:
+    """Return what was done next in the same turn that worked and is no check."""
+    turn = moves[at].turn
+    for move in moves[at + 1 :]:
+        if move.turn != turn:
+            return None
+        if move.kind in DOING and move.ok and move.message != moves[at].message:
+            return move
+    return None
+
+
+def _find_refused(moves: Sequence[Move], explained: set[int]) -> Iterator[Place]:
+    """Yield the calls that the person refused."""
+    for at, move in enumerate(moves):
+        if move.kind in DOING and move.is_refused and at not in explained:
+            said = next(
+                (n for n in range(at, len(moves)) if moves[n].kind is MoveKind.PERSON),
+                None,
+            )
+            if said is not None:
+                yield at, said, _build(moves, [at], said, _find_next(moves, said))
+    for said, move in enumerate(moves):
+        if move.kind is MoveKind.PERSON and REFUSAL.search(move.line[:REFUSING]):
+            done = [
+                n
+                for n in range(said)
+                if moves[n].kind in DOING and moves[n].turn == move.turn - 1
+            ]
+            next_done = _find_next(moves, said)
+            if (
+                done
+                and done[-1] not in explained
+                and next_done is not None
+                and _replaces(moves[done[-1]], next_done)
+            ):
+                yield done[-1], said, _build(moves, [done[-1]], said, next_done)
+
+
+def _replaces(attempt: Move, other: Move) -> bool:
+    """Return True if a command takes the place of another one: the same program with other words."""
+    return (
+        attempt.kind is MoveKind.RUN
+        and other.kind is MoveKind.RUN
+        and attempt.words[:1] == other.words[:1]
+        and not is_same_way(attempt, other)
+    )
+
+
+def _find_failed(moves: Sequence[Move], explained: set[int]) -> Iterator[Place]:
+    """Yield the commands that failed, never worked in the session, and were left; tries in a row are one."""
+    done: set[int] = set()
+    for at, move in enumerate(moves):
+        if (
+            at in explained
+            or at in done
+            or move.kind is not MoveKind.RUN
+            or move.ok is not False
+            or move.is_refused
+            or any(
+                other.kind is MoveKind.RUN and other.ok and is_same_way(move, other)
+                for other in moves
+            )
+        ):
+            continue
+        tries = [
+            n
+            for n in range(at, len(moves))
+            if moves[n].kind is MoveKind.RUN
+            and moves[n].ok is False
+            and moves[n].turn == move.turn
+            and moves[n].words[:2] == move.words[:2]
+        ]
+        done.update(tries)
+        last = tries[-1]
+        if any(
+            is_same_way(moves[n], other) for n in tries for other in moves if other.ok
+        ):
+            continue
+        if (
+            not any(
+                other.turn > move.turn or other.kind is MoveKind.MODEL
+                for other in moves[last + 1 :]
+            )
+            and _find_next(moves, last) is None
+        ):
+            continue  # the session ends with it
+        yield at, last, _build(moves, tries, last, _find_next(moves, last))
+
+
+def is_same_way(failed: Move, other: Move) -> bool:
+    """Return True if a command is another one again: the same words, a misspelt one put right, or more options."""
+    words, others = (
+        tuple(word for word in move.words if not FLAGS.fullmatch(word))
+        for move in (failed, other)
+    )
+    if words == others:
+        return True
+    if len(words) == len(others):
+        return all(map(_is_misspelt, words, others))
+    # words that stay in order, with options and their values between them
+    rest = iter(others)
+    return all(word in rest for word in words) and all(
+        word in words or word.startswith("-") or before.startswith("--")
+        for before, word in pairwise(("", *others))
+    )
+
+
+def _is_misspelt(word: str, other: str) -> bool:
+    """Return True if two words are one, or differ by a slip: not in a figure, which is another version."""
+    if word == other:
+        return True
+    figures = [letter for letter in word if letter.isdigit()]
+    others = [letter for letter in other if letter.isdigit()]
+    near = DamerauLevenshtein.distance(word, other, score_cutoff=TYPO) <= TYPO
+    return figures == others and near and min(len(word), len(other)) > TYPO + 1
+
+
+def get_name(word: str) -> str:
+    """Return a dependency's name, without its version: `moment@2` is `moment`, `@acme/ui@1` is `@acme/ui`."""
+    for place, letter in enumerate(word):
+        if place and letter in "@=<>~!^[;:":
+            return word[:place]
+    return word
+
+
+def _build(
+    moves: Sequence[Move], tried: Sequence[int], failure: int, instead: Move | None
+) -> DeadEnd:
+    """Return a dead end of its places."""
+    attempt, failed = moves[tried[0]], moves[failure]
+    is_said = failed.kind in (MoveKind.PERSON, MoveKind.MODEL)
+    said = (
+        move.line
+        for move in moves[failure + 1 :]
+        if move.kind in (MoveKind.MODEL, MoveKind.PERSON)
+    )
+    words = (
+        tuple(
+            sorted(
+                {
+                    name
+                    for n in tried
+                    for name in moves[n].added
+                    if moves[n].message == attempt.message
+                }
+            )
+        )
+        if attempt.kind is MoveKind.EDIT
+        else attempt.words
+    )
+    return DeadEnd(
+        attempt=attempt,
+        failure=failed.message if is_said else failed.result or failed.message,
+        reason=failed.line if is_said else failed.output,
+        is_by_person=failed.kind is MoveKind.PERSON,
+        after=next(said, ""),
+        instead=instead,
+        words=words,
+        at=attempt.at,
+    )

@@ -1,0 +1,401 @@
+"""Read a session's tool calls and talk as moves: edits, commands, checks, and what takes them back."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from slowwave.schemas.vocabulary import ActionKind, CommandRole, Origin
+from slowwave.tasks.habits.calls import PATCH, PATCH_FILE, locate, read_call
+from slowwave.tasks.habits.commands import (
+    count_wrappers,
+    find_edited_in_place,
+    is_own_target,
+    read_command,
+)
+from slowwave.tasks.habits.shell import SimpleCommand, parse_script
+
+MOST_SHOWN = 160
+"""Characters of a command or of an edit's first line."""
+MOST_READ = 20_000
+"""Characters of an argument, or of a result, that are read."""
+TOKEN = re.compile(r"[^\W_]\w*")
+CODE = re.compile(r"\n|\s.*[();=]|[();=].*\s")
+"""An argument that is a program by itself: a command with it only looks something up."""
+COMPUTED = ("$(", "`", "<(")
+"""Signs of a script that a shell fills in."""
+REJECTED = "The user doesn't want to proceed with this tool use"
+"""Claude Code's own words as a call's result: the person refused it."""
+CHECKING = (
+    CommandRole.TEST,
+    CommandRole.BUILD,
+    CommandRole.LINT,
+    CommandRole.FORMAT,
+)
+
+
+class MoveKind(StrEnum):
+    """What a move does."""
+
+    EDIT = "edit"
+    RUN = "run"
+    CHECK = "check"
+    """A command that tells whether the code is right: test, build, lint, format."""
+    LOOK = "look"
+    UNDO = "undo"
+    COMMIT = "commit"
+    PERSON = "person"
+    MODEL = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One edit, simple command or message of a session."""
+
+    kind: MoveKind
+    line: str
+    """As it is shown: the command, the first line that an edit adds, or what was said."""
+    path: str | None = None
+    words: tuple[str, ...] = ()
+    """Of a command: the program and its arguments, without what stands before it."""
+    added: frozenset[str] = frozenset()
+    """Of an edit: the names that it brings in."""
+    removed: frozenset[str] = frozenset()
+    """Of an edit: the names that it takes out."""
+    targets: tuple[str, ...] = ()
+    """Of an undo: paths or names; empty for all files."""
+    text: str = ""
+    """Of an edit: what it writes."""
+    old: str = ""
+    """Of an edit: what stood there."""
+    is_whole: bool = False
+    """True if that is the whole file."""
+    ok: bool | None = None
+    output: str = ""
+    is_refused: bool = False
+    """True if the person refused the call."""
+    message: str = ""
+    result: str | None = None
+    turn: int = 0
+    at: datetime | None = None
+
+    def list_fresh_lines(self) -> list[str]:
+        """Return the lines that an edit brings in."""
+        known = {line.strip() for line in self.old.splitlines()} | {""}
+        fresh = (line.strip() for line in self.text.splitlines())
+        return [line for line in fresh if line not in known]
+
+
+@cache
+def load_programs() -> dict[str, frozenset[str]]:
+    """Return the table of commands that add, remove, restore and commit."""
+    content = (Path(__file__).parent / "programs.toml").read_text(encoding="utf-8")
+    return {name: frozenset(words) for name, words in tomllib.loads(content).items()}
+
+
+def match_program(words: tuple[str, ...], table: str) -> int:
+    """Return how many of a command's first words the table has as one entry; 0 if it has none of them."""
+    entries = load_programs()[table]
+    return next((size for size in (3, 2, 1) if " ".join(words[:size]) in entries), 0)
+
+
+def read_moves(
+    messages: Sequence[Mapping[str, Any]], workspace: str | None
+) -> list[Move]:
+    """Return the moves of a session, in order.
+
+    Args:
+        messages: active rows of MESSAGES of one session in order: message_id, origin, text, blocks, ts.
+        workspace: the session's.
+    """
+    results = {
+        block["call_id"]: (block, row["message_id"])
+        for row in messages
+        for block in row["blocks"] or ()
+        if block["type"] == "tool_result" and block["call_id"]
+    }
+    moves: list[Move] = []
+    turn = 0
+    for row in messages:
+        place = {"message": row["message_id"], "at": row["ts"]}
+        is_person = row["origin"] == Origin.HUMAN
+        if row["text"] and (is_person or row["origin"] == Origin.MODEL):
+            turn += is_person
+            kind = MoveKind.PERSON if is_person else MoveKind.MODEL
+            moves.append(Move(kind, row["text"][:MOST_READ], turn=turn, **place))
+        for block in row["blocks"] or ():
+            if block["type"] == "tool_call" and block["name"]:
+                result, message = results.get(block["call_id"], ({}, None))
+                failed, outcome = _read_outcome(result, message)
+                more = {**outcome, "turn": turn, **place}
+                given = block["text"] or ""
+                moves += read_call_moves(block["name"], given, failed, workspace, more)
+    return _compare_with_written(moves)
+
+
+def _read_outcome(
+    result: Mapping[str, Any], message: str | None
+) -> tuple[bool | None, dict[str, Any]]:
+    """Return whether a call failed, None if it has no result; and the columns of what came of it."""
+    output = (result.get("text") or "")[:MOST_READ]
+    failed = result.get("is_error")
+    if failed is None and message is not None:
+        failed = False
+    is_refused = output.startswith(REJECTED)
+    return failed, {"output": output, "result": message, "is_refused": is_refused}
+
+
+def _compare_with_written(moves: list[Move]) -> list[Move]:
+    """Return the moves, a file that is written again with what it brings in and takes out."""
+    written: dict[str, str] = {}
+    compared: list[Move] = []
+    for move in moves:
+        path = move.path
+        if move.kind is MoveKind.EDIT and path and move.is_whole:
+            if path in written:
+                added, removed = _compare_names(written[path], move.text)
+                move = replace(move, added=added, removed=removed)
+            if move.ok:
+                written[path] = move.text
+        compared.append(move)
+    return compared
+
+
+def read_call_moves(
+    tool: str,
+    given: str,
+    failed: bool | None,
+    workspace: str | None,
+    outcome: Mapping[str, Any] | None = None,
+) -> list[Move]:
+    """Return the moves of one tool call.
+
+    Args:
+        tool: the tool's name.
+        given: its arguments, as JSON or as text.
+        failed: whether its result is an error; None if it has no result.
+        workspace: the session's; paths are relative to it.
+        outcome: more columns of the moves.
+    """
+    arguments = parse_arguments(given)
+    kinds = {action.kind for action in read_call(tool, "{}", None, None)}
+    ok = None if failed is None else not failed
+    more = dict(outcome or {})
+    if PATCH in given:
+        return [
+            Move(MoveKind.EDIT, ok=ok, **edit, **more)
+            for edit in _read_patch(given, workspace)
+        ]
+    script = next(
+        (
+            text
+            for name in ("command", "cmd", "script", "CommandLine")
+            if (text := _join_words(arguments.get(name)))
+        ),
+        "",
+    )
+    edit = _read_edit(arguments, workspace)
+    if edit is not None and (edit["added"] or edit["removed"]):
+        return [Move(MoveKind.EDIT, ok=ok, **edit, **more)]
+    # a tool of an unknown name that takes a script runs it
+    if not script or (kinds & {ActionKind.READ, ActionKind.SEARCH}):
+        return []
+    return list(_read_script(script[:MOST_READ], ok, workspace, more))
+
+
+def parse_arguments(given: str) -> dict[str, Any]:
+    """Return a call's arguments; empty if they are no JSON object."""
+    try:
+        parsed = orjson.loads(given)
+    except orjson.JSONDecodeError:
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def _join_words(value: object) -> str:
+    """Return a script: a text as it is, of a list of words the last, which a shell gets."""
+    if isinstance(value, list):
+        words = [word for word in value if isinstance(word, str)]
+        is_shell = len(words) > 2 and words[-2].startswith("-")
+        return words[-1] if is_shell else " ".join(words)
+    return value if isinstance(value, str) else ""
+
+
+def _read_edit(
+    arguments: Mapping[str, Any], workspace: str | None
+) -> dict[str, Any] | None:
+    """Return path, text and names of an edit by old and new text, or of a file that is written; None if it is none."""
+    path = next(
+        (
+            value
+            for name, value in arguments.items()
+            if isinstance(value, str) and name.lower().endswith(("path", "file"))
+        ),
+        None,
+    )
+    if path is None:
+        return None
+    parts = [arguments, *_list_objects(arguments.get("edits"))]
+    old = [text for part in parts for text in _find_texts(part, ("old",))]
+    new = [
+        text
+        for part in parts
+        for text in _find_texts(part, ("new", "content", "file_text", "insert"))
+    ]
+    edit = _describe_edit(path, "\n".join(old), "\n".join(new), workspace)
+    return {**edit, "is_whole": bool(new) and not old and "content" in arguments}
+
+
+def _list_objects(value: object) -> list[Mapping[str, Any]]:
+    return (
+        [part for part in value if isinstance(part, dict)]
+        if isinstance(value, list)
+        else []
+    )
+
+
+def _find_texts(part: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[str]:
+    for name, value in part.items():
+        if isinstance(value, str) and name.startswith(names):
+            yield value[:MOST_READ]
+
+
+def _describe_edit(
+    path: str, old: str, new: str, workspace: str | None
+) -> dict[str, Any]:
+    """Return the columns of an edit."""
+    added, removed = _compare_names(old, new)
+    known = {line.strip() for line in old.splitlines()}
+    fresh = (line.strip() for line in new.splitlines())
+    first = next((line for line in fresh if line and line not in known), "")
+    return {
+        "path": locate(path, workspace) or path,
+        "line": first[:MOST_SHOWN],
+        "text": new,
+        "old": old,
+        "added": added,
+        "removed": removed,
+    }
+
+
+def _compare_names(old: str, new: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names that a text brings in over an earlier one, and those that it takes out."""
+    before, after = frozenset(TOKEN.findall(old)), frozenset(TOKEN.findall(new))
+    return after - before, before - after
+
+
+def _read_patch(given: str, workspace: str | None) -> Iterator[dict[str, Any]]:
+    """Yield the edits of a patch as Codex writes it."""
+    text = given if given.lstrip().startswith(PATCH) else given.replace("\\n", "\n")
+    heads = [*PATCH_FILE.finditer(text)]
+    ends = [head.start() for head in heads[1:]] + [len(text)]
+    for head, end in zip(heads, ends, strict=True):
+        lines = text[head.end() : end][:MOST_READ].splitlines()
+        old = "\n".join(line[1:] for line in lines if line.startswith("-"))
+        new = "\n".join(line[1:] for line in lines if line.startswith("+"))
+        yield _describe_edit(head[1], old, new, workspace)
+
+
+def _read_script(
+    script: str, ok: bool | None, workspace: str | None, more: Mapping[str, Any]
+) -> Iterator[Move]:
+    """Yield the moves of a script. Of one that failed the last command counts as failed; the others are unknown."""
+    commands = [
+        command
+        for command in parse_script(script)
+        if not match_program(tuple(command.words), "says") or command.writes
+    ]
+    is_computed = any(mark in script for mark in COMPUTED)
+    heads = [
+        command
+        for command, before in zip(commands, [None, *commands], strict=False)
+        if before is None or before.joint != "|"
+    ]
+    all_ran = all(command.joint in ("&&", "|") for command in commands[:-1])
+    for command in heads:
+        # what a pipe ends with counts for what it begins with
+        is_last = command is heads[-1]
+        ended = ok if is_last or (ok and all_ran) else None
+        for move in _read_simple(command, ended, workspace, more):
+            # words that a shell fills in are not known
+            is_guess = is_computed and move.kind in (MoveKind.RUN, MoveKind.CHECK)
+            yield replace(move, kind=MoveKind.LOOK) if is_guess else move
+
+
+def _read_simple(
+    command: SimpleCommand,
+    ok: bool | None,
+    workspace: str | None,
+    more: Mapping[str, Any],
+) -> Iterator[Move]:
+    """Yield the moves of one command."""
+    words = tuple(command.words[count_wrappers(command.words) :])
+    line = " ".join(command.words).split("\n")[0][:MOST_SHOWN]
+    meaning = read_command(command)
+    edited = find_edited_in_place(command.words)
+    if not edited and meaning.kind is ActionKind.EDIT:
+        edited = [path for path in command.writes if not path.startswith("/dev/")]
+    named = {"line": line, "words": words, "ok": ok, **more}
+    if edited or meaning.kind is ActionKind.EDIT:
+        tokens = frozenset(TOKEN.findall(" ".join(command.words[1:])))
+        for path in edited:
+            place = locate(path, workspace, command.folder or "") or path
+            yield Move(MoveKind.EDIT, path=place, added=tokens, text=line, **named)
+    elif (targets := find_undone_targets(words)) is not None:
+        yield Move(MoveKind.UNDO, targets=targets, **named)
+    elif match_program(words, "commits"):
+        yield Move(MoveKind.COMMIT, **named)
+    else:
+        yield Move(_classify(words, meaning.kind, meaning.role), **named)
+
+
+def _classify(
+    words: tuple[str, ...], kind: ActionKind, role: CommandRole | None
+) -> MoveKind:
+    """Return what a command does that neither edits nor undoes."""
+    if kind in (ActionKind.READ, ActionKind.SEARCH) or any(map(CODE.search, words)):
+        return MoveKind.LOOK
+    adds = load_programs()["adds"]
+    is_manager = f"{words[0]} add" in adds or f"{words[0]} install" in adds
+    is_target = is_own_target(words) and (
+        len(words) < 2 or words[1] == "run" or not is_manager
+    )
+    return MoveKind.CHECK if role in CHECKING or is_target else MoveKind.RUN
+
+
+def find_undone_targets(words: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return the paths or names that a command takes back, empty for all; None if it takes nothing back."""
+    table = load_programs()
+    if table["aborts"].intersection(words) or match_program(words, "reverts"):
+        return ()
+    if any(word.endswith("@none") for word in words) and match_program(words, "adds"):
+        return tuple(word for word in words if word.endswith("@none"))
+    if size := match_program(words, "removes"):
+        return tuple(word for word in words[size:] if not word.startswith("-"))
+    if words[:2] == ("git", "reset"):
+        return () if "--hard" in words else None
+    size = match_program(words, "restores")
+    is_other = table["others"].intersection(words) or table["keeps"].intersection(
+        words[size : size + 1]
+    )
+    if not size or is_other:
+        return None
+    if "--" in words:
+        return _drop_all([*words[words.index("--") + 1 :]])
+    rest = [word for word in words[size:] if not word.startswith("-")]
+    # of a checkout without a dot it is told later whether it is a branch or a file
+    if words[1:2] == ("checkout",) and not rest:
+        return None
+    return _drop_all(rest) if words[1:2] in (("checkout",), ("restore",)) else ()
+
+
+def _drop_all(paths: list[str]) -> tuple[str, ...]:
+    """Return the paths; empty if the whole folder is among them."""
+    return () if "." in paths else tuple(paths)

@@ -1,0 +1,46 @@
+"""Sessions of a few calls each, and the dead ends that are found in them."""
+
+import json
+from typing import Any
+
+from slowwave.tasks.dead_ends.find import find_in_session
+from slowwave.tasks.dead_ends.moves import read_moves
+from slowwave.tasks.dead_ends.rows import build_rows
+
+HERE = "/home/ada/harbor"
+Step = tuple[Any, ...]
+
+
+def run(command: str, error: str | None = None) -> Step:
+    """A command; with an error it failed."""
+    return "Bash", {"command": command}, error
+
+
+def edit(path: str, old: str, new: str, error: str | None = None) -> Step:
+    return (
+        "Edit",
+        {"file_path": f"{HERE}/{path}", "old_string": old, "new_string": new},
+        error,
+    )
+
+
+def find(*steps: Step | str) -> list[dict[str, Any]]:
+    """Rows of the dead ends of a session; a text is what a person says."""
+    messages = []
+    for number, step in enumerate(steps):
+        row = {"message_id": f"m{number}", "ts": None, "text": "", "origin": "model"}
+        if isinstance(step, str):
+            messages.append({**row, "origin": "human", "text": step, "blocks": []})
+            continue
+        tool, given, error = step
+        call = {"type": "tool_call", "name": tool, "text": json.dumps(given)}
+        result = {
+            "type": "tool_result",
+            "name": None,
+            "text": error or "ok",
+            "is_error": error is not None,
+        }
+        blocks = [{**block, "call_id": f"c{number}"} for block in (call, result)]
+        messages.append({**row, "blocks": blocks})
+    session = {"session_id": "s", "workspace": HERE}
+    return build_rows(session, find_in_session(read_moves(messages, HERE)), "k")

@@ -1,0 +1,182 @@
+"""What is a dead end, and what is not: sessions of a few calls each, by structure alone."""
+
+import json
+
+import pytest
+
+from slowwave.tasks.dead_ends.match import find_repeated
+from slowwave.tasks.dead_ends.rows import choose_line
+from tests.dead_end_sessions import HERE, Step, edit, find, run
+
+REJECTED = (
+    "The user doesn't want to proceed with this tool use. The tool use was rejected"
+)
+
+
+def tell(*steps: Step | str) -> list[tuple[str, str, str | None]]:
+    """What was tried, what showed that it failed, and what was done instead."""
+    return [(row["attempt"], row["error"], row["instead"]) for row in find(*steps)]
+
+
+CACHED = "@lru_cache\ndef tide(port, day):"
+PLAIN = "def tide(port, day):"
+
+
+def test_a_command_that_failed_and_was_left() -> None:
+    assert tell(
+        run("poetry add weasyprint@latest", "Exit code 1\nversion solving failed"),
+        run('poetry add "weasyprint==61.2"'),
+    ) == [
+        (
+            "poetry add weasyprint@latest",
+            "version solving failed",
+            "poetry add weasyprint==61.2",
+        )
+    ]
+
+
+def test_what_git_restores_after_a_failure() -> None:
+    # the command itself went well; what it did to the lock file did not
+    assert tell(
+        run("pnpm dedupe"),
+        run("pnpm install --frozen-lockfile", "Exit code 1\nlockfile is broken"),
+        run("git checkout -- pnpm-lock.yaml"),
+        edit("package.json", "{}", '{"overrides": {"zod": "3"}}'),
+        run("pnpm install --frozen-lockfile"),
+    ) == [
+        (
+            "pnpm dedupe",
+            "lockfile is broken",
+            'package.json: {"overrides": {"zod": "3"}}',
+        )
+    ]
+
+
+def test_an_edit_that_a_later_edit_undoes() -> None:
+    assert tell(
+        run("pytest"),
+        edit("tides.py", PLAIN, CACHED),
+        run("pytest", "Exit code 1\nFAILED test_corrections"),
+        edit("tides.py", CACHED, PLAIN),
+        run("psql -f index.sql"),
+    ) == [("@lru_cache", "FAILED test_corrections", "psql -f index.sql")]
+
+
+def test_what_a_person_refused_by_words_or_by_the_client() -> None:
+    by_words = find(
+        edit("page.tsx", "import Chart", "const Chart = dynamic(load)"),
+        run("npm run build"),
+        "it jumps, revert that",
+        run("git checkout page.tsx"),
+    )
+    assert [(row["error"], row["by_person"]) for row in by_words] == [
+        ("it jumps, revert that", True)
+    ]
+    by_client = tell(
+        edit("conftest.py", "db()", 'db(scope="session")', REJECTED),
+        "leaks. use xdist",
+        run("poetry add pytest-xdist"),
+    )
+    assert by_client == [
+        ('db(scope="session")', "leaks. use xdist", "poetry add pytest-xdist")
+    ]
+
+
+def test_a_dependency_that_is_taken_out_again() -> None:
+    assert tell(
+        run("npm i moment"), "no second date library", run("npm rm moment")
+    ) == [("npm i moment", "no second date library", None)]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        # red, then fixed by going on
+        [
+            edit("a.py", "x", "def total(lines): return sum(lines)"),
+            run("pytest", "E AssertionError"),
+            edit("a.py", "return sum(lines)", "return round(sum(lines), 2)"),
+            run("pytest"),
+        ],
+        # a slip of the keyboard
+        [run("git comit -m x", "unknown command"), run("git commit -m x")],
+        # nothing was found
+        [run("grep -rn nothing src", ""), run("rg nothing", "")],
+        # the network
+        [run("npm install", "ETIMEDOUT"), run("npm install")],
+        # more options, the same way
+        [run("npm publish", "E402"), run("npm publish --access public")],
+        # a print to look, in a test that was red before
+        [
+            run("pytest", "E 1 != 2"),
+            edit("a.py", "y = 2", "print(x)\ny = 2"),
+            run("pytest", "E 1 != 2"),
+            edit("a.py", "print(x)\ny = 2", "y = 2"),
+            run("pytest"),
+        ],
+        # set aside for a moment
+        [
+            edit("a.py", "x = 1", "x = 2"),
+            run("git stash"),
+            run("pytest", "E 1 != 2"),
+            run("git stash pop"),
+        ],
+        # a script that a shell fills in, and one that only looks
+        [run("cp $(npm root)/a b", "no such file"), run("npm ls")],
+        [run('python -c "import x; print(x)"', "ModuleNotFoundError"), run("ls")],
+        # done again, and it stood
+        [
+            edit("a.py", "x = 1", "x = cached(load)"),
+            run("pytest", "E no module"),
+            run("git checkout a.py"),
+            run("pip install cached"),
+            edit("a.py", "x = 1", "x = cached(load)"),
+            run("pytest"),
+        ],
+    ],
+)
+def test_what_is_no_dead_end(steps: list[Step]) -> None:
+    assert tell(*steps, "thanks") == []
+
+
+ROWS = [
+    {"kind": "run", "path": None, "words": ["pnpm", "dedupe"]},
+    {"kind": "run", "path": None, "words": ["npm", "i", "moment@2"]},
+    {"kind": "edit", "path": "conftest.py", "words": ["scope", "session"]},
+]
+
+
+@pytest.mark.parametrize(
+    ("step", "repeated"),
+    [
+        (run("cd web && pnpm dedupe --prefer-offline"), [0]),
+        (run("pnpm install"), []),
+        (run("yarn add moment"), [1]),
+        (run("npm ls moment"), []),
+        (run("npm i dayjs"), []),
+        (edit("package.json", "{", '{ "moment": "^2.30",'), [1]),
+        (edit("conftest.py", "def db():", 'db(scope="session")'), [2]),
+        (edit("conftest.py", "def db():", "def db(engine):"), []),
+        (edit("other.py", "def db():", 'db(scope="session")'), []),
+    ],
+)
+def test_a_call_is_compared_with_what_failed(step: Step, repeated: list[int]) -> None:
+    rows = find_repeated(step[0], json.dumps(step[1]), HERE, ROWS)
+    assert rows == [ROWS[number] for number in repeated]
+
+
+def test_calls_that_are_no_json_or_of_another_form_are_silent() -> None:
+    for given in ("", "[]", "null", '{"command": 3}', '{"command": ["a", 1]}', "{"):
+        assert find_repeated("Bash", given, None, ROWS) == []
+
+
+def test_of_a_long_output_the_line_that_is_spoken_of_is_told() -> None:
+    output = "Exit code 1\nUsing version 65\npydyf is required\n\n---"
+    assert choose_line(output, "pydyf is held below 0.9") == "pydyf is required"
+    assert choose_line(output, "") == "Using version 65"
+    assert choose_line("", "anything") == ""
+
+
+def test_a_patch_of_codex_is_read() -> None:
+    patch = "*** Begin Patch\n*** Update File: conftest.py\n-def db():\n+db(scope='session')\n*** End Patch"
+    assert find_repeated("apply_patch", patch, HERE, ROWS) == [ROWS[2]]

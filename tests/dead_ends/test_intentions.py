@@ -1,0 +1,136 @@
+"""What persons mean to do later: kept with what it waits for, and told when that comes."""
+
+import json
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from slowwave.cli.agents.hook_text import build_hook_text
+from slowwave.cli.main import app
+from slowwave.context.projects.intentions import Intention, list_names
+from slowwave.flows.exclude import run_exclude
+from slowwave.flows.nightly import run_night
+from slowwave.memory import Memory
+from slowwave.schemas.settings import Settings
+from slowwave.text.coming_days import find_coming_day
+
+HERE = "/home/ada/harbor"
+WEDNESDAY = datetime(2026, 5, 6, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "weekdays", "day"),
+    [
+        ("on 2 june the summer tariff starts", False, date(2026, 6, 2)),
+        ("the certificate runs out on 2026-07-15", False, date(2026, 7, 15)),
+        ("rotate the key in three days", False, date(2026, 5, 9)),
+        ("tomorrow the berths are painted", False, date(2026, 5, 7)),
+        # the next one, where a plan says so
+        ("todo for monday: rotate the key", True, date(2026, 5, 11)),
+        ("broken since monday", False, None),
+        # said of the past, or of no day
+        ("it broke on 2 May", False, None),
+        ("we met on 3 April 2025", False, None),
+        ("in June the tariff changes", False, None),
+        ("am 2. Juni beginnt der Sommertarif", False, date(2026, 6, 2)),
+    ],
+)
+def test_the_day_that_a_text_waits_for(
+    text: str, weekdays: bool, day: date | None
+) -> None:
+    assert find_coming_day(text, WEDNESDAY, weekdays=weekdays) == day
+
+
+def intend(**known: Any) -> Intention:
+    empty: dict[str, Any] = {
+        "id": "c1",
+        "text": "x",
+        "workspace": HERE,
+        "session": "s",
+        "said_at": WEDNESDAY,
+        "due": None,
+        "files": (),
+        "versions": (),
+        "names": (),
+    }
+    return Intention(**{**empty, **known})
+
+
+def test_what_an_intention_waits_for() -> None:
+    due = intend(due="2026-06-02")
+    days = [date(2026, 6, 1), date(2026, 6, 2), date(2026, 6, 16), date(2026, 6, 17)]
+    assert [due.is_due(day) for day in days] == [False, True, True, False]
+    file = intend(files=("harbor/tides.py",))
+    assert file.is_about_file(["web/tides.py"])
+    assert not file.is_about_file(["tides.pyi"])
+    node = intend(versions=(("node", "22"), ("", "1.4")))
+    assert node.has_version("FROM node:22.16")
+    assert node.has_version("git tag v1.4.0")
+    assert not node.has_version("node 122 and 11.4")
+    assert intend(names=("ines",)).is_named("Ines wrote")
+    assert not intend(names=("ines",)).is_named("lines")
+    assert list_names("When Ines is back ask her about Kilbrack") == (
+        "ines",
+        "kilbrack",
+    )
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """A store in which something is due today, and something else is not."""
+    at = datetime.now(UTC) - timedelta(days=20)
+    today = datetime.now().astimezone().date()
+    said = [
+        f"On {today:%d %B %Y} the summer tariff of the harbor starts, change the table.",
+        f"On {today + timedelta(days=40):%d %B %Y} the winter berths of the harbor open again.",
+    ]
+    rows = [
+        {
+            "session_id": "s1",
+            "message_id": f"m{number}",
+            "role": "user",
+            "content": text,
+            "ts": (at + timedelta(minutes=number)).isoformat(),
+            "workspace": HERE,
+        }
+        for number, text in enumerate(said)
+    ]
+    path = tmp_path / "talk.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    settings = Settings(
+        store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}
+    )
+    run_night([path], settings)
+    return settings
+
+
+def test_what_is_due_is_told_until_it_is_left_out(settings: Settings) -> None:
+    memory = Memory.open(settings.store)
+    due, later = memory.intentions(HERE)
+    assert "summer tariff" in due.text
+    assert memory.intentions() == [due, later]
+    told = memory.briefing(800, workspace=HERE).text
+    opened = told.partition("# Open")[2].partition("# Last")[0]
+    assert "summer tariff" in told
+    assert "winter berths" not in opened
+    words = ["show", "intentions", "--all", "--store", str(settings.store)]
+    assert due.describe() in CliRunner().invoke(app, words).output
+    run_exclude([due.id], "done", settings)
+    assert Memory.open(settings.store).intentions(HERE) == [later]
+
+
+def test_a_prompt_that_names_nobody_is_told_nothing(settings: Settings) -> None:
+    asked = {
+        "event": "user-prompt",
+        "prompt": "run the tests",
+        "folder": HERE,
+        "own_sessions": [],
+        "budget": 800,
+        "everywhere": False,
+        "store": str(settings.store),
+        "space": None,
+    }
+    assert build_hook_text(**asked) == ""
