@@ -11,7 +11,7 @@ from slowwave.cli.opening import find_project
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ClaimFilters
 from slowwave.schemas.ids import shorten_id
-from slowwave.schemas.vocabulary import Status, is_shared
+from slowwave.schemas.vocabulary import Status, is_own, is_shared
 from slowwave.text.fence import escape_line
 
 if TYPE_CHECKING:
@@ -174,6 +174,7 @@ def _format_claim(claim: "Claim") -> str:
     facts += [f"not {gate}" for gate in claim.shut]
     facts += [check.note for check in claim.not_in_code]
     facts += [claim.observer] if is_shared(claim.observer) else []
+    facts += [] if is_own(claim.trust) else [claim.trust]
     text = claim.summary if not claim.detail else f"{claim.summary}: {claim.detail}"
     return _format_two_lines(
         claim, claim.status if claim.superseded_by else "", text, facts

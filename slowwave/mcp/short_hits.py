@@ -16,7 +16,7 @@ from slowwave.recall.hits import Hit, Hits
 from slowwave.recall.sessions import SessionHit, SessionHits
 from slowwave.recall.views.habits import Habit
 from slowwave.schemas.ids import SHORT_ID, shorten_id
-from slowwave.schemas.vocabulary import Status
+from slowwave.schemas.vocabulary import Status, is_own
 from slowwave.text.fence import escape_line, escape_values
 
 
@@ -109,6 +109,7 @@ def _shorten_hit(hit: Hit) -> dict[str, Any]:
         "claim": hit.get_claim_in_other_words(),
         "category": hit.category or None,
         "confidence": hit.confidence,
+        "trust": None if is_own(hit.trust) else hit.trust,
         "status": perhaps if hit.status == Status.ACTIVE else hit.status,
         "later": later,
         "code": " ".join(check.note for check in hit.not_in_code) or None,

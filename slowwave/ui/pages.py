@@ -25,6 +25,7 @@ from slowwave.schemas.tables import (
     SESSIONS,
     SUMMARIES,
     TOPICS,
+    TRUST,
 )
 from slowwave.schemas.vocabulary import LedgerKind, Status, name_speaker
 from slowwave.store.journal import Rating, read
@@ -65,7 +66,7 @@ CLAIM = [
     "speaker",
     "observed_at",
 ]
-CLAIM += ["status", "workspace", "topic_id"]
+CLAIM += ["status", "workspace", "topic_id", TRUST]
 SUMMARY = ["summary_id", "tier", "seq", "title", "text"]
 MESSAGE = [
     "message_id",
