@@ -104,6 +104,7 @@ def find_session_trust(
         own = find_class(row, kind)
         parts = list(_find_given_parts(row, sentences[row["message_id"]], given))
         if row["origin"] == Origin.HUMAN:
+            given.add(_find_unsaid(row), Trust.OUTSIDE)
             for start, end in find_foreign_parts(
                 row["text"], _count_seconds(row, last)
             ):
@@ -120,6 +121,18 @@ def _list_web_calls(messages: Sequence[Row]) -> Iterator[str]:
         for block in row["blocks"]:
             if block["type"] == "tool_call" and URL in (block["text"] or ""):
                 yield block["call_id"]
+
+
+def _find_unsaid(row: Row) -> str:
+    """Return the lines of a person's message that its reader does not count as said: what a tool put beside them."""
+    texts = [block["text"] or "" for block in row["blocks"] if block["type"] == "text"]
+    return "\n".join(
+        line
+        for text in texts
+        if text != row["text"]
+        for line in text[:LONGEST_OUTPUT].splitlines()
+        if line.strip() and line.strip() not in row["text"]
+    )
 
 
 def _add_results(row: Row, links: Collection[str], given: "GivenTexts") -> None:
@@ -182,7 +195,7 @@ class GivenTexts:
 
     def add(self, text: str, trust: Trust) -> None:
         """Add a text."""
-        if not self.vocabulary:
+        if not (self.vocabulary and text):
             return
         words = [word.replace("’", "'") for word in split_words(text, WORD)]
         places = dict[str, list[int]]()
