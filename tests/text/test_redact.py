@@ -484,3 +484,15 @@ def test_json_in_the_midst_of_other_text_stays_json() -> None:
     }
     assert clean.endswith('\\"pin_password\\": \\"[redacted:password]\\"}')
     assert redact_text(clean) == clean
+
+
+@pytest.mark.parametrize("prefix", ["ghp", "ghs", "npm"])
+def test_a_token_is_known_by_its_checksum_wherever_it_stands(prefix: str) -> None:
+    # the CRC-32 of these thirty letters, in base 62, is 3NiZrn
+    word = "QuayLampCrane7MillDock8TideFer" + "3NiZrn"
+    token = f"{prefix}_{word}"
+    assert redact_text(f"x{token}y") == "x[redacted:issued-token]y"
+    wrapped = f"export T={token[:20]}\n  {token[20:]}"
+    assert word[20:] not in redact_text(wrapped)
+    # another last letter: no such token was ever issued, and only the rule of its form counts
+    assert redact_text(f"x{token[:-1]}8y") == f"x{token[:-1]}8y"

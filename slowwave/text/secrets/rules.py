@@ -5,8 +5,10 @@ nearly all that it finds are hashes, ids and paths.
 """
 
 import re
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from string import ascii_lowercase, ascii_uppercase, digits
 
 from slowwave.text.secrets.issuers import FORMED, ISSUED
 
@@ -276,6 +278,23 @@ def _is_iban(match: re.Match[str]) -> bool:
     )
 
 
+_CHECKED = re.compile(
+    r"(?:gh[opusr]|npm)_(?P<word>(?:[A-Za-z0-9](?:\r?\n[ \t]*)?){36})"
+)
+"""A token of GitHub's or npm's wherever it stands, also glued to other words or wrapped by a terminal."""
+_BASE62 = f"{digits}{ascii_uppercase}{ascii_lowercase}"
+
+
+def _has_checksum(match: re.Match[str]) -> bool:
+    """Return True if the last six letters are the CRC-32 of the others in base 62, as GitHub and npm publish it."""
+    word = "".join(match["word"].split())
+    left, checksum = zlib.crc32(word[:30].encode()), ""
+    while left:
+        left, digit = divmod(left, 62)
+        checksum = _BASE62[digit] + checksum
+    return checksum.rjust(6, "0") == word[30:]
+
+
 _COMMANDS = ("redis-cli", "sshpass", "mongo", "ldap", "docker login", "openssl")
 
 ANYWHERE: tuple[Rule, ...] = (
@@ -311,6 +330,12 @@ PHRASES: tuple[Rule, ...] = (
 
 TOKENS: tuple[Rule, ...] = (
     Rule("jwt", _JWT, (".ey",)),
+    Rule(
+        "issued-token",
+        _CHECKED,
+        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "npm_"),
+        _has_checksum,
+    ),
     make_token_rule("anthropic-key", "sk-ant-", tail=_WORD + "{20,}"),
     make_token_rule("openrouter-key", "sk-or-", tail=_WORD + "{24,}"),
     make_token_rule(
