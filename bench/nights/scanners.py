@@ -174,12 +174,15 @@ def _scan_left_out() -> tuple[list[Case], list[bool]]:
 
 
 def _make_cases(examples: Sequence[Example]) -> list[Case]:
-    """Return a case a line: its first secret, or none."""
+    """Return a case a line: its first secret, or none in lines of the kind that has none."""
     by_text = dict[str, str]()
     for one in examples:
         word = one.text[one.start : one.end] if one.secret else ""
         by_text[one.text] = by_text.get(one.text) or word
-    return [Case(text, secret) for text, secret in by_text.items()]
+    none = {one.text for one in examples if one.kind == "none"}
+    return [
+        Case(text, secret) for text, secret in by_text.items() if secret or text in none
+    ]
 
 
 def _write_cases(cases: Sequence[Case], folder: Path) -> None:

@@ -26,6 +26,7 @@ from slowwave.text.secrets.rules import (
     is_placeholder,
 )
 from slowwave.text.secrets.score import find_secrets
+from slowwave.text.secrets.tables import find_tabled
 
 _QUOTES = str.maketrans(dict.fromkeys("\"'`\\", "_"))
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
@@ -162,9 +163,12 @@ def _redact_assignments(text: str, counts: Counter[str], keep: frozenset[str]) -
 
 
 def _redact_likely(text: str, counts: Counter[str], keep: frozenset[str]) -> str:
-    """Return the text without the words that are certainly secrets by what stands around them."""
+    """Return the text without the words that are certainly secrets by what stands around them, or above in a table."""
     pieces, at = list[str](), 0
-    for start, end in find_secrets(text, CERTAIN):
+    found = {*find_secrets(text, CERTAIN), *find_tabled(text)}
+    for start, end in sorted(found):
+        if start < at:
+            continue
         if is_placeholder(text[start:end]) or text[start:end] in keep:
             continue
         counts["secret"] += 1

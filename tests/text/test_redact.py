@@ -496,3 +496,39 @@ def test_a_token_is_known_by_its_checksum_wherever_it_stands(prefix: str) -> Non
     assert word[20:] not in redact_text(wrapped)
     # another last letter: no such token was ever issued, and only the rule of its form counts
     assert redact_text(f"x{token[:-1]}8y") == f"x{token[:-1]}8y"
+
+
+@pytest.mark.parametrize(
+    ("table", "secret"),
+    [
+        ("| user | password |\n|---|---|\n| ada | Lampquay526 |", "Lampquay526"),
+        ("user,password\nada,Lampquay526\n", "Lampquay526"),
+        ("host\tAPI key\tport\nx1\tLampquay526\t80", "Lampquay526"),
+        ("Dienst;Passwort\nMail;Lampquay526", "Lampquay526"),
+        ("[smtp]\nhost=mx\npass=Lampquay526", "Lampquay526"),
+    ],
+)
+def test_the_heading_of_a_column_names_its_values(table: str, secret: str) -> None:
+    clean = redact_text(table)
+    assert secret not in clean
+    assert (
+        clean.replace("[redacted:secret]", secret).replace(
+            "[redacted:password]", secret
+        )
+        == table
+    )  # nothing else is touched
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "| Key | Value |\n|---|---|\n| lamp1quay | 8080abc |",
+        "| name | password length |\n|---|---|\n| ada | 12letters |",
+        "We count tokens, keys\nlamp1quay, mill2dock",
+        "id,token_count\nlamp1quay,mill2dock",
+        "pass=12 fail=0",
+        "| test | pass |\n|---|---|\n| lamp1 | yes |",
+    ],
+)
+def test_a_column_of_other_things_is_left(table: str) -> None:
+    assert redact_text(table) == table

@@ -523,6 +523,7 @@ def _classify_value(before: str, match: re.Match[str]) -> str | None:
         before.lower().endswith(("db_", "db-", "_", "-"))
         or match["quoted"]
         or match["said"]
+        or _is_line_of_settings(before, match)
     ):
         return None
     # a password may be words; any other key looks as if it was made
@@ -550,6 +551,12 @@ def _classify_value(before: str, match: re.Match[str]) -> str | None:
         if looks_made
         else None
     )
+
+
+def _is_line_of_settings(before: str, match: re.Match[str]) -> bool:
+    """Return True if the name begins its line and a sign of equality follows it, as in an INI file."""
+    sign = match.string[match.end("suffix") : match.end("suffix") + 1]
+    return sign == "=" and not before.rpartition("\n")[2].strip()
 
 
 def _classify_key_value(before: str, name: str, suffix: str, value: str) -> str | None:
