@@ -402,23 +402,16 @@ def _list_redactions(settings: Settings, everything: bool) -> Listing:
     )
     rows = []
     for message in store.read(MESSAGES, columns).to_pylist():
-        texts = [message["text"], *(block["text"] or "" for block in message["blocks"])]
-        places = {
-            " ".join(
-                text[max(0, match.start() - AROUND) : match.end() + AROUND].split()
-            ): match[1]
-            for text in texts
-            for match in MASKED.finditer(text)
-        }
+        path = paths.get(message["session_id"])
         rows += [
             {
                 "message_id": message["message_id"],
                 "at": message["ts"],
                 "kind": kind,
                 "where": where,
-                "path": paths.get(message["session_id"]),
+                "path": path,
             }
-            for where, kind in places.items()
+            for where, kind in _find_masked(message).items()
         ]
     rows.sort(key=lambda row: (str(row["at"]), row["message_id"]), reverse=True)
     shown = rows if everything else rows[:MOST_MASKED]
@@ -439,6 +432,18 @@ def _list_redactions(settings: Settings, everything: bool) -> Listing:
         },
         notes if rows else (),
     )
+
+
+def _find_masked(message: Row) -> dict[str, str]:
+    """Return what stands around each masked word of a message, with the kind of secret."""
+    texts = [message["text"], *(block["text"] or "" for block in message["blocks"])]
+    return {
+        " ".join(text[max(0, match.start() - AROUND) : match.end() + AROUND].split()): (
+            match[1]
+        )
+        for text in texts
+        for match in MASKED.finditer(text)
+    }
 
 
 def _list_usage(settings: Settings, everything: bool) -> Listing:
