@@ -173,8 +173,10 @@ def _format_claim(claim: "Claim") -> str:
     facts += [", ".join(claim.files[:3])] if claim.files else []
     facts += [f"not {gate}" for gate in claim.shut]
     facts += [check.note for check in claim.not_in_code]
-    facts += [claim.observer] if is_shared(claim.observer) else []
-    facts += [] if is_own(claim.trust) else [claim.trust]
+    if is_shared(claim.observer):
+        facts.append(claim.observer)
+    elif not is_own(claim.trust):
+        facts.append(claim.trust)
     text = claim.summary if not claim.detail else f"{claim.summary}: {claim.detail}"
     return _format_two_lines(
         claim, claim.status if claim.superseded_by else "", text, facts
