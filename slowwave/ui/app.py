@@ -34,7 +34,8 @@ from slowwave.schemas.errors import (
     name_install,
 )
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.vocabulary import Role
+from slowwave.schemas.tables import TRUST
+from slowwave.schemas.vocabulary import Role, is_own
 from slowwave.text.dates import format_day, format_minute
 from slowwave.text.fence import escape_control
 from slowwave.ui.actions import ACTIONS
@@ -173,11 +174,15 @@ def show_day(at: datetime | str | None) -> str:
 
 
 def show_voice(row: Data) -> str:
-    """Return who said something: the name, if it is known, and whether that is a person or an agent."""
+    """Return who said something: the name, if it is known, and whether that is a person or an agent.
+
+    Behind it stands where the words come from, unless they are the person's or the own agent's.
+    """
     name, kind = row.get("speaker") or "", row.get("by") or ""
-    if name in ("", kind, Role.USER, Role.ASSISTANT) or not kind:
-        return kind or name
-    return f"{name} ({kind})"
+    is_plain = name in ("", kind, Role.USER, Role.ASSISTANT) or not kind
+    voice = kind or name if is_plain else f"{name} ({kind})"
+    trust = None if is_own(row.get(TRUST)) else str(row[TRUST])
+    return ", ".join(filter(None, (voice, trust)))
 
 
 def link_project(name: str | None) -> Markup | str:
