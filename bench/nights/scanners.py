@@ -158,15 +158,20 @@ def _scan_left_out() -> tuple[list[Case], list[bool]]:
         for text in read_ordinary()
         for start, end in iter_candidates(text)
     ]
-    kinds = sorted({example.kind for example in examples})
+    kinds = sorted({one.kind for one in examples} - {"none"})
+    none = sorted({one.text for one in examples if one.kind == "none"})
     cases, found = list[Case](), list[bool]()
     for fold in range(FOLDS):
-        left_out = kinds[fold::FOLDS]
-        learnt = [one for one in examples if one.kind not in left_out]
+        # of the lines without a secret a fifth is left out, of the others a fifth of the kinds
+        left_out, texts = kinds[fold::FOLDS], {*none[fold::FOLDS]}
+        learnt = [
+            one
+            for one in examples
+            if one.kind not in left_out and one.text not in texts
+        ]
         model = fit_model([*learnt, *ordinary])
-        own = _make_cases(
-            [one for one in make_examples(seed=1) if one.kind in left_out]
-        )
+        fresh = [one for one in make_examples(seed=1) if one.kind in left_out]
+        own = _make_cases([*fresh, *(one for one in examples if one.text in texts)])
         with patch.object(score, "load_secret_model", lambda model=model: model):
             found += [_is_found(case) for case in own]
         cases += own

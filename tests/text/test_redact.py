@@ -532,3 +532,19 @@ def test_the_heading_of_a_column_names_its_values(table: str, secret: str) -> No
 )
 def test_a_column_of_other_things_is_left(table: str) -> None:
     assert redact_text(table) == table
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ("API_KEY=your_api_key_1", True),
+        ("secret: my-secret-1", True),
+        ('api_key = "EXAMPLE1KEY"', True),
+        ("password: mydog12345", False),
+        ("password: changeit99x", False),
+    ],
+)
+def test_what_stands_for_a_secret_is_none_and_what_is_only_weak_is(
+    line: str, kept: bool
+) -> None:
+    assert (redact_text(line) == line) is kept

@@ -115,12 +115,13 @@ _WORDS = frozenset(
 )
 _TEMPLATE = re.compile(
     r"<.*>\Z|\$[A-Za-z_(][\w)]*\Z|%\w+%?\Z|.*(?:\$\{|\{\{|\{[A-Za-z_][\w.]*\}|\.\.\.|…|\*{3}|[xX]{4})"
-    r"|(?i:your|my|insert|enter|replace|change|dummy|fake|test|example)[A-Za-z_-]*\Z"
+    r"|(?i:your|my|insert|enter|replace|change|dummy|fake|test|example)(?:[A-Za-z_-]*|(?:[_-][A-Za-z]+)+[_-]?[0-9]{1,3})\Z"
+    r"|.*EXAMPLE"
 )
 
 
 def is_placeholder(value: str) -> bool:
-    """Return whether a value stands for one that is not here: `<password>`, `${VAR}`, `your-key`, `xxxx`, `***`."""
+    """Return True if a value stands for another: `<password>`, `${VAR}`, `your-key-1`, `xxxx`, `***`, `…EXAMPLE`."""
     return (
         MARK in value
         or value.lower() in _WORDS
