@@ -506,6 +506,8 @@ def test_a_token_is_known_by_its_checksum_wherever_it_stands(prefix: str) -> Non
         ("host\tAPI key\tport\nx1\tLampquay526\t80", "Lampquay526"),
         ("Dienst;Passwort\nMail;Lampquay526", "Lampquay526"),
         ("[smtp]\nhost=mx\npass=Lampquay526", "Lampquay526"),
+        ("[smtp]\npass = Lampquay526", "Lampquay526"),
+        ("user | password\n-----+----\nada | Lampquay526", "Lampquay526"),
     ],
 )
 def test_the_heading_of_a_column_names_its_values(table: str, secret: str) -> None:

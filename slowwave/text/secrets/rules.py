@@ -556,8 +556,8 @@ def _classify_value(before: str, match: re.Match[str]) -> str | None:
 
 def _is_line_of_settings(before: str, match: re.Match[str]) -> bool:
     """Return True if the name begins its line and a sign of equality follows it, as in an INI file."""
-    sign = match.string[match.end("suffix") : match.end("suffix") + 1]
-    return sign == "=" and not before.rpartition("\n")[2].strip()
+    after = match.string[match.end("suffix") : match.end("suffix") + 3].lstrip(" \t")
+    return after.startswith("=") and not before.rpartition("\n")[2].strip()
 
 
 def _classify_key_value(before: str, name: str, suffix: str, value: str) -> str | None:

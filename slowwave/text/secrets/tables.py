@@ -11,6 +11,8 @@ LONGEST_HEADING = 30
 """Most characters of a heading."""
 SHORTEST = 6
 """Least characters of a value."""
+RULED = re.compile(r"[-+=|: \t]+\Z")
+"""A line below the headings, as psql draws it."""
 MIXED = re.compile(r"(?=[^\s]*[0-9])(?=[^\s]*[A-Za-z])[^\s]+\Z")
 """One word of letters and figures."""
 PROBE = "Quay7Lamp8Mill9"
@@ -26,7 +28,7 @@ def find_tabled(text: str) -> Iterator[tuple[int, int]]:
         bare = line.rstrip("\r\n")
         if separator and bare.count(separator) == width:
             yield from _find_values(bare, at, separator, columns)
-        else:
+        elif not (separator and RULED.match(bare)):
             separator, columns = _read_heading(bare)
             width = bare.count(separator) if separator else 0
         at += len(line)
