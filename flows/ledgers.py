@@ -1,5 +1,6 @@
 """The ledgers of a memory as data: what `slowwave inspect` and the pages list."""
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,8 +36,14 @@ from slowwave.store.releases import Snapshot, is_dropped, list_spaces, load_rele
 from slowwave.store.store import Store
 from slowwave.text.days import format_day
 from slowwave.text.fence import escape_line
+from slowwave.text.secrets.rules import MARK
 
 Row = dict[str, Any]
+MASKED = re.compile(rf"{re.escape(MARK)}([a-z0-9-]+)\]")
+AROUND = 40
+"""Characters shown on either side of a masked word."""
+MOST_MASKED = 200
+"""Masked words listed, unless all are wanted."""
 
 
 DECISIONS = {
@@ -400,6 +407,62 @@ def _list_excluded(settings: Settings, everything: bool) -> Listing:
     )
 
 
+def _list_redactions(settings: Settings, everything: bool) -> Listing:
+    """Return the words of messages that are masked, the latest message first, each with what stands around it."""
+    store = _open_store(settings)
+    columns = ["message_id", "session_id", "ts", "text", "blocks"]
+    paths = dict(
+        zip(
+            *store.read(SESSIONS, ["session_id", "path"]).to_pydict().values(),
+            strict=True,
+        )
+    )
+    rows = []
+    for message in store.read(MESSAGES, columns).to_pylist():
+        path = paths.get(message["session_id"])
+        rows += [
+            {
+                "message_id": message["message_id"],
+                "at": message["ts"],
+                "kind": kind,
+                "where": where,
+                "path": path,
+            }
+            for where, kind in _find_masked(message).items()
+        ]
+    rows.sort(key=lambda row: (str(row["at"]), row["message_id"]), reverse=True)
+    shown = rows if everything else rows[:MOST_MASKED]
+    notes = [
+        "The words themselves are kept nowhere here. One that is no secret: look it up in its transcript, and put it "
+        "into the setting `redact_except`; the next night reads the transcripts that still exist again, and leaves it.",
+    ]
+    if len(shown) < len(rows):
+        notes.append(f"{len(rows) - len(shown):,} more: --all lists them.")
+    return Listing(
+        shown,
+        {
+            "message": "message_id",
+            "said": "at",
+            "kind": "kind",
+            "where": "where",
+            "in": "path",
+        },
+        notes if rows else (),
+    )
+
+
+def _find_masked(message: Row) -> dict[str, str]:
+    """Return what stands around each masked word of a message, with the kind of secret."""
+    texts = [message["text"], *(block["text"] or "" for block in message["blocks"])]
+    return {
+        " ".join(text[max(0, match.start() - AROUND) : match.end() + AROUND].split()): (
+            match[1]
+        )
+        for text in texts
+        for match in MASKED.finditer(text)
+    }
+
+
 def _list_usage(settings: Settings, everything: bool) -> Listing:
     """Return the claims that were used or rated, of `everything` all, the most used first."""
     usage = count_usage(
@@ -461,6 +524,7 @@ LEDGERS: dict[str, Callable[[Settings, bool], Listing]] = {
     "changes": _list_changes,
     "notes": _list_notes,
     "excluded": _list_excluded,
+    "redactions": _list_redactions,
     "usage": _list_usage,
     "spaces": measure_spaces,
 }

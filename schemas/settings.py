@@ -617,6 +617,10 @@ class Settings(BaseSettings):
         True,
         description="Replace secrets by typed placeholders before anything is stored.",
     )
+    redact_except: list[str] = Field(
+        [],
+        description="Words that are no secrets and were masked: transcripts that still exist are read again with them.",
+    )
     model: LLMSettings = LLMSettings()
     extract: ExtractSettings = ExtractSettings()
     read: ReadSettings = ReadSettings()

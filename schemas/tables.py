@@ -66,6 +66,10 @@ def chain_fields() -> tuple[pa.Field, ...]:
     )
 
 
+TRUST = "trust"
+"""Column of passages, claims and summaries: a `Trust`, the least of what the row rests on."""
+
+
 @dataclass(frozen=True)
 class Table:
     """Name, primary key, schema and volatile columns of one table."""
@@ -176,6 +180,7 @@ MEANINGS = {
     "reason": "why",
     "superseded_by": "the claim that replaced it -> claims",
     "vector": "of unit length; null where embeddings are off",
+    "trust": "a Trust: where the words come from, the least trusted of them",
     "chain_id": "the claim at the end of the chain of changes -> claims",
     "chain_at": "since when a later claim changed, or perhaps changed, what it says, UTC",
     "chain_likely": "how likely that is; 1: it is superseded",
@@ -360,6 +365,7 @@ PASSAGES = Table(
         vector_field(),
         string_field("step_key", null=False),
         *chain_fields(),
+        string_field(TRUST),
     ),
 )
 
@@ -652,6 +658,7 @@ CLAIMS = Table(
         string_field("topic_id"),
         string_field("assign_key", "null: not assigned yet"),
         *chain_fields(),
+        string_field(TRUST),
     ),
 )
 
@@ -856,6 +863,7 @@ SUMMARIES = Table(
                 "written before it lost a member, or grew; the model writes it again"
             ),
         ),
+        string_field(TRUST),
     ),
 )
 

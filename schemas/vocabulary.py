@@ -35,6 +35,23 @@ class Origin(StrEnum):
     SYNTHETIC = "synthetic"
 
 
+class Trust(StrEnum):
+    """Where words come from, the most trusted first. A row has the least trust of what it rests on."""
+
+    TYPED = "typed"
+    """A person typed them."""
+    AGENT = "agent"
+    """This person's own agent said them."""
+    TOOL = "tool output"
+    """A tool's output has them."""
+    OUTSIDE = "web or pasted text"
+    """A web page has them, or a text that somebody pasted, quoted or forwarded."""
+    OTHER = "another agent"
+    """Another agent or a program said them: a sub-agent, a schedule, a plugin."""
+    IMPORTED = "imported"
+    """They come from another memory."""
+
+
 class Status(StrEnum):
     """The state of a claim."""
 
@@ -194,6 +211,32 @@ LEARNINGS = "slowwave_learnings"
 def is_shared(observer: str) -> bool:
     """Return whether a claim came from somebody else's memory: it counts less than what was said here."""
     return observer.startswith(f"{SHARED}:")
+
+
+TRUSTED: tuple[Trust, ...] = tuple(Trust)
+"""The most trusted first."""
+OWN = (Trust.TYPED, Trust.AGENT)
+"""Words of the person and of the person's own agent; others never tell what was decided."""
+
+
+def rank_trust(trust: str | None) -> int:
+    """Return 0 for typed words, and more the less they are trusted; as for an agent's where it is not known."""
+    return TRUSTED.index(Trust(trust or Trust.AGENT))
+
+
+def find_least_trust(found: Iterable[str | None]) -> Trust:
+    """Return the least trust among some."""
+    return TRUSTED[max(map(rank_trust, found), default=rank_trust(None))]
+
+
+def is_own(trust: str | None) -> bool:
+    """Return True for words of the person or of the person's own agent, and where it is not known."""
+    return trust is None or trust in OWN
+
+
+def is_foreign(trust: str | None, observer: str) -> bool:
+    """Return True for a claim that neither the person nor the person's own agent made."""
+    return not is_own(trust) or is_shared(observer)
 
 
 COUNTED = ("messages", "claims", "topics", "summaries")

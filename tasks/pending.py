@@ -11,6 +11,7 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import CLAIMS, MARKS, MESSAGES, SESSIONS, Table
 from slowwave.schemas.vocabulary import Origin, name_speaker
 from slowwave.store.store import Store
+from slowwave.tasks.trust import MessageTrust, Row, find_session_trust
 
 
 def hash_rows(frame: pl.DataFrame) -> str:
@@ -88,6 +89,23 @@ def mark_sessions_done(
     )
 
 
+TOKENS_AT_ONCE = 2_000_000
+"""Tokens of the sessions that are read together."""
+JUDGED_BY = [
+    "message_id",
+    "session_id",
+    "seq",
+    "role",
+    "origin",
+    "source",
+    "speaker",
+    "text",
+    "blocks",
+    "ts",
+]
+"""Columns by which trust is told."""
+
+
 def split_batches(
     rows: pl.DataFrame, max_weight: int, weight: str = "messages"
 ) -> Iterable[pl.DataFrame]:
@@ -150,3 +168,28 @@ def read_claim_speakers(store: Store, claims: Iterable[str]) -> dict[str, str]:
     return {
         claim: names[message] for claim, message in quoted.items() if message in names
     }
+
+
+def read_trust(store: Store, session_ids: Iterable[str]) -> dict[str, MessageTrust]:
+    """Return by id where the words of each message of some sessions come from."""
+    columns = ["session_id", "kind", "tokens"]
+    sessions = pl.DataFrame(
+        store.read_ids(SESSIONS, sorted(set(session_ids)), columns)
+    ).sort("session_id")
+    kinds = dict(sessions.select("session_id", "kind").iter_rows())
+    found = dict[str, MessageTrust]()
+    for batch in split_batches(sessions, TOKENS_AT_ONCE, "tokens"):
+        rows = store.read_ids(
+            MESSAGES, batch["session_id"].to_list(), JUDGED_BY, by="session_id"
+        )
+        for session, messages in _group_by_session(rows.to_pylist()).items():
+            found |= find_session_trust(messages, kinds.get(session))
+    return found
+
+
+def _group_by_session(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return rows by session, in order."""
+    groups = dict[str, list[Row]]()
+    for row in sorted(rows, key=lambda row: int(row["seq"])):
+        groups.setdefault(row["session_id"], []).append(row)
+    return groups

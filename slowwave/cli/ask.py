@@ -18,7 +18,7 @@ from slowwave.cli.opening import find_project
 from slowwave.schemas.filters import Filters, MessageFilters
 from slowwave.schemas.ids import shorten_id
 from slowwave.schemas.places import name_last_part
-from slowwave.schemas.vocabulary import Role, Status
+from slowwave.schemas.vocabulary import Role, Status, is_own
 from slowwave.text.days import format_day, format_minute
 from slowwave.text.fence import FENCE_TOKENS, escape_control, escape_line, fence_block
 from slowwave.text.relative_days import add_days
@@ -159,6 +159,7 @@ def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
         format_day(hit.observed_at) if hit.observed_at else "undated",
         hit.speaker if hit.kind == "message" else hit.kind,
         name_last_part(hit.workspace) if hit.workspace else None,
+        None if is_own(hit.trust) else hit.trust,
         f"space {hit.space}" if hit.space else None,
         escape_line(shorten_id(hit.id)),
         None if sure or hit.relevance is None else f"relevance {hit.relevance:.2f}",

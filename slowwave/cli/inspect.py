@@ -44,7 +44,7 @@ def inspect(
     """List releases, runs, changes, quarantine and more.
 
     The ledgers are releases, runs, quarantine, junk (recurring text that is masked), merges, changes, notes, excluded,
-    usage (which claims were returned, and their ratings), and spaces.
+    redactions, usage (which claims were returned, and their ratings), and spaces.
     """
     from slowwave.flows.ledgers import LEDGERS
 

@@ -12,7 +12,7 @@ from slowwave.cli.opening import find_project
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ClaimFilters
 from slowwave.schemas.ids import shorten_id
-from slowwave.schemas.vocabulary import Status, is_shared
+from slowwave.schemas.vocabulary import Status, is_own, is_shared
 from slowwave.text.days import convert_to_local, format_day, localise
 from slowwave.text.fence import escape_line
 from slowwave.text.relative_days import add_days
@@ -178,7 +178,10 @@ def _format_claim(claim: "Claim") -> str:
     facts += [", ".join(claim.files[:3])] if claim.files else []
     facts += [f"not {gate}" for gate in claim.shut]
     facts += [check.note for check in claim.not_in_code]
-    facts += [claim.observer] if is_shared(claim.observer) else []
+    if is_shared(claim.observer):
+        facts.append(claim.observer)
+    elif not is_own(claim.trust):
+        facts.append(claim.trust)
     text = claim.summary if not claim.detail else f"{claim.summary}: {claim.detail}"
     return _format_two_lines(
         claim, claim.status if claim.superseded_by else "", text, facts

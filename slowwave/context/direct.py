@@ -33,8 +33,8 @@ from slowwave.recall.retrieve.rows import mask_allowed_passages
 from slowwave.recall.sessions import rank_sessions, read_session_ids
 from slowwave.recall.views.dead_ends import Tried, find_touched
 from slowwave.schemas.errors import READ_TROUBLE
-from slowwave.schemas.tables import CLAIMS, GISTS, MESSAGES, PASSAGES
-from slowwave.schemas.vocabulary import Role, Status
+from slowwave.schemas.tables import CLAIMS, GISTS, MESSAGES, PASSAGES, TRUST
+from slowwave.schemas.vocabulary import Role, Status, Trust, is_own
 from slowwave.text.days import localise
 from slowwave.text.words import UNSPACED, extract_content_words, singular_words
 
@@ -187,7 +187,7 @@ def _mark_rules(
     rules = find_rules(view, sure)
     return {
         key: replace(line, rule=rules[key])
-        if key in rules and line.source.by == "person"
+        if key in rules and line.source.by == "person" and not line.source.trust
         else line
         for key, line in lines.items()
     }
@@ -233,11 +233,13 @@ def find_rules(view: View, ids: Sequence[str]) -> dict[str, str]:
     is_given = pc.is_in(keys, value_set=pa.array(ids, keys.type)).to_numpy()
     positions = np.flatnonzero(is_given[layout.message])
     claims = view.claims.find_claims_at(positions)
-    rows = view.take(CLAIMS, claims, ["category", "status", "message_ids"])
+    rows = view.take(CLAIMS, claims, ["category", "status", "message_ids", TRUST])
     return {
         key: row["category"]
         for row in rows.to_pylist()
-        if row["category"] in RULES and row["status"] == Status.ACTIVE
+        if row["category"] in RULES
+        and row["status"] == Status.ACTIVE
+        and row[TRUST] in (None, Trust.TYPED)
         for key in row["message_ids"]
     }
 
@@ -357,7 +359,10 @@ def weigh_by_session(
 def make_hit_line(hit: Hit, relevance: float = 1.0) -> Line:
     """Return a hit as a line. A message written since the release is marked as not yet distilled."""
     source = LineSource(
-        hit.sources[0].session, hit.sources[0].message, at=hit.observed_at
+        hit.sources[0].session,
+        hit.sources[0].message,
+        at=hit.observed_at,
+        trust=None if is_own(hit.trust) else hit.trust,
     )
     later = f"({hit.status})" if hit.status == Status.NOT_DISTILLED else ""
     return make_line(hit.text, source, relevance, score=hit.score, later=later)
@@ -492,6 +497,7 @@ def make_source(view: View, row: Row) -> LineSource:
         at=localise(row["ts"], row["utc_offset"]),
         speaker=row["speaker"],
         by="person" if row["role"] == Role.USER else "model",
+        trust=view.foreign_messages.get(row["message_id"]),
         short=view.session_tags.get(session),
     )
 

@@ -1,7 +1,8 @@
 """Rendering of a context block as Markdown or JSON, every line with its source.
 
 Markdown names a session and its day in a heading over the lines that follow each other, and who said each line: a
-speaker by name, else "person" or "model":
+speaker by name, else "person" or "model". Behind that stands where the words come from, unless they are the person's or
+the own agent's ("person, web or pasted text: …"):
 
     # Memories
     2 Feb 2026 · ferry-1
@@ -63,6 +64,8 @@ class LineSource:
     """A topic's name, for a summary of it."""
     began: datetime | None = None
     """The time of the first message, for a summary of several."""
+    trust: str | None = None
+    """A Trust: where its words come from; None of the person's and the own agent's."""
     short: str | None = None
     """The session's id as a heading has it, where the store's sessions are known; else the block's tell it apart."""
 
@@ -85,7 +88,16 @@ class LineSource:
 
     def as_dict(self) -> dict[str, str | int]:
         """Return the known fields, as plain values."""
-        fields = ("session", "message", "seq", "speaker", "by", "url", "topic")
+        fields = (
+            "session",
+            "message",
+            "seq",
+            "speaker",
+            "by",
+            "url",
+            "topic",
+            "trust",
+        )
         values = {
             name: value for name in fields if (value := getattr(self, name)) is not None
         }
@@ -176,7 +188,8 @@ def format_tag(source: LineSource) -> str:
     """Return the opening of a line: who said it, or where it stands."""
     if source.url is not None:
         return f"- ({escape_line(source.url)}) "
-    who = escape_line(source.speaker or source.by or "")
+    names = (source.speaker or source.by, source.trust)
+    who = escape_line(", ".join(filter(None, names)))
     turn = (
         f"{escape_line(source.message)}. "
         if source.session is None and source.message is not None

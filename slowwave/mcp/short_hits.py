@@ -18,7 +18,7 @@ from slowwave.recall.views.browse import Claim
 from slowwave.recall.views.habits import Habit
 from slowwave.recall.views.related import Related
 from slowwave.schemas.ids import SHORT_ID, shorten_id
-from slowwave.schemas.vocabulary import Status
+from slowwave.schemas.vocabulary import Status, is_own
 from slowwave.text.days import format_date
 from slowwave.text.fence import escape_line, escape_values
 from slowwave.text.relative_days import add_days
@@ -121,6 +121,7 @@ def _shorten_hit(hit: Hit) -> dict[str, Any]:
         "claim": add_days(claim, hit.said_at) if claim else None,
         "category": hit.category or None,
         "confidence": hit.confidence,
+        "trust": None if is_own(hit.trust) else hit.trust,
         "status": perhaps if hit.status == Status.ACTIVE else hit.status,
         "later": later,
         "code": " ".join(check.note for check in hit.not_in_code) or None,

@@ -145,6 +145,8 @@ class Hit(Shown):
     """Of any kind, as below: where it was said."""
     speaker: str | None = None
     """Who said it: by name, else the role of the message; None of a summary."""
+    trust: str | None = None
+    """A Trust: where its words come from, the least trusted of them; None of a topic."""
     space: str | None = None
     """The space that it is from, where several spaces were searched."""
 

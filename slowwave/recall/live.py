@@ -45,9 +45,10 @@ from slowwave.schemas.errors import (
 )
 from slowwave.schemas.places import find_url
 from slowwave.schemas.tables import CLAIMS, MESSAGES, RELEASES
-from slowwave.schemas.vocabulary import Role, Status
+from slowwave.schemas.vocabulary import Role, Status, Trust
 from slowwave.store.notes import parse_correction, read_notes, read_written
 from slowwave.store.place import find_place
+from slowwave.text.foreign import find_foreign_parts
 from slowwave.text.words import compute_word_shares
 from slowwave.text.workspaces import find_workspaces
 
@@ -455,7 +456,15 @@ def _make_hit(line: Mapping[str, Any]) -> Hit:
         sources=(Source(session, message, text[:QUOTE_CHARS]),),
         workspace=line.get("workspace"),
         speaker=line.get("speaker") or line["role"],
+        trust=_find_trust(text, line["role"]),
     )
+
+
+def _find_trust(text: str, role: str) -> Trust:
+    """Return where the words of a message that no night has read come from."""
+    if find_foreign_parts(text):
+        return Trust.OUTSIDE
+    return Trust.TYPED if role == Role.USER else Trust.AGENT
 
 
 def _has_tag(line: Mapping[str, Any], tag: str) -> bool:

@@ -100,6 +100,7 @@ from slowwave.schemas.tables import (
     PASSAGES,
     SUMMARIES,
     TOPICS,
+    TRUST,
     Table,
 )
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Status
@@ -751,6 +752,7 @@ CLAIM_COLUMNS = [
     "quote",
     "files",
     "topic_id",
+    TRUST,
     *WITNESSES,
 ]
 MESSAGE_COLUMNS = [
@@ -819,7 +821,10 @@ def build_hits(view: View, ranked: Sequence[Candidate]) -> list[Hit]:
                 files=tuple(fact["files"]),
                 confidence=sure[key],
                 topic=names.get(fact["topic_id"], {}).get("name"),
+                trust=fact[TRUST],
             )
+        if hit.kind == "message":
+            hit = replace(hit, trust=view.foreign_messages.get(hit.id, hit.trust))
         hits.append(hit)
     return hits
 
@@ -871,6 +876,7 @@ def _build_hit(
         topic=row.get("name"),
         workspace=row.get("workspace"),
         speaker=None if kind in GROUPS else row.get("speaker") or role,
+        trust=row.get(TRUST),
     )
 
 

@@ -26,6 +26,7 @@ from slowwave.text.secrets.rules import (
     is_placeholder,
 )
 from slowwave.text.secrets.score import find_secrets
+from slowwave.text.secrets.tables import find_tabled
 
 _QUOTES = str.maketrans(dict.fromkeys("\"'`\\", "_"))
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
@@ -41,28 +42,32 @@ _KEYS, _TOKENS, _PHRASES, _ANYWHERE = (
     for rules in (KEYS, TOKENS, PHRASES, ANYWHERE)
 )
 """Each hint with its rule: one look at all of them is what most texts cost."""
+NONE: frozenset[str] = frozenset()
 CERTAIN = 0.8
 """Probability from which a word is masked as a secret. Below it most words of real sessions are none."""
 MOST_PASSES = 8
 """So many secrets may have run together; a chain of names alone gave up one a pass, and held a night for hours."""
 
 
-def redact(text: str) -> tuple[str, Counter[str]]:
-    """Return the text with a placeholder for each secret, and how many of each kind there were."""
-    clean, counts = _redact(text)
+def redact(text: str, keep: frozenset[str] = NONE) -> tuple[str, Counter[str]]:
+    """Return the text with a placeholder for each secret, and how many of each kind there were.
+
+    A word in `keep` is left as it is: a person says that it is no secret.
+    """
+    clean, counts = _redact(text, keep)
     return clean, Counter(counts)
 
 
 @lru_cache(
     maxsize=8
 )  # a message's words are looked through for its id and as they are stored
-def _redact(text: str) -> tuple[str, Counter[str]]:
+def _redact(text: str, keep: frozenset[str]) -> tuple[str, Counter[str]]:
     before = text
-    text, counts = _redact_once(text)
+    text, counts = _redact_once(text, keep)
     more, passes = counts, 1
     while more and passes < MOST_PASSES:
         # A placeholder may part what ran together, so that a second secret shows.
-        text, more = _redact_once(text)
+        text, more = _redact_once(text, keep)
         counts, passes = counts + more, passes + 1
     # A number in JSON, in the midst of other text: it stays JSON.
     return (
@@ -72,50 +77,57 @@ def _redact(text: str) -> tuple[str, Counter[str]]:
     ), counts
 
 
-def _redact_once(text: str) -> tuple[str, Counter[str]]:
+def _redact_once(text: str, keep: frozenset[str]) -> tuple[str, Counter[str]]:
     counts: Counter[str] = Counter()
     lower = text.lower()
-    text = _apply_rules(_KEYS, text, lower, counts)
+    text = _apply_rules(_KEYS, text, lower, counts, keep)
     # Before the phrases: in a URL a token is the secret half.
-    text = _apply_rules(_TOKENS, text, text, counts)
-    text = _apply_rules(_PHRASES, text, lower, counts)
-    text = _redact_assignments(text, counts)
-    text = _redact_likely(text, counts)
-    return _apply_rules(_ANYWHERE, text, text, counts), counts
+    text = _apply_rules(_TOKENS, text, text, counts, keep)
+    text = _apply_rules(_PHRASES, text, lower, counts, keep)
+    text = _redact_assignments(text, counts, keep)
+    text = _redact_likely(text, counts, keep)
+    return _apply_rules(_ANYWHERE, text, text, counts, keep), counts
 
 
-def redact_text(text: str) -> str:
+def redact_text(text: str, keep: frozenset[str] = NONE) -> str:
     """Return the text with a placeholder for each secret."""
-    return redact(text)[0]
+    return redact(text, keep)[0]
 
 
-def redact_json(text: str) -> tuple[str, Counter[str]]:
+def redact_json(text: str, keep: frozenset[str] = NONE) -> tuple[str, Counter[str]]:
     """As `redact`, on the strings inside of JSON, so that it stays JSON; a text that is none is taken as it is."""
     counts: Counter[str] = Counter()
     try:
-        clean = _redact_json_value(json.loads(text), "", counts)
+        clean = _redact_json_value(json.loads(text), "", counts, keep)
     except (ValueError, RecursionError):
-        return redact(text)
+        return redact(text, keep)
     return (
         json.dumps(clean, ensure_ascii=False, separators=(",", ":")) if counts else text
     ), counts
 
 
 def _apply_rules(
-    hints: Iterable[tuple[str, Rule]], text: str, lower: str, counts: Counter[str]
+    hints: Iterable[tuple[str, Rule]],
+    text: str,
+    lower: str,
+    counts: Counter[str],
+    keep: frozenset[str],
 ) -> str:
     """Return the text without what the rules find of which a hint stands in `lower`."""
     for rule in dict.fromkeys([rule for hint, rule in hints if hint in lower]):
-        text = _apply_rule(rule, text, counts)
+        text = _apply_rule(rule, text, counts, keep)
     return text
 
 
-def _apply_rule(rule: Rule, text: str, counts: Counter[str]) -> str:
+def _apply_rule(
+    rule: Rule, text: str, counts: Counter[str], keep: frozenset[str]
+) -> str:
     """Return the text with what the rule finds replaced."""
     group = "secret" if "secret" in rule.pattern.groupindex else 0
 
     def placeholder(match: re.Match[str]) -> str:
-        if MARK in match[group] or not rule.holds(match):
+        word = match[group]
+        if MARK in word or word in keep or not rule.holds(match):
             return match[0]
         counts[rule.name] += 1
         return f"{text[match.start() : match.start(group)]}{MARK}{rule.name}]{text[match.end(group) : match.end()]}"
@@ -123,7 +135,7 @@ def _apply_rule(rule: Rule, text: str, counts: Counter[str]) -> str:
     return rule.pattern.sub(placeholder, text)
 
 
-def _redact_assignments(text: str, counts: Counter[str]) -> str:
+def _redact_assignments(text: str, counts: Counter[str], keep: frozenset[str]) -> str:
     """Return the text without values that are assigned to telling names."""
     pieces: list[str] = []
     at = passed = 0
@@ -139,6 +151,8 @@ def _redact_assignments(text: str, counts: Counter[str]) -> str:
         ):
             passed = match.end()
             start, end = match.span("bare" if match["quoted"] is None else "quoted")
+            if text[start:end] in keep:
+                continue
             counts[kind] += 1
             pieces += (text[at:start], f"{MARK}{kind}]")
             at = end
@@ -148,11 +162,14 @@ def _redact_assignments(text: str, counts: Counter[str]) -> str:
     return "".join((*pieces, text[at:])) if pieces else text
 
 
-def _redact_likely(text: str, counts: Counter[str]) -> str:
-    """Return the text without the words that are certainly secrets by what stands around them."""
+def _redact_likely(text: str, counts: Counter[str], keep: frozenset[str]) -> str:
+    """Return the text without the words that are certainly secrets by what stands around them, or above in a table."""
     pieces, at = list[str](), 0
-    for start, end in find_secrets(text, CERTAIN):
-        if is_placeholder(text[start:end]):
+    found = {*find_secrets(text, CERTAIN), *find_tabled(text)}
+    for start, end in sorted(found):
+        if start < at:
+            continue
+        if is_placeholder(text[start:end]) or text[start:end] in keep:
             continue
         counts["secret"] += 1
         pieces += (text[at:start], f"{MARK}secret]")
@@ -160,26 +177,28 @@ def _redact_likely(text: str, counts: Counter[str]) -> str:
     return "".join((*pieces, text[at:])) if pieces else text
 
 
-def _redact_json_value(value: object, name: str, counts: Counter[str]) -> object:
+def _redact_json_value(
+    value: object, name: str, counts: Counter[str], keep: frozenset[str]
+) -> object:
     match value:
         case dict():
             return {
-                _redact_json_value(key, "", counts): _redact_json_value(
-                    member, str(key), counts
+                _redact_json_value(key, "", counts, keep): _redact_json_value(
+                    member, str(key), counts, keep
                 )
                 for key, member in value.items()
             }
         case list():
-            return [_redact_json_value(member, name, counts) for member in value]
+            return [_redact_json_value(member, name, counts, keep) for member in value]
         case str():
-            text, here = redact(value)
-            if not here and name:
+            text, here = redact(value, keep)
+            if not here and name and value not in keep:
                 # As the member of an object: only its name may say that it is a secret.
-                here = redact(f'"{name}": "{value.translate(_QUOTES)}"')[1]
+                here = redact(f'"{name}": "{value.translate(_QUOTES)}"', keep)[1]
                 text = f"{MARK}{next(iter(here))}]" if here else value
             counts.update(here)
             return text
-        case int() if here := redact(f'"{name}": {value}')[1]:
+        case int() if here := redact(f'"{name}": {value}', keep)[1]:
             counts.update(here)
             return f"{MARK}{next(iter(here))}]"
         case _:

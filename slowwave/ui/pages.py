@@ -24,6 +24,7 @@ from slowwave.schemas.tables import (
     MESSAGES,
     SESSIONS,
     SUMMARIES,
+    TRUST,
 )
 from slowwave.schemas.vocabulary import LedgerKind, Origin, Role, Status
 from slowwave.store.logs import Rating, read
@@ -66,7 +67,7 @@ CLAIM = [
     "speaker",
     "observed_at",
 ]
-CLAIM += ["status", "workspace", "topic_id", "utc_offset"]
+CLAIM += ["status", "workspace", "topic_id", "utc_offset", TRUST]
 SUMMARY = ["summary_id", "tier", "seq", "title", "text"]
 MESSAGE = [
     "message_id",

@@ -8,7 +8,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from slowwave.recall.views.voices import AGENT
-from slowwave.schemas.vocabulary import Role
+from slowwave.schemas.tables import TRUST
+from slowwave.schemas.vocabulary import Role, is_own
 from slowwave.text.days import format_day, format_minute
 from slowwave.text.fence import escape_control, find_code
 from slowwave.ui.page import Data, date_text, read_said_at
@@ -50,12 +51,16 @@ def show_day(at: datetime | str | Data | None) -> str:
 
 
 def show_voice(row: Data) -> str:
-    """Return who said something: the name, if it is known, and whether that is a person or an agent."""
+    """Return who said something: the name, if it is known, and whether that is a person or an agent.
+
+    The source of the words follows, unless they are the person's or the person's own agent's.
+    """
     name, kind = row.get("speaker") or "", row.get("by") or ""
     kind = AGENT if kind == "model" else kind
-    if name in ("", kind, Role.USER, Role.ASSISTANT) or not kind:
-        return kind or name
-    return f"{name} ({kind})"
+    is_plain = name in ("", kind, Role.USER, Role.ASSISTANT) or not kind
+    voice = kind or name if is_plain else f"{name} ({kind})"
+    trust = None if is_own(row.get(TRUST)) else str(row[TRUST])
+    return ", ".join(filter(None, (voice, trust)))
 
 
 def link_project(name: str | None) -> Markup | str:

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import CLAIMS, MERGES
-from slowwave.schemas.vocabulary import LedgerKind, Status, is_shared
+from slowwave.schemas.tables import CLAIMS, MERGES, TRUST
+from slowwave.schemas.vocabulary import LedgerKind, Status, is_foreign
 from slowwave.tasks.dedupe.decide import Rules
 from slowwave.tasks.dedupe.pairs import (
     Found,
@@ -25,7 +25,7 @@ from slowwave.tasks.dedupe.pairs import (
 )
 from slowwave.tasks.shards import HERE, Executor
 
-VERSION = "dedupe/5"
+VERSION = "dedupe/6"
 MARKED = [
     "status",
     "reason",
@@ -35,7 +35,14 @@ MARKED = [
     "dedupe_key",
 ]
 """Columns that dedupe sets."""
-DECIDING = ["claim_id", "session_id", "observed_at", "observer", *MARKED]
+DECIDING = [
+    "claim_id",
+    "session_id",
+    "observed_at",
+    "observer",
+    TRUST,
+    *MARKED,
+]
 
 
 @dataclass(frozen=True)
@@ -200,22 +207,30 @@ def _mask_absent(table: pa.Table, other: pa.Table) -> pa.ChunkedArray:
 def _rank_rows(table: pa.Table, old: int) -> list[int]:
     """Return rows in the order in which they may be canonical.
 
-    Settled rows come first, then claims made here before imported ones, then the earliest, then by id.
+    Settled rows come first, then claims of the person and the own agent before those of others, then the earliest, then
+    by id.
     """
     times, ids = table["observed_at"].to_pylist(), table["claim_id"].to_pylist()
-    shared = list(map(is_shared, table["observer"].to_pylist()))
+    foreign = _find_foreign(table)
 
     def rank(row: int) -> tuple[bool, bool, bool, float, str]:
         at = times[row]
         return (
             row >= old,
-            shared[row],
+            foreign[row],
             at is None,
             at.timestamp() if at else 0.0,
             ids[row],
         )
 
     return sorted(range(table.num_rows), key=rank)
+
+
+def _find_foreign(table: pa.Table) -> list[bool]:
+    """Return for each claim whether others than the person and the own agent made it."""
+    return list(
+        map(is_foreign, table[TRUST].to_pylist(), table["observer"].to_pylist())
+    )
 
 
 def _mark_duplicates(
@@ -230,13 +245,13 @@ def _mark_duplicates(
     times = zip(columns["valid_from"], table["observed_at"].to_pylist(), strict=True)
     columns["valid_from"] = [begin or observed for begin, observed in times]
     columns["dedupe_key"] = [key or step_key for key in columns["dedupe_key"]]
-    ids, observers = table["claim_id"].to_pylist(), table["observer"].to_pylist()
+    ids, foreign = table["claim_id"].to_pylist(), _find_foreign(table)
     for row, canonical in joined.items():
         columns["status"][row] = "duplicate"
         columns["canonical_id"][row] = ids[canonical]
         columns["reason"][row] = decisions[row][canonical].reason
-        if is_shared(observers[row]) and not is_shared(observers[canonical]):
-            continue  # an imported claim is no evidence for a claim made here
+        if foreign[row] and not foreign[canonical]:
+            continue  # what others say is no evidence for a claim made here
         evidence[canonical] |= evidence[row]
         _keep_earliest(columns["valid_from"], canonical, row)
     columns["evidence_sessions"] = list(map(sorted, evidence))

@@ -4,8 +4,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.schemas.tables import CLAIMS, MERGES
-from slowwave.schemas.vocabulary import Status, is_shared
+from slowwave.schemas.tables import CLAIMS, MERGES, TRUST
+from slowwave.schemas.vocabulary import Status, is_foreign
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import add_repeating_sessions
 from slowwave.tasks.dedupe.decide import Rules
@@ -16,7 +16,15 @@ from slowwave.tasks.observe.corrections import find_correcting_claims
 
 SCOPE = ["claim_id", "session_id", "workspace", "pack"]
 """Columns that decide which claims to compare."""
-STANDING = [*SCOPE, "status", "canonical_id", "superseded_by", "dedupe_key", "observer"]
+STANDING = [
+    *SCOPE,
+    "status",
+    "canonical_id",
+    "superseded_by",
+    "dedupe_key",
+    "observer",
+    TRUST,
+]
 """Columns that decide which claims are pending."""
 OUTCOME = [
     "claim_id",
@@ -170,9 +178,9 @@ def find_rows_to_dedupe(rows: pa.Table, key: str) -> pa.Array:
     eligible = pc.is_in(rows["status"], pa.array(["active", "duplicate"]))
     fresh = pc.or_(stale, lost)
     if pc.any(pc.and_(eligible, fresh)).as_py():
-        # Compare imported claims again with every new one, so that they become its duplicates and not the reverse.
-        shared = list(filter(is_shared, rows["observer"].unique().to_pylist()))
-        fresh = pc.or_(fresh, pc.is_in(rows["observer"], pa.array(shared, pa.string())))
+        # Compare others' claims again with every new one, so that they become its duplicates and not the reverse.
+        foreign = map(is_foreign, rows[TRUST].to_pylist(), rows["observer"].to_pylist())
+        fresh = pc.or_(fresh, pa.array(list(foreign), pa.bool_()))
     return rows["claim_id"].filter(pc.and_(eligible, fresh)).combine_chunks()
 
 

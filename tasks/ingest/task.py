@@ -603,7 +603,7 @@ def _identify(
     source = got.get_source(session)
     iid = stored.identity if stored else index.settle_identity(source, session, message)
     if redact:
-        got.redacted.update(redact_message(message))
+        got.redacted.update(redact_message(message, got.transcript.kept_words))
     if stored:
         return iid, stored.message_id
     if not index.has_identity(iid):

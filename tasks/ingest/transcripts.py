@@ -22,7 +22,7 @@ from slowwave.tasks.ingest.parsing.records import Message, Reader, UnknownFormat
 from slowwave.tasks.ingest.parsing.redacted import redact_block, redact_id
 from slowwave.tasks.ingest.storable import is_utf8, show_path
 from slowwave.tasks.job import compute_step_key
-from slowwave.text.redact import redact, redact_text
+from slowwave.text.redact import NONE, redact, redact_text
 
 BAD_NAME = "its name, or that of a folder above it, is no UTF-8: rename it, and the next night reads it"
 FOREIGN = "it lies among a tool's transcripts, and is of the format {}: name it, as in `slowwave run FILE`, to read it"
@@ -40,6 +40,8 @@ class Transcript:
     mtime_ns: int
     digest: str
     read_key: str
+    kept_words: frozenset[str] = NONE
+    """Words that redaction leaves as they are."""
 
 
 @dataclass
@@ -137,7 +139,16 @@ def detect_change(
     key, digest = compute_read_key(reader, settings), sha256.hexdigest()
     if row and (key, digest) == (row["read_key"], row["digest"]):
         return None
-    return Transcript(path, name_path(path, settings), reader, size, mtime, digest, key)
+    return Transcript(
+        path,
+        name_path(path, settings),
+        reader,
+        size,
+        mtime,
+        digest,
+        key,
+        frozenset(settings.redact_except),
+    )
 
 
 def measure_file(path: Path, reader: Reader) -> tuple[list[Path], int, int]:
@@ -201,6 +212,7 @@ def compute_read_key(reader: Reader, settings: Settings) -> str:
         str(reader.version),
         str(settings.read.max_line_bytes),
         str(settings.redact),
+        *sorted(settings.redact_except),
     )
 
 
@@ -219,19 +231,19 @@ def redact_path(path: Path) -> str:
     return parts if redact_text(parts) == parts else redact_id(whole)
 
 
-def redact_message(message: Message) -> Counter[str]:
+def redact_message(message: Message, keep: frozenset[str] = NONE) -> Counter[str]:
     """Replace the secrets in a message's text, blocks and ids, in place; how many of each kind there were in what was
     said.
 
-    A secret that stands in a block and again in `text` counts once.
+    A secret that stands in a block and again in `text` counts once. A word in `keep` is left as it is.
     """
     if message.speaker:
-        message.speaker = redact_text(message.speaker)
+        message.speaker = redact_text(message.speaker, keep)
     message.native_id = redact_id(message.native_id)
     message.parent_id = message.parent_id and redact_id(message.parent_id)
-    message.text, in_text = redact(message.text)
+    message.text, in_text = redact(message.text, keep)
     in_blocks: Counter[str] = Counter()
     for at, block in enumerate(message.blocks):
-        message.blocks[at], in_block = redact_block(block)
+        message.blocks[at], in_block = redact_block(block, keep)
         in_blocks += in_block
     return in_text | in_blocks

@@ -55,13 +55,16 @@ from slowwave.tasks.observe.observe import (
     observe,
 )
 from slowwave.tasks.observe.shared import build_shared_claims
+from slowwave.tasks.observe.trusted import weigh_claims
 from slowwave.tasks.pending import (
     find_pending_sessions,
     mark_sessions_done,
+    read_trust,
     split_batches,
 )
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.shards import ShardStep, spread
+from slowwave.tasks.trust import VERSION as TRUST_VERSION
 from slowwave.tasks.vector_columns import build_vector_matrix
 from slowwave.tasks.vectors import (
     attach_vectors_if_there,
@@ -81,7 +84,7 @@ NEEDED = ["claim_id", "session_id", "summary", "vector"]
 KEYED = pa.schema(
     [CLAIMS.schema.field(name) for name in ("claim_id", "session_id", "keywords")]
 )
-CLAIM = (*COLUMNS, *GATE_COLUMNS, "keywords", "stems", "vector", "step_key")
+CLAIM = (*COLUMNS, *GATE_COLUMNS, "keywords", "stems", "vector", "step_key", "trust")
 """The columns that this step writes. The others belong to dedupe and assign, and are kept."""
 NOT_PROCESSED: dict[str, Any] = {
     "vector": None,
@@ -211,7 +214,8 @@ def compute_claims_key(job: Job, model: Model | None) -> str:
     encoder = describe_encoder(job.settings)
     key = compute_step_key(
         "observe",
-        1,
+        2,
+        TRUST_VERSION,
         compute_observe_key(job.settings.observe),
         job.settings.keywords,
         encoder,
@@ -248,6 +252,8 @@ def _observe_group(
     seen = _extract_group_claims(job, told, model, report)
     own = restore_verbatim_quotes(build_claims_table(seen.claims), shown, live)
     claims = _join_claims(own, _build_given(live, shared, corrected), seen.pending)
+    texts = dict(zip(*_read_texts(live, shared), strict=True))
+    claims = weigh_claims(claims, texts, read_trust(job.store, ids))
     # 2. Compare them with the stored ones.
     exclusions = job.store.read(EXCLUSIONS)
     stored, waiting = _split_by_session(
@@ -294,6 +300,12 @@ def _build_given(
     """Return the claims that nothing extracts: those of other memories, and corrections."""
     given = [*build_shared_claims(shared), *build_correction_claims(live, corrected)]
     return build_claims_table(given)
+
+
+def _read_texts(live: pa.Table, shared: pa.Table) -> tuple[list[str], list[str]]:
+    """Return the ids of messages, and their texts."""
+    rows = pa.concat_tables([live, shared])
+    return rows["message_id"].to_pylist(), rows["text"].to_pylist()
 
 
 def _join_claims(own: pa.Table, shared: pa.Table, pending: Collection[str]) -> pa.Table:

@@ -6,7 +6,7 @@ equal size, so that none is very short. Only white space at the cuts is lost. Th
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import ceil
 
 import pyarrow as pa
@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import PASSAGES
-from slowwave.schemas.vocabulary import SPOKEN
+from slowwave.schemas.vocabulary import SPOKEN, Trust
+from slowwave.tasks.trust import UNKNOWN, MessageTrust
 
-VERSION = 1
+VERSION = 2
 """Raised when the cutting changes: the messages of passages made under an older version are pending again."""
 
 MAX_TOKENS = 240
@@ -37,7 +38,10 @@ LETTERS_A_TOKEN = 7
 
 
 def build_passages(
-    messages: pa.Table, step_key: str, max_tokens: int = MAX_TOKENS
+    messages: pa.Table,
+    step_key: str,
+    max_tokens: int = MAX_TOKENS,
+    trust: Mapping[str, MessageTrust] | None = None,
 ) -> pa.Table:
     """Return a row for each part of a spoken message: the columns of `passages`, with `vector` null (see
     `slowwave.tasks.vectors.add_vectors`).
@@ -47,18 +51,27 @@ def build_passages(
             workspace`.
         step_key: written to every row.
         max_tokens: largest size of a part, in estimated word pieces.
+        trust: by message_id where its words come from; an agent's own without it.
     """
     spoken = messages.filter(pc.is_in(messages["origin"], pa.array(SPOKEN)))
     rows: list[int] = []
     numbers: list[int] = []
     texts: list[str] = []
+    classes: list[Trust] = []
+    ids = spoken["message_id"].to_pylist()
     for row, text in enumerate(spoken["text"].to_pylist()):
+        at, known = 0, (trust or {}).get(ids[row], UNKNOWN)
         for number, part in enumerate(split_into_parts(text, max_tokens)):
+            at = text.find(part, at)
+            classes.append(known.find_least(at, at + len(part)))
             rows.append(row)
             numbers.append(number)
             texts.append(part)
     return _build_passage_rows(
-        spoken.select(COPIED).take(pa.array(rows, pa.int64())), numbers, texts, step_key
+        spoken.select(COPIED).take(pa.array(rows, pa.int64())),
+        numbers,
+        {"text": texts, "trust": list(map(str, classes))},
+        step_key,
     )
 
 
@@ -132,7 +145,7 @@ def _split_long_word(text: str, limit: int) -> Iterator[tuple[str, int]]:
 
 
 def _build_passage_rows(
-    copied: pa.Table, numbers: list[int], texts: list[str], step_key: str
+    copied: pa.Table, numbers: list[int], made_of: dict[str, list[str]], step_key: str
 ) -> pa.Table:
     """Return rows of the `passages` table. Columns that are neither copied nor given are null."""
     ids = [
@@ -142,8 +155,8 @@ def _build_passage_rows(
     made = {
         "passage_id": pa.array(ids, pa.string()),
         "part": pa.array(numbers, pa.int64()),
-        "text": pa.array(texts, pa.string()),
-        "step_key": pa.array([step_key] * len(texts), pa.string()),
+        **{name: pa.array(values, pa.string()) for name, values in made_of.items()},
+        "step_key": pa.array([step_key] * len(numbers), pa.string()),
     }
     columns = []
     for field in PASSAGES.schema:
@@ -152,5 +165,5 @@ def _build_passage_rows(
         elif field.name in copied.schema.names:
             columns.append(copied[field.name].cast(field.type))
         else:
-            columns.append(pa.nulls(len(texts), field.type))
+            columns.append(pa.nulls(len(numbers), field.type))
     return pa.Table.from_arrays(columns, schema=PASSAGES.schema)

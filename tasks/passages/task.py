@@ -13,8 +13,10 @@ from slowwave.tasks.pending import (
     find_missing_messages,
     read_inactive_ids,
     read_spoken_messages,
+    read_trust,
 )
 from slowwave.tasks.progress import show_progress, spread_progress
+from slowwave.tasks.trust import VERSION as TRUST_VERSION
 from slowwave.tasks.vectors import (
     attach_vectors_if_there,
     describe_encoder,
@@ -39,7 +41,9 @@ COLUMNS = [
 def write_passages(job: Job) -> StepReport:
     """Cut and encode the messages without passages, and remove the passages of messages that are no longer active."""
     with report_step("passages") as report:
-        key = compute_step_key("passages", VERSION, describe_encoder(job.settings))
+        key = compute_step_key(
+            "passages", VERSION, TRUST_VERSION, describe_encoder(job.settings)
+        )
         spoken = read_spoken_messages(job.store)
         _delete_passages(job, read_inactive_ids(job.store))
         fill_missing_vectors(job, PASSAGES, "text", report)
@@ -54,7 +58,8 @@ def write_passages(job: Job) -> StepReport:
                         "message_id"
                     ].to_list()
                     messages = job.store.read_ids(MESSAGES, ids, COLUMNS).sort_by(ORDER)
-                    rows = build_passages(messages, key)
+                    trust = read_trust(job.store, sessions)
+                    rows = build_passages(messages, key, trust=trust)
                     with (
                         spread_progress(advance, len(ids), rows.num_rows) as tick,
                         watch_encoding(tick),

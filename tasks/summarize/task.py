@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -13,12 +13,15 @@ import pyarrow.compute as pc
 from slowwave.engines.llm.budget import estimate_tokens
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import PyramidSettings
-from slowwave.schemas.tables import CLAIMS, MESSAGES, SUMMARIES, TOPICS
+from slowwave.schemas.tables import CLAIMS, MESSAGES, SUMMARIES, TOPICS, TRUST
 from slowwave.schemas.vocabulary import (
     SHARED,
     SPOKEN,
     Status,
     SummaryScope,
+    Trust,
+    find_least_trust,
+    is_own,
     name_speaker,
 )
 from slowwave.store.store import Store
@@ -43,6 +46,7 @@ from slowwave.tasks.pending import (
     find_pending_sessions,
     mark_sessions_done,
     read_inactive_ids,
+    read_trust,
     split_batches,
 )
 from slowwave.tasks.progress import show_progress
@@ -63,6 +67,8 @@ from slowwave.tasks.summarize.worthy import (
     title_session,
     weigh_sentences,
 )
+from slowwave.tasks.trust import UNKNOWN, MessageTrust
+from slowwave.tasks.trust import VERSION as TRUST_VERSION
 from slowwave.tasks.vectors import (
     attach_vectors_if_there,
     describe_encoder,
@@ -85,7 +91,7 @@ from slowwave.text.summarise import Utterance, build_extractive_summary
 MESSAGES_AT_ONCE = 2_000
 SMALL = 3
 """Least number of a topic's claims for a model to summarise them before they fill a group."""
-MEMBER = ["claim_id", "topic_id", "summary", "speaker", "observed_at"]
+MEMBER = ["claim_id", "topic_id", "summary", "speaker", "observed_at", TRUST]
 GROUP = [
     "scope_id",
     "tier",
@@ -133,12 +139,23 @@ class Scope:
     growth: Growth
     master_text: str | None = None
     """A session's master summary, if it is written without a model."""
+    trust: Mapping[str, str | None] = field(default_factory=dict)
+    """The trust of each member, by its id."""
 
     def collect_groups(self) -> dict[str, Group]:
         """Return the groups by id, as they are now."""
         groups = [g for tier in self.pyramid.tiers.values() for g in tier]
         groups += [self.pyramid.master] if self.pyramid.master else []
         return {group.compute_id(self.scope, self.id): group for group in groups}
+
+    def find_trust(self, group: Group, groups: Mapping[str, Group]) -> Trust:
+        """Return the least trust of what a group is over: members, or groups of the tier below."""
+        return find_least_trust(
+            self.find_trust(groups[key], groups)
+            if key in groups
+            else self.trust.get(key)
+            for key in group.members
+        )
 
 
 @dataclass(frozen=True)
@@ -241,7 +258,7 @@ def find_sessions_to_summarise(job: Job, key: str) -> pl.DataFrame:
 def compute_summaries_key(job: Job, model: Model | None) -> str:
     """Return the step key of summaries: everything but the members that they depend on."""
     encoder = describe_encoder(job.settings)
-    key = compute_step_key("rollup", 5, job.settings.pyramid, encoder)
+    key = compute_step_key("rollup", 6, TRUST_VERSION, job.settings.pyramid, encoder)
     if model is None:
         return compute_content_id(key, str(WORTHY_VERSION), digest_shipped(WORTH_FILE))
     return compute_model_key(
@@ -349,7 +366,8 @@ def _grow_and_store(
             waiting.add(scope.id)
         rows += _build_summary_rows(
             scope,
-            made.values(),
+            groups,
+            made,
             narrator.titles.get(scope.id) if narrator else None,
             key,
         )
@@ -413,13 +431,18 @@ def _select_made(
 
 
 def _build_summary_rows(
-    scope: Scope, groups: Iterable[Group], master_title: str | None, key: str
+    scope: Scope,
+    groups: Mapping[str, Group],
+    made: Iterable[str],
+    master_title: str | None,
+    key: str,
 ) -> Iterator[dict[str, object]]:
-    """Yield rows of SUMMARIES; a master without a title gets `master_title`."""
-    for group in groups:
+    """Yield rows of SUMMARIES for some groups; a master without a title gets `master_title`."""
+    for group_id in made:
+        group = groups[group_id]
         row = build_summary_row(group, scope.scope, scope.id, scope.about, key)
         title = row["title"] or (master_title if row["tier"] == MASTER else None)
-        yield {**row, "title": title}
+        yield {**row, "title": title, TRUST: scope.find_trust(group, groups)}
 
 
 def _close_writer(job: Job, narrator: SummaryWriter, report: StepReport) -> None:
@@ -536,8 +559,12 @@ def _read_topic_talk(job: Job, key: str, *, by_model: bool) -> TopicTalk:
     claims = pl.DataFrame(
         job.store.read(CLAIMS, MEMBER, pc.field("status") == Status.ACTIVE)
     )
-    claims = claims.drop_nulls("topic_id").sort(
-        "observed_at", "claim_id", nulls_last=True
+    # What was only read is told by recall, with its mark.
+    is_said = ~pl.col(TRUST).fill_null(Trust.AGENT).is_in([Trust.TOOL, Trust.OUTSIDE])
+    claims = (
+        claims.drop_nulls("topic_id")
+        .filter(is_said)
+        .sort("observed_at", "claim_id", nulls_last=True)
     )
     sealed = _load_sealed_pyramids(job, "topic", key)
     if not by_model:
@@ -588,7 +615,10 @@ def _build_topic_scopes(
         about = {"title": talk.names.get(topic), "workspace": None}
         pyramid = talk.sealed.get(topic, Pyramid()).copy()
         shape = build_topic_shape(job.settings.pyramid, by_model=by_model)
-        scopes.append(_build_scope("topic", topic, about, pyramid, members, shape))
+        scope = _build_scope("topic", topic, about, pyramid, members, shape)
+        trust = talk.claims[topic].select("claim_id", TRUST)
+        scope.trust = dict(trust.iter_rows())
+        scopes.append(scope)
     return scopes
 
 
@@ -638,7 +668,10 @@ def load_session_scopes(
     job: Job, group: pl.DataFrame, gone: set[str], key: str, *, whole: bool
 ) -> list[Scope]:
     """Return a group's sessions, with full messages (`whole`) or only their sentences worth remembering."""
+    trust = read_trust(job.store, group["session_id"])
     messages = _read_spoken_messages(job, group, gone)
+    if not whole:
+        messages = keep_own_words(messages, trust)
     by_session = _group_by_session(messages)
     sealed = _load_sealed_pyramids(job, "session", key, group["session_id"])
     shape = build_session_shape(job.settings.pyramid, by_model=whole)
@@ -654,8 +687,43 @@ def load_session_scopes(
             "session", sid, about, sealed.get(sid, Pyramid()), members, shape
         )
         scope.master_text = outline["told"]
+        scope.trust = {
+            row["message_id"]: _find_trust(row, trust, whole=whole) for row in turns
+        }
         scopes.append(scope)
     return scopes
+
+
+def keep_own_words(messages: pa.Table, trust: Mapping[str, MessageTrust]) -> pa.Table:
+    """Return messages with the parts blank that are neither the person's nor the own agent's words, and without those
+    that are wholly others'. A session that has only others' words keeps them.
+    """
+    rows = messages.select(["session_id", "message_id", "text"]).to_pylist()
+    own = []
+    for row in rows:
+        known = trust.get(row["message_id"], UNKNOWN)
+        own.append(known.keep_own_words(row["text"]) if is_own(known.own) else "")
+    has_own = {
+        row["session_id"] for row, text in zip(rows, own, strict=True) if text.strip()
+    }
+    texts = [
+        text if row["session_id"] in has_own else row["text"]
+        for row, text in zip(rows, own, strict=True)
+    ]
+    at = messages.schema.get_field_index("text")
+    kept = messages.set_column(
+        at, messages.schema.field(at), pa.array(texts, pa.string())
+    )
+    return kept.filter(pa.array([bool(text.strip()) for text in texts], pa.bool_()))
+
+
+def _find_trust(
+    row: Mapping[str, Any], trust: Mapping[str, MessageTrust], *, whole: bool
+) -> Trust:
+    """Return the trust of a message that a summary is over: of all of it (`whole`), or of the words that are left."""
+    known = trust.get(row["message_id"], UNKNOWN)
+    has_parts = whole or not known.keep_own_words(row["text"]).strip()
+    return known.find_least(0, len(row["text"])) if has_parts else known.own
 
 
 def _read_spoken_messages(job: Job, sessions: pl.DataFrame, gone: set[str]) -> pa.Table:

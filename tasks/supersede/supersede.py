@@ -19,13 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import CLAIMS, MERGES
+from slowwave.schemas.tables import CLAIMS, MERGES, TRUST
 from slowwave.schemas.vocabulary import (
     CORRECTED,
     LEADS,
     LedgerKind,
     Status,
-    is_shared,
+    is_foreign,
 )
 from slowwave.tasks.dedupe.pairs import Undone, select_row, set_columns
 from slowwave.tasks.shards import HERE, Executor
@@ -54,7 +54,7 @@ from slowwave.tasks.supersede.model import predict_changes
 
 __all__ = ["KINDS", "VERSION", "Superseded", "supersede", "unsupersede"]
 
-VERSION = "supersede/10"
+VERSION = "supersede/11"
 QUOTED = 160
 """Characters of each quote in the ledger's reason."""
 KINDS = ("supersession", "doubt")
@@ -305,7 +305,7 @@ def _read_candidates(claims: pa.Table, inputs: Inputs) -> CandidateClaims:
     unheard = pc.is_in(
         claims["claim_id"], pa.array(sorted(inputs.unheard), pa.string())
     )
-    ignored = pc.or_(_mask_shared(claims), unheard)
+    ignored = pc.or_(_mask_foreign(claims), unheard)
     affirmed = find_affirmed_times(states.filter(pc.invert(ignored)))
     dated = _date_corrected(claims, inputs.corrections)
     return build_candidate_claims(dated, affirmed)
@@ -378,14 +378,14 @@ def _decide_changes(
     corrected: list[Change],
 ) -> Decisions:
     """Return the changes and doubts that follow from guesses and verdicts."""
-    shared = _mask_shared(candidates.table).to_pylist()
+    foreign = _mask_foreign(candidates.table).to_pylist()
 
     def select_applicable(changes: list[Change]) -> list[Change]:
-        # A claim imported from another memory does not change a claim made here.
+        # What others say does not change what the person or the own agent said.
         return [
             change
             for change in changes
-            if shared[change.earlier] or not shared[change.later]
+            if foreign[change.earlier] or not foreign[change.later]
         ]
 
     reaffirmed = select_applicable(find_reaffirmations(candidates, undone))
@@ -400,9 +400,10 @@ def _decide_changes(
     return Decisions(changes, select_doubts(found, gone), freed, gone)
 
 
-def _mask_shared(rows: pa.Table) -> pa.Array:
-    """Return a mask of the rows that come from another memory."""
-    return pa.array(list(map(is_shared, rows["observer"].to_pylist())), pa.bool_())
+def _mask_foreign(rows: pa.Table) -> pa.Array:
+    """Return a mask of the claims that neither the person nor the own agent made."""
+    found = map(is_foreign, rows[TRUST].to_pylist(), rows["observer"].to_pylist())
+    return pa.array(list(found), pa.bool_())
 
 
 def unsupersede(claims: pa.Table, merges: pa.Table, merge_id: str) -> Superseded:

@@ -17,6 +17,7 @@ from slowwave.schemas.tables import (
     MERGES,
     MESSAGES,
     PASSAGES,
+    TRUST,
     Table,
 )
 from slowwave.schemas.vocabulary import CORRECTED, LEADS, LedgerKind, Origin, Status
@@ -87,6 +88,7 @@ COMPARED = [
         *READ,
         "observed_at",
         "observer",
+        TRUST,
         "canonical_id",
         "detail",
         "quote",

@@ -484,3 +484,69 @@ def test_json_in_the_midst_of_other_text_stays_json() -> None:
     }
     assert clean.endswith('\\"pin_password\\": \\"[redacted:password]\\"}')
     assert redact_text(clean) == clean
+
+
+@pytest.mark.parametrize("prefix", ["ghp", "ghs", "npm"])
+def test_a_token_is_known_by_its_checksum_wherever_it_stands(prefix: str) -> None:
+    # the CRC-32 of these thirty letters, in base 62, is 3NiZrn
+    word = "QuayLampCrane7MillDock8TideFer" + "3NiZrn"
+    token = f"{prefix}_{word}"
+    assert redact_text(f"x{token}y") == "x[redacted:issued-token]y"
+    wrapped = f"export T={token[:20]}\n  {token[20:]}"
+    assert word[20:] not in redact_text(wrapped)
+    # another last letter: no such token was ever issued, and only the rule of its form counts
+    assert redact_text(f"x{token[:-1]}8y") == f"x{token[:-1]}8y"
+
+
+@pytest.mark.parametrize(
+    ("table", "secret"),
+    [
+        ("| user | password |\n|---|---|\n| ada | Lampquay526 |", "Lampquay526"),
+        ("user,password\nada,Lampquay526\n", "Lampquay526"),
+        ("host\tAPI key\tport\nx1\tLampquay526\t80", "Lampquay526"),
+        ("Dienst;Passwort\nMail;Lampquay526", "Lampquay526"),
+        ("[smtp]\nhost=mx\npass=Lampquay526", "Lampquay526"),
+        ("[smtp]\npass = Lampquay526", "Lampquay526"),
+        ("user | password\n-----+----\nada | Lampquay526", "Lampquay526"),
+    ],
+)
+def test_the_heading_of_a_column_names_its_values(table: str, secret: str) -> None:
+    clean = redact_text(table)
+    assert secret not in clean
+    assert (
+        clean.replace("[redacted:secret]", secret).replace(
+            "[redacted:password]", secret
+        )
+        == table
+    )  # nothing else is touched
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "| Key | Value |\n|---|---|\n| lamp1quay | 8080abc |",
+        "| name | password length |\n|---|---|\n| ada | 12letters |",
+        "We count tokens, keys\nlamp1quay, mill2dock",
+        "id,token_count\nlamp1quay,mill2dock",
+        "pass=12 fail=0",
+        "| test | pass |\n|---|---|\n| lamp1 | yes |",
+    ],
+)
+def test_a_column_of_other_things_is_left(table: str) -> None:
+    assert redact_text(table) == table
+
+
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ("API_KEY=your_api_key_1", True),
+        ("secret: my-secret-1", True),
+        ('api_key = "EXAMPLE1KEY"', True),
+        ("password: mydog12345", False),
+        ("password: changeit99x", False),
+    ],
+)
+def test_what_stands_for_a_secret_is_none_and_what_is_only_weak_is(
+    line: str, kept: bool
+) -> None:
+    assert (redact_text(line) == line) is kept

@@ -44,7 +44,7 @@ from slowwave.recall.live import find_pending_corrections, read_unreleased
 from slowwave.recall.query import is_of_session, parse_sessions
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View, is_superseded, mark_changes
-from slowwave.schemas.tables import CLAIMS, MESSAGES, PERSONAL, SUMMARIES, TOPICS
+from slowwave.schemas.tables import CLAIMS, MESSAGES, PERSONAL, SUMMARIES, TOPICS, TRUST
 from slowwave.schemas.tables import SESSIONS as SESSIONS_TABLE
 from slowwave.schemas.vocabulary import (
     EXTRACTIVE,
@@ -52,9 +52,12 @@ from slowwave.schemas.vocabulary import (
     Role,
     Status,
     SummaryScope,
+    Trust,
+    is_own,
 )
 from slowwave.store.notes import PREFIX
 from slowwave.text.days import format_day, localise
+from slowwave.text.foreign import cut_out, find_foreign_parts
 from slowwave.text.pyramid import MASTER
 from slowwave.text.sentences import split_sentences
 from slowwave.text.summarise import UNANSWERED, split_open_part
@@ -119,7 +122,7 @@ def collect_briefing_kinds(
         make_hit_line(
             replace(hit, text=shorten(hit.text, QUOTE_CHARS, placeholder=" …"))
         )
-        for hit in _name_corrected(view, newest, corrected)
+        for hit in _name_corrected(view, _keep_typed(newest), corrected)
     ]
     own = view.find_session_ids(own_sessions)
     facts = collect_facts(view, places, own, corrected)
@@ -147,6 +150,17 @@ def collect_due(view: View, places: Sequence[str] = ()) -> list[Line]:
         for one in list_intentions(view, places)
         if one.is_due(today)
     ][:OPEN_ENDS]
+
+
+def _keep_typed(hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hits with what their writer typed of them; those that are wholly quoted or pasted are left out."""
+    typed = [
+        replace(hit, text=cut_out(hit.text, parts), trust=Trust.TYPED)
+        if (parts := find_foreign_parts(hit.text))
+        else hit
+        for hit in hits
+    ]
+    return [hit for hit in typed if hit.text.strip()]
 
 
 def _name_corrected(
@@ -342,6 +356,7 @@ def collect_topic_summaries(
         "first_at",
         "last_at",
         "member_ids",
+        TRUST,
     ]
     condition = (pc.field("scope") == SummaryScope.TOPIC) & pc.starts_with(
         pc.field("step_key"), MODEL_KEY
@@ -374,13 +389,15 @@ def collect_topic_summaries(
 
 
 def _drop_doubtful_summaries(view: View, rows: Sequence[Row]) -> list[Row]:
-    """Return the summaries (the lower tiers first) that do not rest on an agent's unconfirmed note."""
+    """Return the summaries (the lower tiers first) that rest neither on an agent's unconfirmed note nor on others'
+    words.
+    """
     noted = pc.field("session_id").isin(
         pa.array(sorted(view.unconfirmed_notes), pa.string())
     )
     doubtful = set(view.read(CLAIMS, ["claim_id"], noted)["claim_id"].to_pylist())
     for row in rows:
-        if doubtful.intersection(row["member_ids"]):
+        if doubtful.intersection(row["member_ids"]) or not is_own(row[TRUST]):
             doubtful.add(row["summary_id"])
     return [row for row in rows if row["summary_id"] not in doubtful]
 
@@ -439,9 +456,10 @@ def _read_last_sessions(
         condition = condition & pc.field("workspace").isin(sorted(places))
     rows = view.read(
         SUMMARIES,
-        ["summary_id", "scope_id", "text", "first_at", "last_at"],
+        ["summary_id", "scope_id", "text", "first_at", "last_at", TRUST],
         condition,
     ).to_pylist()
+    rows = [row for row in rows if is_own(row[TRUST])]
     left_out = {*view.unconfirmed_notes, *own}
     rows = [row for row in rows if row["text"] and row["scope_id"] not in left_out]
     rows.sort(

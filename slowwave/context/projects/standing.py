@@ -1,10 +1,11 @@
 """The standing claims about a project or a person: those that may be in a text that every session loads.
 
-A claim stands if all of these hold: it is active and no later claim doubts it; a person said it, or two sessions state
+A claim stands if all of these hold: it is active and no later claim doubts it; a person typed it, or two sessions state
 it; its confidence is high enough; none of its gates is False; and it is short enough for a statement, since a longer
-one is a log or a report that somebody pasted. A person said it if the message that it quotes is a person's, or the
-message that one of its duplicates quotes. Other cited messages do not count: a yes cites the proposal too. Claims of
-another memory do not stand, whoever said them there.
+one is a log or a report that somebody pasted. A person typed it if its trust is `typed`, or that of one of its
+duplicates, whose words then stand for it. Where the trust is not known, the message that it quotes decides. Other cited
+messages do not count: a yes cites the proposal too. What others than the person and the own agent said does not stand:
+tools' output, web pages, pasted texts, sub-agents, other memories.
 """
 
 import re
@@ -20,8 +21,14 @@ import pyarrow.compute as pc
 from slowwave.context.rendering import LineSource, Speaker
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View, is_perhaps_changed
-from slowwave.schemas.tables import CHAIN, CLAIMS, GATES, MESSAGES
-from slowwave.schemas.vocabulary import TALKING, Origin, Status, is_shared
+from slowwave.schemas.tables import CHAIN, CLAIMS, GATES, MESSAGES, TRUST
+from slowwave.schemas.vocabulary import (
+    TALKING,
+    Origin,
+    Status,
+    Trust,
+    is_foreign,
+)
 from slowwave.store.notes import PREFIX
 from slowwave.text.days import localise
 from slowwave.text.fence import escape_line
@@ -55,6 +62,7 @@ COLUMNS = [
     "evidence_sessions",
     "topic_id",
     "observer",
+    TRUST,
     *CHAIN,
 ]
 SAID = [
@@ -129,16 +137,23 @@ def collect_standing_claims(
         if confidences[row["claim_id"]] >= min_confidence
         and len(row["summary"]) <= LONGEST
         and (perhaps_changed or not is_perhaps_changed(row))
-        and not is_shared(row["observer"])
     ]
-    quoted = _find_quoted_messages(view, rows)
-    messages = view.read_by_id(
-        MESSAGES, sorted({key for keys in quoted.values() for key in keys}), SAID
-    )
+    statements = _find_own_statements(view, rows)
+    quoted = {
+        row["message_ids"][0]
+        for own in statements.values()
+        for row in own
+        if row["message_ids"]
+    }
+    messages = view.read_by_id(MESSAGES, sorted(quoted), SAID)
     standing = []
     for row in rows:
-        known = [messages[key] for key in quoted[row["claim_id"]] if key in messages]
-        claim = _make_claim(view, row, confidences[row["claim_id"]], known)
+        claim = _make_claim(
+            view,
+            row,
+            confidences[row["claim_id"]],
+            _find_statements(view, statements[row["claim_id"]], messages),
+        )
         if claim:
             standing.append(_note_code(view, claim))
     first: dict[str, StandingClaim] = {}
@@ -160,18 +175,51 @@ def _build_condition(allowed: Mapping[str, Collection[str]]) -> pc.Expression:
     return condition
 
 
-def _find_quoted_messages(view: View, rows: Sequence[Row]) -> dict[str, list[str]]:
-    """Return for each claim the message that it quotes, then those that its duplicates quote."""
-    quoted = {row["claim_id"]: row["message_ids"][:1] for row in rows}
-    ids = pa.array(sorted(quoted), pa.string())
+def _find_own_statements(view: View, rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return for each claim itself, then its duplicates, without those that are neither a person's nor the agent's."""
+    statements = {row["claim_id"]: [row] for row in rows}
+    ids = pa.array(sorted(statements), pa.string())
     duplicates = (pc.field("status") == Status.DUPLICATE) & pc.field(
         "canonical_id"
     ).isin(ids)
-    columns = ["claim_id", "canonical_id", "message_ids", "observer"]
-    for row in view.read(CLAIMS, columns, duplicates).sort_by("claim_id").to_pylist():
-        if not is_shared(row["observer"]):
-            quoted[row["canonical_id"]] += row["message_ids"][:1]
-    return quoted
+    for row in (
+        view.read(CLAIMS, [*COLUMNS, "canonical_id"], duplicates)
+        .sort_by("claim_id")
+        .to_pylist()
+    ):
+        statements[row["canonical_id"]].append(row)
+    return {
+        key: [row for row in own if not is_foreign(row[TRUST], row["observer"])]
+        for key, own in statements.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """A claim or a duplicate of it, with the message that it quotes."""
+
+    row: Row
+    message: Row
+    typed: bool
+    """Whether a person typed it, or confirmed an agent's note of it."""
+
+
+def _find_statements(
+    view: View, rows: Sequence[Row], messages: Mapping[str, Row]
+) -> list[_Statement]:
+    """Return the statements whose message is there, those that a person typed first."""
+    found = []
+    for row in rows:
+        message = messages.get((row["message_ids"] or [""])[0])
+        if message is not None:
+            typed = (
+                message["origin"] == Origin.HUMAN
+                if row[TRUST] is None
+                else row[TRUST] == Trust.TYPED
+            )
+            confirmed = view.agent_notes.get(str(message["session_id"]))
+            found.append(_Statement(row, message, bool(typed or confirmed)))
+    return sorted(found, key=lambda statement: not statement.typed)
 
 
 def _note_code(view: View, claim: StandingClaim) -> StandingClaim:
@@ -209,71 +257,62 @@ def group_by_category(claims: Sequence[StandingClaim]) -> list[list[StandingClai
 
 
 def _make_claim(
-    view: View, row: Row, confidence: float, messages: list[Row]
+    view: View, row: Row, confidence: float, statements: Sequence[_Statement]
 ) -> StandingClaim | None:
-    """Return the row as a claim, or None if neither a person said it nor two sessions state it.
+    """Return the row as a claim, or None if neither a person typed it nor two sessions state it.
 
-    `messages` are those that the claim and its duplicates quote, its own first.
+    `statements` are the claim and its duplicates, without others' words, those that a person typed first.
     """
-    session = view.native_sessions.get(row["session_id"])
-    evidence = (
-        set(row["evidence_sessions"]) or {row["session_id"]}
-    ) - view.unconfirmed_notes
-    # Whoever writes a file names its sessions.
-    sessions = len({view.session_files.get(key, key) for key in evidence})
-    by_person = any(
-        message["origin"] == Origin.HUMAN
-        or view.agent_notes.get(str(message["session_id"]))
-        for message in messages
-    )
-    if not messages or session is None or not (by_person or sessions >= BORNE_OUT):
+    if not statements:
+        return None
+    first = statements[0]
+    # Others' sessions are no evidence.
+    sessions = _count_sessions(view, row, statements)
+    message, said = first.message, first.row
+    session = view.native_sessions.get(said["session_id"])
+    if session is None or not (first.typed or sessions >= BORNE_OUT):
         return None
     noted = (
         "noted"
         if session.startswith(PREFIX)
-        and row["session_id"] not in view.unconfirmed_notes
+        and said["session_id"] not in view.unconfirmed_notes
         else ""
     )
     standing = f"{sessions} sessions" if sessions >= BORNE_OUT else noted
-    kind: Speaker = "person" if by_person else "model"
-    short = view.session_tags.get(session)
-    source = _make_source(session, short, row, messages[0], kind)
+    kind: Speaker = "person" if first.typed else "model"
+    source = LineSource(
+        session=session,
+        message=str(message["native_id"]),
+        seq=message["seq"],
+        at=localise(said["observed_at"], said["utc_offset"]),
+        speaker=said["speaker"],
+        by=None if said["speaker"] else kind,
+        short=view.session_tags.get(session),
+    )
     return StandingClaim(
         id=row["claim_id"],
-        text=" ".join(row["summary"].split()),
+        text=" ".join(said["summary"].split()),
         category=row["category"],
         workspace=row["workspace"],
         topic=row["topic_id"],
         confidence=confidence,
         sessions=sessions,
-        by_person=by_person,
+        by_person=first.typed,
         standing=standing,
-        may_instruct=by_person and bool(standing or addresses_nobody(row["summary"])),
-        observer=row["observer"],
+        may_instruct=first.typed
+        and bool(standing or addresses_nobody(said["summary"])),
+        observer=said["observer"],
         source=source,
     )
 
 
-def _make_source(
-    session: str,
-    short: str | None,
-    row: Row,
-    message: Row,
-    kind: Speaker,
-) -> LineSource:
-    """Return where a claim comes from; `kind` tells who said it if the speaker has no name."""
-    at = localise(row["observed_at"], row["utc_offset"])
-    speaker = row["speaker"]
-    by = None if speaker else kind
-    return LineSource(
-        session=session,
-        message=str(message["native_id"]),
-        seq=message["seq"],
-        at=at,
-        speaker=speaker,
-        by=by,
-        short=short,
-    )
+def _count_sessions(view: View, row: Row, statements: Sequence[_Statement]) -> int:
+    """Return the number of sessions that state a claim; several of one file, which its writer may name, are one."""
+    evidence = {statement.row["session_id"] for statement in statements}
+    if not is_foreign(row[TRUST], row["observer"]):
+        evidence = set(row["evidence_sessions"]) or {row["session_id"]}
+    evidence -= view.unconfirmed_notes
+    return len({view.session_files.get(key, key) for key in evidence})
 
 
 def addresses_nobody(text: str) -> bool:

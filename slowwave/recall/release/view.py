@@ -48,13 +48,17 @@ from slowwave.schemas.tables import (
     MESSAGES,
     PASSAGES,
     SESSIONS,
+    TRUST,
 )
 from slowwave.schemas.vocabulary import (
+    OWN,
     PERHAPS_CHANGED,
     SHARED,
     CheckResult,
     Origin,
     Status,
+    Trust,
+    find_least_trust,
 )
 from slowwave.store.logs import Review, read
 from slowwave.store.notes import NOTES, OWN_SESSIONS, PREFIX
@@ -451,6 +455,21 @@ class View(Tables):
         )
         verdicts = {review.id: review.verdict for review in read(self.dir, Review)}
         return {key: verdicts.get(named[key]) == "confirmed" for key in sorted(noted)}
+
+    @shared_property
+    def foreign_messages(self) -> dict[str, Trust]:
+        """Messages with words that are neither the person's nor the own agent's, with the least trust of theirs."""
+        is_foreign = pc.field(TRUST).is_valid() & ~pc.field(TRUST).isin(
+            [*map(str, OWN)]
+        )
+        rows = self.read(PASSAGES, ["message_id", TRUST], is_foreign).to_pylist()
+        found = dict[str, Trust]()
+        for row in rows:
+            known = found.get(row["message_id"])
+            found[row["message_id"]] = find_least_trust(
+                [known or row[TRUST], row[TRUST]]
+            )
+        return found
 
     @shared_property
     def first_copies(self) -> dict[str, str]:

@@ -52,10 +52,11 @@ from slowwave.schemas.tables import (
     PASSAGES,
     SUMMARIES,
     TOPICS,
+    TRUST,
     UTC_US,
     Table,
 )
-from slowwave.schemas.vocabulary import Role
+from slowwave.schemas.vocabulary import Role, rank_trust
 from slowwave.text.words import compute_idf, compute_word_shares, split_words
 
 MESSAGE_WEIGHTS = {
@@ -116,6 +117,7 @@ CLAIM_COLUMNS = (
     "message_ids",
     "speaker",
     "workspace",
+    TRUST,
     *GATES,
     *CHAIN,
 )
@@ -127,6 +129,7 @@ PASSAGE_COLUMNS = (
     "workspace",
     "text",
     "ts",
+    TRUST,
     *CHAIN,
 )
 SUMMARY_COLUMNS = (
@@ -139,6 +142,7 @@ SUMMARY_COLUMNS = (
     "first_at",
     "last_at",
     "workspace",
+    TRUST,
 )
 TOPIC_COLUMNS = (
     "topic_id",
@@ -248,13 +252,14 @@ class Candidates:
         Messages that are copies of an earlier one (`View.is_copy`) are left out; of several in the same words the best
         stands for all.
         """
-        # by falling score, equal ones by key
+        # by falling score, equal ones by trust, then by key
         keys = np.array([str(row[self.pool.table.key]) for row in self.rows])
+        trust = np.array([rank_trust(row.get(TRUST)) for row in self.rows])
         owners, best = (
             [str(row[self.pool.owner]) for row in self.rows],
             dict[str, int](),
         )
-        for at in np.lexsort((keys, -self.scores)).tolist():
+        for at in np.lexsort((keys, trust, -self.scores)).tolist():
             best.setdefault(owners[at], at)
         # messages in the same words stand together, copies of an earlier one are left out
         alike = dict[object, list[int]]()

@@ -18,7 +18,7 @@ from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import explain_unknown_category
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ClaimFilters
-from slowwave.schemas.tables import CLAIMS, GATES, TOPICS, UTC_US
+from slowwave.schemas.tables import CLAIMS, GATES, TOPICS, TRUST, UTC_US
 from slowwave.schemas.vocabulary import MODEL_KEY, Status
 from slowwave.text.days import localise
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
@@ -35,7 +35,7 @@ AS_STORED = [
     "status",
     "superseded_by",
 ]
-AS_STORED += ["observer"]
+AS_STORED += ["observer", TRUST]
 COLUMNS = [
     *AS_STORED,
     "observed_at",
@@ -76,6 +76,8 @@ class Claim(Shown):
     keywords: tuple[str, ...]
     observer: str
     """Who distilled it: extractive, a model's name, or `shared:NAME` for what another memory gave."""
+    trust: str | None = None
+    """A Trust: where its words come from, the least trusted of them."""
     shut: tuple[str, ...] = ()
     """The gates that are: what it is not, of reusable, non_trivial and specific."""
     not_in_code: tuple[CodeCheck, ...] = ()

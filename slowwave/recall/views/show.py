@@ -21,7 +21,7 @@ from slowwave.recall.views.habits import build_habit
 from slowwave.recall.views.related import read_relations
 from slowwave.schemas.errors import UsageError, translate_read_errors
 from slowwave.schemas.ids import SHORT_ID
-from slowwave.schemas.tables import CLAIMS, GISTS, SUMMARIES
+from slowwave.schemas.tables import CLAIMS, GISTS, SUMMARIES, TRUST
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.logs import Rating, append, format_now
 from slowwave.store.names import KINDS, SHORTEST, find_named_row
@@ -66,6 +66,7 @@ COLUMNS = {
             "valid_from",
             "valid_to",
         ),
+        TRUST,
         "evidence_sessions",
         "topic_id",
         "workspace",
@@ -83,6 +84,7 @@ COLUMNS = {
         "member_ids",
         "first_at",
         "last_at",
+        TRUST,
     ],
     "topic": [*FIGURES, "workspace", "samples"],
     "session": [

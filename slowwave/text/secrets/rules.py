@@ -5,8 +5,10 @@ nearly all that it finds are hashes, ids and paths.
 """
 
 import re
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from string import ascii_lowercase, ascii_uppercase, digits
 
 from slowwave.text.secrets.issuers import FORMED, ISSUED
 
@@ -113,12 +115,13 @@ _WORDS = frozenset(
 )
 _TEMPLATE = re.compile(
     r"<.*>\Z|\$[A-Za-z_(][\w)]*\Z|%\w+%?\Z|.*(?:\$\{|\{\{|\{[A-Za-z_][\w.]*\}|\.\.\.|…|\*{3}|[xX]{4})"
-    r"|(?i:your|my|insert|enter|replace|change|dummy|fake|test|example)[A-Za-z_-]*\Z"
+    r"|(?i:your|my|insert|enter|replace|change|dummy|fake|test|example)(?:[A-Za-z_-]*|(?:[_-][A-Za-z]+)+[_-]?[0-9]{1,3})\Z"
+    r"|.*EXAMPLE"
 )
 
 
 def is_placeholder(value: str) -> bool:
-    """Return whether a value stands for one that is not here: `<password>`, `${VAR}`, `your-key`, `xxxx`, `***`."""
+    """Return True if a value stands for another: `<password>`, `${VAR}`, `your-key-1`, `xxxx`, `***`, `…EXAMPLE`."""
     return (
         MARK in value
         or value.lower() in _WORDS
@@ -276,6 +279,23 @@ def _is_iban(match: re.Match[str]) -> bool:
     )
 
 
+_CHECKED = re.compile(
+    r"(?:gh[opusr]|npm)_(?P<word>(?:[A-Za-z0-9](?:\r?\n[ \t]*)?){36})"
+)
+"""A token of GitHub's or npm's wherever it stands, also glued to other words or wrapped by a terminal."""
+_BASE62 = f"{digits}{ascii_uppercase}{ascii_lowercase}"
+
+
+def _has_checksum(match: re.Match[str]) -> bool:
+    """Return True if the last six letters are the CRC-32 of the others in base 62, as GitHub and npm publish it."""
+    word = "".join(match["word"].split())
+    left, checksum = zlib.crc32(word[:30].encode()), ""
+    while left:
+        left, digit = divmod(left, 62)
+        checksum = _BASE62[digit] + checksum
+    return checksum.rjust(6, "0") == word[30:]
+
+
 _COMMANDS = ("redis-cli", "sshpass", "mongo", "ldap", "docker login", "openssl")
 
 ANYWHERE: tuple[Rule, ...] = (
@@ -311,6 +331,12 @@ PHRASES: tuple[Rule, ...] = (
 
 TOKENS: tuple[Rule, ...] = (
     Rule("jwt", _JWT, (".ey",)),
+    Rule(
+        "issued-token",
+        _CHECKED,
+        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "npm_"),
+        _has_checksum,
+    ),
     make_token_rule("anthropic-key", "sk-ant-", tail=_WORD + "{20,}"),
     make_token_rule("openrouter-key", "sk-or-", tail=_WORD + "{24,}"),
     make_token_rule(
@@ -498,6 +524,7 @@ def _classify_value(before: str, match: re.Match[str]) -> str | None:
         before.lower().endswith(("db_", "db-", "_", "-"))
         or match["quoted"]
         or match["said"]
+        or _is_line_of_settings(before, match)
     ):
         return None
     # a password may be words; any other key looks as if it was made
@@ -525,6 +552,12 @@ def _classify_value(before: str, match: re.Match[str]) -> str | None:
         if looks_made
         else None
     )
+
+
+def _is_line_of_settings(before: str, match: re.Match[str]) -> bool:
+    """Return True if the name begins its line and a sign of equality follows it, as in an INI file."""
+    after = match.string[match.end("suffix") : match.end("suffix") + 3].lstrip(" \t")
+    return after.startswith("=") and not before.rpartition("\n")[2].strip()
 
 
 def _classify_key_value(before: str, name: str, suffix: str, value: str) -> str | None:

@@ -10,18 +10,24 @@ from dataclasses import replace
 from slowwave.schemas.ids import compute_content_id
 from slowwave.tasks.ingest.parsing.records import Block
 from slowwave.tasks.ingest.parsing.values import encode_json
-from slowwave.text.redact import redact, redact_json, redact_text
+from slowwave.text.redact import NONE, redact, redact_json, redact_text
 
 
-def redact_block(block: Block) -> tuple[Block, Counter[str]]:
+def redact_block(
+    block: Block, keep: frozenset[str] = NONE
+) -> tuple[Block, Counter[str]]:
     """Return a block as it is stored, and how many secrets of each kind were in it.
 
-    A tool call's arguments stay valid JSON. A block's name is a tool's, but a file's or an address too.
+    A word in `keep` is left as it is. A tool call's arguments stay valid JSON.
+    A block's name is a tool's, but a file's or an address too.
     """
-    name, in_name = redact(block.name) if block.name else (block.name, Counter[str]())
+    name, in_name = (
+        redact(block.name, keep) if block.name else (block.name, Counter[str]())
+    )
     text, in_text = block.text, Counter[str]()
     if text:
-        text, in_text = redact_json(text) if block.type == "tool_call" else redact(text)
+        clean = redact_json if block.type == "tool_call" else redact
+        text, in_text = clean(text, keep)
     call_id, media = (
         block.call_id and redact_id(block.call_id),
         block.media and redact_id(block.media),
