@@ -11,6 +11,7 @@ from typing import Any
 
 from slowwave.schemas.vocabulary import is_turn, name_speaker
 from slowwave.tasks.llm.fence import mask_injections
+from slowwave.text.days import localise
 from slowwave.text.fence import format_entry
 
 Counter = Callable[[Sequence[str]], list[int]]
@@ -34,9 +35,10 @@ class NumberedTurn:
 
     @property
     def shown(self) -> str:
-        """The text under its label: number, speaker and time."""
+        """The text under its label: number, speaker and time, by the speaker's clock if its UTC offset is known."""
         who = " ".join(name_speaker(self.row).split())[:60]
-        when = f", {self.row['ts']:%a %Y-%m-%d %H:%M}" if self.row["ts"] else ""
+        at = localise(self.row["ts"], self.row.get("utc_offset"))
+        when = f", {at:%a %Y-%m-%d %H:%M}" if at else ""
         return format_entry(f"[{self.number}] {who}{when}:", self.text)
 
 
