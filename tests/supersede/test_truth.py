@@ -90,7 +90,7 @@ def test_what_holds_comes_first_and_what_does_not_is_marked(amended: Path) -> No
 
 def test_a_stale_hit_is_shown_with_what_holds_now_and_no_id(amended: Path) -> None:
     told = typed("recall", ASKED, "--store", amended).stdout
-    assert re.search(r"7070.*\n.* · superseded by “[^”]*8200[^”]*”, 2026-03-09", told)
+    assert re.search(r"7070.*\n.* · superseded by “[^”]*8200[^”]*”, 9 Mar 2026", told)
     assert not re.search("[0-9a-f]{32}", told)
 
 
