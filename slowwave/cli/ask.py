@@ -26,7 +26,7 @@ from slowwave.text.relative_days import add_days
 if TYPE_CHECKING:
     from slowwave.context.build import Context
     from slowwave.memory import Memory
-    from slowwave.recall.hits import Fragment, Hit, Hits
+    from slowwave.recall.hits import Hit, Hits
     from slowwave.recall.sessions import SessionHit, SessionHits
     from slowwave.schemas.settings import Settings
 
@@ -166,23 +166,25 @@ def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
         format_change(hit),
         *(check.note for check in hit.not_in_code),
     ]
-    other, reply = hit.get_beside(), hit.get_reply()
-    said = [f"{other.role}: {_quote_beside(hit, other)}"] if other else []
-    is_question = other is not None and other.role == Role.USER
+    reply = hit.get_reply()
     below = [truncate_line(claim, SHOWN_CHARS)] if claim else []
     if reply:
         dated = add_days(reply, hit.said_at)
         below.append(f"user, next: {truncate_line(dated, SHOWN_CHARS)}")
     lines = [*below, escape_line(" · ".join(filter(None, facts)))]
-    spoken = [*said, text] if is_question else [text, *said]
-    first, *rest = [*spoken, *lines]
+    first, *rest = [*_format_turn(hit, text), *lines]
     return "\n   ".join([f"{number}. {first}", *rest])
 
 
-def _quote_beside(hit: "Hit", other: "Fragment") -> str:
-    """Return the passage of the other message of a hit's turn, in a line."""
-    quote = next(one.quote for one in hit.sources if one.message == other.message)
-    return truncate_line(quote, SHOWN_CHARS)
+def _format_turn(hit: "Hit", text: str) -> list[str]:
+    """Return the lines of a hit's turn, in the order in which they were said: its text, and the passage of the other
+    message if that is cited too.
+    """
+    other = hit.get_beside()
+    if other is None:
+        return [text]
+    said = f"{other.role}: {truncate_line(hit.sources[1].quote, SHOWN_CHARS)}"
+    return [said, text] if other.role == Role.USER else [text, said]
 
 
 @command

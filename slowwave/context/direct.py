@@ -92,9 +92,20 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit]) -> list[Line]:
                 view, hit, row, relevance=relevance, known=known, gist=gist
             )
     marked = _mark_rules(view, hits, _mark_current(view, hits, lines))
-    replies = _rank_replies(view, query, hits, likelihoods, named)
+    beside = _rank_beside(view, query, hits, likelihoods, named)
+    return _keep_likeliest([*beside, *marked.values()])
+
+
+def _rank_beside(
+    view: View,
+    query: Query,
+    hits: Sequence[Hit],
+    likelihoods: Mapping[str, float],
+    named: str | None,
+) -> list[Line]:
+    """Return the messages beside the hits that may answer too: the others of their turns, and replies."""
     others = _rank_others(view, query, hits, likelihoods, named)
-    return _keep_likeliest([*others, *marked.values(), *replies])
+    return [*others, *_rank_replies(view, query, hits, likelihoods, named)]
 
 
 def _rank_replies(

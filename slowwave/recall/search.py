@@ -27,7 +27,7 @@ nothing under it.
 
 import math
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import chain, zip_longest
@@ -90,7 +90,7 @@ from slowwave.recall.retrieve.rows import (
     strip_names,
 )
 from slowwave.recall.sessions import SessionHits, find_sessions
-from slowwave.recall.turns import Asked, join_turns
+from slowwave.recall.turns import Whose, join_turns
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.settings import RecallSettings
 from slowwave.schemas.tables import (
@@ -254,18 +254,18 @@ class Search:
         asked = cache(partial(self._find_asked, plan))
         return join_turns(self.view.passages, rows, plan.query, asked)[:depth]
 
-    def _find_asked(self, plan: QueryPlan) -> Asked:
+    def _find_asked(self, plan: QueryPlan) -> Whose:
         """Return whose words a query likely asks for."""
         for name, asked in (
-            (PERSONS_FILE, Asked.PERSON),
-            (ANSWERS_FILE, Asked.ASSISTANT),
+            (PERSONS_FILE, Whose.PERSON),
+            (ANSWERS_FILE, Whose.ASSISTANT),
         ):
             model = load_prompt_model(name)
             is_known = self.view.release.encoder == model.encoder
             vector = plan.full_vector if is_known else None
             if model.compute_probability(plan.query.text, vector) >= ASKS_ANSWER:
                 return asked
-        return Asked.ANYBODY
+        return Whose.ANYBODY
 
     def _select_matter(
         self,
@@ -841,21 +841,8 @@ def _build_hit(
     # what is shown: of a message the whole, of which the passage that was found is quoted
     text = messages[0]["text"] if kind == "message" and messages else candidate.text
     quote = quote if kind == "claim" else candidate.text if kind == "message" else None
-    # a source quotes what is given, if the message has it, else how the message begins
     beside = candidate.beside and candidate.beside.text
-    quotes = [given for given in (quote, beside) if given]
-    sources: list[Source] = []
-    for message in messages:
-        session, said = message["session_id"], fold_text(message["text"])
-        there = (given for given in quotes if fold_text(given) in said)
-        words = next(there, message["text"][:QUOTE_CHARS])
-        sources.append(
-            Source(
-                view.native_sessions.get(session) or session,
-                message["native_id"],
-                words,
-            )
-        )
+    sources = _quote_messages(view, messages, filter(None, (quote, beside)))
     role = messages[0]["role"] if messages else None
     utc_offset = messages[0]["utc_offset"] if messages else None
     return Hit(
@@ -878,6 +865,21 @@ def _build_hit(
         speaker=None if kind in GROUPS else row.get("speaker") or role,
         trust=row.get(TRUST),
     )
+
+
+def _quote_messages(
+    view: View, messages: Sequence[Row], quotes: Iterable[str]
+) -> list[Source]:
+    """Return messages as sources. Each quotes the first of `quotes` that it has, else how it begins."""
+    folded = {quote: fold_text(quote) for quote in quotes}
+    sources = []
+    for message in messages:
+        session, said = message["session_id"], fold_text(message["text"])
+        there = (quote for quote, words in folded.items() if words in said)
+        words = next(there, message["text"][:QUOTE_CHARS])
+        native = view.native_sessions.get(session) or session
+        sources.append(Source(native, message["native_id"], words))
+    return sources
 
 
 def _read_exchanges(

@@ -30,7 +30,7 @@ LONGER = 2
 """Times the query's letters up to which a person's message may ask the same."""
 
 
-class Asked(Enum):
+class Whose(Enum):
     """Whose words a query asks for."""
 
     PERSON = auto()
@@ -42,7 +42,7 @@ def join_turns(
     layout: PassageIndex,
     rows: Sequence[Candidate],
     query: Query,
-    find_asked: Callable[[], Asked],
+    find_asked: Callable[[], Whose],
 ) -> list[Candidate]:
     """Return messages with each turn as one row, best first.
 
@@ -58,7 +58,7 @@ def join_turns(
     for answer, message in zip(rows, layout.answered[at].tolist(), strict=True):
         if message >= 0 and (question := questions.get(message)):
             is_same = _asks_the_same(question, query)
-            asked = Asked.ASSISTANT if is_same else find_asked()
+            asked = Whose.ASSISTANT if is_same else find_asked()
             turn = _join(question, answer, asked)
             turn_of |= {question.id: turn, answer.id: turn}
     turns = {turn.id: turn for turn in (turn_of.get(row.id, row) for row in rows)}
@@ -71,18 +71,18 @@ def _asks_the_same(question: Candidate, query: Query) -> bool:
     return is_short and singular_words(question.text) <= query.stems
 
 
-def _join(question: Candidate, answer: Candidate, asked: Asked) -> Candidate:
+def _join(question: Candidate, answer: Candidate, asked: Whose) -> Candidate:
     """Return a turn as one row."""
-    if asked is Asked.PERSON and answer.score - question.score >= MARGIN:
-        asked = Asked.ANYBODY
-    leads = asked is Asked.ASSISTANT or (
-        asked is Asked.ANYBODY and answer.score > question.score
+    if asked is Whose.PERSON and answer.score - question.score >= MARGIN:
+        asked = Whose.ANYBODY
+    leads = asked is Whose.ASSISTANT or (
+        asked is Whose.ANYBODY and answer.score > question.score
     )
     first, other = (answer, question) if leads else (question, answer)
     return replace(
         first,
         beside=other,
-        is_alone=asked is Asked.PERSON and len(split_words(answer.text)) > LONG,
+        is_alone=asked is Whose.PERSON and len(split_words(answer.text)) > LONG,
         score=max(question.score, answer.score),
         relevance=max(question.relevance, answer.relevance),
         covered=max(question.covered, answer.covered),

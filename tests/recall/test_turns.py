@@ -15,7 +15,7 @@ ADVICE = (
     "Ask whether they insure the stairs, measure the landings of the flat first, and keep the piano wrapped until "
     "the room is warm, since the wood moves with the air for about a week."
 )
-LAMP = "The lamp in the hall flickers."
+LAMP = "The lamp in the hall flickers since Tuesday evening, whatever bulb I try."
 
 
 @pytest.fixture(scope="module")
