@@ -76,21 +76,17 @@ class SpokenSentence:
     numbers: tuple[float, ...]
     """`worth.NUMBERS`."""
 
+    @property
+    def crowd(self) -> int:
+        """Sentences in the message."""
+        return len(self.turn.sentences)
+
 
 @dataclass(frozen=True, slots=True)
 class Unit:
     """A sentence that may become a claim, with its neighbours."""
 
-    row: dict[str, Any]
-    """Its message."""
-    sentence: Sentence
-    text: str
-    numbers: tuple[float, ...]
-    """Its features besides its words, `worth.NUMBERS`."""
-    news: int
-    """Content words that are new to the session. The words of a question stay new for the answer."""
-    crowd: int
-    """Sentences in the message."""
+    spoken: SpokenSentence
     before: Sentence | None
     """The sentence before it, if that may become the detail."""
     heading: Sentence | None
@@ -99,6 +95,31 @@ class Unit:
     """Whether it opens with a pronoun for something in the sentence before."""
     answered: AnsweredTurn | None = None
     """The turn that it answers, if it is too short to be understood alone."""
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Its message."""
+        return self.spoken.turn.row
+
+    @property
+    def sentence(self) -> Sentence:
+        """The sentence as a span of its message."""
+        return self.spoken.turn.sentences[self.spoken.at]
+
+    @property
+    def text(self) -> str:
+        """The sentence without emphasis."""
+        return self.spoken.text
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """The id of its message, and the sentence's index there."""
+        return self.row["message_id"], self.spoken.at
+
+    @property
+    def is_said(self) -> bool:
+        """Return True if a person says it."""
+        return bool(self.row["origin"] == Origin.HUMAN)
 
     @property
     def start(self) -> int:
@@ -115,8 +136,12 @@ class Unit:
         )
 
 
-def list_sentences(spoken: Sequence[dict[str, Any]]) -> Iterator[SpokenSentence]:
-    """Yield every sentence of MIN_WORDS or more of a session's spoken messages (rows of MESSAGES in order)."""
+def list_sentences(
+    spoken: Sequence[dict[str, Any]], least_said: int = MIN_WORDS
+) -> Iterator[SpokenSentence]:
+    """Yield every sentence of MIN_WORDS or more of a session's spoken messages (rows of MESSAGES in order), and a
+    person's of `least_said` or more.
+    """
     names, own = collect_speakers(spoken)
     words_before: set[str] = set(own)
     last: TurnSentences | None = None
@@ -126,7 +151,8 @@ def list_sentences(spoken: Sequence[dict[str, Any]]) -> Iterator[SpokenSentence]
         for at, sentence in enumerate(turn.sentences):
             text = strip_emphasis(sentence.text)
             words = extract_content_words(text)
-            if count_words(text) >= MIN_WORDS:
+            least = least_said if row["origin"] == Origin.HUMAN else MIN_WORDS
+            if count_words(text) >= least:
                 new = len(words - words_before)
                 numbers = describe_sentence(
                     sentence,
@@ -149,36 +175,39 @@ def list_sentences(spoken: Sequence[dict[str, Any]]) -> Iterator[SpokenSentence]
 
 
 def extract_units(spoken: Sequence[dict[str, Any]]) -> Iterator[Unit]:
-    """Yield the sentences that may become claims. Questions, repeats, and headings of a following sentence are left
-    out.
+    """Yield the sentences that may become claims. Repeats, and headings of a following sentence, are left out.
 
-    A sentence gets the sentence that it leans on, or the turn that it answers, only if a model takes part in the
-    session. Among people, questions and pronouns are frequent, and mostly the answer is understood alone.
+    If a model takes part in the session, a person's questions and answers of one word are yielded too, since somebody
+    reads what they mean, and a sentence gets the sentence that it leans on, or the turn that it answers. Among people,
+    questions and pronouns are frequent, and mostly the answer is understood alone: questions are left out.
     """
     seen: set[str] = set()
-    aided = any(row["origin"] == Origin.MODEL for row in spoken)
-    for candidate in list_sentences(spoken):
+    aided = is_aided(spoken)
+    for candidate in list_sentences(spoken, 1 if aided else MIN_WORDS):
+        is_read = aided and candidate.turn.row["origin"] == Origin.HUMAN
         if (
-            candidate.turn.is_question(candidate.at)
+            (candidate.turn.is_question(candidate.at) and not is_read)
             or candidate.text.lower() in seen
             or _is_heading_of_next(candidate.turn, candidate.at)
         ):
             continue
-        seen.add(candidate.text.lower())
+        answered = _find_answered_turn(candidate) if aided else None
+        if answered is None:  # the same yes may accept two proposals
+            seen.add(candidate.text.lower())
         before = candidate.turn.find_previous_sentence(candidate.at)
         headed = _is_heading_of_next(candidate.turn, candidate.at - 1)
         yield Unit(
-            row=candidate.turn.row,
-            sentence=candidate.turn.sentences[candidate.at],
-            text=candidate.text,
-            numbers=candidate.numbers,
-            news=candidate.news,
-            crowd=len(candidate.turn.sentences),
+            spoken=candidate,
             before=None if headed else before,
             heading=before if headed else None,
             leans=aided and PRONOUN.match(candidate.text) is not None,
-            answered=_find_answered_turn(candidate) if aided else None,
+            answered=answered,
         )
+
+
+def is_aided(spoken: Sequence[dict[str, Any]]) -> bool:
+    """Return True if a model takes part in a session."""
+    return any(row["origin"] == Origin.MODEL for row in spoken)
 
 
 def _is_heading_of_next(turn: TurnSentences, at: int) -> bool:
@@ -223,6 +252,8 @@ def _find_answered_turn(answer: SpokenSentence) -> AnsweredTurn | None:
         (offer for offer in offers if offer[1] or (human and offer[0])),
         default=(0, False, -1),
     )
+    if asks and at and count_words(last.sentences[at].text) <= MIN_WORDS:
+        at -= 1  # "Shall I?" asks for what was proposed before
     text = strip_emphasis(last.sentences[at].text) if shared or asks else ""
     return (
         AnsweredTurn(last.row["message_id"], text)

@@ -18,7 +18,8 @@ from slowwave.context.direct import make_hit_line
 from slowwave.context.projects.standing import (
     EARLIEST,
     LIKELY,
-    STANDING,
+    SETTLED,
+    UNHEADED,
     collect_standing_claims,
     group_by_category,
     take_in_turn,
@@ -32,7 +33,6 @@ from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View, mark_changes
 from slowwave.schemas.tables import OBSERVATIONS, PERSONAL, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import (
-    EXTRACTIVE,
     MODEL_KEY,
     Role,
     Status,
@@ -113,12 +113,11 @@ def collect_facts(
     """Return the standing claims of persons, those stated in most sessions first.
 
     With `places`, return the standing claims about the project, each category in turn. Then follow a person's other
-    statements about it, as a model understood them; the statements that rules found are noise.
+    statements about it.
     """
     # without a workspace, confidence only sorts the claims
-    categories, confidence = (
-        ((*STANDING, *PERSONAL), LIKELY) if places else (PERSONAL, 0.0)
-    )
+    settled = tuple(dict.fromkeys((*SETTLED, *PERSONAL)))
+    categories, confidence = (settled, LIKELY) if places else (PERSONAL, 0.0)
     claims = collect_standing_claims(
         view, places, categories, confidence, perhaps_changed=not places
     )
@@ -127,14 +126,12 @@ def collect_facts(
             _make_line(view, claim.topic or "", claim.text, claim.source, own)
             for claim in claims[:MOST_LINES]
         ]
-    others = collect_standing_claims(view, places, ("context",))
+    # what has no heading of its own is told last, and only a person's
+    headed = [claim for claim in claims if claim.category not in UNHEADED]
+    others = (claim for claim in claims if claim.category in UNHEADED)
     claims = [
-        *take_in_turn(group_by_category(claims)),
-        *(
-            claim
-            for claim in others
-            if claim.by_person and claim.observer != EXTRACTIVE
-        ),
+        *take_in_turn(group_by_category(headed)),
+        *(claim for claim in others if claim.by_person),
     ]
     return [Line(claim.text, claim.source) for claim in claims[:MOST_LINES]]
 
