@@ -9,14 +9,17 @@ precision and recall of the cue phrases on the same sentences, where they name t
 writes the reader that ships.
 """
 
+import csv
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bench.fit.worth import INVENTED
 from bench.harness import LABELLED, ROOT, Figures, Row, run
 from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.observe.reader import (
@@ -45,11 +48,11 @@ SEALED = "sealed"
 
 @dataclass(frozen=True)
 class LabelledSentence:
-    """A sentence with what its writer says of it, a value for each of HEADS."""
+    """A sentence with what its writer says of it, a value for each of HEADS; None if nothing is said."""
 
     writer: str
     sentence: SpokenSentence
-    heads: tuple[bool, ...]
+    heads: tuple[bool | None, ...]
 
 
 def measure(
@@ -59,12 +62,13 @@ def measure(
     named = paths or sorted(labels.glob("statements_*.jsonl"))
     sealed = [path for path in named if SEALED in path.name]
     labelled = read_labelled([path for path in named if path not in sealed])
+    invented = read_invented()
     rows: list[Row] = []
     for writer in sorted({one.writer for one in labelled}):
         others = [one for one in labelled if one.writer != writer]
         mine = [one for one in labelled if one.writer == writer]
-        rows += judge(writer, fit_reader(others), mine)
-    everything = fit_reader(labelled)
+        rows += judge(writer, fit_reader([*others, *invented]), mine)
+    everything = fit_reader([*labelled, *invented])
     for path in sealed:
         rows += judge(path.stem, everything, read_labelled([path]))
     if write:
@@ -82,21 +86,38 @@ def read_labelled(paths: Sequence[Path]) -> list[LabelledSentence]:
     ]
 
 
-def _label_session(session: dict[str, Any]) -> Iterator[LabelledSentence]:
-    """Yield the sentences of one session that a statement overlaps."""
-    turns = session["turns"]
+def read_invented() -> list[LabelledSentence]:
+    """Return the persons' sentences of INVENTED: only whether each may be told unasked is known."""
+    with INVENTED.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
+    return [
+        LabelledSentence("", one, (*(None for _ in KINDS), row["label"] == "keep"))
+        for row in rows
+        if row["speaker"] == "person"
+        for one in islice(list_sentences(_as_spoken([("user", row["text"])])), 1)
+    ]
+
+
+def _as_spoken(turns: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Return roles and texts as messages of a session."""
     origins = {"user": Origin.HUMAN, "assistant": Origin.MODEL}
-    spoken = [
+    return [
         {
             "message_id": str(at),
             "speaker": None,
             "blocks": [],
-            "role": turn["role"],
-            "origin": origins[turn["role"]],
-            "text": turn["text"],
+            "role": role,
+            "origin": origins[role],
+            "text": text,
         }
-        for at, turn in enumerate(turns)
+        for at, (role, text) in enumerate(turns)
     ]
+
+
+def _label_session(session: dict[str, Any]) -> Iterator[LabelledSentence]:
+    """Yield the sentences of one session that a statement overlaps."""
+    turns = session["turns"]
+    spoken = _as_spoken([(turn["role"], turn["text"]) for turn in turns])
     for one in list_sentences(spoken, least_said=1):
         statements = turns[int(one.turn.row["message_id"])].get("statements") or ()
         within = [told for told in statements if _overlaps(one, told["quote"])]
@@ -122,7 +143,7 @@ def fit_reader(labelled: Sequence[LabelledSentence]) -> Reader:
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.linear_model import LogisticRegression
 
-    texts = [one.sentence.text for one in labelled]
+    texts = [one.sentence.whole for one in labelled]
     words = CountVectorizer(analyzer=list_grams, min_df=FEWEST_WORDS, binary=True)
     runs = CountVectorizer(analyzer=list_runs, min_df=FEWEST_RUNS, binary=True)
     of_words, of_runs = words.fit_transform(texts), runs.fit_transform(texts)
@@ -132,21 +153,19 @@ def fit_reader(labelled: Sequence[LabelledSentence]) -> Reader:
     scales[scales == 0] = 1.0
     z = np.clip((numbers - means) / scales, -FARTHEST, FARTHEST)
     known = hstack([of_words, weighed, csr_matrix(z)], format="csr")
-    heads = np.array([one.heads for one in labelled])
-    fitted = [
-        LogisticRegression(C=STRENGTH, max_iter=1000, solver="liblinear").fit(
-            known, column
-        )
-        for column in heads.T
-    ]
+    fitted = []
+    for head in zip(*(one.heads for one in labelled), strict=True):
+        rows = [row for row, is_so in enumerate(head) if is_so is not None]
+        regression = LogisticRegression(C=STRENGTH, max_iter=1000, solver="liblinear")
+        fitted.append(regression.fit(known[rows], [head[row] for row in rows]))
     weights = np.column_stack([one.coef_[0] for one in fitted])
-    rows = len(words.vocabulary_) + len(runs.vocabulary_)
     first = len(words.vocabulary_)
+    count = first + len(runs.vocabulary_)
     return Reader(
         words={str(word): int(row) for word, row in words.vocabulary_.items()},
         runs={str(run): first + int(row) for run, row in runs.vocabulary_.items()},
-        weights=weights[:rows],
-        numbers=weights[rows:],
+        weights=weights[:count],
+        numbers=weights[count:],
         means=means,
         scales=scales,
         bias=np.array([one.intercept_[0] for one in fitted]),

@@ -116,9 +116,10 @@ class Reader:
 
     def _read_one(self, one: SpokenSentence) -> Reading:
         """Return the reading of a sentence."""
-        runs = list_runs(one.text)
+        said = one.whole
+        runs = list_runs(said)
         known = sorted(
-            self.words[gram] for gram in list_grams(one.text) if gram in self.words
+            self.words[gram] for gram in list_grams(said) if gram in self.words
         )
         letters = sorted(self.runs[run] for run in runs if run in self.runs)
         numbers = np.array(describe_statement(one), dtype=np.float64)

@@ -19,6 +19,8 @@ TERSE = 8
 """Most words of an answer that needs its question, and of a heading."""
 LONGEST_ASKED = 40
 """Most words of a question or proposal that becomes a claim's detail."""
+MOST_IDLE = 40
+"""Most characters that open or close a sentence idly."""
 PRONOUN = re.compile(r"(?:it|they|he|she|that|this|these|those)\b", re.I)
 QUESTION = re.compile(r"\?[\"'”’)*_!?]*(?:\s|$)")
 EMPHASIS = re.compile(
@@ -75,6 +77,23 @@ class SpokenSentence:
     """Content words that are new to the session. The words of a question stay new for the answer."""
     numbers: tuple[float, ...]
     """`worth.NUMBERS`."""
+
+    @property
+    def whole(self) -> str:
+        """The sentence with what opens and closes it idly in its line: "No, thanks. …", "… ;-)"."""
+        message, sentences = self.turn.text, self.turn.sentences
+        here = sentences[self.at]
+        first = sentences[self.at - 1].end if self.at else 0
+        last = (
+            sentences[self.at + 1].start
+            if self.at + 1 < len(sentences)
+            else len(message)
+        )
+        opening = message[max(first, here.start - MOST_IDLE) : here.start]
+        closing = message[here.end : min(last, here.end + MOST_IDLE)]
+        return " ".join(
+            f"{opening.rpartition(chr(10))[2]}{here.text}{closing.partition(chr(10))[0]}".split()
+        )
 
     @property
     def crowd(self) -> int:
