@@ -36,7 +36,7 @@ from slowwave.tasks.observe.reader import (
 from slowwave.tasks.observe.units import SpokenSentence, list_sentences
 from slowwave.tasks.observe.worth import list_grams
 
-STRENGTH = 0.1
+STRENGTH = 0.3
 """Inverse of the penalty on weights."""
 FEWEST_WORDS, FEWEST_RUNS = 2, 3
 """Sentences that have a word, or a run of letters, for it to be learnt."""

@@ -7,6 +7,7 @@ is kept only for what holds in it. A yes is kept in the words of the proposal th
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import fsum
 
 from slowwave.tasks.observe.reader import KINDS, SETTLING, Reading, load_reader
 from slowwave.tasks.observe.units import (
@@ -20,6 +21,10 @@ from slowwave.text.sentences import Sentence
 
 LIKELY = 0.5
 """Probability from which a statement holds beyond its session, and from which it has the category of its kind."""
+LEAST_KEPT = 0.4
+"""Least share of the kinds that are kept in a statement's kinds."""
+FEW = 2
+"""Most content words of an answer that is not understood without its proposal."""
 KEPT = (*SETTLING, "plan", "report", "retraction")
 """Kinds that are kept."""
 UNSAID = tuple(
@@ -72,9 +77,14 @@ class Statement:
 
     @property
     def proposal(self) -> AnsweredTurn | None:
-        """The proposal that it decides on, if it answers one."""
-        settled = self.reading.find_likeliest(KEPT) in SETTLED
-        return self.unit.answered if settled else None
+        """The proposal that it decides on, if it has few words, or mostly words of the proposal."""
+        answered = self.unit.answered
+        if answered is None or self.reading.find_likeliest(KEPT) not in SETTLED:
+            return None
+        words = extract_content_words(self.unit.text)
+        added = words - extract_content_words(answered.text)
+        is_alone = len(words) > FEW and 2 * len(added) > len(words)
+        return None if is_alone else answered
 
     def find_category(self, pack: str) -> str:
         """Return the category of the likeliest kind, or of an unsure one."""
@@ -117,10 +127,13 @@ def _find_reason(
 
 def is_kept(reading: Reading) -> bool:
     """Return True if a person's sentence states something, or likely holds beyond its session."""
-    return reading.told >= LIKELY or reading.find_likeliest() in KEPT
+    kept = fsum(reading.by_head[kind] for kind in KEPT)
+    return reading.told >= LIKELY or kept >= LEAST_KEPT * fsum(
+        reading.by_head[kind] for kind in KINDS
+    )
 
 
 def word_decision(answer: str, proposal: str) -> str:
-    """Return a decision in the words of the proposal, with what the answer adds to it."""
-    adds = extract_content_words(answer) - extract_content_words(proposal)
-    return f"{proposal} — {strip_emphasis(answer)}" if adds else proposal
+    """Return a decision in the words of the proposal; if the answer adds words to it, after the answer."""
+    added = extract_content_words(answer) - extract_content_words(proposal)
+    return f"{strip_emphasis(answer)} ({proposal})" if added else proposal
