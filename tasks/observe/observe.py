@@ -323,11 +323,11 @@ def _select_statement(
 ) -> Iterator[ClaimCandidate]:
     """Yield what a person tells an agent, if it is told unasked or its score reaches the least.
 
-    A log line, and a word or two that decide on no proposal, are left out.
+    A log line, and a word or two that neither decide on a proposal nor go on with a sentence, are left out.
     """
     if statement is None or scored.logit == NEVER:
         return
-    if count_words(unit.text) < MIN_WORDS and statement.proposal is None:
+    if count_words(unit.summary) < MIN_WORDS and statement.proposal is None:
         return
     told = compute_log_odds(statement.told)
     scored = replace(scored, logit=max(scored.logit, told))

@@ -214,7 +214,9 @@ def extract_units(spoken: Sequence[dict[str, Any]]) -> Iterator[Unit]:
         if answered is None:  # the same yes may accept two proposals
             seen.add(candidate.text.lower())
         before = candidate.turn.find_previous_sentence(candidate.at)
-        headed = _is_heading_of_next(candidate.turn, candidate.at - 1)
+        # a word or two go on with the sentence before: "No Prisma please. Take Drizzle."
+        goes_on = is_read and count_words(candidate.text) < MIN_WORDS
+        headed = goes_on or _is_heading_of_next(candidate.turn, candidate.at - 1)
         yield Unit(
             spoken=candidate,
             before=None if headed else before,
@@ -271,13 +273,21 @@ def _find_answered_turn(answer: SpokenSentence) -> AnsweredTurn | None:
         (offer for offer in offers if offer[1] or (human and offer[0])),
         default=(0, False, -1),
     )
-    if asks and at and count_words(last.sentences[at].text) <= MIN_WORDS:
-        at -= 1  # "Shall I?" asks for what was proposed before
+    if asks and at and _asks_for_before(last.sentences[at].text):
+        at -= 1
     text = strip_emphasis(last.sentences[at].text) if shared or asks else ""
     return (
         AnsweredTurn(last.row["message_id"], text)
         if 0 < count_words(text) <= LONGEST_ASKED
         else None
+    )
+
+
+def _asks_for_before(question: str) -> bool:
+    """Return True if a question asks for what was proposed before it: "Shall I?", "Shall I do that?"."""
+    few = len(extract_content_words(question)) <= 1
+    return count_words(question) <= MIN_WORDS or (
+        few and count_words(question) <= TERSE
     )
 
 
