@@ -18,7 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from slowwave.tasks.observe.units import SpokenSentence
-from slowwave.tasks.observe.worth import FIGURE, extract_content_words, list_grams
+from slowwave.tasks.observe.worth import (
+    FIGURE,
+    NUMBERS,
+    extract_content_words,
+    list_grams,
+)
 
 READER_FILE = "observe/reader.npz"
 KINDS = (
@@ -50,6 +55,17 @@ RUNS_WEIGHT = 8.0
 FARTHEST = 3.0
 """Most standard deviations from the mean that a number counts for: a message may have 60,000 lines."""
 
+UNUSED = (
+    "by a person",
+    "calls a tool",
+    "turn",
+    "share of the session",
+    "a person before",
+    "a person after",
+)
+"""Of `worth.NUMBERS`: what is the same for all persons, and the place in the session, which is the writer's habit."""
+USED = tuple(at for at, name in enumerate(NUMBERS) if name not in UNUSED)
+
 Floats = npt.NDArray[np.float64]
 
 
@@ -76,16 +92,17 @@ def list_runs(text: str) -> set[str]:
 
 
 def describe_statement(one: SpokenSentence) -> tuple[float, ...]:
-    """Return the numbers of a sentence: `worth.NUMBERS`, and how it stands to its message and to the turn before."""
+    """Return the numbers of a sentence: those of `worth.NUMBERS` in USED, and how it stands to its message and to the
+    turn before.
+    """
     before = one.last.text if one.last else ""
     message, sentence = one.turn.text, one.turn.sentences[one.at]
     words = extract_content_words(one.text)
     shared = len(words & extract_content_words(before)) / max(len(words), 1)
     return (
-        *one.numbers,
+        *(one.numbers[at] for at in USED),
         before.rstrip().endswith("?"),
         "?" in before,
-        bool(before),
         shared,
         "!" in message[sentence.end - 1 : sentence.end + 2],
         '"' in one.text,

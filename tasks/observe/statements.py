@@ -20,7 +20,9 @@ from slowwave.tasks.observe.worth import extract_content_words
 from slowwave.text.sentences import Sentence
 
 LIKELY = 0.5
-"""Probability from which a statement holds beyond its session, and from which it has the category of its kind."""
+"""Probability from which a statement holds beyond its session."""
+NAMED = 0.4
+"""Probability from which a statement has the category of its kind."""
 LEAST_KEPT = 0.4
 """Least share of the kinds that are kept in a statement's kinds."""
 FEW = 2
@@ -33,7 +35,7 @@ UNSAID = tuple(
 """Kinds that state nothing: what holds is less sure to be what they say."""
 SETTLED = ("rule", "decision", "correction")
 """Kinds that settle something, for which there may be a reason."""
-REASONS = ("fact", "report")
+REASONS = ("fact", "report", "preference", "quoted")
 """Kinds of a sentence that gives the reason for the one beside it."""
 CATEGORIES = {
     "coding": {
@@ -91,7 +93,7 @@ class Statement:
         kind = self.reading.find_likeliest(
             SETTLING if self.reading.told >= LIKELY else KEPT
         )
-        is_sure = self.reading.by_head[kind] >= LIKELY
+        is_sure = self.reading.by_head[kind] >= NAMED
         return CATEGORIES[pack].get(kind, UNSURE[pack]) if is_sure else UNSURE[pack]
 
 

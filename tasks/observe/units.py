@@ -19,6 +19,7 @@ TERSE = 8
 """Most words of an answer that needs its question, and of a heading."""
 LONGEST_ASKED = 40
 """Most words of a question or proposal that becomes a claim's detail."""
+NO_WORD = re.compile(r"^\W+")
 MOST_IDLE = 40
 """Most characters that open or close a sentence idly."""
 PRONOUN = re.compile(r"(?:it|they|he|she|that|this|these|those)\b", re.I)
@@ -91,9 +92,9 @@ class SpokenSentence:
         )
         opening = message[max(first, here.start - MOST_IDLE) : here.start]
         closing = message[here.end : min(last, here.end + MOST_IDLE)]
-        return " ".join(
-            f"{opening.rpartition(chr(10))[2]}{here.text}{closing.partition(chr(10))[0]}".split()
-        )
+        opens = NO_WORD.sub("", opening.rpartition("\n")[2])
+        closes = closing.partition("\n")[0]
+        return " ".join(f"{opens}{here.text}{closes}".split())
 
     @property
     def crowd(self) -> int:
