@@ -278,9 +278,9 @@ def _find_personal_candidates(spoken: list[dict[str, Any]]) -> Iterator[ClaimCan
         )
         scored = ScoredSentence(unit.sentence, logit, count_words(unit.summary))
         if unit.is_said and statements is not None:
-            yield from _select_statement(
-                unit, statements.get(unit.key), scored, MIN_PERSONAL[True], "personal"
-            )
+            statement = statements.get(unit.key)
+            least = MIN_PERSONAL[True]
+            yield from _select_statement(statement, scored, least, "personal")
         elif scored.probability >= MIN_PERSONAL[unit.is_said]:
             yield ClaimCandidate(unit, scored, category=None, pack="personal")
 
@@ -305,7 +305,7 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[ClaimCandi
         if unit.is_said and statements is not None:
             pack = "personal" if is_about_me else "coding"
             statement = statements.get(unit.key)
-            yield from _select_statement(unit, statement, scored, least, pack)
+            yield from _select_statement(statement, scored, least, pack)
         elif is_about_me:
             yield ClaimCandidate(unit, scored, category=None, pack="personal")
         elif scored.probability < least:
@@ -315,7 +315,6 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[ClaimCandi
 
 
 def _select_statement(
-    unit: Unit,
     statement: Statement | None,
     scored: ScoredSentence,
     least: float,
@@ -327,10 +326,11 @@ def _select_statement(
     """
     if statement is None or scored.logit == NEVER:
         return
+    unit = statement.unit
     if count_words(unit.summary) < MIN_WORDS and statement.proposal is None:
         return
     told = compute_log_odds(statement.told)
-    scored = replace(scored, logit=max(scored.logit, told))
+    scored = replace(scored, sentence=unit.sentence, logit=max(scored.logit, told))
     leans = unit.leans and unit.before is not None
     if statement.told >= LIKELY or scored.probability >= least:
         yield ClaimCandidate(

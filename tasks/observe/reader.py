@@ -52,7 +52,7 @@ RUNS = (2, 3, 4, 5)
 """Lengths of the runs of letters."""
 RUNS_WEIGHT = 8.0
 """Weight of all runs of a sentence together, divided by the root of their number."""
-FARTHEST = 3.0
+FARTHEST = 1.5
 """Most standard deviations from the mean that a number counts for: a message may have 60,000 lines."""
 
 UNUSED = (

@@ -5,8 +5,9 @@ holds beyond its session. A question, an order of the moment, a courtesy, a joke
 is kept only for what holds in it. A yes is kept in the words of the proposal that it accepts.
 """
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import fsum
 
 from slowwave.tasks.observe.reader import KINDS, SETTLING, Reading, load_reader
@@ -23,6 +24,8 @@ LIKELY = 0.5
 """Probability from which a statement holds beyond its session."""
 NAMED = 0.4
 """Probability from which a statement has the category of its kind."""
+CLAUSE = re.compile(r"[^\s,;–—，、；](?:[^,;–—，、；]|[,;](?=\S))*(?<!\s)")
+"""A clause of a sentence. A comma within a number divides nothing."""
 LEAST_KEPT = 0.4
 """Least share of the kinds that are kept in a statement's kinds."""
 FEW = 2
@@ -102,11 +105,37 @@ def read_statements(units: Sequence[Unit]) -> dict[tuple[str, int], Statement]:
     said = [unit for unit in units if unit.is_said]
     read = load_reader().read([unit.spoken for unit in said])
     readings = {unit.key: reading for unit, reading in zip(said, read, strict=True)}
-    return {
+    statements = {
         unit.key: Statement(unit, readings[unit.key], _find_reason(unit, readings))
         for unit in said
         if is_kept(readings[unit.key])
     }
+    for unit in said:
+        told = statements[unit.key].told if unit.key in statements else 0.0
+        clause = _find_clause(unit) if told < LIKELY else None
+        if clause:
+            statements[unit.key] = clause
+    return statements
+
+
+def _find_clause(unit: Unit) -> Statement | None:
+    """Return the clause of a question that says what holds, or None: "The limit is 2 GB, why does it not apply?"."""
+    spoken = unit.spoken
+    if not spoken.turn.is_question(spoken.at):
+        return None
+    clauses = [spoken.cut(*span) for span in _list_clauses(unit.sentence)]
+    found = [
+        Statement(replace(unit, spoken=clause), reading, None)
+        for clause, reading in zip(clauses, load_reader().read(clauses), strict=True)
+    ]
+    best = max(found, key=lambda one: one.told, default=None)
+    return best if best and best.told >= LIKELY else None
+
+
+def _list_clauses(sentence: Sentence) -> list[tuple[int, int]]:
+    """Return the spans of a sentence's clauses, which commas, semicolons or dashes divide; none if it has one."""
+    spans = [match.span() for match in CLAUSE.finditer(sentence.text)]
+    return spans if len(spans) > 1 else []
 
 
 def _find_reason(
@@ -128,11 +157,11 @@ def _find_reason(
 
 
 def is_kept(reading: Reading) -> bool:
-    """Return True if a person's sentence states something, or likely holds beyond its session."""
+    """Return True if a sentence likely holds beyond its session, or is not likely of a kind that is not kept."""
+    every = fsum(reading.by_head[kind] for kind in KINDS)
     kept = fsum(reading.by_head[kind] for kind in KEPT)
-    return reading.told >= LIKELY or kept >= LEAST_KEPT * fsum(
-        reading.by_head[kind] for kind in KINDS
-    )
+    is_other = every - kept >= LIKELY and kept < LEAST_KEPT * every
+    return reading.told >= LIKELY or not is_other
 
 
 def word_decision(answer: str, proposal: str) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slowwave.schemas.vocabulary import Origin
@@ -78,10 +78,14 @@ class SpokenSentence:
     """Content words that are new to the session. The words of a question stay new for the answer."""
     numbers: tuple[float, ...]
     """`worth.NUMBERS`."""
+    is_part: bool = False
+    """Whether it is a clause of a sentence."""
 
     @property
     def whole(self) -> str:
         """The sentence with what opens and closes it idly in its line: "No, thanks. …", "… ;-)"."""
+        if self.is_part:
+            return self.text
         message, sentences = self.turn.text, self.turn.sentences
         here = sentences[self.at]
         first = sentences[self.at - 1].end if self.at else 0
@@ -95,6 +99,16 @@ class SpokenSentence:
         opens = NO_WORD.sub("", opening.rpartition("\n")[2])
         closes = closing.partition("\n")[0]
         return " ".join(f"{opens}{here.text}{closes}".split())
+
+    def cut(self, start: int, end: int) -> "SpokenSentence":
+        """Return a part of the sentence, by its place there, as a sentence."""
+        here = self.turn.sentences[self.at]
+        text = here.text[start:end]
+        part = replace(here, start=here.start + start, end=here.start + end, text=text)
+        sentences = [*self.turn.sentences]
+        sentences[self.at] = part
+        turn = replace(self.turn, sentences=sentences)
+        return replace(self, turn=turn, text=strip_emphasis(text), is_part=True)
 
     @property
     def crowd(self) -> int:
