@@ -289,7 +289,7 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[ClaimCandi
     """Yield sentences worth remembering, and persons' statements about themselves. Rejected proposals are left out."""
     refused = _find_refused_messages(spoken)
     units = list(extract_units(spoken))
-    statements = read_statements(units) if is_aided(spoken) else None
+    statements = read_statements(units)
     is_short = sum(count_words(row["text"]) for row in spoken) <= 2 * MIN_BUDGET_CODING
     # the log-odds that each sentence is worth remembering, and worth showing without a query
     texts = [unit.text for unit in units]
@@ -302,12 +302,10 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[ClaimCandi
         )
         least = _get_min_probability(is_short, unit.is_said)
         is_about_me = unit.is_said and lex.ABOUT_ME.search(unit.text) is not None
-        if unit.is_said and statements is not None:
+        if unit.is_said:
             pack = "personal" if is_about_me else "coding"
             statement = statements.get(unit.key)
             yield from _select_statement(statement, scored, least, pack)
-        elif is_about_me:
-            yield ClaimCandidate(unit, scored, category=None, pack="personal")
         elif scored.probability < least:
             continue
         elif not (unit.row["message_id"] in refused and PROPOSAL.search(unit.text)):
@@ -370,9 +368,7 @@ def _build_coding_candidate(
     unit: Unit, scored: ScoredSentence, standing_logit: float
 ) -> ClaimCandidate:
     """Return a candidate of the coding pack. A sentence that leans on another is never shown without a query."""
-    category = find_coding_category(
-        unit.text, human=unit.is_said, words=count_words(unit.row["text"])
-    )
+    category = find_coding_category(unit.text, count_words(unit.row["text"]))
     leans = unit.leans and unit.before is not None
     standing = replace(scored, logit=NEVER if leans else standing_logit)
     return ClaimCandidate(

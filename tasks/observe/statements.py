@@ -32,10 +32,8 @@ FEW = 2
 """Most content words of an answer that is not understood without its proposal."""
 KEPT = (*SETTLING, "plan", "report", "retraction")
 """Kinds that are kept."""
-UNSAID = tuple(
-    kind for kind in KINDS if kind not in (*SETTLING, "plan", "report", "order")
-)
-"""Kinds that state nothing: what holds is less sure to be what they say."""
+UNSAID = tuple(kind for kind in KINDS if kind not in (*SETTLING, "plan", "report"))
+"""Kinds that state nothing that holds: what holds is less sure to be what they say."""
 SETTLED = ("rule", "decision", "correction")
 """Kinds that settle something, for which there may be a reason."""
 REASONS = ("fact", "report", "preference", "quoted")
