@@ -26,7 +26,7 @@ NAMED = 0.4
 """Probability from which a statement has the category of its kind."""
 CLAUSE = re.compile(r"[^\s,;–—，、；](?:[^,;–—，、；]|[,;](?=\S))*(?<!\s)")
 """A clause of a sentence. A comma within a number divides nothing."""
-LEAST_KEPT = 0.4
+LEAST_KEPT = 0.25
 """Least share of the kinds that are kept in a statement's kinds."""
 FEW = 2
 """Most content words of an answer that is not understood without its proposal."""
