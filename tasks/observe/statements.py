@@ -33,7 +33,7 @@ FEW = 2
 KEPT = (*SETTLING, "plan", "report", "retraction")
 """Kinds that are kept."""
 UNSAID = tuple(kind for kind in KINDS if kind not in (*SETTLING, "plan", "report"))
-"""Kinds that state nothing that holds: what holds is less sure to be what they say."""
+"""Kinds that state nothing that holds: such a sentence is less surely to be told."""
 SETTLED = ("rule", "decision", "correction")
 """Kinds that settle something, for which there may be a reason."""
 REASONS = ("fact", "report", "preference", "quoted")
