@@ -28,7 +28,7 @@ from slowwave.tasks.observe.reader import (
     KINDS,
     READER_FILE,
     SETTLING,
-    Reader,
+    StatementReader,
     describe_statement,
     list_runs,
     weigh_runs,
@@ -137,7 +137,7 @@ def _overlaps(one: SpokenSentence, quote: str) -> bool:
     return start >= 0 and shared > 0 and shared >= OVERLAP * shorter
 
 
-def fit_reader(labelled: Sequence[LabelledSentence]) -> Reader:
+def fit_reader(labelled: Sequence[LabelledSentence]) -> StatementReader:
     """Return a reader of labelled sentences: a logistic regression for each of HEADS."""
     from scipy.sparse import csr_matrix, diags, hstack
     from sklearn.feature_extraction.text import CountVectorizer
@@ -161,7 +161,7 @@ def fit_reader(labelled: Sequence[LabelledSentence]) -> Reader:
     weights = np.column_stack([one.coef_[0] for one in fitted])
     first = len(words.vocabulary_)
     count = first + len(runs.vocabulary_)
-    return Reader(
+    return StatementReader(
         words={str(word): int(row) for word, row in words.vocabulary_.items()},
         runs={str(run): first + int(row) for run, row in runs.vocabulary_.items()},
         weights=weights[:count],
@@ -173,7 +173,7 @@ def fit_reader(labelled: Sequence[LabelledSentence]) -> Reader:
 
 
 def judge(
-    writer: str, reader: Reader, labelled: Sequence[LabelledSentence]
+    writer: str, reader: StatementReader, labelled: Sequence[LabelledSentence]
 ) -> list[Row]:
     """Return a row for each of HEADS: how well the reader tells it in a writer's sentences."""
     from sklearn.metrics import average_precision_score

@@ -112,7 +112,7 @@ def describe_statement(one: SpokenSentence) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class Reader:
+class StatementReader:
     """Weights of the heads."""
 
     words: dict[str, int]
@@ -139,8 +139,7 @@ class Reader:
             self.words[gram] for gram in list_grams(said) if gram in self.words
         )
         letters = sorted(self.runs[run] for run in runs if run in self.runs)
-        numbers = np.array(describe_statement(one), dtype=np.float64)
-        z = np.clip((numbers - self.means) / self.scales, -FARTHEST, FARTHEST)
+        z = self._standardise(one)
         # sums of rows, not matrix products: their order must not depend on the machine
         logits = (
             self.bias
@@ -150,6 +149,12 @@ class Reader:
         )
         likely = 1 / (1 + np.exp(-logits))
         return Reading(dict(zip(HEADS, likely.tolist(), strict=True)))
+
+    def _standardise(self, one: SpokenSentence) -> Floats:
+        """Return the numbers of a sentence as standard deviations from the mean, FARTHEST at most."""
+        numbers = np.array(describe_statement(one), dtype=np.float64)
+        z: Floats = np.clip((numbers - self.means) / self.scales, -FARTHEST, FARTHEST)
+        return z
 
     def save(self, path: Path) -> None:
         """Write the reader to a file for `load_reader`."""
@@ -171,12 +176,12 @@ def weigh_runs(count: int) -> float:
 
 
 @cache
-def load_reader() -> Reader:
+def load_reader() -> StatementReader:
     """Return the shipped reader."""
     data = files("slowwave.tasks").joinpath(READER_FILE).read_bytes()
     with np.load(io.BytesIO(data), allow_pickle=False) as kept:
         words, runs = kept["words"].tolist(), kept["runs"].tolist()
-        return Reader(
+        return StatementReader(
             words={word: row for row, word in enumerate(words)},
             runs={run: len(words) + row for row, run in enumerate(runs)},
             weights=kept["weights"].astype(np.float64),

@@ -94,11 +94,9 @@ class SpokenSentence:
             if self.at + 1 < len(sentences)
             else len(message)
         )
-        opening = message[max(first, here.start - MOST_IDLE) : here.start]
-        closing = message[here.end : min(last, here.end + MOST_IDLE)]
-        opens = NO_WORD.sub("", opening.rpartition("\n")[2])
-        closes = closing.partition("\n")[0]
-        return " ".join(f"{opens}{here.text}{closes}".split())
+        opens = message[max(first, here.start - MOST_IDLE) : here.start]
+        closes = message[here.end : min(last, here.end + MOST_IDLE)]
+        return _join_idle(opens, here.text, closes)
 
     def cut(self, start: int, end: int) -> "SpokenSentence":
         """Return a part of the sentence, by its place there, as a sentence."""
@@ -168,6 +166,13 @@ class Unit:
             if self.heading
             else self.text
         )
+
+
+def _join_idle(opens: str, sentence: str, closes: str) -> str:
+    """Return a sentence with what stands before and after it in its line, without marks before the first word."""
+    before = NO_WORD.sub("", opens.rpartition("\n")[2])
+    after = closes.partition("\n")[0]
+    return " ".join(f"{before}{sentence}{after}".split())
 
 
 def list_sentences(

@@ -20,6 +20,7 @@ from slowwave.context.projects.standing import (
     EARLIEST,
     LIKELY,
     SETTLED,
+    UNHEADED,
     StandingClaim,
     collect_standing_claims,
     take_in_turn,
@@ -28,7 +29,7 @@ from slowwave.context.tokens import Tokenizer
 from slowwave.recall.release.view import View
 from slowwave.schemas.ids import SHORT_ID, compute_content_id
 from slowwave.schemas.tables import OBSERVATIONS, PERSONAL, TOPICS
-from slowwave.schemas.vocabulary import Status
+from slowwave.schemas.vocabulary import EXTRACTIVE, Status
 from slowwave.text.fence import escape_line
 from slowwave.text.words import count_noun
 
@@ -81,7 +82,14 @@ def collect_told_claims(
         min_confidence: least confidence of a claim.
     """
     claims = collect_standing_claims(view, places, tuple(categories), min_confidence)
-    return [claim for claim in claims if claim.may_instruct and not steers(claim.text)]
+    # a model's context is what it takes a person to have told: a briefing quotes it, an agent does not obey it
+    return [
+        claim
+        for claim in claims
+        if claim.may_instruct
+        and not steers(claim.text)
+        and (claim.category not in UNHEADED or claim.observer == EXTRACTIVE)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
