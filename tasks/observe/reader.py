@@ -8,7 +8,7 @@ See `docs/decisions/001-claims.md` for its quality on writers that it did not le
 """
 
 import io
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -135,10 +135,8 @@ class StatementReader:
         """Return the reading of a sentence."""
         said = one.whole
         runs = list_runs(said)
-        known = sorted(
-            self.words[gram] for gram in list_grams(said) if gram in self.words
-        )
-        letters = sorted(self.runs[run] for run in runs if run in self.runs)
+        known = find_rows(self.words, list_grams(said))
+        letters = find_rows(self.runs, runs)
         z = self._standardise(one)
         # sums of rows, not matrix products: their order must not depend on the machine
         logits = (
@@ -168,6 +166,11 @@ class StatementReader:
             scales=self.scales,
             bias=self.bias,
         )
+
+
+def find_rows(rows: Mapping[str, int], names: Collection[str]) -> list[int]:
+    """Return the rows of the names that have one, in order."""
+    return sorted(rows[name] for name in names if name in rows)
 
 
 def weigh_runs(count: int) -> float:

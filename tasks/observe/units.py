@@ -233,17 +233,28 @@ def extract_units(spoken: Sequence[dict[str, Any]]) -> Iterator[Unit]:
         answered = _find_answered_turn(candidate) if aided else None
         if answered is None:  # the same yes may accept two proposals
             seen.add(candidate.text.lower())
-        before = candidate.turn.find_previous_sentence(candidate.at)
-        # a word or two go on with the sentence before: "No Prisma please. Take Drizzle."
-        goes_on = is_read and count_words(candidate.text) < MIN_WORDS
-        headed = goes_on or _is_heading_of_next(candidate.turn, candidate.at - 1)
-        yield Unit(
-            spoken=candidate,
-            before=None if headed else before,
-            heading=before if headed else None,
-            leans=aided and PRONOUN.match(candidate.text) is not None,
-            answered=answered,
-        )
+        yield _build_unit(candidate, answered, is_aided=aided, is_read=is_read)
+
+
+def _build_unit(
+    candidate: SpokenSentence,
+    answered: AnsweredTurn | None,
+    *,
+    is_aided: bool,
+    is_read: bool,
+) -> Unit:
+    """Return a sentence with the one before it, as its heading or as what it leans on."""
+    before = candidate.turn.find_previous_sentence(candidate.at)
+    # a word or two go on with the sentence before: "No Prisma please. Take Drizzle."
+    goes_on = is_read and count_words(candidate.text) < MIN_WORDS
+    headed = goes_on or _is_heading_of_next(candidate.turn, candidate.at - 1)
+    return Unit(
+        spoken=candidate,
+        before=None if headed else before,
+        heading=before if headed else None,
+        leans=is_aided and PRONOUN.match(candidate.text) is not None,
+        answered=answered,
+    )
 
 
 def is_aided(spoken: Sequence[dict[str, Any]]) -> bool:

@@ -20,6 +20,7 @@ from slowwave.context.projects.standing import (
     LIKELY,
     SETTLED,
     UNHEADED,
+    StandingClaim,
     collect_standing_claims,
     group_by_category,
     take_in_turn,
@@ -126,14 +127,18 @@ def collect_facts(
             _make_line(view, claim.topic or "", claim.text, claim.source, own)
             for claim in claims[:MOST_LINES]
         ]
-    # what has no heading of its own is told last, and only a person's
+    ranked = _put_unheaded_last(claims)
+    return [Line(claim.text, claim.source) for claim in ranked[:MOST_LINES]]
+
+
+def _put_unheaded_last(claims: Sequence[StandingClaim]) -> list[StandingClaim]:
+    """Return the claims of each category in turn, then a person's without a heading of their own."""
     headed = [claim for claim in claims if claim.category not in UNHEADED]
-    others = (claim for claim in claims if claim.category in UNHEADED)
-    claims = [
+    others = [claim for claim in claims if claim.category in UNHEADED]
+    return [
         *take_in_turn(group_by_category(headed)),
         *(claim for claim in others if claim.by_person),
     ]
-    return [Line(claim.text, claim.source) for claim in claims[:MOST_LINES]]
 
 
 def pack_briefing(
