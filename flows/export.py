@@ -362,10 +362,15 @@ def export_learnings(
         content = orjson.dumps(head, option=options)
     with open_new(to) as out:
         out.write(content)
+    _note_file(snapshot, to, form)
+    return len(learnings)
+
+
+def _note_file(snapshot: Snapshot, to: Path, form: str) -> None:
+    """Note an export in the space, so that a forgetting finds it."""
     at = datetime.now(UTC).isoformat(timespec="seconds")
     export = Export(at, str(to.resolve()), form, snapshot.release.name)
     note_export(snapshot.dir, export)
-    return len(learnings)
 
 
 def _collect_learnings(

@@ -323,6 +323,12 @@ def _measure_usage(
     yield _label("model_cached_total", about, "model", cached)
     seconds = {model: counts["milliseconds"] / 1000 for model, counts in usage.items()}
     yield _label("model_seconds_total", "Seconds that these took", "model", seconds)
+    yield from _measure_tokens(settings, usage)
+
+
+def _measure_tokens(
+    settings: Settings, usage: Mapping[str, Mapping[str, int]]
+) -> Iterator[Metric]:
     errors = {
         (model, name.removeprefix(ERRORS).rstrip(")")): float(n)
         for model, counts in usage.items()

@@ -45,8 +45,7 @@ def describe_run(
         UsageError: no run has the id, or more than one, or none ended yet.
     """
     store = Store.open(settings.store, settings.space)
-    rows = sorted(store.read(RUNS).to_pylist(), key=lambda row: row["started_at"])
-    ended = [row for row in rows if row["ended_at"] is not None]
+    ended = _list_ended(store)
     row = _choose_run(ended, run_id)
     by_run = {release.run_id: release for release in read_releases(store)}
     made = by_run.get(row["run_id"])
@@ -72,6 +71,12 @@ def describe_run(
         "usage": [{"model": model, **counts} for model, counts in usage.items()],
         "nights": nights[-NIGHTS:],
     }
+
+
+def _list_ended(store: Store) -> list[Data]:
+    """Return the runs that ended, the oldest first."""
+    rows = sorted(store.read(RUNS).to_pylist(), key=lambda row: row["started_at"])
+    return [row for row in rows if row["ended_at"] is not None]
 
 
 def _choose_run(ended: list[Data], run_id: str) -> Data:

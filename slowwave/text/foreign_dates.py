@@ -90,13 +90,9 @@ def _find_times(text: str) -> Iterator[TimeName]:
         return
     expressions, lowered = _get_expressions(language), text.lower()
     for match in NUMBERED.finditer(lowered) if JOINED.search(text) else ():
-        month = MONTHS[int(match["month"]) - 1]
-        parts = (match["day"] or "in", month, match["year"])
-        yield TimeName(" ".join(filter(None, parts)), match[0], match.start())
+        yield _name_date(match, MONTHS[int(match["month"]) - 1])
     for match in expressions.dates.finditer(lowered) if expressions.dates else ():
-        month = expressions.months[match["month"]]
-        parts = (match["day"] or "in", month, match["year"])
-        yield TimeName(" ".join(filter(None, parts)), match[0], match.start())
+        yield _name_date(match, expressions.months[match["month"]])
     for match in expressions.phrases.finditer(lowered):
         yield TimeName(expressions.relative[match[0]], match[0], match.start())
     for pattern, english in expressions.counted:
@@ -106,6 +102,11 @@ def _find_times(text: str) -> Iterator[TimeName]:
     for pattern, english in expressions.weekdays:
         for match in pattern.finditer(lowered):
             yield TimeName(english, match[0], match.start())
+
+
+def _name_date(match: re.Match[str], month: str) -> TimeName:
+    parts = (match["day"] or "in", month, match["year"])
+    return TimeName(" ".join(filter(None, parts)), match[0], match.start())
 
 
 @cache

@@ -39,7 +39,7 @@ FARTHEST = 4_000
 
 
 @dataclass(frozen=True)
-class Named:
+class RelativeDay:
     """A time that a text names by its distance from the day on which it was said."""
 
     start: int
@@ -66,16 +66,16 @@ def add_days(text: str, said_at: datetime | None) -> str:
     return "".join([*pieces, text[at:]])
 
 
-def find_relative_days(text: str, said_on: date) -> list[Named]:
+def find_relative_days(text: str, said_on: date) -> list[RelativeDay]:
     """Return the times that a text names by their distance from a day, in order; of overlapping ones the first."""
     found = [*_find_english(text, said_on)]
     if len(text.lower()) == len(text):
         for time in find_foreign_times(text):
             end = time.start + len(time.words)
             for named in _find_english(time.english, said_on):
-                found.append(Named(time.start, end, named.note))
+                found.append(RelativeDay(time.start, end, named.note))
     code = [match.span() for match in CODE.finditer(text)]
-    kept: list[Named] = []
+    kept: list[RelativeDay] = []
     for named in sorted(found, key=lambda named: (named.start, -named.end)):
         before = kept[-1].end if kept else 0
         # Of words in a row the first is meant: "heute morgen" is no tomorrow.
@@ -91,7 +91,7 @@ def find_relative_days(text: str, said_on: date) -> list[Named]:
     return kept
 
 
-def _is_phrase(text: str, named: Named) -> bool:
+def _is_phrase(text: str, named: RelativeDay) -> bool:
     """Return True if the words are no name (a capital within a sentence) and no date follows them."""
     if WITH_DATE.match(text, named.end):
         return False
@@ -99,19 +99,32 @@ def _is_phrase(text: str, named: Named) -> bool:
     return not text[named.start].isupper() or not before or before[-1] in ENDS
 
 
-def _find_english(text: str, said_on: date) -> Iterator[Named]:
+def _find_english(text: str, said_on: date) -> Iterator[RelativeDay]:
+    """Yield the days, counts, and last and next stretches that a text in English names."""
+    yield from _find_days(text, said_on)
+    yield from _find_counts(text, said_on)
+    yield from _find_stretches(text, said_on)
+
+
+def _find_days(text: str, said_on: date) -> Iterator[RelativeDay]:
     for match in DAY_WORD.finditer(text):
         days = DAYS[match[1].lower()]
         yield _note(match, _format(said_on - timedelta(days=days)) if days else "")
     for match in COMING.finditer(text):
         days = COMING_DAYS[match["day"].lower()]
         yield _note(match, _format(said_on + timedelta(days=days)))
+
+
+def _find_counts(text: str, said_on: date) -> Iterator[RelativeDay]:
     for match in AGO.finditer(text):
         if note := _format_count(match, said_on, -1):
             yield _note(match, note)
     for match in FROM_NOW.finditer(text):
         if note := _format_count(match, said_on, 1):
             yield _note(match, f"{note}, counted from {said_on.day} {said_on:%b}")
+
+
+def _find_stretches(text: str, said_on: date) -> Iterator[RelativeDay]:
     for match in OF_WEEK.finditer(text):
         weeks = 1 if match["which"] == "next" else -1
         ahead = 7 * weeks - said_on.weekday() + WEEKDAYS[match["day"]]
@@ -132,8 +145,8 @@ def _is_told(match: re.Match[str]) -> bool:
     return has_article or text[match.end() :].startswith(" of ")
 
 
-def _note(match: re.Match[str], note: str) -> Named:
-    return Named(match.start(), match.end(), note)
+def _note(match: re.Match[str], note: str) -> RelativeDay:
+    return RelativeDay(match.start(), match.end(), note)
 
 
 def _format_count(match: re.Match[str], said_on: date, sign: int) -> str | None:

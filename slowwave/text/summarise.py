@@ -68,9 +68,7 @@ def _select_central_sentences(
     own: list[str], around: list[str], max_words: int
 ) -> list[int]:
     """Return indices of the sentences taken, best first, while they fit."""
-    if len(own) == 1:
-        return [0] if len(own[0].split()) <= max_words else []
-    likeness = _compare_sentences(own + around)
+    likeness = _compare_sentences(own + around) if len(own) > 1 else None
     if likeness is None:
         return [0] if len(own[0].split()) <= max_words else []
     # How much each sentence says of what the others say.

@@ -51,7 +51,7 @@ CONFIG = f"""[core]
 \tobjectFormat = """
 
 
-class Refused(Exception):
+class CheckoutRefused(Exception):
     """The checkout is not read; the message says why."""
 
 
@@ -100,7 +100,7 @@ def read_head(root: Path) -> str:
     """Return the commit of HEAD of the checkout at a folder that has a `.git`.
 
     Raises:
-        Refused: it is not the user's own, leads elsewhere, or has no commit.
+        CheckoutRefused: it is not the user's own, leads elsewhere, or has no commit.
     """
     return _find_head(root)[0]
 
@@ -109,7 +109,7 @@ def find_checkout(root: Path) -> Checkout:
     """Return the checkout at a folder that has a `.git`.
 
     Raises:
-        Refused: it is not the user's own, leads elsewhere, or has no commit.
+        CheckoutRefused: it is not the user's own, leads elsewhere, or has no commit.
     """
     head, common = _find_head(root)
     try:
@@ -119,7 +119,7 @@ def find_checkout(root: Path) -> Checkout:
             lines = _read_small(common / "shallow").split()
             shallow = "".join(f"{line}\n" for line in lines if HASH.fullmatch(line))
     except (OSError, ValueError) as error:
-        raise Refused(f"it can't be read, {type(error).__name__}") from None
+        raise CheckoutRefused(f"it can't be read, {type(error).__name__}") from None
     return Checkout(root, head, common / "objects", shallow)
 
 
@@ -127,41 +127,41 @@ def _find_head(root: Path) -> tuple[str, Path]:
     """Return the commit of HEAD, and the folder of git's files.
 
     Raises:
-        Refused: as `find_checkout`.
+        CheckoutRefused: as `find_checkout`.
     """
     if not hasattr(os, "getuid"):
-        raise Refused("this system does not say whose it is")
+        raise CheckoutRefused("this system does not say whose it is")
     try:
         git, common = _find_git_folders(root)
         for folder in (root, git, common):
             if os.lstat(folder).st_uid != os.getuid():
-                raise Refused("it belongs to another user")
+                raise CheckoutRefused("it belongs to another user")
         return _resolve(git, common, _read_small(git / "HEAD").strip()), common
     except (OSError, ValueError) as error:
-        raise Refused(f"it can't be read, {type(error).__name__}") from None
+        raise CheckoutRefused(f"it can't be read, {type(error).__name__}") from None
 
 
 def _find_git_folders(root: Path) -> tuple[Path, Path]:
     """Return the folder of git's files for this work tree, and the one that all work trees share.
 
     Raises:
-        Refused: `.git` leads elsewhere.
+        CheckoutRefused: `.git` leads elsewhere.
     """
     git = root / ".git"
     mode = os.lstat(git).st_mode
     if stat.S_ISDIR(mode):
         if os.path.lexists(git / "commondir"):
-            raise Refused("its .git leads elsewhere")
+            raise CheckoutRefused("its .git leads elsewhere")
         return git, git
     if not stat.S_ISREG(mode):
-        raise Refused("its .git is a link")
+        raise CheckoutRefused("its .git is a link")
     target = root / _read_small(git).removeprefix("gitdir:").strip()
     own = Path(os.path.realpath(target))
     # a work tree: the repository names it too
     common = own.parent.parent
     is_known = own.parent.name == "worktrees" and os.path.lexists(own / "gitdir")
     if not is_known or not git.samefile(_read_small(own / "gitdir").strip()):
-        raise Refused("its .git leads elsewhere")
+        raise CheckoutRefused("its .git leads elsewhere")
     return own, common
 
 
@@ -169,12 +169,12 @@ def _check_objects(objects: Path) -> None:
     """Check that a store of objects consists of files and folders, and names no other store.
 
     Raises:
-        Refused: it does not.
+        CheckoutRefused: it does not.
     """
     if not stat.S_ISDIR(os.lstat(objects).st_mode):
-        raise Refused("its objects lie elsewhere")
+        raise CheckoutRefused("its objects lie elsewhere")
     if os.path.lexists(objects / "info" / "alternates"):
-        raise Refused("its objects lie elsewhere too")
+        raise CheckoutRefused("its objects lie elsewhere too")
     folders, seen = [objects], 0
     while folders:
         with os.scandir(folders.pop()) as entries:
@@ -184,9 +184,11 @@ def _check_objects(objects: Path) -> None:
                 if stat.S_ISDIR(mode):
                     folders.append(Path(entry.path))
                 elif not stat.S_ISREG(mode):
-                    raise Refused("there is a link or a device among its objects")
+                    raise CheckoutRefused(
+                        "there is a link or a device among its objects"
+                    )
                 if seen > MOST_ENTRIES:
-                    raise Refused("it has too many loose objects")
+                    raise CheckoutRefused("it has too many loose objects")
 
 
 def _read_small(path: Path) -> str:
@@ -209,24 +211,24 @@ def _resolve(git: Path, common: Path, value: str, steps: int = 5) -> str:
     """Return the commit that HEAD, or a reference, names.
 
     Raises:
-        Refused: it names none.
+        CheckoutRefused: it names none.
     """
     if HASH.fullmatch(value):
         return value
     name = value.removeprefix("ref:").strip()
     if not value.startswith("ref:") or not REF.fullmatch(name) or not steps:
-        raise Refused("its HEAD names no commit")
+        raise CheckoutRefused("its HEAD names no commit")
     for folder in (git, common):
         path = folder / name
         if os.path.lexists(path):
             if os.path.realpath(path.parent) != str(path.parent.absolute()):
-                raise Refused("a link stands among its references")
+                raise CheckoutRefused("a link stands among its references")
             return _resolve(git, common, _read_small(path).strip(), steps - 1)
     packed = common / "packed-refs"
     lines = _read_packed(packed) if os.path.lexists(packed) else ()
     found = next((line[0] for line in lines if line[1] == name), "")
     if not HASH.fullmatch(found):
-        raise Refused("its HEAD names no commit")
+        raise CheckoutRefused("its HEAD names no commit")
     return found
 
 
@@ -323,7 +325,9 @@ class Git:
         return dict(zip(fields[1::3], fields[2::3], strict=False))
 
     @contextmanager
-    def _ask(self, mode: str, names: Iterable[str]) -> Iterator[tuple[int, "Output"]]:
+    def _ask(
+        self, mode: str, names: Iterable[str]
+    ) -> Iterator[tuple[int, "GitOutput"]]:
         """Ask for objects by name, and yield their number and what git prints."""
         lines = [encode(name) for name in names]
         if any(b"\n" in line for line in lines):
@@ -335,7 +339,7 @@ class Git:
                 yield len(lines), output
 
     @contextmanager
-    def _run(self, *command: str, given: int = DEVNULL) -> Iterator["Output"]:
+    def _run(self, *command: str, given: int = DEVNULL) -> Iterator["GitOutput"]:
         """Run git, and yield what it prints; it is ended when the block is."""
         words = [encode(word) for word in ("git", "--no-pager", *command)]
         with subprocess.Popen(
@@ -349,7 +353,7 @@ class Git:
             try:
                 _limit_memory(process.pid)
                 assert process.stdout is not None
-                yield Output(process.stdout.fileno(), self.deadline)
+                yield GitOutput(process.stdout.fileno(), self.deadline)
             finally:
                 process.kill()
 
@@ -359,10 +363,10 @@ def open_git(checkout: Checkout, seconds: float) -> Iterator[Git]:
     """Yield git over a checkout, for so many seconds.
 
     Raises:
-        Refused: there is no git on this machine.
+        CheckoutRefused: there is no git on this machine.
     """
     if shutil.which("git") is None:
-        raise Refused("git is not installed")
+        raise CheckoutRefused("git is not installed")
     with tempfile.TemporaryDirectory(prefix="slowwave-git-") as folder:
         yield Git(checkout, Path(folder), Deadline(seconds))
 
@@ -400,7 +404,7 @@ def _limit_memory(pid: int) -> None:
         resource.prlimit(pid, resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
 
 
-class Output:
+class GitOutput:
     """What a process prints, up to a bound and a deadline."""
 
     def __init__(self, handle: int, deadline: Deadline) -> None:

@@ -22,7 +22,12 @@ from slowwave.store.notes import CHECKOUTS
 from slowwave.store.private import replace_file
 from slowwave.store.store import Store
 from slowwave.tasks.checks.check import VERSION, Text, check_texts
-from slowwave.tasks.checks.checkout import Refused, find_checkout, open_git, read_head
+from slowwave.tasks.checks.checkout import (
+    CheckoutRefused,
+    find_checkout,
+    open_git,
+    read_head,
+)
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.pending import mark_done, read_inactive_ids
 from slowwave.tasks.progress import track_items
@@ -66,7 +71,7 @@ def _compute_unit_key(root: str, texts: Sequence[Text], key: str) -> str:
     """Return a hash of what a checkout is compared with, and of its HEAD; empty for one that may not be read."""
     try:
         return compute_content_id(key, read_head(Path(root)), *map(repr, texts))
-    except Refused:
+    except CheckoutRefused:
         return ""
 
 
@@ -96,7 +101,7 @@ def read_heads(folder: Path) -> list[tuple[str, str]]:
     heads = []
     for root in roots:
         head = ""
-        with suppress(Refused):
+        with suppress(CheckoutRefused):
             head = read_head(Path(root))
         heads.append((str(root), head))
     return heads
@@ -111,7 +116,7 @@ def _check(
         with open_git(checkout, SECONDS) as git:
             rows = check_texts(git, texts, job.now, key, job.settings.habits.exclude)
             is_whole = bool(git.deadline.left)
-    except Refused as refused:
+    except CheckoutRefused as refused:
         report.counts[f"checkouts not read ({refused})"] += 1
         return CHECKS.make_empty_table()
     report.rows_in += len(texts)

@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from slowwave.tasks.checks.checkout import BIG_FILE, Refused, find_checkout, open_git
+from slowwave.tasks.checks.checkout import (
+    BIG_FILE,
+    CheckoutRefused,
+    find_checkout,
+    open_git,
+)
 from tests.checkouts import commit, git
 
 
@@ -69,24 +74,24 @@ def test_what_leads_out_is_refused(folder: Path, tmp_path: Path) -> None:
     (linked / ".git").symlink_to(other / ".git")
     (pointed / ".git").write_text(f"gitdir: {other}/.git\n", encoding="utf-8")
     for root in (linked, pointed):
-        with pytest.raises(Refused):
+        with pytest.raises(CheckoutRefused):
             find_checkout(root)
     # objects that lie elsewhere, by a list, a link or a pipe
     git_folder = folder / ".git"
     alternates = git_folder / "objects" / "info" / "alternates"
     alternates.parent.mkdir(exist_ok=True)
     alternates.write_text(f"{other}/.git/objects\n", encoding="utf-8")
-    with pytest.raises(Refused, match="elsewhere"):
+    with pytest.raises(CheckoutRefused, match="elsewhere"):
         find_checkout(folder)
     alternates.unlink()
     loose = next(path for path in (git_folder / "objects").glob("??/*"))
     moved = loose.rename(tmp_path / "moved")
     loose.symlink_to(moved)
-    with pytest.raises(Refused, match="link"):
+    with pytest.raises(CheckoutRefused, match="link"):
         find_checkout(folder)
     loose.unlink()
     os.mkfifo(loose)
-    with pytest.raises(Refused, match="device"):
+    with pytest.raises(CheckoutRefused, match="device"):
         find_checkout(folder)
 
 
@@ -102,7 +107,7 @@ def test_what_leads_out_is_refused(folder: Path, tmp_path: Path) -> None:
 )
 def test_a_head_that_names_no_commit_is_refused(folder: Path, head: str) -> None:
     (folder / ".git" / "HEAD").write_text(head, encoding="utf-8")
-    with pytest.raises(Refused):
+    with pytest.raises(CheckoutRefused):
         find_checkout(folder)
 
 
@@ -111,7 +116,7 @@ def test_pipes_in_place_of_files_are_not_waited_for(folder: Path) -> None:
         path = folder / ".git" / name
         path.unlink(missing_ok=True)
         os.mkfifo(path)
-        with pytest.raises(Refused):
+        with pytest.raises(CheckoutRefused):
             find_checkout(folder)
         path.unlink()
         path.write_text("ref: refs/heads/nothing\n", encoding="utf-8")
@@ -126,7 +131,7 @@ def test_another_users_folder_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "getuid", lambda: 12_345)
-    with pytest.raises(Refused, match="another user"):
+    with pytest.raises(CheckoutRefused, match="another user"):
         find_checkout(folder)
 
 

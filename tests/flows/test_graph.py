@@ -58,7 +58,7 @@ PARENTS = {
     "habits": {"read"},
     "observe": {"read", "passages", "boilerplate"},
     "dedupe": {"read", "boilerplate", "observe"},
-    "supersede": {"passages", "dedupe"},
+    "supersede": {"passages", "dedupe", "read"},
     "relate": {"supersede"},
     "checks": {"read", "supersede"},
     "assign": {"read", "supersede"},

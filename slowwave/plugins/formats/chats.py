@@ -7,7 +7,14 @@ row a format too: the first whose `sniff` takes a file reads it.
 
 import mimetypes
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, count
@@ -607,12 +614,7 @@ def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
         elif patch := coerce_dict(fields.get("$set")):
             if title := get_text(patch, "summary"):
                 yield Session(chat.session.native_id, title=title)
-            new = [
-                message
-                for message in coerce_list(patch.get("messages"))
-                if get_id(coerce_dict(message), "id") not in live
-            ]
-            messages = {f"{line}.{at}": message for at, message in enumerate(new)}
+            messages = _list_new(patch, line, live)
         else:
             messages = {str(line): fields}
         for position, message in messages.items():
@@ -622,6 +624,16 @@ def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
             yield record
         if coerce_dict(fields.get("$set")):
             yield Skipped("$set", line)
+
+
+def _list_new(patch: Fields, line: int, live: Container[str]) -> dict[str, object]:
+    """Return the messages of a patch that are not there yet, by their places."""
+    new = [
+        message
+        for message in coerce_list(patch.get("messages"))
+        if get_id(coerce_dict(message), "id") not in live
+    ]
+    return {f"{line}.{at}": message for at, message in enumerate(new)}
 
 
 def _list_from(native: str, live: Iterable[str]) -> list[str]:

@@ -124,11 +124,15 @@ def list_claims(
     if min_confidence:
         sure = view.look_up_confidences(ids)
         ids = [key for key in ids if sure[key] >= min_confidence]
-    ids = ids[after:][:limit]
+    return _read_claims(view, ids[after:][:limit], names)
+
+
+def _read_claims(view: View, ids: list[str], topics: dict[str, str]) -> list[Claim]:
+    """Return claims by id; `topics` are names by id."""
     sure = view.look_up_confidences(ids)
     rows = view.read_by_id(OBSERVATIONS, ids, COLUMNS)
     shown = [
-        _make_claim(rows[key], sure[key], names, view.native_sessions) for key in ids
+        _make_claim(rows[key], sure[key], topics, view.native_sessions) for key in ids
     ]
     checks = view.code_checks
     return [replace(claim, not_in_code=checks.get(claim.id, ())) for claim in shown]

@@ -140,7 +140,7 @@ def _compare(
         if not successor:
             key, session = row["observation_id"], row["session_id"]
             reason = decided.get(key) or decided.get(session) or reason
-    elif row and was and holds_now and any(was[name] != row[name] for name in TOLD):
+    elif row and was and holds_now and _differs(was, row):
         kind = "changed"
         reason = f"was {was['category'] or 'a claim'}: {was['summary']}"
     else:
@@ -156,6 +156,10 @@ def _compare(
         successor,
         texts.get(successor or ""),
     )
+
+
+def _differs(was: Row, row: Row) -> bool:
+    return any(was[name] != row[name] for name in TOLD)
 
 
 def _name_end(row: Row, successor: str | None) -> str:

@@ -138,10 +138,7 @@ def _parse_message(
     if native is None:
         native, former = _make_ids(seen, session, fields, blocks)
     if role == "tool" and isinstance(fields["content"], str):
-        ids = (fields.get("call_id"), fields.get("tool_call_id"))
-        call_id = next(filter(None, map(coerce_id, ids)), None)
-        name = coerce_text(fields.get("name"))
-        blocks = [Block("tool_result", fields["content"], name, call_id)]
+        blocks = [_make_tool_result(fields, fields["content"])]
     text = join_text_blocks(blocks)
     if text and origin == "human" and not extract_claude_user_text(text):
         # A program put a command or a caveat in the person's turn.
@@ -158,6 +155,12 @@ def _parse_message(
         line=line,
         former=None if former == native else f"{session}/{former}",
     )
+
+
+def _make_tool_result(fields: dict[str, object], text: str) -> Block:
+    ids = (fields.get("call_id"), fields.get("tool_call_id"))
+    call_id = next(filter(None, map(coerce_id, ids)), None)
+    return Block("tool_result", text, coerce_text(fields.get("name")), call_id)
 
 
 def _explain(fields: dict[str, object]) -> str:
