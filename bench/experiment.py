@@ -254,9 +254,8 @@ class Lab:
             for row in ordered
             if is_spoken(row)
         ]
-        self.encoder.encode(
-            [f"{speaker}: {text}" for speaker, text in said]
-        )  # in one call: one by one takes longer
+        # In one call: one by one takes longer.
+        self.encoder.encode([f"{speaker}: {text}" for speaker, text in said])
         for speaker, text in said:
             turns.add(speaker, text)
 
@@ -280,9 +279,8 @@ def measure(file: Path, *, store: Path = SCRATCH, encoder: str = ENCODER) -> Fig
     for (
         name,
         choices,
-    ) in (
-        definition.space.items()
-    ):  # a value that no setting takes is refused before anything is made
+    ) in definition.space.items():
+        # A value that no setting takes is refused before anything is made.
         for value in (
             (choices.low, choices.high) if isinstance(choices, Range) else choices
         ):

@@ -349,9 +349,8 @@ def fail_calls(
                 disk.arm(kind, nth, error, mode)
                 outcome.told[run_faulty(case, root, disk)] += 1
                 outcome.times += 1
-                disk.watch(
-                    folder
-                )  # what is done from here on need not wait for the true disk
+                # What is done from here on need not wait for the true disk.
+                disk.watch(folder)
                 judge(case, root, outcome, f"{name} {kind} {nth}")
                 shutil.rmtree(root)
             yield outcome

@@ -180,9 +180,8 @@ def print_figures(figures: Figures, as_json: bool) -> None:
             )
         for row in rows:
             table.add_row(*map(format_figure, row.values()))
-        width = (
-            Console(width=1_000).measure(table).maximum
-        )  # what does not fit is for the terminal to wrap
+        # What does not fit is for the terminal to wrap.
+        width = Console(width=1_000).measure(table).maximum
         Console(width=max(width, Console().width)).print(table, highlight=False)
     print(*figures.notes, sep="\n", end="\n" if figures.notes else "")
 

@@ -69,9 +69,8 @@ def measure(
 ) -> Figures:
     """Live through it; return a row every thirtieth night, or with `each` one a night."""
     (talk := folder / "talk").mkdir()
-    with mock.patch.object(
-        upkeep, "GRACE", timedelta(0)
-    ):  # hours, which these nights do not last
+    with mock.patch.object(upkeep, "GRACE", timedelta(0)):
+        # Hours, which these nights do not last.
         lived = pl.DataFrame(
             live_through(
                 Settings(store=folder / "store", encoder=encoder), talk, nights, people

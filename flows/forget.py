@@ -119,9 +119,8 @@ def run_forget(
         ) as count_records,
         open_run("forget", settings, rewrite=False) as (job, report),
     ):
-        select_messages(
-            job.store, wanted
-        )  # what can't be is an error before anything is erased
+        # What can't be is an error before anything is erased.
+        select_messages(job.store, wanted)
         erase_plans(job, report)
         plan = _plan(job.store, job.run_id, wanted)
         plan.drop_exports = exports
@@ -135,9 +134,8 @@ def run_forget(
         if pending and rebuild:
             # What leaned on it is made anew; a model that fails in that keeps nothing from being forgotten.
             try:
-                run_steps_after_read(
-                    job, report, gated=False
-                )  # erasing is what a forgetting is for
+                # Erasing is what a forgetting is for.
+                run_steps_after_read(job, report, gated=False)
             except StoreError:  # what is half made anew is not released
                 raise
             except SlowwaveError as error:
@@ -171,9 +169,8 @@ def run_forget_due(
         run_step(job, report, forget_due)
         if read_plans(job.store.dir):
             set_aside_candidate(job, report)
-            run_steps_after_read(
-                job, report, gated=False
-            )  # erasing is what a forgetting is for
+            # Erasing is what a forgetting is for.
+            run_steps_after_read(job, report, gated=False)
             seal_plans(job)
             report.release = find_live(job.store)
     return report

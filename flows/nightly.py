@@ -258,9 +258,8 @@ def list_outside(folder: Path) -> list[tuple[str, int, int]]:
         for name in names
     )
     for file in sorted([*folder.glob("*.jsonl"), *files]):
-        with suppress(
-            FileNotFoundError
-        ):  # an editor's lock, which is a link to nowhere
+        with suppress(FileNotFoundError):
+            # An editor's lock, which is a link to nowhere.
             stats.append(
                 (str(file), (status := file.stat()).st_size, status.st_mtime_ns)
             )

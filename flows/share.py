@@ -135,9 +135,8 @@ def _load_document(file: Path) -> dict[str, Any]:
         UsageError: the file can't be read, or holds anything else.
     """
     try:
-        if (
-            file.exists() and not file.is_file()
-        ):  # whoever opens a pipe waits for one who writes
+        if file.exists() and not file.is_file():
+            # Whoever opens a pipe waits for one who writes.
             raise OSError("it is no file")
         document = orjson.loads(file.read_bytes())
     except (OSError, orjson.JSONDecodeError) as error:

@@ -160,9 +160,8 @@ def _describe_run(run: Row) -> str:
         orjson.loads(run.pop("report")),
         {"read": "messages", "observe": "claims"},
     )
-    steps = report.get(
-        "steps", []
-    )  # of a broken report that was forgotten nothing is left
+    # Of a broken report that was forgotten nothing is left.
+    steps = report.get("steps", [])
     made = [
         f"{step['rows_out']:,} {names[step['step']]}"
         for step in steps

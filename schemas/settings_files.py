@@ -107,7 +107,10 @@ def write_alias(old: str, new: str) -> Path:
 
 def _insert_alias(text: str, old: str, new: str) -> str:
     """Return the text of a settings file with the alias, as the first line of its table."""
-    line = f"{json.dumps(old, ensure_ascii=False)} = {json.dumps(new, ensure_ascii=False)}"  # a string of TOML too
+    # A string of TOML too.
+    line = (
+        f"{json.dumps(old, ensure_ascii=False)} = {json.dumps(new, ensure_ascii=False)}"
+    )
     lines, header = text.splitlines(), f"[{ALIASES}]"
     at = next((n for n, other in enumerate(lines) if other.strip() == header), None)
     if at is None:

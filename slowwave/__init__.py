@@ -10,9 +10,8 @@ if not Path(__file__).with_name("schemas").is_dir():
         "this checkout of slowwave lost its symbolic links slowwave/flows, schemas and tasks: `make install` makes them"
     )
 
-os.environ.setdefault(
-    "LANCE_LOG", "error"
-)  # else it warns of every part of an index that gets no new row
+# Else it warns of every part of an index that gets no new row.
+os.environ.setdefault("LANCE_LOG", "error")
 os.environ.setdefault("LANCE_INCLUDE_VECTOR_CENTROIDS", "false")
 
 if TYPE_CHECKING:

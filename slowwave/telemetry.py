@@ -18,9 +18,8 @@ Set = Callable[[str, str | int], Any]
 @contextmanager
 def open_span(name: str, **attributes: str | int) -> Iterator[Set]:
     """Yield what sets an attribute of a new span. Of an error its type alone is told: its words may quote."""
-    trace: Any = sys.modules.get(
-        "opentelemetry.trace"
-    )  # whoever set up a tracer has imported it
+    # Whoever set up a tracer has imported it.
+    trace: Any = sys.modules.get("opentelemetry.trace")
     if trace is None:
         yield lambda key, value: None
         return

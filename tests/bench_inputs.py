@@ -22,6 +22,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         some(folder, "pairs.tsv", slice(4, 12)),
         asked_by_id(folder),
     )
+    # Without a model: 2.
     return {
         "recall.abstention": [([told, "--stride", 1, *PLAIN], "have an answer")],
         "all": [([], "recall.locomo no")],
@@ -35,7 +36,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
             (
                 [pay, "--llm", "scripted:tests.llm_scripts:mumbling", "--json"],
                 '"retired": 0,',
-            ),  # without a model: 2
+            ),
         ],
         "recall.blocks": [
             ([told, "--sample", 2, *PLAIN], "stale first"),

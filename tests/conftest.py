@@ -25,16 +25,15 @@ from tests.killed_nights import SAMPLES, SMALL, digests
 for name in (
     "COLUMNS",
     "LINES",
-):  # a worker of pytest-xdist may have both: a console made then keeps to them, and no
+):
+    # A worker of pytest-xdist may have both: a console made then keeps to them, and no.
     os.environ.pop(name, None)  # test can widen it
 
 
-os.environ["XDG_STATE_HOME"] = mkdtemp(
-    prefix="slowwave-tests-"
-)  # where releases note which stores there are
-os.environ["XDG_DATA_HOME"] = mkdtemp(
-    prefix="slowwave-tests-"
-)  # where a command that names no store has its own
+# Where releases note which stores there are.
+os.environ["XDG_STATE_HOME"] = mkdtemp(prefix="slowwave-tests-")
+# Where a command that names no store has its own.
+os.environ["XDG_DATA_HOME"] = mkdtemp(prefix="slowwave-tests-")
 
 
 os.environ["TZ"] = "UTC"  # Days are shown in the machine's zone.

@@ -149,9 +149,8 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             server.headers.append(dict(self.headers))
-            assert (
-                self.headers["Content-Type"] == "application/json"
-            )  # vLLM takes no other
+            # VLLM takes no other.
+            assert self.headers["Content-Type"] == "application/json"
             reply = server.reply(
                 orjson.loads(self.rfile.read(int(self.headers["Content-Length"])))
             )

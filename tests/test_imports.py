@@ -133,10 +133,11 @@ def test_plugins_do_not_import_one_another() -> None:
 
 
 def test_nobody_imports_the_command() -> None:
+    # A plugin adds a command with its means.
     others = {name_room(module) for module in MODULES} - {
         "cli",
         "plugins",
-    }  # a plugin adds a command with its means
+    }
     assert {edge for edge in find_edges(*others) if edge[1] == "cli"} == {
         ("slowwave.__main__", "cli")
     }

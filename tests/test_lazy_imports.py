@@ -87,18 +87,16 @@ def store(talk: Path) -> Path:
     where = talk.parent / "store"
     brought = import_by("run", talk, "--plain", store=where)
     assert {"sklearn", "keybert", "polars", "lancedb"} <= brought  # it had news
-    assert Store.open(where).count(
-        MERGES
-    )  # and claims of which one may change the other
+    # And claims of which one may change the other.
+    assert Store.open(where).count(MERGES)
     assert not {"torch", "transformers", "prefect"} & brought
     return where
 
 
 def test_help_brings_nothing(tmp_path: Path) -> None:
     assert import_by("--help", store=tmp_path) == set()
-    assert import_by("recall", "--help", store=tmp_path) <= {
-        "pydantic"
-    }  # typer's own, for a command's options
+    # Typer's own, for a command's options.
+    assert import_by("recall", "--help", store=tmp_path) <= {"pydantic"}
 
 
 LIGHT = """

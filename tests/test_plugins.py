@@ -138,12 +138,12 @@ def test_a_command_a_place_and_an_executor_that_packages_add(
         **one,
     )
     slowwave(site, "run", talk, "--plain", "--store", tmp_path / "plain", **one)
-    assert digests(tmp_path / "shared") == digests(
-        tmp_path / "plain"
-    )  # an executor gives the same tables
+    # An executor gives the same tables.
+    assert digests(tmp_path / "shared") == digests(tmp_path / "plain")
+    # On another machine.
     assert "The gauge reads 40 cm." in slowwave(
         site, "recall", "gauge", "--store", there, **two
-    )  # on another machine
+    )
     assert json.loads(slowwave(site, "people", "--store", there, **two)) == []
     helped = slowwave(site, "--help", **one)
     assert helped.index("Plugins") < helped.index("people")
@@ -164,13 +164,11 @@ def test_another_packages_entry_counts_before_slowwaves_own(site: Path) -> None:
         site, "own_ray", "[slowwave.executors]\nray = acme_threads:open_threads\n", ""
     )
     told = call(site, "-c", ORDER)
-    assert (
-        told.stdout.splitlines()
-        == [
-            "acme True generic",  # a package's reader, then our plugins', then the core's, the generic one last
-            "acme_threads:open_threads acme_threads:open_threads",
-        ]
-    ), told.stderr
+    assert told.stdout.splitlines() == [
+        # A package's reader, then our plugins', then the core's, the generic one last.
+        "acme True generic",
+        "acme_threads:open_threads acme_threads:open_threads",
+    ], told.stderr
 
 
 def test_what_no_package_adds_is_an_error_in_a_line(site: Path, tmp_path: Path) -> None:

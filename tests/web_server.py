@@ -83,7 +83,8 @@ def serving(web: Web) -> Iterator[Web]:
             except (
                 BrokenPipeError,
                 ConnectionResetError,
-            ):  # a client that has read enough
+            ):
+                # A client that has read enough.
                 self.close_connection = True
 
         def log_message(self, *args: Any) -> None:

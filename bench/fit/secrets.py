@@ -231,9 +231,8 @@ def read_ordinary() -> Iterator[str]:
             for line in path.read_text("utf-8").split("\n"):
                 try:
                     yield from _list_texts(json.loads(line))
-                except (
-                    ValueError
-                ):  # a document of several lines, or a line that a sample has damaged
+                except ValueError:
+                    # A document of several lines, or a line that a sample has damaged.
                     yield line
 
 

@@ -48,9 +48,8 @@ def measure_methods(one: Conversation, share: float) -> list[Row]:
     """Return every method on one conversation."""
     claims, rate = observe_claims(one, share)
     methods = {"extractive": claims, "random turns": draw_turns(one, share)}
-    methods["LoCoMo's LLM facts"] = [
-        (fact.text, fact.turns) for fact in one.facts
-    ]  # at their own length
+    # At their own length.
+    methods["LoCoMo's LLM facts"] = [(fact.text, fact.turns) for fact in one.facts]
     return [
         {
             "method": name,

@@ -255,9 +255,8 @@ def recall_while_swapping(
         store = Store.open(root)
         some = store.open_dataset(PASSAGES).head(100).cast(PASSAGES.schema)
         for _ in range(SWAPS):
-            store.merge(
-                PASSAGES, some
-            )  # the same rows again: a new version of the table that says the same
+            # The same rows again: a new version of the table that says the same.
+            store.merge(PASSAGES, some)
             compact_store(store)
             publish(store, "bench", encoder.name)
             over.wait(PAUSE)

@@ -24,9 +24,8 @@ def finish_forgettings(job: Job, report: RunReport) -> None:
     """
     if not read_plans(job.store.dir):
         return
-    set_aside_candidate(
-        job, report
-    )  # a release made now would have what a gate holds back
+    # A release made now would have what a gate holds back.
+    set_aside_candidate(job, report)
     erase_plans(job, report)
     report.notes += [
         f"certificate of what was forgotten: {path}" for path in seal_plans(job)

@@ -164,9 +164,8 @@ def open_run(
         except BaseException as error:
             report.notes.append(f"failed: {type(error).__name__}: {error}")
             if report.steps or not isinstance(error, UsageError):
-                with suppress(
-                    StoreError
-                ):  # a full disk has no room for this either: the error itself is what is told
+                with suppress(StoreError):
+                    # A full disk has no room for this either: the error itself is what is told.
                     _write_run(
                         store,
                         run_id,

@@ -166,7 +166,8 @@ def _print_settings(rows: list[tuple[str, Any, str, str]], as_json: bool) -> Row
         value,
         origin,
         about,
-    ) in rows:  # no table: at 80 columns it would cut the names
+    ) in rows:
+        # No table: at 80 columns it would cut the names.
         echo(f"{name} = {value}  ({origin})\n    {about}")
     return None
 

@@ -82,9 +82,8 @@ class Commands(TyperGroup):
             return own
         try:
             return make_plugin_command(cmd_name)
-        except (
-            Exception
-        ) as broken:  # deliberately broad: importing a package can raise anything
+        except Exception as broken:
+            # Deliberately broad: importing a package can raise anything.
             LOG.warning(
                 "the command %r can't be loaded: %s: %s",
                 cmd_name,

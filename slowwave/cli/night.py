@@ -221,7 +221,8 @@ def _run_each(
                     )
         except typer.Exit as failed:
             ended.add(failed.exit_code)
-        except Exception as error:  # a mistake of ours in one space is no reason to leave out the others
+        except Exception as error:
+            # A mistake of ours in one space is no reason to leave out the others.
             LOG.warning("the night of space %s failed", name, exc_info=error)
             print_notes(
                 [f"the night of {name} failed: {type(error).__name__}: {error}"]

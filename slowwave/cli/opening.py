@@ -81,14 +81,14 @@ def open_memory(
     Raises:
         UsageError, StoreError: as `Memory.open`.
     """
-    gc.disable()  # imported objects live on: collecting during the import takes an eighth of a command's start
+    # Imported objects live on: collecting during the import takes an eighth of a command's start.
+    gc.disable()
     from slowwave.recall.live import LOG
 
     gc.freeze()
     gc.enable()
-    LOG.addHandler(
-        logging.NullHandler()
-    )  # without a handler, Python would print the notes on stderr
+    # Without a handler, Python would print the notes on stderr.
+    LOG.addHandler(logging.NullHandler())
     return OPENER.get()(load_settings(store, space), release)
 
 

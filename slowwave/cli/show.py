@@ -231,7 +231,8 @@ def _list_topics(memory: "Memory") -> tuple[object, list[str]]:
     topics = memory.topics()
     busiest = max((count for topic in topics for count in topic.weeks), default=0) or 1
     lines = []
-    for topic in topics:  # on one line: claims, strength, the last weeks as bars, days and name; its text below
+    for topic in topics:
+        # On one line: claims, strength, the last weeks as bars, days and name; its text below.
         bars = "".join(
             SHADES[-(-count * (len(SHADES) - 1) // busiest)] for count in topic.weeks
         )

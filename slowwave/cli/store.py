@@ -250,6 +250,5 @@ def import_learnings(
     return take_in(settings, file.expanduser(), name, workspace or [])
 
 
-import_learnings.__name__ = (
-    "import"  # no name that Python lets a function be defined by
-)
+# No name that Python lets a function be defined by.
+import_learnings.__name__ = "import"

@@ -35,9 +35,8 @@ def find_server(wanted: bool | None) -> str | None:
         return None
     server = server or PREFECT_SERVER
     if trouble := _find_trouble(server):
-        place = (
-            urlsplit(server).netloc.rpartition("@")[2] or server
-        )  # without a password
+        # Without a password.
+        place = urlsplit(server).netloc.rpartition("@")[2] or server
         print_notes(
             [
                 f"no Prefect server answers at {place} ({trouble}): the night goes on without it"
@@ -74,9 +73,8 @@ def import_prefect_quietly() -> None:
     # What it would log of an error, with a traceback, is raised and printed as a line.
     shown = os.environ.get("PREFECT_LOGGING_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", shown)
-    os.environ.setdefault(
-        "PREFECT_LOGGING_LEVEL", "INFO"
-    )  # the lines of steps go to the server, not to the terminal
+    # The lines of steps go to the server, not to the terminal.
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO")
     # With its own five tries, each waiting longer, a server that dies costs a minute at every call.
     os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", "2")
     # It remembers the folder it is imported in: there what is spawned, vLLM's engine too, looks for modules.

@@ -275,10 +275,11 @@ def _search_other_sessions(
     """
     own_ids = parse_sessions(options.own_sessions)
     turns = fold_turns(options.turns)
+    # The store may have read the question too.
     with_query = [
         *turns,
         *fold_turns([("", query)]),
-    ]  # the store may have read the question too
+    ]
     widest = replace(options, everything=True)
     left_out: Sequence[ComparedTurn] = ()
     while turns:
@@ -412,9 +413,10 @@ def assemble_context(
     measure = Measure(cache_counts(count), format, unsure)
     packers = dict[Name, Packer]()
     if results := make_web_lines(web):
+        # The best is last.
         packers["web"] = lambda room: pack_lines(results, query, room - TITLE, measure)[
             ::-1
-        ]  # the best is last
+        ]
     if memories:
         packers["memories"] = lambda room: _pack_messages(
             memories, query, room, measure
@@ -448,11 +450,12 @@ def _fill_block(
     packers: Mapping[Name, Packer], budget: int, measure: Measure
 ) -> Context:
     """Return the block: each part within its share, then each part, memories first, as large as the others allow."""
+    # The others use what a part leaves.
     shares: dict[Name, float] = {
         "web": 0.2,
         "memories": 0.5,
         "conversation": 0.3,
-    }  # the others use what a part leaves
+    }
     whole = sum(shares[name] for name in packers) or 1.0
     lines = {
         name: [*pack(int(budget * shares[name] / whole))]

@@ -260,9 +260,8 @@ class Turns:
         """
         if room < self._least:
             return []
-        self._summarise(
-            older - older % self.summary.shape.first
-        )  # else the master would change with each turn
+        # Else the master would change with each turn.
+        self._summarise(older - older % self.summary.shape.first)
         chosen = dict[str, Line]()
         for summary in self.summary.list_summaries():
             cost = self.measure.count_line(summary.line)

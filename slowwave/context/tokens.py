@@ -35,9 +35,8 @@ def load_tokenizer(name: str) -> Tokenizer:
     """
     if name == "bytes/4":
         return count_bytes_by_four
-    if (
-        name == "minilm"
-    ):  # a file in the shipped encoder's package, which is not imported for it
+    if name == "minilm":
+        # A file in the shipped encoder's package, which is not imported for it.
         package = importlib.util.find_spec(MINILM[0])
         folders = (package.submodule_search_locations or ()) if package else ()
         file = next(

@@ -320,7 +320,8 @@ class Tools:
         workspace: str | None = None,
     ) -> str:
         """Keep an explicit note: it is recalled at once, and after the next night like anything that an agent said."""
-        try:  # never as the person's own words: what an agent was made to read may speak through it
+        try:
+            # Never as the person's own words: what an agent was made to read may speak through it.
             check_encrypted(self.settings)
             project = settle_project(self.settings, workspace)
             session = write_note(

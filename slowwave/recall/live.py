@@ -125,9 +125,8 @@ class LiveRelease:
             StoreError: the store can't be reached or read, or has no such release.
         """
         with translate_read_errors(self.root / self.space):
-            stamp = (
-                self._read_stamp()
-            )  # before: a release that comes meanwhile is found by the next look
+            # Before: a release that comes meanwhile is found by the next look.
+            stamp = self._read_stamp()
             self._looked = time.monotonic()
             view = View.open(self.root, self.space, self.named)
             self._stamp = stamp  # after: one that could not be read is looked for again
@@ -344,9 +343,8 @@ def find_unreleased(
     )
     if not hits:
         return []
-    hits = _filter_unreleased(hits, query, view)[
-        -KEPT_QUERIES // 2 :
-    ]  # whose vectors are kept for the next query
+    # Whose vectors are kept for the next query.
+    hits = _filter_unreleased(hits, query, view)[-KEPT_QUERIES // 2 :]
     # how relevant each is, by its words and, where there is a scale, by its cosine
     share = relevance = np.array(
         compute_word_shares(query.content_words, [hit.text for hit in hits])

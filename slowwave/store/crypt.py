@@ -94,9 +94,8 @@ def decrypt(source: IO[bytes], out: IO[bytes], key: str) -> None:
         else:
             out.write(pyrage.passphrase.decrypt(source.read(), key))
     except (pyrage.DecryptError, pyrage.IdentityError, OSError) as error:
-        why = ascii(f"{error}").replace(
-            "\\n", " "
-        )  # on a busy machine, that it takes too long
+        # On a busy machine, that it takes too long.
+        why = ascii(f"{error}").replace("\\n", " ")
         raise UsageError(
             f"the passphrase is wrong, or the file was altered: nothing was restored ({why})"
         ) from None

@@ -44,7 +44,8 @@ def _index_column(store: Store, table: Table, column: str) -> bool:
         name = None
     if name and _count_unindexed(dataset, name) == 0:
         return False
-    if name:  # LanceDB's own `optimize` also compacts, and releases would pin the old files too
+    if name:
+        # LanceDB's own `optimize` also compacts, and releases would pin the old files too.
         parts = max(len(index.segments) for index in dataset.describe_indices())
         dataset.optimize.optimize_indices(
             **({"num_indices_to_merge": parts} if parts > MOST_PARTS else {})

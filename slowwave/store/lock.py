@@ -81,9 +81,8 @@ def writer_lock(
                         format_now(),
                         read_boot(),
                     )
-                    replace_file(
-                        path, orjson.dumps(holder)
-                    )  # synced: nothing else shows that a run began
+                    # Synced: nothing else shows that a run began.
+                    replace_file(path, orjson.dumps(holder))
                 yield died
             except BaseException:
                 with suppress(StoreError):  # the first error is the one to raise
@@ -172,6 +171,7 @@ def _read_holder(space_dir: Path) -> Holder | None:
         TypeError,
         ValueError,
         OverflowError,
-    ):  # missing, altered or truncated
+    ):
+        # Missing, altered or truncated.
         return None
     return holder

@@ -115,7 +115,8 @@ def identify_newest_version(path: Path) -> tuple[str, int, int] | None:
     except (
         OSError,
         ValueError,
-    ):  # missing, or with another name: Lance reports what is wrong
+    ):
+        # Missing, or with another name: Lance reports what is wrong.
         return None
     return newest, status.st_ino, status.st_mtime_ns
 
@@ -272,7 +273,8 @@ def go_back_to_synced(folder: Path) -> None:
             if version > synced.versions[table.stem] and not (
                 table.stem in LASTING and _is_readable(table, version)
             ):
-                path.unlink()  # also if a newer one is intact: Lance's clean-up reads all of them
+                # Also if a newer one is intact: Lance's clean-up reads all of them.
+                path.unlink()
         for hint in (table / "_versions").glob("*.json"):
             hint.unlink()
         for tag in (table / "_refs" / "tags").glob("*"):
@@ -349,9 +351,8 @@ def restore_last_whole(folder: Path, table: Table, released: int) -> None:
         StoreUnreadable: no version since `released` is complete.
     """
     path = folder / f"{table.name}.lance"
-    if (
-        whole := find_last_whole(path, released)
-    ) is None:  # a dataset without rows is falsy
+    if (whole := find_last_whole(path, released)) is None:
+        # A dataset without rows is falsy.
         torn = find_torn_file(lance.dataset(str(path)))
         why = f"{torn} of table {table.name!r} is torn or gone: `slowwave check --repair` mends what it can"
         raise StoreUnreadable(folder, why)
@@ -427,9 +428,8 @@ def find_newest_damage(
         look = read and table in tables
         found = {name: what for name, what in altered.items() if name.startswith(below)}
         if newest and not found:
-            with suppress(
-                *READ_TROUBLE
-            ):  # written last by a killed run: the next run removes it
+            with suppress(*READ_TROUBLE):
+                # Written last by a killed run: the next run removes it.
                 pinned = list_pinned_files(folder, {table: newest})
                 files = {
                     name: listed[name]

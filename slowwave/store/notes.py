@@ -186,14 +186,14 @@ def write_note(
         raise UsageError(
             f"this day's notes have over {max_bytes:,} bytes: nothing was noted"
         )
-    session = f"{PREFIX}{secrets.token_hex(8)}"  # not a hash of the note: the id outlives a forgetting
+    # Not a hash of the note: the id outlives a forgetting.
+    session = f"{PREFIX}{secrets.token_hex(8)}"
     role = "user" if of_person else "assistant"
     lines = write(
         session, "m1", role, note.strip(), workspace, speaker, moment, tags, extra
     )
-    answer = write(
-        session, "m2", "agent", NOTED, workspace, "slowwave", moment
-    )  # a session has two messages at least
+    # A session has two messages at least.
+    answer = write(session, "m2", "agent", NOTED, workspace, "slowwave", moment)
     with open_memory_span("create_memory", space_dir) as count_records:
         make_private_folder(path.parent)
         append_lines(path, lines + answer, durable=True)

@@ -73,7 +73,6 @@ def close_to_others(folder: Path) -> None:
         return
     for path in [*folder.rglob("*"), folder]:
         if not path.is_symlink():
-            with suppress(
-                PermissionError, FileNotFoundError
-            ):  # of another owner, or just deleted by a reader
+            with suppress(PermissionError, FileNotFoundError):
+                # Of another owner, or just deleted by a reader.
                 path.chmod(path.stat().st_mode & ~OTHERS)

@@ -141,7 +141,8 @@ def _has_changes(store: Store, table: Table, published: Release) -> bool:
     except (
         *READ_TROUBLE,
         StoreUnreadable,
-    ):  # cleaned up or damaged: the release can't be read
+    ):
+        # Cleaned up or damaged: the release can't be read.
         return True
 
 

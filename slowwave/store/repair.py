@@ -169,9 +169,8 @@ def find_release_damage(
                     "its row is not the one of its manifest",
                 )
             )
-    changed = describe_changes(
-        folder, files, read=read
-    )  # releases share most of their files
+    # Releases share most of their files.
+    changed = describe_changes(folder, files, read=read)
     named = (
         (f"r{number}", name)
         for number, manifest in manifests.items()
@@ -393,9 +392,8 @@ def mend_releases(store: Store) -> None:
         for broken in _find_broken_tags(store.dir, release):
             (store.dir / broken.where).unlink()
             name = _name_table(broken.where)
-            with suppress(
-                *READ_TROUBLE
-            ):  # a version that no longer exists can't be tagged
+            with suppress(*READ_TROUBLE):
+                # A version that no longer exists can't be tagged.
                 store.open_table(TABLES[name]).tags.create(
                     release.name, release.versions[name]
                 )

@@ -239,13 +239,13 @@ class Store:
             BadRows: a null or repeated key among them.
         """
         others = [name for name in table.schema.names if name not in rows.column_names]
+        # Else it is refused.
         is_fit = (
             pc.count_distinct(rows[table.key], mode="only_valid").as_py()
             == rows.num_rows
-        )  # else it is refused
-        if is_fit and 10 * rows.num_rows < self.count(
-            table
-        ):  # few are written whole: a column is, for a whole file
+        )
+        if is_fit and 10 * rows.num_rows < self.count(table):
+            # Few are written whole: a column is, for a whole file.
             stored = self.read_ids(
                 table, rows[table.key].to_pylist(), [table.key, *others]
             )

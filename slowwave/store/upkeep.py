@@ -49,9 +49,8 @@ def compact_store(store: Store, fewest: int = INDEXED_ROWS) -> list[str]:
     Vectors are indexed in a table with at least `fewest` of them.
     """
     with translate_write_errors(store.dir):
-        mark_synced(
-            store.dir
-        )  # compacted files may be deleted: a power failure must find a synced state
+        # Compacted files may be deleted: a power failure must find a synced state.
+        mark_synced(store.dir)
         for table in RELEASED:
             drop_unusable_indexes(store, table)
         touched = [t.name for t in TABLES.values() if compact_table(store, t)]
@@ -116,15 +115,13 @@ def rewrite_tables(store: Store, tables: Iterable[Table] = TABLES.values()) -> N
             if any(
                 len(fragment.metadata.files) > 1 for fragment in dataset.get_fragments()
             ):
-                dataset.update(
-                    {table.key: table.key}
-                )  # rewrites all columns: files of single columns keep old values
+                # Rewrites all columns: files of single columns keep old values.
+                dataset.update({table.key: table.key})
             dataset.optimize.compact_files(
                 materialize_deletions=True, materialize_deletions_threshold=0.0
             )
-            dataset.update_config(
-                {"rewritten": ""}
-            )  # a new version: one made by a deletion contains the deleted ids
+            # A new version: one made by a deletion contains the deleted ids.
+            dataset.update_config({"rewritten": ""})
             index_table(store, table)
             check_not_torn(store.dir, table)
 
@@ -136,9 +133,8 @@ def drop_all_but_live(store: Store) -> None:
         _unpin_all_but(store, read_releases(store)[-1:])
         for table in TABLES.values():
             drop_versions_at_once(store, table)
-        sync_changes(
-            store.dir
-        )  # so that deleted files don't reappear after a power failure
+        # So that deleted files don't reappear after a power failure.
+        sync_changes(store.dir)
 
 
 def drop_versions_at_once(store: Store, table: Table) -> None:

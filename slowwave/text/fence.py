@@ -37,7 +37,8 @@ def neutralize_template_marks(text: str) -> str:
 
 
 _NAME = r"[/|~!]{0,2}\s{0,3}[\w:.-]{1,64}\s{0,3}[/|~]?"
-TAG = re.compile(  # also one that is not closed: what stands after it in a block may close it
+# Also one that is not closed: what stands after it in a block may close it.
+TAG = re.compile(
     r"(?<![<＜﹤])[<＜﹤]+(?=[^\s=\d<＜﹤>＞﹥-])(?:[^<>＜＞﹤﹥]{0,200}[>＞﹥]+)?"
     rf"|[<＜﹤]\s{{1,9}}{_NAME}[>＞﹥]+"
     r"|\[/\w{1,40}\]|\[[A-Z][A-Z_]{2,40}\]|\[\|[^\[\]|\n]{1,40}\|\]|[\[\]][a-z]?~!?[a-z]?[\[\]]"

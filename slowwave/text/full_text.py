@@ -20,7 +20,8 @@ FULL_TEXT: dict[str, Any] = {
     "with_position": False,
     "base_tokenizer": "icu/split",
     "language": "English",
-    "max_token_length": None,  # by default Lance leaves out words of 40 bytes: a commit's id, 14 Japanese letters
+    # By default Lance leaves out words of 40 bytes: a commit's id, 14 Japanese letters.
+    "max_token_length": None,
     "lower_case": True,
     "stem": True,
     "remove_stop_words": True,
@@ -53,9 +54,10 @@ def split_run(run: str) -> tuple[str, ...]:
         "remove_stop_words": False,
         "ascii_folding": False,
     }
+    # "icu/split" takes the tones out of Thai words.
     plain: dict[str, Any] = {
         **TOKENIZER,
         **whole,
-    }  # "icu/split" takes the tones out of Thai words
+    }
     parts = [run[at : at + LONGEST_RUN] for at in range(0, len(run), LONGEST_RUN)]
     return tuple(token.text for part in parts for token in tokenize(part, **plain))

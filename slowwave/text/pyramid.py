@@ -335,9 +335,8 @@ def _replace_stale_groups(
     """Put the rewritten groups in their places and return them; a group without a text stays stale."""
     places = {group.seq: position for position, group in enumerate(groups)}
     written: list[Group] = []
-    for draft, text in zip(
-        drafts, texts, strict=False
-    ):  # the texts of the new groups follow
+    for draft, text in zip(drafts, texts, strict=False):
+        # The texts of the new groups follow.
         if text is not None:
             group = _make_group(draft, text)
             groups[places[group.seq]] = group

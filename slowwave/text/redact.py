@@ -60,9 +60,8 @@ def _redact(text: str) -> tuple[str, Counter[str]]:
     before = text
     text, counts = _redact_once(text)
     more, passes = counts, 1
-    while (
-        more and passes < MOST_PASSES
-    ):  # a placeholder may part what ran together, so that a second secret shows
+    while more and passes < MOST_PASSES:
+        # A placeholder may part what ran together, so that a second secret shows.
         text, more = _redact_once(text)
         counts, passes = counts + more, passes + 1
     # A number in JSON, in the midst of other text: it stays JSON.
@@ -77,9 +76,8 @@ def _redact_once(text: str) -> tuple[str, Counter[str]]:
     counts: Counter[str] = Counter()
     lower = text.lower()
     text = _apply_rules(_KEYS, text, lower, counts)
-    text = _apply_rules(
-        _TOKENS, text, text, counts
-    )  # before the phrases: in a URL a token is the secret half
+    # Before the phrases: in a URL a token is the secret half.
+    text = _apply_rules(_TOKENS, text, text, counts)
     text = _apply_rules(_PHRASES, text, lower, counts)
     text = _redact_assignments(text, counts)
     text = _redact_likely(text, counts)
@@ -145,7 +143,8 @@ def _redact_assignments(text: str, counts: Counter[str]) -> str:
             pieces += (text[at:start], f"{MARK}{kind}]")
             at = end
         elif match and len(match["bare"] or "") == MOST_VALUE:
-            passed = match.end()  # a run that never ends: of a line of ten million letters a name may stand at each
+            # A run that never ends: of a line of ten million letters a name may stand at each.
+            passed = match.end()
     return "".join((*pieces, text[at:])) if pieces else text
 
 

@@ -66,10 +66,11 @@ class Explorer:
         Raises:
             NoRelease: no release has this name.
         """
+        # A forgetting makes a new release, and drops the earlier ones.
         key = (
             self.view.release.name,
             name,
-        )  # a forgetting makes a new release, and drops the earlier ones
+        )
         if (memory := self._earlier.get(key)) is None:
             memory = Memory.open(self.settings.store, self.settings.space, name)
             self._earlier.put(key, memory)

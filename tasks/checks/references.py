@@ -17,13 +17,17 @@ PATH = re.compile(
     r"|(?<![\w./@-])\.?[\w-]+(?:\.[\w-]+)*\.[A-Za-z][A-Za-z0-9]{0,5}(?![\w(])"
 )
 """Words with a slash, or with what may be a file's extension."""
+# A.b, A::b.
+# With an underscore.
+# CamelCase, PascalCase.
+# call().
 CODE_WORD = re.compile(
     r"(?<![\w.$/@-])(?:"
-    r"[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)+"  # a.b, A::b
-    r"|_*[A-Za-z][A-Za-z0-9]*_[\w]*"  # with an underscore
+    r"[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)+"
+    r"|_*[A-Za-z][A-Za-z0-9]*_[\w]*"
     r"|_[A-Za-z]\w*"
-    r"|[A-Za-z]+[a-z0-9][A-Z]\w*"  # camelCase, PascalCase
-    r"|[A-Za-z_$][\w$]*(?=\(\))"  # call()
+    r"|[A-Za-z]+[a-z0-9][A-Z]\w*"
+    r"|[A-Za-z_$][\w$]*(?=\(\))"
     r")(?![\w/-])"
 )
 FLAG = re.compile(r"(?<![\w-])--?[A-Za-z][\w]*(?:-[\w]+)*(?![\w-])")

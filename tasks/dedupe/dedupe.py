@@ -82,9 +82,8 @@ def dedupe(
         settled, pc.and_(canonical, _mask_absent(settled, pending))
     )
     known_count = old.num_rows
-    table = pa.concat_tables(
-        [old, live]
-    ).combine_chunks()  # rows taken from several chunks are copied twice
+    # Rows taken from several chunks are copied twice.
+    table = pa.concat_tables([old, live]).combine_chunks()
     del pending, settled, old, live
     duplicates = find_duplicate_pairs(table, known_count, rules, undone, executor)
     compared = _select_compared(table, duplicates, known_count)

@@ -64,13 +64,15 @@ TOKEN = re.compile(
 CAMEL = re.compile(r"\b[a-z]+[A-Z]\w*\b|\b[A-Z][a-z]+[A-Z]\w*\b")
 Change = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
 PLAIN: tuple[Change, ...] = (
-    (re.compile(rf"^\W*(?:{'|'.join(CATEGORIES)}):\s+", re.I), ""),  # "Convention: …" is the category, not the content
+    # "Convention: …" is the category, not the content.
+    (re.compile(rf"^\W*(?:{'|'.join(CATEGORIES)}):\s+", re.I), ""),
     (re.compile(r"[’‘´`]"), "'"),
     (re.compile(r"[“”]"), '"'),
     (re.compile(r"[–—]"), "-"),
     (re.compile(r"\bper cent\b", re.I), "percent"),
     (re.compile(r"\bUS\$"), "$"),
-    (re.compile(r"\b((?:[A-Za-z]\.){2,})"), lambda m: m[1].replace(".", "")),  # U.S. -> US
+    # U.S. -> US.
+    (re.compile(r"\b((?:[A-Za-z]\.){2,})"), lambda m: m[1].replace(".", "")),
     (re.compile(r"\b(can)'?t\b|\bcannot\b", re.I), "can not"),
     (re.compile(r"\bwon't\b", re.I), "will not"),
     (re.compile(r"(?<=[a-z])n't\b", re.I), " not"),

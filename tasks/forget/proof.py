@@ -69,9 +69,8 @@ def scan_files(paths: Iterable[Path], canaries: Canaries | Words) -> Scan:
                     result.bytes += len(chunk)
                     hits |= canaries.find(tail + chunk)
                     tail = (tail + chunk)[1 - canaries.width :]
-            if (
-                path.suffix == ".lance" and path.stat().st_size
-            ):  # of an empty one, as a power cut leaves, Lance panics
+            if path.suffix == ".lance" and path.stat().st_size:
+                # Of an empty one, as a power cut leaves, Lance panics.
                 batches = (
                     LanceFileReader(str(path)).read_all(batch_size=4_096).to_batches()
                 )

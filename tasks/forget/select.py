@@ -38,7 +38,8 @@ BORDER = "\x02"
 CAMEL = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 NO_LETTER = re.compile(r"[\W_]+")
 NO_ASCII_LETTERS = bytes(code for code in range(128) if not chr(code).isalnum())
-GLUE = rf"(?:[^\w\s.,;:!?/@=+]|_|{BORDER}|[-‐‑] ?)"  # a word that is hyphenated goes on after white space
+# A word that is hyphenated goes on after white space.
+GLUE = rf"(?:[^\w\s.,;:!?/@=+]|_|{BORDER}|[-‐‑] ?)"
 LINK = re.compile(r"\]\([^()\s]{0,2000}(?:\s[^()]{0,200})?\)|\]\[[^\[\]]{0,200}\]")
 TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
 MARKUP = re.compile(r"[&<]|\]\(|\]\[")
@@ -101,9 +102,8 @@ def _keep_letters(text: str) -> str:
     """Return the letters and figures of a text."""
     if not text.isascii():
         return NO_LETTER.sub("", text)
-    return (
-        text.encode().translate(None, NO_ASCII_LETTERS).decode()
-    )  # some twenty times as fast
+    # Some twenty times as fast.
+    return text.encode().translate(None, NO_ASCII_LETTERS).decode()
 
 
 def _show(text: str) -> str:

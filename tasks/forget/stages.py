@@ -82,9 +82,8 @@ def erase(store: Store, plan: Plan) -> None:
     (store.dir / CHECKOUTS).unlink(missing_ok=True)
     plan.erased = True
     with translate_write_errors(store.dir):
-        mark_synced(
-            store.dir
-        )  # else a loss of power could bring it back under a plan that says it is gone
+        # Else a loss of power could bring it back under a plan that says it is gone.
+        mark_synced(store.dir)
         write_plan(store.dir, plan)
 
 

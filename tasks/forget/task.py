@@ -112,9 +112,8 @@ def _report_plan(report: StepReport, plan: Plan) -> None:
 
 def rewrite_store(job: Job) -> None:
     """Remove what no row has any more from the files: deleted rows, words of indexes."""
-    for folder in job.store.dir.glob(
-        "*.lance"
-    ):  # a table that an earlier slowwave had, as its copies of vectors
+    for folder in job.store.dir.glob("*.lance"):
+        # A table that an earlier slowwave had, as its copies of vectors.
         if folder.stem not in TABLES:
             shutil.rmtree(folder)
     rewrite_tables(job.store)

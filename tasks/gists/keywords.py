@@ -69,9 +69,8 @@ def extract_keywords(
         from sklearn import config_context
 
         pick = load_mmr()
-        with config_context(
-            assume_finite=True, skip_parameter_validation=True
-        ):  # a third of its time
+        with config_context(assume_finite=True, skip_parameter_validation=True):
+            # A third of its time.
             for vector, phrases in zip(
                 vectors[start : start + BATCH_TEXTS], batch, strict=True
             ):

@@ -148,9 +148,8 @@ def read_call(
         script = _get_first(arguments, names["command"])
         folder = _get_first(arguments, names["folder"]) or ""
         return list(_read_script(script, folder, failed, workspace)) if script else []
-    if (
-        kind is ActionKind.EDIT and arguments.get("command") == "view"
-    ):  # an editor of many commands
+    if kind is ActionKind.EDIT and arguments.get("command") == "view":
+        # An editor of many commands.
         kind = ActionKind.READ
     path = _get_first(arguments, names["path"])
     return [Action(kind, locate(path, workspace) if path else None, ok=ok)]

@@ -216,7 +216,8 @@ def _write_sessions(
         taken_back = _list_taken_back(got)
         for sid, info in got.index_sessions().items():
             if sid not in by_session:
-                continue  # Each of its messages is another session's copy: it has no row.
+                # Each of its messages is another session's copy: it has no row.
+                continue
             messages, old = by_session[sid], rows.get(sid)
             if old and not is_at_home(got.transcript.path, old["path"]):
                 # A file elsewhere changes neither name nor folder.

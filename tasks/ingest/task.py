@@ -91,9 +91,10 @@ class VaultIndex:
             )
         )
         names = pl.col("message_id", "identity", "session_id")
+        # As `_shorten_id`.
         short = stored.select(
             names.str.head(16).str.to_integer(base=16, dtype=pl.UInt64)
-        )  # as `_shorten_id`
+        )
         self.messages = set(short["message_id"].to_list())
         self.owner = dict(short.select("identity", "session_id").iter_rows())
         self.folders = find_journals(store.dir)
@@ -438,9 +439,8 @@ def iter_new_rows(
                 )
                 if not why:
                     got.inactive.append(record)
-                elif got.rejected[-1:] != [
-                    Rejected(0, why)
-                ]:  # a file has many, of which most say what is known
+                elif got.rejected[-1:] != [Rejected(0, why)]:
+                    # A file has many, of which most say what is known.
                     got.rejected.append(Rejected(0, why))
             case Rejected():
                 got.rejected.append(record)

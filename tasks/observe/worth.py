@@ -93,21 +93,29 @@ def score_personal(
         and name not in own
         for name in names
     )
+    # Bias: the log-odds of a sentence without any of the features.
+    # New words: the strongest feature by itself.
+    # A date or time.
+    # Proper names.
+    # Family, friends, pets.
+    # The speaker's own affairs.
+    # A number.
+    # About the listener.
+    # Thanks, greetings.
+    # In a long message each single sentence counts less.
+    # A model that answers somebody repeats and applauds more than it tells.
     return (
-        -3.0  # bias: the log-odds of a sentence without any of the features
-        + log1p(news)  # new words: the strongest feature by itself
-        + bool(lex.TIME.search(text))  # a date or time
-        + min(2, named)  # proper names
-        + 0.75 * bool(lex.PEOPLE_AND_PETS.search(text))  # family, friends, pets
-        + 0.5 * bool(lex.FIRST_PERSON.search(text))  # the speaker's own affairs
-        + 0.5 * bool(lex.NUMBER.search(text))  # a number
-        - bool(lex.SECOND_PERSON.search(text))  # about the listener
-        - 0.5 * bool(lex.COURTESY.search(text))  # thanks, greetings
-        - 0.5 * log(crowd)  # in a long message each single sentence counts less
-        - 2
-        * (
-            not human
-        )  # a model that answers somebody repeats and applauds more than it tells
+        -3.0
+        + log1p(news)
+        + bool(lex.TIME.search(text))
+        + min(2, named)
+        + 0.75 * bool(lex.PEOPLE_AND_PETS.search(text))
+        + 0.5 * bool(lex.FIRST_PERSON.search(text))
+        + 0.5 * bool(lex.NUMBER.search(text))
+        - bool(lex.SECOND_PERSON.search(text))
+        - 0.5 * bool(lex.COURTESY.search(text))
+        - 0.5 * log(crowd)
+        - 2 * (not human)
     )
 
 

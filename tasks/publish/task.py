@@ -356,7 +356,8 @@ def _calibrate_release(job: Job, draft: Release, report: StepReport) -> str | No
     except (
         EncoderNotFound,
         EncoderFailed,
-    ) as missing:  # the run needed no encoder, since all vectors were stored
+    ) as missing:
+        # The run needed no encoder, since all vectors were stored.
         report.notes.append(f"no scale of relevance: {missing}")
         return None
 

@@ -26,9 +26,8 @@ def mend(pyramid: Pyramid, members: Sequence[Member], scope: str, scope_id: str)
     level = {member.id: member for member in members}
     new_ids = dict[str, str]()
     for tier in sorted(pyramid.tiers):
-        pyramid.highest[tier] = (
-            pyramid.find_next_place(tier) - 1
-        )  # the place of a removed group stays empty
+        # The place of a removed group stays empty.
+        pyramid.highest[tier] = pyramid.find_next_place(tier) - 1
         kept = dict[int, Group]()
         places = dict[str, int]()
         for group in pyramid.tiers[tier]:

@@ -92,9 +92,8 @@ def small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         bench.fit.secrets, "SAMPLES", ROOT / "data" / "samples" / "codex"
     )
     monkeypatch.setattr(bench.house, "SAMPLES", ROOT / "data" / "samples" / "codex")
-    monkeypatch.setattr(
-        vectors, "load_shared_encoder", vectors.load_shared_encoder
-    )  # bench.nights.night puts its own there
+    # Bench.nights.night puts its own there.
+    monkeypatch.setattr(vectors, "load_shared_encoder", vectors.load_shared_encoder)
     assert {words[0] for words in bench.all.list_commands()} <= set(COMMANDS)
     monkeypatch.setattr(bench.all, "COMMANDS", "packages\nrecall.locomo no/such/set")
 

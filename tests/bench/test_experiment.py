@@ -47,7 +47,8 @@ def test_a_conversation_that_calls_up_older_turns_shows_more_than_one_that_does_
     for name in (
         "OLDER",
         "RECAP_SHARE",
-    ):  # in force: of sixteen turns the last four alone
+    ):
+        # In force: of sixteen turns the last four alone.
         monkeypatch.setenv(f"SLOWWAVE_CONTEXT__ACTIVE__{name}", "0")
     file = write(
         folder,
@@ -80,9 +81,8 @@ def test_a_conversation_that_calls_up_older_turns_shows_more_than_one_that_does_
     )
     assert after["gain"] == pytest.approx(1.0 - before["rest"])
     assert after["low"] <= after["gain"] <= after["high"]
-    assert (
-        len([*(folder / "stores" / "ask").iterdir()]) == 1
-    )  # no step of a night reads the setting
+    # No step of a night reads the setting.
+    assert len([*(folder / "stores" / "ask").iterdir()]) == 1
 
 
 def test_a_setting_that_a_night_reads_gets_a_copy_with_a_night_of_its_own(
@@ -97,9 +97,8 @@ def test_a_setting_that_a_night_reads_gets_a_copy_with_a_night_of_its_own(
     assert figures.notes[0] == "4 questions for training, 4 for the rest; 3 nights."
     made = {path.name for path in (stores / "ask").iterdir()}
     assert len(made) == 3
-    again = measure(
-        file, store=stores, encoder="hash-384"
-    )  # the same draws, from the stores that were kept
+    # The same draws, from the stores that were kept.
+    again = measure(file, store=stores, encoder="hash-384")
     assert (again.rows, {path.name for path in (stores / "ask").iterdir()}) == (
         figures.rows,
         made,

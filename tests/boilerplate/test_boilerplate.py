@@ -303,7 +303,6 @@ def test_a_rule_that_every_session_begins_with_is_found_once_and_stands_once_in_
     memory = Memory.open(tmp_path / "store")
     hits = memory.recall("Where do we keep every secret?", 10, "message")
     assert [hit.sources[0].session for hit in hits if hit.text == rule] == ["s0"]
-    assert (
-        sum(rule in hit.text for hit in hits) > 1
-    )  # what else a message says is asked for too
+    # What else a message says is asked for too.
+    assert sum(rule in hit.text for hit in hits) > 1
     assert memory.context("Where do we keep every secret?", 500).text.count(rule) == 1

@@ -38,15 +38,13 @@ def told(
 
 
 def test_strength_is_what_it_says_novelty_and_effect_weighted() -> None:
-    mind = told(
-        says=1.2, says_full=4, novelty=0.4, effect=0.4
-    )  # in proportion: they need not sum to 1
+    # In proportion: they need not sum to 1.
+    mind = told(says=1.2, says_full=4, novelty=0.4, effect=0.4)
     new = mind.add_turn("Ada", "gauge reads metres", effect=1.0)
     again = mind.add_turn("Ada", "gauge reads metres")
     assert new.strength == pytest.approx(0.6 * 3 / 4 + 0.2 * 1 + 0.2 * 1)
-    assert again.strength == pytest.approx(
-        0.6 * 3 / 4, abs=1e-6
-    )  # nothing new, no effect
+    # Nothing new, no effect.
+    assert again.strength == pytest.approx(0.6 * 3 / 4, abs=1e-6)
 
 
 def test_strength_fades_rises_with_use_and_is_set() -> None:

@@ -50,10 +50,11 @@ def list_spans(turns: int) -> list[tuple[int, str]]:
 
 def test_every_sealed_turn_stands_under_one_summary_of_the_highest_level() -> None:
     assert list_spans(0) == []
+    # Three groups of six under one.
     assert list_spans(23) == [
         (MASTER, "turns 1 to 23"),
         (1, "turns 1 to 18"),
-    ]  # three groups of six under one
+    ]
     assert list_spans(40)[1:] == [(1, "turns 1 to 18"), (1, "turns 19 to 36")]
     assert list_spans(60) == [
         (MASTER, "turns 1 to 60"),
@@ -131,9 +132,8 @@ def test_what_does_not_go_along_is_told_by_summaries_of_named_turns_within_the_b
     asked = len(model.asked)
     for n in range(3):
         turns.add("user", f"And {n}?")
-        assert turns.recall(
-            "Which station?", 230
-        ).recap  # as long as no group is full the model is not asked again
+        # As long as no group is full the model is not asked again.
+        assert turns.recall("Which station?", 230).recap
     assert len(model.asked) == asked
     assert turns.recall("Which station?", 5_000).recap == ()  # all go along
 

@@ -134,9 +134,10 @@ def test_a_long_conversation_fits_a_small_window_and_fills_it(
     )
     for n in range(24):
         "".join(talk.say(f"Where are the tide gauge readings kept, {n}?"))
+    # The others: summaries.
     asked = [
         request for request in model.asked if request.messages[0]["role"] == "system"
-    ]  # the others: summaries
+    ]
     assert any("\nturns 1 to " in request.messages[-1]["content"] for request in asked)
     assert all(request.messages[1]["role"] == "user" for request in asked)
     known = model.asked[0].messages[0]["content"].removeprefix(INSTRUCTIONS)
@@ -408,7 +409,6 @@ def test_notes_are_limited_in_names_and_by_day(
         write_note(tmp_path, f"{number} " + "leak " * 1_990, at=at)
     with pytest.raises(UsageError, match="this day's notes"):
         write_note(tmp_path, "The kettle leaks.", at=at)
-    write_note(
-        tmp_path, "The kettle is new.", at=at, of_person=True
-    )  # an agent's leave the person theirs
+    # An agent's leave the person theirs.
+    write_note(tmp_path, "The kettle is new.", at=at, of_person=True)
     write_note(tmp_path, "The kettle leaks.", at=at.replace(day=25))

@@ -201,12 +201,13 @@ def test_the_last_lines_of_a_night_say_what_is_new_learnt_changed_and_left_out(
             ],
         )
     )
+    # COLUMNS.
     assert (
         told[1:3]
         == fill(
             f"Learnt: {long}", 200, subsequent_indent=" " * len("Learnt: ")
         ).splitlines()
-    )  # COLUMNS
+    )
 
 
 def test_errors_are_one_line_and_say_what_to_do(tmp_path: Path) -> None:
@@ -251,9 +252,8 @@ def test_errors_are_one_line_and_say_what_to_do(tmp_path: Path) -> None:
 def test_a_path_that_cannot_be_read_is_refused_before_prefect_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(
-        sys.modules, "slowwave.flows.prefect", None
-    )  # importing it would raise ImportError
+    # Importing it would raise ImportError.
+    monkeypatch.setitem(sys.modules, "slowwave.flows.prefect", None)
     os.mkfifo(tmp_path / "pipe")
     for path, why in (
         ("none", "no such file or folder"),
@@ -288,7 +288,8 @@ def test_a_named_file_of_which_nothing_is_read_is_named_in_the_last_line(
     for verdict in (
         "Released r1",
         "Nothing changed",
-    ):  # the second night finds the files as they were
+    ):
+        # The second night finds the files as they were.
         words = (
             "run",
             *(tmp_path / name for name in (*reasons, "good.jsonl")),
@@ -317,9 +318,8 @@ def test_a_named_file_of_which_nothing_is_read_is_named_in_the_last_line(
     again = typed(
         "run", tmp_path / "folder", copy, "--plain", "--store", tmp_path / "s"
     )
-    assert (
-        "Nothing changed" in again.output.splitlines()[-1]
-    )  # a copy and an unreadable file are no news
+    # A copy and an unreadable file are no news.
+    assert "Nothing changed" in again.output.splitlines()[-1]
     assert "letter.jsonl: no known transcript format" in again.output
 
 
@@ -347,9 +347,8 @@ def test_what_looks_like_markup_in_a_path_is_shown_as_it_is(tmp_path: Path) -> N
     shown = typed("inspect", "quarantine", "--store", tmp_path / "s").output.replace(
         "\n", ""
     )
-    assert (
-        "(/red)y[bold].json" in shown
-    )  # the form of a closing tag is harmless, as everywhere
+    # The form of a closing tag is harmless, as everywhere.
+    assert "(/red)y[bold].json" in shown
 
 
 def test_plan_says_what_a_night_would_read_and_what_it_cannot(tmp_path: Path) -> None:
@@ -380,9 +379,8 @@ def test_plan_without_a_path_finds_the_installed_tools(
     ]
     done = typed("run", "--plain", "--store", tmp_path / "s")
     assert done.exit_code == 0, done.output
-    assert (
-        Snapshot(tmp_path / "s").release.counts["sessions"] == 8
-    )  # 5 and a sub-agent of Claude Code, 2 of Codex
+    # 5 and a sub-agent of Claude Code, 2 of Codex.
+    assert Snapshot(tmp_path / "s").release.counts["sessions"] == 8
 
 
 def test_an_empty_home_is_told_where_transcripts_were_looked_for(
@@ -495,9 +493,8 @@ def test_an_export_holds_the_released_rows_and_says_so(
                 len(path.read_text().splitlines())
                 == snapshot.release.counts[table.name]
             )
-    assert (
-        typed("export", tmp_path / "out", "--store", store).exit_code == 1
-    )  # never over what is there
+    # Never over what is there.
+    assert typed("export", tmp_path / "out", "--store", store).exit_code == 1
 
 
 def test_releases_rollback_quarantine_and_runs(store: Path, tmp_path: Path) -> None:

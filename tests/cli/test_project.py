@@ -113,12 +113,10 @@ def test_only_what_stands_is_told_each_line_with_its_source(
     assert all(
         f"- {told} (2025-03-01, o-" in text for told in (GOTCHA, ACCEPTED, RESTATED)
     )
-    assert (
-        f"- {TWICE} (2025-03-01, 2 sessions, o-twice)" in text
-    )  # by which it is a rule
-    assert (
-        text.count(STANDS) == text.count(f"- {STANDS} (2025-04-01, o-stands)") == 1
-    )  # the later of two equals
+    # By which it is a rule.
+    assert f"- {TWICE} (2025-03-01, 2 sessions, o-twice)" in text
+    # The later of two equals.
+    assert text.count(STANDS) == text.count(f"- {STANDS} (2025-04-01, o-stands)") == 1
     assert text.index(STANDS) < text.index(ACCEPTED)  # where the later one stands
     assert not [told for told in UNTOLD.values() if told.strip() in text]
     ids = re.findall(r"\(\S+, (?:2 sessions, )?(\S+)\)$", text, re.MULTILINE)

@@ -116,9 +116,8 @@ def test_nights_of_many_sessions_wait_at_once_and_leave_no_file(tmp_path: Path) 
 def test_a_session_whose_night_waits_or_runs_gets_no_second_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        os, "nice", lambda more: more
-    )  # else all tests after this one run at the lowest priority
+    # Else all tests after this one run at the lowest priority.
+    monkeypatch.setattr(os, "nice", lambda more: more)
     store, said = (
         tmp_path / "store",
         session(tmp_path, "s1", 2, [("user", FACTS["talk"]), ("assistant", "Noted.")]),

@@ -43,9 +43,8 @@ def test_units_are_valid_and_name_an_odd_folder_as_it_is(
     told = typed("install", "--with", "systemd", "--at", "02:30", "--store", store)
     service, timer = sorted((home / "systemd" / "user").iterdir())
     assert f"{timer}: written." in told
-    assert (
-        "`slowwave schedule remove` takes away what was written" in told
-    )  # nobody's systemd answers here
+    # Nobody's systemd answers here.
+    assert "`slowwave schedule remove` takes away what was written" in told
     checked = subprocess.run(
         ["systemd-analyze", "--user", "verify", service, timer],
         capture_output=True,
@@ -57,9 +56,10 @@ def test_units_are_valid_and_name_an_odd_folder_as_it_is(
         str(store).replace('"', r"\"").replace("%", "%%").replace("$", "$$")
         in service.read_text()
     )
+    # As `status` says.
     assert (
         find_schedule() == "every day at 02:30, by systemd, whose timer is not active"
-    )  # as `status` says
+    )
     (tmp_path / "bin" / "systemctl").write_text(
         '#!/bin/sh\ntest "$*" = "--user is-active slowwave-night.timer"\n'
     )

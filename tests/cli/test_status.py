@@ -78,10 +78,11 @@ def test_it_says_what_waits_and_the_briefing_opens_with_it_after_a_day(
     covered = typed("briefing").output
 
     add_transcript(home, hours=2)
+    # It waits for the night.
     assert (typed("status").exit_code, typed("briefing").output) == (
         0,
         covered,
-    )  # it waits for the night
+    )
     add_transcript(home, hours=50)
     told = typed("status", "--json")
     assert (told.exit_code, json.loads(told.output)["memory"]["waiting"]) == (3, 1)

@@ -117,13 +117,13 @@ def test_a_release_that_was_not_written_to_its_end_is_none(
             key=lambda path: path.stat().st_mtime_ns,
         )
     )
+    # Its manifest says: it was whole.
     assert in_one_line(
         typed("recall", QUERY, "--store", root), "slowwave check --repair"
-    )  # its manifest says: it was whole
+    )
     manifest = root / "default" / "manifests" / "r2.json"
-    manifest.rename(
-        manifest.with_suffix(".part")
-    )  # a run that was stopped before it was
+    # A run that was stopped before it was.
+    manifest.rename(manifest.with_suffix(".part"))
     noted.write_bytes(before)
     assert Snapshot(root).release.name == "r1"
     assert "PostgreSQL" in typed("recall", QUERY, "--store", root).stdout
@@ -235,7 +235,8 @@ def test_pipes_and_devices_are_refused_or_quarantined_and_never_waited_for(
     for named in (
         tmp_path / "pipe",
         Path("/dev/zero"),
-    ):  # what is named itself is refused before a store is made
+    ):
+        # What is named itself is refused before a store is made.
         with pytest.raises(NoSuchPath, match="a pipe or a device"):
             run_night([named, folder], settings)
         assert not settings.store.exists()

@@ -118,9 +118,8 @@ def test_what_was_said_to_a_client_is_stored_once_as_who_said_it(
         for scenario, text in told.items()
     }
     assert counts == {scenario: int(scenario not in by_program) for scenario in told}
-    words = [
-        row["text"].partition("\nCALL ")[0] for row in spoken
-    ]  # what the stand-in is told is no matter
+    # What the stand-in is told is no matter.
+    words = [row["text"].partition("\nCALL ")[0] for row in spoken]
     assert [said for said in words if any(text in said for text in BY_NOBODY)] == []
     if "sub-agent" in told:
         prompts = [

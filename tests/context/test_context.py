@@ -107,9 +107,8 @@ def test_a_reports_block_holds_whole_messages_of_its_session_and_keeps_figures_t
     block = memory.context(REPORT, 400)
     (part,) = block.parts
     told = [line.text for line in part.lines if line.source.session == "import-7"]
-    assert told == [
-        text for _, text in TALK
-    ]  # 5 percent and, below it, 20 percent, the last word
+    # 5 percent and, below it, 20 percent, the last word.
+    assert told == [text for _, text in TALK]
     assert part.lines[0].source.session == "import-7"  # the likeliest session first
     assert block.tokens == MINILM(block.text) <= 400
 

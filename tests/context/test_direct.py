@@ -178,9 +178,10 @@ def test_a_models_claim_comes_first_and_is_nobodys_words(tmp_path: Path) -> None
     )
     assert part.lines[0] == line  # before what was said earlier in its session
     assert part.lines[0].source.group == part.lines[1].source.group
+    # Its message says it.
     assert "The session cache moves into Postgres." not in [
         line.text for line in part.lines
-    ]  # its message says it
+    ]
 
 
 def test_a_follow_up_is_asked_together_with_what_was_said_before(

@@ -36,10 +36,11 @@ def block_of(text: str, name: str = FORGED) -> Part:
 def test_no_text_passes_for_anything_but_a_text(text: str) -> None:
     lines = render_markdown([block_of(text)]).splitlines()
     assert [line for line in lines if line.startswith("#")] == ["# Memories"]
+    # Title, heading, words.
     assert (
         len([line for line in lines if line.strip() and not line.startswith("    ")])
         == 3
-    )  # title, heading, words
+    )
     assert not TEMPLATE_MARK.search("\n".join(lines))
     assert not TEMPLATE_MARK.search(render_json([block_of(text)]))
     assert not TEMPLATE_MARK.search(
@@ -119,8 +120,8 @@ def test_letters_without_a_shape_are_shown_as_codes_and_emoji_stay_whole() -> No
         "❤\ufe0f\u200d🔥",
         "1\ufe0f\u20e3",
         "می\u200cخواهم",
-    ):  # a joiner in an emoji, a keycap, in Persian
+    ):
+        # A joiner in an emoji, a keycap, in Persian.
         assert escape_line(whole) == whole
-    assert (
-        escape_line("a\u200cb\u200d\u200d") == "a\\u200cb\\u200d\\u200d"
-    )  # bits hidden in ASCII
+    # Bits hidden in ASCII.
+    assert escape_line("a\u200cb\u200d\u200d") == "a\\u200cb\\u200d\\u200d"

@@ -62,9 +62,8 @@ def sessions(block: Context) -> set[str | None]:
 
 def test_what_a_session_said_is_no_memory_of_that_session(memory: Memory) -> None:
     assert sessions(memory.context(ASKED, 600)) == {"earlier", "now", "now/helper"}
-    assert sessions(memory.context(ASKED, 600, own_sessions="now")) == {
-        "earlier"
-    }  # nor what its helper did
+    # Nor what its helper did.
+    assert sessions(memory.context(ASKED, 600, own_sessions="now")) == {"earlier"}
     assert sessions(memory.context(ASKED, 600, automatic=True, own_sessions="now")) <= {
         "earlier"
     }
@@ -131,15 +130,12 @@ def test_a_session_is_a_conversation_whose_turns_end_with_its_own() -> None:
         ("assistant", "four"),
     )
     said = fold_turns([a, b, c])
-    assert is_same_conversation(
-        said, fold_turns([a, b, c, d])
-    )  # read before the last turn
-    assert is_same_conversation(
-        said, fold_turns([b, c, d])
-    )  # the client dropped the first
-    assert not is_same_conversation(
-        said, fold_turns([c, d])
-    )  # one message is too little
+    # Read before the last turn.
+    assert is_same_conversation(said, fold_turns([a, b, c, d]))
+    # The client dropped the first.
+    assert is_same_conversation(said, fold_turns([b, c, d]))
+    # One message is too little.
+    assert not is_same_conversation(said, fold_turns([c, d]))
     assert not is_same_conversation(said, fold_turns([a, b, d]))  # it went on otherwise
     assert not is_same_conversation([], fold_turns([a]))
 
@@ -154,12 +150,10 @@ def test_a_compacted_conversation_is_known_by_four_turns_in_a_row() -> None:
     ]
     summary = ("user", "So far: one to four.")
     assert is_same_conversation(fold_turns(said), fold_turns([summary, *said[1:]]))
-    assert not is_same_conversation(
-        fold_turns(said), fold_turns([summary, *said[2:]])
-    )  # three in a row may be chance
-    assert not is_same_conversation(
-        fold_turns(said), fold_turns([summary, *said[:4]])
-    )  # it went on otherwise
+    # Three in a row may be chance.
+    assert not is_same_conversation(fold_turns(said), fold_turns([summary, *said[2:]]))
+    # It went on otherwise.
+    assert not is_same_conversation(fold_turns(said), fold_turns([summary, *said[:4]]))
 
 
 @pytest.mark.parametrize("is_read", [False, True])
@@ -182,9 +176,8 @@ def test_talk_repeats_nothing_of_itself(tmp_path: Path, is_read: bool) -> None:
     assert talk.recalled.block is not None
     assert sessions(talk.recalled.block) == {"earlier"}
     assert talk.journal is not None
-    found = memory.recall(
-        "ferry tickets Brother printer", 5, ("message",)
-    )  # another conversation finds it
+    # Another conversation finds it.
+    found = memory.recall("ferry tickets Brother printer", 5, ("message",))
     assert talk.journal.session in {
         source.session for hit in found for source in hit.sources
     }

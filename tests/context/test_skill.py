@@ -89,12 +89,10 @@ def test_what_a_person_wrote_stays_and_the_same_release_gives_the_same_bytes(
     assert typed(store, "--workspace", TIDEPOOL, "--out", folder).exit_code == 0
     file = folder / "SKILL.md"
     first = file.read_bytes()
-    assert first.startswith(
-        b"---\nname: tide-pool\n"
-    )  # as the format wants it: its folder's
-    assert (
-        b"\n# tidepool\n" in first
-    )  # but it is about the project, wherever it is written
+    # As the format wants it: its folder's.
+    assert first.startswith(b"---\nname: tide-pool\n")
+    # But it is about the project, wherever it is written.
+    assert b"\n# tidepool\n" in first
     assert b"Use when working on tidepool, before" in first
     mine = (
         first.replace(b"name: tide-pool\n", b"name: tide-pool\nlicense: MIT\n")
@@ -320,9 +318,8 @@ def test_a_claim_of_three_sessions_is_told_with_the_confidence_that_claims_shows
     ]
     (row,) = [one for one in Store.open(tmp_path / "made").read(OBSERVATIONS).to_pylist() if one["status"] == "active"
               and one["observation_id"] == claim["id"]]  # fmt: skip
-    assert (
-        row["confidence"] < 0.5 < claim["confidence"]
-    )  # one session alone would not be told
+    # One session alone would not be told.
+    assert row["confidence"] < 0.5 < claim["confidence"]
     sure, surer = claim["confidence"], round(claim["confidence"] + 0.001, 3)
     for words in (("skill",), ("project", "--out", "-")):
         told = [

@@ -199,6 +199,7 @@ def test_a_text_longer_than_its_field_is_cut_to_it_and_the_answer_kept() -> None
     assert done.value.words == ["a" * 99]  # no limit
     again = check_completion(Request("q", (), Outer), done)  # out of the cache
     assert (again.value, again.flags) == (done.value, ("shortened",))
+    # Wrong in another way too.
     assert (
         check({"parts": [{"quote": "x" * 11, "n": "1"}], "words": []}).error == "schema"
-    )  # wrong in another way too
+    )

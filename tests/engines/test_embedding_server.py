@@ -146,9 +146,8 @@ def test_a_text_that_is_too_long_is_cut_and_its_company_is_not(
         made[[0, 2]], HashEncoder().encode([texts[0], texts[2]]), atol=1e-6
     )
     assert np.allclose(made[1], HashEncoder().encode(["word"]), atol=1e-6)
-    assert (
-        "was given 315 of a text's 1000 characters" in caplog.text
-    )  # 1,000 · .75⁴, rounded down each time
+    # 1,000 · .75⁴, rounded down each time.
+    assert "was given 315 of a text's 1000 characters" in caplog.text
 
 
 def test_a_text_that_is_refused_however_short_has_no_vector_and_a_server_that_refuses_all_ends_the_night(

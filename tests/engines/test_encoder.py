@@ -155,9 +155,8 @@ def test_a_store_takes_the_dimension_of_the_vectors_that_come(tmp_path: Path) ->
     assert np.array_equal(kept, HashEncoder(8).encode([CAT]).astype(np.float16))
     attach_vectors(store, said, "text", HashEncoder(768))
     assert store.dim == 768
-    assert (
-        store.read(PASSAGES)["vector"].null_count == 1
-    )  # made again by the step, whose key has the encoder
+    # Made again by the step, whose key has the encoder.
+    assert store.read(PASSAGES)["vector"].null_count == 1
 
 
 def test_nulls_among_vectors_are_rows_of_zeros() -> None:
@@ -273,9 +272,8 @@ def test_where_nothing_can_be_kept_the_graph_is_used_all_the_same(
     assert isinstance(made, bytes)
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.delenv("HOME")
-    monkeypatch.setattr(
-        "os.path.expanduser", lambda path: path
-    )  # as where a container's user has no entry
+    # As where a container's user has no entry.
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
     assert find_graph(clone, lambda graph: None) == made
     assert np.array_equal(
         OnnxEncoder(clone, "clone", made).encode(TEXTS), quick.encode(TEXTS)
@@ -364,9 +362,8 @@ def test_a_query_brings_no_torch_keeps_nothing_but_the_graph_and_reports_nothing
     quick: OnnxEncoder, tmp_path: Path
 ) -> None:
     if (made := find_cache_folder()).is_dir():
-        (tmp_path / "slowwave").symlink_to(
-            made
-        )  # else the graph is made and checked again, which brings torch
+        # Else the graph is made and checked again, which brings torch.
+        (tmp_path / "slowwave").symlink_to(made)
     code = (
         "import os, sys; from slowwave.engines.encoders.load import load_query_encoder as load;"
         "load('all-MiniLM-L6-v2').encode(['hello']); print(os.environ['ORT_DISABLE_TELEMETRY']);"
@@ -387,6 +384,5 @@ def test_a_query_brings_no_torch_keeps_nothing_but_the_graph_and_reports_nothing
         call, env=environment, capture_output=True, text=True, check=True
     )
     assert (done.stdout, done.stderr) == ("1\nset()\n", "")
-    assert [folder.name for folder in tmp_path.iterdir()] == [
-        "slowwave"
-    ]  # no `Microsoft`, where it keeps its id
+    # No `Microsoft`, where it keeps its id.
+    assert [folder.name for folder in tmp_path.iterdir()] == ["slowwave"]

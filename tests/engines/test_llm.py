@@ -232,9 +232,10 @@ def test_a_night_stops_at_its_token_budget_and_says_so() -> None:
     )
     assert dear["cheap"].ok
     assert dear["dear"].error == "budget"
+    # 1 of text, 48 of template.
     assert dear["dear"].reason.startswith(
         "needs 1,049 tokens, the night's budget is 500"
-    )  # 1 of text, 48 of template
+    )
 
 
 def test_usage_counts_what_was_paid_by_model() -> None:

@@ -175,9 +175,8 @@ def test_what_went_in_circles_is_asked_again_with_a_penalty_for_repeated_tokens(
 def test_the_pause_that_a_server_asks_for_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(
-        http, "FIRST_WAIT", 60.0
-    )  # without the header the test would take a minute
+    # Without the header the test would take a minute.
+    monkeypatch.setattr(http, "FIRST_WAIT", 60.0)
     until = format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)
     for pause in "1", until:
         with serving(
@@ -209,11 +208,10 @@ def test_what_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
         answers(openai(server.url), [ask("q", max_tokens=9)])
         monkeypatch.setenv(KEY, " sk-abc\r\n")
         answers(openai(server.url), [ask("q")])
+    # Lengths of strings are checked here and not sent.
     schema = {
         "type": "object",
-        "properties": {
-            "gist": {"type": "string"}
-        },  # lengths of strings are checked here and not sent
+        "properties": {"gist": {"type": "string"}},
         "required": ["gist"],
         "additionalProperties": False,
     }
@@ -327,7 +325,8 @@ def test_a_server_that_comes_back_between_two_attempts_loses_nothing(
     def answer(prompt: str, nth: int) -> Any:
         if prompt == "q 20" and not died.is_set():
             died.set()
-            back.start()  # only once it is dead: on a slow machine the question may come late
+            # Only once it is dead: on a slow machine the question may come late.
+            back.start()
             return Reply(dies=True)
         return {"gist": prompt}
 
@@ -406,9 +405,8 @@ def test_stopping_early_ends_the_work() -> None:
         next(started)
         started.close()  # type: ignore[attr-defined]
     assert len(server.seen) < 40
-    assert (
-        threading.active_count() <= before + 8
-    )  # the server's own may still be ending
+    # The server's own may still be ending.
+    assert threading.active_count() <= before + 8
 
 
 def test_a_server_that_counts_no_tokens_spends_the_budget_all_the_same() -> None:

@@ -132,9 +132,8 @@ def test_a_server_killed_in_mid_batch_ends_the_call_and_asking_again_does_the_re
     assert [label.reason for label in labels] == [""] * 12
     assert sum(label.cached for label in labels) == kept
     fresh = [label for label in labels if not label.cached]
-    assert (
-        sum(label.prefix_tokens >= 128 for label in fresh) >= len(fresh) - 4
-    )  # the new server's first ones have none
+    # The new server's first ones have none.
+    assert sum(label.prefix_tokens >= 128 for label in fresh) >= len(fresh) - 4
 
 
 def test_answers_fit_the_schema_and_an_over_long_prompt_harms_nobody(
@@ -145,9 +144,8 @@ def test_answers_fit_the_schema_and_an_over_long_prompt_harms_nobody(
     assert [label.error for label in labels] == [None] * 8
     assert all(isinstance(label.value, Label) for label in labels)
     assert last.error == "too_long"
-    assert all(
-        "\n" not in label.text for label in labels
-    )  # no blanks outside of strings
+    # No blanks outside of strings.
+    assert all("\n" not in label.text for label in labels)
 
 
 class Copy(AnswerModel):
@@ -173,9 +171,8 @@ def test_a_text_with_quotation_marks_backslashes_and_line_breaks_can_be_copied(
 
 def test_equal_beginnings_are_computed_once(engine: VLLMOffline) -> None:
     labels = answered(CheckedLLM(engine), notes(4))
-    assert all(
-        label.prefix_tokens >= 128 for label in labels
-    )  # one block of the CPU's cache
+    # One block of the CPU's cache.
+    assert all(label.prefix_tokens >= 128 for label in labels)
     assert all(label.prefix_tokens < label.prompt_tokens for label in labels)
 
 
@@ -282,6 +279,5 @@ def test_a_cache_that_holds_no_request_names_the_window_that_fits(
     with pytest.raises(
         EngineUnavailable, match=r"set model\.context_window to 2097024 or less"
     ):
-        answered(
-            llm, notes(1)
-        )  # 512 bytes a token: 2 layers x 2 heads x 32 x key and value x 2 bytes, in blocks of 128
+        # 512 bytes a token: 2 layers x 2 heads x 32 x key and value x 2 bytes, in blocks of 128.
+        answered(llm, notes(1))

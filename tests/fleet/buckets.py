@@ -132,9 +132,8 @@ class BadLine:
         place = f"{self.server}{scope['raw_path'].decode()}?{scope['query_string'].decode()}".rstrip(
             "?"
         )
-        async with httpx.AsyncClient(
-            timeout=30
-        ) as client:  # the host stays: it is signed
+        async with httpx.AsyncClient(timeout=30) as client:
+            # The host stays: it is signed.
             done = await client.request(
                 request.method,
                 place,
@@ -155,9 +154,8 @@ class BadLine:
             if request.method == "HEAD" or size
             else []
         )
-        if (
-            how in ("cut", "torn")
-        ):  # a refusal that is cut is not asked for again, an object that is torn has no tag
+        if how in ("cut", "torn"):
+            # A refusal that is cut is not asked for again, an object that is torn has no tag.
             headers = [
                 (name, value)
                 for name, value in headers

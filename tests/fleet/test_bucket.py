@@ -157,9 +157,8 @@ def test_what_one_machine_releases_another_answers_from(
     machine("one")
     memory = Memory.open(url)
     assert "Mondays" in memory.recall("when is the quay closed?")[0].text
-    with open_run(
-        "trial", other
-    ):  # a note that is taken while another writes waits here, and answers
+    with open_run("trial", other):
+        # A note that is taken while another writes waits here, and answers.
         memory.remember("The crane is repaired in May.")
         assert "May" in memory.recall("when is the crane repaired?")[0].text
     machine("other")
@@ -191,9 +190,8 @@ def test_of_two_nights_at_once_one_is_refused(
     nights = [start_night(machine(name), path) for name in ("one", "two")]
     told = [night.communicate()[1] for night in nights]
     codes = sorted(night.returncode for night in nights)
-    assert codes in ([0, 1], [0, 0]), (
-        told
-    )  # one that starts when the other has ended finds nothing to do
+    # One that starts when the other has ended finds nothing to do.
+    assert codes in ([0, 1], [0, 0]), told
     assert codes == [0, 0] or "is being written by run " in "".join(told)
     assert [one.name for one in read_releases(Store.open(machine("three").store))] == [
         "r1"
@@ -225,9 +223,8 @@ def test_who_was_thought_dead_makes_nothing_live(
     pointer, named, files = read_bucket(url)
     assert (pointer["release"], pointer["epoch"]) == ("r1", 2)
     left = files.keys() - named
-    assert any(
-        holds(files[name], "oak", tmp_path) for name in left
-    )  # spared: its writer may be at it
+    # Spared: its writer may be at it.
+    assert any(holds(files[name], "oak", tmp_path) for name in left)
     assert not any(holds(files[name], "oak", tmp_path) for name in named)
     machine("one")
     memory = Memory.open(url)
@@ -255,9 +252,8 @@ def test_over_a_bad_line_a_night_is_whole(
     )
 
     def spoil(method: str, path: str, number: int) -> str:
-        asked[method, path] += (
-            1  # of what is asked again and again each third: by number one file could fail each time
-        )
+        # Of what is asked again and again each third: by number one file could fail each time.
+        asked[method, path] += 1
         return (
             how
             if asked[method, path] % 3 == 1 and (how != "torn" or method == "GET")
@@ -358,9 +354,8 @@ def test_what_is_forgotten_is_in_no_object(
     ]
     assert not any(holds(content, "quixelbrandt", tmp_path) for content in copies)
     remove_space(one.store / "default")
-    assert [len(content) for content in read_bucket(url)[2].values()] == [
-        2
-    ]  # of an empty list
+    # Of an empty list.
+    assert [len(content) for content in read_bucket(url)[2].values()] == [2]
     assert list_spaces(machine("third").store) == []
     with pytest.raises(StoreMissing):
         load_releases(other.store / "default")

@@ -244,9 +244,10 @@ def test_an_empty_shard_a_null_column_and_an_object_store_that_spills(
             rows.num_rows,
             rows.num_rows,
         )
+    # 160 MB.
     big = spread(
         executor, make_step("swell", swell), pa.concat_tables([ROWS] * 2), "unit"
-    )  # 160 MB
+    )
     assert big.num_rows == 4_000
     with pytest.raises(ShardsFailed, match="TypeError: wrong made"):
         spread(executor, ShardStep("wrong", "", ROWS.schema, count_up), few, "unit")
@@ -282,10 +283,11 @@ def test_a_model_answers_from_an_actor_which_may_die_twice(
         report.check_complete()
         made[dies] = digests(store)
     assert made[2] == made[0]
+    # Which tells what was mended.
     assert made[3] == {
         **made[0],
         "quarantine": made[3]["quarantine"],
-    }  # which tells what was mended
+    }
 
 
 KILLED = """

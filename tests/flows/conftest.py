@@ -60,9 +60,8 @@ def server() -> Iterator[None]:
 def give(patch: pytest.MonkeyPatch) -> None:
     for name, value in GIVEN.items():
         patch.setenv(f"SLOWWAVE_{name}", value)
-    patch.setattr(
-        cluster, "LIMITS", TopicLimits(min_to_split=1_000)
-    )  # to cut topics in two takes as long as all else
+    # To cut topics in two takes as long as all else.
+    patch.setattr(cluster, "LIMITS", TopicLimits(min_to_split=1_000))
 
 
 def restore(folder: Path, kept: str) -> Path:

@@ -133,9 +133,8 @@ def start_server(home: Path, database: str | None) -> Iterator[None]:
         wait_until(answers)
         with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{port}/api"}):
             yield
-            APILogWorker.drain_all(
-                timeout=PATIENCE
-            )  # Prefect's services would ask this server in the next tests
+            # Prefect's services would ask this server in the next tests.
+            APILogWorker.drain_all(timeout=PATIENCE)
 
 
 def test_what_goes_wrong_is_told(

@@ -86,9 +86,8 @@ def order(client: SyncPrefectClient, name: str, parameters: dict[str, Any]) -> s
 
 
 def test_the_server_refuses_what_no_flow_can_do(server: None, tmp_path: Path) -> None:
-    path = os.pathsep.join(
-        [str(Path(sys.executable).parent), os.environ["PATH"]]
-    )  # of the step that asks for the zone
+    # Of the step that asks for the zone.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     own = {
         **os.environ,
         "PREFECT_API_URL": str(PREFECT_API_URL.value()),

@@ -78,9 +78,8 @@ def test_another_encoder_makes_every_vector_again_while_the_release_answers_with
         raise KeyboardInterrupt
 
     with monkeypatch.context() as broken:
-        broken.setattr(
-            "slowwave.tasks.passages.task.note_failed_units", stop
-        )  # the passages are encoded, no claim is
+        # The passages are encoded, no claim is.
+        broken.setattr("slowwave.tasks.passages.task.note_failed_units", stop)
         with pytest.raises(KeyboardInterrupt):
             run_night([SAMPLES / "codex", SAMPLES / "openclaw"], changed)
     assert [
@@ -96,9 +95,8 @@ def test_another_encoder_makes_every_vector_again_while_the_release_answers_with
         claims
     )
     assert Memory.open(tmp_path, encoder=HashEncoder(768)).recall(QUERY).notes == ()
-    assert (
-        run_night([SAMPLES / "codex", SAMPLES / "openclaw"], changed).release is None
-    )  # once is enough
+    # Once is enough.
+    assert run_night([SAMPLES / "codex", SAMPLES / "openclaw"], changed).release is None
 
 
 def test_a_store_that_had_no_vectors_takes_the_first_encoders_dimension(
@@ -137,9 +135,8 @@ def test_a_first_step_that_fails_leaves_a_store_that_takes_the_dimension_next_ni
         raise KeyError("x")
 
     with monkeypatch.context() as broken:
-        broken.setattr(
-            "slowwave.tasks.passages.task.note_failed_units", fail
-        )  # after all was written
+        # After all was written.
+        broken.setattr("slowwave.tasks.passages.task.note_failed_units", fail)
         report = run_night([SAMPLES / "codex"], settings)
     assert report.release is not None
     assert report.failures == [

@@ -150,9 +150,10 @@ def test_a_claim_taken_back_comes_back_neither_by_its_session_nor_by_anothers_wo
     run_exclude([wanted[:10]], "it was made up", gated).check_complete()
     again = write_talk(twelve / "a.jsonl", 0, 12).read_text()
     (twelve / "b.jsonl").write_text(again.replace('"s3', '"other3'))
+    # All pending.
     changed = gated.model_copy(
         update={"keywords": gated.keywords.model_copy(update={"top": 1})}
-    )  # all pending
+    )
     run_night([twelve / "b.jsonl"], changed).check_complete()
     assert find_claims(gated, "unit3x service") == []
     assert find_claims(gated, "unit4x service")

@@ -115,9 +115,8 @@ def test_a_session_that_fails_stops_no_other(
         for name, _, _ in PURE.values():
             module, _, function = name.rpartition(".")
             right = getattr(sys.modules[module], function)
-            if (
-                function == "_build_scope"
-            ):  # it is given generators: what fails is a session's own
+            if function == "_build_scope":
+                # It is given generators: what fails is a session's own.
                 only_words = fail_on_poison(
                     lambda _, *given, build=right: build(*given)
                 )
@@ -132,18 +131,18 @@ def test_a_session_that_fails_stops_no_other(
             assert sessions_in(root, table, column) == {"ferry", "gauge"}, step
             assert (step, "KeyError: 'x'") in open_failures(root)
         rows = Store.open(root).read(QUARANTINE).to_pylist()
+        # The end of the traceback.
         assert all(
             "in failing" in row["excerpt"] for row in rows if row["step"] in PURE
-        )  # the end of the traceback
+        )
         assert sum(
             line.endswith("tried again next night: KeyError: 'x'")
             for line in report.failures
         ) == len(PURE)
         assert "Not everything was done" in report.format_verdict()
         versions = Store.open(root).read_versions(RELEASED)
-        assert (
-            run_night([talk], settings(root)).release is None
-        )  # it fails again, and writes nothing
+        # It fails again, and writes nothing.
+        assert run_night([talk], settings(root)).release is None
         assert Store.open(root).read_versions(RELEASED) == versions
     mended = run_night([talk], settings(root))
     assert mended.release is not None

@@ -95,9 +95,8 @@ def test_a_night_a_reprocessing_and_an_export_under_prefect(
             f"{night}nothing new": {"unchanged"},
         }
         tasks = client.read_task_runs()
-        assert (
-            len(tasks) == 12 + 1 + 11
-        )  # a night without news only reads; a reprocessing reads nothing
+        # A night without news only reads; a reprocessing reads nothing.
+        assert len(tasks) == 12 + 1 + 11
         assert {run.name.rsplit("-", 1)[0] for run in tasks} == {
             step.step for step in report.steps
         }

@@ -111,9 +111,8 @@ def test_a_night_that_was_held_while_the_clock_was_ahead_is_decided_on(
     promote_candidate("test data", settings)
     assert not is_held(store)
     runs = store.read(RUNS).to_pylist()
-    store.delete_ids(
-        RUNS, [row["run_id"] for row in runs if row["kind"] == "promote"]
-    )  # killed before its row
+    # Killed before its row.
+    store.delete_ids(RUNS, [row["run_id"] for row in runs if row["kind"] == "promote"])
     assert not is_held(store)
 
 
@@ -178,9 +177,8 @@ def test_what_is_asked_for_by_hand_is_held_as_a_night_is(
     )
     model = settings.model_copy(update={"llm": spec})
     run_night([], model, rewrite=True)
-    store.delete_ids(
-        COMPLETIONS, store.read(COMPLETIONS)["completion_id"].to_pylist()
-    )  # else it would answer as before
+    # Else it would answer as before.
+    store.delete_ids(COMPLETIONS, store.read(COMPLETIONS)["completion_id"].to_pylist())
     lies = [llm_scripts.claim(1, "the moon is made of green cheese")]
     monkeypatch.setattr(llm_scripts, "claims", lambda request: lies)
     report = run_reprocess("observe", Selection(), model)
@@ -188,7 +186,8 @@ def test_what_is_asked_for_by_hand_is_held_as_a_night_is(
     for words in (
         ["gists", "--gists", "extractive"],
         ["summaries"],
-    ):  # make nothing of it live either
+    ):
+        # Make nothing of it live either.
         again = typed("reprocess", *words, "--missing", *where)
         assert again.exit_code == HELD, again.output
     assert [one.name for one in read_releases(store)] == ["r1", "r2"]
@@ -258,9 +257,8 @@ def test_a_model_whose_summaries_tell_nothing_or_whose_base_topic_holds_all_is_h
         "tests.llm_scripts:faithful",
         "tests.topics.test_merge_topics:selfish",
     )
-    assert (
-        run(faithful, 12).release is not None
-    )  # the first one has nothing to be compared with
+    # The first one has nothing to be compared with.
+    assert run(faithful, 12).release is not None
     held = run(faithful, 24).held
     assert ["3% at least is right: An account of" in line for line in held] == [True]
     monkeypatch.setattr(

@@ -92,9 +92,8 @@ def watch_tables(
         inner = getattr(Store, name)
 
         def watched(store: Store, table: Table, *args: Any, **named: Any) -> Any:
-            if (
-                len(inside) == 1 and table.name not in LEDGERS
-            ):  # a write looks at its table too
+            if len(inside) == 1 and table.name not in LEDGERS:
+                # A write looks at its table too.
                 into[str(inside[0])].add(table.name)
             inside.append(table)
             try:
@@ -258,11 +257,12 @@ def test_a_failed_step_is_no_parent_and_the_next_ones_hang_together(
     with get_client(sync_client=True) as client:
         run = max(client.read_flow_runs(), key=lambda run: run.start_time)
         edges = read_edges(client, str(run.id))
+        # Claims as `supersede` left them.
         assert edges["rollup"] == {
             "read",
             "boilerplate",
             "supersede",
-        }  # claims as `supersede` left them
+        }
         of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
         kept = {
             one.key: one.data for one in client.read_artifacts(artifact_filter=of_run)

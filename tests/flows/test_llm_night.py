@@ -221,9 +221,8 @@ def test_another_prompt_makes_what_rests_on_it_pending_and_nothing_else(
         "publish",
     }
     counts = done["rollup"].counts
-    assert (
-        counts["scripted: requests"] - counts["scripted: cache hits"] == 20
-    )  # a master for each session
+    # A master for each session.
+    assert counts["scripted: requests"] - counts["scripted: cache hits"] == 20
 
 
 def test_of_a_model_that_declines_everything_there_is_no_claim_and_the_night_releases(
@@ -276,9 +275,8 @@ def test_a_session_waits_until_the_server_is_back(tmp_path: Path) -> None:
     why = "scripted left 1 request unanswered: unavailable: no server answered"
     assert steps(first)["observe"].failed == [why]
     assert Store.open(store).count(OBSERVATIONS) == 0
-    assert (
-        Store.open(store).count(QUARANTINE) == 0
-    )  # nothing is wrong with what was asked
+    # Nothing is wrong with what was asked.
+    assert Store.open(store).count(QUARANTINE) == 0
     versions = Store.open(store).read_versions(RELEASED)
     still_away = run_night([path], settings(store, "absent"))
     assert (still_away.release, bool(still_away.failures)) == (None, True)
@@ -347,9 +345,8 @@ def test_claims_that_wait_keep_the_topic_they_had(
 ) -> None:
     before = figures(copied)
     monkeypatch.setattr(by_model, "SIZES", by_model.Sizes(batch=7))
-    monkeypatch.setattr(
-        by_model, "VERSION", 99
-    )  # what was assigned is pending again, and no token is left for it
+    # What was assigned is pending again, and no token is left for it.
+    monkeypatch.setattr(by_model, "VERSION", 99)
     run_night([CHATS], settings(copied, gists="off", model={"max_tokens": 1}))
     store = Store.open(copied)
     waiting = [
@@ -382,9 +379,8 @@ def test_a_long_session_is_cut_distilled_and_consolidated(tmp_path: Path) -> Non
     planned = {line.step: line.requests for line in plan_night([path], options).lines}
     report = run_night([path], options)
     rows = Store.open(tmp_path / "s").read(OBSERVATIONS).to_pylist()
-    assert (
-        len({row["message_ids"][0] for row in rows}) == 72
-    )  # every message is cited once
+    # Every message is cited once.
+    assert len({row["message_ids"][0] for row in rows}) == 72
     assert len(rows) == 72
     asked = Store.open(tmp_path / "s").read(COMPLETIONS).to_pylist()
     assert (

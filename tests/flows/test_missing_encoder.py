@@ -53,9 +53,8 @@ def test_a_night_without_its_encoder_is_released_and_the_next_adds_the_vectors(
         "Where does Clara live?", 1, "observation"
     )
     assert claim.text.startswith("My sister Clara")
-    assert (
-        night(tmp_path, 6)[0].release is None
-    )  # still away: nothing new, and said again
+    # Still away: nothing new, and said again.
+    assert night(tmp_path, 6)[0].release is None
     (tmp_path / "encoder").symlink_to(MODEL)
     back, store = night(tmp_path, 6)
     assert back.failures == []

@@ -88,9 +88,8 @@ def test_the_samples_give_a_release_with_rows_in_every_table(
         for table in (PASSAGES, GISTS)
     )
     assert passages == gists
-    assert (
-        store.count(QUARANTINE) == 1
-    )  # the torn last line of the fifth Claude Code session
+    # The torn last line of the fifth Claude Code session.
+    assert store.count(QUARANTINE) == 1
 
 
 def test_claims_quote_messages_of_nobody_but_people_and_models(
@@ -199,9 +198,8 @@ def test_steps_whose_input_is_as_the_last_night_left_it_are_not_run(
     )
     assert (run(), run()) == (every, [])
     append(store.dir, Recall("2026-03-02T09:00:00Z", []))
-    during.append(
-        Recall("2026-03-03T09:00:00Z", [])
-    )  # handed out while the night is at work: the next looks at it
+    # Handed out while the night is at work: the next looks at it.
+    during.append(Recall("2026-03-03T09:00:00Z", []))
     assert (run(), run(), run()) == (every, every, [])
 
 
@@ -282,9 +280,8 @@ def test_what_a_killed_run_had_stored_is_mended_though_its_transcript_is_gone(
         MESSAGES,
         build_message_table(list(iter_new_rows(got, known, Limits(), redact=True))),
     )
-    (
-        tmp_path / "a.jsonl"
-    ).unlink()  # killed here: messages stored, sessions not; and the tool tidied up
+    # Killed here: messages stored, sessions not; and the tool tidied up.
+    (tmp_path / "a.jsonl").unlink()
     assert find_broken_chains(job.store)[1] == []
     run_night([tmp_path / "store"], options)
     assert [r["messages"] for r in job.store.read(SESSIONS).to_pylist()] == [6]
@@ -362,9 +359,8 @@ def test_reprocessing_without_a_change_gives_the_same_rows(
     night: tuple[Path, RunReport], tmp_path: Path
 ) -> None:
     folder = tmp_path / "store"
-    shutil.copytree(
-        night[0], folder, ignore=shutil.ignore_patterns("recalls*.jsonl")
-    )  # what other tests asked since
+    # What other tests asked since.
+    shutil.copytree(night[0], folder, ignore=shutil.ignore_patterns("recalls*.jsonl"))
     before = digests(folder, RELEASED)
     again = {STEP_NAMES[step.__name__] for step in nightly.STEPS} - {"rollup"}
     assert set(FORGET) == again | {"read", "topics", "summaries"}
@@ -378,9 +374,8 @@ def test_reprocessing_without_a_change_gives_the_same_rows(
         run_reprocess(step, some, settings(folder))
         after = digests(folder, RELEASED)
         assert after == before, step
-    assert [one.name for one in read_releases(Store.open(folder))] == [
-        "r1"
-    ]  # equal rows are no news
+    # Equal rows are no news.
+    assert [one.name for one in read_releases(Store.open(folder))] == ["r1"]
 
 
 def test_reprocessing_chooses_by_session_and_time_and_refuses_what_it_does_not_know(
@@ -451,9 +446,8 @@ def test_real_transcripts_and_a_public_chat_give_whole_nights(
         for r in store.read(SESSIONS).to_pylist()
         if r["path"].endswith("large-session.jsonl")
     ]
-    assert [r["messages"] for r in pi] == [
-        900
-    ]  # 1,019 lines: a header, 118 changes of model or level, 900 messages
+    # 1,019 lines: a header, 118 changes of model or level, 900 messages.
+    assert [r["messages"] for r in pi] == [900]
     assert find_broken_chains(store)[1] == []
     again = run_night(
         [bench_data / "fixtures", tmp_path / "locomo.jsonl"], settings(tmp_path / "s")

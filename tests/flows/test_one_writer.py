@@ -228,9 +228,8 @@ def test_a_rewritten_memory_is_what_its_writer_would_have_made_alone(
     report = run_night([talks], settings(store, then), rewrite=True)
     assert report.failures == []
     assert digests(store, WRITTEN) == digests(written[then], WRITTEN)
-    assert read_observers(store, "r1") == read_observers(
-        written[first]
-    )  # a roll-back finds the old one
+    # A roll-back finds the old one.
+    assert read_observers(store, "r1") == read_observers(written[first])
     assert run_night([talks], settings(store, then)).release is None
 
 
@@ -346,9 +345,8 @@ def test_a_memory_without_a_claim_changes_its_writer_too(tmp_path: Path) -> None
 
 
 def test_before_the_first_release_any_writer_may_begin(tmp_path: Path) -> None:
-    run_night(
-        [tmp_path], settings(tmp_path / "store", RULES)
-    )  # there is nothing to read
+    # There is nothing to read.
+    run_night([tmp_path], settings(tmp_path / "store", RULES))
     run_night([write_talks(tmp_path / "talks", 1)], settings(tmp_path / "store"))
     assert name_writers(tmp_path / "store") == ["scripted"]
 
@@ -445,9 +443,8 @@ def test_what_a_server_that_dies_in_mid_night_leaves_waits_for_the_next_one(
         (read_ids(path, OBSERVATIONS), read_ids(path, SUMMARIES, "session"))
         for path in (store, whole)
     ]
-    assert (
-        made[0] == made[1]
-    )  # which of two that say the same stands depends on who came first
+    # Which of two that say the same stands depends on who came first.
+    assert made[0] == made[1]
     assert measure_waiting(settings(store, spec))["line"] == "m"
 
 
@@ -459,9 +456,8 @@ def test_a_chain_of_models_is_one_writer_and_its_second_stands_in(
     assert report.failures == []
     assert read_observers(tmp_path) == {"m"}
     assert name_writers(tmp_path) == ["first"]
-    alone = run_night(
-        [talks], settings(tmp_path, "openai:first@http://127.0.0.1:9/v1")
-    )  # nothing is left to be asked
+    # Nothing is left to be asked.
+    alone = run_night([talks], settings(tmp_path, "openai:first@http://127.0.0.1:9/v1"))
     assert (alone.release, alone.failures) == (None, [])
     with pytest.raises(UsageError, match="written by first, and the settings name m: "):
         run_night([talks], settings(tmp_path, f"openai:m@{server.url}"))
@@ -657,9 +653,8 @@ def test_each_task_is_asked_of_its_own_model_and_each_level_has_its_length(
     tmp_path: Path, talks: Path
 ) -> None:
     settings = make_settings(tmp_path / "store")
-    report = run_night(
-        [talks], settings
-    )  # a model that is asked for another's task raises
+    # A model that is asked for another's task raises.
+    report = run_night([talks], settings)
     assert report.failures == []
     store = Store.open(settings.store)
     assert name_writers(settings.store) == [
@@ -687,9 +682,8 @@ def test_each_task_is_asked_of_its_own_model_and_each_level_has_its_length(
         "max_words": (20, 30, 90),
     }
     longer = run_night([talks], make_settings(settings.store, pyramid=levels))
-    assert (
-        count(longer, "summaries by the model") > 4
-    )  # of another length: they are written again
+    # Of another length: they are written again.
+    assert count(longer, "summaries by the model") > 4
     rows = store.read(SUMMARIES, where=pc.field("scope") == "session").to_pylist()
     lengths = {(0, "In 20 words."), (1, "In 30 words."), (-1, "In 90 words.")}
     assert lengths <= {(row["tier"], row["text"]) for row in rows}

@@ -59,9 +59,8 @@ def test_the_plan_foretells_the_prompts_of_the_night_and_then_the_cache(
     after = plan_night([CHATS], options)
     assert (after.sessions, after.prompt_tokens) == (0, 0)
     assert Store.open(options.store).read_versions(TABLES.values()) == before
-    redone = plan_night(
-        [CHATS], options.model_copy(update={"encoder": "hash-384b"})
-    )  # claims pending, answers kept
+    # Claims pending, answers kept.
+    redone = plan_night([CHATS], options.model_copy(update={"encoder": "hash-384b"}))
     observed = {line.step: line for line in redone.lines}["observe"]
     assert (
         observed.cached == observed.requests == steps["observe"]["scripted: requests"]
@@ -110,9 +109,8 @@ def test_what_an_earlier_night_left_is_foretold_too(tmp_path: Path) -> None:
     gists = {line.step: line for line in plan_night([CHATS], settings(tmp_path)).lines}[
         "gists"
     ]
-    assert (
-        gists.units == Store.open(short.store).count(GISTS) == 58
-    )  # no message has a gist by the model
+    # No message has a gist by the model.
+    assert gists.units == Store.open(short.store).count(GISTS) == 58
 
 
 def test_a_session_too_short_to_be_read_costs_nothing(tmp_path: Path) -> None:
@@ -212,9 +210,8 @@ def test_a_night_that_left_something_waiting_counts_together_with_the_one_that_d
 
     models = {"observe": "m", "rollup": "m"}
     cut = write_report(20, 7, observe=3_000, rollup=500)
-    assert measure_usage([cut], models).rates.keys() == {
-        "observe"
-    }  # its summaries are not all there
+    # Its summaries are not all there.
+    assert measure_usage([cut], models).rates.keys() == {"observe"}
     rest = write_report(5, 0, observe=750, rollup=2_000)
     rates = measure_usage([rest, cut], models).rates
     assert (rates["observe"].prompt_tokens, rates["rollup"].prompt_tokens) == (

@@ -218,9 +218,8 @@ def test_what_rots_on_the_disk_is_found_before_its_table_is_read_or_written_on(
     run_night([talk], settings).check_complete()
     messages = (store := Store.open(settings.store)).count(TABLES["messages"])
     rot(find_data(store.dir / "observations.lance") or store.dir)
-    run_night(
-        [talk], settings
-    ).check_complete()  # nothing is new, and claims are not read
+    # Nothing is new, and claims are not read.
+    run_night([talk], settings).check_complete()
     whole = (
         newest := max(list_versions(store.dir / "marks.lance").items())[1]
     ).read_bytes()
@@ -302,9 +301,8 @@ def test_a_repair_that_was_killed_is_gone_on_with_and_no_night_begins_before(
     before = digests(root, HELD)
     store = Store.open(root)
     todo = ["observations", "passages"]
-    for table in map(
-        TABLES.__getitem__, todo
-    ):  # what a repair had emptied when it was killed
+    for table in map(TABLES.__getitem__, todo):
+        # What a repair had emptied when it was killed.
         store.delete_ids(table, store.read(table, [table.key])[table.key].to_pylist())
     (root / "default" / REPAIR_FILE).write_text(json.dumps(todo), encoding="utf-8")
     with pytest.raises(StoreUnreadable, match="a repair is unfinished"):

@@ -137,9 +137,8 @@ def test_a_scheduled_night_comes_and_one_ctrl_c_ends_all(
     ]
     monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{port}/api")
     assert str(find_next_night()).endswith(" UTC")
-    log = (
-        (tmp_path / "log").read_text().replace(str(tmp_path), "")
-    )  # whose name has the word
+    # Whose name has the word.
+    log = (tmp_path / "log").read_text().replace(str(tmp_path), "")
     assert [
         line for line in log.splitlines() if "| ERROR" in line and "schedule" in line
     ] == []

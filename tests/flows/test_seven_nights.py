@@ -169,20 +169,20 @@ def test_every_night_is_released_and_no_summary_but_the_models_stands(
     assert [night["by_model"] - night["summaries"] for night in nights] == [0] * 7
     assert [night["stale"] for night in nights] == [0] * 7
     assert nights[-1]["claims"] > 150
+    # Or it is easy.
     assert (
         sum(
             night["report"]["rollup"].get("groups that lost a member", 0)
             for night in nights
         )
         > 3
-    )  # or it is easy
+    )
     of_topics = store.read(SUMMARIES, where=pc.field("scope") == "topic").to_pylist()
     large = {
         row["topic_id"] for row in store.read(TOPICS).to_pylist() if row["size"] >= 3
     }
-    assert large <= {
-        row["scope_id"] for row in of_topics
-    }  # of fewer than ten claims too
+    # Of fewer than ten claims too.
+    assert large <= {row["scope_id"] for row in of_topics}
 
 
 def test_groups_are_even(after: tuple[Store, list[dict[str, Any]]]) -> None:

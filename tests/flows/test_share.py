@@ -153,9 +153,8 @@ def test_what_is_mine_stands(tmp_path: Path) -> None:
         [chat(tmp_path / "c.jsonl", 30, LATER, "Noted: port 9090.", "Thanks for it.")],
         config(tmp_path / "control"),
     )
-    assert says(
-        claims(tmp_path / "control", "superseded")
-    )  # said here it would have retired a claim
+    # Said here it would have retired a claim.
+    assert says(claims(tmp_path / "control", "superseded"))
 
 
 def test_mine_said_later_is_no_repetition_of_theirs(tmp_path: Path) -> None:
@@ -277,10 +276,11 @@ def kill_at(place: int) -> tuple[Callable[..., Any], ...]:
 def test_killed_and_run_again_is_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # One folder: its path is in the tables.
     path, store = (
         bundle(tmp_path / "b.json"),
         tmp_path / "s",
-    )  # one folder: its path is in the tables
+    )
     import_learnings(config(store), path, "ben")
     whole = {**digests(store), "files": ""}  # which has when the file was changed
     for at in (1, 5):
@@ -318,9 +318,8 @@ def test_a_claim_that_is_none_is_quarantined_and_secrets_are_not_kept(
     assert reasons[1:] == [
         f"claim {n}: no usable {name}" for n, name in enumerate([*wrong][:3], 2)
     ]
-    assert reasons[0].startswith(
-        "a message is dated after this run (first: 9999-01-01"
-    )  # it is taken in
+    # It is taken in.
+    assert reasons[0].startswith("a message is dated after this run (first: 9999-01-01")
 
 
 @pytest.mark.parametrize(

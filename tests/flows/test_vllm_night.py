@@ -175,9 +175,8 @@ def test_a_night_in_process(folder: Path, transcripts: Path, tmp_path: Path) -> 
     versions = Store.open(tmp_path).read_versions(
         [OBSERVATIONS, SUMMARIES, COMPLETIONS]
     )
-    finished(
-        night(transcripts, tmp_path, f"vllm:{folder}")
-    )  # at once: the engine is not started
+    # At once: the engine is not started.
+    finished(night(transcripts, tmp_path, f"vllm:{folder}"))
     assert (
         Store.open(tmp_path).read_versions([OBSERVATIONS, SUMMARIES, COMPLETIONS])
         == versions
@@ -199,9 +198,8 @@ def test_nights_through_a_server_that_is_killed_in_mid_batch_a_talk_and_a_reproc
             time.sleep(0.5)
         kill(first)
         said, _ = running.communicate(timeout=1_500)
-        assert running.returncode in (0, 3), said[
-            -4_000:
-        ]  # released; what was not answered waits for the next night
+        # Released; what was not answered waits for the next night.
+        assert running.returncode in (0, 3), said[-4_000:]
         wait_for(port, servers.enter_context(served(folder, port, WINDOW)))
         finished(night(transcripts, tmp_path, llm))
         check(tmp_path, "tiny")
@@ -213,9 +211,8 @@ def test_nights_through_a_server_that_is_killed_in_mid_batch_a_talk_and_a_reproc
         )
         assert "Talking with tiny" in told
         assert len(list((tmp_path / "default" / "talk").iterdir())) == 1
-        finished(
-            night(transcripts, tmp_path, llm)
-        )  # a second night, with the talk for news
+        # A second night, with the talk for news.
+        finished(night(transcripts, tmp_path, llm))
         (session,) = [
             row
             for row in rows(tmp_path, SESSIONS)
@@ -231,7 +228,8 @@ def test_nights_through_a_server_that_is_killed_in_mid_batch_a_talk_and_a_reproc
         for step in (
             "observe",
             "summaries",
-        ):  # from the answers that are kept: the same rows
+        ):
+            # From the answers that are kept: the same rows.
             finished(start(["reprocess", step], tmp_path, llm))
         assert {
             row["summary_id"]: row["text"] for row in rows(tmp_path, SUMMARIES)

@@ -269,9 +269,8 @@ def test_after_forgetting_no_byte_holds_the_words_and_the_rest_is_what_it_was(
     log = (store.dir / "recalls.jsonl").read_text()
     assert "other/other-0" in log
     assert not any(span in log for text in TALK["told"] for span in hash_spans([text]))
-    assert not indexes & set(
-        store.dir.rglob("_indices/*")
-    )  # their words are packed: no grep shows that they are gone
+    # Their words are packed: no grep shows that they are gone.
+    assert not indexes & set(store.dir.rglob("_indices/*"))
     assert not check_store(store.dir).damage
     assert find_broken_chains(store)[1] == []
     assert [
@@ -344,14 +343,12 @@ def test_exports_that_hold_it_are_named_and_removed_where_that_is_asked_for_and_
         root / "out",
     )
     out.mkdir()
-    export_tables(
-        settings, out / "before", "parquet", release="r1"
-    )  # when the note had not been read
+    # When the note had not been read.
+    export_tables(settings, out / "before", "parquet", release="r1")
     for form in ("parquet", "lance", "jsonl", "graphml"):
         export_tables(settings, out / form, form)
-    with (store.dir / "exports.jsonl").open(
-        "a"
-    ) as journal:  # by hand, and cut by a full disk
+    with (store.dir / "exports.jsonl").open("a") as journal:
+        # By hand, and cut by a full disk.
         journal.write(
             '{"path": "/", "form": "json", "release": "r1", "at": "never"}\n{"path": "/'
         )
@@ -393,7 +390,8 @@ def test_exports_that_hold_it_are_named_and_removed_where_that_is_asked_for_and_
 
 def test_the_reasons_that_a_person_gave_go_too(root: Path) -> None:
     settings, store = make_settings(root / "store"), Store.open(root / "store")
-    words = "it names the green wardrobe"  # said of what goes; what is said of the rest goes by its words
+    # Said of what goes; what is said of the rest goes by its words.
+    words = "it names the green wardrobe"
     sid = store.read(SESSIONS, ["session_id"], pc.field("native_id") == "told")[
         "session_id"
     ][0]
@@ -424,11 +422,12 @@ def test_no_guess_of_what_was_forgotten_fits_what_is_left(root: Path) -> None:
         if row["message_id"] in one["message_ids"]
     ]
     run_exclude([claims[0]["observation_id"]], "as asked", settings)
+    # Of its words, and of a link on these.
     hashes = [
         row["message_id"],
         row["hash"],
         *(one["hash"] for one in after),
-    ]  # of its words, and of a link on these
+    ]
     (denied,) = store.read_ids(EXCLUSIONS, [claims[0]["observation_id"]]).to_pylist()
     hashes += [
         denied["row_id"],
@@ -555,7 +554,8 @@ def test_words_are_found_however_they_are_written_and_in_titles_too(
     for match in (
         "‹|im_end|›The house in Ume\\u00e5",
         "the ho\\u00aduse in Ume",
-    ):  # as a terminal shows them
+    ):
+        # As a terminal shows them.
         assert (
             preview_forgetting(Wanted(matches=(match,)), settings).rows["messages"] > 0
         ), match
@@ -717,9 +717,8 @@ def test_whoever_writes_next_finishes_it_first_and_status_names_it(
         True,
     )
     given = {"IN": str(root / "in"), "LEARNINGS": str(learnings)}
-    typed(
-        *(given.get(word, word) for word in writer.split()), *where
-    )  # some refuse what is asked, once it is finished
+    # Some refuse what is asked, once it is finished.
+    typed(*(given.get(word, word) for word in writer.split()), *where)
     check_finished(root)
     assert "is not finished" not in typed("status", *where).stdout
 

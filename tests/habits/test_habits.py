@@ -101,11 +101,12 @@ def test_what_comes_together_in_turns_is_a_habit(tmp_path: Path) -> None:
         *[EDIT_C] * 7,
     ]
     settings = settled(tmp_path, claude(tmp_path, "s", turns))
+    # By accident in 1 of 45: 2 of 10 turns, and 2 of the same 10.
     assert items(settings) == {
         ("a.py", "b.py"): (
             "co_edit",
             2,
-        ),  # by accident in 1 of 45: 2 of 10 turns, and 2 of the same 10
+        ),
         ("edit", "make check"): ("sequence", 3),
         ("make check",): ("command", 3),
     }
@@ -130,9 +131,8 @@ def test_what_comes_together_in_turns_is_a_habit(tmp_path: Path) -> None:
 def test_what_chance_would_bring_is_none() -> None:
     assert compute_chance(2, 2, 2, 10) == pytest.approx(1 / 45)
     assert compute_chance(3, 10, 7, 53) > CHANCE > compute_chance(3, 5, 10, 53)
-    assert compute_chance(2, 2, 2, 2) == pytest.approx(
-        1
-    )  # where nothing else was changed, nothing tells
+    # Where nothing else was changed, nothing tells.
+    assert compute_chance(2, 2, 2, 2) == pytest.approx(1)
     assert compute_chance(50, 60, 70, 100_000) < 1e-9
 
 
@@ -174,10 +174,11 @@ def test_a_rewound_branch_and_a_session_that_is_gone_leave_nothing(
     settings = settled(tmp_path, path)
     assert items(settings) == {("make check",): ("command", 2)}
     lines = [json.loads(line) for line in path.read_text().splitlines()]
+    # Beside the second thing that was asked.
     again = lines[3] | {
         "uuid": "new",
         "timestamp": "2026-03-01T11:00:00Z",
-    }  # beside the second thing that was asked
+    }
     path.write_text("".join(json.dumps(line) + "\n" for line in [*lines, again]))
     assert items(settled(tmp_path, path)) == {}
     assert [row["path"] for row in rows(settings, ACTIONS)] == ["c.py"]

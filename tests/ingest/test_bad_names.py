@@ -72,9 +72,8 @@ def test_a_name_that_is_no_utf8_costs_its_file_until_it_is_renamed(
     bad.rename(source / "Müller.jsonl")
     _, store = night(tmp_path, source)
     assert sorted(store.read(SESSIONS)["native_id"].to_pylist()) == ["bad", "good"]
-    assert list_quarantined(store) == [
-        ("deep.jsonl", BAD_NAME)
-    ]  # the other one is no longer there
+    # The other one is no longer there.
+    assert list_quarantined(store) == [("deep.jsonl", BAD_NAME)]
 
 
 def test_a_bad_name_that_a_person_named_is_told(tmp_path: Path) -> None:
@@ -97,9 +96,8 @@ def test_commands_go_on_after_a_night_with_a_bad_name(tmp_path: Path) -> None:
         ("forget", "--session", "good", "--yes", *store),
     ):
         done = CliRunner().invoke(app, words)
-        assert done.exit_code in (0, 3), (
-            done.output
-        )  # `status` says by 3 that something waits
+        # `status` says by 3 that something waits.
+        assert done.exit_code in (0, 3), done.output
         assert "\udcfc" not in done.output
     assert Store.open(tmp_path / "store").read(MESSAGES)["text"].to_pylist() == [""]
 
@@ -142,9 +140,8 @@ def test_whatever_stands_in_a_field_costs_no_other_file(
     assert report.failures == []
     assert "good" in store.read(SESSIONS)["native_id"].to_pylist()
     read = store.read(SESSIONS)["path"].to_pylist()
-    assert len({*read, *store.read(QUARANTINE)["path"].to_pylist()}) == 1 + len(
-        ODD
-    )  # each is read, or says why not
+    # Each is read, or says why not.
+    assert len({*read, *store.read(QUARANTINE)["path"].to_pylist()}) == 1 + len(ODD)
 
 
 def test_what_no_column_holds_is_repaired_or_rejected() -> None:
@@ -186,9 +183,8 @@ def test_a_bad_session_of_a_database_costs_itself_alone(tmp_path: Path) -> None:
                 "INSERT INTO transcript_events VALUES (?, 1, ?)",
                 (name, json.dumps(EVENT | {"id": f"e{n}"})),
             )
-        db.execute(
-            "INSERT INTO session_windows VALUES ('a', 5, x'ff')"
-        )  # a key and a title that are no text
+        # A key and a title that are no text.
+        db.execute("INSERT INTO session_windows VALUES ('a', 5, x'ff')")
     with closing(sqlite3.connect(tmp_path / "pmm.sqlite")) as db, db:
         db.execute(
             "CREATE TABLE events (id, ts, kind, content, meta, prev_hash TEXT, hash TEXT)"
@@ -203,9 +199,8 @@ def test_a_bad_session_of_a_database_costs_itself_alone(tmp_path: Path) -> None:
     reasons = " ".join(reason for _, reason in list_quarantined(store))
     assert "their session's id is None" in reasons
     assert "AttributeError" in reasons  # of the session whose key is a number
-    assert [row["text"] for row in said if row["source"] == "openclaw"] == [
-        "Mauve."
-    ]  # that of `b`
+    # That of `b`.
+    assert [row["text"] for row in said if row["source"] == "openclaw"] == ["Mauve."]
 
 
 def test_a_time_that_no_calendar_has_costs_the_time_alone(tmp_path: Path) -> None:

@@ -106,9 +106,8 @@ def test_a_codex_forks_copy_is_its_parents_though_it_is_stamped_anew(
     own = codex_says("user", "Lower"), codex_says("user", "Stop")
     new = identify(tmp_path / "f.jsonl", fork, parent, *copied, *own)
     assert new[:4] == old[:4]
-    assert (
-        len({*old, *new}) == 5 + 2
-    )  # "Ok" twice, and "Stop" said elsewhere, are messages of their own
+    # "Ok" twice, and "Stop" said elsewhere, are messages of their own.
+    assert len({*old, *new}) == 5 + 2
     assert get_parent(tmp_path / "f.jsonl") == "p1"
     one, two = (
         identify(tmp_path / id, codex("session_meta", id=id), codex_says("user", "hi"))
@@ -166,9 +165,10 @@ def test_words_that_were_rolled_back_and_are_said_again_count(tmp_path: Path) ->
             (codex("session_meta", id="r1"), *ROLLED_BACK, ROLLED_BACK[0]),
         )
     )
+    # The answer alone.
     assert [record.native_id for record in records if isinstance(record, Inactive)] == [
         "3"
-    ]  # the answer alone
+    ]
     assert [
         message.native_id for message in records if isinstance(message, Message)
     ] == ["2", "3", "2"]

@@ -79,9 +79,8 @@ def test_a_store_and_an_exports_tables_are_left_out_and_what_lies_beside_them_is
         "store/beside.jsonl",
     ]
     assert counts["stores of slowwave's"] == 1
-    put(
-        tmp_path / "in" / "out" / "topics.jsonl", (SAID,)
-    )  # a talk of a table's name is no table
+    # A talk of a table's name is no table.
+    put(tmp_path / "in" / "out" / "topics.jsonl", (SAID,))
     assert "out/topics.jsonl" in find(tmp_path / "in")[0]
 
 

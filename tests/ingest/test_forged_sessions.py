@@ -74,9 +74,8 @@ def test_another_file_changes_no_word_of_a_session_until_a_person_includes_it(
         f"it would change a message of {own}, where its session was first read"
     ]
     assert FORGED[0][1] not in list_texts(settings)
-    assert "And it sails at nine." in list_texts(
-        settings
-    )  # what is said on may stand in any file
+    # What is said on may stand in any file.
+    assert "And it sails at nine." in list_texts(settings)
 
     own.unlink()  # cleared away by its tool
     forged.write_text(forged.read_text() + "\n")
@@ -255,9 +254,8 @@ def test_a_file_elsewhere_takes_nothing_back_renames_nothing_and_is_not_let_in_b
     )
     assert FORGED[0][1] not in list_texts(settings)
 
-    run_night(
-        [session(tmp_path / "own", "s1", 2, FORGED)], settings
-    )  # read by way of the link before
+    # Read by way of the link before.
+    run_night([session(tmp_path / "own", "s1", 2, FORGED)], settings)
     assert FORGED[0][1] in list_texts(settings)
 
 
@@ -328,6 +326,5 @@ def test_an_id_that_another_file_took_before_hides_no_word_of_a_person(
     copy = write("own", SAID[0][1]).rename(tmp_path / "elsewhere" / "resumed.jsonl")
     copy.write_text(copy.read_text().replace('"own"', '"resumed"'))
     run_night([copy], settings)
-    assert (
-        Store.open(settings.store).count(MESSAGES) == 2
-    )  # a session that goes on begins with a copy
+    # A session that goes on begins with a copy.
+    assert Store.open(settings.store).count(MESSAGES) == 2

@@ -25,9 +25,8 @@ def night(
 ) -> tuple[RunReport, Store]:
     path = tmp_path / "talk.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    os.utime(
-        path, (NOW.timestamp() + 10**9, NOW.timestamp() + 10**9)
-    )  # its time of change lies in the future too
+    # Its time of change lies in the future too.
+    os.utime(path, (NOW.timestamp() + 10**9, NOW.timestamp() + 10**9))
     settings = Settings(
         store=tmp_path / "store", encoder="hash-384", embeddings=False, **more
     )

@@ -116,9 +116,8 @@ def test_a_message_read_under_the_ids_of_an_earlier_version_stays_one(
         store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}
     )
     path = write(tmp_path, "4821")
-    with (
-        monkeypatch.context() as before
-    ):  # ids were made of the words before they were redacted
+    with monkeypatch.context() as before:
+        # Ids were made of the words before they were redacted.
         for name in ("own.generic", "agents.codex", "agents.openclaw.reader"):
             before.setattr(f"slowwave.tasks.ingest.formats.{name}.redact_blocks", list)
         before.setattr("slowwave.plugins.formats.chats.encode_redacted", encode_json)

@@ -160,11 +160,12 @@ def test_a_cell_of_twenty_megabytes_is_not_loaded_and_its_row_alone_is_left_out(
     assert peak < 4_000_000
 
 
+# The hour that is there twice.
 STAMPS: list[object] = [
     *(
         "2026-10-25T02:30:00+02:00",
         "2026-10-25T02:30:00+01:00",
-    ),  # the hour that is there twice
+    ),
     *("2026-11-03T10:00:00Z", "2026-11-01T10:00:00Z"),  # a clock that went back
     *(
         "9999-12-31T23:59:59Z",

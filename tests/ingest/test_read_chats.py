@@ -97,9 +97,8 @@ def test_an_opencode_fork_in_the_database_adds_its_own_messages_alone(
     tmp_path: Path,
 ) -> None:
     path = make_database(tmp_path / "opencode.db")
-    with sqlite3.connect(
-        path
-    ) as db:  # begun at 99, with a copy of the first message under another id
+    with sqlite3.connect(path) as db:
+        # Begun at 99, with a copy of the first message under another id.
         db.execute(
             "INSERT INTO session (id, directory, time_created) VALUES ('ses_2', '/w', 99)"
         )

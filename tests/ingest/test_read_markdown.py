@@ -119,9 +119,8 @@ def test_a_file_that_grows_keeps_the_names_of_what_it_held(
     }
     for upto in range(1, len(lines)):
         part = list(named(upto).items())[:-1]
-        inside = any(
-            i < upto <= i + 12 for i in opened
-        )  # a block that is not closed yet is read as text
+        # A block that is not closed yet is read as text.
+        inside = any(i < upto <= i + 12 for i in opened)
         assert inside or all(whole.get(key) == blocks for key, blocks in part), upto
 
 

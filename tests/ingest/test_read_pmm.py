@@ -53,9 +53,8 @@ def make_database(path: Path, name: str) -> Path:
 def test_a_database_gives_the_records_of_its_lines(name: str, tmp_path: Path) -> None:
     path = make_database(tmp_path / f"{name}.db", name)
     assert read(path) == read(LEDGERS / f"{name}.jsonl")
-    assert [file.name for file in tmp_path.iterdir()] == [
-        path.name
-    ]  # and nothing is left beside it
+    # And nothing is left beside it.
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
 def test_what_is_no_row_among_json_lines_is_rejected_and_the_rest_read(

@@ -11,6 +11,11 @@ from slowwave.schemas.settings import Settings
 from slowwave.tasks.ingest.parsing.values import extract_typed
 from tests.transcript_rows import put, read_messages
 
+# Its own tags stand in the file.
+# And one that is never closed.
+# Nobody names a tag so in a prompt of one's own.
+# A person may write a prompt so.
+# No block: the line goes on.
 TYPED = [
     (
         "<claude-mem-context>\n- photos in CouchDB\n</claude-mem-context>\nWhat is next?",
@@ -21,24 +26,24 @@ TYPED = [
     (
         '<file name="a.xml">\n<file>x</file>\n</file>\nRead it.',
         "Read it.",
-    ),  # its own tags stand in the file
+    ),
     (
         '<file name="a.xml">\na <file> is named\n</file>\nRead it.',
         "Read it.",
-    ),  # and one that is never closed
+    ),
     (
         "<session_context>\nToday is Friday.\n</session_context>",
         "",
-    ),  # nobody names a tag so in a prompt of one's own
+    ),
     ('<file name="a.txt">\nx\n</file>\n', ""),
     (
         "<task>\nWe decided on NATS.\n</task>",
         "<task>\nWe decided on NATS.\n</task>",
-    ),  # a person may write a prompt so
+    ),
     (
         "<b>Never</b> on Fridays.",
         "<b>Never</b> on Fridays.",
-    ),  # no block: the line goes on
+    ),
     ("Put <div>\nx\n</div>\nthere.", "Put <div>\nx\n</div>\nthere."),  # not at the head
     ("<pre> is never closed", "<pre> is never closed"),
     ("a < b", "a < b"),
@@ -62,6 +67,7 @@ def claude(**fields: object) -> dict[str, Any]:
     }
 
 
+# A person's editor runs it.
 WHO = [
     ({}, ("user", "human")),
     ({"entrypoint": "cli"}, ("user", "human")),
@@ -70,7 +76,7 @@ WHO = [
     (
         {"entrypoint": "sdk-ts", "origin": {"kind": "human"}},
         ("user", "human"),
-    ),  # a person's editor runs it
+    ),
 ]
 
 

@@ -426,9 +426,10 @@ def test_an_argument_that_no_tool_knows_is_refused(
 
     schemas, refused = asyncio.run(use())
     assert all(schema["additionalProperties"] is False for schema in schemas)
+    # The ten tools' schemas stand in every agent's context.
     assert (
         sum(len(json.dumps(schema, separators=(",", ":"))) for schema in schemas)
-        <= 4_150  # the ten tools' schemas stand in every agent's context
+        <= 4_150
     )
     assert len(refused) == 10
     assert get_type_hints(Filters).keys() <= schemas[0]["properties"].keys()
@@ -445,6 +446,7 @@ def test_an_argument_that_no_tool_knows_is_refused(
 def test_a_text_that_reads_as_json_stays_the_text_that_was_sent(
     store: Path, inside: Callable[[Path], MCPServer[Any]]
 ) -> None:
+    # A client that sends lists as texts.
     asked = [
         ({"speaker": "null"}, "nobody called 'null' speaks in this memory"),
         ({"speaker": '["Ann"]'}, "nobody called '[\"Ann\"]' speaks in this memory"),
@@ -452,7 +454,7 @@ def test_a_text_that_reads_as_json_stays_the_text_that_was_sent(
         (
             {"files": '["db.py"]'},
             "no claim and no message is about 'db.py'",
-        ),  # a client that sends lists as texts
+        ),
         ({"category": '{"a": 1}'}, """no category is called '{"a": 1}'"""),
     ]
 

@@ -159,7 +159,8 @@ def test_a_verbatim_quote_under_a_wrong_number_is_cited_where_it_stands() -> Non
 
 def test_a_summary_of_something_else_is_rejected_however_true_its_quote() -> None:
     made = plan(SAID, PERSONAL)
-    other = "Nadia and her brother opened a bakery in Lyon."  # as in the prompt's own example
+    # As in the prompt's own example.
+    other = "Nadia and her brother opened a bakery in Lyon."
     read = answered(
         made,
         [
@@ -222,9 +223,8 @@ def test_a_text_that_is_too_long_costs_no_claim_whole_or_cut() -> None:
     text = json.dumps({"claims": [long]})[:-2] + ', {"messages": [2], "quo'
     cut = Completion(made.requests[0].id, text, error="cut", model="tiny")
     (kept,) = read_answer(made.parts[0], cut, made.rows["s"]).claims
-    assert (
-        kept["detail"] == ("Porto in March. " * 19)[:296]
-    )  # 300 characters end in "in Mar"
+    # 300 characters end in "in Mar".
+    assert kept["detail"] == ("Porto in March. " * 19)[:296]
 
 
 def test_the_claims_before_a_cut_are_read() -> None:
@@ -436,11 +436,12 @@ def test_of_an_amended_decision_the_final_state_alone_survives() -> None:
     limit = claim(
         4, SAID[3], category="context", summary="The retry limit of the queue is 5."
     )
+    # Backwards in time, no ninth, by nothing.
     nothing = [
         (2, 1, "amended"),
         (3, 9, "repeated"),
         (3, 0, "amended"),
-    ]  # backwards in time, no ninth, by nothing
+    ]
     settled = settle(plan(SAID), [final, first, limit], (1, 2, "amended"), *nothing)
     assert [c["summary"] for c in settled.claims] == [
         final["summary"],
@@ -606,8 +607,9 @@ def test_claims_are_placed_once_and_what_is_not_is_said() -> None:
         ),
     )
     (sailing,) = board.list_opened()
+    # "Gardens" is "garden".
     assert board.placed == {
         "o0": "t1",
         "o1": "t1",
         "o2": sailing.id,
-    }  # "Gardens" is "garden"
+    }

@@ -214,9 +214,8 @@ def test_a_claim_in_a_script_without_blanks_is_compared_by_pairs_of_characters()
     assert [r.reason for r in got.rejected] == [
         "its summary speaks of something else than the messages it cites"
     ]
-    assert (
-        compute_support(moon, " ".join(text for _, text in SAID)) == 1.0
-    )  # can't be told
+    # Can't be told.
+    assert compute_support(moon, " ".join(text for _, text in SAID)) == 1.0
 
 
 def test_a_claim_in_another_script_than_the_transcripts_is_kept_but_not_specific() -> (

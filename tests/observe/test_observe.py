@@ -363,9 +363,8 @@ def test_locomo_evidence_survives(bench_data):
         quotes = {t.id: t.text for t in one.turns}
         rows = observe(build_message_rows(one), ObserveSettings()).claims.to_pylist()
         assert all(r["quote"] in quotes[r["message_ids"][0]] for r in rows)
-    assert (
-        mean(r["words"] for r in results) <= 0.277
-    )  # one conversation has more to tell than another
+    # One conversation has more to tell than another.
+    assert mean(r["words"] for r in results) <= 0.277
     assert mean(r["evidence"] for r in results) >= 0.72
 
 

@@ -104,9 +104,8 @@ def test_show_takes_what_recall_show_inspect_and_the_pages_print(folder: Path) -
         row["native_id"]
         for row in Store.open(folder).read(MESSAGES, ["native_id"]).to_pylist()
     }
-    sources = {
-        key for key in whole if key in messages
-    }  # several sessions may have one: SESSION/MESSAGE says which
+    # Several sessions may have one: SESSION/MESSAGE says which.
+    sources = {key for key in whole if key in messages}
     assert {show(view, key, 0).node.kind for key in whole - sources} >= {
         "message",
         "observation",
@@ -144,10 +143,11 @@ def test_exclude_takes_what_recall_prints_and_include_takes_the_same_back(
         assert "left out: " in out
         assert before - active(store), name
         assert run("inspect", "excluded", store=folder).count("made up") >= 1
+        # It is left out.
         assert (
             typed("exclude", name[:12], "--why", "made up", "--store", folder).exit_code
             == 1
-        )  # it is left out
+        )
         run("include", name[:12], store=folder)
         assert active(store) == before, name
     assert run("inspect", "excluded", store=folder) == "Nothing in excluded.\n"
@@ -235,10 +235,11 @@ def test_the_other_commands_take_short_ids_too(folder: Path) -> None:
     ):
         assert "the same claims" in run("diff", name, store=folder)
         refused = typed("show", name, "--store", folder)
+        # A release, or a run.
         assert (refused.exit_code, " is a r" in refused.stderr) == (
             1,
             True,
-        )  # a release, or a run
+        )
     for name in ("ab", "ffffffffffff", "talk/", "/m1", ""):
         for words in (
             ("show", name),

@@ -133,9 +133,8 @@ def test_a_question_in_english_finds_what_was_said_in_other_languages(
 ) -> None:
     encoder = load_encoder("multilingual")
     texts = ["The invoices are kept for seven years.", *SAID[1:8]]
-    assert np.array_equal(
-        encoder.encode(texts)[3], encoder.encode([texts[3]])[0]
-    )  # whatever its company
+    # Whatever its company.
+    assert np.array_equal(encoder.encode(texts)[3], encoder.encode([texts[3]])[0])
     assert encoder.encode(["", "\ud83d", "画" * 100_000]).shape == (3, 512)
     settings = Settings(store=tmp_path / "store", encoder="multilingual")
     run_night([LABELLED / "languages_zh.jsonl"], settings).check_complete()

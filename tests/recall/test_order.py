@@ -165,7 +165,6 @@ def test_rows_are_marked_with_what_changed_them() -> None:
         "faint": ("active", None, None),
         "holds": ("active", None, None),
     }
-    (row,) = order_by_change(
-        VIEW, [OLD], build_query("When is tea?", 5, "message")
-    )  # no word of it was changed
+    # No word of it was changed.
+    (row,) = order_by_change(VIEW, [OLD], build_query("When is tea?", 5, "message"))
     assert row.row["perhaps_superseded_by"] is None

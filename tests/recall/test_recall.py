@@ -247,9 +247,8 @@ def test_the_share_of_words_heard_leaves_out_idle_words_and_names_of_speakers(
         == pytest.approx(share("say surfs"))
     )
     assert share("What is it that surfs?") == 1.0
-    assert (
-        share("zeppelin surfs") < 0.5
-    )  # nobody ever said the first, so it is worth more
+    # Nobody ever said the first, so it is worth more.
+    assert share("zeppelin surfs") < 0.5
     assert share("the filler about nothing") == 1.0
     assert share("Who is Nina, Ann?") == 1.0  # Nina is no speaker
 
@@ -360,9 +359,8 @@ def test_a_turn_that_calls_a_tool_says_nothing_and_parts_say_their_texts(
         ),
         ("assistant", None),
     ]
-    block = memory.context(
-        f"{QUERY} \ud83d", 2_000, conversation=turns
-    )  # half an emoji, as cut texts have
+    # Half an emoji, as cut texts have.
+    block = memory.context(f"{QUERY} \ud83d", 2_000, conversation=turns)
     (said,) = (p for p in block.parts if p.name == "conversation")
     assert [(line.source.message, line.source.speaker) for line in said.lines] == [
         ("1", "user"),

@@ -256,9 +256,8 @@ def test_the_name_of_who_speaks_in_a_summary_makes_it_no_answer(tmp_path: Path) 
     )
     publish(store, "run-2", "hash-384", lambda draft: _scaled(draft, store))
     memory = Memory.open(tmp_path, encoder=HashEncoder())
-    assert not memory.recall(
-        "What did Ann give Ben on the savannah?"
-    ).confident  # .71 were the scale without names
+    # .71 were the scale without names.
+    assert not memory.recall("What did Ann give Ben on the savannah?").confident
     assert "s-said" in [
         hit.id
         for hit in memory.recall("Does Nina surf in Lisbon, Ann?", kinds="summary")

@@ -182,11 +182,12 @@ def found(memory: Memory, **conditions: Any) -> set[str]:
 def test_only_the_speaker_answers(memory: Memory) -> None:
     assert {"m0", "m1", "o-ada", "o-bob", "o-none"} <= found(memory)
     assert found(memory, speaker="ada  LOVELACE") == {"m0", "m2", "o-ada", "o-mine"}
+    # In whatever case; what is in quarantine never does.
     assert found(memory, speaker="Bob") == {
         "m1",
         "m4",
         "o-bob",
-    }  # in whatever case; what is in quarantine never does
+    }
     assert found(memory, speaker="bob", kinds="message") == {"m1", "m4"}
     assert found(memory, speaker="Bob", workspace="home") == set()
 
@@ -200,13 +201,14 @@ def test_a_first_name_stands_for_those_who_have_more(memory: Memory) -> None:
 
 
 def test_only_what_is_about_the_files_answers(memory: Memory) -> None:
+    # Bob names no file; the claim made in his message does.
     about = {
         "m0",
         "m1",
         "m3",
         "o-ada",
         "o-bob",
-    }  # Bob names no file; the claim made in his message does
+    }
     assert (
         found(memory, files="src/db.py")
         == found(memory, files=".\\src\\db.py")
@@ -250,9 +252,8 @@ def test_an_absolute_path_finds_both_spellings_of_its_own_workspace(
 def test_what_is_asked_is_heard_beside_the_speaker_too(tmp_path: Path) -> None:
     stored(tmp_path / "store", vectors=False)
     memory = Memory.open(tmp_path / "store")
-    best = memory.recall(
-        "leaks under load", 1, "message", speaker="Bob"
-    )  # words of Ada's, which he answers
+    # Words of Ada's, which he answers.
+    best = memory.recall("leaks under load", 1, "message", speaker="Bob")
     assert [hit.id for hit in best] == ["m1"]
 
 
@@ -365,9 +366,8 @@ def test_a_sieve_loses_no_row_to_a_limit(
     monkeypatch.setattr("slowwave.recall.retrieve.rows.ROWS_A_WORD", 3)
     at_once = look_up(view)
     assert [len(scores) for scores in at_once] == [3, 3, 3]
-    monkeypatch.setattr(
-        "slowwave.recall.retrieve.rows.MORE", 0.1
-    )  # the rows lie as unevenly as can be
+    # The rows lie as unevenly as can be.
+    monkeypatch.setattr("slowwave.recall.retrieve.rows.MORE", 0.1)
     for scores, others in zip(
         look_up(View(view.dir, view.release)), at_once, strict=True
     ):

@@ -124,10 +124,11 @@ def test_a_query_of_nothing_but_a_time_finds_who_talked_then(memory: Memory) -> 
         memory.sessions("What was said in March 2025?"),
         memory.sessions("What was said on 31 March 2025?"),
     )
+    # 1 March, and 30 days later.
     assert {one.session for one in march} == {
         "ses-a",
         "ses-b",
-    }  # 1 March, and 30 days later
+    }
     assert [one.session for one in april] == ["ses-b"]
 
 
@@ -139,7 +140,8 @@ def test_what_was_taken_back_finds_no_session_and_is_not_quoted(tmp_path: Path) 
     for second in (
         "We will sail to Rousay with the catamaran.",
         "We will go to Rousay by bus.",
-    ):  # a turn rewritten
+    ):
+        # A turn rewritten.
         said = {"c1": "The ferry to Hoy leaves from Stromness.", "c2": second}
         talk.write_text(
             "".join(

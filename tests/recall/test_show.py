@@ -203,9 +203,8 @@ def test_a_merge_is_listed_taken_back_and_never_made_again(tmp_path: Path) -> No
     )
     assert "left out already" in again.output
     assert "2 rows have ids" in typed("show", "message-1", "--store", store).output
-    assert (
-        typed("include", listed[0]["merge_id"], "--store", store).exit_code == 0
-    )  # the night decides anew
+    # The night decides anew.
+    assert typed("include", listed[0]["merge_id"], "--store", store).exit_code == 0
     assert {r["status"] for r in rows(store, OBSERVATIONS)} == {"active", "duplicate"}
 
 

@@ -15,11 +15,12 @@ from slowwave.text.words import ENGLISH_STOP, STOP, TERM
 from tests.talk_files import session
 
 COMMIT = "7b52009b64fd0a2a49e6d8a939753077792b0554"
+# 40, 48 and 51 bytes.
 LONG = (
     COMMIT,
     "высокопревосходительство",
     "東京都千代田区丸の内一丁目駅前広場",
-)  # 40, 48 and 51 bytes
+)
 WORDS = sorted(
     {
         *ENGLISH_STOP,

@@ -63,9 +63,8 @@ def test_a_file_that_one_of_them_spells_out_ties_two_claims() -> None:
     )
     assert {("same_file", "o002", "o001"), ("same_file", "o003", "o001")} <= found
     assert ("same_file", "o003", "o002") not in found  # neither says so
-    assert not pairs(
-        [spelt, other | {"message_ids": ["m1"]}, *rest]
-    )  # one message says both
+    # One message says both.
+    assert not pairs([spelt, other | {"message_ids": ["m1"]}, *rest])
 
 
 def test_a_part_of_a_path_is_the_longer_one_where_there_is_just_one() -> None:
@@ -232,10 +231,11 @@ def test_they_are_told_by_id_and_by_name(tmp_path: Path) -> None:
     }
     assert {name: memory.related(name)[0].relation for name in asked} == asked
     first, *rest = (one.id for one in memory.related("bill.md", 2))
+    # These two are as close, but for rounding.
     assert (first, {*rest}) == (
         "00000002",
         {"00000001", "00000003"},
-    )  # these two are as close, but for rounding
+    )
     assert len(memory.related("tide", limit=2)) == 2
     for wrong in (("nobody", 1), ("", 1), ("redis", 0), ("redis", 6), ("000000", 1)):
         with pytest.raises(UsageError):

@@ -87,10 +87,11 @@ def test_a_restored_space_has_the_same_bytes_passes_every_check_and_goes_on(
 ) -> None:
     for name, value in given.items():
         monkeypatch.setenv(f"SLOWWAVE_BACKUP_KEY{name}", value)
+    # As long a name as a disk takes.
     file, other = (
         tmp_path / f"{'one' * 80}.slowwave",
         tmp_path / "other",
-    )  # as long a name as a disk takes
+    )
     assert typed("backup", file, "--store", store).exit_code == 0
     assert file.stat().st_mode & 0o077 == 0
     assert file.read_bytes().startswith(MAGIC) == bool(given)
@@ -158,9 +159,8 @@ def test_what_is_altered_cut_foreign_or_locked_restores_nothing(
     key.write_text(SECRET)
     assert typed("backup", plain, "--store", store).exit_code == 0
     assert typed("backup", sealed, "--key-file", key, "--store", store).exit_code == 0
-    assert (
-        typed("backup", plain, "--store", store).exit_code == 1
-    )  # it is there already
+    # It is there already.
+    assert typed("backup", plain, "--store", store).exit_code == 1
     assert b"Porto" not in sealed.read_bytes()
     whole, other = sealed.read_bytes(), tmp_path / "other"
     (tmp_path / "wrong").write_text(str(pyrage.x25519.Identity.generate()))
@@ -194,10 +194,11 @@ def test_what_is_altered_cut_foreign_or_locked_restores_nothing(
         "already: nothing was restored; --space NAME"
         in typed("restore", plain, "--store", store).stderr
     )
+    # Would be held in memory as a name.
     (long := tarfile.TarInfo("long")).type, long.size = (
         tarfile.XHDTYPE,
         1 << 28,
-    )  # would be held in memory as a name
+    )
     (tmp_path / "long").write_bytes(
         zstandard.compress(long.tobuf(tarfile.USTAR_FORMAT) + bytes(1 << 20))
     )
@@ -216,9 +217,8 @@ def test_what_is_altered_cut_foreign_or_locked_restores_nothing(
     ):
         left.mkdir()
         os.utime(left, (1, 1) if left != new else None)
-    run_night(
-        [], make_settings(tmp_path, "default")
-    )  # what was killed leaves nothing in plain
+    # What was killed leaves nothing in plain.
+    run_night([], make_settings(tmp_path, "default"))
     assert (old.exists(), (tmp_path / "slowwave-copy-b").exists(), new.exists()) == (
         False,
         False,
@@ -450,12 +450,11 @@ def test_nothing_is_written_where_no_encryption_is_known_and_is_asked_for(
         with pytest.raises((UsageError, ToolError), match="no encryption is known"):
             write()
     assert "Porto" in typed("recall", "Where do I live?", "--store", store).stdout
+    # Hashes and numbers alone.
     assert {*digest(tmp_path).items()} ^ {*before.items()} == {
         item
         for item in digest(tmp_path).items()
-        if item[0].endswith(
-            ("recalls.jsonl", "asked.jsonl")
-        )  # hashes and numbers alone
+        if item[0].endswith(("recalls.jsonl", "asked.jsonl"))
     }
 
 
@@ -518,9 +517,8 @@ def test_an_encrypted_export_is_read_by_its_passphrase_alone(
         in typed("inspect", "quarantine", "--json", "--store", tmp_path / "back").stdout
     )
     seen = typed("forget", "--match", "Porto", "--dry-run", "--json", "--store", store)
-    assert json.loads(seen.stdout)["exports"] == [
-        str(out)
-    ]  # nobody can look into it: it may hold it
+    # Nobody can look into it: it may hold it.
+    assert json.loads(seen.stdout)["exports"] == [str(out)]
 
 
 @pytest.mark.skipif(not shutil.which("gocryptfs"), reason="gocryptfs is not installed")

@@ -59,9 +59,8 @@ def write_and_die(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             (store.dir / "lines.lance" / "_refs" / "tags").mkdir(
                 parents=True, exist_ok=True
             )
-            (
-                store.dir / "lines.lance" / "_refs" / "tags" / "r1.json"
-            ).touch()  # an empty file, as a loss leaves
+            # An empty file, as a loss leaves.
+            (store.dir / "lines.lance" / "_refs" / "tags" / "r1.json").touch()
     assert (root / "default" / HOLDER_FILE).exists()
 
 

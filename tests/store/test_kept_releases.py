@@ -37,11 +37,12 @@ def test_the_newest_are_kept_and_the_last_of_each_day() -> None:
         for number, day in enumerate([0, 0, 1, 10, 31, 33, 33, 34], 1)
     ]
     kept = pick_kept(nights, StoreSettings(keep_releases=1, keep_daily=3))
+    # The last of 1 and of 3 February; the newest.
     assert [one.number for one in kept] == [
         5,
         7,
         8,
-    ]  # the last of 1 and of 3 February; the newest
+    ]
     assert [
         one.number
         for one in pick_kept(nights, StoreSettings(keep_releases=2, keep_daily=0))

@@ -72,9 +72,8 @@ def test_a_lost_row_of_the_ledger_is_noticed_by_all_and_put_back(store: Store) -
     with pytest.raises(StoreUnreadable, match="lost r2"):
         Store.open(store.root, create=True)
     aside = (store.dir / "releases.lance").rename(store.root / "aside")
-    with pytest.raises(
-        StoreUnreadable, match="lost r2"
-    ):  # and not that there is no store
+    with pytest.raises(StoreUnreadable, match="lost r2"):
+        # And not that there is no store.
         Snapshot(store.root)
     aside.rename(store.dir / "releases.lance")
     assert [one.where for one in check_store(store.dir)[0]] == ["releases"]

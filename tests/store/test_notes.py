@@ -94,9 +94,8 @@ def test_a_note_in_python_before_the_first_night_is_known_after_it(
     ]
     assert not any("answered from" in note for note in before.notes)
     with pytest.raises(StoreMissing):
-        Memory.open(
-            made.store, release="r1", unreleased=True
-        )  # what is named has to be there
+        # What is named has to be there.
+        Memory.open(made.store, release="r1", unreleased=True)
     run_night([], made)
     assert memory.recall("call sign of the ferry")[0].sources[0].session == session_id
 

@@ -42,9 +42,8 @@ def test_a_night_notes_talks_and_answers_leave_nothing_to_others(
     tmp_path: Path,
 ) -> None:
     store = tmp_path / "made" / "store"
-    write_note(
-        store / "default", "The kettle leaks."
-    )  # before the first night: it makes the folders
+    # Before the first night: it makes the folders.
+    write_note(store / "default", "The kettle leaks.")
     Journal(store / "default").append("user", "The ladder is in the shed.")
     run_night(
         [session(tmp_path, "ferry-1", 2, SAID)],

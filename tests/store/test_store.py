@@ -305,9 +305,8 @@ def test_a_second_writer_is_told_who_holds_the_lock_and_a_killed_one_frees_it(
             | {"pid": 1, "since": "0001-01-01T00:00:00+23:00"}))  # fmt: skip
         (tmp_path / "writer.json").symlink_to(theirs)
         before = theirs.read_bytes()
-        with writer_lock(
-            tmp_path, "night-5"
-        ) as died:  # a time that no table holds: the file is damaged
+        with writer_lock(tmp_path, "night-5") as died:
+            # A time that no table holds: the file is damaged.
             assert (died, theirs.read_bytes()) == (None, before)
     finally:
         holder.kill()

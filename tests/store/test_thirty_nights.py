@@ -21,9 +21,8 @@ NIGHTS = 30
 def test_thirty_daily_nights_compact_and_release(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        upkeep, "MOST_FILES", 1
-    )  # so that what one night adds is reason enough to compact
+    # So that what one night adds is reason enough to compact.
+    monkeypatch.setattr(upkeep, "MOST_FILES", 1)
     settings, store = (
         Settings(store=tmp_path, embeddings=False),
         Store.open(tmp_path, create=True),

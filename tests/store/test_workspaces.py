@@ -144,9 +144,8 @@ def test_a_work_tree_that_was_removed_belongs_to_the_checkout_it_lay_in(
 
 def test_a_clients_own_name_for_a_folder_is_that_folder(tmp_path: Path) -> None:
     main = clone(tmp_path / "pond", "git@github.com:ada/pond.git")
-    cursor = re.sub("[^A-Za-z0-9]+", "-", str(main)).strip(
-        "-"
-    )  # as in ~/.cursor/projects/
+    # As in ~/.cursor/projects/.
+    cursor = re.sub("[^A-Za-z0-9]+", "-", str(main)).strip("-")
     gemini = hashlib.sha256(str(main).encode()).hexdigest()  # projectHash
     codex = "https://github.com/ada/pond"  # git.repository_url
     known = [cursor, gemini, codex, f"{cursor}-2", "https://github.com/bob/pond"]

@@ -157,6 +157,7 @@ def test_groups_that_lost_members_stay_short_and_late_members_open_the_next_one(
 ):
     pyramid = Pyramid()
     night(pyramid, list(range(9)))
+    # Of three groups 2, 2 and 0 members are left; two wait for a third.
     late = [
         0,
         1,
@@ -164,7 +165,7 @@ def test_groups_that_lost_members_stay_short_and_late_members_open_the_next_one(
         4,
         9,
         10,
-    ]  # of three groups 2, 2 and 0 members are left; two wait for a third
+    ]
     night(pyramid, late)
     assert [g.members for g in pyramid.tiers[0]] == [("m0", "m1"), ("m3", "m4")]
     assert [g.members for g in pyramid.tiers[1]] == [
@@ -172,9 +173,8 @@ def test_groups_that_lost_members_stay_short_and_late_members_open_the_next_one(
     ]
     kept = list(pyramid.tiers[0])
     made, gone = night(pyramid, [*late, 11])
-    assert [(g.tier, g.seq, g.members) for g in made] == [
-        (0, 3, ("m9", "m10", "m11"))
-    ]  # seq 2 stays empty
+    # Seq 2 stays empty.
+    assert [(g.tier, g.seq, g.members) for g in made] == [(0, 3, ("m9", "m10", "m11"))]
     assert (pyramid.tiers[0][:2], gone) == (kept, [])
 
 
@@ -193,9 +193,8 @@ def test_words_that_cannot_be_written_again_stand_stale_and_are_asked_for_until_
         )[0]
 
     said = [pyramid.tiers[0][1].text, pyramid.tiers[1][0].text]
-    assert grow_with(None) == GrowthResult(
-        [], complete=True
-    )  # a tier above waits for the one below
+    # A tier above waits for the one below.
+    assert grow_with(None) == GrowthResult([], complete=True)
     stale = [g for tier in (0, 1) for g in pyramid.tiers[tier] if g.stale]
     assert [(g.tier, g.seq, g.text) for g in stale] == [
         (0, 1, said[0]),
@@ -277,9 +276,8 @@ def test_a_claim_that_is_retired_leaves_its_topics_summaries(
         if r["scope"] == "topic" and r["seq"] == group["seq"]
     ]
     (whole,) = [r["member_ids"] for r in mended if r["tier"] == 0]
-    assert (
-        whole == group["member_ids"][1:]
-    )  # shorter: one that waits for a group does not take the place
+    # Shorter: one that waits for a group does not take the place.
+    assert whole == group["member_ids"][1:]
     assert retired["summary"] not in mended[0]["text"]
     versions = store.read_versions(TABLES.values())
     run_night([tmp_path / "a.jsonl"], options)

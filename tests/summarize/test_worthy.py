@@ -42,9 +42,8 @@ def test_a_session_with_an_agent_is_told_by_what_was_asked_and_what_came_of_it()
         title_session(told)
         == "Please let the importer refuse every file that has no header, and …"
     )
-    assert (
-        title_session(weigh_sentences(spoken[:2])) == "How can I help you?"
-    )  # an agent's alone, as a sub-agent's
+    # An agent's alone, as a sub-agent's.
+    assert title_session(weigh_sentences(spoken[:2])) == "How can I help you?"
     assert tell_session(told, 60) == (
         f"Asked: {REQUEST} Reported: Let me look at the importer. The importer names each file without a header."
     )

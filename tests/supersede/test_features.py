@@ -66,10 +66,11 @@ def test_one_sentence_with_another_value_is_a_frame_with_one_place() -> None:
         "For power it has been with Nordlicht",
         "For power see Solwind turbines beside Hull",
     )
+    # So many words are no value.
     assert (tale["places"], tale["values in places"]) == (
         1,
         0,
-    )  # so many words are no value
+    )
 
 
 @pytest.mark.parametrize(
@@ -180,12 +181,10 @@ def test_talk_around_two_claims_is_compared_by_turns_and_sessions() -> None:
         == found["earlier in the later's session"]
         == found["cosine"]
     )
-    assert (
-        found["sessions alike"] < found["turns alike"]
-    )  # the session is of bread and Fridays too
-    assert (
-        found["later's words around the earlier"] > 0
-    )  # "hearing" stands beside it in "before a hearing"
+    # The session is of bread and Fridays too.
+    assert found["sessions alike"] < found["turns alike"]
+    # "hearing" stands beside it in "before a hearing".
+    assert found["later's words around the earlier"] > 0
     assert found["earlier's words around the later"] == 0
     # None has a detail: each has its own words there.
     assert (

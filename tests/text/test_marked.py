@@ -49,9 +49,8 @@ def test_what_is_put_in_and_taken_out_leaves_the_bytes(
     )
     assert not write_whole(path, replace_marked(read_as_it_is(path), "- three", marks))
     write_whole(path, remove_marked(read_as_it_is(path), marks))
-    end = (
-        b"\n" if mine and not mine.endswith(b"\n") else b""
-    )  # two lines of a person's do not become one
+    # Two lines of a person's do not become one.
+    end = b"\n" if mine and not mine.endswith(b"\n") else b""
     assert path.read_bytes() == mine + end + b"after\xff"
 
 
@@ -95,6 +94,5 @@ def test_a_file_is_written_whole_through_its_link_with_its_rights(
         read_as_it_is(Path("/dev/null"))
     assert {path.name for path in tmp_path.iterdir()} == {"AGENTS.md", "CLAUDE.md"}
     (tmp_path / "work" / ".git").mkdir(parents=True)
-    assert write_whole(
-        tmp_path / "work" / ".." / "beside.md", "z"
-    )  # no link leads out of the checkout
+    # No link leads out of the checkout.
+    assert write_whole(tmp_path / "work" / ".." / "beside.md", "z")

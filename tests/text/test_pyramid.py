@@ -98,9 +98,8 @@ def test_a_summary_is_sentences_of_its_parts_within_its_words() -> None:
     assert text == (
         "Ada: We moved the gauge readings to PostgreSQL. Ben: The gauge readings in PostgreSQL are backed up nightly."
     )
-    assert (
-        len(build_extractive_summary(parts, 10).split()) <= 11
-    )  # and the speaker's name
+    # And the speaker's name.
+    assert len(build_extractive_summary(parts, 10).split()) <= 11
 
 
 def test_a_summary_of_one_endless_sentence_is_cut_at_a_word() -> None:

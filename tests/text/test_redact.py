@@ -213,7 +213,11 @@ PEM = f"-----BEGIN RSA {'PRIVATE'} KEY-----\n{MIXED}\n{MIXED}\n-----END RSA {'PR
 
 FORMED = "vX9!" + "kq#7Lm"
 DISCORD = "MT" + "A" + MIXED[:21] + "." + MIXED[:6] + "." + MIXED[:27]
-WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"  # of the standard's examples
+# Of the standard's examples.
+WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"
+# JSON in JSON in JSON.
+# A card network's number for tests.
+# Of the standard's examples.
 ASSIGNED = [  # text, the secret in it
     ('password = "hunter2"', "hunter2"),
     ("DB_PASSWORD=s3cr3t-pw", "s3cr3t-pw"),
@@ -238,7 +242,7 @@ ASSIGNED = [  # text, the secret in it
     (
         '"{\\\\\\"db_password\\\\\\": \\\\\\"tr0ub4dor\\\\\\"}"',
         "tr0ub4dor",
-    ),  # JSON in JSON in JSON
+    ),
     ("\x1b[36mdb_password\x1b[0m=\x1b[35mhunter22\x1b[0m", "hunter22"),
     (r"\nBearer " + MIXED[:30] + r"\n", MIXED[:30]),
     ("Bearer%20" + MIXED[:30], MIXED[:30]),
@@ -273,11 +277,11 @@ ASSIGNED = [  # text, the secret in it
     (
         "my visa is 4111 1111 1111 1111",
         "4111 1111 1111 1111",
-    ),  # a card network's number for tests
+    ),
     (
         "transfer it to DE89 3704 0044 0532 0130 00",
         "DE89 3704 0044 0532 0130 00",
-    ),  # of the standard's examples
+    ),
     ("seed phrase: " + WORDS, WORDS),
     ("The guest password is 'lavender', ask me.", "lavender"),
     ("wifi password: sunflower", "sunflower"),
@@ -350,9 +354,8 @@ def test_of_published_rules_nearly_every_secret_is_known_and_hardly_a_line_witho
 @pytest.mark.parametrize("kind", KINDS)
 def test_whatever_stands_around_it_a_token_goes_and_the_rest_stays(kind: str) -> None:
     for n, (token, alphabet) in enumerate(made(kind)):
-        ends = [
-            after for after in AFTER if after[:1] != "/" or "/" not in alphabet
-        ]  # else no telling where it ends
+        # Else no telling where it ends.
+        ends = [after for after in AFTER if after[:1] != "/" or "/" not in alphabet]
         for before in BEFORE[:: 8 if n else 1]:  # of other prefixes a sample
             clean, found = redact(
                 "~\n".join(f"{before}{token}{after}" for after in ends)

@@ -142,10 +142,11 @@ def test_a_base_topic_that_a_model_puts_all_in_is_cut_as_the_model_says(
         for row in store.read(TOPICS).to_pylist()
         if row["size"]
     }
+    # A second time the model leaves it as it is.
     assert sizes == {
         "self": len(TALK),
         "trains": 8,
-    }  # a second time the model leaves it as it is
+    }
     (step,) = [step for step in report.steps if step.step == "assign"]
     assert step.counts["topics split"] == 1
     events = store.read(TOPIC_HISTORY).to_pylist()

@@ -156,9 +156,8 @@ def test_leaders_gather_in_order_and_average_link_joins_them() -> None:
     assert merge_bundles(bundles, TopicLimits(merge_at=-1, fold_at=-1), np.inf) == [
         [0, 1, 2, 3]
     ]
-    assert (
-        len(merge_bundles(bundles, TopicLimits(merge_at=-1, fold_at=-1), 3)) == 2
-    )  # no group may have more than 3
+    # No group may have more than 3.
+    assert len(merge_bundles(bundles, TopicLimits(merge_at=-1, fold_at=-1), 3)) == 2
 
 
 def test_merging_by_kept_bests_is_the_same_as_looking_at_every_pair() -> None:
@@ -217,7 +216,8 @@ def topic(name: str, centre: np.ndarray, size: int) -> dict[str, Any]:
 def test_what_is_said_over_code_gathers_within_its_project_and_of_oneself_with_the_user() -> (
     None
 ):
-    machine = "This machine runs Debian 13"  # a base topic in talk; over code it stays within the project
+    # A base topic in talk; over code it stays within the project.
+    machine = "This machine runs Debian 13"
     said = [
         claim(1, unit(1), machine, pack="coding", workspace="tidepool", session_id="a"),
         claim(2, unit(1), machine, pack="coding", workspace="heron", session_id="b"),
@@ -249,9 +249,8 @@ def test_what_is_said_over_code_gathers_within_its_project_and_of_oneself_with_t
     )
     assert topics["0006"] == heron
     assert topics["0003"] == topics["0004"]  # everyday talk gathers over workspaces
-    assert topics["0005"] == compute_content_id(
-        "topic", "user"
-    )  # said of themselves, in a session over code
+    # Said of themselves, in a session over code.
+    assert topics["0005"] == compute_content_id("topic", "user")
     assert len(set(topics.values()) | {tidepool}) == 4
 
 

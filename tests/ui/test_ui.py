@@ -589,16 +589,16 @@ def test_pages_over_100_000_claims_are_as_short_as_over_few(
             page = tab.go(path)
             assert len(page.content()) < 250_000, path
             assert page.locator("li.row, tbody tr, .change").count() <= 250, path
-            before = (
-                time.process_time()
-            )  # the server's own: the browser is another process
+            # The server's own: the browser is another process.
+            before = time.process_time()
             site.get(path)
             spent.append(time.process_time() - before)
         before = time.process_time()
         Store.open(tmp_path / "store").read(OBSERVATIONS).to_pylist()
+        # Than to read all claims.
         assert (
             sorted(spent)[len(spent) * 95 // 100] < (time.process_time() - before) / 2
-        )  # than to read all claims
+        )
         assert (
             site.get("/compare.json").json()["count"]
             == site.get("/index.json").json()["learnt_count"]

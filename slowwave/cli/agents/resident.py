@@ -89,7 +89,8 @@ class KeptMemory:
                         return answer
                     self._memory = None
                 return {"pass": "releases follow one another"}
-        except Exception as error:  # deliberately broad: the direct way meets the error again and shows it
+        except Exception as error:
+            # Deliberately broad: the direct way meets the error again and shows it.
             return {"pass": type(error).__name__}
 
     def _answer_once(self, request: Message) -> Message:

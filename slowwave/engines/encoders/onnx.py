@@ -275,9 +275,8 @@ def find_graph(folder: Path, check: Callable[[bytes], None]) -> Path | bytes:
             check(made)
     try:
         _cache_graph(made, graph, note)
-    except (
-        OSError
-    ):  # the disk is full, or the folder is read-only: the next process makes it again
+    except OSError:
+        # The disk is full, or the folder is read-only: the next process makes it again.
         return made or graph
     return graph
 
@@ -291,9 +290,8 @@ def _make_cache_dir() -> Path | None:
             / "encoders"
         )
         for private in (cache_dir.parent, cache_dir):
-            private.mkdir(
-                mode=0o700, parents=True, exist_ok=True
-            )  # `mode` applies to the last folder only
+            # `mode` applies to the last folder only.
+            private.mkdir(mode=0o700, parents=True, exist_ok=True)
     except (OSError, RuntimeError):  # no permission, or no home folder
         return None
     return cache_dir

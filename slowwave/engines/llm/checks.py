@@ -87,9 +87,8 @@ class CheckedLLM(Layer):
             for completion in self._complete_once(again):
                 yield _merge_attempts(answers.pop(completion.id), completion)
         except EngineUnavailable:
-            yield from (
-                c for c in answers.values() if c.error != "missing"
-            )  # paid for, and useful up to the end
+            # Paid for, and useful up to the end.
+            yield from (c for c in answers.values() if c.error != "missing")
             raise
 
     def _complete_once(self, requests: Sequence[Request]) -> Iterator[Completion]:

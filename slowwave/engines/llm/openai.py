@@ -236,9 +236,8 @@ class OpenAIServer(LLM):
             Transient: another attempt may succeed.
             EngineUnavailable: the server would refuse all other requests too.
         """
-        budget_field = (
-            self.budget_field
-        )  # another request may change it during this attempt
+        # Another request may change it during this attempt.
+        budget_field = self.budget_field
         try:
             async with asyncio.timeout(self.settings.timeout):
                 response = await client.post(

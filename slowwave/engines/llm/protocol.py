@@ -57,7 +57,8 @@ ErrorKind = Literal[
     "empty",  # an answer without text
     "not_json",  # an answer that should be JSON and is not
     "schema",  # JSON of another shape than asked for
-    "runaway",  # many times longer than the budget, or one phrase or blanks over and over
+    # Many times longer than the budget, or one phrase or blanks over and over.
+    "runaway",
     "refusal",  # the model declined
     "poison",  # this prompt alone kills the engine
     "rejected",  # the server refuses this request (4xx)

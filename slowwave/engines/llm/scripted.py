@@ -80,9 +80,8 @@ class ScriptedLLM(LLM):
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return one token for each four bytes, rounded up."""
-        return [
-            -(-len(text.encode("utf-8", "replace")) // 4) for text in texts
-        ]  # about four bytes a token
+        # About four bytes a token.
+        return [-(-len(text.encode("utf-8", "replace")) // 4) for text in texts]
 
 
 def make_minimal_answer(request: Request) -> Any:

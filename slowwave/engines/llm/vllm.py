@@ -162,7 +162,8 @@ class VLLMOffline(LLM):
         engine.llm_engine.engine_core.shutdown()
         del engine
         gc.collect()
-        multiprocessing.active_children()  # its side effect is to bury children that have ended
+        # Its side effect is to bury children that have ended.
+        multiprocessing.active_children()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
@@ -486,9 +487,8 @@ def guard_engine(engine: "VLLM") -> Iterator[None]:
                 return
 
     watcher = threading.Thread(target=watch, name="slowwave-vllm-watch", daemon=True)
-    if hasattr(core, "outputs_queue") and hasattr(
-        core, "resources"
-    ):  # an engine within this process has neither
+    if hasattr(core, "outputs_queue") and hasattr(core, "resources"):
+        # An engine within this process has neither.
         watcher.start()
     try:
         yield

@@ -32,9 +32,8 @@ class ChatPrompts:
         from vllm.config import VllmConfig
         from vllm.renderers import renderer_from_config
 
-        logging.getLogger("vllm.renderers").setLevel(
-            logging.ERROR
-        )  # the probe's refusal is no news
+        # The probe's refusal is no news.
+        logging.getLogger("vllm.renderers").setLevel(logging.ERROR)
         model_config = EngineArgs(
             model=source, max_model_len=window
         ).create_model_config()

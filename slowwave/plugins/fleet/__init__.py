@@ -17,7 +17,8 @@ def open_ray(folder: Path, address: str) -> AbstractContextManager[Executor]:
         ClusterFailed: the address has no cluster.
     """
     address = address or os.environ.get("RAY_ADDRESS") or "local"
-    os.environ |= {  # Ray reads these when it is imported; the last one makes its processes listen on loopback only
+    # Ray reads these when it is imported; the last one makes its processes listen on loopback only.
+    os.environ |= {
         "RAY_AUTH_MODE": "token",
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",

@@ -78,13 +78,14 @@ class Bucket:
             (obstore.exceptions.BaseError, OSError),
         )
         with self.translate_errors():
+            # 1h: a whole large file.
             self.objects = obstore.store.from_url(
                 url or f"{find_url(folder.parent)}/{folder.name}",
                 client_options={
                     "read_timeout": "60s",
                     "timeout": "1h",
                     "allow_http": True,
-                },  # 1h: a whole large file
+                },
                 retry_config={"max_retries": retries},
             )
 

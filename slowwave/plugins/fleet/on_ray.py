@@ -64,9 +64,10 @@ class RayExecutor:
             .options(num_gpus=gpus, max_retries=TRIES - 1)
             .remote
         )
+        # Equal shards once.
         left = {
             path: raw for path, raw in zip(paths, raws, strict=True) if path not in made
-        }  # equal shards once
+        }
         sent = ray.put(step)
         running: dict[Any, Path] = {
             compute(sent, raw): path for path, raw in left.items()
@@ -214,14 +215,12 @@ def open_ray(folder: Path, address: str) -> Iterator[RayExecutor]:
     ) as private:
         try:
             host, colon, port = address.rpartition(":")
-            if (
-                colon and port.isdecimal() and "/" not in host
-            ):  # fail at once: Ray would retry for minutes
+            if colon and port.isdecimal() and "/" not in host:
+                # Fail at once: Ray would retry for minutes.
                 socket.create_connection((host, int(port)), timeout=10).close()
             if is_own:
-                warnings.filterwarnings(
-                    "ignore", "lance is not fork-safe"
-                )  # Ray's forks execute another program
+                # Ray's forks execute another program.
+                warnings.filterwarnings("ignore", "lance is not fork-safe")
                 own: dict[str, Any] = (
                     {"include_dashboard": False, "_temp_dir": f"{private}/r"}
                     if local

@@ -56,9 +56,8 @@ def sniff_aider(head: Head) -> bool:
         .splitlines()
         if line.strip()
     ]
-    if (
-        head.path.name == AIDER_NAME
-    ):  # a person may have added lines above, or cut off the start
+    if head.path.name == AIDER_NAME:
+        # A person may have added lines above, or cut off the start.
         return any(_START.fullmatch(line) for line in lines) or any(
             line[:2] == "> " for line in lines[:1]
         )
@@ -364,9 +363,8 @@ class _Piece:
         raw = "\n".join(line.rstrip() for line in self.text).strip("\n")
         self.text = []
         if self.who != MODEL:
-            raw = re.sub(
-                r"(?:\A|\n)---\Z", "", raw
-            ).rstrip()  # the line between this turn and the next
+            # The line between this turn and the next.
+            raw = re.sub(r"(?:\A|\n)---\Z", "", raw).rstrip()
             self.blocks += [Block("text", raw)] if raw.strip() else []
         elif raw.startswith(_TOOL_LINES[:2]) or (
             _FENCED.match(raw.lstrip("\n")) and not _FENCED.sub("", raw).strip()
@@ -546,11 +544,12 @@ class _BlockEnds:
         Places in fenced code don't count. A fence that is still open at `end`, or when another fence opens, was never
         closed: places after it count.
         """
+        # `fenced`: the first such place since the open fence.
         fence, above, fenced = (
             None,
             "",
             None,
-        )  # `fenced`: the first such place since the open fence
+        )
         for at in range(start + 1, end):
             line = self._lines[at][1]
             turn, opening = _match_turn(line, above, None), _FENCE.match(line)

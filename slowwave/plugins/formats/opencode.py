@@ -226,9 +226,8 @@ def _is_synthetic(message: Fields) -> bool:
 def _parse_part(part: Fields) -> Iterator[Block]:
     match kind := get_text(part, "type") or "unknown":
         case "text":
-            if text := get_text(
-                part, "text"
-            ):  # what the program adds (a file's content) nobody said
+            if text := get_text(part, "text"):
+                # What the program adds (a file's content) nobody said.
                 added = part.get("synthetic") is True or part.get("ignored") is True
                 yield (
                     Block("other", text, name="synthetic")

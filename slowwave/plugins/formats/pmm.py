@@ -208,7 +208,8 @@ class Chain:
                 0,
                 1,
                 2,
-            ):  # seconds between a row's hash and its place in the table
+            ):
+                # Seconds between a row's hash and its place in the table.
                 yield (
                     zone,
                     f"{at - timedelta(minutes=15 * zone, seconds=late):%Y-%m-%dT%H:%M:%SZ}",

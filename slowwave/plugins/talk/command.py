@@ -70,9 +70,8 @@ def talk(
             f"no language model is set ({spec!r}): SLOWWAVE_LLM or --llm names one of {OFFERED}"
         )
     folder, memory = settings.store / settings.space, _try_open_memory(settings)
-    workspace = settle_project(
-        settings, workspace
-    )  # stored as an absolute path, since "." changes
+    # Stored as an absolute path, since "." changes.
+    workspace = settle_project(settings, workspace)
     conversation = Conversation(
         model,
         memory,

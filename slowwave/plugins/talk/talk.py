@@ -155,9 +155,8 @@ class Conversation:
                     message,
                     estimate_effect(message, block.text if block else None),
                 )
-                self.turns.add(
-                    "assistant", whole
-                )  # made from its context: without an effect of its own
+                # Made from its context: without an effect of its own.
+                self.turns.add("assistant", whole)
                 self._write_down("assistant", whole)
 
     def build_prompt(self, text: str) -> list[Message]:
@@ -193,9 +192,8 @@ class Conversation:
         """Return the instructions and the briefing; they are made once."""
         if self._system is None:
             settings, text = self.settings.context, ""
-            budget = min(
-                settings.briefing_budget, int(room * 0.15)
-            )  # so that it does not fill a small window
+            # So that it does not fill a small window.
+            budget = min(settings.briefing_budget, int(room * 0.15))
             try:
                 if self.memory is not None and budget > 0:
                     block = self.memory.briefing(budget, tokenizer=self._count_tokens)
@@ -237,9 +235,8 @@ class Conversation:
             block = call.get(PACKING_SECONDS) if call else None
         except TimeoutError:
             reason = f"memory took longer than {seconds:g} s"
-        except (
-            Exception
-        ) as trouble:  # the conversation continues after any error of a store
+        except Exception as trouble:
+            # The conversation continues after any error of a store.
             reason = (
                 str(trouble)
                 if isinstance(trouble, SlowwaveError)
@@ -319,9 +316,8 @@ def estimate_effect(text: str, block: str | None) -> float:
     known_words, shares = frozenset(extract_content_words(block)), list[float]()
     for sentence in split_sentences(text):
         words = frozenset(extract_content_words(sentence.text))
-        asks = ASKS.search(
-            text[sentence.start : sentence.end + 1]
-        )  # a sentence may lack the mark that closes it
+        # A sentence may lack the mark that closes it.
+        asks = ASKS.search(text[sentence.start : sentence.end + 1])
         if len(words) >= 2 and not asks:  # "thanks" or "yes" is not a statement
             shares.append(len(words - known_words) / len(words))
     return sum(shares) / len(shares) if shares else 0.0

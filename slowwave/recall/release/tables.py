@@ -255,9 +255,8 @@ class Tables:
         folder = root / space
         view = cls(folder, pick_release(load_releases(folder), release, folder))
         for name in view.release.versions:
-            with suppress(
-                *READ_TROUBLE, StoreUnreadable
-            ):  # told to whoever needs the table
+            with suppress(*READ_TROUBLE, StoreUnreadable):
+                # Told to whoever needs the table.
                 view.open_dataset(TABLES[name])
         return view
 

@@ -317,7 +317,8 @@ def hear_words(
         query.index_terms[:MAX_WORDS],
         search_words(view, query),
     )
-    if query.is_narrowed:  # to one speaker or file: what answers Ben is heard by him, and so everybody's words count
+    if query.is_narrowed:
+        # To one speaker or file: what answers Ben is heard by him, and so everybody's words count.
         unnarrowed = search_words(view, replace(query, speaker=None, files=()))
         lookups = [
             (np.concatenate(positions), np.concatenate(scores))
@@ -346,9 +347,8 @@ def hear_words(
             np.maximum.at(best, moved[same], scores[same] * fade ** abs(offset))
             touched.append(moved[same])
         reached = np.concatenate(touched)
-        if (
-            word in layout.workspace_words
-        ):  # nobody names the place where they are, so all hear it there
+        if word in layout.workspace_words:
+            # Nobody names the place where they are, so all hear it there.
             here = np.flatnonzero(
                 np.isin(layout.workspace, sorted(layout.workspace_words[word]))
             )

@@ -484,9 +484,8 @@ def _mask_variant_rows(
     """Return which rows, by the places of their workspaces, may write a path in a way."""
     if way.workspace is None:
         return np.ones(len(workspace), dtype=bool)
-    return np.isin(
-        workspace, [find_code(workspaces, way.workspace), -1]
-    )  # -1 where none is told
+    # -1 where none is told.
+    return np.isin(workspace, [find_code(workspaces, way.workspace), -1])
 
 
 def find_passages(view: View, query: Query) -> MaskedRows:

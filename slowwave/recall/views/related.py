@@ -188,10 +188,11 @@ def _find_named(view: View, name: str) -> list[Related]:
     places += tuple(
         chain.from_iterable(find_by_last_parts(name.strip(), view.workspaces))
     )
+    # What has no date comes last.
     newest = [
         ("observed_at", "descending"),
         ("observation_id", "ascending"),
-    ]  # what has no date comes last
+    ]
     # the closest way in which each claim is of it
     rows = (
         view.read(OBSERVATIONS, COLUMNS, pc.field("status") == Status.ACTIVE)

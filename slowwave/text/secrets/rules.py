@@ -25,12 +25,13 @@ class Rule:
 
 
 _HEX = "[0-9A-Fa-f]"
+# How a terminal's code for colours may end.
 _ESCAPES = (
     *(r"\\[abefnrtv0]", rf"\\x{_HEX}{{2}}", rf"\\u{_HEX}{{4}}", rf"%{_HEX}{{2}}"),
     *(
         r"\[[mKJH]",
         *(rf"[\[;?]\d{{{n}}}[A-Za-z]" for n in (1, 2, 3)),
-    ),  # how a terminal's code for colours may end
+    ),
 )
 AFTER = "(?![A-Za-z0-9])"
 """What follows a token is no letter and no digit."""
@@ -146,10 +147,11 @@ def _is_credential(match: re.Match[str]) -> bool:
 
 # --- secrets with a form of their own ------------------------------------------------------------------------------
 
+# Cut off: the lines of base64 there are.
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:"
     r"(?:(?!-----(?:BEGIN|END) )[\s\S]){32,20000}?-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
-    r"|(?:(?:\s|\\+[nr])*[A-Za-z0-9+/=]{16,})+)"  # cut off: the lines of base64 there are
+    r"|(?:(?:\s|\\+[nr])*[A-Za-z0-9+/=]{16,})+)"
     r"|PuTTY-User-Key-File-\d:(?:(?!PuTTY-User-Key-File)[\s\S]){32,20000}?Private-MAC: [0-9a-f]+"
 )
 _QUOTE = r"\\{0,7}[\"'`]"

@@ -85,9 +85,8 @@ def load_readers() -> tuple[Reader, ...]:
     for name, entry in find_plugins(GROUP).items():
         try:
             loaded = entry.load()
-        except (
-            Exception
-        ) as error:  # deliberately broad: importing a package can raise anything
+        except Exception as error:
+            # Deliberately broad: importing a package can raise anything.
             LOG.warning(
                 "the reader %r can't be loaded, and is left out: %s: %s",
                 name,
@@ -121,9 +120,8 @@ def detect_reader(path: Path) -> Reader:
     Raises:
         UnknownFormat: the file is empty, can't be opened, or no reader knows it.
     """
-    if path.exists() and not (
-        path.is_file() or path.is_dir()
-    ):  # whoever opens a pipe waits for one who writes
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        # Whoever opens a pipe waits for one who writes.
         raise UnknownFormat(path, "it is neither a file nor a folder")
     try:
         head = read_head(path)
@@ -165,9 +163,8 @@ def find_other_readers(path: Path, reader: Reader) -> list[Reader]:
 def _recognises(reader: Reader, head: Head) -> bool:
     try:
         return reader.sniff(head)
-    except (
-        Exception
-    ) as error:  # deliberately broad: one reader must not keep a file from all others
+    except Exception as error:
+        # Deliberately broad: one reader must not keep a file from all others.
         LOG.warning(
             "reader %s can't look at %r: %r", reader.name, str(head.path), error
         )
@@ -290,9 +287,8 @@ def find_installed(home: Path) -> list[tuple[Reader, Path]]:
     readers: dict[Path, Reader] = {}
     for reader in load_readers():
         for place in filter(lambda place: place.root.is_dir(), reader.locations(home)):
-            for path in place.root.glob(
-                place.pattern
-            ):  # of a link that leads out of the folder nothing is taken
+            for path in place.root.glob(place.pattern):
+                # Of a link that leads out of the folder nothing is taken.
                 is_own = (
                     path.is_file()
                     and not path.is_symlink()

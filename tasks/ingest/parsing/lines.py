@@ -301,7 +301,8 @@ def format_excerpt(value: object) -> str:
 
 LEFT = "slowwave-copy-"
 """How the names of folders for plain copies begin, in the system's folder for temporary files."""
-_BAD = "\ufdd0"  # a noncharacter: stands where a byte was no UTF-8, so that only its conversation is rejected
+# A noncharacter: stands where a byte was no UTF-8, so that only its conversation is rejected.
+_BAD = "\ufdd0"
 _MARK = "slowwave-mark"
 codecs.register_error(_MARK, lambda error: (_BAD, cast(UnicodeDecodeError, error).end))
 

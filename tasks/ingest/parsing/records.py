@@ -168,9 +168,8 @@ def read_each(
             continue
         try:
             yield from read_one(*item)
-        except (
-            Exception
-        ) as error:  # deliberately broad: whatever it is, it is this line's
+        except Exception as error:
+            # Deliberately broad: whatever it is, it is this line's.
             yield Rejected(
                 item[0], f"the reader can't bear it: {type(error).__name__}: {error}"
             )

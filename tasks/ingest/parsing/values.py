@@ -143,7 +143,8 @@ def dump_json(value: object) -> str:
     except (
         TypeError,
         orjson.JSONEncodeError,
-    ):  # an integer over 64 bits, a lone surrogate, nested over 254 deep
+    ):
+        # An integer over 64 bits, a lone surrogate, nested over 254 deep.
         with suppress(RecursionError):
             return json.dumps(value, default=str)
         return '"nested too deep"'

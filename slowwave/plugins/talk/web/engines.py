@@ -80,9 +80,8 @@ class JsonEngine:
     def search(self, query: str, limit: int) -> list[WebResult]:
         """As in the Protocol."""
         try:
-            local = (
-                httpx.URL(self.url).host in LOOPBACK
-            )  # this machine is reached without a proxy
+            # This machine is reached without a proxy.
+            local = httpx.URL(self.url).host in LOOPBACK
             headers = {"user-agent": AGENT, **self.headers}
             with httpx.Client(
                 timeout=TIMEOUT, headers=headers, trust_env=not local
@@ -130,9 +129,8 @@ def make_engines(settings: WebSettings) -> tuple[list[WebEngine], list[str]]:
 
 def _make_engine(name: EngineName, settings: WebSettings) -> WebEngine | str:
     """Return the engine, or a message that says what it lacks."""
-    if (
-        name == "searxng"
-    ):  # its setting `search.formats` must list `json`, else it answers with status 403
+    if name == "searxng":
+        # Its setting `search.formats` must list `json`, else it answers with status 403.
         if not settings.searxng_url:
             return "searxng: set web.searxng_url"
         url = settings.searxng_url.rstrip("/") + "/search"
@@ -179,9 +177,8 @@ def read_bounded(
                 raise WebTrouble(where, f"larger than {max_bytes:,} bytes")
             if time.monotonic() > until:
                 raise WebTrouble(where, f"not whole within {TIMEOUT:g} s")
-        kind = {
-            "content-type": response.headers.get("content-type", "")
-        }  # it is decoded already
+        # It is decoded already.
+        kind = {"content-type": response.headers.get("content-type", "")}
         return httpx.Response(200, content=bytes(content), headers=kind)
 
 

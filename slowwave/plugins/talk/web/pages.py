@@ -68,9 +68,8 @@ def fetch_page_text(url: str, settings: WebSettings) -> str:
     Raises:
         WebTrouble: it can't be fetched within the limits, is not text, or has no main text.
     """
-    pinned = (
-        None if settings.private_pages or getproxies() else PublicTransport()
-    )  # a proxy looks names up itself
+    # A proxy looks names up itself.
+    pinned = None if settings.private_pages or getproxies() else PublicTransport()
     check = (
         []
         if settings.private_pages

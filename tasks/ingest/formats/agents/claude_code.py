@@ -311,9 +311,8 @@ class ClaudeTranscript:
         self._agent = stem.removeprefix("agent-") if stem.startswith("agent-") else None
         self._speaker: str | None = None
         meta = path.with_name(f"{stem}.meta.json")
-        if (
-            self._agent is not None and meta.is_file()
-        ):  # its type, from the small file beside it
+        if self._agent is not None and meta.is_file():
+            # Its type, from the small file beside it.
             with suppress(OSError, orjson.JSONDecodeError), meta.open("rb") as stream:
                 self._speaker = coerce_text(
                     coerce_dict(orjson.loads(stream.read(64 * 1024))).get("agentType")
@@ -327,9 +326,8 @@ class ClaudeTranscript:
         self._titles: dict[str, tuple[int, str]] = {}
         self._summaries: list[tuple[str, str]] = []
         self._warm: set[str] = set()
-        self._alias: dict[
-            str, str
-        ] = {}  # uuid of an answer's later record -> native id of the answer
+        # Uuid of an answer's later record -> native id of the answer.
+        self._alias: dict[str, str] = {}
         self._answer: Message | None = None
         self._answer_key: tuple[object, ...] | None = None
         self._waiting: list[Message] = []
@@ -390,9 +388,8 @@ class ClaudeTranscript:
         if blocks and all(
             b.type == "tool_result" or (b.type == "image" and b.call_id) for b in blocks
         ):
-            if (
-                len(blocks) == 1 and not blocks[0].text
-            ):  # the record keeps the output beside it
+            if len(blocks) == 1 and not blocks[0].text:
+                # The record keeps the output beside it.
                 result = record.get("toolUseResult")
                 streams = (
                     coerce_text(coerce_dict(result).get(name))
@@ -517,9 +514,8 @@ class ClaudeTranscript:
             yield from self._emit(
                 line, record, HUMAN if by_person else AGENT, blocks, text
             )
-            if (
-                sender is not None
-            ):  # a person wrote beside another agent's words: two messages
+            if sender is not None:
+                # A person wrote beside another agent's words: two messages.
                 uuid = record.get("uuid")
                 other: Json = {
                     **record,

@@ -316,9 +316,8 @@ class _Rollout:
         """Hashes over all that was said so far: as it is stored, and as it was before it was redacted."""
         self._twins = Twins()
         self._spoken = False
-        self._held: Message | None = (
-            None  # until the next message shows that no richer twin follows
-        )
+        # Until the next message shows that no richer twin follows.
+        self._held: Message | None = None
         self._natives: list[str] = []  # native id of each message
         self._chains: list[bytes] = []  # the chain above each message, as it is stored
         self._formers: list[bytes] = []  # and as it was before it was redacted

@@ -140,9 +140,8 @@ def _is_exported(path: Path, columns: Set[str]) -> bool:
             or any(columns == line.keys() for line in head.objects[:1])
         )
     names = generic.read_column_names(head)
-    return not names or columns == set(
-        names
-    )  # those of an encrypted file can't be seen
+    # Those of an encrypted file can't be seen.
+    return not names or columns == set(names)
 
 
 class _File(BaseModel):

@@ -312,9 +312,8 @@ def _convert_batch(batch: pa.RecordBatch) -> Iterator[dict[str, object] | str]:
             for n, kind in enumerate(batch.schema.types)
             if not pa.types.is_temporal(kind)
         ]:
-            yield from _convert_batch(
-                batch.select(kept)
-            )  # a time that no calendar has is unknown
+            # A time that no calendar has is unknown.
+            yield from _convert_batch(batch.select(kept))
         else:
             yield f"a value can't be read: {bad}"
     else:

@@ -227,13 +227,11 @@ class Transcript:
         self.pinned = pinned
         self.tree = SessionTree(session.native_id)
         self.begun = False
-        self.automatic = (
-            session.kind == "scheduled"
-        )  # the turn under way is one no person asked for
+        # The turn under way is one no person asked for.
+        self.automatic = session.kind == "scheduled"
         self.failed = True  # no model has answered the last user message
-        self.last_user: tuple[str, str, int] | None = (
-            None  # text, id and number in the tree
-        )
+        # Text, id and number in the tree.
+        self.last_user: tuple[str, str, int] | None = None
         self.last_reply = ""
         self.mirrored: list[str] = []
         self.line = 0

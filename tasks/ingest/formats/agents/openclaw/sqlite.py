@@ -239,9 +239,8 @@ def _read_archive(
     limits: Limits,
 ) -> Iterator[Record]:
     """Yield each line under the archive's rowid: the place where a person finds it."""
-    with db.blobopen(
-        table, "archive_blob", rowid, readonly=True
-    ) as blob:  # read piece by piece
+    with db.blobopen(table, "archive_blob", rowid, readonly=True) as blob:
+        # Read piece by piece.
         source: Any = blob
         if packed:
             source = zstandard.ZstdDecompressor().stream_reader(
