@@ -73,10 +73,22 @@ class Statement:
 
     @property
     def told(self) -> float:
-        """Probability that it may be told unasked: that it holds, and is neither asked, imagined nor quoted."""
-        return self.reading.told * (
-            1 - max(self.reading.by_head[kind] for kind in UNSAID)
-        )
+        """Probability that it may be told unasked: that it holds, and is neither asked, imagined nor quoted.
+
+        If a kind that settles something is likelier than each kind that states nothing, these count for nothing. A
+        reply of one content word without its proposal ("Yes, do that") says nothing by itself.
+        """
+        is_reply = self.unit.spoken.last is not None
+        if is_reply and self.proposal is None and self._count_words() < FEW:
+            return 0.0
+        unsaid = max(self.reading.by_head[kind] for kind in UNSAID)
+        settles = max(self.reading.by_head[kind] for kind in SETTLING)
+        if settles > unsaid:
+            return self.reading.told
+        return self.reading.told * (1 - unsaid)
+
+    def _count_words(self) -> int:
+        return len(extract_content_words(self.unit.text))
 
     @property
     def proposal(self) -> AnsweredTurn | None:

@@ -60,6 +60,12 @@ UNSAFE = re.compile(r"[^\w.-]+")
 MOST_LINES = 200
 """Most lines of a page."""
 
+SURELY = 0.75
+"""Least confidence of a claim without a heading of its own in a file that agents obey.
+
+Of a writer's sentences that nothing learnt from, 88% of those above hold beyond their session, 82% of those above .5.
+"""
+
 Steers = Callable[[str], bool]
 Pages = dict[str, str]
 """Text by path, relative to the folder of the pages."""
@@ -82,14 +88,22 @@ def collect_told_claims(
         min_confidence: least confidence of a claim.
     """
     claims = collect_standing_claims(view, places, tuple(categories), min_confidence)
-    # a model's context is what it takes a person to have told: a briefing quotes it, an agent does not obey it
+    # If a person asks for less sure claims, none is held to more.
+    asked_for_less = min_confidence < LIKELY
     return [
         claim
         for claim in claims
         if claim.may_instruct
         and not claim.code_note
         and not steers(claim.text)
-        and (claim.category not in UNHEADED or claim.observer == EXTRACTIVE)
+        and (
+            claim.category not in UNHEADED
+            or (
+                # A model's context is what a person told, as it takes it: a briefing quotes it, an agent does not obey.
+                claim.observer == EXTRACTIVE
+                and (asked_for_less or claim.standing or claim.confidence >= SURELY)
+            )
+        )
     ]
 
 
