@@ -32,6 +32,10 @@ LIKELY = 0.5
 """Least confidence of a standing claim."""
 STANDING = ("decision", "convention", "gotcha", "pattern")
 """Categories of a project's conventions."""
+SETTLED = (*STANDING, "preference", "fact", "context", "")
+"""Categories of what holds in a project: also what is preferred, what is so, and what has no heading of its own."""
+UNHEADED = ("context", "")
+"""Categories without a heading of their own."""
 BORNE_OUT = 2
 """Number of sessions that count as much as a person's word."""
 PARTIES = frozenset((*TALKING, "you", "your", "yours", "yourself"))
