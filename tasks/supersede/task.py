@@ -10,8 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import CHAIN, MARKS, MERGES, OBSERVATIONS, PASSAGES, Table
-from slowwave.schemas.vocabulary import LedgerKind, Status
+from slowwave.schemas.tables import (
+    CHAIN,
+    MARKS,
+    MERGES,
+    MESSAGES,
+    OBSERVATIONS,
+    PASSAGES,
+    Table,
+)
+from slowwave.schemas.vocabulary import RETRACTIONS, LedgerKind, Origin, Status
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.dedupe.task import (
@@ -59,6 +67,7 @@ from slowwave.tasks.supersede.judge import (
     read_verdicts,
 )
 from slowwave.tasks.supersede.model import CHANGES_FILE
+from slowwave.tasks.supersede.reader import READER_FILE, find_reader
 from slowwave.tasks.supersede.supersede import ACTIVE, VERSION, Superseded, supersede
 from slowwave.tasks.vectors import describe_encoder
 
@@ -76,6 +85,7 @@ COMPARED = [
         "detail",
         "quote",
         "stems",
+        "message_ids",
     }
 ]
 """The columns that are written and those that are read, except the vector."""
@@ -85,6 +95,8 @@ JUDGED = CANONICAL & pc.field("observed_at").is_valid()
 """The claims that may change each other."""
 Doubts = dict[tuple[str, str], float]
 """Ids of the earlier and the later claim of a linked pair -> the probability of a change."""
+TAKEN_BACK = OPEN_DOUBT & pc.field("rule").isin(RETRACTIONS)
+"""Those of them whose later claim perhaps takes the earlier back."""
 
 
 def supersede_observations(job: Job) -> StepReport:
@@ -236,6 +248,17 @@ def read_doubts(store: Store) -> Doubts:
     }
 
 
+def add_origins(store: Store, claims: pa.Table) -> pa.Table:
+    """Return claims with a column `by_model`: whether a model said the message that each quotes; null if unknown."""
+    quoted = [ids[0] if ids else None for ids in claims["message_ids"].to_pylist()]
+    ids = sorted({key for key in quoted if key})
+    messages = store.read_ids(MESSAGES, ids, ["message_id", "origin"]).to_pylist()
+    by_model = {row["message_id"]: row["origin"] == Origin.MODEL for row in messages}
+    return claims.append_column(
+        "by_model", pa.array([by_model.get(key) for key in quoted], pa.bool_())
+    )
+
+
 def find_claims_to_judge(store: Store, key: str, doubts: Doubts) -> set[str]:
     """Return the ids of claims to judge.
 
@@ -310,6 +333,7 @@ def compute_supersede_key(job: Job, model: Model | None = None) -> str:
         1,
         VERSION,
         digest_shipped(CHANGES_FILE),
+        digest_shipped(READER_FILE),
         describe_encoder(job.settings),
     )
     if model is None:
@@ -345,9 +369,8 @@ def read_scope(
         away |= more
     here = here | pc.field("observation_id").isin(pa.array(sorted(away), pa.string()))
     everywhere = {*named["observation_id"].to_pylist()}
-    return add_vectors(
-        store, store.read(OBSERVATIONS, COMPARED, here), here
-    ), everywhere - ids
+    claims = add_origins(store, store.read(OBSERVATIONS, COMPARED, here))
+    return add_vectors(store, claims, here), everywhere - ids
 
 
 def _list_ties(claims: pa.Table, doubts: Doubts) -> list[tuple[str, str]]:
@@ -375,11 +398,19 @@ def _supersede(
         judge=judging,
         fresh=fresh,
         doubts=doubts,
+        taken_back=_read_taken_back(job.store),
+        reader=find_reader(describe_encoder(job.settings)),
         idf=IdfTable.from_stems(
             job.store.read(OBSERVATIONS, ["stems"], JUDGED)["stems"]
         ),
         executor=job.executor,
     )
+
+
+def _read_taken_back(store: Store) -> set[tuple[str, str]]:
+    """Return the ids of the earlier and the later claim of pairs whose later perhaps takes the earlier back."""
+    rows = store.read(MERGES, ["loser_id", "winner_id"], TAKEN_BACK).to_pylist()
+    return {(row["loser_id"], row["winner_id"]) for row in rows}
 
 
 def _count_outcomes(outcome: Superseded, report: StepReport) -> None:
