@@ -138,9 +138,10 @@ class RankedPairs:
             "by a model": around.by_model[new],
             "was by a model": around.by_model[old],
             "later's words are older": around.compute_older_share(old, new),
+            "in reply": float(self.is_reply[at]),
         }
         if not self.apart[at]:
-            return known | {"turns between": around.count_turns(old, new)}
+            return known
         company = dict(zip(COMPANY, self.company[at].tolist(), strict=True))
         return {
             **known,

@@ -37,8 +37,6 @@ VALUE = 3
 """Most content words of a value."""
 ENOUGH = 4
 """Most words counted of a run."""
-FAR_TURNS = 6
-"""Most turns counted between two claims of a session."""
 ARTICLES = frozenset(("a", "an", "the"))
 VALUES = ("figures", "names", "identifiers", "dates")
 """Fields of a claim that hold values, one kind of value each."""
@@ -346,10 +344,6 @@ class Surroundings:
         place = self.workspaces[new]
         older = {word for word in own if self.first_used[place, word] < self.times[old]}
         return self.idf.compute_containment(own, older)
-
-    def count_turns(self, old: int, new: int) -> float:
-        """Return the number of turns from one claim of a session to a later one, at most FAR_TURNS."""
-        return float(min(self.places[new][1] - self.places[old][1], FAR_TURNS))
 
     def compute_features(
         self, old: int, new: int, *, vectors: bool

@@ -1,0 +1,69 @@
+"""What is taken back without a new value, refused, or said again after a change: through whole nights."""
+
+from pathlib import Path
+
+import pytest
+
+from slowwave import Memory
+from slowwave.cli.ask import format_hit
+from slowwave.flows.exclude import run_exclude
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import MERGES
+from slowwave.schemas.vocabulary import RETRACTIONS
+from slowwave.store import Store
+from tests.command_line import typed
+from tests.talk_files import session
+
+RULE = "In cove we write commit messages in French."
+BACK = "Forget what I said about French commit messages in cove."
+ASKED = "In which language are the commit messages of cove?"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("back")
+    nights = Settings(store=folder / "store")
+    run_night(
+        [
+            session(
+                folder, "a", 2, [("user", RULE), ("assistant", "D'accord.")], "cove"
+            ),
+            session(
+                folder, "b", 9, [("user", BACK), ("assistant", "Forgotten.")], "cove"
+            ),
+        ],
+        nights,
+    )
+    return nights.store
+
+
+def test_what_was_taken_back_is_marked_where_it_is_told(store: Path) -> None:
+    memory = Memory.open(store)
+    told = {hit.text: hit for hit in memory.recall(ASKED, 3)}
+    assert told[RULE].successor is not None
+    assert told[RULE].successor.takes_back
+    assert f"taken back by “{BACK[:-1]}”, 2026-03-09" in format_hit(1, told[RULE])
+    assert "taken back on 9 Mar 2026" in memory.context(ASKED).text
+
+
+def test_no_hand_out_states_it_and_what_takes_it_back_is_no_rule(store: Path) -> None:
+    for words in (["skill"], ["project", "--out", "-"]):
+        done = typed(*words, "--workspace", "cove", "--store", str(store))
+        assert "French" not in done.output
+
+
+def test_it_is_listed_and_stands_again_once_that_is_taken_back(store: Path) -> None:
+    done = typed("inspect", "changes", "--store", str(store))
+    assert "retracted" in done.output
+    merge = next(
+        row
+        for row in Store.open(store).read(MERGES).to_pylist()
+        if row["rule"] in RETRACTIONS
+    )
+    run_exclude([merge["merge_id"]], "still French", Settings(store=store))
+    told = {hit.text: hit for hit in Memory.open(store).recall(ASKED, 3)}
+    assert told[RULE].successor is None
+    assert (
+        "French" in typed("skill", "--workspace", "cove", "--store", str(store)).output
+    )
