@@ -21,6 +21,8 @@ PRODUCTS = 20.0
 """Factor on the products of two unit vectors' components, which are small."""
 SCALE = 3.0
 """Factor on all inputs: a penalty on weights then weighs less."""
+DECIMALS = 4
+"""Decimals of log-odds."""
 
 Odds = npt.NDArray[np.float32]
 
@@ -52,8 +54,13 @@ class PairReader:
         return saved.getvalue()
 
     def read(self, earlier: Floats, later: Floats) -> Odds:
-        """Return log-odds of shape (pairs, kinds); NaN for a pair in which a vector is zero."""
-        odds = combine_vectors(earlier, later) @ self.weights + self.offsets
+        """Return log-odds of shape (pairs, kinds); NaN for a pair in which a vector is zero.
+
+        They do not depend on the other pairs, as those of a matrix product do in their last bits.
+        """
+        inputs = combine_vectors(earlier, later).astype(np.float64)
+        sums = [(inputs * of_kind).sum(axis=1) for of_kind in self.weights.T]
+        odds = (np.stack(sums, axis=1) + self.offsets).round(DECIMALS)
         known = earlier.any(axis=1) & later.any(axis=1)
         odds[~known] = np.nan
         read: Odds = odds.astype(np.float32)

@@ -24,6 +24,7 @@ from slowwave.tasks.supersede.model import (
     load_change_model,
     predict_changes,
 )
+from slowwave.tasks.supersede.reader import load_reader
 from tests.claim_rows import observation
 from tests.supersede.test_supersede import AGAIN, COMPANY, MOVED, SAME, claim, told_by
 
@@ -60,7 +61,8 @@ def test_it_reads_features_that_are_computed() -> None:
     known = Evidence.from_candidates(
         build_candidate_claims(
             told_by(claim(0, SAME), claim(30, MOVED), *same_session), {}
-        )
+        ),
+        reader=load_reader(),
     )
     computed = {name for found in known.features for name in found}
     assert {
@@ -72,14 +74,15 @@ def test_likelihoods_are_between_none_and_certain_and_order_what_is_plain() -> N
     known = Evidence.from_candidates(
         build_candidate_claims(told_by(claim(0, SAME), claim(30, MOVED)), {})
     )
-    likely = predict_changes(known)
+    likely, taken_back = predict_changes(known)
+    assert ((taken_back >= 0) & (taken_back <= likely)).all()
     assert ((likely >= 0) & (likely <= 1)).all()
     assert known.pairs[int(likely.argmax())].tolist() == [0, 1]
     assert PERHAPS_CHANGED < SUPERSEDED <= likely.max()
     empty = Evidence.from_candidates(
         build_candidate_claims(OBSERVATIONS.make_empty_table(), {})
     )
-    assert predict_changes(empty).tolist() == []
+    assert [len(scores) for scores in predict_changes(empty)] == [0, 0]
 
 
 CASE = Case("Which port?", ("8200",), ("7070",))

@@ -15,17 +15,15 @@ from tests.supersede.test_supersede import encode, table
 
 
 def test_the_reader_that_ships_tells_a_retraction_from_a_reminder() -> None:
-    earlier = "Commit messages are written in German"
-    kinds = {
-        "Forget the rule about German commit messages": "retracted",
-        "As I said, the commit messages have to be in German": "affirmed",
-    }
+    earlier = encode("Commit messages are written in German")
+    later = [
+        encode("Forget the rule about German commit messages"),
+        encode("As I said, the commit messages have to be in German"),
+    ]
     reader = load_reader()
-    for later, kind in kinds.items():
-        odds = reader.read(encode(earlier)[None], encode(later)[None])[0]
-        # of the two kinds the right one is the likelier
-        told = dict(zip(reader.kinds, odds.tolist(), strict=True))
-        assert max(kinds.values(), key=lambda name: told[name]) == kind
+    odds = reader.read(np.array([earlier, earlier]), np.array(later))
+    taken_back, reminded = odds[:, reader.kinds.index("retracted")]
+    assert taken_back > reminded + 1  # in log-odds
 
 
 def test_a_pair_without_a_vector_is_not_read_and_a_saved_reader_reads_the_same() -> (
