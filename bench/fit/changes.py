@@ -92,6 +92,8 @@ EASY = 10
 """Of so many pairs that are easily told from changes one is learnt from, with their weight."""
 HARD = 0.03
 """Probability of a change from which a pair is not easily told from one."""
+BARE = 3
+"""Of so many views one is read without the reader."""
 PAIR_WEIGHT = 2
 """Times that a writer's pair counts."""
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -221,7 +223,11 @@ def label_source(
         if learnt and table.num_rows < LARGE
         else []
     )
-    views = [label_claims(part, cases, reader) for part in parts]
+    # some without a reader, as for the vectors of another encoder
+    views = [
+        label_claims(part, cases, reader if at % BARE else None)
+        for at, part in enumerate(parts)
+    ]
     return Source(name, whole, views, learnt)
 
 
@@ -358,14 +364,17 @@ def _draw_company(company: pa.Table, seed: int) -> pa.Table:
 def _view_pair(
     pair: pa.Table, label: float, beside: pa.Table, reader: PairReader | None
 ) -> list[View]:
-    """Return the views of a pair: alone, without vectors, and among other claims."""
+    """Return the views of a pair: alone, without vectors, and among other claims; with and without the reader."""
     views = []
-    for table in (
-        pair,
-        set_columns(pair, vector=None),
-        pa.concat_tables([pair, beside.select(pair.schema.names)]),
+    company = pa.concat_tables([pair, beside.select(pair.schema.names)])
+    for table, by in (
+        (pair, reader),
+        (pair, None),
+        (set_columns(pair, vector=None), None),
+        (company, reader),
+        (company, None),
     ):
-        view = label_claims(table, [], reader)
+        view = label_claims(table, [], by)
         ids = sorted(table["observation_id"].to_pylist())
         labels = [
             label * ((ids[old], ids[new]) == ("earlier", "later"))

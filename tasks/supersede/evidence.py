@@ -218,7 +218,7 @@ class PairRanker:
             # A pair's rank depends on the other pairs of its two claims, so rank those of the nearest claims too.
             first = self.rank_pairs(rows)
             near = (first.company[:, [1, 0]] < 2 * LIKEST) & np.isin(first.pairs, rows)
-            reach = np.union1d(rows, first.pairs[near.any(axis=1)])
+            reach = np.union1d(rows, first.pairs[near.any(axis=1) | first.is_reply])
             ranked = self.rank_pairs(reach)
             has_row = np.isin(ranked.pairs, rows).any(axis=1)
             judged = np.asarray(has_row & np.isin(ranked.pairs, reach).all(axis=1))

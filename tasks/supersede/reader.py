@@ -60,11 +60,10 @@ class PairReader:
         """
         inputs = combine_vectors(earlier, later).astype(np.float64)
         sums = [(inputs * of_kind).sum(axis=1) for of_kind in self.weights.T]
-        odds = (np.stack(sums, axis=1) + self.offsets).round(DECIMALS)
+        odds: Floats = (np.stack(sums, axis=1) + self.offsets).round(DECIMALS)
         known = earlier.any(axis=1) & later.any(axis=1)
         odds[~known] = np.nan
-        read: Odds = odds.astype(np.float32)
-        return read
+        return odds.astype(np.float32)
 
 
 def combine_vectors(earlier: Floats, later: Floats) -> Floats:

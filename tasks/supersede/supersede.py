@@ -23,6 +23,7 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import (
     LEADS,
+    PERHAPS_CHANGED,
     PERHAPS_RETRACTED,
     RETRACTED,
     LedgerKind,
@@ -58,6 +59,8 @@ from slowwave.tasks.supersede.reader import PairReader
 __all__ = ["KINDS", "VERSION", "Superseded", "supersede", "unsupersede"]
 
 VERSION = "supersede/11"
+RETRACTS = 1 / 3
+"""Least share of the probability of a change for taking back without a new value, to call it that."""
 QUOTED = 160
 """Characters of each quote in the ledger's reason."""
 KINDS = ("supersession", "doubt")
@@ -345,7 +348,7 @@ def _guess_changes(
     for (old, new), change, back in zip(evidence.pairs.tolist(), *found, strict=True):
         if frozenset((old, new)) not in index.undone:
             likely[old, new] = float(change)
-            if 2 * back > change:
+            if back >= RETRACTS * change:
                 taken_back.add((old, new))
     return ChangeGuesses(likely, taken_back)
 
@@ -500,12 +503,14 @@ def find_changes(
         freed: retired rows that nothing active retires any more.
     """
     changes = []
+    sessions = claims.table["session_id"].to_pylist()
     judged = {pair: verdict.likely for pair, verdict in verdicts.items()}
     for pair, likely in {**guesses.likely, **judged}.items():
         verdict = verdicts.get(pair)
         outcome = verdict.outcome if verdict else find_outcome(likely)
-        if outcome is Outcome.NOTHING and (verdict or likely < LEADING):
-            continue
+        least = PERHAPS_CHANGED if sessions[pair[0]] == sessions[pair[1]] else LEADING
+        if outcome is Outcome.NOTHING and (verdict or likely < least):
+            continue  # what is said in one session mostly stands together
         rule = _choose_rule(outcome, taken_back=pair in guesses.taken_back)
         change = _build_change(claims, pair, rule, likely, verdict)
         if change.earlier not in claims.retired or change.earlier in freed:

@@ -58,9 +58,10 @@ def test_it_reads_features_that_are_computed() -> None:
     same_session = [
         claim(n, text, session_id="s") for n, text in enumerate(COMPANY[:2], 40)
     ]
+    rows = told_by(claim(0, SAME), claim(30, MOVED), *same_session)
     known = Evidence.from_candidates(
         build_candidate_claims(
-            told_by(claim(0, SAME), claim(30, MOVED), *same_session), {}
+            rows.append_column("by_model", pa.array([False] * rows.num_rows)), {}
         ),
         reader=load_reader(),
     )
