@@ -107,6 +107,7 @@ class Statement:
 
     text: str
     by_model: bool = False
+    category: str = "decision"
 
 
 @dataclass(frozen=True)
@@ -341,8 +342,12 @@ def _build_labelled(writer: Writer, at: int) -> pa.Table:
     """Return a labelled pair as rows of OBSERVATIONS; two statements of one day are of one session."""
     row = writer.rows[at]
     said = [
-        Statement(row[name]["text"], by_model=row[name]["who"] == "agent")
-        for name in ("earlier", "later")
+        Statement(row[name]["text"], row[name]["who"] == "agent", category)
+        # what takes back or refuses is often of no category
+        for name, category in (
+            ("earlier", "decision"),
+            ("later", "decision" * (at % 3 > 1)),
+        )
     ]
     everyday = "engineering" not in row["domain"] and bool(at % 2)
     return _build_pair(
@@ -421,7 +426,7 @@ def _build_pair(
             "message_ids": [name],
         }
         row |= {
-            "category": "decision",
+            "category": statement.category,
             "pack": pack,
             "confidence": 0.5,
             "observer": "",
