@@ -1,16 +1,18 @@
 """What is taken back without a new value, refused, or said again after a change: through whole nights."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from slowwave import Memory
-from slowwave.cli.ask import format_hit
 from slowwave.flows.exclude import run_exclude
 from slowwave.flows.nightly import run_night
+from slowwave.recall.hits import Successor
+from slowwave.recall.release.view import format_later
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MERGES
-from slowwave.schemas.vocabulary import RETRACTIONS
+from slowwave.schemas.vocabulary import LedgerKind
 from slowwave.store import Store
 from tests.command_line import typed
 from tests.talk_files import session
@@ -42,9 +44,16 @@ def test_what_was_taken_back_is_marked_where_it_is_told(store: Path) -> None:
     memory = Memory.open(store)
     told = {hit.text: hit for hit in memory.recall(ASKED, 3)}
     assert told[RULE].successor is not None
-    assert told[RULE].successor.takes_back
-    assert f"taken back by “{BACK[:-1]}”, 2026-03-09" in format_hit(1, told[RULE])
-    assert "taken back on 9 Mar 2026" in memory.context(ASKED).text
+    assert told[RULE].successor.text == BACK[:-1]
+    assert "perhaps" in memory.context(ASKED).text
+
+
+def test_a_retraction_is_shown_with_its_day_and_not_as_a_new_value() -> None:
+    back = Successor("Forget the French rule", datetime(2026, 3, 9, tzinfo=UTC), True)
+    sure = format_later(back, True, "")
+    assert sure == "(taken back on 9 Mar 2026, then: Forget the French rule)"
+    # the words stand beside it already
+    assert format_later(back, False, back.text) == "(perhaps taken back on 9 Mar 2026)"
 
 
 def test_no_hand_out_states_it_and_what_takes_it_back_is_no_rule(store: Path) -> None:
@@ -55,11 +64,11 @@ def test_no_hand_out_states_it_and_what_takes_it_back_is_no_rule(store: Path) ->
 
 def test_it_is_listed_and_stands_again_once_that_is_taken_back(store: Path) -> None:
     done = typed("inspect", "changes", "--store", str(store))
-    assert "retracted" in done.output
+    assert "perhaps" in done.output
     merge = next(
         row
         for row in Store.open(store).read(MERGES).to_pylist()
-        if row["rule"] in RETRACTIONS
+        if row["kind"] == LedgerKind.DOUBT
     )
     run_exclude([merge["merge_id"]], "still French", Settings(store=store))
     told = {hit.text: hit for hit in Memory.open(store).recall(ASKED, 3)}
