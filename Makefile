@@ -4,10 +4,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEV_STAMP := $(VENV)/.installed-dev
 VLLM := .venv-vllm
 VLLM_STAMP := $(VLLM)/.installed
 DEMO_STORE := data/store
 LINKS := slowwave/flows slowwave/schemas slowwave/tasks
+# uv where there is one: it downloads several packages at once
+INSTALL := $(if $(shell command -v uv),uv pip install --python $(BIN)/python,$(BIN)/python -m pip install --disable-pip-version-check --no-compile)
 
 export DO_NOT_TRACK := 1
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
@@ -15,23 +18,36 @@ export TOKENIZERS_PARALLELISM := false
 export VLLM_NO_USAGE_STATS := 1
 export VLLM_CPU_KVCACHE_SPACE := 4
 
+CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "slowwave needs Python 3.11 or newer: make PYTHON=python3.11 …"; exit 1; }
+
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-clients test-fleet test-vllm faults lint format bench serve clean
+.PHONY: help install dev demo test test-clients test-fleet test-vllm faults docs lint format bench serve clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-install: $(LINKS) $(STAMP) ## make .venv and install slowwave in it, just as it was tested
+install: $(LINKS) $(STAMP) ## make .venv with what a night, the pages and MCP need, as tested, without torch
+
+dev: $(LINKS) $(DEV_STAMP) ## add torch, a browser's driver, Ray and what else the tests need to .venv
 
 # A checkout may lose links (Windows, some ZIPs); with a folder in a link's place nothing is done.
 $(LINKS):
 	ln -s ../$(@F) $@
 
-$(STAMP): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "slowwave needs Python 3.11 or newer: make PYTHON=python3.11 …"; exit 1; }
+# requirements.txt is complete (tests/test_reading_alone.py), so nothing is resolved and KeyBERT does not bring torch.
+$(STAMP): pyproject.toml requirements.txt
+	@$(CHECK_PYTHON)
+	@echo "This downloads 530 MB of packages into $(VENV), where they take 1.5 GB. Nothing else on this machine is changed."
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on -c constraints.txt -e '.[dev]'
+	$(INSTALL) --no-deps -r requirements.txt -e .
 	@touch $@
+
+$(DEV_STAMP): pyproject.toml constraints.txt
+	@$(CHECK_PYTHON)
+	@echo "This downloads 1 GB of packages into $(VENV), where they take 3.4 GB."
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(INSTALL) -c constraints.txt -e '.[dev]'
+	@touch $@ $(STAMP)
 
 demo: install ## a night over data/samples, then three questions answered with their sources
 	$(BIN)/slowwave run data/samples --store $(DEMO_STORE) --space demo
@@ -40,13 +56,13 @@ demo: install ## a night over data/samples, then three questions answered with t
 	@echo "Look at it in a browser: $(BIN)/slowwave ui --store $(DEMO_STORE) --space demo"
 
 # Three workers for two cores: many tests wait for a server or for a process that is killed.
-test: install ## every test
+test: dev ## every test
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
-test-fleet: install ## several machines: a store in a bucket of a real S3 server, nights on a cluster of Ray's
+test-fleet: dev ## several machines: a store in a bucket of a real S3 server, nights on a cluster of Ray's
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m fleet tests/fleet
 
-test-clients: install ## the real clients against a stand-in for a model: needs npm, some minutes; writes docs/formats.md
+test-clients: dev ## the real clients against a stand-in for a model: needs npm, some minutes; writes docs/formats.md
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m clients tests/clients
 
 test-vllm: $(LINKS) $(VLLM_STAMP) ## the real vLLM on the CPU with a small real model (installs 5 GB, assembles 1.3 GB)
@@ -60,19 +76,25 @@ $(VLLM_STAMP): pyproject.toml constraints-vllm.txt
 	$(VLLM)/bin/python -m pip uninstall -y torchvision torchaudio torchcodec
 	@touch $@
 
-faults: install ## fail every write, fsync, rename and unlink of a night: some hours (docs/reliability.md)
+faults: dev ## fail every write, fsync, rename and unlink of a night: some hours (docs/reliability.md)
 	OMP_NUM_THREADS=1 $(BIN)/python -m bench.faults --write docs/reliability.md
 
-lint: install ## ruff and mypy
+docs: dev ## the reference, examples and pictures anew, and the site in build/site, its links checked
+	$(BIN)/python docs/reference.py > docs/commands.md
+	$(BIN)/python docs/examples.py
+	$(BIN)/python docs/pictures.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+lint: dev ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: install ## let ruff mend the format
+format: dev ## let ruff mend the format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: install ## every measurement (SLOWWAVE_BENCH_DATA names the folder of public sets)
+bench: dev ## every measurement (SLOWWAVE_BENCH_DATA names the folder of public sets)
 	$(BIN)/python -m bench.all
 
 serve: install ## a Prefect server on 127.0.0.1:4200 and a worker with the nightly deployment

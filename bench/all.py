@@ -15,6 +15,7 @@ nights.night data/samples
 nights.dedupe data/labelled/pairs.tsv
 recall.changes data/labelled/amend*.jsonl
 recall.changes data/labelled/newer_first.jsonl
+nights.checks packages
 nights.topics data/labelled/topics.tsv
 recall.blocks data/labelled/decisions.jsonl data/labelled/decisions_unseen.jsonl data/questions.toml
 nights.worth data/samples

@@ -3,19 +3,18 @@
 python docs/pictures.py     # a minute; needs the extra `dev` and Chromium
 """
 
-import os
 import re
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from urllib.parse import quote_plus
 
 import uvicorn
+from examples import BUDGET, QUESTION, run_command
 from playwright.sync_api import sync_playwright
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
@@ -25,11 +24,10 @@ from slowwave.schemas.settings import Settings
 from slowwave.ui.app import make_app, render_report
 
 PICTURES = Path(__file__).parent / "pictures"
-QUESTION = "which database does tidepool use"
-SHOWN = (
-    ("recall", "Which database does tidepool use for the gauge readings?", "-k", "2"),
-)
+SHOWN = (("recall", QUESTION, "-k", "2"),)
 """Commands of the terminal's picture, after the end of the night itself."""
+TERMINAL = {"FORCE_COLOR": "1", "COLUMNS": "100"}
+"""Makes a command print as on a terminal of 100 columns."""
 FORMAT = re.sub(r"@font-face \{\{.*?\}\}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
 """Without fonts from another server."""
 
@@ -38,19 +36,10 @@ def main() -> None:
     """Write all pictures."""
     with TemporaryDirectory() as folder:
         store, page = Path(folder, "store"), Path(folder, "night.html")
-        night = run_command(store, "run", "data/samples", "--plain")
+        night = run_command(store, "run", "data/samples", "--plain", **TERMINAL)
         draw_terminal(store, night[night.index("New: ") :])
         page.write_text(render_report(Settings(store=store)), encoding="utf-8")
         draw_pages(store, page)
-
-
-def run_command(store: Path, *words: str) -> str:
-    """Return what a command prints on a terminal of 100 columns."""
-    looks = {"FORCE_COLOR": "1", "COLUMNS": "100", "SLOWWAVE_STORE": str(store)}
-    call = [sys.executable, "-m", "slowwave", *words]
-    return subprocess.run(
-        call, env=os.environ | looks, check=True, capture_output=True, text=True
-    ).stdout
 
 
 def draw_terminal(
@@ -60,7 +49,7 @@ def draw_terminal(
     console = Console(record=True, width=100, file=StringIO())
     for words, shown in [
         (("run", "data/samples", "--plain"), night),
-        *((words, run_command(store, *words)) for words in commands),
+        *((words, run_command(store, *words, **TERMINAL)) for words in commands),
     ]:
         typed = " ".join(f'"{word}"' if " " in word else word for word in words)
         console.print(Text(f"$ slowwave {typed}", "bold"))
@@ -90,7 +79,7 @@ def draw_pages(store: Path, report: Path) -> None:
         ("claim", f"{address}/claim/{claim}", "light"),
         (
             "injected",
-            f"{address}/injected?q={QUESTION.replace(' ', '+')}&budget=400",
+            f"{address}/injected?q={quote_plus(QUESTION)}&budget={BUDGET}&automatic=1",
             "dark",
         ),
     )
@@ -100,7 +89,8 @@ def draw_pages(store: Path, report: Path) -> None:
         )
         for name, where, scheme in shown:
             page = browser.new_page(
-                viewport={"width": 1000, "height": 760}, color_scheme=scheme
+                viewport={"width": 1000, "height": 900 if name == "injected" else 760},
+                color_scheme=scheme,
             )
             page.goto(f"{address}/?token={explorer.token}")
             page.goto(where)

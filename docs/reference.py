@@ -23,7 +23,8 @@ HEAD = """# The commands
 
 Written by `python docs/reference.py > docs/commands.md`; `slowwave COMMAND --help` says the same. Almost every
 command takes `--store DIR` (where the memory is) and `--space NAME` (the user or tenant); those that read take
-`--release r3` (an earlier state), and `--json` prints JSON. Dates are ISO, in UTC.
+`--release r3` (an earlier state), and `--json` prints JSON. Dates are given in ISO and
+UTC, as JSON has them; text shows days in this machine's zone.
 """
 EXIT = """
 ## Exit status

@@ -36,7 +36,7 @@ from slowwave.flows.parts.finish import finish_forgettings
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import is_held, open_run, run_step, take_reason
 from slowwave.schemas.errors import NoRelease, UsageError
-from slowwave.schemas.ids import SHORT_ID
+from slowwave.schemas.ids import SHORT_ID, hash_words
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     EXCLUSIONS,
@@ -66,7 +66,7 @@ from slowwave.tasks.dedupe.dedupe import Deduped, unmerge
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.ingest.task import TRESPASS, read_transcripts
 from slowwave.tasks.ingest.transcripts import redact_path
-from slowwave.tasks.observe.exclusions import CLAIM, MESSAGE, hash_words
+from slowwave.tasks.observe.exclusions import CLAIM, MESSAGE
 from slowwave.tasks.publish.task import find_run_release, publish_release
 from slowwave.tasks.supersede.supersede import KINDS, Superseded, unsupersede
 from slowwave.text.words import count_noun
@@ -120,35 +120,36 @@ def run_exclude(names: Sequence[str], why: str, settings: Settings) -> RunReport
         if CANDIDATE in names and not find_new_sessions(job.store, CANDIDATE):
             report.notes.append(NO_SESSION)
             names = [name for name in names if name != CANDIDATE]
-        named = find_named(job.store, names)
-        done = [exclude_sessions(job.store, [*named.sessions.values()], why)]
-        done.append(_exclude_messages(job.store, named.messages, why))
-        # Of the claims, those that are not left out yet.
-        excluded = set(job.store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
-        new = [
-            row
-            | {
-                "row_id": key,
-                "kind": CLAIM,
-                "inactive": [],
-                "words": hash_words(row["workspace"], row["summary"]),
-            }
-            for key, row in named.claims.items()
-            if key not in excluded
-        ]
-        keep_reasons(job.store, new, why)
-        done += [f"{new[0]['row_id']} and {len(new) - 1} that repeat it" if new else ""]
-        done = [
-            *filter(None, done),
-            *(_undo_merge(job.store, merge_id) for merge_id in named.merges),
-        ]
+        done = _leave_out(job.store, find_named(job.store, names), why)
         if names and not done:
             raise UsageError(f"left out already: {', '.join(names)}")
         report.notes += [f"left out: {what}: {why}" for what in done]
-        run_steps_after_read(
-            job, report, gated=is_held(job.store)
-        )  # what was asked for is no loss
+        # No gate holds back the loss that was asked for.
+        run_steps_after_read(job, report, gated=is_held(job.store))
     return report
+
+
+def _leave_out(store: Store, named: Named, why: str) -> list[str]:
+    """Leave out the sessions, messages, claims and merges that are not left out yet; return what each was."""
+    done = [exclude_sessions(store, [*named.sessions.values()], why)]
+    done.append(_exclude_messages(store, named.messages, why))
+    excluded = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
+    new = [
+        row
+        | {
+            "row_id": key,
+            "kind": CLAIM,
+            "inactive": [],
+            "words": hash_words(row["workspace"], row["summary"]),
+        }
+        for key, row in named.claims.items()
+        if key not in excluded
+    ]
+    keep_reasons(store, new, why)
+    if new:
+        done.append(f"{new[0]['row_id']} and {len(new) - 1} that repeat it")
+    done += [_undo_merge(store, merge_id) for merge_id in named.merges]
+    return [what for what in done if what]
 
 
 def run_include(names: Sequence[str], settings: Settings) -> RunReport:

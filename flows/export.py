@@ -2,6 +2,7 @@
 
     slowwave export out/ --format parquet
     slowwave export 'exports/{release}'
+    slowwave export increments/r8 --since r7 --partition-by day
     slowwave export learnings.json --learnings --workspace /home/ann/shop
 
 A manifest names the release and each table's rows, file and columns, so that whoever reads it needs nothing else. An
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.recall.release.view import View
@@ -28,7 +30,14 @@ from slowwave.store.crypt import check_encrypted
 from slowwave.store.journal import Export, note_export
 from slowwave.store.private import open_new
 from slowwave.store.releases import Snapshot
-from slowwave.tasks.publish.export import FORMATS, MANIFEST, write_table
+from slowwave.tasks.publish.export import (
+    FORMATS,
+    MANIFEST,
+    PARTITIONS,
+    Layout,
+    write_removed,
+    write_table,
+)
 from slowwave.tasks.publish.graph import write_graph
 from slowwave.tasks.publish.learnings import (
     CITED,
@@ -53,48 +62,56 @@ def export_tables(
     phrase: str | None = None,
     *,
     internal: bool = False,
+    partition_by: str | None = None,
+    since: str | None = None,
 ) -> dict[str, Any]:
     """Write the released tables below `to`, encrypted if there is a passphrase; columns of INTERNAL if `internal`.
 
     `{release}`, `{date}` and `{space}` in `to` are replaced. If `to` has `{release}` and the folder holds this very
     export of an earlier call, nothing is written.
 
+    Args:
+        settings: of the store.
+        to: a new folder.
+        form: one of FORMATS, or GRAPH.
+        tables: names of the tables; none: all.
+        release: default: the live one.
+        phrase: passphrase that encrypts Parquet.
+        internal: write the columns of INTERNAL, too.
+        partition_by: `day` or `workspace`: a folder for each, of the tables that have one.
+        since: an earlier release: write the rows that are new or differ since, and `removed`, the keys of those that
+            are gone.
+
     Returns:
         The manifest, with the folder as `to`, and `written`: False if nothing was.
 
     Raises:
-        UsageError: encryption of anything but Parquet, an unknown format or table, or a folder that already holds
-            something else.
-        StoreMissing, NoRelease: there is nothing to export.
+        UsageError: encryption or partitions of anything but Parquet, an unknown format or table, a later release in
+            `since`, or a folder that already holds something else.
+        StoreMissing, NoRelease, ReleaseDropped: there is nothing to export, or to compare with.
     """
     chosen = _choose_tables(tables, form, is_encrypted=bool(phrase))
+    _check_parts(form, partition_by, since, is_encrypted=bool(phrase))
     snapshot = Snapshot(settings.store, settings.space, release)
+    earlier = _open_earlier(settings, snapshot, since) if since else None
+    layout = Layout(form, phrase, internal, partition_by, earlier)
     template, to = to, fill_place(to, snapshot)
-    if to.exists() and (not to.is_dir() or any(to.iterdir())):
-        names = sorted(table.name for table in chosen)
-        if (
-            to != template
-            and not phrase
-            and (kept := _read_export(to, snapshot, form, names))
-        ):
-            return kept | {"to": str(to), "written": False}
-        raise UsageError(
-            f"{to} is not empty: name a folder that is new, as {to}-{RELEASE} is for each release"
-        )
+    names = sorted(table.name for table in chosen)
+    if kept := _find_earlier_export(to, template, snapshot, layout, names):
+        return kept | {"to": str(to), "written": False}
     check_encrypted(settings, settings.store if phrase else to)
     # The tables, then the manifest, by which an export is whole.
     with _fill_new_folder(to) as part:
-        tables_written = (
-            write_graph(snapshot, part, read_claim_confidences(settings, snapshot))
-            if form == GRAPH
-            else {
-                table.name: write_table(
-                    snapshot, table, part, form, phrase, internal=internal
+        facts = (
+            {
+                "tables": write_graph(
+                    snapshot, part, read_claim_confidences(settings, snapshot)
                 )
-                for table in chosen
             }
+            if form == GRAPH
+            else _write_tables(snapshot, chosen, part, layout)
         )
-        manifest = _write_manifest(part, snapshot, form, tables_written)
+        manifest = _write_manifest(part, snapshot, layout, facts)
     note_export(
         snapshot.dir,
         Export(manifest["exported_at"], str(to.resolve()), form, manifest["release"]),
@@ -127,21 +144,83 @@ def _choose_tables(
     return chosen
 
 
+def _check_parts(
+    form: str, partition_by: str | None, since: str | None, *, is_encrypted: bool
+) -> None:
+    """Check that a format can be partitioned, or be an increment.
+
+    Raises:
+        UsageError: it can't.
+    """
+    if partition_by and partition_by not in PARTITIONS:
+        raise UsageError(
+            f"an export is partitioned by {' or '.join(PARTITIONS)}, got {partition_by!r}"
+        )
+    if partition_by and (form != "parquet" or is_encrypted):
+        raise UsageError("only Parquet that is not encrypted can be partitioned")
+    if since and (form == GRAPH or is_encrypted):
+        raise UsageError(
+            "an increment (--since) is of tables that are not encrypted: parquet, lance or jsonl"
+        )
+
+
+def _open_earlier(settings: Settings, snapshot: Snapshot, since: str) -> Snapshot:
+    """Return the release that an increment starts from.
+
+    Raises:
+        UsageError: it is later than the one that is exported.
+        NoRelease, ReleaseDropped: there is none of this name, or it is no longer kept.
+    """
+    earlier = Snapshot(settings.store, settings.space, since)
+    if earlier.release.number > snapshot.release.number:
+        raise UsageError(
+            f"{earlier.release.name} is later than {snapshot.release.name}: --since names an earlier release"
+        )
+    return earlier
+
+
+def _write_tables(
+    snapshot: Snapshot, chosen: Sequence[Table], to: Path, layout: Layout
+) -> dict[str, Any]:
+    """Write tables, and the removed rows of an increment; return what the manifest tells of them."""
+    written = {table.name: write_table(snapshot, table, to, layout) for table in chosen}
+    facts: dict[str, Any] = {
+        "tables": {name: one.facts for name, one in written.items()}
+    }
+    if layout.since:
+        removed = {name: one.removed for name, one in written.items()}
+        facts["removed"] = write_removed(removed, to, layout.form)
+    return facts
+
+
 def _write_manifest(
-    folder: Path, snapshot: Snapshot, form: str, tables: dict[str, Any]
+    folder: Path, snapshot: Snapshot, layout: Layout, facts: dict[str, Any]
 ) -> dict[str, Any]:
     """Write the file that makes an export whole, and return what it holds."""
     manifest: dict[str, Any] = {
+        **_identify_export(snapshot, layout),
         "release": snapshot.release.name,
-        "release_id": snapshot.release.release_id,
-        "space": snapshot.dir.name,
-        "format": form,
         "exported_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "tables": tables,
+        **facts,
     }
     with open_new(folder / MANIFEST) as out:
         out.write(orjson.dumps(manifest, option=orjson.OPT_INDENT_2))
     return manifest
+
+
+def _identify_export(snapshot: Snapshot, layout: Layout) -> dict[str, Any]:
+    """Return what two exports of the same rows to the same files have in common, but for their tables."""
+    facts = {
+        "release_id": snapshot.release.release_id,
+        "space": snapshot.dir.name,
+        "format": layout.form,
+    }
+    if layout.since:
+        facts["since"] = layout.since.release.name
+        facts["since_id"] = layout.since.release.release_id
+    if layout.partition_by:
+        facts["partition_by"] = layout.partition_by
+    return facts
 
 
 def place_learnings(settings: Settings, to: Path, release: str | None = None) -> Path:
@@ -194,23 +273,45 @@ def _fill_new_folder(to: Path) -> Iterator[Path]:
         raise
 
 
+def _find_earlier_export(
+    to: Path, template: Path, snapshot: Snapshot, layout: Layout, tables: list[str]
+) -> dict[str, Any] | None:
+    """Return the manifest of this very export, if an earlier call wrote it; None if the folder is new.
+
+    Raises:
+        UsageError: the folder holds something else, or its path had nothing to be replaced.
+    """
+    if not to.exists() or (to.is_dir() and not any(to.iterdir())):
+        return None
+    may_repeat = to != template and not layout.phrase
+    if may_repeat and (kept := _read_export(to, snapshot, layout, tables)):
+        return kept
+    raise UsageError(
+        f"{to} is not empty: name a folder that is new, as {to}-{RELEASE} is for each release"
+    )
+
+
+IDENTITY = ("space", "release_id", "format", "since_id", "partition_by")
+"""Keys of a manifest in which two exports must agree to be the same."""
+
+
 def _read_export(
-    to: Path, snapshot: Snapshot, form: str, tables: list[str]
+    to: Path, snapshot: Snapshot, layout: Layout, tables: list[str]
 ) -> dict[str, Any] | None:
     """Return the manifest of a folder that holds the same export of the same release; None if it holds another."""
     try:
         manifest: dict[str, Any] = orjson.loads((to / MANIFEST).read_bytes())
-        held = manifest["space"], manifest["release_id"], manifest["format"]
-        same = held == (snapshot.dir.name, snapshot.release.release_id, form)
+        wanted = _identify_export(snapshot, layout)
+        same = all(manifest.get(name) == wanted.get(name) for name in IDENTITY)
         same = same and all(
             (to / str(about["file"])).exists() for about in manifest["tables"].values()
         )
         return (
             manifest
-            if same and (form == GRAPH or sorted(manifest["tables"]) == tables)
+            if same and (layout.form == GRAPH or sorted(manifest["tables"]) == tables)
             else None
         )
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
 
 
@@ -246,35 +347,33 @@ def export_learnings(
     if to.exists() or to.is_symlink():
         raise UsageError(f"{to} is there already: name a file that is new")
     check_encrypted(settings, to)
-    # The claims, with quotes from the messages that they cite.
     rows = snapshot.read(OBSERVATIONS)
-    places = (
-        require_workspaces(anchor_workspace(workspace), rows["workspace"].to_pylist())
-        if workspace
-        else ()
-    )
-    claims = select_learnings(rows, places)
-    cited = pc.unique(pc.list_flatten(claims["message_ids"].combine_chunks()))
-    messages = snapshot.read(MESSAGES, list(CITED), pc.field("message_id").isin(cited))
-    learnings = build_learnings(
-        claims, messages, read_claim_confidences(settings, snapshot)
-    )
+    known = rows["workspace"].to_pylist()
+    asked = anchor_workspace(workspace) if workspace else None
+    places = require_workspaces(asked, known) if asked else ()
+    learnings = _collect_learnings(settings, snapshot, select_learnings(rows, places))
     if form == "md":
         title = f"Learnings of {Path(places[0]).name}" if places else "Learnings"
         content = render_markdown(learnings, title).encode()
     else:
-        head = {
-            LEARNINGS: SCHEMA,
-            "release": snapshot.release.name,
-            "claims": learnings,
-        }
-        content = orjson.dumps(
-            head, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
-        )
+        name = snapshot.release.name
+        head = {LEARNINGS: SCHEMA, "release": name, "claims": learnings}
+        options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+        content = orjson.dumps(head, option=options)
     with open_new(to) as out:
         out.write(content)
     at = datetime.now(UTC).isoformat(timespec="seconds")
-    note_export(
-        snapshot.dir, Export(at, str(to.resolve()), form, snapshot.release.name)
-    )
+    export = Export(at, str(to.resolve()), form, snapshot.release.name)
+    note_export(snapshot.dir, export)
     return len(learnings)
+
+
+def _collect_learnings(
+    settings: Settings, snapshot: Snapshot, claims: pa.Table
+) -> list[dict[str, Any]]:
+    """Return claims with quotes from the messages that they cite."""
+    cited = pc.unique(pc.list_flatten(claims["message_ids"].combine_chunks()))
+    is_cited = pc.field("message_id").isin(cited)
+    messages = snapshot.read(MESSAGES, list(CITED), is_cited)
+    confidences = read_claim_confidences(settings, snapshot)
+    return build_learnings(claims, messages, confidences)

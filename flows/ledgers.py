@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from slowwave.recall.release.view import View
 from slowwave.recall.views.usage import count_usage
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.settings import Settings
@@ -19,7 +20,14 @@ from slowwave.schemas.tables import (
     RUNS,
     SESSIONS,
 )
-from slowwave.schemas.vocabulary import LEADS, LedgerKind, RunStatus, Status
+from slowwave.schemas.vocabulary import (
+    CORRECTED,
+    COUNTED,
+    LEADS,
+    LedgerKind,
+    RunStatus,
+    Status,
+)
 from slowwave.store.crypt import find_encryption
 from slowwave.store.notes import PREFIX, read_notes
 from slowwave.store.publishing import read_releases
@@ -73,8 +81,9 @@ def _list_releases(settings: Settings, everything: bool) -> Listing:
             else []
         )
         counts = {
-            name: release.counts.get(name, 0)
-            for name in ("messages", "observations", "summaries")
+            name: release.counts.get(table, 0)
+            for name, table in COUNTED.items()
+            if name != "topics"
         }
         rows.append(
             {
@@ -85,7 +94,7 @@ def _list_releases(settings: Settings, everything: bool) -> Listing:
                 **counts,
             }
         )
-    counted = {name: name for name in ("messages", "observations", "summaries")}
+    counted = {name: name for name in COUNTED if name != "topics"}
     return Listing(
         rows, {"release": "name", "made": "created_at", **counted, "": "state"}
     )
@@ -133,6 +142,8 @@ def list_runs(settings: Settings, everything: bool) -> Listing:
     return Listing(rows, columns | {"status": "status"}, notes)
 
 
+MOST_SHOWN = 200
+"""Characters of a message."""
 MOST_EXPLAINED = 5
 """Runs of which a table says why they did not end well; `--json` says it of all."""
 
@@ -180,6 +191,27 @@ def _list_junk(settings: Settings, everything: bool) -> Listing:
     )
 
 
+def list_failed_checks(settings: Settings) -> list[Row]:
+    """Return what active claims and passages name and the live release's checks did not find, by claim."""
+    view = View.open(settings.store, settings.space)
+    checks = view.code_checks
+    texts = view.read_by_id(OBSERVATIONS, list(checks), ["summary"])
+    said = view.read_by_id(MESSAGES, list(checks), ["text"])
+    rows = []
+    for key, failed in sorted(checks.items()):
+        row = texts.get(key) or said.get(key)
+        text = (
+            " ".join(str(row["summary" if key in texts else "text"]).split())
+            if row
+            else ""
+        )
+        rows += [
+            {"claim": key, "text": text[:MOST_SHOWN], **check.as_dict()}
+            for check in failed
+        ]
+    return rows
+
+
 def _list_merges(settings: Settings, everything: bool) -> Listing:
     """Return the claims that were merged or retired, with the rule."""
     rows = [
@@ -225,22 +257,25 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
         for row in of_kind:
             row["answer"] = answers.get(frozenset((row["loser_id"], row["winner_id"])))
             row["by"] = f"model: {row['answer']}" if row["answer"] else "classifier"
+            if row["rule"] == CORRECTED:
+                row["by"] = "person"
             row["likely"] = (
                 f"{row['scores'].get('likely', 1.0):.0%}{' ?' * (kind == LedgerKind.DOUBT)}"
             )
         likely = [
-            row["scores"].get("likely", 1.0) for row in of_kind if not row["answer"]
+            row["scores"].get("likely", 1.0)
+            for row in of_kind
+            if row["by"] == "classifier"
         ]
+        by_person = sum(row["by"] == "person" for row in of_kind)
+        by_model = len(of_kind) - len(likely) - by_person
         notes += (
             [f"{len(likely)} {what}: {sum(1 - p for p in likely):.1f} expected wrong."]
             if likely
             else []
         )
-        notes += (
-            [f"{len(of_kind) - len(likely)} {what} by a model's word."]
-            if len(of_kind) > len(likely)
-            else []
-        )
+        notes += [f"{by_person} {what} by a person's correction."] if by_person else []
+        notes += [f"{by_model} {what} by a model's word."] if by_model else []
         rows += sorted(
             of_kind,
             key=lambda row: (-row["scores"].get("likely", 1.0), row["merge_id"]),

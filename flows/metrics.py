@@ -290,42 +290,37 @@ def _measure_models(
     settings: Settings, steps: Sequence[StepReport]
 ) -> Iterator[Metric]:
     """Yield what summaries and language models took by all runs, and whether the encoder loads."""
-    from slowwave.engines.encoders.load import load_query_encoder
+    yield from _measure_texts(steps)
+    yield from _measure_usage(settings, parse_usage(steps))
+    yield _check_encoder(settings)
 
-    # summaries and their quality
+
+def _measure_texts(steps: Sequence[StepReport]) -> Iterator[Metric]:
+    """Yield how many summaries and gists were written, and their quality."""
     writing = [step for step in steps if step.step in WRITING]
     written = float(sum(step.rows_out for step in writing))
-    yield Metric(
-        "summaries_written_total",
-        "Summaries and gists that were written",
-        (),
-        {(): written},
-    )
+    about = "Summaries and gists that were written"
+    yield Metric("summaries_written_total", about, (), {(): written})
     quality = {
         name: n
         for step in writing
         for name, n in step.counts.items()
         if "members" in name or "no member" in name
     }
-    yield _label(
-        "quality_of_texts", "A model's summaries, as last measured", "what", quality
-    )
-    # requests, tokens and money of models
-    usage, prices = parse_usage(steps), settings.model
-    for name, about, count in (
-        ("model_requests_total", "Requests to a language model", "requests"),
-        (
-            "model_cached_total",
-            "Requests whose answers were kept from before",
-            "cache hits",
-        ),
-    ):
-        yield _label(
-            name,
-            about,
-            "model",
-            {model: counts[count] for model, counts in usage.items()},
-        )
+    about = "A model's summaries, as last measured"
+    yield _label("quality_of_texts", about, "what", quality)
+
+
+def _measure_usage(
+    settings: Settings, usage: Mapping[str, Mapping[str, int]]
+) -> Iterator[Metric]:
+    """Yield requests, seconds, errors, tokens and money of each model."""
+    requests = {model: counts["requests"] for model, counts in usage.items()}
+    about = "Requests to a language model"
+    yield _label("model_requests_total", about, "model", requests)
+    cached = {model: counts["cache hits"] for model, counts in usage.items()}
+    about = "Requests whose answers were kept from before"
+    yield _label("model_cached_total", about, "model", cached)
     seconds = {model: counts["milliseconds"] / 1000 for model, counts in usage.items()}
     yield _label("model_seconds_total", "Seconds that these took", "model", seconds)
     errors = {
@@ -334,28 +329,33 @@ def _measure_models(
         for name, n in counts.items()
         if ERRORS in name
     }
-    yield Metric(
-        "model_errors_total", "Requests that failed", ("model", "error"), errors
-    )
+    about, labels = "Requests that failed", ("model", "error")
+    yield Metric("model_errors_total", about, labels, errors)
     tokens = {
-        (model, kind): c[f"{kind} tokens"]
-        for model, c in usage.items()
+        (model, kind): float(counts[f"{kind} tokens"])
+        for model, counts in usage.items()
         for kind in ("prompt", "answer")
     }
-    yield Metric(
-        "model_tokens_total", "Tokens read and written", ("model", "kind"), tokens
-    )
+    about, labels = "Tokens read and written", ("model", "kind")
+    yield Metric("model_tokens_total", about, labels, tokens)
     usd = {
-        model: prices.compute_usd(tokens[model, "prompt"], tokens[model, "answer"])
-        for model in usage
+        model: settings.model.compute_usd(
+            counts["prompt tokens"], counts["answer tokens"]
+        )
+        for model, counts in usage.items()
     }
-    yield _label(
-        "model_usd_total", "Money for them, by the prices that are set", "model", usd
-    )
-    # whether the encoder loads
+    about = "Money for them, by the prices that are set"
+    yield _label("model_usd_total", about, "model", usd)
+
+
+def _check_encoder(settings: Settings) -> Metric:
+    """Return 1 if the encoder can't be loaded, else 0."""
+    from slowwave.engines.encoders.load import load_query_encoder
+
     try:
         load_query_encoder(settings.encoder)
         broken = 0.0
     except (EncoderNotFound, OSError, RuntimeError, ValueError):
         broken = 1.0
-    yield Metric("encoder_broken", "Encoder that can't be loaded", (), {(): broken})
+    about = "Encoder that can't be loaded"
+    return Metric("encoder_broken", about, (), {(): broken})

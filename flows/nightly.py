@@ -40,6 +40,7 @@ from slowwave.store.notes import find_journals
 from slowwave.store.private import replace_file
 from slowwave.store.publishing import find_writer as find_released_writer
 from slowwave.tasks.boilerplate.task import find_boilerplate
+from slowwave.tasks.checks.task import check_claims, read_heads
 from slowwave.tasks.dedupe.task import dedupe_observations
 from slowwave.tasks.forget.lineage import read_plans
 from slowwave.tasks.forget.task import find_live, forget_due, rewrite_store, seal_plans
@@ -74,6 +75,7 @@ STEPS: tuple[Step, ...] = (
     dedupe_observations,
     supersede_observations,
     relate_claims,
+    check_claims,
     assign_topics,
     roll_up,
 )
@@ -245,7 +247,9 @@ SETTLED = "settled"
 
 
 def list_outside(folder: Path) -> list[tuple[str, int, int]]:
-    """Return the state of the code, and of what readers write without the lock: before the steps read any of it."""
+    """Return the state of the code, of what readers write without the lock, and of the checkouts that claims are about:
+    before the steps read any of it.
+    """
     stats, folders = [], os.walk(Path(__file__).parents[1], followlinks=True)
     files = (
         Path(folder, name)
@@ -260,7 +264,7 @@ def list_outside(folder: Path) -> list[tuple[str, int, int]]:
             stats.append(
                 (str(file), (status := file.stat()).st_size, status.st_mtime_ns)
             )
-    return stats
+    return [*stats, *((f"{root} {head}", 0, 0) for root, head in read_heads(folder))]
 
 
 def is_settled(settings: Settings, outside: list[tuple[str, int, int]]) -> bool:

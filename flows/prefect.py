@@ -119,6 +119,7 @@ Overrides = dict[str, Any] | None
 Space = Annotated[str, Field(pattern=SPACE_NAME)] | None
 Model = Annotated[str, Field(min_length=1)] | None
 ExportForm = Literal["parquet", "lance", "jsonl", "graphml"]
+Partition = Literal["day", "workspace"] | None
 UNNOTED = "no run has noted it; the same command in a terminal"
 """What an error says that was raised outside of a run, and so has no row in the table of runs."""
 IN_RUN = "`slowwave inspect runs` has its words when the run has ended"
@@ -411,6 +412,8 @@ def export(
     form: ExportForm = "parquet",
     overrides: Overrides = None,
     space: Space = None,
+    partition_by: Partition = None,
+    since: str | None = None,
 ) -> dict[str, Any]:
     """Export under Prefect; return the manifest. The run is named by the release, and tagged `done`, or `unchanged` if
     nothing was written.
@@ -421,10 +424,16 @@ def export(
         form: parquet, lance, jsonl or graphml.
         overrides: settings by name, over those of the file and the environment.
         space: the space (user or tenant), over `overrides`.
+        partition_by: day or workspace: Parquet in a folder for each.
+        since: an earlier release, as r3: only rows that are new or differ since, and the keys of those that are gone.
     """
     with name_run("export", form) as name:
         manifest = export_tables(
-            make_settings(merge_settings(overrides, space)), Path(to), form
+            make_settings(merge_settings(overrides, space)),
+            Path(to),
+            form,
+            partition_by=partition_by,
+            since=since,
         )
         name(
             f"{manifest['release']} as {form}",

@@ -7,9 +7,9 @@ the same has the same ids, so nothing after it is done again.
 """
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
-from datetime import datetime
+from datetime import date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -60,6 +60,7 @@ Redoable = Literal[
     "dedupe",
     "supersede",
     "relate",
+    "checks",
     "assign",
     "topics",
     "summaries",
@@ -199,6 +200,12 @@ def _forget_related(store: Store, chosen: pl.DataFrame) -> None:
     )
 
 
+def _forget_checks(store: Store, chosen: pl.DataFrame) -> None:
+    """Forget which checkouts were looked at; they are of all sessions."""
+    marks = store.read(MARKS, [MARKS.key], pc.field("step") == "checks")
+    store.delete_ids(MARKS, marks[MARKS.key].to_pylist())
+
+
 def _blank_summaries(store: Store, chosen: pl.DataFrame) -> None:
     """Forget the chosen sessions' summaries; with every session chosen, the topics' too."""
     _blank_marks("rollup", store, chosen)
@@ -241,6 +248,7 @@ FORGET: dict[str, Callable[..., None]] = {
     "dedupe": partial(_blank_claims, "dedupe_key"),
     "supersede": partial(_blank_claims, "supersede_key"),
     "relate": _forget_related,
+    "checks": _forget_checks,
     "assign": partial(_blank_claims, "assign_key"),
     "topics": _forget_topics,
     "summaries": _blank_summaries,
@@ -248,6 +256,36 @@ FORGET: dict[str, Callable[..., None]] = {
 """How each step that can be done again (`Redoable`) forgets."""
 STEP_OF = {"gists": write_gists, "summaries": roll_up}
 """Steps that can be filled in where they lack."""
+
+
+def run_backfill(
+    step: str,
+    selection: Selection,
+    settings: Settings,
+    call: Callable[..., Any] = operator.call,
+) -> Iterator[tuple[date | None, RunReport]]:
+    """Do a step again a day at a time, oldest first; yield each day (UTC, of a session's beginning) and its run.
+
+    Each day is a run, and a release where something came out differently: if one is killed, the days before it are
+    kept. Sessions without a time come last, as the day None.
+
+    Raises:
+        UsageError: as `run_reprocess`, or topics, which are made of all sessions at once.
+        StoreLocked: another run is at it.
+    """
+    if step == "topics":
+        raise UsageError("topics are made of all sessions at once, not a day at a time")
+    store = Store.open(settings.store, settings.space)
+    chosen = selection.select_sessions(store)
+    if chosen.is_empty():
+        raise UsageError("no session is chosen: none in the vault is of that time")
+    days = chosen.group_by(pl.col("started_at").dt.date().alias("day")).agg(
+        "session_id"
+    )
+    for day, ids in (
+        days.sort("day", nulls_last=True).select("day", "session_id").rows()
+    ):
+        yield day, run_reprocess(step, Selection(tuple(ids)), settings, call=call)
 
 
 def run_reprocess(

@@ -55,53 +55,67 @@ def import_learnings(
             f"--as {name!r}: a name of letters, digits, dots and dashes, at most 64"
         )
     document = _load_document(file)
-    # Paths here by their names there; under None the path for all.
-    pairs = [workspace.partition("=") for workspace in workspaces]
-    if any(not here for _, sign, here in pairs if sign) or (
-        "" in {sign for _, sign, _ in pairs} and len(pairs) > 1
-    ):
-        raise UsageError(
-            "--workspace takes one PATH for all claims, or NAME=PATH for each workspace"
-        )
-    known = _list_workspaces(settings) if pairs else []
-    places = {
-        name if sign else None: settle_workspace(here if sign else name, known)
-        for name, sign, here in pairs
-    }
-    claims = [
-        {
-            **claim,
-            "workspace": places.get(None)
-            or places.get(str(there := claim.get("workspace")), there),
-        }
-        for claim in document["claims"]
-    ]
+    claims = _place_claims(document["claims"], settings, workspaces)
     folder = settings.store / settings.space / FOLDER
     check_encrypted(settings)
     with make_files_private():
         make_private_folder(folder)
         stored = folder / f"{name}.json"
-        # What was in NAME's documents until now, and is not in these claims.
-        before = read_learnings(stored, Limits()) if stored.exists() else ()
-        earlier = {
-            (record.session, record.native_id)
-            for record in before
-            if isinstance(record, Message | Inactive)
-        }
-        here = {
-            (read.session, read.native_id)
-            for read in read_claims(name, claims)
-            if isinstance(read, Message)
-        }
-        withdrawn = [
-            {"session": session, "id": native}
-            for session, native in sorted(earlier - here)
-        ]
+        withdrawn = _find_withdrawn(stored, name, claims)
         now = {**document, "name": name, "claims": claims, WITHDRAWN: withdrawn}
         text = orjson.dumps(now, option=orjson.OPT_INDENT_2)
         if not stored.exists() or stored.read_bytes() != text:
             replace_file(stored, text)
     return run_night([stored], settings)
+
+
+def _place_claims(
+    claims: list[dict[str, Any]], settings: Settings, workspaces: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return the claims with their workspaces as these are named here.
+
+    Raises:
+        UsageError: the options are neither one path for all nor a path for each workspace.
+    """
+    pairs = [workspace.partition("=") for workspace in workspaces]
+    lacks_path = any(not here for _, sign, here in pairs if sign)
+    is_for_all = any(not sign for _, sign, _ in pairs)
+    if lacks_path or (is_for_all and len(pairs) > 1):
+        raise UsageError(
+            "--workspace takes one PATH for all claims, or NAME=PATH for each workspace"
+        )
+    known = _list_workspaces(settings) if pairs else []
+    # Paths here by their names there; under None the path for all.
+    places = {
+        name if sign else None: settle_workspace(here if sign else name, known)
+        for name, sign, here in pairs
+    }
+    placed = []
+    for claim in claims:
+        there = claim.get("workspace")
+        here = places.get(None) or places.get(str(there), there)
+        placed.append({**claim, "workspace": here})
+    return placed
+
+
+def _find_withdrawn(
+    stored: Path, name: str, claims: list[dict[str, Any]]
+) -> list[dict[str, str]]:
+    """Return session and id of what was in a source's documents until now and is not in these claims."""
+    before = read_learnings(stored, Limits()) if stored.exists() else ()
+    earlier = {
+        (record.session, record.native_id)
+        for record in before
+        if isinstance(record, Message | Inactive)
+    }
+    now = {
+        (record.session, record.native_id)
+        for record in read_claims(name, claims)
+        if isinstance(record, Message)
+    }
+    return [
+        {"session": session, "id": native} for session, native in sorted(earlier - now)
+    ]
 
 
 def _list_workspaces(settings: Settings) -> list[str | None]:

@@ -20,6 +20,7 @@ from slowwave.flows.ledgers import Row, list_quarantine, list_runs, measure_spac
 from slowwave.flows.parts.client_files import find_hooked_clients
 from slowwave.flows.parts.languages import describe_languages
 from slowwave.flows.parts.schedule import find_schedule
+from slowwave.resident.client import find_readers
 from slowwave.schemas.errors import TROUBLE, UsageError
 from slowwave.schemas.places import PREFECT_SERVER, name_place
 from slowwave.schemas.settings import Settings
@@ -102,7 +103,21 @@ def collect_status(settings: Settings) -> list[StatusLine]:
             or "none: `slowwave install claude-code`, codex or cursor",
             hooked,
         ),
+        _describe_resident(settings),
     ]
+
+
+def _describe_resident(settings: Settings) -> StatusLine:
+    """Return a line of the processes that keep this space open for hooks and questions."""
+    if not settings.resident:
+        return StatusLine("resident", "off (the setting `resident`)", [])
+    readers = find_readers(settings.store.absolute(), settings.space)
+    lines = [
+        f"process {reader['pid']}, since {datetime.fromtimestamp(reader['since'], UTC):%Y-%m-%d %H:%M} UTC, "
+        f"{count_noun(reader['answers'], 'answer')}"
+        for reader in readers
+    ]
+    return StatusLine("resident", "; ".join(lines) or "none runs", readers)
 
 
 def _list_aliases() -> list[StatusLine]:

@@ -18,11 +18,9 @@ class MessageFilters(TypedDict, total=False):
     ]
     speaker: Annotated[str | None, "Said by this person: the whole name, or the first."]
     files: Annotated[Files, "About one of these files: src/db.py, or db.py."]
-    since: Annotated[When, "Said from this date or time on (ISO, UTC)."]
-    until: Annotated[When, "Said up to this date or time (ISO, UTC)."]
-    as_of: Annotated[
-        When, "What was known and true on this date or time (ISO, UTC), not now."
-    ]
+    since: Annotated[When, "Said from this date on (ISO, UTC)."]
+    until: Annotated[When, "Said up to this date (ISO, UTC)."]
+    as_of: Annotated[When, "What was true on this date (ISO, UTC), not now."]
 
 
 class Filters(MessageFilters, total=False):
@@ -32,9 +30,10 @@ class Filters(MessageFilters, total=False):
     them (`mine = Filters(speaker="Ada")`) and writes `recall(query, **mine)`; either is checked by mypy.
     """
 
-    category: Annotated[str | None, "Only observations of this category."]
+    category: Annotated[str | None, "Only claims of this category."]
+    tag: Annotated[str | None, "This keyword or tag."]
     min_confidence: Annotated[
-        float | None, "Only observations that are at least so sure, 0 to 1."
+        float | None, "Only claims that are at least so likely worth telling, 0 to 1."
     ]
 
 
@@ -48,9 +47,9 @@ class ClaimFilters(TypedDict, total=False):
     topic: Annotated[str | None, "Only claims of the topic of this name or id."]
     keyword: Annotated[str | None, "Only claims with this keyword, in whatever case."]
     min_confidence: Annotated[
-        float | None, "Only claims that are at least so sure, 0 to 1."
+        float | None, "Only claims that are at least so likely worth telling, 0 to 1."
     ]
-    since: Annotated[When, "Said from this date or time on (ISO, UTC)."]
+    since: Annotated[When, "Said from this date on (ISO, UTC)."]
     superseded: Annotated[bool | None, "Also what a later claim has changed."]
 
 

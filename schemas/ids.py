@@ -30,3 +30,8 @@ def compute_content_id(*parts: str | None) -> str:
         digest.update(len(raw).to_bytes(8, "big"))
         digest.update(raw)
     return digest.digest()[:ID_BYTES].hex()
+
+
+def hash_words(workspace: str | None, summary: str) -> str:
+    """Return a hash of a claim's summary and workspace, without case and spaces of the summary."""
+    return compute_content_id(workspace or "", " ".join(summary.casefold().split()))

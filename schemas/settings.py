@@ -232,6 +232,10 @@ class LLMSettings(Section):
     max_num_seqs: int | None = Field(
         None, ge=1, description="Sequences decoded at once; by default vLLM's own."
     )
+    vllm: dict[str, Any] = Field(
+        {},
+        description="Other options of in-process vLLM's engine, by vLLM's names (quantization, kv_cache_dtype, …).",
+    )
 
     usd_per_million_prompt: float = Field(
         0.0, ge=0, description="Price of a million prompt tokens."
@@ -290,6 +294,10 @@ class WebSettings(Section):
     judge: str = Field(
         "",
         description="The model that says which questions need it, as `llm` names it; empty: the one talked with.",
+    )
+    keywords: tuple[str, ...] = Field(
+        (),
+        description="Words of a question that send `slowwave context` to the web where no model judges it.",
     )
 
 
@@ -596,6 +604,14 @@ class Settings(BaseSettings):
         True,
         description="Take a session in when it ends (hooks, `talk`), in the background: distilled by rules; where a "
         "model writes the memory, its words answer at once and its claims wait for the night.",
+    )
+    resident: bool = Field(
+        True,
+        description="Keep the memory open for hooks and questions in a process, which ends after 20 idle minutes.",
+    )
+    check_claims: bool = Field(
+        True,
+        description="Compare claims with the checkouts of git that they are about, each night.",
     )
     redact: bool = Field(
         True,

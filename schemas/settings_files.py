@@ -7,7 +7,6 @@ process. It is no error: a stranger's file must not be able to turn a memory off
 
 import json
 import logging
-import os
 import tomllib
 from collections.abc import Iterator
 from functools import cache, lru_cache
@@ -17,6 +16,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from slowwave.schemas.errors import UsageError
+from slowwave.schemas.places import SETTINGS_FILE, find_user_file, get_default_path
 
 LOG = logging.getLogger(__name__)
 
@@ -24,25 +24,16 @@ OF_PROJECT = "read.exclude"
 """The setting that a project's own file may set."""
 ALIASES = "aliases"
 """The setting with other names of workspaces."""
-NAME = "slowwave.toml"
 LARGEST = 64 * 1024
 """Bytes of a project's file; a larger one is left out unread."""
 NAMED = 8
 """Refused names that are told one by one."""
 
 
-def find_user_file() -> Path | None:
-    """Return the user's settings file: the one that `SLOWWAVE_CONFIG` names, else that of the config folder, if any."""
-    named = os.environ.get("SLOWWAVE_CONFIG")
-    if named:
-        return Path(named).expanduser()
-    return path if (path := get_default_path()).is_file() else None
-
-
 def find_project_file() -> Path | None:
     """Return the settings file of the folder that the process works in, unless that is the user's own."""
     try:
-        own, here = find_user_file(), Path.cwd() / NAME
+        own, here = find_user_file(), Path.cwd() / SETTINGS_FILE
         return (
             here
             if here.is_file() and not (own and own.exists() and own.samefile(here))
@@ -136,7 +127,7 @@ def load_project_excludes() -> list[str]:
     try:
         named = dict(_list_values(_read_toml(path, LARGEST)))
     except UsageError as unreadable:
-        _warn_once(f"{unreadable}; it is left out")
+        warn_once(f"{unreadable}; it is left out")
         return []
     patterns, refused = named.pop(OF_PROJECT, []), list(named)
     # Globs below a folder: none is absolute, none climbs.
@@ -153,7 +144,7 @@ def load_project_excludes() -> list[str]:
         )
     if refused:
         more = f" and {len(refused) - NAMED} more" if len(refused) > NAMED else ""
-        _warn_once(
+        warn_once(
             f"{path} is a project's settings file and may not set {', '.join(refused[:NAMED])}{more}: left out; "
             f"if you mean it, set it in {find_user_file() or get_default_path()}"
         )
@@ -179,15 +170,6 @@ def load_file_settings(model: type[BaseModel]) -> dict[str, Any]:
     if not excluded or not isinstance(globs, list):
         return own
     return {**own, "read": {**read, "exclude": [*globs, *excluded]}}
-
-
-def get_default_path() -> Path:
-    """Return the default place of the user's settings file."""
-    return (
-        Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-        / "slowwave"
-        / NAME
-    )
 
 
 def _read_toml(path: Path, largest: int | None = None) -> dict[str, Any]:
@@ -221,7 +203,7 @@ def _list_values(table: dict[str, Any], above: str = "") -> Iterator[tuple[str, 
 
 
 @cache
-def _warn_once(line: str) -> None:
+def warn_once(line: str) -> None:
     """Warn once a process, in one line whatever names a stranger chose."""
     LOG.warning(
         "%s",

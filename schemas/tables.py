@@ -189,6 +189,18 @@ MEANINGS = {
     "blocks": "all parts of the message: text, thinking, tool calls and their results, images",
     "centroid": "mean of the vectors of its claims",
     "member_hash": "hash of the members that it was written of",
+    "step": "name of the step",
+    "at": "when it was done, UTC",
+    "model": "name of the language model",
+    "engine": "what ran the model",
+    "finish_reason": "why the model stopped: stop, length, …",
+    "prompt_tokens": "tokens of the prompt",
+    "completion_tokens": "tokens of the answer",
+    "flags": "what was odd about the answer",
+    "created_at": "when it was made, UTC",
+    "row_id": "the row that it is about",
+    "run_id": "-> runs",
+    "release_id": "-> releases",
 }
 """Of columns that mean the same, or nearly so, in each table, or that say so little that a word is enough."""
 
@@ -642,6 +654,41 @@ RELATIONS = Table(
 )
 
 
+CHECKS = Table(
+    name="checks",
+    key="check_id",
+    volatile=frozenset({"checked_at"}),
+    fields=(
+        string_field("check_id", "hash of the row and of what it names"),
+        string_field("row_id", "-> observations, or -> passages", null=False),
+        string_field("message_id", "of a passage, its message; null for a claim"),
+        string_field("workspace", null=False),
+        string_field("kind", "a CheckKind: what is named", null=False),
+        string_field("name", "as the text names it", null=False),
+        string_field(
+            "value", "the version, the setting's value or the port that it names"
+        ),
+        string_field("result", "a CheckResult: found, gone, differs", null=False),
+        pa.field(
+            "checked_at",
+            UTC_US,
+            nullable=False,
+            metadata=mean("when it was looked up, UTC"),
+        ),
+        string_field("commit", "HEAD when it was looked up", null=False),
+        string_field("path", "file of the evidence, from the checkout's root on"),
+        pa.field(
+            "line", pa.int64(), metadata=mean("line of the evidence; null for a file")
+        ),
+        string_field("text", "that line, redacted"),
+        string_field("since_commit", "the commit since which it is so"),
+        pa.field("since_at", UTC_US, metadata=mean("that commit's time, UTC")),
+        string_field("instead", "what stands in its place, redacted"),
+        string_field("step_key", null=False),
+    ),
+)
+
+
 BASE_TOPICS = ("self", "user", "system")
 
 TOPICS = Table(
@@ -959,6 +1006,7 @@ RELEASED: tuple[Table, ...] = (
     OBSERVATIONS,
     MERGES,
     RELATIONS,
+    CHECKS,
     TOPICS,
     TOPIC_HISTORY,
     SUMMARIES,

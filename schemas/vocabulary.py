@@ -56,6 +56,8 @@ PERHAPS_CHANGED = 0.4
 RETRACTED, PERHAPS_RETRACTED = "retracted", "perhaps retracted"
 """Rules of the ledger: the later claim takes the earlier back without a new value, surely or perhaps."""
 RETRACTIONS = (RETRACTED, PERHAPS_RETRACTED)
+CORRECTED = "corrected"
+"""Rule of a change that a person named: `slowwave correct`."""
 LEADS = "leads"
 """Rule of a doubt that is less likely: the later is told first where both are found, without a word of it."""
 
@@ -102,6 +104,27 @@ class HabitKind(StrEnum):
     CO_EDIT = "co_edit"
     SEQUENCE = "sequence"
     COMMAND = "command"
+
+
+class CheckKind(StrEnum):
+    """What a claim names that a checkout can confirm or deny."""
+
+    FILE = "file"
+    """A file or a folder."""
+    NAME = "name"
+    """A symbol, an environment variable, an option of a command."""
+    SETTING = "setting"
+    PORT = "port"
+    DEPENDENCY = "dependency"
+    SCRIPT = "script"
+
+
+class CheckResult(StrEnum):
+    """What a checkout says of it."""
+
+    FOUND = "found"
+    GONE = "gone"
+    DIFFERS = "differs"
 
 
 class RunStatus(StrEnum):
@@ -170,3 +193,12 @@ LEARNINGS = "slowwave_learnings"
 def is_shared(observer: str) -> bool:
     """Return whether a claim came from somebody else's memory: it counts less than what was said here."""
     return observer.startswith(f"{SHARED}:")
+
+
+COUNTED = {
+    "messages": "messages",
+    "claims": "observations",
+    "topics": "topics",
+    "summaries": "summaries",
+}
+"""What a release is said to hold: word on the screen -> table."""

@@ -30,8 +30,14 @@ from typing import (
 from pydantic import ValidationError
 
 from slowwave.engines.encoders.protocol import Encoder
-from slowwave.recall.hits import KINDS, Hits, Kind
-from slowwave.recall.live import LiveRelease, Notes, QueryVectors, find_unreleased
+from slowwave.recall.hits import KIND_WORDS, KINDS, Hits, Kind
+from slowwave.recall.live import (
+    LiveRelease,
+    Notes,
+    QueryVectors,
+    apply_corrections,
+    find_unreleased,
+)
 from slowwave.recall.query import Query, build_query, read_once, refuse_unknown_filters
 from slowwave.recall.release.view import View
 from slowwave.recall.search import Reranker, Search
@@ -315,10 +321,12 @@ class Memory:
             UsageError: as these two; sessions are asked for together with another kind, or by category.
         """
         if unknown := [
-            kind for kind in kinds if kind not in (*get_args(Kind), SESSION)
+            kind
+            for kind in kinds
+            if kind not in (*get_args(Kind), *KIND_WORDS, SESSION)
         ]:
             raise UsageError(
-                f"there is no kind {unknown[0]!r}: {', '.join(get_args(Kind))}, or {SESSION} alone"
+                f"there is no kind {unknown[0]!r}: {', '.join(KIND_WORDS)}, or {SESSION} alone"
             )
         if SESSION not in kinds:
             return self.recall(query, k, kinds or KINDS, **filters)
@@ -469,7 +477,11 @@ class Memory:
         )
 
     def claims(
-        self, limit: int | None = None, **filters: Unpack[ClaimFilters]
+        self,
+        limit: int | None = None,
+        *,
+        outliers: bool = False,
+        **filters: Unpack[ClaimFilters],
     ) -> "list[Claim]":
         """Return the claims that hold, newest first, of the live release: `slowwave.recall.views.browse.list_claims`.
 
@@ -478,7 +490,9 @@ class Memory:
         """
         from slowwave.recall.views.browse import list_claims
 
-        return self.read_release(lambda view: list_claims(view, limit, **filters))
+        return self.read_release(
+            lambda view: list_claims(view, limit, outliers=outliers, **filters)
+        )
 
     def topics(self, weeks: int = 12) -> "list[Theme]":
         """Return the live release's topics, the strongest first, with their claims a week (`list_themes`)."""
@@ -558,8 +572,54 @@ class Memory:
             redact=redact,
         )
 
+    def correct(
+        self,
+        claim: str,
+        text: str,
+        *,
+        of_person: bool = True,
+        speaker: str | None = None,
+        at: datetime | None = None,
+    ) -> str:
+        """Write down what is right instead of a claim; the id of the note's session.
+
+        The next night makes a claim of the note, and that claim replaces the corrected one. Recall shows it at once.
+        `slowwave exclude` with the note's id takes it back. An agent's correction only links the two claims until a
+        person confirms it (`slowwave include`).
+
+        Args:
+            claim: the claim's id, or its first characters; or the id of a note that corrects it.
+            text: what is right, in the person's words.
+            of_person: whether these are the person's own words; else they are an agent's.
+            speaker: who says it.
+            at: when it was said, aware; now by default.
+
+        Raises:
+            UsageError: no claim has the id, it does not hold any more, or the text says the same or is over-long.
+            StoreError: the store can't be read.
+            OSError: the folder can't be written to.
+        """
+        from slowwave.recall.views.corrected import find_claim_to_correct
+        from slowwave.store.notes import format_correction, write_note
+
+        check_encrypted(self.settings, self.root)
+        row, corrected = find_claim_to_correct(self.get_view(), claim, text)
+        return write_note(
+            self.root / self.space,
+            text,
+            workspace=row["workspace"],
+            of_person=of_person,
+            speaker=speaker,
+            at=at,
+            redact=self.settings.redact,
+            tags=[format_correction(corrected)],
+        )
+
     def begin_conversation(
-        self, workspace: str | None = None, at: datetime | None = None
+        self,
+        workspace: str | None = None,
+        at: datetime | None = None,
+        name: str | None = None,
     ) -> "Journal":
         """Return a conversation to be written down message by message (`append(role, content, speaker, at, tags)`): the
         space's next night reads what it holds then.
@@ -567,12 +627,19 @@ class Memory:
         Args:
             workspace: the project it belongs to.
             at: when it began, aware; now by default.
+            name: of letters, digits and dashes: the conversation of this name goes on, if there is one.
         """
         from slowwave.store.notes import Journal
 
         check_encrypted(self.settings, self.root)
         project = self.settle_workspace(workspace) if workspace else None
-        return Journal(self.root / self.space, project, at, redact=self.settings.redact)
+        return Journal(
+            self.root / self.space,
+            project,
+            at,
+            redact=self.settings.redact,
+            name=name,
+        )
 
     def has_workspace(self, workspace: str) -> bool:
         """Return whether something is known of a workspace, however it is written; not while the store is away."""
@@ -679,10 +746,17 @@ class Memory:
     def _add_pending(self, query: Query, hits: Hits, automatic: bool) -> Hits:
         """Return an answer with what was written since the release, each before hits that are no more relevant."""
         floor = self.settings.recall.automatic_floor if automatic else 0.0
+        if (view := self._live.view) is not None:
+            hits = apply_corrections(view, query, hits, self.root / self.space)
         pending = find_unreleased(
             self._live.view, self.root / self.space, query, self._vectors
         )
-        pending = [hit for hit in pending if (hit.relevance or 0.0) >= floor]
+        there = {hit.id for hit in hits}  # a correction stands beside what it corrects
+        pending = [
+            hit
+            for hit in pending
+            if (hit.relevance or 0.0) >= floor and hit.id not in there
+        ]
         if not pending:
             return hits
         merged = list(

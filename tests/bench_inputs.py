@@ -1,6 +1,7 @@
 """The smallest inputs of each measurement in `bench/`, written into a folder."""
 
 import json
+import tarfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -24,6 +25,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
     return {
         "recall.abstention": [([told, "--stride", 1, *PLAIN], "have an answer")],
         "all": [([], "recall.locomo no")],
+        "startup": [(["--times", 1, *PLAIN], "recall by the reader")],
         "recall.changes": [
             (
                 [pay, some(folder, "newer_first.jsonl", slice(2)), "--misses"],
@@ -76,6 +78,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
                 '"rating": "useful"',
             ),
         ],
+        "nights.checks": [([archives(folder)], "skipped: @trpc/server")],
         "nights.dedupe": [
             ([pairs, *PLAIN], "rules and vectors"),
             ([pairs, "--no-encoder", "--json"], "rules alone"),
@@ -120,6 +123,17 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
             ([talk, "--json"], '"claims": 0'),
         ],
     }
+
+
+def archives(folder: Path) -> Path:
+    """Two versions of one package, of which the second lost a file."""
+    for version, name in (("0.23.0", "_compat.py"), ("0.28.1", "_main.py")):
+        path = folder / "httpx" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("x = 1\n", encoding="utf-8")
+        with tarfile.open(folder / f"httpx-{version}.tar.gz", "w:gz") as packed:
+            packed.add(path, f"httpx-{version}/httpx/{name}")
+    return folder
 
 
 def experiment(folder: Path, told: Path) -> Path:

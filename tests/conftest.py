@@ -4,6 +4,7 @@ import logging
 import os
 import pickle
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import mkdtemp
@@ -34,6 +35,11 @@ os.environ["XDG_STATE_HOME"] = mkdtemp(
 os.environ["XDG_DATA_HOME"] = mkdtemp(
     prefix="slowwave-tests-"
 )  # where a command that names no store has its own
+
+
+os.environ["TZ"] = "UTC"  # Days are shown in the machine's zone.
+time.tzset()
+os.environ["SLOWWAVE_RESIDENT"] = "0"  # else each store of a test gets a process
 
 
 settings.register_profile(

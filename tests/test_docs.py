@@ -1,5 +1,6 @@
 """What the documents name is there: folders, files, links, modules, commands and their options."""
 
+import os
 import re
 import subprocess
 import sys
@@ -149,7 +150,20 @@ def test_every_decision_is_in_the_index_and_says_what_was_asked_and_decided() ->
         assert len(text.splitlines()) <= 40, page.name
 
 
-def test_the_reference_of_the_commands_is_what_the_program_says() -> None:
-    command = [sys.executable, str(ROOT / "docs" / "reference.py")]
+@pytest.mark.parametrize(
+    ("script", "page"), [("reference.py", "commands.md"), ("tables.py", "tables.md")]
+)
+def test_a_page_that_is_made_is_what_its_script_says(script: str, page: str) -> None:
+    command = [sys.executable, str(ROOT / "docs" / script)]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == told
+    assert (ROOT / "docs" / page).read_text(encoding="utf-8") == told
+
+
+def test_the_site_is_built_and_no_link_leads_nowhere(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed: `make dev`")
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", tmp_path]
+    quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(build, cwd=ROOT, env=quiet, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "PostgreSQL 17" in (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "recall_many" in (tmp_path / "api.html").read_text(encoding="utf-8")

@@ -1,12 +1,16 @@
-"""The examples in docs/examples run as they are written."""
+"""The examples in docs/examples run as they are written, and show what the program prints."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+from docs.examples import BUDGET, QUESTION, render_examples, run_command
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
+from slowwave.store.store import Store
 from tests.bench_inputs import ROOT
+from tests.killed_nights import SAMPLES
 from tests.talk_files import session
 
 OLD = [
@@ -53,3 +57,29 @@ def test_notes_are_checked_against_the_memory(tmp_path: Path) -> None:
     )
     assert "- Mangoes ripen in Peru in winter\n    unsupported" in printed
     assert "pnpm" not in printed
+
+
+def test_what_is_shown_is_what_the_program_prints(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    report = run_night([SAMPLES], Settings(store=store))
+    # the night's last lines tell as many claims as are listed
+    report.add_closing(Store.open(store), 100, "")
+    listed = json.loads(run_command(store, "inspect", "changes", "--json"))
+    changed = {pair["loser_id"] for pair in listed}
+    assert any(f"Of the new claims {len(changed)} " in line for line in report.closing)
+    for path, printed in render_examples(store).items():
+        assert path.read_text(encoding="utf-8") == printed, path
+    # the picture of the page Injected begins with the answer, which came after SQLite
+    asked = ("context", QUESTION, "--budget", str(BUDGET), "--automatic")
+    shown = [
+        line
+        for line in run_command(store, *asked).splitlines()
+        if line.startswith(("person:", "model:"))
+    ]
+    assert "PostgreSQL 17" in shown[0]
+
+
+def test_a_skill_does_not_tell_what_was_replaced() -> None:
+    skill = (ROOT / "docs" / "examples" / "tidepool" / "SKILL.md").read_text()
+    assert "PostgreSQL 17" in skill
+    assert "SQLite for the gauge" not in skill

@@ -101,6 +101,54 @@ def test_help_brings_nothing(tmp_path: Path) -> None:
     }  # typer's own, for a command's options
 
 
+LIGHT = """
+import sys
+from slowwave.__main__ import main
+
+try:
+    main()
+except SystemExit as ended:
+    assert not ended.code
+print(*sys.modules, file=sys.stderr)
+"""
+"""The command as its script calls it, and the modules that it imported."""
+
+
+def import_as_script(*words: str, given: object = None, **environ: str) -> set[str]:
+    """Which packages beside the standard library and slowwave a command imports."""
+    done = subprocess.run(
+        [sys.executable, "-c", LIGHT, *words],
+        input=json.dumps(given),
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environ},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    tops = {name.partition(".")[0] for name in done.stderr.splitlines()[-1].split()}
+    ours = {"slowwave", "__main__", "__mp_main__"}
+    return {top for top in tops - sys.stdlib_module_names - ours if top[0] != "_"}
+
+
+def test_hooks_and_the_version_import_nothing_before_they_need_it(
+    tmp_path: Path, store: Path
+) -> None:
+    bare = import_as_script("--version")
+    assert not {"typer", "click", "rich", "pydantic", "pyarrow", "numpy"} & bare
+    no_question = {"cwd": "/x", "prompt": ""}
+    assert import_as_script("hook", "user-prompt", given=no_question) == bare
+    assert import_as_script("hook", "no-such-event", given={}) == bare
+    # the night of a session that has ended is another process, which finds no transcript
+    ended = {"transcript_path": str(tmp_path / "none.jsonl")}
+    where = {"SLOWWAVE_STORE": str(tmp_path / "store"), "SLOWWAVE_SAME_DAY": "0"}
+    assert import_as_script("hook", "session-end", given=ended, **where) == bare
+    # a prompt that this process itself has to look up
+    asked = {"cwd": "/x", "prompt": "which tickets?"}
+    where = {"SLOWWAVE_STORE": str(store), "XDG_CONFIG_HOME": str(store)}
+    brought = import_as_script("hook", "user-prompt", given=asked, **where)
+    assert {"pyarrow", "lance"} <= brought
+    assert not {"typer", "rich", "lancedb", *HEAVY} & brought
+
+
 def test_a_night_without_news_brings_what_reads_tables_alone(
     store: Path, talk: Path
 ) -> None:

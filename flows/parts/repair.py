@@ -27,6 +27,7 @@ from slowwave.schemas.errors import StoreError, StoreMissing
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     ACTIONS,
+    CHECKS,
     FILES,
     FORGOTTEN,
     GISTS,
@@ -65,13 +66,14 @@ from slowwave.tasks.job import Job
 
 STEPS_OF: dict[str, tuple[str, ...]] = {
     "boilerplate": ("boilerplate",), "lines": ("boilerplate",), "actions": ("habits",), "patterns": ("habits",),
-    "merges": ("dedupe", "supersede"), "relations": ("relate",), "topics": ("topics",), "topic_history": ("topics",),
+    "merges": ("dedupe", "supersede"), "relations": ("relate",), "checks": ("checks",), "topics": ("topics",),
+    "topic_history": ("topics",),
     "summaries": ("summaries",),
 }  # fmt: skip
 """Steps that are done again where a table lost rows; other derived tables are filled by whoever finds them empty."""
-OF_CLAIMS = (RELATIONS, TOPICS, TOPIC_HISTORY, SUMMARIES, MARKS)
+OF_CLAIMS = (CHECKS, RELATIONS, TOPICS, TOPIC_HISTORY, SUMMARIES, MARKS)
 """Tables that go with all claims; merges that were undone stay undone."""
-TOLD = 20
+MOST_NAMED = 20
 """Sessions that are named one by one, at most."""
 
 
@@ -99,39 +101,19 @@ def run_repair(settings: Settings) -> RunReport:
     ):
         mend_releases(job.store)
         # What the sessions' rows say, before anything is read again.
-        before = pl.DataFrame(
-            job.store.read(SESSIONS, ["session_id", "native_id", "path", "messages"])
-        )
+        columns = ["session_id", "native_id", "path", "messages"]
+        before = pl.DataFrame(job.store.read(SESSIONS, columns))
         if done:
-            lost = {name for name, salvaged in done.items() if salvaged.lost != 0}
-            if FORGOTTEN.name in lost:
-                # Where the list of what was forgotten is lost, messages that say nothing are forgotten ones.
-                rows = [
-                    row
-                    for row in job.store.read(
-                        MESSAGES, where=pc.field("text") == ""
-                    ).to_pylist()
-                    if is_blank(row)
-                ]
-                plan = Plan(job.run_id, datetime.now(UTC).isoformat(), ["repair"])
-                plan.sessions = sorted({row["session_id"] for row in rows})
-                plan.blanks = [(row["message_id"], row["identity"]) for row in rows]
-                write_ledger(job.store, plan)
-            _read_again(job, report, lost, before)
-            _forget_made(job.store, lost)
+            _make_up(job, report, done, before)
         if done or indexes:
-            with suppress(StoreError):  # of a live release that is damaged itself
+            with suppress(StoreError):  # The live release may be damaged itself.
                 set_aside_candidate(job, report)
-            run_steps_after_read(
-                job, report, gated=False, whole=False
-            )  # what is lost was lost to the damage
+            # No gate: what is missing was lost to the damage.
+            run_steps_after_read(job, report, gated=False, whole=False)
         dropped = drop_unreadable(job.store)
         finish_forgettings(job, report)
-        notes += [
-            line
-            for name, salvaged in done.items()
-            for line in _tell_lost(job.store, name, salvaged, before)
-        ]
+        for name, salvaged in done.items():
+            notes += _describe_lost(job.store, name, salvaged, before)
         notes += [
             f"{name} can't be read any more and is no longer kept" for name in dropped
         ]
@@ -140,30 +122,50 @@ def run_repair(settings: Settings) -> RunReport:
     return report
 
 
+def _make_up(
+    job: Job, report: RunReport, done: dict[str, Salvaged], before: pl.DataFrame
+) -> None:
+    """Read transcripts again for the tables that lost rows, and undo the steps whose results are lost."""
+    lost = {name for name, salvaged in done.items() if salvaged.lost != 0}
+    if FORGOTTEN.name in lost:
+        _restore_forgotten(job)
+    _read_again(job, report, lost, before)
+    _forget_made(job.store, lost)
+
+
+def _restore_forgotten(job: Job) -> None:
+    """Write the lost list of what was forgotten anew: a blank message is a forgotten one."""
+    empty = job.store.read(MESSAGES, where=pc.field("text") == "")
+    rows = [row for row in empty.to_pylist() if is_blank(row)]
+    plan = Plan(job.run_id, datetime.now(UTC).isoformat(), ["repair"])
+    plan.sessions = sorted({row["session_id"] for row in rows})
+    plan.blanks = [(row["message_id"], row["identity"]) for row in rows]
+    write_ledger(job.store, plan)
+
+
 def _salvage(
     folder: Path, damage: list[Damage], done: dict[str, Salvaged], notes: list[str]
 ) -> None:
     """Write the tables still to be made anew (also those that a killed repair left) to REPAIR_FILE, then salvage."""
     file = folder / REPAIR_FILE
-    try:
-        begun = (
-            {TABLES[name].name for name in json.loads(file.read_bytes())}
-            if file.exists()
-            else set()
-        )
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-    ):  # altered itself: whatever can be made anew may be what was left to do
-        begun = TABLES.keys() - {
-            table.name for table in KEPT if table not in (SESSIONS, MERGES)
-        }
+    begun = _read_begun(file)
     if todo := sorted(begun.union(find_broken_tables(folder, damage))):
         replace_file(file, json.dumps(todo).encode())
     salvaged, lines = salvage(folder, damage)
     done |= {name: Salvaged(0, None) for name in todo} | salvaged
     notes += lines
+
+
+def _read_begun(file: Path) -> set[str]:
+    """Return the tables that a killed repair left to be made anew; all that can be, if its file is altered."""
+    if not file.exists():
+        return set()
+    try:
+        return {TABLES[name].name for name in json.loads(file.read_bytes())}
+    except (KeyError, TypeError, ValueError):
+        return TABLES.keys() - {
+            table.name for table in KEPT if table not in (SESSIONS, MERGES)
+        }
 
 
 def _find_short(store: Store, before: pl.DataFrame) -> pl.DataFrame:
@@ -187,10 +189,8 @@ def _read_again(
 ) -> None:
     """Read the transcripts again, where they are still there, of sessions that have lost messages or their row."""
     store = job.store
-    short, files = (
-        _find_short(store, before),
-        pl.DataFrame(store.read(FILES, ["path", "quarantined"])),
-    )
+    short = _find_short(store, before)
+    files = pl.DataFrame(store.read(FILES, ["path", "quarantined"]))
     paths = set(short["path"])
     if lost & {SESSIONS.name, FILES.name}:
         paths |= {*files["path"], *before["path"]}
@@ -202,15 +202,20 @@ def _read_again(
         store.delete_ids(FILES, [str(path) for path in there])
         run_step(job, report, read_transcripts, there)
     if lost & {MESSAGES.name, SESSIONS.name}:
-        # Sessions that lost messages are gone through again, and what was made of messages that are gone goes.
-        short_sessions = set(short["session_id"])
-        stored = store.read(MESSAGES, [MESSAGES.key])[MESSAGES.key].combine_chunks()
-        for table in (PASSAGES, GISTS, ACTIONS):
-            rows = store.read(table, list({table.key, "message_id"}))
-            orphans = rows.filter(pc.invert(pc.is_in(rows["message_id"], stored)))
-            store.delete_ids(table, orphans[table.key].to_pylist())
-        marks = store.read_ids(MARKS, short_sessions, [MARKS.key], by="unit_id")
+        _drop_orphans(store)
+        # Sessions that lost messages are observed again.
+        sessions = set(short["session_id"])
+        marks = store.read_ids(MARKS, sessions, [MARKS.key], by="unit_id")
         store.delete_ids(MARKS, marks[MARKS.key].to_pylist())
+
+
+def _drop_orphans(store: Store) -> None:
+    """Delete what was made of messages that are gone."""
+    stored = store.read(MESSAGES, [MESSAGES.key])[MESSAGES.key].combine_chunks()
+    for table in (PASSAGES, GISTS, ACTIONS):
+        rows = store.read(table, list({table.key, "message_id"}))
+        orphans = rows.filter(pc.invert(pc.is_in(rows["message_id"], stored)))
+        store.delete_ids(table, orphans[table.key].to_pylist())
 
 
 def _forget_made(store: Store, lost: set[str]) -> None:
@@ -234,26 +239,34 @@ def _forget_made(store: Store, lost: set[str]) -> None:
         FORGET[step](store, chosen)
 
 
-def _tell_lost(
+def _describe_lost(
     store: Store, table: str, done: Salvaged, before: pl.DataFrame
 ) -> Iterator[str]:
-    """Yield lines on a table's lost rows and where they may come from, or that it was recomputed."""
+    """Yield lines on a table's lost rows and where they may come from, or that it was made anew."""
+    whole = f"{table}: whole rows: {done.kept:,}"
     if TABLES[table] not in KEPT:
         yield f"{table}: made anew"
     elif table == MESSAGES.name:
-        short = _find_short(store, before)
-        back = sum(before["messages"]) - done.kept - sum(short["lost"])
-        yield f"messages: whole rows: {done.kept:,}; {max(back, 0):,} were read again from their transcripts"
-        for row in short.head(TOLD).iter_rows(named=True):
-            why = "is gone" if not Path(row["path"]).exists() else "has them no more"
-            few = f"{row['lost']:,} of {row['messages']:,} messages are lost"
-            yield f"session {row['native_id']}: {few}, {row['path']} {why}: only a backup has them"
-        if short.height > TOLD:
-            yield f"messages of {short.height - TOLD:,} more sessions are lost so"
+        yield from _describe_lost_messages(store, done, before)
     elif table in (SESSIONS.name, MERGES.name, RELEASES.name) or done.lost == 0:
-        yield f"{table}: whole rows: {done.kept:,}; the others were made anew"
+        yield f"{whole}; the others were made anew"
     else:
         many = "an unknown number of" if done.lost is None else f"{done.lost:,}"
-        yield f"{table}: whole rows: {done.kept:,}; {many} rows are lost: only a backup of before has them"
+        yield f"{whole}; {many} rows are lost: only a backup of before has them"
         if table == FORGOTTEN.name:
             yield "forgotten: what is blank stays so; what else was may be back from a transcript: forget it again"
+
+
+def _describe_lost_messages(
+    store: Store, done: Salvaged, before: pl.DataFrame
+) -> Iterator[str]:
+    """Yield how many messages were read again, and a line for each session that still lacks some."""
+    short = _find_short(store, before)
+    back = max(sum(before["messages"]) - done.kept - sum(short["lost"]), 0)
+    yield f"messages: whole rows: {done.kept:,}; {back:,} were read again from their transcripts"
+    for row in short.head(MOST_NAMED).iter_rows(named=True):
+        why = "has them no more" if Path(row["path"]).exists() else "is gone"
+        few = f"{row['lost']:,} of {row['messages']:,} messages are lost"
+        yield f"session {row['native_id']}: {few}, {row['path']} {why}: only a backup has them"
+    if short.height > MOST_NAMED:
+        yield f"messages of {short.height - MOST_NAMED:,} more sessions are lost so"

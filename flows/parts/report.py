@@ -19,7 +19,7 @@ from slowwave.recall.release.view import View
 from slowwave.recall.views.compare import COLUMNS, KINDS, Difference, compare_claims
 from slowwave.schemas.errors import SlowwaveError
 from slowwave.schemas.tables import OBSERVATIONS, PERSONAL
-from slowwave.schemas.vocabulary import LATER, RunStatus
+from slowwave.schemas.vocabulary import COUNTED, LATER, RunStatus
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Release, Snapshot, is_dropped
 from slowwave.store.store import Store
@@ -155,11 +155,10 @@ class RunReport:
             return "Nothing was read."
         if self.release is None:
             return f"Nothing changed: the live release stays as it is.{but}"
-        counts, shown = (
-            self.release.counts,
-            ("messages", "observations", "topics", "summaries"),
+        counts = self.release.counts
+        figures = ", ".join(
+            f"{counts.get(table, 0):,} {name}" for name, table in COUNTED.items()
         )
-        figures = ", ".join(f"{counts.get(name, 0):,} {name}" for name in shown)
         return f"Released {self.release.name}: {figures}.{but}"
 
     def collect_notes(self) -> list[str]:
@@ -304,6 +303,8 @@ class News:
     """How many earlier claims there are of each kind of what became of them."""
     changed: list[tuple[str, str, str, str]]
     """Of an earlier claim its id, "is now" or "is perhaps now", and the text and the id of the later one."""
+    perhaps_among_new: int
+    """How many claims that are new themselves another new one perhaps changed."""
 
 
 def collect_news(new: View, old: View | None) -> News:
@@ -332,11 +333,12 @@ def collect_news(new: View, old: View | None) -> News:
     # What became of earlier claims: certain changes, then possible ones.
     before = set(earlier["observation_id"].to_pylist())
     before_too = old.chains.perhaps_changed if old else {}
-    perhaps = [
-        row
+    came = {
+        key: row
         for key, row in new.chains.perhaps_changed.items()
-        if key in before and key not in before_too
-    ]
+        if key not in before_too
+    }
+    perhaps = [row for key, row in came.items() if key in before]
     changed = [
         (row.claim_id, "is now", row.by_summary, row.by)
         for row in differences
@@ -356,6 +358,7 @@ def collect_news(new: View, old: View | None) -> News:
         [added[key] for key in dict.fromkeys(foremost)],
         Counter(row.kind for row in differences if row.kind in LOST),
         changed,
+        len(came) - len(perhaps),
     )
 
 
@@ -380,6 +383,11 @@ def _describe_claims(new: View, old: View | None, width: int) -> Iterator[str]:
             f"“{shorten(was, width, placeholder=' …')}” {how} “{shorten(now, width, placeholder=' …')}”"
         )
     yield f"Changed: {'; '.join(changes) or 'nothing that was known before'}."
+    if news.perhaps_among_new:
+        yield (
+            f"{INDENT}Of the new claims {news.perhaps_among_new:,} were perhaps changed by "
+            "another new one (`slowwave inspect changes` lists them)."
+        )
 
 
 def collect_left_out(

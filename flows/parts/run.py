@@ -61,6 +61,7 @@ STEP_NAMES = {
     "dedupe_observations": "dedupe",
     "supersede_observations": "supersede",
     "relate_claims": "relate",
+    "check_claims": "checks",
     "assign_topics": "assign",
     "roll_up": "rollup",
     "publish_release": "publish",

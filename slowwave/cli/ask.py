@@ -11,16 +11,17 @@ from slowwave.cli.common import (
     SpacesOption,
     command,
     echo,
-    find_project,
     print_notes,
     truncate_line,
 )
+from slowwave.cli.opening import find_project
 from slowwave.schemas.filters import Filters, MessageFilters
 from slowwave.schemas.ids import shorten_id
 from slowwave.schemas.places import name_last_part
 from slowwave.schemas.vocabulary import Status
-from slowwave.text.dates import format_day
+from slowwave.text.dates import format_day, format_minute
 from slowwave.text.fence import FENCE_TOKENS, escape_control, escape_line, fence_block
+from slowwave.text.relative_days import add_days
 
 if TYPE_CHECKING:
     from slowwave.context.build import Context
@@ -46,12 +47,14 @@ TokenizerOption = Annotated[
 def recall(
     memory: "Memory",
     query: Annotated[str, typer.Argument(help="What to look for, in plain words.")],
-    k: Annotated[int, typer.Option("-k", "--k", help="Most hits to print.")] = 10,
+    k: Annotated[
+        int, typer.Option("-k", "--k", "--limit", help="Most hits to print.")
+    ] = 10,
     kind: Annotated[
         list[str] | None,
         typer.Option(
             "--kind",
-            help="observation, message, summary, topic (may be repeated), or session.",
+            help="claim, message, summary, topic (may be repeated), or session.",
         ),
     ] = None,
     space: SpacesOption = None,
@@ -134,7 +137,8 @@ def _recall_spaces(
 
 def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
     """Return a hit's text, then a line with its date, speaker, project and the id that `slowwave show` takes."""
-    text = truncate_line(hit.shorten(SHOWN_CHARS).text, SHOWN_CHARS)
+    shortened = hit.shorten(SHOWN_CHARS).text
+    text = truncate_line(add_days(shortened, hit.observed_at), SHOWN_CHARS)
     claim = hit.get_claim_in_other_words()
     facts = [
         format_day(hit.observed_at) if hit.observed_at else "undated",
@@ -148,6 +152,7 @@ def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
         escape_line(shorten_id(hit.id)),
         None if sure or hit.relevance is None else f"relevance {hit.relevance:.2f}",
         format_change(hit),
+        *(check.note for check in hit.not_in_code),
     ]
     reply = hit.get_reply()
     below = [truncate_line(claim, SHOWN_CHARS)] if claim else []
@@ -179,7 +184,7 @@ def recent(
         project = name_last_part(turn.workspace) if turn.workspace else None
         words = ", ".join([*turn.keywords, *(f"#{tag}" for tag in turn.tags)])
         facts = [
-            f"{format_day(turn.said_at)}, {turn.said_at:%H:%M}",
+            format_minute(turn.said_at),
             turn.speaker,
             project,
             shorten_id(turn.id),
@@ -265,13 +270,16 @@ def context(
 
     It is packed into a budget of tokens, each line with its source.
     """
+    from slowwave.text.words import find_phrase
+
     memory.refuse_unknown_workspace(filters.get("workspace"))
     # begin to search the web
     results = None
-    if web:
+    chosen = memory.settings.web
+    if web or (chosen.enabled and find_phrase(chosen.keywords, query)):
         from slowwave.schemas.plugins import load_plugin
 
-        settings = memory.settings.web.model_copy(update={"enabled": True})
+        settings = chosen.model_copy(update={"enabled": True})
         results = load_plugin("slowwave.web", "search", "web")(
             settings, memory.list_people(), query
         )
@@ -389,9 +397,7 @@ def remember(
         from slowwave.memory import settle_project
 
         project = settle_project(settings, workspace)
-    of_person = not of_agent and any(
-        stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)
-    )
+    of_person = is_of_person(of_agent)
     options: dict[str, Any] = {
         "of_person": of_person,
         "speaker": speaker,
@@ -410,6 +416,56 @@ def remember(
     OUT.print(
         f"Noted as {session}{whose}; recall finds it now, and the next night distils it."
     )
+
+
+def is_of_person(of_agent: bool) -> bool:
+    """Return True if a note is a person's: it is not marked as an agent's, and a terminal is there."""
+    return not of_agent and any(
+        stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)
+    )
+
+
+@command
+def correct(
+    settings: "Settings",
+    claim: Annotated[
+        str, typer.Argument(help="The claim's id, or its first characters.")
+    ],
+    text: Annotated[str, typer.Argument(help="What is right; - reads standard input.")],
+    of_agent: Annotated[
+        bool,
+        typer.Option(
+            "--agent",
+            help="Mark it as an agent's note (the default without a terminal).",
+        ),
+    ] = False,
+    speaker: Annotated[str | None, typer.Option(help="The person who says it.")] = None,
+) -> None:
+    """Say what is right instead of a claim.
+
+    The words are kept as a note. Recall shows it at once, and in the next night it replaces the claim, which is
+    marked as superseded. `slowwave exclude` with the note's id takes it back. Without a terminal it counts as an
+    agent's note, and changes nothing until `slowwave include` confirms it.
+    """
+    from slowwave.memory import Memory
+    from slowwave.schemas.errors import UsageError
+    from slowwave.store.notes import is_unfinished
+
+    if is_unfinished(settings.store / settings.space):
+        finish_before_noting(settings)
+    of_person = is_of_person(of_agent)
+    words = sys.stdin.read() if text == "-" else text
+    memory = Memory.open(settings.store, settings.space)
+    try:
+        note = memory.correct(claim, words, of_person=of_person, speaker=speaker)
+    except OSError as refused:
+        raise UsageError(f"not noted: {refused}") from None
+    then = (
+        "recall shows it now, and the next night replaces the claim"
+        if of_person
+        else f"as an agent's word: `slowwave include {note}` confirms it"
+    )
+    OUT.print(f"Corrected by {note}; {then}.")
 
 
 def finish_before_noting(settings: "Settings") -> None:

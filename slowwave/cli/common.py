@@ -1,17 +1,13 @@
 """Shared by the commands: the `command` decorator, options, settings, output, and errors as one line."""
 
 import functools
-import gc
 import inspect
 import json
-import logging
-import subprocess
-import sys
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from subprocess import DEVNULL
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,23 +15,30 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from slowwave.cli.opening import build_overrides, load_settings, open_memory
 from slowwave.schemas.errors import SlowwaveError, name_install
 from slowwave.schemas.filters import spell_out_filters
-from slowwave.schemas.places import find_working_copy
 from slowwave.text.fence import escape_control, escape_line, format_cell
 
 if TYPE_CHECKING:
     from slowwave.flows.parts.report import RunReport
-    from slowwave.memory import Memory
-    from slowwave.schemas.settings import Settings
 
 
 class Terminal(Console):
     """A terminal that prints text as it is: markup is not interpreted, and control characters are escaped."""
 
     def __init__(self, *, stderr: bool = False) -> None:
+        self.renew(os.environ, stderr=stderr)
+
+    def renew(self, environ: Mapping[str, str], *, stderr: bool) -> None:
+        """Look at the standard streams and the environment anew: the resident reader has each client's."""
         super().__init__(
-            stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=True
+            stderr=stderr,
+            markup=False,
+            emoji=False,
+            highlight=False,
+            soft_wrap=True,
+            _environ=environ,
         )
 
     def render_str(self, text: str, **options: Any) -> Text:
@@ -200,86 +203,6 @@ def _make_filter_option(name: str, about: str) -> object:
             bool, typer.Option("--superseded", help=about, rich_help_panel=panel)
         ]
     return Annotated[str | None, typer.Option(help=about, rich_help_panel=panel)]
-
-
-def build_overrides(
-    store: Path | None = None, space: str | None = None, **more: Any
-) -> dict[str, Any]:
-    """Return the settings of the command line, as plain JSON values."""
-    given = {
-        "store": str(find_working_copy(store).expanduser().absolute())
-        if store
-        else None,
-        "space": space,
-        **more,
-    }
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def load_settings(
-    store: Path | str | None = None, space: str | None = None, **more: Any
-) -> "Settings":
-    """Return the settings; those of the command line override the settings file and the environment.
-
-    Raises:
-        UsageError: a value is invalid (the message names the setting and its valid values), or the user's settings
-            file can't be read.
-    """
-    from slowwave.schemas.settings import (
-        make_settings,  # takes a tenth of a second, which `--help` does not need
-    )
-
-    return make_settings(build_overrides(Path(store) if store else None, space, **more))
-
-
-def open_memory(
-    store: Path | None, space: str | None, release: str | None = None
-) -> "Memory":
-    """Open the memory that the settings and these options name. Its notes are not logged: the caller prints them.
-
-    Raises:
-        UsageError, StoreError: as `Memory.open`.
-    """
-    gc.disable()  # imported objects live on: collecting during the import takes an eighth of a command's start
-    from slowwave.memory import Memory
-    from slowwave.recall.live import LOG
-
-    gc.freeze()
-    gc.enable()
-    LOG.addHandler(
-        logging.NullHandler()
-    )  # without a handler, Python would print the notes on stderr
-    settings = load_settings(store, space)
-    return Memory.open(settings.store, settings.space, release)
-
-
-def start_small_night(transcript: Path, given: dict[str, Any]) -> None:
-    """Distil a session that has ended, without a model, in a process that outlives this one."""
-    # -P: the client's folder may contain a module of any name
-    words = [
-        sys.executable,
-        "-P",
-        "-m",
-        "slowwave",
-        "run",
-        str(transcript),
-        "--background",
-    ]
-    words += [
-        word
-        for name, value in given.items()
-        if name in ("store", "space")
-        for word in (f"--{name}", value)
-    ]
-    night = subprocess.Popen(
-        words, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True
-    )
-    night.returncode = 0  # Python warns of a process that nobody waits for
-
-
-def find_project(memory: "Memory", folder: str = ".") -> str | None:
-    """Return the folder (default: the current one) if the memory knows its project; else None."""
-    return folder if memory.has_workspace(folder) else None
 
 
 def print_report(report: "RunReport") -> None:

@@ -11,13 +11,14 @@ from slowwave.cli.common import (
     OUT,
     command,
     echo,
-    load_settings,
     print_json,
     print_table,
 )
+from slowwave.cli.opening import load_settings
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.vocabulary import RunStatus
 from slowwave.text.fence import escape_line
+from slowwave.text.words import count_noun
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -135,10 +136,10 @@ def config(
     After `config alias OLD NEW`, what was said under OLD, or in a folder below it, is found under NEW. Nothing that is
     stored changes: the alias is a line of your settings file.
     """
+    from slowwave.schemas.places import find_user_file
     from slowwave.schemas.settings import Settings
     from slowwave.schemas.settings_files import (
         find_project_file,
-        find_user_file,
         load_project_excludes,
         load_user_settings,
     )
@@ -219,3 +220,33 @@ def _list_settings(
         plain = value if isinstance(value, bool | int | float | str) else str(value)
         rows.append((".".join(names), plain, origin, field.description or ""))
     return rows
+
+
+@command
+def check_claims(settings: "Settings", as_json: bool = False) -> list[Row] | None:
+    """Compare claims with the code that they are about, now.
+
+    Looked at is HEAD of each checkout of git on this machine that claims and passages name as their folder; the night
+    does the same. Listed is what they name that the code had and does not have any more. Nothing of a checkout is run,
+    and none of its files is changed.
+    """
+    from slowwave.flows.check_claims import run_claim_check
+    from slowwave.flows.ledgers import list_failed_checks
+
+    report = run_claim_check(settings)
+    rows = list_failed_checks(settings)
+    if as_json:
+        return rows
+    for step in report.steps:
+        for line in (*step.notes, *step.failed):
+            echo(escape_line(line))
+    for row in rows:
+        echo(f"{row['claim'][:12]}  {escape_line(row['text'])}")
+        echo(f"{' ' * 14}{escape_line(row['note'])}")
+    echo(f"{count_noun(len(rows), 'name')} not in the code any more, or otherwise.")
+    if report.failures:
+        raise typer.Exit(INCOMPLETE)
+    return None
+
+
+check_claims.__name__ = "check-claims"

@@ -7,13 +7,14 @@ import typer
 from typer.core import TyperGroup
 
 from slowwave.cli.agents.files import project, skill
-from slowwave.cli.agents.hook import NeverBlocking, hook
+from slowwave.cli.agents.hook import hook
 from slowwave.cli.agents.install import install, uninstall
 from slowwave.cli.agents.serve import mcp, report, ui
-from slowwave.cli.ask import briefing, context, recall, recent, remember
+from slowwave.cli.ask import briefing, context, correct, recall, recent, remember
 from slowwave.cli.forget import forget
-from slowwave.cli.inspect import config, inspect, status
+from slowwave.cli.inspect import check_claims, config, inspect, status
 from slowwave.cli.night import plan, reprocess, run
+from slowwave.cli.opening import format_version
 from slowwave.cli.releases import diff, exclude, include, promote, rollback
 from slowwave.cli.schedule import schedule
 from slowwave.cli.show import show
@@ -35,11 +36,12 @@ COMMANDS = {
         ui,
         report,
         remember,
+        correct,
     ),
     "Where agents look": (mcp, install, uninstall, skill, project),
     "Undo and redo": (diff, rollback, promote, exclude, include, forget, reprocess),
     "Keep": (export, import_learnings, check, backup, restore),
-    "Look inside": (inspect, config),
+    "Look inside": (inspect, check_claims, config),
 }
 """Commands by their heading in `slowwave --help`."""
 RENAMED = {
@@ -119,17 +121,23 @@ app = typer.Typer(
 for heading, commands in COMMANDS.items():
     for command in commands:
         app.command(rich_help_panel=heading)(command)
-app.command(cls=NeverBlocking, hidden=True)(
-    hook
-)  # clients call it; `slowwave install` names it to them
+
+
+@app.command(
+    "hook",
+    hidden=True,
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)
+def call_hook(context: typer.Context) -> None:
+    """Answer a hook. Clients call it, and come here only where `slowwave.__main__` is not what runs."""
+    hook(context.args)
 
 
 def print_version(is_given: bool) -> None:
     """Print the name and version and exit, if `--version` is given."""
     if is_given:
-        from importlib.metadata import version
-
-        typer.echo(f"slowwave {version('slowwave')}")
+        typer.echo(format_version())
         raise typer.Exit()
 
 

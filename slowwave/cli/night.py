@@ -3,6 +3,7 @@
 import logging
 import os
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -16,13 +17,14 @@ from slowwave.cli.common import (
     OUT,
     SpacesOption,
     command,
-    load_settings,
+    end_run,
     print_notes,
     print_report,
     print_table,
     report_errors,
     show_loading,
 )
+from slowwave.cli.opening import load_settings, prepare_encoder
 from slowwave.cli.under_prefect import find_server, import_prefect_quietly
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.plugins import find_plugins
@@ -31,6 +33,8 @@ from slowwave.text.words import count_noun
 
 if TYPE_CHECKING:
     from slowwave.flows.parts.report import RunReport
+    from slowwave.flows.reprocess import Selection
+    from slowwave.schemas.settings import Settings
 
 Paths = Annotated[
     list[Path] | None,
@@ -247,13 +251,13 @@ def _run_one(
         from slowwave.store.lock import wait_alone
 
         with wait_alone(settings.store / settings.space, str(absolute)) as alone:
-            return (
-                run_night(
-                    absolute, settings, wait=600, executor=executor, same_day=True
-                )
-                if alone
-                else None
+            if not alone:
+                return None
+            report = run_night(
+                absolute, settings, wait=600, executor=executor, same_day=True
             )
+        prepare_encoder(settings)
+        return report
     if find_server(prefect):
         import_prefect_quietly()
         from slowwave.flows.prefect import run_night_under_prefect
@@ -266,6 +270,7 @@ def _run_one(
             from slowwave.flows.nightly import run_night
 
         report = run_night(absolute, settings, executor=executor, rewrite=rewrite)
+    prepare_encoder(settings)
     # What it brought, for a terminal.
     from slowwave.store import Store
 
@@ -379,6 +384,15 @@ def _format_duration(seconds: float) -> str:
     )
 
 
+ByDayOption = Annotated[
+    bool,
+    typer.Option(
+        "--by-day",
+        help="A run for each day of the sessions, oldest first.",
+    ),
+]
+
+
 @command(progress=True)
 def reprocess(
     given: dict[str, Any],
@@ -404,7 +418,8 @@ def reprocess(
     llm: LlmOption = None,
     max_tokens: MaxTokens = None,
     gists: GistsOption = None,
-) -> "RunReport":
+    by_day: ByDayOption = False,
+) -> "RunReport | None":
     """Redo a step and what depends on it, or fill in what it lacks.
 
     Steps after it only redo what changed. `topics` are made again from all sessions; `assign` places the claims of some
@@ -415,17 +430,47 @@ def reprocess(
 
     chosen = Selection(tuple(session or ()), workspace, since, until)
     settings = load_settings(**_add_model_options(given, llm, max_tokens, gists=gists))
+    if by_day:
+        return _backfill(step, chosen, settings, missing)
     # fill in what is missing, and print the summaries
     if missing:
         report = run_reprocess(step, chosen, settings, missing=True)
         summaries = list_masters(chosen, settings) if step == "summaries" else []
-        for row in summaries:
-            when = f"{row['last_at']:%Y-%m-%d}  " if row["last_at"] else ""
-            OUT.print(f"{when}{escape_line(row['title'])}", style="bold")
-            OUT.print(f"{escape_text(row['text'])}\n")
+        _print_summaries(summaries)
         if step == "summaries" and not summaries:
             OUT.print(
                 "There are no summaries: there are no messages, or the model could not be reached."
             )
         return report
     return run_reprocess(step, chosen, settings)
+
+
+def _print_summaries(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print summaries, each under its day and title."""
+    for row in rows:
+        when = f"{row['last_at']:%Y-%m-%d}  " if row["last_at"] else ""
+        OUT.print(f"{when}{escape_line(row['title'])}", style="bold")
+        OUT.print(f"{escape_text(row['text'])}\n")
+
+
+def _backfill(
+    step: str, chosen: "Selection", settings: "Settings", missing: bool
+) -> "RunReport | None":
+    """Redo a step a day at a time, print each run, and exit by the first that did not end well.
+
+    Raises:
+        UsageError: the step should fill in what is missing, too.
+    """
+    from slowwave.flows.reprocess import run_backfill
+
+    if missing:
+        raise UsageError("--by-day does days again: leave out --missing")
+
+    reports = []
+    for day, report in run_backfill(step, chosen, settings):
+        OUT.print(f"{day or 'Sessions without a time'}:", style="bold")
+        print_report(report)
+        reports.append(report)
+    for report in reports:
+        end_run(report)
+    return None

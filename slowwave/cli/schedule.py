@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from slowwave.cli.agents.install import find_command
-from slowwave.cli.common import OUT, command, load_settings
+from slowwave.cli.common import OUT, command
+from slowwave.cli.opening import load_settings
 from slowwave.flows.parts.schedule import (
     NAME,
     Scheduler,

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack, get_type_hints
 
 import typer
 
-from slowwave.cli.common import command, echo, find_project, truncate_line
+from slowwave.cli.common import command, echo, truncate_line
+from slowwave.cli.opening import find_project
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ClaimFilters
 from slowwave.schemas.ids import shorten_id
@@ -29,6 +30,13 @@ HEADINGS = {
     "command": "Commands",
 }
 """Headings of habits, by their kind."""
+
+OutliersOption = Annotated[
+    bool,
+    typer.Option(
+        "--outliers", help="Claims far off the others of their topic, farthest first."
+    ),
+]
 
 
 @command
@@ -57,6 +65,7 @@ def show(
     keywords: Annotated[
         bool, typer.Option("--keywords", help="Count the keywords of these claims.")
     ] = False,
+    outliers: OutliersOption = False,
     file: Annotated[
         list[str] | None,
         typer.Option(
@@ -79,6 +88,7 @@ def show(
         "limit": limit,
         "depth": depth,
         "keywords": keywords,
+        "outliers": outliers,
         "files": file,
     }
     options |= {"all": everything, **filters}
@@ -127,12 +137,13 @@ def _list_claims(
     memory: "Memory",
     limit: int = LISTED,
     keywords: bool = False,
+    outliers: bool = False,
     **filters: Unpack[ClaimFilters],
 ) -> tuple[object, list[str]]:
     """Return the current claims, newest first; with `keywords`, the number of claims with each keyword."""
     from slowwave.context.handed_out import note_listed
 
-    claims = memory.claims(None if keywords else limit, **filters)
+    claims = memory.claims(None if keywords else limit, outliers=outliers, **filters)
     if keywords:
         counts = dict(
             Counter(word for claim in claims for word in claim.keywords).most_common(
@@ -153,7 +164,7 @@ def _format_claim(claim: "Claim") -> str:
     )
     facts = [
         claim.category,
-        f"{claim.confidence:.0%} sure",
+        f"{claim.confidence:.0%} likely worth telling",
         sessions,
         claim.speaker,
         claim.topic,
@@ -161,6 +172,7 @@ def _format_claim(claim: "Claim") -> str:
     ]
     facts += [", ".join(claim.files[:3])] if claim.files else []
     facts += [f"not {gate}" for gate in claim.shut]
+    facts += [check.note for check in claim.not_in_code]
     facts += [claim.observer] if is_shared(claim.observer) else []
     text = claim.summary if not claim.detail else f"{claim.summary}: {claim.detail}"
     return _format_two_lines(
@@ -227,7 +239,7 @@ def _list_topics(memory: "Memory") -> tuple[object, list[str]]:
             f"{at:%Y-%m-%d}" if at else "undated"
             for at in (topic.first_at, topic.last_at)
         )
-        name = escape_line(topic.name or NAMELESS)
+        name = escape_line(topic.title)
         lines.append(
             f"{topic.claims:>5,} claims  strength {topic.strength:>5,}  |{bars}|  {days}  {name}"
         )
@@ -276,11 +288,13 @@ def _format_node(node: "Node", level: int, *, whole: bool = False) -> str:
     return f"{'  ' * level}{node.kind}{tier} {shorten_id(node.id)}{stale}  {text}"
 
 
-NAMELESS = "(no name)"
 NAMES = {"files": "--file", "name": "second word", "min_confidence": "--min-confidence"}
 """Options whose name differs from their parameter's."""
 KINDS: dict[str, tuple[Callable[..., tuple[object, list[str]]], set[str]]] = {
-    "claims": (_list_claims, {"limit", "keywords", *get_type_hints(ClaimFilters)}),
+    "claims": (
+        _list_claims,
+        {"limit", "keywords", "outliers", *get_type_hints(ClaimFilters)},
+    ),
     "topics": (_list_topics, set()),
     "habits": (_list_habits, {"workspace", "files", "all"}),
     "related": (_list_related, {"name", "limit", "depth"}),

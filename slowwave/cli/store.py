@@ -11,11 +11,11 @@ from slowwave.cli.common import (
     KeyFileOption,
     command,
     end_run,
-    load_settings,
     print_json,
     print_report,
     show_loading,
 )
+from slowwave.cli.opening import load_settings
 from slowwave.schemas.errors import UsageError
 from slowwave.text.fence import escape_line
 
@@ -120,14 +120,12 @@ def restore(
         f"{len(made['files']):,} files compared; live is {made['release']} of {made['made_at'][:10]}."
     )
     since = list_certificates(settings.store / made["space"], made["made_at"])
-    where = (
-        f" (see {', '.join(certificate.name for certificate in since)} of space {made['space']})"
-        if since
-        else ""
-    )
-    OUT.print(
-        f"What was forgotten after {made['made_at']}{where} is in it again: `slowwave forget` it there too."
-    )
+    if since:
+        names = ", ".join(certificate.name for certificate in since)
+        OUT.print(
+            f"What was forgotten after {made['made_at']} (see {names} of space {made['space']}) "
+            "is in it again: `slowwave forget` it there too."
+        )
 
 
 @command(progress=True)
@@ -171,6 +169,19 @@ def export(
     internal: Annotated[
         bool, typer.Option("--internal", help="Also columns of use to nights alone.")
     ] = False,
+    partition_by: Annotated[
+        str | None,
+        typer.Option(
+            help="day or workspace: Parquet in a folder for each, as Hive names them."
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RELEASE",
+            help="Only rows that are new or differ since this release, and the keys of those that are gone.",
+        ),
+    ] = None,
 ) -> None:
     """Write the released tables, or learnings to share with others."""
     # learnings: claims for others
@@ -178,9 +189,10 @@ def export(
         with show_loading():
             from slowwave.flows.export import export_learnings, place_learnings
 
-        if table or encrypted or key_file:
+        if table or encrypted or key_file or partition_by or since:
             raise UsageError(
-                "--learnings writes claims alone, in plain: leave out --table and --encrypted"
+                "--learnings writes claims alone, in one plain file: leave out --table, --encrypted,"
+                " --partition-by and --since"
             )
         to = place_learnings(settings, to, release)
         count = export_learnings(settings, to, workspace, form or "json", release)
@@ -199,9 +211,18 @@ def export(
             "--encrypted needs a passphrase: --key-file or SLOWWAVE_BACKUP_KEY; nothing was written"
         )
     manifest = export_tables(
-        settings, to, form or "parquet", table or [], release, phrase, internal=internal
+        settings,
+        to,
+        form or "parquet",
+        table or [],
+        release,
+        phrase,
+        internal=internal,
+        partition_by=partition_by,
+        since=since,
     )
-    for name, facts in manifest["tables"].items():
+    removed = {"removed": manifest["removed"]} if since else {}
+    for name, facts in (manifest["tables"] | removed).items():
         OUT.print(f"{facts['rows']:>10,}  {name}")
     how = "written to" if manifest["written"] else "was exported before, and is in"
     OUT.print(f"Release {manifest['release']} {how} {manifest['to']}")

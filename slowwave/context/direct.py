@@ -336,8 +336,13 @@ def make_source(view: View, row: Row) -> LineSource:
 
 
 def _format_change(hit: Hit, beside: str) -> str:
-    """Return a note of the later claim, or else of the user's reply to an assistant's message, which may reject it."""
+    """Return a note of the later claim, or else of what the code lost, or of the user's reply.
+
+    The reply is that to an assistant's message, which it may reject.
+    """
     if hit.successor:
         return format_later(hit.successor, hit.superseded_by is not None, beside)
+    if hit.not_in_code:
+        return hit.not_in_code[0].note
     reply = hit.get_reply()
     return f"(user{THEN}{_flatten(reply)})" if reply else ""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # importing blocks takes time, and logging hits does not need
     from slowwave.recall.views.browse import Claim
     from slowwave.recall.views.related import Related
 
-FROM_MEMORY = ("memories", "briefing")
+FROM_MEMORY = ("memories", "briefing", "open", "sessions", "topics")
 
 
 def note_hits(

@@ -31,12 +31,17 @@ OMITTED = "…"
 """Something is left out here."""
 Speaker = Literal["person", "model"]
 """The kind of speaker."""
-Name = Literal["web", "memories", "conversation", "briefing"]
+Name = Literal[
+    "web", "memories", "conversation", "briefing", "open", "sessions", "topics"
+]
 TITLES: dict[Name, str] = {
     "web": "# Web",
     "memories": "# Memories",
     "conversation": "# Conversation",
-    "briefing": "# Known",
+    "briefing": "# Holds now",
+    "open": "# Open",
+    "sessions": "# Last sessions",
+    "topics": "# Topics",
 }
 
 

@@ -48,6 +48,7 @@ from slowwave.flows.status import describe_backlog
 from slowwave.mcp.short_hits import RecallResult, fit_answer, fit_hits, shorten_habit
 from slowwave.memory import Memory, settle_project
 from slowwave.recall.views.show import rate_memory, show
+from slowwave.resident.client import ask
 from slowwave.schemas.errors import (
     READ_TROUBLE,
     SlowwaveError,
@@ -78,6 +79,8 @@ INSTRUCTIONS = (
 NOTHING = "Nothing in the memory answers this."
 MAX_K = 100
 MAX_BUDGET = 50_000
+SECONDS = 30.0
+"""Seconds that a call waits for the resident reader; then this process reads the memory itself."""
 RECALL_BUDGET = 1_500
 """Tokens of what `habits` answers, and `recall` unless more are asked for: an agent needs room to work in."""
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -150,8 +153,18 @@ class HabitsResult(BaseModel):
 class Tools:
     """The tools over the memory of one space."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    def __init__(
+        self,
+        settings: Settings,
+        open_memory: Callable[[Settings], Memory] | None = None,
+    ) -> None:
+        """Set up; nothing is opened yet.
+
+        Args:
+            settings: of the store and space.
+            open_memory: opens the memory for each call; by default it is opened once.
+        """
+        self.settings, self._open = settings, open_memory
         self.space_dir: Path = settings.store / settings.space
         self._memory: Memory | None = None
         self._opening = Lock()
@@ -166,7 +179,7 @@ class Tools:
         kinds: Annotated[
             list[str] | None,
             Field(
-                description="Any of observation, message, summary; by default these. Or topic. Or session, alone."
+                description="Any of claim, message, summary; by default these. Or topic. Or session, alone."
             ),
         ] = None,
         budget: Annotated[
@@ -312,6 +325,18 @@ class Tools:
             f"Noted as {session}; recall finds it now, and the next night distils it."
         )
 
+    def correct(self, id: str, text: str) -> str:
+        """Say in the person's words what is right instead of a claim, by its id; replaces it once they confirm it."""
+        with convert_to_tool_errors():
+            try:
+                session = self.open_memory().correct(id, text, of_person=False)
+            except OSError as refused:
+                raise UsageError(f"not noted: {refused}") from None
+        return (
+            f"Noted as {session}; the claim is marked as perhaps changed by the next night, and is replaced once the "
+            f"person confirms it: slowwave include {session}"
+        )
+
     @spell_out_filters(make_known_argument)
     def claims(
         self,
@@ -387,6 +412,8 @@ class Tools:
             StoreMissing: there is none yet.
             NoRelease: nothing is released yet.
         """
+        if self._open is not None:
+            return self._open(self.settings)
         with self._opening:
             if self._memory is None:
                 self._memory = Memory.open(self.settings.store, self.settings.space)
@@ -458,7 +485,13 @@ class PlainSchema(GenerateJsonSchema):
 
 
 class StrictTool(Tool):
-    """A tool that says in one line which arguments it refuses."""
+    """A tool that says in one line which arguments it refuses.
+
+    A tool that reads is run by the resident reader, if there can be one: servers of several agents then share a memory.
+    """
+
+    place: tuple[str, str] | None = None
+    """Store and space of the reader to ask; None for none."""
 
     async def run(
         self,
@@ -471,6 +504,9 @@ class StrictTool(Tool):
         Raises:
             ToolError: the arguments are refused, or the tool failed.
         """
+        is_asked = self.place and convert_result and not arguments.get("web")
+        if is_asked and (answer := await run_in_threadpool(self._ask, arguments)):
+            return answer
         try:
             return await super().run(arguments, context, convert_result)
         except ToolError as refused:
@@ -482,6 +518,21 @@ class StrictTool(Tool):
             raise ToolError(
                 f"Error executing tool {self.name}: {why}"
             ) from refused.__cause__
+
+    def _ask(self, arguments: dict[str, Any]) -> CallToolResult | None:
+        """Return what the reader's run of the tool gave; None if this process has to run it."""
+        store, space = self.place or (None, None)
+        request = {
+            "do": "tool",
+            "name": self.name,
+            "arguments": arguments,
+            "place": self.place,
+        }
+        answer = ask(request, store, space, SECONDS)
+        try:
+            return CallToolResult.model_validate((answer or {})["result"])
+        except (LookupError, ValidationError):
+            return None
 
 
 class TextMetadata(FuncMetadata):
@@ -507,13 +558,14 @@ def make_strict_tool(
     method: Callable[..., Any],
     annotations: ToolAnnotations,
     structured: bool | None = None,
-) -> Tool:
+) -> StrictTool:
     """Return a method as a tool that refuses arguments it does not know: a misspelt condition must not pass for
     none.
     """
-    tool = StrictTool.from_function(
+    made = StrictTool.from_function(
         method, annotations=annotations, structured_output=structured
     )
+    tool = cast(StrictTool, made)
     model = tool.fn_metadata.arg_model
     tool.fn_metadata.arg_model = create_model(
         model.__name__, __base__=model, __cls_kwargs__={"extra": "forbid"}
@@ -526,6 +578,19 @@ def make_strict_tool(
     return tool
 
 
+def make_reading_tools(calls: Tools) -> list[StrictTool]:
+    """Return the tools that read."""
+    return [
+        make_strict_tool(calls.recall, READS),
+        make_strict_tool(calls.context, READS, structured=False),
+        make_strict_tool(calls.briefing, READS, structured=False),
+        make_strict_tool(calls.claims, READS),
+        make_strict_tool(calls.related, READS),
+        make_strict_tool(calls.habits, READS),
+        make_strict_tool(calls.show, READS),
+    ]
+
+
 def make_server(
     settings: Settings, version: str = "", *, read_only: bool = False
 ) -> MCPServer[Any]:
@@ -536,17 +601,13 @@ def make_server(
         version: that clients are told.
         read_only: offers no tool that writes.
     """
-    # tools that read, and those that write
     calls = Tools(settings)
-    writing = () if read_only else (calls.remember, calls.rate)
-    tools = [
-        make_strict_tool(calls.recall, READS),
-        make_strict_tool(calls.context, READS, structured=False),
-        make_strict_tool(calls.briefing, READS, structured=False),
-        make_strict_tool(calls.claims, READS),
-        make_strict_tool(calls.related, READS),
-        make_strict_tool(calls.habits, READS),
-        make_strict_tool(calls.show, READS),
+    reading = make_reading_tools(calls)
+    for tool in reading if settings.resident else ():
+        tool.place = (str(settings.store), settings.space)
+    writing = () if read_only else (calls.remember, calls.correct, calls.rate)
+    tools: list[Tool] = [
+        *reading,
         *(make_strict_tool(write, NOTES, structured=False) for write in writing),
     ]
     server: MCPServer[Any] = MCPServer(

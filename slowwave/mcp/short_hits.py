@@ -112,6 +112,7 @@ def _shorten_hit(hit: Hit) -> dict[str, Any]:
         "confidence": hit.confidence,
         "status": perhaps if hit.status == Status.ACTIVE else status,
         "later": later,
+        "code": " ".join(check.note for check in hit.not_in_code) or None,
     }
     return {
         "id": shorten_id(hit.id),

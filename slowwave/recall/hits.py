@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 Kind = Literal["observation", "message", "summary", "topic"]
 KINDS: tuple[Kind, ...] = ("observation", "message", "summary")
+CLAIM = "claim"
+"""What a person calls the kind `observation`."""
+KIND_WORDS = (CLAIM, "message", "summary", "topic")
+"""Words for kinds that a command and an agent are offered."""
 """Those that are asked where none is named: a topic says again what its claims do."""
 GROUPS = frozenset({"summary", "topic"})
 """Kinds that tell of many messages, of whoever said them."""
@@ -70,6 +74,30 @@ class Successor(Shown):
 
 
 @dataclass(frozen=True, slots=True)
+class CodeCheck(Shown):
+    """Something that a claim names and that its checkout does not have any more, or has otherwise."""
+
+    name: str
+    value: str | None
+    result: str
+    """gone or differs."""
+    since: str
+    """The first characters of the commit since which it is so."""
+    at: datetime | None
+    """That commit's time."""
+    path: str | None
+    line: int | None
+    instead: str | None
+    """What stands in its place."""
+    commit: str
+    """HEAD when it was looked up."""
+    checked_at: datetime
+
+    note: str
+    """All this in a line, in brackets."""
+
+
+@dataclass(frozen=True, slots=True)
 class Hit(Shown):
     """One memory that answers the query."""
 
@@ -95,6 +123,8 @@ class Hit(Shown):
     """A later observation that may change what this one says; the night could not tell, and both stand."""
     successor: Successor | None = None
     """What the one of these two that is set says, and when it was said."""
+    not_in_code: tuple[CodeCheck, ...] = ()
+    """What it names and the checkout it is about had, and does not have any more."""
     claim: str | None = None
     """Of a message: the claim that was made of it, where one was found; what follows is that claim's."""
     category: str | None = None
@@ -154,7 +184,9 @@ class Hit(Shown):
         for fragment in plain["pair"]:
             if fragment["text"] == self.text:
                 del fragment["text"]
-        return plain | {"successor": self.successor and self.successor.as_dict()}
+        checks = [check.as_dict() for check in self.not_in_code]
+        successor = self.successor and self.successor.as_dict()
+        return plain | {"successor": successor, "not_in_code": checks}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from threading import Lock, local
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow.compute as pc
@@ -21,8 +21,17 @@ from slowwave.engines.encoders.protocol import (
     Encoder,
     KnownEncoder,
     compute_encoder_name,
+    may_build_graphs,
 )
-from slowwave.recall.hits import QUOTE_CHARS, Cost, Hit, Source
+from slowwave.recall.hits import (
+    QUOTE_CHARS,
+    Cost,
+    Hit,
+    Hits,
+    Source,
+    Successor,
+    has_words,
+)
 from slowwave.recall.query import Query, Vector, is_of_session
 from slowwave.recall.release.tables import LRUCache
 from slowwave.recall.release.view import View, normalise_name
@@ -35,9 +44,9 @@ from slowwave.schemas.errors import (
     translate_read_errors,
 )
 from slowwave.schemas.places import find_url
-from slowwave.schemas.tables import MESSAGES, RELEASES
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELEASES
 from slowwave.schemas.vocabulary import Role, Status
-from slowwave.store.notes import read_written
+from slowwave.store.notes import parse_correction, read_notes, read_written
 from slowwave.store.place import find_place
 from slowwave.text.words import compute_word_shares
 from slowwave.text.workspaces import find_workspaces
@@ -292,13 +301,12 @@ class QueryVectors:
             if made_with not in self._loaded:
                 self._loaded[made_with] = self._load_encoder(made_with)
             loaded = self._loaded[made_with]
-            is_of_server = self.chosen.startswith(SERVER)
-            if (
-                loaded is None
-                and is_of_server
+            is_of_server = (
+                self.chosen.startswith(SERVER)
                 and compute_encoder_name(self.chosen) == made_with
-            ):
-                del self._loaded[made_with]  # it may be back by the next query
+            )
+            if loaded is None and (is_of_server or not may_build_graphs()):
+                del self._loaded[made_with]  # it may be there by the next query
         if loaded is None:
             from slowwave.engines.encoders.load import suggest_package
 
@@ -330,9 +338,9 @@ def find_unreleased(
     Relevance is on the release's scale, as that of its hits; where there is none it is the share of the query's words.
     """
     hits = (
-        []
-        if query.is_of_claims or "message" not in query.kinds
-        else read_unreleased(view, space_dir)
+        read_unreleased(view, space_dir, tag=query.tag)
+        if _is_of_messages(query)
+        else []
     )
     if not hits:
         return []
@@ -369,6 +377,11 @@ def find_unreleased(
         for n in order
         if relevance[n] > 0
     ]
+
+
+def _is_of_messages(query: Query) -> bool:
+    """Return True if a message may answer."""
+    return "message" in query.kinds and not query.is_of_claims
 
 
 def _filter_unreleased(
@@ -409,8 +422,11 @@ def read_unreleased(
     view: View | None,
     space_dir: Path,
     roles: Collection[str] = (Role.USER, Role.ASSISTANT),
+    tag: str | None = None,
 ) -> list[Hit]:
-    """Return messages of some roles that the release lacks, by the transcripts' own ids, the oldest first."""
+    """Return messages of some roles that the release lacks, by the transcripts' own ids, the oldest first; with `tag`
+    only those that have it.
+    """
     written = read_written(space_dir, view.files_read if view else frozenset())
     if not written:
         return []
@@ -418,7 +434,8 @@ def read_unreleased(
     hits = []
     for line in written:
         session, message, text = line["session_id"], line["message_id"], line["content"]
-        if line["role"] in roles:
+        tags = [str(name).casefold() for name in line.get("tags") or ()]
+        if line["role"] in roles and (tag is None or tag.casefold() in tags):
             hit = Hit(
                 *("message", f"{session}/{message}", text, 0.0),
                 *(
@@ -446,3 +463,61 @@ def read_unreleased(
         if (hit.sources[0].session, hit.sources[0].message) not in released
     ]
     return sorted(new, key=lambda hit: str(hit.observed_at))
+
+
+def find_pending_corrections(view: View, space_dir: Path) -> dict[str, Hit]:
+    """Return by claim the last correction that the release lacks, of those that a person wrote or confirmed."""
+    targets = {
+        line["session_id"]: named.claim
+        for line in read_written(space_dir, view.files_read)
+        if (named := parse_correction(line.get("tags")))
+    }
+    if not targets:
+        return {}
+    confirmed = {
+        note.id for note in read_notes(space_dir) if note.verdict == "confirmed"
+    }
+    hits = ((hit.sources[0].session, hit) for hit in read_unreleased(view, space_dir))
+    return {
+        targets[session]: hit
+        for session, hit in hits
+        if session in targets and session in confirmed
+    }
+
+
+def apply_corrections(view: View, query: Query, hits: Hits, space_dir: Path) -> Hits:
+    """Return the hits, those that a person corrected since the release as superseded and last, the correction in the
+    place of the first of these. A message that says more than the corrected claim is only marked.
+    """
+    if query.as_of or not (corrections := find_pending_corrections(view, space_dir)):
+        return hits
+    claims = view.read_by_id(OBSERVATIONS, sorted(corrections), ["quote", "workspace"])
+    kept, superseded, there = list[Hit](), list[Hit](), {hit.id for hit in hits}
+    for hit in hits:
+        key = next((key for key, row in claims.items() if _tells(hit, row)), None)
+        if key is None or (later := corrections[key]).id == hit.id:
+            kept.append(hit)
+            continue
+        sure = hit.kind == "observation" or has_words(claims[key]["quote"], hit.text)
+        marked = replace(
+            hit,
+            status=Status.SUPERSEDED if sure else hit.status,
+            superseded_by=later.id if sure else None,
+            perhaps_superseded_by=None if sure else later.id,
+            successor=Successor(later.text, later.observed_at),
+        )
+        if later.id not in there and "message" in query.kinds:
+            there.add(later.id)
+            kept.append(replace(later, score=hit.score, relevance=hit.relevance))
+        (superseded if sure else kept).append(marked)
+    answer = Hits([*kept, *superseded], hits.reason, hits.relevance, hits.notes)
+    answer.trace = hits.trace
+    return answer
+
+
+def _tells(hit: Hit, claim: Mapping[str, Any]) -> bool:
+    """Return True if a hit is a claim, or a message that has its quote word for word."""
+    if hit.kind == "observation":
+        return bool(hit.id == claim["observation_id"])
+    here = hit.kind == "message" and hit.workspace == claim["workspace"]
+    return here and has_words(hit.text, str(claim["quote"]))

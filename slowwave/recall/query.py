@@ -17,7 +17,7 @@ from typing import TypeVar, Unpack, cast, get_args, get_type_hints
 import numpy as np
 import numpy.typing as npt
 
-from slowwave.recall.hits import Kind
+from slowwave.recall.hits import CLAIM, KIND_WORDS, Kind
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import Files, Filters, When
 from slowwave.text.dates import (
@@ -192,6 +192,8 @@ class Query:
     speaker: str | None = None
     files: tuple[str, ...] = ()
     """Paths, one of which a row is to be about; with forward slashes."""
+    tag: str | None = None
+    """A keyword of a claim or gist, or a tag of a message, in whatever case."""
     min_confidence: float | None = None
     """Least confidence of claims."""
     own_sessions: tuple[str, ...] = ()
@@ -238,8 +240,8 @@ class Query:
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether it is limited to a speaker or to files."""
-        return self.speaker is not None or bool(self.files)
+        """Whether it is limited to a speaker, to files or to a tag."""
+        return self.speaker is not None or self.tag is not None or bool(self.files)
 
 
 @dataclass(frozen=True)
@@ -341,9 +343,9 @@ def _parse_span(
 
 
 def _parse_names(filters: Filters) -> dict[str, str | None]:
-    """Return the workspace, category and speaker; the workspace as a path that means the same tomorrow."""
+    """Return the workspace, category, speaker and tag; the workspace as a path that means the same tomorrow."""
     names = {"workspace": filters.get("workspace"), "category": filters.get("category")}
-    names["speaker"] = filters.get("speaker")
+    names["speaker"], names["tag"] = filters.get("speaker"), filters.get("tag")
     for name, value in names.items():
         if value is not None and not _is_name(value):
             raise UsageError(
@@ -445,9 +447,10 @@ def _check_kinds(kinds: Iterable[str] | str) -> tuple[Kind, ...]:
         names = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     except TypeError:
         names = (repr(kinds),)
+    names = tuple("observation" if kind == CLAIM else kind for kind in names)
     unknown = [kind for kind in names if kind not in get_args(Kind)]
     if unknown or not names:
-        allowed = ", ".join(get_args(Kind))
+        allowed = ", ".join(KIND_WORDS)
         raise UsageError(
             f"unknown kinds {unknown}: any of {allowed}, at least one; `sessions` finds sessions"
         )

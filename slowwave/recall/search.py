@@ -7,6 +7,7 @@
                       a time that the query names
     kinds             messages first, by score; claims beside them (`merge_kinds`)
     rerank            by a model, where one was given
+    code              what names a thing that its checkout lost goes behind what is as relevant (`order_hits`)
     order             a newer hit before the one that it likely changed, superseded hits last (`order_by_change`)
     sources           each hit with the messages that it stands on, in the transcript's own ids (`build_hits`)
 
@@ -229,7 +230,7 @@ class Search:
         first = self._rerank(query, rows[:depth])
 
         # what changed another before it, and the sources of those that are shown
-        ordered = order_by_change(self.view, first, query)
+        ordered = order_hits(self.view, first, query)
         hits = Hits(build_hits(self.view, ordered[: query.k]), relevance=best)
         hits.trace = trace_places({"by signals": rows, "in order": ordered})
         return hits
@@ -494,6 +495,46 @@ def order_by_change(
     return ordered
 
 
+def order_hits(view: View, hits: Sequence[Candidate], query: Query) -> list[Candidate]:
+    """Return rows in the order in which they are shown, by what the code and later claims say of them."""
+    marked = [_mark_code(view, row, query) for row in hits]
+    return order_by_change(view, _put_failing_behind(marked), query)
+
+
+def _mark_code(view: View, row: Candidate, query: Query) -> Candidate:
+    """Return a row with what it, or the claim found with it, names and the code had lost by the time asked about."""
+    own = (
+        check
+        for check in view.code_checks.get(row.id, ())
+        if row.kind != "message" or check.name in row.text
+    )
+    of_claim = view.code_checks.get(row.claim.id, ()) if row.claim else ()
+    checks = {
+        (check.name, check.value or ""): check
+        for check in (*of_claim, *own)
+        if query.as_of is None or (check.at is not None and check.at <= query.as_of)
+    }
+    lost = tuple(checks[key] for key in sorted(checks))
+    return replace(row, row={**row.row, "not_in_code": lost}) if lost else row
+
+
+def _put_failing_behind(rows: list[Candidate]) -> list[Candidate]:
+    """Return rows with each that names what the code lost behind those next to it that are no less relevant.
+
+    It passes GUESS places at most, and rows of its workspace alone: of others it can't be said which holds.
+    """
+    is_failing = ["not_in_code" in row.row for row in rows]
+    places = [float(at) for at in range(len(rows))]
+    for at, row in enumerate(rows):
+        reach = range(at + 1, min(len(rows), at + 1 + GUESS)) if is_failing[at] else ()
+        for n in reach:
+            other = rows[n]
+            is_alike = other.row.get("workspace") == row.row.get("workspace")
+            if is_alike and not is_failing[n] and other.relevance >= row.relevance:
+                places[at] = n + 0.5
+    return [rows[at] for at in sorted(range(len(rows)), key=lambda at: places[at])]
+
+
 def _mask_repeats(rows: Sequence[Candidate], query: Query) -> Mask:
     """Return which rows are messages that ask the query's question word for word."""
     if not unicodedata.name(query.text[-1:] or " ", "").endswith("QUESTION MARK"):
@@ -748,6 +789,7 @@ def _build_hit(
         superseded_by=row["superseded_by"],
         perhaps_superseded_by=row["perhaps_superseded_by"],
         successor=row["successor"],
+        not_in_code=row.get("not_in_code", ()),
         claim=candidate.claim.text if candidate.claim else None,
         topic=row.get("name"),
         workspace=row.get("workspace"),

@@ -11,16 +11,18 @@ skills and project files, does not confirm other claims, and has a lower confide
 distilled rows. Verdicts apply at once.
 """
 
+import json
 import secrets
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from slowwave.schemas.errors import UsageError
 from slowwave.store.journal import (
+    Line,
     Review,
     append,
     append_lines,
@@ -35,6 +37,8 @@ from slowwave.telemetry import open_memory_span
 
 TALK, NOTES = "talk", "notes"
 FORGETTING = "forgetting"
+CHECKOUTS = "checkouts.json"
+"""The checkouts that a space's claims are about, so that an idle night sees a new HEAD."""
 """Folder of a space with the plans of unfinished forgettings (`slowwave.tasks.forget`)."""
 PREFIX = "note-"
 """Prefix of a note's session id."""
@@ -46,6 +50,31 @@ MAX_NOTE = 10_000
 MAX_DAY = 500_000
 """Most bytes of a day's notes by agents, so that a misled agent can't fill the disk; a person may add as much again."""
 Verdict = Literal["confirmed", "rejected"]
+CORRECTS = "corrects"
+"""First word of the tag by which a note names the claim that it corrects."""
+
+
+class Corrected(NamedTuple):
+    """The claim that a note corrects."""
+
+    claim: str
+    """Its id."""
+    words: str
+    """The hash of its words, by which it is found if its id has changed (`hash_words`)."""
+
+
+def format_correction(corrected: Corrected) -> str:
+    """Return the tag of a note that corrects a claim."""
+    return " ".join((CORRECTS, *corrected))
+
+
+def parse_correction(tags: object) -> Corrected | None:
+    """Return the claim that a note with these tags corrects, or None."""
+    for tag in tags if isinstance(tags, list) else ():
+        match str(tag).split(" "):
+            case [mark, claim, words] if mark == CORRECTS:
+                return Corrected(claim, words)
+    return None
 
 
 def is_unfinished(space_dir: Path) -> bool:
@@ -68,9 +97,13 @@ class Journal:
         at: datetime | None = None,
         *,
         redact: bool = True,
+        name: str | None = None,
     ) -> None:
+        """Begin a conversation, or go on with the one of this name."""
         started = at or datetime.now(UTC)
-        self.session = f"{TALK}-{started:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        fresh = f"{started:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        self._is_named = name is not None
+        self.session = f"{TALK}-{fresh if name is None else name}"
         self.path = space_dir / TALK / f"{self.session}.jsonl"
         self.workspace, self.count = workspace, 0
         self._format = partial(_format_message, redact)
@@ -82,6 +115,7 @@ class Journal:
         speaker: str | None = None,
         at: datetime | None = None,
         tags: Sequence[str] = (),
+        extra: Mapping[str, object] | None = None,
     ) -> str:
         """Write a message, and return its id.
 
@@ -91,18 +125,35 @@ class Journal:
             speaker: the speaker's name.
             at: the time, with a time zone; default: now.
             tags: words to store with it.
+            extra: what `read_lines` gives back beside; no night reads it.
 
         Raises:
             OSError: the folder can't be written to.
         """
-        message = f"m{self.count + 1}"
+        # A named conversation may have lost messages to a forgetting: no id is used twice.
+        message = secrets.token_hex(8) if self._is_named else f"m{self.count + 1}"
         line = self._format(
-            self.session, message, role, content, self.workspace, speaker, at, tags
+            self.session,
+            message,
+            role,
+            content,
+            self.workspace,
+            speaker,
+            at,
+            tags,
+            extra,
         )
         make_private_folder(self.path.parent)
         append_lines(self.path, line, durable=True)
         self.count += 1
         return message
+
+    def read_lines(self) -> list[Line]:
+        """Return the messages that its file holds, in order."""
+        if not self.path.is_file():
+            return []
+        lines = map(parse_line, self.path.read_bytes().splitlines())
+        return [line for line in lines if line]
 
 
 def write_note(
@@ -115,8 +166,10 @@ def write_note(
     at: datetime | None = None,
     tags: Sequence[str] = (),
     redact: bool = True,
+    extra: Mapping[str, object] | None = None,
 ) -> str:
-    """Write a note as a session of its own, and return the session's id. `Memory.remember` describes the arguments.
+    """Write a note as a session of its own, and return the session's id. `Memory.remember` describes the arguments;
+    `extra` stays beside it in its line (`read_note_lines`), and no night reads it.
 
     Raises:
         UsageError: the note is empty, too long with its names, or the day's notes are too large.
@@ -124,9 +177,7 @@ def write_note(
     """
     moment, write = at or datetime.now(UTC), partial(_format_message, redact)
     path = space_dir / NOTES / f"{moment:%Y-%m-%d}.jsonl"
-    length = len(
-        "".join((note.strip(), workspace or "", speaker or "", *tags))
-    )  # its names too
+    length = _measure_note(note, workspace, speaker, tags, extra)
     if not note.strip() or length > MAX_NOTE:
         raise UsageError(
             f"a note has 1 to {MAX_NOTE:,} characters, this one has {length:,}: nothing was noted"
@@ -137,7 +188,9 @@ def write_note(
         )
     session = f"{PREFIX}{secrets.token_hex(8)}"  # not a hash of the note: the id outlives a forgetting
     role = "user" if of_person else "assistant"
-    lines = write(session, "m1", role, note.strip(), workspace, speaker, moment, tags)
+    lines = write(
+        session, "m1", role, note.strip(), workspace, speaker, moment, tags, extra
+    )
     answer = write(
         session, "m2", "agent", NOTED, workspace, "slowwave", moment
     )  # a session has two messages at least
@@ -147,6 +200,18 @@ def write_note(
         count_records(1)
     find_place(space_dir.parent).push(space_dir.name)
     return session
+
+
+def _measure_note(
+    note: str,
+    workspace: str | None,
+    speaker: str | None,
+    tags: Sequence[str],
+    extra: Mapping[str, object] | None,
+) -> int:
+    """Return the characters of a note, with its names and what stays beside it."""
+    names = "".join((note.strip(), workspace or "", speaker or "", *tags))
+    return len(names) + (len(format_line(extra)) if extra else 0)
 
 
 def _format_message(
@@ -159,11 +224,13 @@ def _format_message(
     speaker: str | None,
     at: datetime | None,
     tags: Iterable[str] = (),
+    extra: Mapping[str, object] | None = None,
 ) -> bytes:
     """Return the line of a message, without secrets unless `redact` is off."""
-    from slowwave.text.redact import redact_text
+    from slowwave.text.redact import redact_json, redact_text
 
     clean = redact_text if redact else str
+    raw = format_line(extra).decode() if extra else "null"
     fields = {
         "session_id": session,
         "message_id": message,
@@ -173,6 +240,7 @@ def _format_message(
         "workspace": workspace and clean(workspace),
         "speaker": speaker and clean(speaker),
         "tags": list(dict.fromkeys(map(clean, tags))) or None,
+        "extra": json.loads(redact_json(raw)[0] if redact else raw),
     }
     return format_line(
         {name: value for name, value in fields.items() if value is not None}
@@ -199,13 +267,6 @@ class Note:
 def read_notes(space_dir: Path) -> list[Note]:
     """Return all notes, oldest first; unreadable lines are skipped, since the night quarantines them."""
     verdicts = {review.id: review.verdict for review in read(space_dir, Review)}
-    lines = [
-        line
-        for path in sorted((space_dir / NOTES).glob("*.jsonl"))
-        for line in map(parse_line, path.read_bytes().splitlines())
-        if str(line.get("session_id", "")).startswith(PREFIX)
-        and line.get("message_id") == "m1"
-    ]
     return [
         Note(
             line["session_id"],
@@ -218,7 +279,18 @@ def read_notes(space_dir: Path) -> list[Note]:
                 line["session_id"], "confirmed" if by == "person" else "unconfirmed"
             ),
         )
-        for line in lines
+        for line in read_note_lines(space_dir)
+    ]
+
+
+def read_note_lines(space_dir: Path) -> list[Line]:
+    """Return the lines of all notes as they were written, oldest first; unreadable ones are skipped."""
+    return [
+        line
+        for path in sorted((space_dir / NOTES).glob("*.jsonl"))
+        for line in map(parse_line, path.read_bytes().splitlines())
+        if str(line.get("session_id", "")).startswith(PREFIX)
+        and line.get("message_id") == "m1"
     ]
 
 

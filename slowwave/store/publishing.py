@@ -13,7 +13,7 @@ from slowwave.schemas.errors import (
     translate_write_errors,
 )
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import FILES, QUARANTINE, RELEASED, RELEASES, Table
+from slowwave.schemas.tables import FILES, QUARANTINE, RELEASED, RELEASES, TABLES, Table
 from slowwave.store.indexes import has_current_settings
 from slowwave.store.manifest import (
     check_release_files,
@@ -110,6 +110,8 @@ def _has_changes(store: Store, table: Table, published: Release) -> bool:
 
     Rows are compared last, since that reads the whole table. Usually the number of rows has changed.
     """
+    if table.name not in published.versions:  # the release is older than the table
+        return store.count(table) > 0
     path, then = str(store.dir / f"{table.name}.lance"), published.versions[table.name]
     if store.open_dataset(table).version == then:
         return False
@@ -203,12 +205,12 @@ def _draft_release(
 def _add_release(store: Store, releases: list[Release], release: Release) -> Release:
     with translate_write_errors(store.dir):
         # a tag keeps each pinned version from the clean-up while the release is kept
-        for table in RELEASED:
-            tags = store.open_table(table).tags
+        for name, version in release.versions.items():
+            tags = store.open_table(TABLES[name]).tags
             if release.name in tags.list():  # a run that died between tag and row
-                tags.update(release.name, release.versions[table.name])
+                tags.update(release.name, version)
             else:
-                tags.create(release.name, release.versions[table.name])
+                tags.create(release.name, version)
         numbers = {earlier.number for earlier in releases}
         settle_release_manifests(store.dir, numbers)
         mark_synced(store.dir)

@@ -116,8 +116,9 @@ def extract_dates(text: str) -> DateMentions:
 def _find_dates(text: str) -> Iterator[tuple[Date, str]]:
     """Yield each date with the words that name it, in any language that `foreign_dates` reads."""
     yield from _find_english_dates(text)
-    for english, words in find_foreign_times(text):
-        yield from ((date, words) for date, _ in _find_english_dates(english))
+    for time in find_foreign_times(text):
+        for date, _ in _find_english_dates(time.english):
+            yield date, time.words
 
 
 def _find_english_dates(text: str) -> Iterator[tuple[Date, str]]:
@@ -186,8 +187,9 @@ def extract_spans(text: str, now: datetime) -> list[Span]:
 def _find_spans(text: str, now: datetime) -> Iterator[tuple[Span, str]]:
     """Yield each stretch with the words that name it, in any language that `foreign_dates` reads."""
     yield from _find_english_spans(text, now)
-    for english, words in find_foreign_times(text):
-        yield from ((span, words) for span, _ in _find_english_spans(english, now))
+    for time in find_foreign_times(text):
+        for span, _ in _find_english_spans(time.english, now):
+            yield span, time.words
 
 
 def _find_english_spans(text: str, now: datetime) -> Iterator[tuple[Span, str]]:
@@ -245,22 +247,27 @@ def _resolve_last(day: datetime, which: str, unit: str) -> Span:
 
     "last weekend" is the latest Saturday and Sunday that are over: asked at a weekend, those of the week before.
     """
+    tomorrow = day + timedelta(days=1)
     if unit in SEASONS:
-        # its three months: the latest that began, or that is over
-        start = day.replace(month=SEASONS[unit], day=1)
-        start = start if start <= day else start.replace(year=start.year - 1)
-        end = (start + timedelta(days=95)).replace(day=1)
-        if which != "this" and end > day:
-            start, end = (
-                start.replace(year=start.year - 1),
-                end.replace(year=end.year - 1),
-            )
-        return start, end
+        return _resolve_season(day, which, unit)
     if unit in WEEKDAYS:
         start = day - timedelta(days=(day.weekday() - WEEKDAYS[unit] - 1) % 7 + 1)
-        return start, day + timedelta(
-            days=1
-        ) if which == "since" else start + timedelta(days=1)
+        return start, tomorrow if which == "since" else start + timedelta(days=1)
+    start = _find_start(day, unit)
+    if which == "this":
+        return start, tomorrow
+    if which == "past":
+        return day - timedelta(days=UNIT_DAYS.get(unit, 7)), tomorrow
+    if unit == "weekend":
+        saturday = start if day.weekday() < 5 else start - timedelta(days=7)
+        return saturday, saturday + timedelta(days=2)
+    if unit == "week":
+        return start - timedelta(days=7), start
+    return _find_start(start - timedelta(days=1), unit), start
+
+
+def _find_start(day: datetime, unit: str) -> datetime:
+    """Return the first day of the week, weekend, month, year or night that a day stands in."""
     starts = {
         "week": day - timedelta(days=day.weekday()),
         "weekend": day - timedelta(days=(day.weekday() - 5) % 7),
@@ -268,21 +275,17 @@ def _resolve_last(day: datetime, which: str, unit: str) -> Span:
         "year": day.replace(month=1, day=1),
         "night": day,
     }
-    start, tomorrow = starts[unit], day + timedelta(days=1)
-    if which in ("this", "past"):
-        return (
-            start if which == "this" else day - timedelta(days=UNIT_DAYS.get(unit, 7))
-        ), tomorrow
-    if unit == "weekend":
-        saturday = start if day.weekday() < 5 else start - timedelta(days=7)
-        return saturday, saturday + timedelta(days=2)
-    before = start - timedelta(days=1)
-    first = {
-        "month": before.replace(day=1),
-        "year": before.replace(month=1, day=1),
-        "night": before,
-    }
-    return first.get(unit, start - timedelta(days=7)), start
+    return starts[unit]
+
+
+def _resolve_season(day: datetime, which: str, unit: str) -> Span:
+    """Return the three months of the latest season of a name that began ("this") or that is over."""
+    start = day.replace(month=SEASONS[unit], day=1)
+    start = start if start <= day else start.replace(year=start.year - 1)
+    end = (start + timedelta(days=95)).replace(day=1)
+    if which != "this" and end > day:
+        return start.replace(year=start.year - 1), end.replace(year=end.year - 1)
+    return start, end
 
 
 ASKS_WHAT = frozenset(
@@ -308,5 +311,11 @@ def convert_to_utc(moment: datetime) -> datetime:
 
 
 def format_day(at: datetime) -> str:
-    """Return a day as blocks have it: 2 Feb 2026."""
-    return f"{at.day} {at:%b %Y}"
+    """Return a moment's day in this machine's zone, as blocks have it: 2 Feb 2026."""
+    local = at.astimezone()
+    return f"{local.day} {local:%b %Y}"
+
+
+def format_minute(at: datetime) -> str:
+    """Return a moment's day and time in this machine's zone: 2 Feb 2026, 09:30."""
+    return f"{format_day(at)}, {at.astimezone():%H:%M}"

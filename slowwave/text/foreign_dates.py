@@ -1,7 +1,8 @@
 """Times that a text in another language than English names, put in English, so that one place reads them.
 
-"letzten Dienstag" is "last tuesday", "5 de marzo de 2026" is "5 March 2026", "3月5日" is "5 March", "vor 3 Tagen" is "3
-day ago". The names are Unicode's (`foreign_dates.toml`). "Last" beside a weekday is what says so beside "week".
+"letzten Dienstag" is "last tuesday", "5 de marzo de 2026" is "5 March 2026", "3月5日" is "5 March", "vor drei Tagen" is
+"3 day ago", "vendredi prochain" is "next friday". The names are those of dateparser and Unicode (`foreign_dates.toml`).
+"Last" or "next" beside a weekday is what says so beside "week"; 下周五 is "next week friday".
 """
 
 import re
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from unicodedata import numeric
 
 from slowwave.text.languages import ENGLISH, is_stop_word, stem_in
 from slowwave.text.words import JOINED, TERM, find_text_language
@@ -21,6 +23,20 @@ LISTS: Mapping[str, Names] = tomllib.loads(
 )
 MONTHS = "January February March April May June July August September October November December".split()  # noqa: SIM905
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+RELATIVE = frozenset(
+    ("today", "yesterday", "day before yesterday", "tomorrow", "day after tomorrow")
+) | {
+    f"{which} {unit}"
+    for which in ("this", "last", "next")
+    for unit in ("week", "month", "year")
+}
+"""Times that are named without a number."""
+HAN_NUMBERS = {
+    chr(code): str(int(number))
+    for code in range(0x4E00, 0xA000)
+    if (number := numeric(chr(code), 0)) in range(1, 13)
+}
+"""Characters of Chinese and Japanese for the numbers up to 12, as Unicode has them."""
 NUMBERED = re.compile(
     r"(?:(?P<year>(?:19|20)\d\d)\s?[年년]\s?)?(?<!\d)(?P<month>1[0-2]|0?[1-9])\s?[月월]\s?"
     r"(?:(?P<day>[12]\d|3[01]|0?[1-9])\s?[日号號일])?"
@@ -38,99 +54,157 @@ class TimeExpressions:
     phrases: re.Pattern[str]
     relative: Mapping[str, str]
     """Phrases -> in English."""
-    ago: tuple[tuple[re.Pattern[str], str], ...]
-    last_days: tuple[tuple[re.Pattern[str], str], ...]
-    """A weekday that something beside it says to be the last one -> in English."""
+    counted: tuple[tuple[re.Pattern[str], str], ...]
+    """Patterns with a number -> in English, with `#` in the number's place."""
+    numbers: Mapping[str, str]
+    """Words for numbers -> in figures."""
+    weekdays: tuple[tuple[re.Pattern[str], str], ...]
+    """A weekday that something beside it says to be the last or the next one -> in English."""
 
 
-def find_foreign_times(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each time that a text in another language names, in English, with the words that name it."""
+@dataclass(frozen=True)
+class TimeName:
+    """A time that a text names."""
+
+    english: str
+    words: str
+    """As the text has it, in lower case."""
+    start: int
+    """Where it begins in the text in lower case."""
+
+
+def find_foreign_times(text: str) -> list[TimeName]:
+    """Return the times that a text in another language names; of one within another the longer."""
+    names = sorted(_find_times(text), key=lambda time: (time.start, -len(time.words)))
+    found: list[TimeName] = []
+    for time in names:
+        end = found[-1].start + len(found[-1].words) if found else 0
+        if time.start + len(time.words) > end:
+            found.append(time)
+    return found
+
+
+def _find_times(text: str) -> Iterator[TimeName]:
     language = find_text_language(text)
     if language in (None, ENGLISH) or language not in LISTS:
         return
     expressions, lowered = _get_expressions(language), text.lower()
-    for match in NUMBERED.finditer(text) if JOINED.search(text) else ():
+    for match in NUMBERED.finditer(lowered) if JOINED.search(text) else ():
         month = MONTHS[int(match["month"]) - 1]
-        yield (
-            " ".join(filter(None, (match["day"] or "in", month, match["year"]))),
-            match[0],
-        )
+        parts = (match["day"] or "in", month, match["year"])
+        yield TimeName(" ".join(filter(None, parts)), match[0], match.start())
     for match in expressions.dates.finditer(lowered) if expressions.dates else ():
         month = expressions.months[match["month"]]
-        yield (
-            " ".join(filter(None, (match["day"] or "in", month, match["year"]))),
-            match[0],
-        )
+        parts = (match["day"] or "in", month, match["year"])
+        yield TimeName(" ".join(filter(None, parts)), match[0], match.start())
     for match in expressions.phrases.finditer(lowered):
-        yield expressions.relative[match[0]], match[0]
-    for pattern, english in expressions.ago:
-        yield from (
-            (f"{match['n']} {english}", match[0]) for match in pattern.finditer(lowered)
-        )
-    for pattern, english in expressions.last_days:
-        yield from ((english, match[0]) for match in pattern.finditer(lowered))
+        yield TimeName(expressions.relative[match[0]], match[0], match.start())
+    for pattern, english in expressions.counted:
+        for match in pattern.finditer(lowered):
+            number = expressions.numbers.get(match["n"], match["n"])
+            yield TimeName(english.replace("#", number), match[0], match.start())
+    for pattern, english in expressions.weekdays:
+        for match in pattern.finditer(lowered):
+            yield TimeName(english, match[0], match.start())
 
 
 @cache
 def _get_expressions(language: str) -> TimeExpressions:
     names = LISTS[language]
     months = {form: month for month in MONTHS for form in names.get(month.lower(), ())}
-    relative = {
-        form: english
-        for english, forms in names.items()
-        if not english.endswith(" ago")
-        for form in forms
-    }
-    relative = {
-        form: english
-        for form, english in relative.items()
-        if english not in {*map(str.lower, MONTHS), *DAYS}
-    }
     dates = None
     if months:
         dates = re.compile(
             rf"(?<!\w)(?:(?P<day>3[01]|[12]\d|0?[1-9])(?:\.|º|er)?\s+(?:\w{{2}}\s+)?)?(?P<month>{_join(months)})(?!\w)"
             rf"(?:\s+(?:\w{{2}}\s+)?(?P<year>(?:19|20)\d\d)(?!\w))?"
         )
-    ago = tuple(
-        (_bound(re.escape(form).replace(r"\#", r"(?P<n>\d{1,4})")), english)
+    numbers = {
+        form: english
         for english, forms in names.items()
-        if english.endswith(" ago")
+        if english.isdigit()
         for form in forms
-    )
-    return TimeExpressions(
-        dates,
-        months,
-        _bound(f"(?:{_join(relative)})"),
-        relative,
-        ago,
-        tuple(_list_last_days(language)),
-    )
-
-
-def _list_last_days(language: str) -> Iterator[tuple[re.Pattern[str], str]]:
-    """Yield for each weekday what says that the last one is meant: by what "last week" has and "this week" lacks."""
-    names = LISTS[language]
-    last, this = (
-        " ".join(names.get("last week", ())),
-        " ".join(names.get("this week", ())),
-    )
-    if JOINED.search(last):
-        return  # there the day of the last week is meant, and "last week" is found
-    stems = {
-        stem_in(word, language)
-        for word in TERM.findall(last)
-        if not is_stop_word(word, language)
     }
-    stems -= {stem_in(word, language) for word in TERM.findall(this)}
-    marked = f"(?:{_join(stems)})\\w{{0,3}}"
+    if any(JOINED.search(form) for form in names.get("today", ())):
+        numbers |= HAN_NUMBERS
+    relative = {
+        form: english
+        for english, forms in names.items()
+        if english in RELATIVE
+        for form in forms
+    }
+    return TimeExpressions(
+        dates=dates,
+        months=months,
+        phrases=_bound(f"(?:{_join(relative)})"),
+        relative=relative,
+        counted=tuple(_list_counted(names, numbers)),
+        numbers=numbers,
+        weekdays=(
+            *_list_weekdays(language, "last", without=("this week", "next week")),
+            *_list_weekdays(language, "next", without=("this week", "last week")),
+        ),
+    )
+
+
+def _list_counted(
+    names: Names, numbers: Mapping[str, str]
+) -> Iterator[tuple[re.Pattern[str], str]]:
+    """Yield patterns of a number of days, weeks, months or years ago or from now."""
+    number = r"(?P<n>\d{1,4}" + (f"|{_join(numbers)})" if numbers else ")")
+    for english, forms in names.items():
+        way, _, unit = english.partition(" ")
+        if way == "in":
+            counted = f"in # {unit}"
+        elif unit == "ago":
+            counted = f"# {english}"
+        else:
+            continue
+        for form in forms:
+            yield _bound(re.escape(form).replace(r"\#", number)), counted
+
+
+def _list_weekdays(
+    language: str, which: str, without: Sequence[str]
+) -> Iterator[tuple[re.Pattern[str], str]]:
+    """Yield for each weekday what says that the last or the next one is meant: what "last week" has and others lack."""
+    names = LISTS[language]
+    week = " ".join(names.get(f"{which} week", ()))
+    if JOINED.search(week):
+        yield from _list_days_of_week(names, f"{which} week")
+        return
+    others = " ".join(form for name in without for form in names.get(name, ()))
+    shared = {stem_in(word, language) for word in TERM.findall(others)}
+    # A stem has no accents, so a word begins as long a piece of the word as it is written.
+    stems = {
+        word[: len(stem)]
+        for word in TERM.findall(week)
+        if not is_stop_word(word, language)
+        and (stem := stem_in(word, language)) not in shared
+    }
+    marked = f"(?:{_join(stems)})\\w{{0,4}}"
     beside = (rf"{marked}\s+DAY", rf"DAY\s+{marked}") if stems else ()
     for day in DAYS:
         for form in names.get(day, ()):
-            yield from (
-                (_bound(pattern.replace("DAY", re.escape(form))), f"last {day}")
-                for pattern in beside
-            )
+            for pattern in beside:
+                named = pattern.replace("DAY", re.escape(form))
+                yield _bound(named), f"{which} {day}"
+
+
+def _list_days_of_week(
+    names: Names, week: str
+) -> Iterator[tuple[re.Pattern[str], str]]:
+    """Yield the days of the last or the next week in scripts without spaces: 下周 and 周五 are 下周五."""
+    for day in DAYS:
+        for form in names.get(day, ()):
+            for of_week in names.get(week, ()):
+                shared = next(
+                    (n for n in range(len(form), 0, -1) if of_week.endswith(form[:n])),
+                    0,
+                )
+                # At most one particle stands between them: 来週の金曜日.
+                joined = f"{re.escape(of_week)}.?{re.escape(form)}"
+                merged = re.escape(of_week + form[shared:])
+                yield re.compile(f"{joined}|{merged}"), f"{week} {day}"
 
 
 def _bound(pattern: str) -> re.Pattern[str]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from slowwave.text.sentences import split_sentences
 
@@ -69,27 +70,18 @@ def _select_central_sentences(
     """Return indices of the sentences taken, best first, while they fit."""
     if len(own) == 1:
         return [0] if len(own[0].split()) <= max_words else []
-    from sklearn.feature_extraction.text import (
-        TfidfVectorizer,  # a second: a night without news summarises nothing
-    )
-
-    try:
-        weights = TfidfVectorizer(
-            stop_words="english", sublinear_tf=True
-        ).fit_transform(own + around)
-    except ValueError:  # nothing but stop words
+    likeness = _compare_sentences(own + around)
+    if likeness is None:
         return [0] if len(own[0].split()) <= max_words else []
-    # how much each says of what the others say
-    likeness = (weights @ weights.T).toarray()
+    # How much each sentence says of what the others say.
     central = likeness.sum(axis=1)[: len(own)] / max(1, len(own) + len(around))
+    central = (1 - REDUNDANCY) * central / (central.max() or 1.0)
     likeness = likeness[: len(own), : len(own)]
     chosen: list[int] = []
     room = max_words
     redundant = np.zeros(len(own))
     for _ in own:
-        scores = (1 - REDUNDANCY) * central / (
-            central.max() or 1.0
-        ) - REDUNDANCY * redundant
+        scores = central - REDUNDANCY * redundant
         fits = [
             i
             for i in range(len(own))
@@ -102,6 +94,19 @@ def _select_central_sentences(
         room -= len(own[best].split())
         redundant = np.maximum(redundant, likeness[best])
     return chosen
+
+
+def _compare_sentences(sentences: list[str]) -> npt.NDArray[np.float64] | None:
+    """Return the cosines of the sentences' TF-IDF vectors, shape (n, n); None if they hold nothing but stop words."""
+    # Imported here: it takes a second, and a night without news summarises nothing.
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(stop_words="english", sublinear_tf=True)
+    try:
+        weights = vectorizer.fit_transform(sentences)
+    except ValueError:
+        return None
+    return (weights @ weights.T).toarray()  # type: ignore[no-any-return]
 
 
 def truncate_words(text: str, max_words: int) -> str:
@@ -129,3 +134,17 @@ def pick_leading_sentences(texts: Iterable[str], max_words: int) -> list[str]:
 def end_sentence(text: str) -> str:
     """Return a text with a mark at its end."""
     return text if text[-1] in ".!?…" else f"{text}."
+
+
+UNANSWERED = "Unanswered:"
+OPEN_PARTS = (UNANSWERED, "Open:")
+"""Labels of the last part of a session's summary without a model: a person's last words, or an agent's question."""
+
+
+def split_open_part(text: str) -> tuple[str, str, str]:
+    """Return a session's summary without its last part if that says what is open, then the label and text of that."""
+    for label in OPEN_PARTS:
+        before, found, after = text.rpartition(f" {label} ")
+        if found:
+            return before, label, after
+    return text, "", ""

@@ -306,3 +306,13 @@ SCALES = {
     "bn": 1e9,
     "trillion": 1e12,
 }
+
+
+def find_phrase(phrases: Iterable[str], text: str) -> str | None:
+    """Return the first phrase that a text has as whole words, in whatever case; None if it has none."""
+    said = f" {' '.join(TERM.findall(put_spaces(text.casefold())))} "
+    for phrase in phrases:
+        plain = " ".join(TERM.findall(put_spaces(phrase.casefold())))
+        if plain and f" {plain} " in said:
+            return phrase
+    return None

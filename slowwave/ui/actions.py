@@ -39,6 +39,22 @@ def include(at: Explorer, id: Id) -> Data:
     return _keep(at, f"Taken in: {id}", run_include([id], at.settings), undo)
 
 
+def correct(
+    at: Explorer,
+    id: Annotated[str, "The wrong claim's id."],
+    text: Annotated[str, "What is right, in your words."],
+) -> Data:
+    """Say what is right instead of a claim: a note, which replaces the claim in the next night."""
+    note = at.memory.correct(id, text)
+    undo = (
+        "Take it back",
+        "exclude",
+        {"id": note, "why": "the correction was taken back"},
+    )
+    line = "Recall shows it now. The next night replaces the claim."
+    return _keep(at, f"Corrected: {text}", None, undo, [line])
+
+
 def rate(
     at: Explorer,
     id: Id,
@@ -155,6 +171,7 @@ def _keep(
 ACTIONS: dict[str, Callable[..., Data]] = {
     "exclude": exclude,
     "include": include,
+    "correct": correct,
     "rate": rate,
     "forget": forget,
 }

@@ -5,14 +5,16 @@ as JSON. Every request needs the token, which the printed address stores in a co
 same origin. The pages have no scripts, and the Content-Security-Policy forbids them.
 """
 
+from datetime import datetime
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from secrets import compare_digest
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 import orjson
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -32,13 +34,15 @@ from slowwave.schemas.errors import (
     name_install,
 )
 from slowwave.schemas.settings import Settings
-from slowwave.text.dates import format_day
+from slowwave.schemas.vocabulary import Role
+from slowwave.text.dates import format_day, format_minute
 from slowwave.text.fence import escape_control
 from slowwave.ui.actions import ACTIONS
 from slowwave.ui.actions import PAGES as ACTION_PAGES
 from slowwave.ui.injected import PAGES as INJECTED_PAGES
 from slowwave.ui.page import Data, Explorer, Page
 from slowwave.ui.pages import PAGES
+from slowwave.ui.projects import PAGES as PROJECT_PAGES
 from slowwave.ui.topics import PAGES as TOPIC_PAGES
 
 LOOPBACK = ("127.0.0.1", "localhost")
@@ -152,12 +156,36 @@ def make_environment() -> Environment:
             else value
         ),
     )
-    made.filters["day"] = lambda at: format_day(at) if at else "undated"
-    made.filters["moment"] = lambda at: (
-        f"{format_day(at)}, {at:%H:%M} UTC" if at else "undated"
-    )
+    made.filters["day"] = show_day
+    made.filters["voice"] = show_voice
+    made.filters["project"] = link_project
+    made.filters["moment"] = lambda at: format_minute(at) if at else "undated"
     made.globals["url"] = make_url
     return made
+
+
+def show_day(at: datetime | str | None) -> str:
+    """Return a day as every page has it; `at` may be text in ISO format."""
+    if not at:
+        return "undated"
+    return format_day(datetime.fromisoformat(at) if isinstance(at, str) else at)
+
+
+def show_voice(row: Data) -> str:
+    """Return who said something: the name, if it is known, and whether that is a person or an agent."""
+    name, kind = row.get("speaker") or "", row.get("by") or ""
+    if name in ("", kind, Role.USER, Role.ASSISTANT) or not kind:
+        return kind or name
+    return f"{name} ({kind})"
+
+
+def link_project(name: str | None) -> Markup | str:
+    """Return a project's name with a link to its page."""
+    if not name:
+        return ""
+    return Markup('<a href="/project/{}">{}</a>').format(
+        quote(name), escape_control(name)
+    )
 
 
 def make_url(path: str, **params: object) -> str:
@@ -216,7 +244,7 @@ class Site:
         return self.render(
             request,
             "error.html",
-            {"why": why, "empty": empty},
+            {"why": why, "empty": empty, "words": request.url.path.rpartition("/")[2]},
             200 if empty else status,
         )
 
@@ -254,7 +282,7 @@ def render_report(settings: Settings, run: str = "") -> str:
     Raises:
         UsageError: no run has the id, or no run has ended yet.
     """
-    from slowwave.flows.tonight import describe_run
+    from slowwave.flows.run_page import describe_run
 
     style = (STATIC / "ui.css").read_text(encoding="utf-8")
     about = {"layout": "alone.html", "style": style, "links": False}
@@ -323,6 +351,7 @@ def make_app(settings: Settings, *, read_only: bool = False) -> Starlette:
     shown = (
         *PAGES,
         *TOPIC_PAGES,
+        *PROJECT_PAGES,
         *INJECTED_PAGES,
         Page("/api", describe_api, "api.html"),
         *(() if read_only else ACTION_PAGES),

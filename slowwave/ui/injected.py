@@ -1,9 +1,12 @@
 """The page Injected: a briefing or block as an agent gets it, with each line's reason; and a diff of two releases."""
 
+from collections import Counter
+from collections.abc import Sequence
 from copy import copy
 from itertools import zip_longest
 from typing import Annotated
 
+import pyarrow.compute as pc
 from pydantic import ValidationError
 
 from slowwave.context.build import Context
@@ -12,10 +15,16 @@ from slowwave.context.tokens import resolve_tokenizer
 from slowwave.flows.status import describe_backlog
 from slowwave.memory import Memory
 from slowwave.recall.hits import Hits
-from slowwave.recall.views.compare import compare_releases, read_decisions
+from slowwave.recall.views.compare import (
+    KINDS,
+    Difference,
+    compare_releases,
+    read_decisions,
+)
+from slowwave.recall.views.voices import find_voices
 from slowwave.schemas.errors import UsageError, explain_invalid
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import TOPICS
+from slowwave.schemas.tables import OBSERVATIONS, TOPICS
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
@@ -23,6 +32,8 @@ from slowwave.text.fence import fence_block
 from slowwave.text.workspaces import anchor_workspace
 from slowwave.ui.page import ROWS, After, Data, Explorer, Page, explain_hit
 
+SAID = ("observed_at", "speaker", "category")
+"""Columns of a claim shown in a comparison."""
 MISSED = 8
 """Number of hits listed that are not in the block."""
 
@@ -173,7 +184,7 @@ def _build_briefing(
     order = {
         id(line): f"{name} {number} of {len(lines)}"
         for name, lines in zip(
-            ("fact", "topic", "session", "newest"), kinds, strict=True
+            ("holds", "open", "session", "topic"), kinds, strict=True
         )
         for number, line in enumerate(lines, 1)
     }
@@ -254,11 +265,31 @@ def compare(
         "new": later.release.name,
         "releases": names[::-1][:ROWS],
         "count": len(differences),
-        "differences": [
-            difference._asdict() for difference in differences[after : after + ROWS]
-        ],
+        "kinds": Counter(difference.kind for difference in differences),
+        "differences": _describe_differences(
+            at, differences[after : after + ROWS], (later, earlier)
+        ),
         "next": after + ROWS if len(differences) > after + ROWS else None,
     }
+
+
+def _describe_differences(
+    at: Explorer, differences: Sequence[Difference], releases: Sequence[Snapshot]
+) -> list[Data]:
+    """Return the differences with the day and the speaker of each claim, from the first release that has it."""
+    ids = [one.claim_id for one in differences]
+    named, columns = pc.field("observation_id").isin(ids), ["observation_id", *SAID]
+    claims: dict[str, Data] = {}
+    for release in releases if ids else ():
+        for row in release.read(OBSERVATIONS, columns, named).to_pylist():
+            claims.setdefault(row["observation_id"], row)
+    voices = find_voices(at.view, ids)
+    return [
+        {name: claims.get(one.claim_id, {}).get(name) for name in SAID}
+        | {"by_whom": voices.get(one.claim_id, ""), **one._asdict()}
+        | {"place": KINDS.index(one.kind)}
+        for one in differences
+    ]
 
 
 PAGES = (

@@ -14,6 +14,7 @@ from slowwave.recall.hits import Hit, Hits
 from slowwave.recall.views.browse import list_claims
 from slowwave.recall.views.compare import read_decisions
 from slowwave.recall.views.usage import find_uses
+from slowwave.recall.views.voices import find_voices
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import Filters, spell_out_filters
 from slowwave.schemas.tables import (
@@ -29,6 +30,7 @@ from slowwave.schemas.vocabulary import LedgerKind, Status, name_speaker
 from slowwave.store.journal import Rating, read
 from slowwave.store.store import Store
 from slowwave.text.fence import format_cell
+from slowwave.text.words import TERM, extract_content_words, stem
 from slowwave.ui.page import (
     ROWS,
     After,
@@ -41,6 +43,12 @@ from slowwave.ui.page import (
     read_rows,
 )
 
+PROJECTS = 12
+"""Projects that Tonight leads to, those with the latest sessions."""
+UNSURE = 5
+"""Hits shown if none is surely about the query."""
+HIT_CHARS = 500
+"""Characters shown of a hit in a list."""
 SHOWN_CHARS = 1_500
 """Characters shown of a message in a list; the message's page has the rest."""
 MESSAGE_CHARS = 50_000
@@ -124,9 +132,12 @@ def search(
             if topic in ("", hit.topic) and status in ("", hit.status)
         ]
         facets = _count_facets(passed)
+        if hits.caveat:
+            passed = passed[:UNSURE]
         rows = [_describe_hit(hits, hit) for hit in passed[after : end + 1]]
     else:
         rows = _list_newest(at, topic, status, given, end - after + 1, after)
+    _mark_hits(at, rows, q)
     return {
         "asked": {"q": q, "topic": topic, "status": status, **given},
         "facets": facets,
@@ -137,6 +148,31 @@ def search(
         "next": end if len(rows) > ROWS // 2 else None,
         "release": at.view.release.name,
     }
+
+
+def _mark_hits(at: Explorer, rows: Sequence[Row], query: str) -> None:
+    """Add to hits who said each, and its text with the words of the query marked."""
+    voices = find_voices(at.view, [row["id"] for row in rows])
+    for row in rows:
+        row["by"] = voices.get(row["id"])
+        row["segments"] = mark_words(shorten(row["text"], HIT_CHARS), query)
+
+
+def shorten(text: str, chars: int) -> str:
+    """Return a text, cut after the last whole word if it is longer than so many characters."""
+    return text if len(text) <= chars else f"{text[:chars].rpartition(' ')[0]} …"
+
+
+def mark_words(text: str, query: str) -> list[tuple[str, bool]]:
+    """Split a text into pieces; return each with True if it is a word of the query, in any form."""
+    stems = set(map(stem, extract_content_words(query)))
+    pieces: list[tuple[str, bool]] = []
+    at = 0
+    for word in TERM.finditer(text) if stems else ():
+        if stem(word[0].casefold()) in stems:
+            pieces += [(text[at : word.start()], False), (word[0], True)]
+            at = word.end()
+    return [piece for piece in [*pieces, (text[at:], False)] if piece[0]]
 
 
 def _count_facets(hits: Sequence[Hit]) -> dict[str, list[tuple[str, int]]]:
@@ -195,15 +231,19 @@ def show_claim(at: Explorer, id: Id) -> Data:
         None,
     )
     texts = [claim["summary"], claim["quote"]]
+    repeats, changes = _list_repeats(at, claim)[:ROWS], _list_changes(at, key)[:ROWS]
+    sides = [one[name] for one in changes for name in ("earlier", "later") if one[name]]
+    _add_voices(at, [claim, *repeats, *sides])
     return {
         "claim": {**claim, "confidence": at.view.look_up_confidences([key]).get(key)},
+        "checks": [check.as_dict() for check in at.view.code_checks.get(key, ())],
         "left_out": read_decisions(
             Store.open(at.settings.store, at.settings.space)
         ).get(key),
         "topic": topic,
         "transcript": _build_transcript(at, claim),
-        "repeats": _list_repeats(at, claim)[:ROWS],
-        "changes": _list_changes(at, key)[:ROWS],
+        "repeats": repeats,
+        "changes": changes,
         "related": [node.as_dict() for node in lineage.related][:ROWS],
         "above": [node.as_dict() for node in lineage.above if node.kind == "summary"],
         "served": find_uses(at.view.dir, key, texts)[-ROWS:][::-1],
@@ -216,6 +256,13 @@ def show_claim(at: Explorer, id: Id) -> Data:
 _OF_CLAIM = [
     name for name in OBSERVATIONS.schema.names if name not in ("vector", "step_key")
 ]
+
+
+def _add_voices(at: Explorer, claims: Sequence[Row]) -> None:
+    """Add to claims who said each: `by` is a person or an agent."""
+    voices = find_voices(at.view, [row["observation_id"] for row in claims])
+    for row in claims:
+        row["by"] = voices.get(row["observation_id"], "")
 
 
 def _list_repeats(at: Explorer, claim: Row) -> list[Row]:
@@ -383,9 +430,15 @@ def show_tonight(
 
     Without a release yet, the data say so.
     """
-    from slowwave.flows.tonight import describe_run
+    from slowwave.flows.run_page import describe_run
 
-    return describe_run(at.settings, run, at.view)
+    sessions = at.view.read(SESSIONS, ["workspace", "ended_at"]).to_pylist()
+    sessions.sort(key=lambda row: str(row["ended_at"] or ""), reverse=True)
+    projects = dict.fromkeys(row["workspace"] for row in sessions if row["workspace"])
+    return {
+        **describe_run(at.settings, run, at.view),
+        "projects": [*projects][:PROJECTS],
+    }
 
 
 def show_coverage(at: Explorer) -> Data:
@@ -394,10 +447,13 @@ def show_coverage(at: Explorer) -> Data:
         row.heading: {"line": row.text, "value": row.value}
         for row in collect_status(at.settings)
     }
+    newest = _list_newest(at, "", "", {}, 8)
+    voices = find_voices(at.view, [row["id"] for row in newest])
+    newest = [row | {"by": voices.get(row["id"], "")} for row in newest]
     return {
         "status": facts,
         "ledgers": LISTED,
-        "newest": _list_newest(at, "", "", {}, 8),
+        "newest": newest,
     }
 
 

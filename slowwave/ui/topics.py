@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pyarrow.compute as pc
 
 from slowwave.recall.views.browse import list_claims
+from slowwave.recall.views.voices import find_voices
 from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPIC_HISTORY
 from slowwave.schemas.vocabulary import Status, SummaryScope
 from slowwave.ui.page import ROWS, After, Data, Explorer, Id, Page, find_row, read_rows
@@ -103,8 +104,7 @@ def list_topics(at: Explorer, after: After = 0) -> Data:
     """Return the topics, the strongest first, with their claims week by week, and an icicle of all claims."""
     themes = at.memory.topics()
     nodes = [
-        IcicleNode(theme.name or theme.purpose, f"/topic/{theme.id}", theme.claims)
-        for theme in themes
+        IcicleNode(theme.title, f"/topic/{theme.id}", theme.claims) for theme in themes
     ]
     whole = IcicleNode(
         f"All {sum(theme.claims for theme in themes):,} claims",
@@ -114,9 +114,17 @@ def list_topics(at: Explorer, after: After = 0) -> Data:
     )
     busiest = max((count for theme in themes for count in theme.weeks), default=0) or 1
     shown = [theme.as_dict() for theme in themes[after : after + ROWS]]
+    projects = dict.fromkeys(theme["workspace"] for theme in shown)
     end = after + ROWS if len(themes) > after + ROWS else None
     return {
         "topics": shown,
+        "projects": [
+            {
+                "name": name,
+                "topics": [one for one in shown if one["workspace"] == name],
+            }
+            for name in sorted(projects, key=lambda name: (name is None, name or ""))
+        ],
         "icicle": list(lay_out(whole)),
         "most": busiest,
         "next": end,
@@ -126,27 +134,30 @@ def list_topics(at: Explorer, after: After = 0) -> Data:
 def show_topic(at: Explorer, id: Id, after: After = 0) -> Data:
     """Return a topic: its claims, summaries and history, and its pyramid as an icicle."""
     node = find_row(at, id, "topic").node
+    theme = next((item for item in at.memory.topics() if item.id == node.id), None)
     _, roots = build_scope(at, SummaryScope.TOPIC, node.id)
     claims = list_claims(at.view, ROWS + 1, after=after, topic=node.id)
+    voices = find_voices(at.view, [item.id for item in claims])
     ends = (pc.field("topic_id") == node.id) | (pc.field("other_id") == node.id)
     history = read_rows(
         at, TOPIC_HISTORY, ["kind", "topic_id", "name", "other_id", "other_name"], ends
     )
-    theme = next((item for item in at.memory.topics() if item.id == node.id), None)
     return {
         "topic": node.as_dict(),
         "theme": theme.as_dict() if theme else None,
         "icicle": list(
             lay_out(
                 IcicleNode(
-                    node.text or str(node.facts["purpose"]),
+                    theme.title if theme else node.text or str(node.facts["purpose"]),
                     f"/topic/{node.id}",
                     0,
                     tuple(roots),
                 )
             )
         ),
-        "claims": [item.as_dict() for item in claims[:ROWS]],
+        "claims": [
+            item.as_dict() | {"by": voices.get(item.id)} for item in claims[:ROWS]
+        ],
         "history": history[:ROWS],
         "next": after + ROWS if len(claims) > ROWS else None,
     }

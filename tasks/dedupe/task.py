@@ -12,6 +12,7 @@ from slowwave.tasks.dedupe.decide import Rules
 from slowwave.tasks.dedupe.dedupe import DECIDING, MARKED, VERSION, dedupe
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
+from slowwave.tasks.observe.corrections import find_correcting_claims
 
 SCOPE = ["observation_id", "session_id", "workspace", "pack"]
 """Columns that decide which claims to compare."""
@@ -46,7 +47,10 @@ CANONICAL = RETIRED | (pc.field("status") == Status.ACTIVE)
 
 
 def dedupe_observations(job: Job) -> StepReport:
-    """Compare every claim that was not compared under these settings; write the ledger before the claims."""
+    """Compare every claim that was not compared under these settings; write the ledger before the claims.
+
+    A correction is a person's word about one claim: no likeness merges it with another one.
+    """
     with report_step("dedupe") as report:
         key = compute_step_key("dedupe", 1, VERSION, job.settings.dedupe)
         standing = job.store.read(OBSERVATIONS, STANDING)
@@ -63,6 +67,9 @@ def dedupe_observations(job: Job) -> StepReport:
                 CANONICAL & (RETIRED | (pc.field("dedupe_key") == key))
             )
             rules = Rules(job.settings.dedupe.threshold)
+            alone = pa.array(find_correcting_claims(job.store), pa.string())
+            pending, apart = _split_by_id(pending, alone)
+            settled, _ = _split_by_id(settled, alone)
             deduped = dedupe(
                 reset_rows(pending),
                 settled,
@@ -72,11 +79,19 @@ def dedupe_observations(job: Job) -> StepReport:
                 job.executor,
             )
             job.store.merge(MERGES, deduped.merges)
-            changed = keep_judged(judged, deduped.observations.select(WRITTEN))
+            apart = set_columns(reset_rows(apart), dedupe_key=key).select(WRITTEN)
+            changed = [deduped.observations.select(WRITTEN), apart]
+            changed = keep_judged(judged, pa.concat_tables(changed))
             report.rows_out = job.store.update(OBSERVATIONS, changed)
             report.counts["duplicates"] = deduped.merges.num_rows
         report.rows_out += add_repeating_sessions(job)
     return report
+
+
+def _split_by_id(rows: pa.Table, ids: pa.Array) -> tuple[pa.Table, pa.Table]:
+    """Return the other claims, and those with the ids."""
+    named = pc.is_in(rows["observation_id"], ids)
+    return rows.filter(pc.invert(named)), rows.filter(named)
 
 
 def add_vectors(

@@ -57,41 +57,54 @@ def make_plan(
     """
     gone = set(messages) - read_forgotten(store, "message")
     plan = Plan(run_id, datetime.now(UTC).isoformat(), sorted(why), sorted(gone))
-    if words := Words(matches) if matches else None:
-        quarantined = store.read(
-            QUARANTINE, ["quarantine_id", "reason", "excerpt"]
-        ).to_pylist()
-        hits = words.stand_in(
-            [f"{row['reason']} {row['excerpt'] or ''}" for row in quarantined]
-        )
-        plan.quarantine = [row["quarantine_id"] for row in compress(quarantined, hits)]
-        titled = store.read(SESSIONS, ["session_id", "title"])
-        plan.sessions = list(
-            compress(
-                titled["session_id"].to_pylist(),
-                words.stand_in(titled["title"].to_pylist()),
-            )
-        )
+    words = Words(matches) if matches else None
+    if words:
+        plan.quarantine = _match_quarantine(store, words)
+        plan.sessions = _match_titles(store, words)
     if gone or plan.sessions:
-        # Sessions that lose a message, and those that lose all.
-        rows = store.read(MESSAGES, ["message_id", "session_id"])
-        of, lost = (
-            rows["session_id"],
-            pc.is_in(rows["message_id"], pa.array(gone, pa.string())),
-        )
-        left = pc.invert(
-            pc.is_in(
-                rows["message_id"],
-                pa.array(gone | read_forgotten(store, "message"), pa.string()),
-            )
-        )
-        plan.sessions = sorted({*plan.sessions, *of.filter(lost).unique().to_pylist()})
-        plan.whole = sorted(
-            set(plan.sessions) - set(of.filter(left).unique().to_pylist())
-        )
-        _plan_derived(store, plan, gone)
+        _plan_sessions(store, plan, gone)
+        _plan_claims(store, plan, gone)
+        _plan_summaries(store, plan)
+        _plan_quarantine(store, plan)
+        _plan_completions(store, plan)
     plan.reasons = sorted(_find_reasons(store, plan, words))
-    # Exports that name a row which goes.
+    plan.exports = _find_exports(store, plan)
+    plan.quarantine = sorted(set(plan.quarantine) - read_forgotten(store, "quarantine"))
+    plan.counts = _count_rows(store, plan)
+    return plan
+
+
+def _match_quarantine(store: Store, words: Words) -> list[str]:
+    """Return ids of the lines in quarantine that hold the words."""
+    columns = ["quarantine_id", "reason", "excerpt"]
+    rows = store.read(QUARANTINE, columns).to_pylist()
+    texts = [f"{row['reason']} {row['excerpt'] or ''}" for row in rows]
+    ids = [row["quarantine_id"] for row in rows]
+    return list(compress(ids, words.stand_in(texts)))
+
+
+def _match_titles(store: Store, words: Words) -> list[str]:
+    """Return ids of the sessions whose titles hold the words."""
+    titled = store.read(SESSIONS, ["session_id", "title"])
+    hits = words.stand_in(titled["title"].to_pylist())
+    return list(compress(titled["session_id"].to_pylist(), hits))
+
+
+def _plan_sessions(store: Store, plan: Plan, gone: set[str]) -> None:
+    """Note the sessions that lose a message, and those that lose all of them."""
+    rows = store.read(MESSAGES, ["message_id", "session_id"])
+    sessions = rows["session_id"]
+    lost = pc.is_in(rows["message_id"], pa.array(gone, pa.string()))
+    every_gone = pa.array(gone | read_forgotten(store, "message"), pa.string())
+    left = pc.invert(pc.is_in(rows["message_id"], every_gone))
+    losing = sessions.filter(lost).unique().to_pylist()
+    plan.sessions = sorted({*plan.sessions, *losing})
+    keeping = set(sessions.filter(left).unique().to_pylist())
+    plan.whole = sorted(set(plan.sessions) - keeping)
+
+
+def _find_exports(store: Store, plan: Plan) -> list[tuple[str, str]]:
+    """Return path and time of each export that names a row of the plan."""
     ids = {
         *plan.messages,
         *plan.sessions,
@@ -100,32 +113,33 @@ def make_plan(
         *plan.topics,
         *plan.quarantine,
     }
-    plan.exports = [
+    return [
         (export.path, export.at)
         for export in list_exports(store.dir)
         if ids and holds_any(export, ids)
     ]
-    plan.quarantine = sorted(set(plan.quarantine) - read_forgotten(store, "quarantine"))
-    # Rows of each table that go, or are blanked.
-    plan.counts = {
+
+
+def _count_rows(store: Store, plan: Plan) -> dict[str, int]:
+    """Return how many rows of each table are erased or blanked."""
+    titles = store.read_ids(SESSIONS, plan.sessions, ["title"])["title"]
+    passages = store.read_ids(PASSAGES, plan.messages, ["passage_id"], by="message_id")
+    gists = store.read_ids(GISTS, plan.messages, ["message_id"])
+    boilerplate = store.read_ids(BOILERPLATE, plan.spans, ["span_id"])
+    return {
         "messages": len(plan.messages),
         "sessions": len(plan.whole),
-        "titles": pc.count(
-            store.read_ids(SESSIONS, plan.sessions, ["title"])["title"]
-        ).as_py(),
-        "passages": store.read_ids(
-            PASSAGES, plan.messages, ["passage_id"], by="message_id"
-        ).num_rows,
-        "gists": store.read_ids(GISTS, plan.messages, ["message_id"]).num_rows,
+        "titles": pc.count(titles).as_py(),
+        "passages": passages.num_rows,
+        "gists": gists.num_rows,
         "observations": len(plan.claims),
         "topics": len(plan.topics),
         "summaries": len(plan.summaries),
-        "boilerplate": store.read_ids(BOILERPLATE, plan.spans, ["span_id"]).num_rows,
+        "boilerplate": boilerplate.num_rows,
         "quarantine": len(plan.quarantine),
         "completions": len(plan.completions),
         "reasons": len(plan.reasons),
     }
-    return plan
 
 
 def write_plan(space_dir: Path, plan: Plan) -> None:
@@ -185,9 +199,8 @@ def complete_plan(store: Store, plan: Plan) -> None:
     )
 
 
-def _plan_derived(store: Store, plan: Plan, gone: set[str]) -> None:
-    """Note what was made of the messages."""
-    sessions = set(plan.sessions)
+def _plan_claims(store: Store, plan: Plan, gone: set[str]) -> None:
+    """Note the claims that rest on the messages, and the topics made from these claims."""
     columns = [
         "observation_id",
         "session_id",
@@ -197,59 +210,68 @@ def _plan_derived(store: Store, plan: Plan, gone: set[str]) -> None:
         "evidence_sessions",
     ]
     claims = store.read(OBSERVATIONS, columns)
-    ids, cites_gone = claims["observation_id"], touch(claims["message_ids"], gone)
-    # What a model made of a session may say in one claim what it read in another message, so all of its claims go.
-    inside = pc.is_in(claims["session_id"], pa.array(sessions, pa.string()))
-    lost = pc.or_(
-        cites_gone, pc.and_(inside, pc.not_equal(claims["observer"], "extractive"))
-    )
-    plan.claims, plan.denied = (
-        sorted(ids.filter(lost).to_pylist()),
-        sorted(ids.filter(cites_gone).to_pylist()),
-    )
-    borne_out = ids.filter(touch(claims["evidence_sessions"], sessions)).to_pylist()
+    ids = claims["observation_id"]
+    cites_gone = touch(claims["message_ids"], gone)
+    # A model's claim may repeat what it read in another message of the session, so all claims of a model go.
+    inside = pc.is_in(claims["session_id"], pa.array(plan.sessions, pa.string()))
+    by_model = pc.not_equal(claims["observer"], "extractive")
+    lost = pc.or_(cites_gone, pc.and_(inside, by_model))
+    plan.claims = sorted(ids.filter(lost).to_pylist())
+    plan.denied = sorted(ids.filter(cites_gone).to_pylist())
+    touched = touch(claims["evidence_sessions"], set(plan.sessions))
+    borne_out = ids.filter(touched).to_pylist()
     plan.shrunk = sorted(set(borne_out).difference(plan.claims))
     topics = store.read(TOPICS, ["topic_id", "samples"])
-    sampled = (
-        topics["topic_id"].filter(touch(topics["samples"], plan.claims)).to_pylist()
-    )
-    plan.topics = sorted(
-        {*claims["topic_id"].filter(lost).drop_null().unique().to_pylist(), *sampled}
-    )
+    sampled = topics["topic_id"].filter(touch(topics["samples"], plan.claims))
+    assigned = claims["topic_id"].filter(lost).drop_null().unique()
+    plan.topics = sorted({*assigned.to_pylist(), *sampled.to_pylist()})
+
+
+def _plan_summaries(store: Store, plan: Plan) -> None:
+    """Note the summaries of the sessions and claims, and the spans of boilerplate in the sessions."""
     summaries = store.read(SUMMARIES, ["summary_id", "scope", "scope_id", "member_ids"])
-    plan.summaries = sorted(find_summaries(summaries, sessions, plan.claims))
+    plan.summaries = sorted(find_summaries(summaries, set(plan.sessions), plan.claims))
     hashes = store.read_ids(LINES, plan.sessions, ["hashes"])["hashes"].to_pylist()
     plan.spans = sorted({format_span_id(span) for spans in hashes for span in spans})
-    paths = {
-        row["path"]
-        for row in store.read_ids(SESSIONS, plan.sessions, ["path"]).to_pylist()
-    }
-    units = {*sessions, *gone, *plan.claims, *plan.topics}
-    quarantined = store.read(
-        QUARANTINE, ["quarantine_id", "path", "row_id"]
-    ).to_pylist()
-    of_units = (
-        line
-        for line in quarantined
+
+
+def _plan_quarantine(store: Store, plan: Plan) -> None:
+    """Add the lines in quarantine that come from the sessions' files or are about a row of the plan."""
+    sessions = store.read_ids(SESSIONS, plan.sessions, ["path"])
+    paths = set(sessions["path"].to_pylist())
+    units = _list_units(plan)
+    columns = ["quarantine_id", "path", "row_id"]
+    plan.quarantine += [
+        line["quarantine_id"]
+        for line in store.read(QUARANTINE, columns).to_pylist()
         if line["path"] in paths or (line["row_id"] or "").split("/")[0] in units
-    )
-    plan.quarantine += [line["quarantine_id"] for line in of_units]
+    ]
+
+
+def _plan_completions(store: Store, plan: Plan) -> None:
+    """Note a model's answers that are not certainly about something else.
+
+    An answer about a pair or a batch of claims is named by a hash of several ids, so all of these go.
+    """
     answers = store.read(COMPLETIONS, ["completion_id", "request_id"]).to_pylist()
-    if answers:
-        every = {
-            row["session_id"]
-            for row in store.read(SESSIONS, ["session_id"]).to_pylist()
-        }
-        every |= set(store.read(MESSAGES, ["message_id"])["message_id"].to_pylist())
-        every.update(topics["topic_id"].to_pylist())
-        # Answers about pairs and batches of claims are named by a hash of several, and all go.
-        safe = every - units
-        named = [
-            row["completion_id"]
-            for row in answers
-            if row["request_id"].split("/")[0] not in safe
-        ]
-        plan.completions = sorted(named)
+    if not answers:
+        return
+    every = {
+        *store.read(SESSIONS, ["session_id"])["session_id"].to_pylist(),
+        *store.read(MESSAGES, ["message_id"])["message_id"].to_pylist(),
+        *store.read(TOPICS, ["topic_id"])["topic_id"].to_pylist(),
+    }
+    safe = every - _list_units(plan)
+    plan.completions = sorted(
+        row["completion_id"]
+        for row in answers
+        if row["request_id"].split("/")[0] not in safe
+    )
+
+
+def _list_units(plan: Plan) -> set[str]:
+    """Return ids of all that a request to a model or a line in quarantine may be about."""
+    return {*plan.sessions, *plan.messages, *plan.claims, *plan.topics}
 
 
 def _find_reasons(store: Store, plan: Plan, words: Words | None) -> set[str]:

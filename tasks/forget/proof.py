@@ -187,67 +187,72 @@ class Finding:
 
 def check_certificate(store: Store, certificate: Plain) -> list[Finding]:
     """Return which parts of a certificate hold: its digest, the ledger, messages, releases, exports and bytes."""
-    batch, there = _read_batch(store, certificate["run_id"]), _list_there(store)
-    scan = scan_store(store, Canaries(**certificate["canaries"]))
-    back = sum(
-        not is_blank(row)
-        for row in store.read_ids(
-            MESSAGES, read_forgotten(store, "message")
-        ).to_pylist()
-    )
-    # Tables with a version on disk that is older than what this release and the later ones pin.
+    batch = _read_batch(store, certificate["run_id"])
+    forgotten = store.read_ids(MESSAGES, read_forgotten(store, "message"))
+    back = sum(not is_blank(row) for row in forgotten.to_pylist())
+    older = _find_older_versions(store, certificate)
+    checked, broken = find_broken_chains(store)
+    left = _find_left_exports(store, certificate)
+    same_ledger = _digest(*batch) == certificate["forgotten"]["digest"]
+    same_body = _digest_body(certificate) == certificate["digest"]
+    chains = f"{checked['messages']:,} messages, {len(broken)} broken chains"
+    exports = f"{len(left)} made before are still there{_name(left)}"
+    return [
+        Finding("certificate", same_body, "its digest is that of its words"),
+        Finding(
+            "ledger", same_ledger, f"{len(batch):,} rows noted as forgotten, as then"
+        ),
+        Finding(
+            "messages", not back, f"{back:,} of what was ever forgotten is said again"
+        ),
+        Finding("chains", not broken, chains),
+        Finding(
+            "releases", not older, f"{len(older)} tables keep a version from before"
+        ),
+        Finding("exports", not left, exports),
+        _scan_bytes(store, certificate),
+    ]
+
+
+def _find_older_versions(store: Store, certificate: Plain) -> list[str]:
+    """Return the tables with a version on disk older than those of the certificate's release and all later ones."""
     number = (certificate["release"] or {"number": 0})["number"]
     later = [release for release in read_releases(store) if release.number >= number]
     older = []
     for table in RELEASED:
-        first = min(
-            (
-                r.versions[table.name]
-                for r in later
-                if table.name in r.versions and not r.restores
-            ),
-            default=0,
-        )
-        if any(
-            version["version"] < first
-            for version in store.open_dataset(TABLES[table.name]).versions()
-        ):
+        pinned = [
+            release.versions[table.name]
+            for release in later
+            if table.name in release.versions and not release.restores
+        ]
+        first = min(pinned, default=0)
+        versions = store.open_dataset(TABLES[table.name]).versions()
+        if any(version["version"] < first for version in versions):
             older.append(table.name)
-    checked, broken = find_broken_chains(store)
-    left = [
+    return older
+
+
+def _find_left_exports(store: Store, certificate: Plain) -> list[str]:
+    """Return the paths of the exports that the certificate names and that are still there."""
+    there = _list_there(store)
+    return [
         export["path"]
         for export in certificate["exports"]
         if (export["path"], export["at"]) in there
     ]
-    unread = (
-        f", {len(scan.unread)} files could not be read whole" if scan.unread else ""
+
+
+def _scan_bytes(store: Store, certificate: Plain) -> Finding:
+    """Return whether a file of the store holds one of the certificate's canaries."""
+    canaries = Canaries(**certificate["canaries"])
+    scan = scan_store(store, canaries)
+    files = (
+        f"{scan.files:,} files ({scan.bytes / 1e6:,.1f} MB, {scan.decoded:,} decoded"
     )
-    looked = f"{scan.files:,} files ({scan.bytes / 1e6:,.1f} MB, {scan.decoded:,} decoded{unread})"
-    canaries = f"{len(certificate['canaries']['marks'])} canaries, found in {len(scan.found)} of {looked}"
-    ledger = _digest(*batch) == certificate["forgotten"]["digest"]
-    return [
-        Finding(
-            "certificate",
-            _digest_body(certificate) == certificate["digest"],
-            "its digest is that of its words",
-        ),
-        Finding("ledger", ledger, f"{len(batch):,} rows noted as forgotten, as then"),
-        Finding(
-            "messages", not back, f"{back:,} of what was ever forgotten is said again"
-        ),
-        Finding(
-            "chains",
-            not broken,
-            f"{checked['messages']:,} messages, {len(broken)} broken chains",
-        ),
-        Finding(
-            "releases", not older, f"{len(older)} tables keep a version from before"
-        ),
-        Finding(
-            "exports", not left, f"{len(left)} made before are still there{_name(left)}"
-        ),
-        Finding("bytes", not scan.found, f"{canaries}{_name(sorted(scan.found))}"),
-    ]
+    if scan.unread:
+        files += f", {len(scan.unread)} files could not be read whole"
+    told = f"{len(canaries.marks)} canaries, found in {len(scan.found)} of {files})"
+    return Finding("bytes", not scan.found, told + _name(sorted(scan.found)))
 
 
 def _name(paths: list[str]) -> str:

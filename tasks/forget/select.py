@@ -179,39 +179,37 @@ def select_messages(store: Store, wanted: Wanted) -> set[str]:
     sessions = store.read(
         SESSIONS, ["session_id", "native_id", "workspace"]
     ).to_pylist()
-    named, what = (
-        (*wanted.sessions, *wanted.notes),
-        "note" if wanted.notes else "session",
-    )
+    named = (*wanted.sessions, *wanted.notes)
+    what = "note" if wanted.notes else "session"
     ids = find_sessions(store, named, what) if named else None
     where = [] if ids is None else [_is_in("session_id", ids)]
     if wanted.messages:
         where.append(_is_in("message_id", _find_messages(store, wanted.messages, ids)))
-    # Conditions on columns, then the words themselves.
     where += _list_conditions(store, wanted, sessions)
-    messages, fits = (
-        store.open_dataset(MESSAGES),
-        reduce(and_, where) if where else None,
-    )
+    fits = reduce(and_, where) if where else None
+    messages = store.open_dataset(MESSAGES)
     if not wanted.matches:
         return set(messages.to_table(["message_id"], fits)["message_id"].to_pylist())
     columns, words = ["message_id", "text", "speaker", "blocks"], Words(wanted.matches)
     batches = messages.to_batches(columns=columns, filter=fits, batch_size=2_048)
-    texts = {message for batch in batches for message in _find_holders(batch, words)}
-    given = set(wanted.matches)
+    holders = {message for batch in batches for message in _find_holders(batch, words)}
+    by_id = _has_id(set(wanted.matches), sessions)
+    by_id = by_id if fits is None else by_id & fits
+    named_rows = messages.to_table(["message_id"], by_id)["message_id"]
+    return holders.union(named_rows.to_pylist())
+
+
+def _has_id(given: set[str], sessions: list[Row]) -> pc.Expression:
+    """Return the condition that a message, or its session, has one of these ids."""
     session_ids = [
         row["session_id"]
         for row in sessions
         if given & {row["native_id"], row["session_id"]}
     ]
-    by_id = (
+    return (
         _is_in("message_id", given)
         | _is_in("native_id", given)
         | _is_in("session_id", session_ids)
-    )
-    by_id = by_id if fits is None else by_id & fits
-    return texts.union(
-        messages.to_table(["message_id"], by_id)["message_id"].to_pylist()
     )
 
 

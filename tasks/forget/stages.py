@@ -14,6 +14,7 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import (
     ACTIONS,
     BOILERPLATE,
+    CHECKS,
     COMPLETIONS,
     EXCLUSIONS,
     FILES,
@@ -36,6 +37,7 @@ from slowwave.schemas.tables import (
 )
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.manifest import mark_synced
+from slowwave.store.notes import CHECKOUTS
 from slowwave.store.store import Store
 from slowwave.tasks.forget.erase import (
     FORGOTTEN_REASON,
@@ -64,6 +66,8 @@ WHOLE_ROWS: tuple[tuple[Table, str, str], ...] = (
     (MERGES, "winner_id", "claims"),
     (RELATIONS, "from_id", "claims"),
     (RELATIONS, "to_id", "claims"),
+    (CHECKS, "row_id", "claims"),
+    (CHECKS, "message_id", "messages"),
     (COMPLETIONS, "completion_id", "completions"),
     (EXCLUSIONS, "row_id", "denied"),
     (EXCLUSIONS, "row_id", "messages"),
@@ -75,6 +79,7 @@ def erase(store: Store, plan: Plan) -> None:
     """Erase what a plan says, in stages, and note that it is erased: what is made anew then is not erased again."""
     for stage in STAGES:
         stage(store, plan)
+    (store.dir / CHECKOUTS).unlink(missing_ok=True)
     plan.erased = True
     with translate_write_errors(store.dir):
         mark_synced(

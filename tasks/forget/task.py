@@ -30,7 +30,7 @@ from slowwave.tasks.forget.lineage import (
     read_plans,
     write_plan,
 )
-from slowwave.tasks.forget.plan import read_forgotten
+from slowwave.tasks.forget.plan import Plan, read_forgotten
 from slowwave.tasks.forget.proof import write_certificate
 from slowwave.tasks.forget.select import list_unmatched, select_due_messages
 from slowwave.tasks.forget.stages import erase
@@ -43,67 +43,71 @@ def forget_due(job: Job, now: datetime | None = None) -> StepReport:
     """Forget what is older than settings let it be. What leaned on it is made anew by the steps that follow."""
     with report_step("forget") as report:
         moment, store, limits = now or job.now, job.store, job.settings.retention
-        # Lines of the log of recalls, and a model's kept answers: no release knows of either.
         if limits.recalls_days:
-            gone = erase_old_recalls(
-                store.dir, moment - timedelta(days=limits.recalls_days)
-            )
+            before = moment - timedelta(days=limits.recalls_days)
+            gone = erase_old_recalls(store.dir, before)
             report.counts["lines of recalls.jsonl forgotten"] = gone
         if limits.completions_days:
-            old = pc.field("created_at") < moment - timedelta(
-                days=limits.completions_days
-            )
-            due = store.read(COMPLETIONS, ["completion_id"], old)[
-                "completion_id"
-            ].to_pylist()
-            if due:
-                store.delete_ids(COMPLETIONS, due)
-                rewrite_tables(store, [COMPLETIONS])
-                mark_synced(store.dir)
-                drop_versions_at_once(store, COMPLETIONS)
-            report.counts["completions forgotten"] = len(due)
+            before = moment - timedelta(days=limits.completions_days)
+            report.counts["completions forgotten"] = _drop_completions(store, before)
         report.notes += list_unmatched(store, limits)
-        # Messages, and lines in quarantine of files that did not change since or that nothing is known of any more.
-        plan = make_plan(
-            store, job.run_id, ["retention"], select_due_messages(store, limits, moment)
-        )
+        due = select_due_messages(store, limits, moment)
+        plan = make_plan(store, job.run_id, ["retention"], due)
         if limits.quarantine_days:
-            limit = (moment - timedelta(days=limits.quarantine_days)).timestamp() * 1e9
-            latest = (
-                moment + AHEAD
-            ).timestamp() * 1e9  # a change in the future says nothing
-            rows = store.read(FILES, ["path", "mtime_ns"]).to_pylist()
-            changed = {
-                row["path"]: row["mtime_ns"]
-                for row in rows
-                if row["mtime_ns"] <= latest
-            }
-            lines = store.read(
-                QUARANTINE, ["quarantine_id", "path", "excerpt"]
-            ).to_pylist()
-            lines = [line for line in lines if line["path"] and line["excerpt"]]
-            lapsed = {
-                line["quarantine_id"]
-                for line in lines
-                if changed.get(line["path"], 0) < limit
-            }
-            plan.quarantine = sorted(
-                {*plan.quarantine, *lapsed} - read_forgotten(store, "quarantine")
-            )
-            plan.counts["quarantine"] = len(plan.quarantine)
+            _plan_old_quarantine(store, plan, moment, limits.quarantine_days)
         if not plan.is_empty:
             complete_plan(store, plan)
             write_plan(store.dir, plan)
             erase(store, plan)
-            report.rows_in = len(plan.messages)
-            report.notes += [
-                f"an export made before holds what was forgotten: {path}"
-                for path, _ in plan.exports
-            ]
-            report.counts.update(
-                {f"{name} forgotten": n for name, n in plan.counts.items() if n}
-            )
+            _report_plan(report, plan)
     return report
+
+
+def _drop_completions(store: Store, before: datetime) -> int:
+    """Erase a model's answers that were kept before a time, and return their number.
+
+    No release pins them, so their old versions are dropped at once.
+    """
+    old = pc.field("created_at") < before
+    due = store.read(COMPLETIONS, ["completion_id"], old)["completion_id"].to_pylist()
+    if due:
+        store.delete_ids(COMPLETIONS, due)
+        rewrite_tables(store, [COMPLETIONS])
+        mark_synced(store.dir)
+        drop_versions_at_once(store, COMPLETIONS)
+    return len(due)
+
+
+def _plan_old_quarantine(store: Store, plan: Plan, moment: datetime, days: int) -> None:
+    """Add the lines in quarantine whose file did not change for so many days, or is unknown by now."""
+    limit = (moment - timedelta(days=days)).timestamp() * 1e9
+    latest = (moment + AHEAD).timestamp() * 1e9
+    # A time of change in the future says nothing, so it does not keep a line.
+    changed = {
+        row["path"]: row["mtime_ns"]
+        for row in store.read(FILES, ["path", "mtime_ns"]).to_pylist()
+        if row["mtime_ns"] <= latest
+    }
+    columns = ["quarantine_id", "path", "excerpt"]
+    lapsed = {
+        line["quarantine_id"]
+        for line in store.read(QUARANTINE, columns).to_pylist()
+        if line["path"] and line["excerpt"] and changed.get(line["path"], 0) < limit
+    }
+    forgotten = read_forgotten(store, "quarantine")
+    plan.quarantine = sorted({*plan.quarantine, *lapsed} - forgotten)
+    plan.counts["quarantine"] = len(plan.quarantine)
+
+
+def _report_plan(report: StepReport, plan: Plan) -> None:
+    """Count what a plan forgot, and name the exports that still hold it."""
+    report.rows_in = len(plan.messages)
+    report.notes += [
+        f"an export made before holds what was forgotten: {path}"
+        for path, _ in plan.exports
+    ]
+    counts = {f"{name} forgotten": n for name, n in plan.counts.items() if n}
+    report.counts.update(counts)
 
 
 def rewrite_store(job: Job) -> None:

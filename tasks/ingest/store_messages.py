@@ -204,70 +204,78 @@ def _compute_session_stats(messages: pl.DataFrame) -> dict[str, Any]:
 def _write_sessions(
     store: Store, finished: list[IngestedTranscript], *, redact: bool
 ) -> None:
+    """Write the row of each session that the files hold, from its stored messages and the file's header."""
     clean = redact_id if redact else str
     ids = [sid for got in finished for sid in got.index_sessions()]
-    messages = pl.DataFrame(
-        store.read_ids(MESSAGES, ids, COLUMNS, by="session_id")
-    ).sort("seq")
-    by_session = {
-        str(k[0]): v
-        for k, v in messages.partition_by("session_id", as_dict=True).items()
-    }
+    stored = pl.DataFrame(store.read_ids(MESSAGES, ids, COLUMNS, by="session_id"))
+    groups = stored.sort("seq").partition_by("session_id", as_dict=True)
+    by_session = {str(key[0]): messages for key, messages in groups.items()}
     rows = {row["session_id"]: row for row in store.read_ids(SESSIONS, ids).to_pylist()}
     excluded = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
     for got in finished:
-        # Session and message of each message that was taken back, by its id as it is and as it would be stored.
-        taken_back = {
-            (got.get_session_id(got.get_session(message.session)), native)
-            for message in got.inactive
-            for native in (message.native_id, redact_id(message.native_id))
-        }
+        taken_back = _list_taken_back(got)
         for sid, info in got.index_sessions().items():
-            if (
-                sid not in by_session
-            ):  # a session whose every message is another's copy has no row
-                continue
-            old = rows.get(sid)
+            if sid not in by_session:
+                continue  # Each of its messages is another session's copy: it has no row.
+            messages, old = by_session[sid], rows.get(sid)
             if old and not is_at_home(got.transcript.path, old["path"]):
-                rows[sid] = _repair_session_row(
-                    sid, by_session[sid], old
-                )  # its name, too, is changed at home alone
+                # A file elsewhere changes neither name nor folder.
+                rows[sid] = _repair_session_row(sid, messages, old)
             else:
-                natives = {native for s, native in taken_back if s == sid}
-                gone = find_inactive_ids(by_session[sid], natives)
-                gone |= set(rows.get(sid, {}).get("inactive") or []) - got.seen_again
-                gone |= set(info.stored.inactive if info.stored else ())
-                row = build_session_row(
-                    sid, info, got, by_session[sid], gone, rows.get(sid)
-                )
-                parent = row["parent_id"] and clean(row["parent_id"])
-                rows[sid] = {
-                    **row,
-                    "native_id": clean(row["native_id"]),
-                    "parent_id": parent,
-                }
-            if (
-                sid in excluded
-            ):  # what counts for all that goes on counting, and nothing new does
-                counts = (
-                    by_session[sid]["message_id"][: old["messages"]].to_list()
-                    if old
-                    else []
-                )
-                left = set(counts).difference(old["inactive"] if old else ())
-                rows[sid]["inactive"] = sorted(
-                    set(by_session[sid]["message_id"]) - left
-                )
-            elif left_out := excluded.intersection(
-                by_session[sid]["message_id"]
-            ):  # whatever its transcript says now
-                rows[sid]["inactive"] = sorted(left_out.union(rows[sid]["inactive"]))
+                natives = taken_back.get(sid, set())
+                gone = _find_gone(got, info, messages, natives, old)
+                row = build_session_row(sid, info, got, messages, gone, old)
+                row["native_id"] = clean(row["native_id"])
+                row["parent_id"] = row["parent_id"] and clean(row["parent_id"])
+                rows[sid] = row
+            _exclude_messages(rows[sid], messages, old, excluded)
     for sid in read_forgotten(store, "title") & rows.keys():
         rows[sid]["title"] = None
     if rows:
-        store.merge_changed(
-            SESSIONS, pa.Table.from_pylist(list(rows.values()), schema=SESSIONS.schema)
-        )
+        table = pa.Table.from_pylist(list(rows.values()), schema=SESSIONS.schema)
+        store.merge_changed(SESSIONS, table)
+
+
+def _find_gone(
+    got: IngestedTranscript,
+    info: Session,
+    messages: pl.DataFrame,
+    taken_back: set[str],
+    old: dict[str, Any] | None,
+) -> set[str]:
+    """Return ids of a session's inactive messages: now, before unless seen again, and as an export says."""
+    gone = find_inactive_ids(messages, taken_back)
+    gone |= set((old or {}).get("inactive") or ()) - got.seen_again
+    return gone | set(info.stored.inactive if info.stored else ())
+
+
+def _list_taken_back(got: IngestedTranscript) -> dict[str, set[str]]:
+    """Return the ids of the messages that a file took back, by session: as they are and as they would be stored."""
+    taken_back: dict[str, set[str]] = {}
+    for message in got.inactive:
+        sid = got.get_session_id(got.get_session(message.session))
+        natives = taken_back.setdefault(sid, set())
+        natives |= {message.native_id, redact_id(message.native_id)}
+    return taken_back
+
+
+def _exclude_messages(
+    row: dict[str, Any],
+    messages: pl.DataFrame,
+    old: dict[str, Any] | None,
+    excluded: set[str],
+) -> None:
+    """Set messages that a person excluded inactive in a session's row, whatever its transcript says now.
+
+    Of an excluded session the messages that an earlier night left active stay so; a new one is never active.
+    """
+    ids = messages["message_id"]
+    if row["session_id"] in excluded:
+        counted = ids[: old["messages"]].to_list() if old else []
+        active = set(counted).difference(old["inactive"] if old else ())
+        row["inactive"] = sorted(set(ids) - active)
+    elif left_out := excluded.intersection(ids):
+        row["inactive"] = sorted(left_out.union(row["inactive"]))
 
 
 def build_session_row(

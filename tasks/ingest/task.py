@@ -7,7 +7,7 @@ rewritten or went away takes nothing with it.
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from functools import lru_cache
@@ -46,6 +46,7 @@ from slowwave.tasks.ingest.store_messages import (
 )
 from slowwave.tasks.ingest.transcripts import (
     Transcript,
+    TranscriptScan,
     find_pending,
     is_at_home,
     is_excluded,
@@ -230,38 +231,41 @@ def read_transcripts(
         known_files = {
             row["path"]: row for row in job.store.read(FILES, columns).to_pylist()
         }
-        # what is new or changed
         with show_progress("looking for new transcripts"):
             scan = find_pending(known_files, job.settings, paths, named)
-        report.rows_in = len(scan.pending)
-        report.counts.update(scan.counts)
-        report.counts.update(scan.left_out.counts)
-        report.notes += scan.left_out.describe()
-        report.counts["files unreadable"] = len(scan.unreadable)
+        _report_scan(report, scan)
         unreadable = [(path, Rejected(0, why)) for path, why in scan.unreadable]
         quarantine_lines(job.store, unreadable, redact=job.settings.redact)
-        # read it, as far as the quota allows
         if scan.pending:
             check_all()
         left = _read_all(job, scan.pending, report) if scan.pending else []
-        if late := report.counts[FUTURE]:
-            report.notes.append(
-                f"messages dated after this run: {late:,}; they are placed by their order in the file"
-            )
-        if left:
-            report.counts["transcripts left for another night"] = len(left)
-            report.notes.append(
-                f"the space's quota is used up: {len(left):,} transcripts wait for the next night"
-            )
-        waiting = {
-            folder
-            for transcript in left
-            for folder in (transcript.path, *transcript.path.parents)
-        }
-        report.unread += find_unread(
-            job, [path for path in named if path not in waiting], dict(scan.unreadable)
-        )
+        _report_waiting(report, left)
+        waiting = {path for file in left for path in (file.path, *file.path.parents)}
+        read = [path for path in named if path not in waiting]
+        report.unread += find_unread(job, read, dict(scan.unreadable))
     return report
+
+
+def _report_scan(report: StepReport, scan: TranscriptScan) -> None:
+    """Count the files that were found, and name those that were left out."""
+    report.rows_in = len(scan.pending)
+    report.counts.update(scan.counts)
+    report.counts.update(scan.left_out.counts)
+    report.counts["files unreadable"] = len(scan.unreadable)
+    report.notes += scan.left_out.describe()
+
+
+def _report_waiting(report: StepReport, left: list[Transcript]) -> None:
+    """Note messages from the future, and the transcripts that the quota left for another night."""
+    if late := report.counts[FUTURE]:
+        report.notes.append(
+            f"messages dated after this run: {late:,}; they are placed by their order in the file"
+        )
+    if left:
+        report.counts["transcripts left for another night"] = len(left)
+        report.notes.append(
+            f"the space's quota is used up: {len(left):,} transcripts wait for the next night"
+        )
 
 
 def find_unread(
@@ -302,85 +306,99 @@ def find_unread(
 def _read_all(
     job: Job, transcripts: list[Transcript], report: StepReport
 ) -> list[Transcript]:
-    """Read file by file, write by the batch: many small files share one commit, a large one has several. Return those
-    that the quota left: a file is read whole, so that the last one may exceed it, and every night gets on.
+    """Read file by file and write by the batch: many small files share one commit, a large one has several.
+
+    Returns the files that the quota left. A file is read whole, so the last one may exceed the quota.
     """
     index, limits = VaultIndex(job.store), Limits(job.settings.read.max_line_bytes)
-    batch: list[dict[str, Any]] = []
-    finished: list[IngestedTranscript] = []
-    sessions, messages, size = set[str](), 0, 0
+    unwritten = UnwrittenRows(job, report)
     quota, waiting = job.settings.quota, deque(transcripts)
-    # Whole files, until the quota is used up.
     label = f"reading {count_noun(len(transcripts), 'file')}: kB"
     with (
         show_progress(label, sum(t.size for t in transcripts) / 1000) as advance,
         show_progress("messages") as count_messages,
     ):
         while waiting and not (
-            0 < quota.messages <= messages or 0 < quota.bytes <= size
+            0 < quota.messages <= unwritten.messages
+            or 0 < quota.bytes <= unwritten.size
         ):
             transcript = waiting.popleft()
             got = IngestedTranscript(transcript)
-            settings = job.settings
             rows = iter_new_rows(
                 got,
                 index,
                 limits,
-                redact=settings.redact,
-                exclude=settings.read.exclude,
+                redact=job.settings.redact,
+                exclude=job.settings.read.exclude,
                 now=job.now,
             )
             for row in rows:
-                batch.append(row)
+                unwritten.add_row(row)
                 count_messages(1)
-                sessions.add(row["session_id"])
-                if len(batch) >= BATCH:
-                    _commit(job, batch, finished, report)
-            finished.append(got)
-            messages, size = messages + got.stored, size + transcript.size
-            if len(finished) >= BATCH:
-                _commit(job, batch, finished, report)
+            unwritten.finish_file(got)
             advance(transcript.size / 1000)
-    _commit(job, batch, finished, report)
-    report.counts["sessions"] = len(sessions)
+    unwritten.commit()
+    report.counts["sessions"] = len(unwritten.sessions)
     return list(waiting)
 
 
-def _commit(
-    job: Job,
-    batch: list[dict[str, Any]],
-    finished: list[IngestedTranscript],
-    report: StepReport,
-) -> None:
-    """Write messages first, then what is derived from them, then the marks that say these files are read."""
-    report.rows_out += job.store.append(MESSAGES, build_message_table(batch))
-    write_ingested(job.store, finished, redact=job.settings.redact)
-    for got in finished:
-        report.counts.update(
-            {
-                "files": 1,
-                "messages already stored": got.present,
-                "quarantined": len(got.rejected),
-            }
-        )
-        report.counts.update(
-            {f"redacted {kind}": n for kind, n in got.redacted.items()}
-        )
-        report.counts["records that are no conversation"] += sum(got.skipped.values())
-        report.counts["files without a message"] += not (
-            got.stored or got.present or got.rejected
-        )
-        report.counts[FUTURE] += got.future
-        report.counts[CHANGED] += len(got.changed)
-    texts = [text for got in finished for text in got.changed][
-        : max(0, SHOWN - len(report.notes))
-    ]
-    report.notes += [
-        f"a person's message was changed: “{shorten(text, WIDTH, placeholder=' …')}”"
-        for text in texts
-    ]
-    batch.clear()
-    finished.clear()
+@dataclass
+class UnwrittenRows:
+    """Rows and files that were read and are not written yet, and sums over all that was read."""
+
+    job: Job
+    report: StepReport
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    files: list[IngestedTranscript] = field(default_factory=list)
+    sessions: set[str] = field(default_factory=set)
+    messages: int = 0
+    size: int = 0
+
+    def add_row(self, row: dict[str, Any]) -> None:
+        """Add a row of MESSAGES."""
+        self.rows.append(row)
+        self.sessions.add(row["session_id"])
+        if len(self.rows) >= BATCH:
+            self.commit()
+
+    def finish_file(self, got: IngestedTranscript) -> None:
+        """Add a file that was read to its end."""
+        self.files.append(got)
+        self.messages += got.stored
+        self.size += got.transcript.size
+        if len(self.files) >= BATCH:
+            self.commit()
+
+    def commit(self) -> None:
+        """Write messages first, then what is derived from them, then the marks that say these files are read."""
+        table = build_message_table(self.rows)
+        self.report.rows_out += self.job.store.append(MESSAGES, table)
+        write_ingested(self.job.store, self.files, redact=self.job.settings.redact)
+        for got in self.files:
+            _count_file(self.report, got)
+        changed = [text for got in self.files for text in got.changed]
+        self.report.notes += [
+            f"a person's message was changed: “{shorten(text, WIDTH, placeholder=' …')}”"
+            for text in changed[: max(0, SHOWN - len(self.report.notes))]
+        ]
+        self.rows.clear()
+        self.files.clear()
+
+
+def _count_file(report: StepReport, got: IngestedTranscript) -> None:
+    """Add what was read of a file to the counts of a report."""
+    without_message = not (got.stored or got.present or got.rejected)
+    counts = {
+        "files": 1,
+        "messages already stored": got.present,
+        "quarantined": len(got.rejected),
+        "records that are no conversation": sum(got.skipped.values()),
+        "files without a message": int(without_message),
+        FUTURE: got.future,
+        CHANGED: len(got.changed),
+    }
+    report.counts.update(counts)
+    report.counts.update({f"redacted {kind}": n for kind, n in got.redacted.items()})
 
 
 def iter_new_rows(
@@ -536,64 +554,73 @@ def _prepare_message_row(
     redact: bool,
     exclude: Sequence[str],
 ) -> dict[str, Any] | None:
+    """Return the row of a message; None if it is stored already, excluded or rejected, which `got` notes."""
     session = got.get_session(message.session)
-    source, sid, known_as = (
-        got.get_source(session),
-        got.get_session_id(session),
-        message.stored,
-    )
-    if session.workspace is not None and any(
-        fnmatch(session.workspace, pattern) for pattern in exclude
-    ):
+    if _is_excluded_workspace(session.workspace, exclude):
         got.skipped["message of an excluded workspace"] += 1
         return None
     try:
-        iid = (
-            known_as.identity
-            if known_as
-            else index.settle_identity(source, session, message)
-        )
-        if redact:
-            got.redacted.update(redact_message(message))
-        if not known_as and not index.has_identity(iid):
-            iid = index.find_identity(sid, message) or iid
-        mid = known_as.message_id if known_as else compute_message_id(iid, message)
-    except (
-        TypeError,
-        UnicodeEncodeError,
-    ) as error:  # a lone surrogate: no UTF-8 exists for it
-        got.rejected.append(
-            Rejected(message.line, f"message can't be stored as UTF-8: {error}")
-        )
+        iid, mid = _identify(message, got, index, redact=redact)
+    except (TypeError, UnicodeEncodeError) as error:
+        # A lone surrogate has no UTF-8.
+        why = f"message can't be stored as UTF-8: {error}"
+        got.rejected.append(Rejected(message.line, why))
         return None
-    # Of a version that another session has this is a copy, but for other words of a person's: another file may have
-    # taken their id before. What was forgotten is not stored again in any version.
-    owner = index.owner.get(_shorten_id(iid))
-    is_copy = (
-        owner is not None and owner != _shorten_id(sid) and message.origin != "human"
-    )
-    if (
-        is_copy
-        or _shorten_id(iid) in index.forgotten
-        or _shorten_id(mid) in index.messages
-    ):
+    sid = got.get_session_id(session)
+    if _is_present(message, index, sid, iid, mid):
         got.present += 1
         if _shorten_id(mid) in index.inactive:
             got.seen_again.add(index.inactive[_shorten_id(mid)])
         return None
-    if why := index.find_trespass(session, sid, iid, got.transcript.path):
-        got.rejected.append(Rejected(message.line, why))
+    if trespass := index.find_trespass(session, sid, iid, got.transcript.path):
+        got.rejected.append(Rejected(message.line, trespass))
         return None
-    if (
-        sid in index.natives
-        and _shorten_id(iid) in index.owner
-        and message.origin == "human"
-    ):
+    is_known = sid in index.natives and _shorten_id(iid) in index.owner
+    if is_known and message.origin == "human":
         got.changed.append(message.text)
     index.home.setdefault(sid, got.transcript.name)
     got.stored += 1
-    workspace = known_as.workspace if known_as else session.place
-    return {
-        **build_message_row(source, message, workspace, mid, iid),
-        "session_id": sid,
-    }
+    workspace = message.stored.workspace if message.stored else session.place
+    row = build_message_row(got.get_source(session), message, workspace, mid, iid)
+    return {**row, "session_id": sid}
+
+
+def _is_excluded_workspace(workspace: str | None, exclude: Sequence[str]) -> bool:
+    return workspace is not None and any(
+        fnmatch(workspace, pattern) for pattern in exclude
+    )
+
+
+def _identify(
+    message: Message, got: IngestedTranscript, index: VaultIndex, *, redact: bool
+) -> tuple[str, str]:
+    """Redact a message, and return the ids of the message and of this version of it.
+
+    Raises:
+        TypeError, UnicodeEncodeError: its words have no UTF-8.
+    """
+    session, stored = got.get_session(message.session), message.stored
+    source = got.get_source(session)
+    iid = stored.identity if stored else index.settle_identity(source, session, message)
+    if redact:
+        got.redacted.update(redact_message(message))
+    if stored:
+        return iid, stored.message_id
+    if not index.has_identity(iid):
+        sid = got.get_session_id(session)
+        iid = index.find_identity(sid, message) or iid
+    return iid, compute_message_id(iid, message)
+
+
+def _is_present(
+    message: Message, index: VaultIndex, sid: str, iid: str, mid: str
+) -> bool:
+    """Return True if a message is stored, was forgotten in any version, or is a copy of another session's.
+
+    A person's other words are no copy: another file may have taken their id before.
+    """
+    owner = index.owner.get(_shorten_id(iid))
+    is_elsewhere = owner is not None and owner != _shorten_id(sid)
+    is_copy = is_elsewhere and message.origin != "human"
+    is_forgotten = _shorten_id(iid) in index.forgotten
+    return is_copy or is_forgotten or _shorten_id(mid) in index.messages

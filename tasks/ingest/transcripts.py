@@ -72,11 +72,8 @@ def find_pending(
     Messages that two sessions share belong to the one that began first, or else ended first: the other is a
     resumed or forked copy.
     """
-    scan, readers = (
-        TranscriptScan(),
-        {compute_read_key(reader, settings): reader for reader in load_readers()},
-    )
-    paths = list(paths)
+    scan, paths = TranscriptScan(), list(paths)
+    readers = {compute_read_key(reader, settings): reader for reader in load_readers()}
     unasked = set[Path]() if named is None else set(paths).difference(named)
     for path in find_files(paths, scan.left_out):
         if is_excluded(path, settings.read.exclude):
@@ -85,38 +82,30 @@ def find_pending(
         if not is_utf8(str(path)):
             scan.unreadable.append((path, BAD_NAME))
             continue
+        row = stored.get(str(path)) or stored.get(name_path(path, settings))
+        same = readers.get(row["read_key"]) if row else None
         try:
-            row = stored.get(str(path)) or stored.get(name_path(path, settings))
-            transcript = detect_change(
-                path, row, readers.get(row["read_key"]) if row else None, settings
-            )
+            transcript = detect_change(path, row, same, settings)
         except (UnknownFormat, OSError) as error:
             scan.unreadable.append((path, str(error)))
             continue
-        known = (
-            row is not None
-            and transcript is not None
-            and row.get("source") == transcript.reader.source
-        )
-        if (
-            transcript
-            and path in unasked
-            and not known
-            and is_foreign(path, transcript.reader)
-        ):
-            scan.unreadable.append((path, FOREIGN.format(transcript.reader.name)))
-        elif transcript:
-            scan.pending.append(transcript)
-        else:
+        if transcript is None:
             scan.counts["files unchanged"] += 1
+        elif path in unasked and _is_unexpected(transcript, row):
+            scan.unreadable.append((path, FOREIGN.format(transcript.reader.name)))
+        else:
+            scan.pending.append(transcript)
     scan.unreadable += scan.left_out.unreadable
-    # in order of time
-    order = {
-        path: position
-        for position, path in enumerate(sort_paths(t.path for t in scan.pending))
-    }
-    scan.pending.sort(key=lambda t: order[t.path])
+    in_time = sort_paths(transcript.path for transcript in scan.pending)
+    order = {path: position for position, path in enumerate(in_time)}
+    scan.pending.sort(key=lambda transcript: order[transcript.path])
     return scan
+
+
+def _is_unexpected(transcript: Transcript, row: dict[str, Any] | None) -> bool:
+    """Return True if a file is none of the tool's in whose folder it lies, and was not read before."""
+    is_known = row is not None and row.get("source") == transcript.reader.source
+    return not is_known and is_foreign(transcript.path, transcript.reader)
 
 
 def is_excluded(path: Path, globs: Sequence[str]) -> bool:

@@ -158,44 +158,52 @@ def fill_gaps(
 
 
 def find_broken_chains(store: Store) -> tuple[dict[str, int], list[str]]:
-    """Return how many messages and sessions were checked, and one sentence for the first broken row of each session
-    that has one, and for each count that is below the newest release's: the vault only grows.
+    """Return how many messages and sessions were checked, and what is broken.
+
+    That is one sentence for the first broken row of each session that has one, and one for each count that is below
+    the newest release's: the vault only grows.
     """
-    sessions = store.read(
-        SESSIONS, ["session_id", "native_id", "head_hash"]
-    ).to_pylist()
+    columns = ["session_id", "native_id", "head_hash"]
+    sessions = store.read(SESSIONS, columns).to_pylist()
     heads = {row["session_id"]: row for row in sessions}
-    ids = sorted(
-        {
-            *heads,
-            *store.read(MESSAGES, ["session_id"])["session_id"].unique().to_pylist(),
-        }
-    )
+    stored = store.read(MESSAGES, ["session_id"])["session_id"].unique().to_pylist()
+    ids = sorted({*heads, *stored})
     checked, broken = {"messages": 0, "sessions": len(ids)}, list[str]()
-    # Each session's chain, from its first message to its head.
     with show_progress("verify", len(ids)) as advance:
         for start in range(0, len(ids), SESSIONS_AT_ONCE):
             chunk = ids[start : start + SESSIONS_AT_ONCE]
             rows = store.read_ids(MESSAGES, chunk, by="session_id").to_pylist()
             checked["messages"] += len(rows)
+            by_session = _group_by_session(rows)
             for sid in chunk:
-                rows_of = sorted(
-                    (r for r in rows if r["session_id"] == sid), key=lambda r: r["seq"]
-                )
                 head = heads.get(sid, {})
-                if problem := find_first_break(rows_of, head.get("head_hash")):
-                    broken.append(
-                        f"session {head.get('native_id', sid)}, message {problem[0]}: {problem[1]}"
-                    )
+                own_rows = by_session.get(sid, [])
+                if problem := find_first_break(own_rows, head.get("head_hash")):
+                    name = head.get("native_id", sid)
+                    told = f"session {name}, message {problem[0]}: {problem[1]}"
+                    broken.append(told)
             advance(len(chunk))
-    # Sessions that are gone whole break no chain.
-    for release in read_releases(store)[-1:]:
-        broken += [
-            f"release {release.name} counted {release.counts[name]:,} {name}, {count:,} are left: sessions were removed"
-            for name, count in checked.items()
-            if release.counts.get(name, 0) > count
-        ]
-    return checked, broken
+    return checked, broken + _find_lost(store, checked)
+
+
+def _group_by_session(
+    rows: list[dict[str, Any]],
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of each session in order of seq."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in sorted(rows, key=lambda row: row["seq"]):
+        groups.setdefault(row["session_id"], []).append(row)
+    return groups
+
+
+def _find_lost(store: Store, checked: dict[str, int]) -> list[str]:
+    """Return one sentence for each count below the newest release's: a session that is gone whole breaks no chain."""
+    return [
+        f"release {release.name} counted {release.counts[name]:,} {name}, {count:,} are left: sessions were removed"
+        for release in read_releases(store)[-1:]
+        for name, count in checked.items()
+        if release.counts.get(name, 0) > count
+    ]
 
 
 def build_message_table(rows: list[dict[str, Any]]) -> pa.Table:

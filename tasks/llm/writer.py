@@ -15,6 +15,7 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ModelTask, Settings
 from slowwave.schemas.tables import (
     CHAIN,
+    CHECKS,
     MARKS,
     MERGES,
     OBSERVATIONS,
@@ -40,9 +41,9 @@ WRITING: dict[ModelTask, str] = {
 """The tasks of a writer, and what each makes."""
 STEP, UNIT = "writer", "memory"
 """Step and unit of the mark that names the writer of a rewrite in progress."""
-MARKED = ("observe", "chains", "relate", "assign", "rollup")
+MARKED = ("observe", "chains", "relate", "checks", "assign", "rollup")
 """Steps whose marks are removed with a writer's rows."""
-MADE = (RELATIONS, TOPICS, TOPIC_HISTORY, SUMMARIES, OBSERVATIONS)
+MADE = (CHECKS, RELATIONS, TOPICS, TOPIC_HISTORY, SUMMARIES, OBSERVATIONS)
 """Tables that hold a writer's rows."""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.ids import hash_words
 
 SESSION, MESSAGE, CLAIM = "session", "message", "claim"
 """The kinds of rows in EXCLUSIONS."""
@@ -47,8 +47,3 @@ def add_exclusions(also: Mapping[str, str], exclusions: pa.Table) -> dict[str, s
     ):
         given[row["session_id"]] = f"{given.get(row['session_id'], '')} {row['row_id']}"
     return given
-
-
-def hash_words(workspace: str | None, summary: str) -> str:
-    """Return a hash of a claim's summary and workspace, without case and spaces of the summary."""
-    return compute_content_id(workspace or "", " ".join(summary.casefold().split()))

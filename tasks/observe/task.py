@@ -1,7 +1,8 @@
 """Make the claims of every session that is new or has grown, with keywords and vectors."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
@@ -39,6 +40,12 @@ from slowwave.tasks.llm.ask import (
 from slowwave.tasks.llm.claims import build_claims_table
 from slowwave.tasks.observe import by_model
 from slowwave.tasks.observe.by_model import ExtractionResult, extract_claims
+from slowwave.tasks.observe.corrections import (
+    build_correction_claims,
+    describe_corrected,
+    find_corrected_claims,
+    read_corrections,
+)
 from slowwave.tasks.observe.exclusions import add_exclusions, remove_excluded_claims
 from slowwave.tasks.observe.observe import (
     COLUMNS,
@@ -101,6 +108,8 @@ def observe_sessions(job: Job) -> StepReport:
         mask = Mask(job)
         key = compute_observations_key(job, model)
         sessions = find_sessions_to_observe(job, model, mask)
+        corrections = {one.session for one in read_corrections(job.store)}
+        sessions = sessions.filter(~pl.col("session_id").is_in(sorted(corrections)))
         _encode_earlier_claims(job, report)
         report.rows_in = sessions.height
         with show_progress("observe", sessions.height) as advance:
@@ -122,9 +131,56 @@ def observe_sessions(job: Job) -> StepReport:
 
                 failed |= do_apart(group["session_id"].to_list(), observe_some)
                 advance(group.height)
+        failed |= _observe_corrections(job, key, report, mask, model)
         note_failed_units(job, report, "session", failed)
         report.counts["echoes of recall left out"] = mask.echoes
     return report
+
+
+def _observe_corrections(
+    job: Job, key: str, report: StepReport, mask: Mask, model: Model | None
+) -> dict[str, Exception]:
+    """Make the claims of corrections, after the claims that they correct; return the failed sessions.
+
+    A correction may correct another one, so this is repeated as long as the last round changed what is pending.
+    """
+    corrections = read_corrections(job.store)
+    sessions = sorted({one.session for one in corrections})
+    failed: dict[str, Exception] = {}
+    for _ in corrections:
+        corrected = find_corrected_claims(job.store, corrections)
+        pending = find_sessions_to_observe(job, model, mask)
+        pending = pending.filter(
+            pl.col("session_id").is_in(sessions),
+            ~pl.col("session_id").is_in(sorted(failed)),
+        )
+        if not pending.height:
+            break
+
+        def observe_some(
+            ids: Sequence[str],
+            pending: pl.DataFrame = pending,
+            corrected: Mapping[str, dict[str, Any]] = corrected,
+        ) -> None:
+            group = pending.filter(pl.col("session_id").is_in(ids))
+            _observe_group(job, group, key, report, mask, model, corrected)
+            _delete_withdrawn(job, ids)
+
+        failed |= do_apart(pending["session_id"].to_list(), observe_some)
+        report.rows_in += pending.height
+    return failed
+
+
+def _delete_withdrawn(job: Job, sessions: Sequence[str]) -> None:
+    """Delete the withdrawn claims of corrections: they hold words of the corrected claim, which may be forgotten."""
+    rows = job.store.read_ids(
+        OBSERVATIONS,
+        sessions,
+        ["observation_id"],
+        by="session_id",
+        where=pc.field("reason") == WITHDRAWN,
+    )
+    job.store.delete_ids(OBSERVATIONS, rows["observation_id"].to_pylist())
 
 
 def _encode_earlier_claims(job: Job, report: StepReport) -> None:
@@ -147,6 +203,9 @@ def _encode_earlier_claims(job: Job, report: StepReport) -> None:
 def find_sessions_to_observe(job: Job, model: Model | None, mask: Mask) -> pl.DataFrame:
     """Return the sessions whose claims are pending, as `find_pending_sessions` does."""
     also = add_exclusions(mask.by_session, job.store.read(EXCLUSIONS))
+    corrected = find_corrected_claims(job.store, read_corrections(job.store))
+    for session, digest in describe_corrected(corrected).items():
+        also[session] = f"{also.get(session, '')} {digest}"
     return find_pending_sessions(
         job.store, "observe", compute_observations_key(job, model), also
     )
@@ -180,17 +239,20 @@ def _observe_group(
     report: StepReport,
     mask: Mask,
     model: Model | None,
+    corrected: Mapping[str, dict[str, Any]] = MappingProxyType({}),
 ) -> None:
-    """Write the claims of some sessions, and mark the sessions as done."""
+    """Write the claims of some sessions, and mark the sessions as done.
+
+    `corrected` has the corrected claim of the sessions that are corrections.
+    """
     ids = group["session_id"].to_list()
     # 1. Extract claims. A session in `seen.pending` waits for the model.
     live, shared = _read_active_messages(job, group)
     shown = mask.mask_messages(live)
-    seen = _extract_group_claims(job, shown, model, report)
+    told, _ = _split_by_session(shown, corrected)
+    seen = _extract_group_claims(job, told, model, report)
     own = restore_verbatim_quotes(build_claims_table(seen.claims), shown, live)
-    claims = _join_claims(
-        own, build_claims_table(build_shared_claims(shared)), seen.pending
-    )
+    claims = _join_claims(own, _build_given(live, shared, corrected), seen.pending)
     # 2. Compare them with the stored ones.
     exclusions = job.store.read(EXCLUSIONS)
     stored, waiting = _split_by_session(
@@ -229,6 +291,14 @@ def _read_active_messages(job: Job, group: pl.DataFrame) -> tuple[pa.Table, pa.T
     active = messages.filter(pc.invert(pc.is_in(messages["message_id"], inactive)))
     is_shared = pc.equal(active["source"], SHARED)
     return active.filter(pc.invert(is_shared)), active.filter(is_shared)
+
+
+def _build_given(
+    live: pa.Table, shared: pa.Table, corrected: Mapping[str, dict[str, Any]]
+) -> pa.Table:
+    """Return the claims that nothing extracts: those of other memories, and corrections."""
+    given = [*build_shared_claims(shared), *build_correction_claims(live, corrected)]
+    return build_claims_table(given)
 
 
 def _join_claims(own: pa.Table, shared: pa.Table, pending: Collection[str]) -> pa.Table:
@@ -273,6 +343,8 @@ def _extract_group_claims(
     job: Job, shown: pa.Table, model: Model | None, report: StepReport
 ) -> ExtractionResult:
     """Return the claims of each session, by the model or by rules. The model leaves the GPU afterwards."""
+    if not shown.num_rows:
+        return ExtractionResult([], {})
     if model is None:
         settings = job.settings.observe
         do = partial(observe_shard, settings=settings)

@@ -2,85 +2,248 @@
 
 import hashlib
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import lance
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
 import pyarrow.parquet as pq
 from pyarrow.parquet.encryption import create_encryption_properties
 
-from slowwave.schemas.tables import INTERNAL, MEANING, Table
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.tables import INTERNAL, MEANING, UTC_US, Table
 from slowwave.store.private import open_new
 from slowwave.store.releases import Snapshot
+from slowwave.tasks.publish.increment import Increment, find_increment
 
 FORMATS = ("parquet", "lance", "jsonl")
 MANIFEST = "manifest.json"
 """File in a folder of tables. It is written last."""
+WORKSPACE = "workspace"
+PARTITIONS = {"day": pa.date32(), WORKSPACE: pa.string()}
+"""What an export may be partitioned by, and the type of its values."""
+REMOVED = pa.schema([("table", pa.string()), ("row_id", pa.string())])
+"""Columns of the file that names the removed rows of an increment."""
+MOST_PARTITIONS = 1 << 20
+"""Arrow's own bound is 1,024, which days of three years exceed."""
+MOST_OPEN = 200
+"""Files open at once; beyond it Arrow closes one, and a partition may have several."""
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+"""Hive's name for a folder of rows whose value is null."""
+LONGEST_NAME = 255
+"""Bytes of a folder's name."""
 
 
-def write_table(
-    snapshot: Snapshot,
-    table: Table,
-    to: Path,
-    form: str,
-    phrase: str | None = None,
-    *,
-    internal: bool = False,
-) -> dict[str, Any]:
-    """Write the released table to a file, each column with its meaning as metadata, and return its rows, file and
-    columns for the manifest.
+@dataclass(frozen=True)
+class Layout:
+    """How the tables of an export are written."""
 
-    Columns of INTERNAL are left out unless `internal`.
+    form: str = "parquet"
+    """One of FORMATS."""
+    phrase: str | None = None
+    """Passphrase that encrypts Parquet files."""
+    internal: bool = False
+    """Write the columns of INTERNAL, too."""
+    partition_by: str | None = None
+    """One of PARTITIONS: a folder for each value, as Hive names them."""
+    since: Snapshot | None = None
+    """Write only rows that are new or differ since this release."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """One table of an export."""
+
+    facts: dict[str, Any]
+    """Its rows, file, key and columns, for the manifest."""
+    removed: list[str]
+    """Of an increment, keys of the rows that the later release does not have."""
+
+
+def write_table(snapshot: Snapshot, table: Table, to: Path, layout: Layout) -> Written:
+    """Write a released table, each column with its meaning as metadata.
 
     With a passphrase, a Parquet file is encrypted by Parquet's own encryption, and the manifest has the salt of its
-    key.
+    key. A table without the column that the export is partitioned by is one file.
+
+    Raises:
+        UsageError: a workspace is too long for the name of a folder.
     """
     dataset = snapshot.open_dataset(table)
-    path = to / f"{table.name}.{form}"
-    # Lance's own field metadata has no meaning outside Lance.
+    path = to / f"{table.name}.{layout.form}"
+    schema = _describe_schema(dataset.schema, table, internal=layout.internal)
+    increment = _compare(dataset, table, schema.names, layout.since)
+    batches = _read_batches(dataset, schema, table.key, increment)
+    salt = secrets.token_bytes(16) if layout.phrase else b""
+    column = find_partition_column(table, layout.partition_by)
+    if column and layout.partition_by:
+        _write_partitions(batches, schema, path, layout.partition_by, column)
+    elif layout.form == "parquet":
+        key = _derive_key(layout.phrase, salt) if layout.phrase else None
+        _write_parquet(batches, schema, path, key)
+    elif layout.form == "lance":
+        reader = pa.RecordBatchReader.from_batches(schema, batches)
+        lance.write_dataset(reader, str(path))
+    else:
+        _write_jsonl(batches, path)
+    facts: dict[str, Any] = {
+        "rows": len(increment.changed) if increment else dataset.count_rows(),
+        "file": path.name,
+        "key": table.key,
+        "columns": {field.name: str(field.type) for field in schema},
+    }
+    if column:
+        facts["partitioned_by"] = layout.partition_by
+    if salt:
+        facts["salt"] = salt.hex()
+    return Written(facts, increment.removed if increment else [])
+
+
+def _compare(
+    dataset: lance.LanceDataset,
+    table: Table,
+    columns: Sequence[str],
+    since: Snapshot | None,
+) -> Increment | None:
+    """Return what changed in a table since an earlier release; None if all of it is to be written."""
+    if since is None:
+        return None
+    return find_increment(since.open_dataset(table), dataset, table.key, columns)
+
+
+def write_removed(
+    removed: Mapping[str, Sequence[str]], to: Path, form: str
+) -> dict[str, Any]:
+    """Write the keys of the rows that are gone since an earlier release, by table; return the facts of the file."""
+    pairs = [(name, key) for name, keys in removed.items() for key in keys]
+    names, keys = zip(*pairs, strict=True) if pairs else ((), ())
+    rows = pa.table([pa.array(names), pa.array(keys)], schema=REMOVED)
+    path = to / f"removed.{form}"
+    if form == "parquet":
+        _write_parquet(rows.to_batches(), REMOVED, path, None)
+    elif form == "lance":
+        lance.write_dataset(rows, str(path))
+    else:
+        _write_jsonl(rows.to_batches(), path)
+    columns = {field.name: str(field.type) for field in REMOVED}
+    return {"rows": len(pairs), "file": path.name, "columns": columns}
+
+
+def find_partition_column(table: Table, partition_by: str | None) -> str | None:
+    """Return the column that a table is partitioned by: the workspace, or the first time; None if it has none."""
+    if partition_by == WORKSPACE:
+        return WORKSPACE if WORKSPACE in table.schema.names else None
+    times = (field.name for field in table.fields if field.type == UTC_US)
+    return next(times, None) if partition_by else None
+
+
+def _describe_schema(stored: pa.Schema, table: Table, *, internal: bool) -> pa.Schema:
+    """Return the columns of an export, each with its meaning in place of Lance's own metadata."""
     names = [name for name in table.schema.names if internal or name not in INTERNAL]
     described = {
         name: {MEANING: table.meanings[name]} if name in table.meanings else None
         for name in names
     }
-    schema = pa.schema(
-        [dataset.schema.field(name).with_metadata(described[name]) for name in names]
+    return pa.schema(
+        [stored.field(name).with_metadata(described[name]) for name in names]
     )
-    batches = _read_batches(dataset, schema)
-    salt = secrets.token_bytes(16) if phrase else b""
-    if form == "parquet":
-        _write_parquet(
-            batches, schema, path, _derive_key(phrase, salt) if phrase else None
-        )
-    elif form == "lance":
-        lance.write_dataset(
-            pa.RecordBatchReader.from_batches(schema, batches), str(path)
-        )
-    else:
-        _write_jsonl(batches, path)
-    columns = {field.name: str(field.type) for field in schema}
-    facts = {
-        "rows": dataset.count_rows(),
-        "file": path.name,
-        "key": table.key,
-        "columns": columns,
-    }
-    return {**facts, "salt": salt.hex()} if salt else facts
 
 
 def _read_batches(
-    dataset: lance.LanceDataset, schema: pa.Schema
+    dataset: lance.LanceDataset,
+    schema: pa.Schema,
+    key: str,
+    increment: Increment | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a table, cast to the schema."""
-    for batch in dataset.to_batches(columns=schema.names):
+    """Yield the rows of a table, or those that an increment changed, cast to the schema."""
+    if increment and not len(increment.changed):
+        return
+    fragments = increment.fragments if increment else None
+    for batch in dataset.scanner(
+        columns=schema.names, fragments=fragments
+    ).to_batches():
+        if increment:
+            batch = batch.filter(pc.is_in(batch[key], value_set=increment.changed))
         columns = [
             column.cast(field.type)
             for column, field in zip(batch.columns, schema, strict=True)
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _write_partitions(
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    path: Path,
+    partition_by: str,
+    column: str,
+) -> None:
+    """Write Parquet files to a folder for each day or workspace.
+
+    The workspace is then in the folder's name alone, as Hive has it; a day is beside its time.
+
+    Raises:
+        UsageError: a workspace is too long for the name of a folder.
+    """
+    kind = PARTITIONS[partition_by]
+    whole = (
+        schema
+        if column == partition_by
+        else schema.append(pa.field(partition_by, kind))
+    )
+
+    def add_day() -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if column == partition_by:
+                _check_folder_names(batch[column])
+                yield batch
+            else:
+                days = batch[column].cast(kind)
+                yield pa.RecordBatch.from_arrays([*batch.columns, days], schema=whole)
+
+    path.mkdir()
+    partitioning = pyarrow.dataset.partitioning(
+        pa.schema([(partition_by, kind)]), flavor="hive"
+    )
+    form = pyarrow.dataset.ParquetFileFormat()
+    pyarrow.dataset.write_dataset(
+        pa.RecordBatchReader.from_batches(whole, add_day()),
+        path,
+        format=form,
+        file_options=form.make_write_options(compression="zstd"),
+        partitioning=partitioning,
+        basename_template="part-{i}.parquet",
+        max_partitions=MOST_PARTITIONS,
+        max_open_files=MOST_OPEN,
+        existing_data_behavior="error",
+    )
+    if not any(path.iterdir()):  # readers of a table without rows need its columns
+        empty = path / f"{partition_by}={NO_VALUE}" / "part-0.parquet"
+        empty.parent.mkdir()
+        names = [name for name in schema.names if name != partition_by]
+        columns = pa.schema([schema.field(name) for name in names])
+        _write_parquet([], columns, empty, None)
+
+
+def _check_folder_names(workspaces: pa.Array) -> None:
+    """Check that each workspace fits into the name of a folder.
+
+    Raises:
+        UsageError: one does not.
+    """
+    for value in pc.unique(workspaces).to_pylist():
+        name = f"{WORKSPACE}={quote(value or '', safe='')}"
+        if len(name) > LONGEST_NAME:
+            raise UsageError(
+                f"workspace {value[:60]!r}… makes a folder's name of {len(name)} bytes, and"
+                f" {LONGEST_NAME} fit: leave out --partition-by {WORKSPACE}"
+            )
 
 
 def _write_parquet(

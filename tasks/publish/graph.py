@@ -36,29 +36,15 @@ def write_graph(
     it is higher than the table's column if several sessions state the claim.
     """
     root = Element("graphml", xmlns="http://graphml.graphdrawing.org/xmlns")
-    for element, columns in (("node", NODE), ("edge", EDGE)):
-        for name, kind in columns.items():
-            SubElement(
-                root,
-                "key",
-                {
-                    "id": f"{element}-{name}",
-                    "for": element,
-                    "attr.name": name,
-                    "attr.type": kind,
-                },
-            )
+    _add_keys(root, "node", NODE)
+    _add_keys(root, "edge", EDGE)
     graph = SubElement(root, "graph", id=snapshot.release.name, edgedefault="directed")
     nodes = _read_rows(snapshot, OBSERVATIONS, [OBSERVATIONS.key, *NODE])
     edges = _read_rows(snapshot, RELATIONS, [RELATIONS.key, "from_id", "to_id", *EDGE])
     for row in nodes:
         key = row[OBSERVATIONS.key]
-        _add_values(
-            SubElement(graph, "node", id=key),
-            "node",
-            NODE,
-            row | {"confidence": confidences[key]},
-        )
+        element = SubElement(graph, "node", id=key)
+        _add_values(element, "node", NODE, row | {"confidence": confidences[key]})
     for row in edges:
         ends = {
             "id": row[RELATIONS.key],
@@ -70,19 +56,20 @@ def write_graph(
     with open_new(to / FILE) as out:
         out.write(tostring(root, encoding="utf-8", xml_declaration=True))
     return {
-        OBSERVATIONS.name: {
-            "rows": len(nodes),
-            "file": FILE,
-            "key": OBSERVATIONS.key,
-            "columns": NODE,
-        },
-        RELATIONS.name: {
-            "rows": len(edges),
-            "file": FILE,
-            "key": RELATIONS.key,
-            "columns": EDGE,
-        },
+        OBSERVATIONS.name: _describe_file(OBSERVATIONS, NODE, len(nodes)),
+        RELATIONS.name: _describe_file(RELATIONS, EDGE, len(edges)),
     }
+
+
+def _add_keys(root: Element, owner: str, columns: dict[str, str]) -> None:
+    """Declare the columns of nodes or edges."""
+    for name, kind in columns.items():
+        key = {"id": f"{owner}-{name}", "for": owner}
+        SubElement(root, "key", key | {"attr.name": name, "attr.type": kind})
+
+
+def _describe_file(table: Table, columns: dict[str, str], rows: int) -> dict[str, Any]:
+    return {"rows": rows, "file": FILE, "key": table.key, "columns": columns}
 
 
 def _read_rows(

@@ -56,6 +56,7 @@ from slowwave.tasks.summarize.by_model import (
 )
 from slowwave.tasks.summarize.coherence import count_coherence
 from slowwave.tasks.summarize.mend import mend
+from slowwave.tasks.summarize.worthy import VERSION as WORTHY_VERSION
 from slowwave.tasks.summarize.worthy import (
     cut_to_worthy_sentences,
     tell_session,
@@ -242,7 +243,7 @@ def compute_summaries_key(job: Job, model: Model | None) -> str:
     encoder = describe_encoder(job.settings)
     key = compute_step_key("rollup", 5, job.settings.pyramid, encoder)
     if model is None:
-        return compute_content_id(key, digest_shipped(WORTH_FILE))
+        return compute_content_id(key, str(WORTHY_VERSION), digest_shipped(WORTH_FILE))
     return compute_model_key(
         model, "rollup", by_model.VERSION, by_model.SUMMARY_PROMPTS, key
     )

@@ -12,8 +12,15 @@ from typing import Any
 from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.observe.units import list_sentences
 from slowwave.tasks.observe.worth import load_worth_model
-from slowwave.text.summarise import end_sentence, pick_leading_sentences, truncate_words
+from slowwave.text.summarise import (
+    UNANSWERED,
+    end_sentence,
+    pick_leading_sentences,
+    truncate_words,
+)
+from slowwave.text.words import extract_stems
 
+VERSION = 2
 FIRST_CHARS = 200
 TITLE_WORDS = 12
 LEAST = 0.0
@@ -76,7 +83,8 @@ def tell_session(sentences: Sequence[WeighedSentence], max_words: int) -> str | 
 
     Its parts are what a person asked for first, what they said later (the one sentence most likely worth remembering),
     what the agent reported last, and what is open: a question at the agent's end, or a person's last message without
-    an answer. Each part consists of whole sentences, and has at most a third of `max_words`.
+    an answer. A report that shares no content word with the other messages is left out. Each part consists of whole
+    sentences, and has at most a third of `max_words`.
     """
     by_person = [s for s in sentences if s.by_person]
     answers = [s for s in sentences if s.by_model]
@@ -86,9 +94,19 @@ def tell_session(sentences: Sequence[WeighedSentence], max_words: int) -> str | 
     request = [s.text for s in by_person if s.turn == by_person[0].turn]
     parts = ["Asked:", *pick_leading_sentences(request, share)]
     parts += _tell_settled(by_person, share)
-    parts += _tell_report(answers, share)
-    parts += _tell_open(by_person, answers, share)
-    return " ".join(parts)
+    report = _tell_report(answers, share)
+    if _is_about(report, [s for s in sentences if s.turn != answers[-1].turn]):
+        parts += report
+    return " ".join([*parts, *_tell_open(by_person, answers, share)])
+
+
+def _is_about(part: Sequence[str], others: Sequence[WeighedSentence]) -> bool:
+    """Return True if a part (its label, then its sentences) shares a content word with the session's other messages.
+
+    A courtesy or a joke at a session's end shares none.
+    """
+    words = extract_stems(" ".join(s.text for s in others))
+    return not words.isdisjoint(extract_stems(" ".join(part[1:])))
 
 
 def _tell_settled(by_person: Sequence[WeighedSentence], words: int) -> list[str]:
@@ -118,11 +136,17 @@ def _tell_report(answers: Sequence[WeighedSentence], words: int) -> list[str]:
 def _tell_open(
     by_person: Sequence[WeighedSentence], answers: Sequence[WeighedSentence], words: int
 ) -> list[str]:
-    """Return the person's last message if it has no answer, else a question at the agent's end."""
-    if by_person[-1].turn > max(answers[-1].turn, by_person[0].turn):
-        last = (s.text for s in by_person if s.turn == by_person[-1].turn)
-        return ["Unanswered:", *pick_leading_sentences(last, words)]
-    if answers[-1].asks:
+    """Return the person's last message if it has no answer, else a question at the agent's end.
+
+    A message that shares no content word with the earlier ones, and a question without any, are courtesies.
+    """
+    end = by_person[-1].turn
+    if end > max(answers[-1].turn, by_person[0].turn):
+        last = (s.text for s in by_person if s.turn == end)
+        part = [UNANSWERED, *pick_leading_sentences(last, words)]
+        earlier = [s for s in (*by_person, *answers) if s.turn != end]
+        return part if _is_about(part, earlier) else []
+    if answers[-1].asks and extract_stems(answers[-1].text):
         return ["Open:", *pick_leading_sentences([answers[-1].text], words)]
     return []
 

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import MERGES, OBSERVATIONS
 from slowwave.schemas.vocabulary import (
+    CORRECTED,
     LEADS,
     PERHAPS_CHANGED,
     PERHAPS_RETRACTED,
@@ -74,6 +75,8 @@ ACTIVE = {
     "supersede_key": None,
 }
 
+UNCONFIRMED = 0.5
+"""Probability of a correction by an agent that no person has confirmed."""
 CHANGED, REAFFIRMED, PERHAPS = "changed", "reaffirmed", "perhaps"
 """Rules of the ledger: the later claim changes the earlier; the earlier was repeated; the later may change it."""
 REASONS = {
@@ -167,6 +170,8 @@ class Inputs:
     idf: IdfTable | None
     reader: PairReader | None
     executor: Executor
+    corrections: Mapping[Ids, bool]
+    unheard: Set[str]
 
 
 @dataclass(frozen=True)
@@ -204,6 +209,8 @@ def supersede(
     idf: IdfTable | None = None,
     reader: PairReader | None = None,
     executor: Executor = HERE,
+    corrections: Mapping[Ids, bool] | None = None,
+    unheard: Set[str] = frozenset(),
 ) -> Superseded:
     """Mark each active claim that a later one changes, and reactivate claims whose change no longer holds.
 
@@ -220,6 +227,9 @@ def supersede(
         idf: word weights over all claims, if the observations are only some of them.
         reader: the reader of the claims' vectors, if it was fitted to their encoder.
         executor: computes the pairs' probabilities.
+        corrections: (corrected claim, correcting claim) -> whether that is certain. A certain one retires the claim,
+            another one links the two.
+        unheard: ids of duplicates that are no reason to make a corrected claim active again.
 
     Returns the changed rows with status, reason, superseded_by and valid_to set and the other columns unchanged.
     Ledger rows contain both quotes, and the judge's new answers (kind `judgement`). Equal input in any order gives
@@ -235,6 +245,8 @@ def supersede(
         idf=idf,
         reader=reader,
         executor=executor,
+        corrections=corrections or {},
+        unheard=unheard,
     )
     return _judge_claims(observations, inputs, fresh)
 
@@ -243,18 +255,21 @@ def _judge_claims(
     observations: pa.Table, inputs: Inputs, fresh: Set[str] | None
 ) -> Superseded:
     """Judge the fresh claims (all if None), and judge again those whose link target this retired."""
-    candidates = _read_candidates(observations)
+    candidates = _read_candidates(observations, inputs)
     if candidates.table.num_rows < 2 and not candidates.reopened:
         return Superseded(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
     index = ClaimRows.from_table(candidates.table, inputs.undone)
     among = _find_rows_to_judge(candidates, index, fresh)
+    corrections = index.find_rows(inputs.corrections)
+    candidates = _reopen_corrected(candidates, corrections)
     linked = index.find_rows(inputs.doubts)
     evidence = Evidence.from_candidates(candidates, among, inputs.idf, inputs.reader)
     kept = {pair: likely for pair, likely in linked.items() if among.isdisjoint(pair)}
     back = index.find_rows(dict.fromkeys(inputs.taken_back, True))
     found = _guess_changes(evidence, index, inputs.executor)
     guesses = ChangeGuesses(
-        kept | found.likely, found.taken_back | (back.keys() & kept.keys())
+        _drop_pairs(kept | found.likely, corrections),
+        found.taken_back | (back.keys() & kept.keys()),
     )
     settled = index.find_rows(inputs.verdicts)
     judged = (
@@ -263,12 +278,23 @@ def _judge_claims(
         else JudgedPairs({}, set())
     )
     answered = _select_answered({**settled, **judged.answers})
-    decisions = _decide_changes(
-        reopen_misjudged(candidates, answered), guesses, answered, index.undone
-    )
+    answered = _drop_pairs(answered, corrections)
+    candidates = reopen_misjudged(candidates, answered)
+    corrected = find_corrections(candidates, corrections)
+    decisions = _decide_changes(candidates, guesses, answered, index.undone, corrected)
     if unlinked := _find_unlinked(linked, decisions) - among:
         return _judge_again(observations, inputs, candidates, judged, among | unlinked)
     return _build_outcome(candidates, decisions, judged, among, inputs.step_key)
+
+
+def _drop_pairs(
+    by_rows: Mapping[Rows, Known], pairs: Iterable[Rows]
+) -> dict[Rows, Known]:
+    """Return the values of the other pairs, in whatever order the two rows of a pair are."""
+    dropped = {frozenset(pair) for pair in pairs}
+    return {
+        pair: value for pair, value in by_rows.items() if frozenset(pair) not in dropped
+    }
 
 
 def _build_outcome(
@@ -320,13 +346,49 @@ def _judge_again(
     return replace(again, merges=pa.concat_tables([ledger, again.merges]))
 
 
-def _read_candidates(observations: pa.Table) -> CandidateClaims:
+def _read_candidates(observations: pa.Table, inputs: Inputs) -> CandidateClaims:
     """Return the claims that may change each other, with the time of their last local repetition."""
     states = observations.select(
         ["status", "canonical_id", "observed_at"]
     )  # without vectors, which filtering copies
-    affirmed = find_affirmed_times(states.filter(pc.invert(_mask_shared(observations))))
-    return build_candidate_claims(observations, affirmed)
+    unheard = pc.is_in(
+        observations["observation_id"], pa.array(sorted(inputs.unheard), pa.string())
+    )
+    ignored = pc.or_(_mask_shared(observations), unheard)
+    affirmed = find_affirmed_times(states.filter(pc.invert(ignored)))
+    dated = _date_corrected(observations, inputs.corrections)
+    return build_candidate_claims(dated, affirmed)
+
+
+def _date_corrected(
+    observations: pa.Table, corrections: Mapping[Ids, bool]
+) -> pa.Table:
+    """Return the claims, those without a time that a later one corrects with that one's time."""
+    ids = observations["observation_id"].to_pylist()
+    times = dict(zip(ids, observations["observed_at"].to_pylist(), strict=True))
+    undated = {old: times.get(new) for old, new in corrections if not times.get(old)}
+    if not undated.keys() & times.keys():
+        return observations
+    filled = [times[key] or undated.get(key) for key in ids]
+    return set_columns(
+        observations,
+        observed_at=pa.array(filled, observations.schema.field("observed_at").type),
+    )
+
+
+def _reopen_corrected(
+    candidates: CandidateClaims, corrections: Mapping[Rows, bool]
+) -> CandidateClaims:
+    """Return the claims without the retirements of corrected claims by other claims than the correcting ones."""
+    opened = {
+        old
+        for (old, new), certain in corrections.items()
+        if certain and candidates.retired.get(old, new) != new
+    }
+    left = {row: by for row, by in candidates.retired.items() if row not in opened}
+    return replace(
+        candidates, retired=left, reopened=candidates.reopened | frozenset(opened)
+    )
 
 
 def _find_rows_to_judge(
@@ -366,6 +428,7 @@ def _decide_changes(
     guesses: ChangeGuesses,
     verdicts: Mapping[Rows, PairVerdict],
     undone: Set[frozenset[int]],
+    corrected: list[Change],
 ) -> Decisions:
     """Return the changes and doubts that follow from guesses and verdicts."""
     shared = _mask_shared(candidates.table).to_pylist()
@@ -381,6 +444,7 @@ def _decide_changes(
     reaffirmed = select_applicable(find_reaffirmations(candidates, undone))
     freed = candidates.reopened | {change.later for change in reaffirmed}
     found = [
+        *corrected,
         *reaffirmed,
         *select_applicable(find_changes(candidates, guesses, verdicts, freed)),
     ]
@@ -488,6 +552,42 @@ def find_reaffirmations(
     return changes
 
 
+def find_corrections(
+    claims: CandidateClaims, corrections: Mapping[Rows, bool]
+) -> list[Change]:
+    """Return the change of each correction: a retirement if it is certain, else a doubt.
+
+    If a person repeated the corrected claim since, that claim retires the correcting one, as with any change.
+    """
+    changes = []
+    for (old, new), certain in corrections.items():
+        if claims.retired.get(old) == new or old == new:
+            continue
+        since = claims.last[old] > max(claims.last[new], claims.times[old])
+        if since and not certain:
+            continue
+        earlier, later = (new, old) if since else (old, new)
+        rule = CORRECTED if certain else PERHAPS
+        changes.append(
+            Change(
+                earlier=earlier,
+                later=later,
+                at=claims.last[later],
+                rule=REAFFIRMED if since else rule,
+                likely=1.0 if certain else UNCONFIRMED,
+                reason=_explain_correction(certain, since),
+            )
+        )
+    return changes
+
+
+def _explain_correction(certain: bool, since: bool) -> str:
+    """Return the reason of a change that a correction made."""
+    if since:
+        return "the earlier was said again"
+    return "a person corrected it" if certain else "an agent corrected it, unconfirmed"
+
+
 def find_changes(
     claims: CandidateClaims,
     guesses: ChangeGuesses,
@@ -561,10 +661,12 @@ def _explain_change(likely: float, verdict: PairVerdict | None) -> str:
 
 
 def select_changes(changes: list[Change]) -> list[Change]:
-    """Return at most one change for each earlier claim: the first in time, and the likeliest of those."""
+    """Return at most one change for each earlier claim: a correction, else the first in time, and the likeliest."""
     first: dict[int, Change] = {}
     certain = [change for change in changes if not change.is_doubt]
-    for change in sorted(certain, key=lambda c: (c.at, -c.likely, c.later)):
+    for change in sorted(
+        certain, key=lambda c: (c.rule != CORRECTED, c.at, -c.likely, c.later)
+    ):
         first.setdefault(change.earlier, change)
     return [first[row] for row in sorted(first)]
 

@@ -1,6 +1,6 @@
 """Find claims that a later claim changes: judge new claims against the stored ones."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,7 +19,13 @@ from slowwave.schemas.tables import (
     PASSAGES,
     Table,
 )
-from slowwave.schemas.vocabulary import RETRACTIONS, LedgerKind, Origin, Status
+from slowwave.schemas.vocabulary import (
+    CORRECTED,
+    RETRACTIONS,
+    LedgerKind,
+    Origin,
+    Status,
+)
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.dedupe.task import (
@@ -43,6 +49,7 @@ from slowwave.tasks.llm.ask import (
     quarantine_rejected,
 )
 from slowwave.tasks.llm.library import index_questions, list_requests
+from slowwave.tasks.observe.corrections import pair_corrections
 from slowwave.tasks.pending import mark_done, read_claim_speakers
 from slowwave.tasks.supersede import judge
 from slowwave.tasks.supersede.chains import (
@@ -68,7 +75,13 @@ from slowwave.tasks.supersede.judge import (
 )
 from slowwave.tasks.supersede.model import CHANGES_FILE
 from slowwave.tasks.supersede.reader import READER_FILE, find_reader
-from slowwave.tasks.supersede.supersede import ACTIVE, VERSION, Superseded, supersede
+from slowwave.tasks.supersede.supersede import (
+    ACTIVE,
+    PERHAPS,
+    VERSION,
+    Superseded,
+    supersede,
+)
 from slowwave.tasks.vectors import describe_encoder
 
 STANDING = ["observation_id", "status", "superseded_by", "supersede_key"]
@@ -111,13 +124,35 @@ def _judge_claims(job: Job, report: StepReport) -> None:
     """Judge the claims that are new or wait for the model, and write the ledger and the claims."""
     model = get_model(job, "judge") if job.settings.supersede.pairs else None
     key, doubts = compute_supersede_key(job, model), read_doubts(job.store)
+    undone = read_undone_pairs(job.store)
+    corrections = pair_corrections(job.store, undone)
     fresh = find_claims_to_judge(job.store, key, doubts)
+    fresh |= _find_unwritten(job.store, corrections)
     report.rows_in = len(fresh)
     if not fresh:
         return
-    claims, elsewhere = read_scope(job.store, fresh, doubts)
-    outcome = _supersede(
-        job, claims, fresh, doubts, make_judge(job, model, report) if model else None
+    claims, elsewhere = read_scope(job.store, fresh, [*doubts, *corrections])
+    judging = make_judge(job, model, report) if model else None
+    outcome = supersede(
+        claims,
+        compute_supersede_key(
+            job
+        ),  # also of what the classifier decides beside a model
+        undone=undone,
+        verdicts=read_verdicts(
+            job.store.read(MERGES, where=pc.field("kind") == LedgerKind.JUDGEMENT)
+        ),
+        judge=judging,
+        fresh=fresh,
+        doubts=doubts,
+        taken_back=_read_taken_back(job.store),
+        reader=find_reader(describe_encoder(job.settings)),
+        idf=IdfTable.from_stems(
+            job.store.read(OBSERVATIONS, ["stems"], JUDGED)["stems"]
+        ),
+        executor=job.executor,
+        corrections=corrections,
+        unheard=_find_unheard_repeats(job.store, corrections),
     )
     # Write the ledger first: if the night ends here, the next one judges the claims again.
     job.store.merge_changed(MERGES, outcome.merges)
@@ -354,7 +389,7 @@ def find_settled_doubts(
 
 
 def read_scope(
-    store: Store, fresh: set[str], doubts: Doubts
+    store: Store, fresh: set[str], linked: Iterable[tuple[str, str]]
 ) -> tuple[pa.Table, set[str]]:
     """Return the claims to compare with the fresh ones (columns COMPARED), and the ids of all other claims.
 
@@ -363,7 +398,7 @@ def read_scope(
     named = store.read(OBSERVATIONS, [*SCOPE, "superseded_by", "canonical_id"])
     here = build_scope(named, pa.array(sorted(fresh), pa.string()))
     ids, away = {*named.filter(here)["observation_id"].to_pylist()}, set[str]()
-    ties = _list_ties(named, doubts)
+    ties = _list_ties(named, linked)
     while more := {end for tie in ties if not ids.isdisjoint(tie) for end in tie} - ids:
         ids |= more
         away |= more
@@ -373,9 +408,11 @@ def read_scope(
     return add_vectors(store, claims, here), everywhere - ids
 
 
-def _list_ties(claims: pa.Table, doubts: Doubts) -> list[tuple[str, str]]:
-    """Return the pairs of claims in which one retired or repeats the other, or which a doubt links."""
-    ties = [*doubts]
+def _list_ties(
+    claims: pa.Table, linked: Iterable[tuple[str, str]]
+) -> list[tuple[str, str]]:
+    """Return the pairs of claims in which one retired or repeats the other, and the linked pairs."""
+    ties = [*linked]
     for name in ("superseded_by", "canonical_id"):
         ends = zip(
             claims["observation_id"].to_pylist(), claims[name].to_pylist(), strict=True
@@ -384,27 +421,46 @@ def _list_ties(claims: pa.Table, doubts: Doubts) -> list[tuple[str, str]]:
     return ties
 
 
-def _supersede(
-    job: Job, claims: pa.Table, fresh: set[str], doubts: Doubts, judging: Judge | None
-) -> Superseded:
-    """Judge these claims; ledger rows that the classifier decides get its key, with or without a model."""
-    return supersede(
-        claims,
-        compute_supersede_key(job),
-        undone=read_undone_pairs(job.store),
-        verdicts=read_verdicts(
-            job.store.read(MERGES, where=pc.field("kind") == LedgerKind.JUDGEMENT)
-        ),
-        judge=judging,
-        fresh=fresh,
-        doubts=doubts,
-        taken_back=_read_taken_back(job.store),
-        reader=find_reader(describe_encoder(job.settings)),
-        idf=IdfTable.from_stems(
-            job.store.read(OBSERVATIONS, ["stems"], JUDGED)["stems"]
-        ),
-        executor=job.executor,
+def _find_unwritten(
+    store: Store, corrections: Mapping[tuple[str, str], bool]
+) -> set[str]:
+    """Return the claims of the corrections that the ledger lacks, or has as less certain."""
+    ledger = store.read(
+        MERGES,
+        ["loser_id", "winner_id", "rule"],
+        pc.field("rule").isin([CORRECTED, PERHAPS]),
+    ).to_pylist()
+    written = {(row["loser_id"], row["winner_id"], row["rule"]) for row in ledger}
+    return {
+        claim
+        for pair, certain in corrections.items()
+        if (*pair, CORRECTED if certain else PERHAPS) not in written
+        for claim in pair
+    }
+
+
+def _find_unheard_repeats(
+    store: Store, corrections: Mapping[tuple[str, str], bool]
+) -> set[str]:
+    """Return the ids of the claims that repeat a corrected claim and quote no person.
+
+    An agent that goes on saying what a person corrected does not make it hold again.
+    """
+    corrected = {old for (old, _), certain in corrections.items() if certain}
+    repeats = store.read_ids(
+        OBSERVATIONS,
+        sorted(corrected),
+        ["observation_id", "message_ids"],
+        by="canonical_id",
+    ).to_pylist()
+    quoted = {row["observation_id"]: row["message_ids"][0] for row in repeats}
+    rows = store.read_ids(
+        MESSAGES, sorted(set(quoted.values())), ["message_id", "origin"]
     )
+    said = {
+        row["message_id"] for row in rows.to_pylist() if row["origin"] == Origin.HUMAN
+    }
+    return {claim for claim, message in quoted.items() if message not in said}
 
 
 def _read_taken_back(store: Store) -> set[tuple[str, str]]:
@@ -420,6 +476,6 @@ def _count_outcomes(outcome: Superseded, report: StepReport) -> None:
     report.counts["active again"] = (
         outcome.observations.num_rows - report.counts["superseded"]
     )
-    report.counts["doubted"] = kinds.count(LedgerKind.DOUBT)
+    report.counts["pairs perhaps a change"] = kinds.count(LedgerKind.DOUBT)
     report.counts["judged by the model"] = len(judged)
     report.counts["left to the classifier for another night"] = outcome.waiting

@@ -373,6 +373,7 @@ def test_the_command(settings: Settings) -> None:
     )
     assert shown.exit_code == 0, shown.output
     assert "Talking with scripted" in shown.output
+    assert "Summaries are on: up to" in shown.output
     assert "nothing" in shown.output  # the scripted model's answer
     assert "from memory: /why]" in shown.output
     assert "PostgreSQL 17" in shown.output  # /why

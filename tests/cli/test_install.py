@@ -1,16 +1,19 @@
 """What `slowwave install` puts into a client's settings, and that `uninstall` leaves them as they were."""
 
 import json
+import re
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from slowwave.flows.parts.client_files import KEPT, Client
+from slowwave.flows.parts.client_files import KEPT, Client, list_client_files
 from tests.command_line import typed
 
-EXAMPLES = Path(__file__).parents[2] / "deployments" / "hooks"
+ROOT = Path(__file__).parents[2]
+EXAMPLES, PLUGINS = ROOT / "deployments" / "hooks", ROOT / "deployments" / "plugins"
 FILES = {
     Client.CLAUDE_CODE: (".claude/settings.json", ".claude.json"),
     Client.CODEX: (".codex/hooks.json", ".codex/config.toml"),
@@ -30,6 +33,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     where = tmp_path / "home"
     where.mkdir()
     monkeypatch.setenv("HOME", str(where))
+    monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")  # it has no graph to build
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
         monkeypatch.delenv(name, raising=False)
     work = tmp_path / "work"
@@ -254,3 +258,58 @@ def test_the_folders_that_clients_are_told_of_elsewhere(
 def test_an_unknown_client_is_refused_and_nothing_is_there_to_take_out() -> None:
     assert typed("install", "emacs").exit_code == 2
     assert "Nothing to remove." in typed("uninstall", "cursor").output
+
+
+def test_the_plugins_have_what_install_writes() -> None:
+    """Each in the form of its client; Gemini CLI has other events, and milliseconds."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    skills = {path.read_text() for path in PLUGINS.glob("*/skills/slowwave/SKILL.md")}
+    assert len(skills) == 1
+    for client, manifest in (
+        (Client.CLAUDE_CODE, ".claude-plugin/plugin.json"),
+        (Client.CODEX, ".codex-plugin/plugin.json"),
+    ):
+        hooks, servers = list_client_files(client, ROOT, ["slowwave"], ())
+        shipped = read(PLUGINS / client / "hooks/hooks.json")
+        if client is Client.CLAUDE_CODE:  # it cancels a plugin's hook at the end
+            (group,) = shipped["hooks"]["SessionEnd"]
+            group["hooks"][0]["command"] = run_through(group["hooks"][0]["command"])
+        assert shipped == hooks.entries
+        written = read(PLUGINS / client / ".mcp.json")["mcpServers"]
+        assert written == servers.entries.get("mcpServers", servers.entries)
+        assert read(PLUGINS / client / manifest)["version"] == version
+    gemini = PLUGINS / "gemini-cli"
+    assert read(gemini / "gemini-extension.json")["version"] == version
+    events = read(gemini / "hooks/hooks.json")["hooks"]
+    assert {
+        event: group["hooks"][0]["command"] for event, (group,) in events.items()
+    } == {
+        "BeforeAgent": "slowwave hook user-prompt",
+        "SessionEnd": "slowwave hook session-end",
+    }
+    for catalogue in (".claude-plugin", ".agents/plugins"):
+        (entry,) = read(ROOT / catalogue / "marketplace.json")["plugins"]
+        source = entry["source"]
+        assert (
+            ROOT / (source["path"] if isinstance(source, dict) else source)
+        ).is_dir()
+
+
+def run_through(command: str) -> str:
+    """Return what a hook that does its work in the background runs, given that it gets the event."""
+    begun, sent, rest = re.fullmatch(
+        r"(event=\$\(cat\); )\((printf '%s' \"\$event\" \| )(.+) > /dev/null 2>&1 &\)",
+        command,
+    ).groups()  # type: ignore[union-attr]
+    echoed = subprocess.run(
+        ["sh", "-c", f"{begun}{sent}cat"],
+        input='{"a": "b\\n"}',
+        capture_output=True,
+        text=True,
+    )
+    assert echoed.stdout == '{"a": "b\\n"}'
+    return str(rest)
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text())

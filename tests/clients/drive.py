@@ -170,11 +170,11 @@ def _wait_quiet(terminal: int, longest: float = PATIENCE) -> bytes:
 
 
 @contextmanager
-def serve_stub(folder: Path) -> Iterator[str]:
-    """Run the stand-in for a model; yield its address."""
+def serve_stub(folder: Path, *requests: Path) -> Iterator[str]:
+    """Run the stand-in for a model, which may write the requests to a file; yield its address."""
     port = folder / "port"
     process = subprocess.Popen(
-        [sys.executable, ROOT / "findings/stub_model_server.py", port]
+        [sys.executable, ROOT / "findings/stub_model_server.py", port, *requests]
     )
     try:
         while not (port.exists() and port.read_text()):

@@ -242,7 +242,7 @@ def test_what_may_be_about_something_else_is_told_as_such_and_not_at_all_unasked
 def test_the_briefing_has_the_same_bytes_for_the_same_release(store: Path) -> None:
     blocks = [Memory.open(store).briefing(300) for _ in range(2)]
     assert blocks[0].text.encode() == blocks[1].text.encode()
-    assert blocks[0].text.startswith("# Known\n")
+    assert blocks[0].text.startswith("# Last sessions\n")  # and no fact of a person
     assert MINILM(blocks[0].text) <= 300
     assert Memory.open(store).briefing(0).text == ""
 

@@ -367,4 +367,4 @@ def test_a_briefing_marks_what_perhaps_changed_since(tmp_path: Path) -> None:
     run_night(paths, Settings(store=tmp_path / "store"))
     told = Memory.open(tmp_path / "store").briefing(2_000).text
     assert f"{old} (perhaps until 9 Mar 2026, then: {new})." in told
-    assert told.endswith(f"{new}.")
+    assert told.index(f"- {new}.") < told.index(old)  # the newest first

@@ -15,19 +15,26 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from slowwave.cli.opening import prepare_encoder
 from slowwave.engines.encoders import onnx
 from slowwave.engines.encoders import torch as encoders_torch
-from slowwave.engines.encoders.load import load_encoder, load_query_encoder
+from slowwave.engines.encoders.load import (
+    build_query_graph,
+    load_encoder,
+    load_query_encoder,
+)
 from slowwave.engines.encoders.onnx import OnnxEncoder, find_graph, is_plain_bert
 from slowwave.engines.encoders.protocol import (
     Encoder,
     HashEncoder,
     KnownEncoder,
     Vectors,
+    without_new_graphs,
 )
 from slowwave.engines.encoders.torch import SentenceTransformerEncoder
 from slowwave.schemas.errors import EncoderNotFound
 from slowwave.schemas.places import find_cache_folder
+from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import PASSAGES, VECTOR
 from slowwave.store.store import Store
 from slowwave.tasks.vector_columns import build_vector_matrix
@@ -240,6 +247,21 @@ def test_a_graph_is_made_once_and_again_where_the_weights_change(
     (clone / "model.safetensors").write_bytes(weights)
     assert find_graph(clone, checked.append) != first
     assert len(checked) == 2
+
+
+def test_a_graph_is_built_by_a_run_or_an_install_and_never_by_a_hook(
+    clone: Path, quick: OnnxEncoder
+) -> None:
+    with without_new_graphs(), pytest.raises(EncoderNotFound, match="not built yet"):
+        load_query_encoder(str(clone))
+    assert not list((clone.parent / "cache").rglob("*.onnx"))
+    prepare_encoder(Settings(encoder=str(clone), embeddings=False))
+    assert not list((clone.parent / "cache").rglob("*.onnx"))
+    prepare_encoder(Settings(encoder=str(clone)))
+    with without_new_graphs():
+        encoder = load_query_encoder(str(clone))
+    assert np.array_equal(encoder.encode(TEXTS), quick.encode(TEXTS))
+    assert not build_query_graph("hash-384")
 
 
 def test_where_nothing_can_be_kept_the_graph_is_used_all_the_same(

@@ -60,6 +60,7 @@ PARENTS = {
     "dedupe": {"read", "boilerplate", "observe"},
     "supersede": {"passages", "dedupe"},
     "relate": {"supersede"},
+    "checks": {"read", "supersede"},
     "assign": {"read", "supersede"},
     "rollup": {"read", "boilerplate", "supersede", "assign"},
     "publish": {
@@ -69,6 +70,7 @@ PARENTS = {
         "habits",
         "supersede",
         "relate",
+        "checks",
         "assign",
         "rollup",
     },
@@ -235,7 +237,7 @@ def test_a_night_of_the_command_sends_its_lines_to_the_server_and_none_to_the_te
         assert [
             line for line in lines if line.startswith("observe begins after read (")
         ]
-        assert len([line for line in lines if " ends: " in line]) == 11
+        assert len([line for line in lines if " ends: " in line]) == 12
 
 
 @pytest.mark.failing

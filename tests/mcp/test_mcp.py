@@ -156,6 +156,7 @@ def test_the_tools_over_stdio(store: Path) -> None:
             "habits",
             "show",
             "remember",
+            "correct",
             "rate",
         ]
     }
@@ -310,6 +311,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
         "verdict: Input should be 'good' or 'bad'",
     ),
     ("show", {"id": "no-such-row"}, "has the id 'no-such-row'"),
+    ("correct", {"id": "no-such-row", "text": "x"}, "has the id 'no-such-row'"),
 ]
 
 
@@ -405,6 +407,7 @@ def test_an_argument_that_no_tool_knows_is_refused(
         "show": {"id": "x"},
         "related": {"wanted": "x"},
         "remember": {"note": "x"},
+        "correct": {"id": "x", "text": "y"},
         "rate": {"id": "x", "verdict": "good"},
     }
 
@@ -423,9 +426,9 @@ def test_an_argument_that_no_tool_knows_is_refused(
     assert all(schema["additionalProperties"] is False for schema in schemas)
     assert (
         sum(len(json.dumps(schema, separators=(",", ":"))) for schema in schemas)
-        <= 4_000
+        <= 4_150  # the ten tools' schemas stand in every agent's context
     )
-    assert len(refused) == 9
+    assert len(refused) == 10
     assert get_type_hints(Filters).keys() <= schemas[0]["properties"].keys()
     assert get_type_hints(MessageFilters).keys() <= schemas[1]["properties"].keys()
     assert get_type_hints(ClaimFilters).keys() <= schemas[3]["properties"].keys()
@@ -633,7 +636,7 @@ def test_a_server_that_only_reads_takes_no_notes(store: Path) -> None:
         async with Client(make_server(Settings(store=store), read_only=True)) as client:
             return {tool.name for tool in (await client.list_tools()).tools}
 
-    assert not {"remember", "rate"} & asyncio.run(use())
+    assert not {"remember", "correct", "rate"} & asyncio.run(use())
 
 
 def test_over_http_a_token_opens_and_nothing_else_does() -> None:

@@ -189,7 +189,9 @@ def test_the_command_lists_and_hints(root: Path) -> None:
         shown.splitlines()[0]
         == f"often  {START + timedelta(days=1):%Y-%m-%d}  the often claim about tides"
     )
-    assert "88% sure · 3 sessions · tide gauge · api · app/db.py" in shown
+    assert (
+        "88% likely worth telling · 3 sessions · tide gauge · api · app/db.py" in shown
+    )
     plain = json.loads(typed("show", "claims", "--json", "--limit", "1", *where).stdout)
     assert [claim["id"] for claim in plain] == ["foreign"]
     refused = typed("show", "claims", "--workspace", "wep", *where)

@@ -92,6 +92,15 @@ def test_passages_of_one_message_are_one_hit_quoting_the_best(memory: Memory) ->
     assert hits[0].text.startswith("A long one.")
 
 
+def test_a_claim_is_asked_for_by_that_name_too(memory: Memory) -> None:
+    asked = "Where does the session cache move?"
+    claims = memory.recall(asked, kinds="claim")
+    assert [hit.id for hit in claims] == [
+        hit.id for hit in memory.recall(asked, kinds="observation")
+    ]
+    assert claims
+
+
 def test_only_active_observations_answer_with_their_quote(memory: Memory) -> None:
     hits = memory.recall(
         "does the session cache stay in Redis or Postgres", kinds=("observation",)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from slowwave.tasks.summarize.worthy import (
     cut_to_worthy_sentences,
     tell_session,
@@ -71,3 +73,22 @@ def test_a_session_with_an_agent_is_told_by_what_was_asked_and_what_came_of_it()
         ("model", "It is done. " * 400),
     )
     assert len(str(tell_session(weigh_sentences(long), 60)).split()) < 50
+
+
+@pytest.mark.parametrize(
+    ("last", "kept"),
+    [
+        ("Have a nice weekend!", False),  # shares no content word with the rest
+        ("Schönes Wochenende und viele Grüße.", False),
+        ("The dock gate still fails, please look.", True),
+    ],
+)
+def test_a_courtesy_at_the_end_is_not_open(last: str, kept: bool) -> None:
+    spoken = speak(
+        ("human", "Please repair the dock gate controller, it fails at low tide."),
+        ("model", "I repaired the dock gate controller and ran its tests."),
+        ("human", last),
+    )
+    told = tell_session(weigh_sentences(spoken), 90)
+    assert told is not None
+    assert ("Unanswered:" in told) == kept

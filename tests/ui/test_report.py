@@ -10,7 +10,7 @@ pytest.importorskip("jinja2", reason="the extra `ui` is not installed")
 
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
-from slowwave.flows.tonight import describe_run
+from slowwave.flows.run_page import describe_run
 from slowwave.schemas.settings import Settings
 from tests.command_line import typed
 from tests.talk_files import session

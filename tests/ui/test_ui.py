@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import httpx
 import pytest
@@ -31,6 +31,7 @@ from tests.waiting import PATIENCE, wait_until
 
 uvicorn = pytest.importorskip("uvicorn", reason="the extra `ui` is not installed")
 from slowwave.ui.app import Explorer, make_app  # noqa: E402
+from slowwave.ui.pages import mark_words  # noqa: E402
 
 CHROMIUM = shutil.which("chromium")
 
@@ -183,6 +184,7 @@ def list_addresses(site: Served) -> list[str]:
         f"/session/{session}",
         f"/summary/{summary}",
         f"/message/{message}",
+        f"/project/{quote(claim['claim']['workspace'])}",
     ]
 
 
@@ -274,6 +276,60 @@ def test_a_wrong_claim_is_found_left_out_and_taken_in_again(
     page.get_by_role("button", name="Bad").click()
     page.wait_for_url("**/did")
     assert "Rated bad" in tab.go(f"/claim/{hit['id']}").inner_text("main")
+
+
+def test_a_claim_is_corrected_on_its_page_and_that_is_taken_back(
+    changed: Served, browser: Any
+) -> None:
+    tab = enter(browser, changed)
+    hits = changed.get("/search.json").json()["hits"]
+    claim = next(one for one in hits if one["status"] == "active")
+    page = tab.go(f"/claim/{claim['id']}")
+    page.get_by_text("Correct it", exact=True).first.click()
+    page.get_by_label("What is right").fill("it is the other one")
+    page.get_by_role("button", name="Correct it").click()
+    assert "Corrected: it is the other one" in page.locator("h2").first.inner_text()
+    asked = urlencode({"q": claim["text"]})
+    found = changed.get(f"/search.json?{asked}").json()["hits"]
+    assert "it is the other one" in [one["text"] for one in found]
+    page.get_by_role("button", name="Take it back").click()
+    found = changed.get(f"/search.json?{asked}").json()["hits"]
+    assert "it is the other one" not in [one["text"] for one in found]
+
+
+def test_a_project_has_a_page_a_click_from_tonight_and_an_unknown_id_leads_on(
+    site: Served, browser: Any
+) -> None:
+    page = enter(browser, site).go("/")
+    page.get_by_role("link", name="/home/ada/tidepool").first.click()
+    assert page.locator("h1").inner_text() == "/home/ada/tidepool"
+    told = page.locator("h2").all_inner_texts()
+    assert [one.split("\n")[0].rstrip(" 0123456789") for one in told[:5]] == [
+        "Rules",
+        "What holds",
+        "What is open",
+        "Last night",
+        "Sessions",
+    ]
+    # every line says whether a person or an agent said it
+    rows = page.locator("section:nth-of-type(2) .row .facts").all_inner_texts()
+    assert rows
+    assert all("person" in row or "agent" in row for row in rows)
+    page.goto(f"{site.address}/claim/abcdef")
+    page.get_by_role("link", name="search for it").click()
+    assert page.locator("h1").inner_text() == "abcdef"
+
+
+def test_words_of_the_question_are_marked_and_few_hits_shown_where_none_is_sure(
+    site: Served,
+) -> None:
+    pieces = mark_words("The gauges listen on Ports 1 and 2.", "which port, gauge?")
+    assert [piece for piece, marked in pieces if marked] == ["gauges", "Ports"]
+    assert (
+        "".join(piece for piece, _ in pieces) == "The gauges listen on Ports 1 and 2."
+    )
+    unsure = site.get("/search.json?q=zebra+giraffe+quagga").json()
+    assert (unsure["caveat"] is None, len(unsure["hits"]) <= 5) == (False, True)
 
 
 def test_hostile_text_is_text(tmp_path: Path, browser: Any) -> None:
@@ -617,7 +673,7 @@ def test_a_briefing_is_told_line_by_line_and_a_setting_stands_beside_it(
     )
     orders = [one["why"]["order"] for one in (*block["lines"], *block["missed"])]
     assert len(orders) == len(set(orders)) > 3
-    assert {order.split()[0] for order in orders} == {"fact", "session"}
+    assert {order.split()[0] for order in orders} == {"holds", "session"}
     assert other["missed"]
     page = enter(browser, site).go(f"/injected?{urlencode(asked)}")
     page.get_by_role("link", name="session", exact=True).first.click()

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slowwave.cli.common import OUT, command, echo, find_project, print_notes
+from slowwave.cli.common import OUT, command, echo, print_notes
+from slowwave.cli.opening import find_project
 from slowwave.schemas.errors import UsageError
 from slowwave.text.marked import (
     find_marked,

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from slowwave.cli.common import OUT, command
+from slowwave.cli.common import OUT, command, show_loading
+from slowwave.cli.opening import load_settings, prepare_encoder
 from slowwave.flows.parts.client_files import Client, ClientFile, list_client_files
 from slowwave.schemas.errors import name_install
 from slowwave.text.marked import read_as_it_is, write_whole
@@ -41,7 +42,8 @@ def install(
 ) -> None:
     """Connect an agent to the memory: hooks and the MCP server.
 
-    What its settings hold stays, and is kept beside them as it was; `uninstall` takes ours out again.
+    What its settings hold stays, and is kept beside them as it was; `uninstall` takes ours out again. The graph of the
+    encoder is built if it is missing, since no hook has the time.
     """
     files = _list_files(client, project, given)
     changes = [
@@ -52,6 +54,9 @@ def install(
     for file, before, after in changes:
         _change(file, before, after, dry_run, keep=True)
     OUT.print(NEXT[client])
+    if not dry_run:
+        with show_loading():
+            prepare_encoder(load_settings(**given))
     if find_spec("mcp") is None:
         OUT.print(
             f"Its MCP server needs a package that is not here: {name_install('mcp')}"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slowwave.cli.common import ERR, OUT, command, echo, load_settings
+from slowwave.cli.common import ERR, OUT, command, echo
+from slowwave.cli.opening import load_settings
 from slowwave.schemas.errors import UsageError, name_install
 from slowwave.schemas.vocabulary import UI_PORT
 

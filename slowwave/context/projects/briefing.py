@@ -1,11 +1,12 @@
-"""The briefing at a session's start: facts, topics and the latest sessions, collected, ordered and packed into lines.
+"""The briefing at a session's start: what holds now, what is open, the last sessions, and topics that a model wrote.
 
-A project's briefing has the standing claims about it as facts, and its own sessions and topics. A session is named by
+What holds are the newest messages of persons that are not yet distilled, values that replaced others, rules, and other
+standing claims; of a project those about it. Nothing is said twice. A session is named by
 the shortest prefix of its id that is unique in the store.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from textwrap import shorten
@@ -23,13 +24,21 @@ from slowwave.context.projects.standing import (
     group_by_category,
     take_in_turn,
 )
-from slowwave.context.rendering import Format, Line, LineSource, Measure, Part
+from slowwave.context.rendering import (
+    Format,
+    Line,
+    LineSource,
+    Measure,
+    Name,
+    Part,
+    Speaker,
+)
 from slowwave.context.tokens import Tokenizer, cache_counts, resolve_tokenizer
-from slowwave.recall.hits import QUOTE_CHARS
-from slowwave.recall.live import read_unreleased
+from slowwave.recall.hits import QUOTE_CHARS, Hit, fold_text
+from slowwave.recall.live import find_pending_corrections, read_unreleased
 from slowwave.recall.query import is_of_session, parse_sessions
 from slowwave.recall.release.tables import Row
-from slowwave.recall.release.view import View, mark_changes
+from slowwave.recall.release.view import View, is_superseded, mark_changes
 from slowwave.schemas.tables import OBSERVATIONS, PERSONAL, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import (
     EXTRACTIVE,
@@ -38,14 +47,21 @@ from slowwave.schemas.vocabulary import (
     Status,
     SummaryScope,
 )
+from slowwave.store.notes import PREFIX
 from slowwave.text.pyramid import MASTER
+from slowwave.text.sentences import split_sentences
+from slowwave.text.summarise import UNANSWERED, split_open_part
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
 MOST_LINES = 200
 """Most lines of each kind that are considered."""
+SESSIONS, OPEN_ENDS = 2, 3
+"""Most sessions, and most things that are open, in a briefing."""
+PARTS: tuple[Name, ...] = ("briefing", "open", "sessions", "topics")
+"""The parts of a briefing: what holds, what is open, the last sessions, and topics."""
 
 Kinds = Sequence[Sequence[Line]]
-"""The lines of a briefing by kind: facts, topics, sessions, and messages that are not yet distilled."""
+"""The lines of a briefing by kind, as in PARTS."""
 
 
 def build_briefing(
@@ -89,31 +105,80 @@ def collect_briefing_kinds(
     places = require_workspaces(workspace, workspaces) if workspace else ()
     # messages of persons since the release, shortened, the newest first; a question may also state something
     newest = [hit for hit in reversed(written) if not places or hit.workspace in places]
+    corrected = (
+        find_pending_corrections(view, memory.root / memory.space) if written else {}
+    )
     unreleased = [
         make_hit_line(
             replace(hit, text=shorten(hit.text, QUOTE_CHARS, placeholder=" …"))
         )
-        for hit in newest
+        for hit in _name_corrected(view, newest, corrected)
     ]
     own = view.find_session_ids(own_sessions)
-    summaries = (
-        collect_topic_summaries(view, places, own),
-        collect_session_summaries(view, places, own),
-    )
-    kinds = [collect_facts(view, places, own), *summaries, unreleased]
-    return [
+    facts = collect_facts(view, places, own, corrected)
+    sessions, open_ends = collect_session_lines(view, places, own)
+    topics = collect_topic_summaries(view, places, own)
+    kinds = [[*unreleased, *facts], open_ends, sessions, topics]
+    return drop_repeated(
         [line for line in lines if not is_of_session(line.source.session, own_sessions)]
         for lines in kinds
+    )
+
+
+def _name_corrected(
+    view: View, hits: Sequence[Hit], corrections: Mapping[str, Hit]
+) -> list[Hit]:
+    """Return the hits, a correction with the claim that it corrects."""
+    rows = view.read_by_id(OBSERVATIONS, sorted(corrections), ["summary"])
+    subjects = {
+        corrections[key].id: " ".join(str(row["summary"]).split())
+        for key, row in rows.items()
+    }
+    return [
+        replace(hit, text=f"{hit.text} (corrects: {subjects[hit.id]})")
+        if hit.id in subjects
+        else hit
+        for hit in hits
     ]
+
+
+def drop_repeated(kinds: Iterable[Sequence[Line]]) -> Kinds:
+    """Return the lines without those that an earlier line has word for word, and without such sentences."""
+    told, kept = "", list[list[Line]]()
+    for lines in kinds:
+        kept.append([])
+        for line in lines:
+            text = _drop_sentences(line.text, told)
+            if text:
+                kept[-1].append(line if text == line.text else replace(line, text=text))
+                told = f"{told}\n{fold_text(line.text)}"
+    return kept
+
+
+def _drop_sentences(text: str, told: str) -> str:
+    """Return a text without the sentences that were told; empty if that leaves nothing but the label of a part."""
+    spans = split_sentences(text)
+    new = [
+        span
+        for span in spans
+        if fold_text(span.text).rpartition(": ")[2].rstrip(".!?…") not in told
+    ]
+    if len(new) == len(spans) and spans:
+        return text if fold_text(text).rstrip(".!?…") not in told else ""
+    return " ".join(text[span.start : span.end] for span in new)
 
 
 def collect_facts(
-    view: View, places: Collection[str] = (), own: Collection[str] = ()
+    view: View,
+    places: Collection[str] = (),
+    own: Collection[str] = (),
+    corrected: Collection[str] = (),
 ) -> list[Line]:
-    """Return the standing claims of persons, those stated in most sessions first.
+    """Return the standing claims of persons: first those that replaced another claim, then rules, then the others.
 
-    With `places`, return the standing claims about the project, each category in turn. Then follow a person's other
-    statements about it, as a model understood them; the statements that rules found are noise.
+    Of each, those stated in most sessions come first, with `places` each category in turn. Then follow a person's
+    other statements about the project, as a model understood them; the statements that rules found are noise. Claims
+    in `corrected` are left out.
     """
     # without a workspace, confidence only sorts the claims
     categories, confidence = (
@@ -122,21 +187,34 @@ def collect_facts(
     claims = collect_standing_claims(
         view, places, categories, confidence, perhaps_changed=not places
     )
+    claims = [claim for claim in claims if claim.id not in corrected]
+    if places:
+        others = collect_standing_claims(view, places, ("context",))
+        claims = [
+            *take_in_turn(group_by_category(claims)),
+            *(
+                claim
+                for claim in others
+                if claim.by_person and claim.observer != EXTRACTIVE
+            ),
+        ]
+    replaced = {
+        row["chain_id"] for row in view.chains.claims.values() if is_superseded(row)
+    }
+    claims.sort(key=lambda claim: (claim.id not in replaced, not claim.standing))
     if not places:  # a fact that a later claim perhaps changed is shown with a mark
         return [
             _make_line(view, claim.topic or "", claim.text, claim.source, own)
             for claim in claims[:MOST_LINES]
         ]
-    others = collect_standing_claims(view, places, ("context",))
-    claims = [
-        *take_in_turn(group_by_category(claims)),
-        *(
-            claim
-            for claim in others
-            if claim.by_person and claim.observer != EXTRACTIVE
-        ),
+    return [
+        Line(
+            f"{claim.text} {claim.code_note}".strip(),
+            claim.source,
+            own_words=(claim.text,) if claim.code_note else (),
+        )
+        for claim in claims[:MOST_LINES]
     ]
-    return [Line(claim.text, claim.source) for claim in claims[:MOST_LINES]]
 
 
 def pack_briefing(
@@ -156,21 +234,25 @@ def pack_briefing(
     for line in take_in_turn(kinds):
         if used + measure.count(line.text) > budget + 1:
             continue
-        tokens = measure.count_part("briefing", arrange_by_kind(kinds, [*chosen, line]))
+        tokens = measure.count_parts(arrange_by_kind(kinds, [*chosen, line]))
         if tokens <= budget:
             chosen.append(line)
             used = tokens
-    parts = (Part("briefing", tuple(arrange_by_kind(kinds, chosen))),) if chosen else ()
+    parts = arrange_by_kind(kinds, chosen)
     return Context(measure.render(parts), measure.count_parts(parts), parts)
 
 
-def arrange_by_kind(kinds: Kinds, chosen: Sequence[Line]) -> list[Line]:
-    """Return the chosen lines: topics, sessions from the oldest on, facts, and the newest messages last."""
+def arrange_by_kind(kinds: Kinds, chosen: Sequence[Line]) -> tuple[Part, ...]:
+    """Return the chosen lines as parts: what holds, what is open, the last sessions and topics; the newest first."""
     ids = set(map(id, chosen))
-    facts, topics, sessions, newest = (
-        [line for line in kind if id(line) in ids] for kind in kinds
-    )
-    return [*topics, *reversed(sessions), *facts, *reversed(newest)]
+    parts = []
+    for name, lines in zip(PARTS, kinds, strict=True):
+        shown = [line for line in lines if id(line) in ids]
+        if name != "topics":
+            shown.sort(key=lambda line: -(line.source.at or EARLIEST).timestamp())
+        if shown:
+            parts.append(Part(name, tuple(shown)))
+    return tuple(parts)
 
 
 def collect_topic_summaries(
@@ -245,10 +327,33 @@ def _find_topics_of(view: View, places: Collection[str]) -> set[str]:
     }
 
 
-def collect_session_summaries(
+def collect_session_lines(
     view: View, places: Collection[str] = (), own: Collection[str] = ()
-) -> list[Line]:
-    """Return the master summaries of sessions, the latest first."""
+) -> tuple[list[Line], list[Line]]:
+    """Return a line for each of the last sessions, and what is open at the end of the latest ones; the latest first."""
+    sessions, open_ends = list[Line](), list[Line]()
+    for row in _read_last_sessions(view, places, own):
+        session = view.native_sessions.get(row["scope_id"])
+        if session is None or session.startswith(PREFIX):  # a note is a fact
+            continue
+        source = LineSource(
+            session, at=row["last_at"], short=view.session_tags[session]
+        )
+        told, label, waiting = split_open_part(row["text"])
+        if len(sessions) < SESSIONS:
+            text = shorten(told, QUOTE_CHARS, placeholder=" …")
+            sessions.append(_make_line(view, row["scope_id"], text, source, own))
+        if waiting and len(open_ends) < OPEN_ENDS:
+            by: Speaker = "person" if label == UNANSWERED else "model"
+            asked = replace(source, by=by)
+            open_ends.append(_make_line(view, row["scope_id"], waiting, asked, own))
+    return sessions, open_ends
+
+
+def _read_last_sessions(
+    view: View, places: Collection[str], own: Collection[str]
+) -> list[Row]:
+    """Return the master summaries of sessions that are not among the running ones `own`, the latest first."""
     condition = (pc.field("scope") == SummaryScope.SESSION) & (
         pc.field("tier") == MASTER
     )
@@ -257,18 +362,12 @@ def collect_session_summaries(
     rows = view.read(
         SUMMARIES, ["summary_id", "scope_id", "text", "last_at"], condition
     ).to_pylist()
-    rows = [row for row in rows if row["scope_id"] not in view.unconfirmed_notes]
+    left_out = {*view.unconfirmed_notes, *own}
+    rows = [row for row in rows if row["text"] and row["scope_id"] not in left_out]
     rows.sort(
         key=lambda row: (-(row["last_at"] or EARLIEST).timestamp(), row["summary_id"])
     )
-    lines = []
-    for row in rows[:MOST_LINES]:
-        if row["text"] and (session := view.native_sessions.get(row["scope_id"])):
-            source = LineSource(
-                session, at=row["last_at"], short=view.session_tags[session]
-            )
-            lines.append(_make_line(view, row["scope_id"], row["text"], source, own))
-    return lines
+    return rows[:MOST_LINES]
 
 
 def _make_line(

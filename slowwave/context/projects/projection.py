@@ -72,7 +72,11 @@ def collect_told_claims(
         min_confidence: least confidence of a claim.
     """
     claims = collect_standing_claims(view, places, tuple(categories), min_confidence)
-    return [claim for claim in claims if claim.may_instruct and not steers(claim.text)]
+    return [
+        claim
+        for claim in claims
+        if claim.may_instruct and not claim.code_note and not steers(claim.text)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,8 @@ def collect_skill_lines(
     # claims of persons, and traps that agents found in several sessions
     claims = collect_told_claims(view, places, STANDING, steers, min_confidence)
     for claim in collect_standing_claims(view, places, ("gotcha",), min_confidence):
-        if not claim.by_person and addresses_nobody(claim.text):
+        is_told = claim.by_person or claim.code_note
+        if not is_told and addresses_nobody(claim.text):
             claims.append(replace(claim, category="found"))
     claims = [claim for claim in claims if (claim.source.at or EARLIEST) >= since]
     columns = ["detail", "files", "observer", "message_ids"]

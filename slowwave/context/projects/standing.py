@@ -9,7 +9,7 @@ yes cites the proposal too. Claims of another memory do not stand, whoever said 
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import TypeVar
@@ -78,6 +78,8 @@ class StandingClaim:
     """Whether agents may obey it: a person said it, and it is a rule or addresses nobody."""
     observer: str
     source: LineSource
+    code_note: str = ""
+    """What it names and the code does not have any more, in brackets; empty if it holds."""
 
 
 def collect_standing_claims(
@@ -125,7 +127,7 @@ def collect_standing_claims(
         ]
         claim = _make_claim(view, row, confidences[row["observation_id"]], known)
         if claim:
-            standing.append(claim)
+            standing.append(_note_code(view, claim))
     first: dict[str, StandingClaim] = {}
     for claim in sorted(standing, key=_rank):
         first.setdefault(claim.text.casefold(), claim)
@@ -163,9 +165,18 @@ def _find_quoted_messages(view: View, rows: Sequence[Row]) -> dict[str, list[str
     return quoted
 
 
-def _rank(claim: StandingClaim) -> tuple[int, float, float, str]:
-    """Return a claim's key for sorting: most sessions, highest confidence and latest time first."""
+def _note_code(view: View, claim: StandingClaim) -> StandingClaim:
+    """Return a claim with a note of what it names and the code does not have any more."""
+    checks = view.code_checks.get(claim.id, ())
+    return replace(claim, code_note=" ".join(check.note for check in checks))
+
+
+def _rank(claim: StandingClaim) -> tuple[bool, int, float, float, str]:
+    """Return a claim's key for sorting: those that hold in the code, most sessions, highest confidence and latest time
+    first.
+    """
     return (
+        bool(claim.code_note),
         -claim.sessions,
         -claim.confidence,
         -(claim.source.at or EARLIEST).timestamp(),

@@ -72,6 +72,26 @@ def load_encoder(name: str, *, for_queries: bool = False) -> Encoder:
     return load_original(name)
 
 
+def build_query_graph(name: str) -> bool:
+    """Build the graph that queries open, if the model of that name needs one and it is not built; return True if it is
+    there now. Takes some seconds, and with torch installed up to half a minute.
+
+    Raises:
+        OSError, KeyError, TypeError, ValueError: none can be made of the model's files.
+    """
+    folder = (
+        None if name.startswith(SERVER) or name == MULTILINGUAL else _find_folder(name)
+    )
+    if folder is None:
+        return False
+    from slowwave.engines.encoders.onnx import check_graph, find_graph, is_plain_bert
+
+    if not is_plain_bert(folder):
+        return False
+    find_graph(folder, partial(check_graph, folder, Path(name).name))
+    return True
+
+
 load_query_encoder = partial(load_encoder, for_queries=True)
 
 

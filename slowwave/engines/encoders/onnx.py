@@ -13,14 +13,20 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tokenizers import Tokenizer
 
-from slowwave.engines.encoders.protocol import Vectors, is_unread, report_encoded
+from slowwave.engines.encoders.protocol import (
+    Vectors,
+    is_unread,
+    may_build_graphs,
+    report_encoded,
+)
+from slowwave.schemas.errors import EncoderNotFound
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -143,21 +149,7 @@ def open_onnx_encoder(folder: Path, name: str) -> OnnxEncoder:
             computes.
     """
 
-    def check(graph: bytes) -> None:
-        try:
-            from slowwave.engines.encoders.torch import load_folder
-
-            original = load_folder(folder, name)
-        except ModuleNotFoundError:
-            return  # an install for reading alone
-        cosines = (
-            original.encode(CHECKED) * OnnxEncoder(folder, name, graph).encode(CHECKED)
-        ).sum(axis=1)
-        if cosines.min() < 0.9999:
-            raise ValueError(
-                f"the graph of {folder} is not its model: cosine {cosines.min():.4f}"
-            )
-
+    check = partial(check_graph, folder, name)
     graph = find_graph(folder, check)
     try:
         return OnnxEncoder(folder, name, graph)
@@ -166,6 +158,27 @@ def open_onnx_encoder(folder: Path, name: str) -> OnnxEncoder:
             raise
         graph.unlink(missing_ok=True)
         return OnnxEncoder(folder, name, find_graph(folder, check))
+
+
+def check_graph(folder: Path, name: str, graph: bytes) -> None:
+    """Compare a new graph with the model as sentence-transformers computes it, where that is installed.
+
+    Raises:
+        ValueError: they compute something else.
+    """
+    try:
+        from slowwave.engines.encoders.torch import load_folder
+
+        original = load_folder(folder, name)
+    except ModuleNotFoundError:
+        return  # an install for reading alone
+    cosines = (
+        original.encode(CHECKED) * OnnxEncoder(folder, name, graph).encode(CHECKED)
+    ).sum(axis=1)
+    if cosines.min() < 0.9999:
+        raise ValueError(
+            f"the graph of {folder} is not its model: cosine {cosines.min():.4f}"
+        )
 
 
 def is_plain_bert(folder: Path) -> bool:
@@ -225,6 +238,7 @@ def find_graph(folder: Path, check: Callable[[bytes], None]) -> Path | bytes:
 
     Raises:
         OSError, KeyError, TypeError, ValueError: the weights can't be read, or are not those of such a model.
+        EncoderNotFound: it is not cached, and may not be built now (`without_new_graphs`).
     """
     weights, config = (
         (folder / "model.safetensors").resolve(),
@@ -235,11 +249,20 @@ def find_graph(folder: Path, check: Callable[[bytes], None]) -> Path | bytes:
         f"{weights} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}".encode()
     )
     cache_dir = _make_cache_dir()
-    if cache_dir is None:
-        return _make_graph(folder)
-    note = cache_dir / f"{_hash(times, config)}.name"
-    if note.is_file() and (graph := cache_dir / note.read_text()).is_file():
+    note = cache_dir / f"{_hash(times, config)}.name" if cache_dir else None
+    if (
+        note
+        and note.is_file()
+        and (graph := note.with_name(note.read_text())).is_file()
+    ):
         return graph
+    if not may_build_graphs():
+        why = (
+            "its graph is not built yet: `slowwave run` and `slowwave install` build it"
+        )
+        raise EncoderNotFound(folder.name, [why])
+    if cache_dir is None or note is None:
+        return _make_graph(folder)
     with weights.open("rb") as file:
         graph = (
             cache_dir

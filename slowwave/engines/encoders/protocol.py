@@ -61,6 +61,24 @@ def watch_encoding(tick: Callable[[int], None]) -> Iterator[None]:
         _watchers.reset(token)
 
 
+_may_build: ContextVar[bool] = ContextVar("may_build", default=True)
+
+
+@contextmanager
+def without_new_graphs() -> Iterator[None]:
+    """Have no graph of an encoder built inside the block: one that is not built yet counts as no encoder."""
+    token = _may_build.set(False)
+    try:
+        yield
+    finally:
+        _may_build.reset(token)
+
+
+def may_build_graphs() -> bool:
+    """Return False inside `without_new_graphs`."""
+    return _may_build.get()
+
+
 def report_encoded(texts: int) -> None:
     """Tell those who watch that a batch of so many texts is encoded."""
     for tick in _watchers.get():

@@ -6,6 +6,7 @@ of an engine and yields exactly one a request: answers to unknown ids and second
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -38,7 +39,10 @@ LONGEST_REFUSAL = 600
 Finding = tuple[ErrorKind, str]
 """The error of an answer, and its reason in words."""
 
-THINKING = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+THINKING = re.compile(r"\A.*(?<!`)</think>|\A\s*<think>.*", re.DOTALL)
+"""What a model thought: all up to the last closing tag, whether a template or the answer opened it; and all of a text
+that opens it and does not close it. In a code span it is a word of the answer.
+"""
 FENCE = re.compile(r"```(?:json)?[^\S\n]*+\n(.*)```\Z", re.DOTALL)
 REFUSAL = re.compile(
     r"""\A\W*(?:
@@ -133,7 +137,7 @@ def check_completion(request: Request, completion: Completion) -> Completion:
     """Return the completion with its `value`, or with the first `error` found; a completion with an error as it is."""
     if completion.error:
         return completion
-    text = THINKING.sub("", completion.text)
+    text = strip_thinking(completion.text, is_json=request.answer is not None)
     error = _find_generation_error(request, completion, text)
     shortened = False
     if error is None:
@@ -144,6 +148,17 @@ def check_completion(request: Request, completion: Completion) -> Completion:
         ("shortened",) if shortened and "shortened" not in completion.flags else ()
     )
     return replace(completion, value=value, flags=(*completion.flags, *new_flags))
+
+
+def strip_thinking(text: str, *, is_json: bool) -> str:
+    """Return an answer without the model's thoughts. JSON that is whole has none: a quote in it may hold the tag."""
+    if "think>" not in text:
+        return text
+    if is_json:
+        with suppress(ValueError):
+            from_json(text)
+            return text
+    return THINKING.sub("", text, count=1)
 
 
 def parse_answer(answer: type[A], text: str) -> tuple[A, bool]:

@@ -37,7 +37,8 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import LLMSettings
 
 T = TypeVar("T")
-FORMS = "off, vllm:<folder or name>, openai:<model>@<url>, scripted, or several with > between them"
+OFFERED = "vllm:<folder or name>, openai:<model>@<url>, or several with > between them"
+"""Forms of models that answer a person; `scripted` is for tests."""
 
 
 class ChainLLM(LLM):
@@ -241,7 +242,7 @@ def make_engine(name: str, settings: LLMSettings) -> LLM:
     if kind == "scripted":
         script = _import_function(name, rest) if rest else None
         return ScriptedLLM(script, model=getattr(script, "model", "scripted"))
-    raise UsageError(f"no LLM engine {name!r}: expected {FORMS}")
+    raise UsageError(f"no LLM engine {name!r}: expected off, {OFFERED}")
 
 
 def _import_function(name: str, path: str) -> Script:

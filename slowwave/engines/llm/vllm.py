@@ -12,13 +12,16 @@ time.
 
 import gc
 import hashlib
+import json
 import multiprocessing
 import os
 import re
 import threading
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import fields
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,8 +88,12 @@ class VLLMOffline(LLM):
             if Path(source).expanduser().is_dir()
             else source
         )
-        self.model = compute_model_name(self.source)
         self.settings = settings or LLMSettings()
+        self.model = name_configured_model(self.source, self.settings.vllm)
+        hub = ("revision", "trust_remote_code")
+        self._hub_options = {
+            name: value for name, value in self.settings.vllm.items() if name in hub
+        }
         self.sampling = build_sampling(self.settings)
         self.gpus = self.settings.tensor_parallel
         self.restarts = 0
@@ -105,7 +112,9 @@ class VLLMOffline(LLM):
         with self._explain_failures():
             from transformers import AutoConfig
 
-            config = AutoConfig.from_pretrained(self.source).get_text_config()
+            config = AutoConfig.from_pretrained(
+                self.source, **self._hub_options
+            ).get_text_config()
             return min(
                 DEFAULT_WINDOW,
                 int(getattr(config, "max_position_embeddings", None) or DEFAULT_WINDOW),
@@ -295,20 +304,21 @@ class VLLMOffline(LLM):
             chosen["gpu_memory_utilization"] = s.gpu_memory
         elif not has_bfloat16():
             chosen["dtype"] = "float32"
+        _check_options(s.vllm)
         backend = "guidance" if self._prompts.supports_guidance() else "xgrammar"
-        return LLM(
-            model=self.source,
-            max_model_len=self.context_window,
-            tensor_parallel_size=s.tensor_parallel,
-            enforce_eager=cpu,
-            enable_prefix_caching=True,
-            performance_mode="throughput",
-            structured_outputs_config={
+        chosen |= {
+            "model": self.source,
+            "max_model_len": self.context_window,
+            "tensor_parallel_size": s.tensor_parallel,
+            "enforce_eager": cpu,
+            "enable_prefix_caching": True,
+            "performance_mode": "throughput",
+            "structured_outputs_config": {
                 "backend": backend,
                 "disable_any_whitespace": True,
             },
-            **chosen,
-        )
+        }
+        return LLM(**chosen | s.vllm)
 
     def _count_prompt_tokens(
         self, requests: Sequence[Request]
@@ -343,7 +353,7 @@ class VLLMOffline(LLM):
         with self._explain_failures():
             from transformers import AutoTokenizer
 
-            return AutoTokenizer.from_pretrained(self.source)
+            return AutoTokenizer.from_pretrained(self.source, **self._hub_options)
 
     @contextmanager
     def _explain_failures(self, written: Iterable[str] = ()) -> Iterator[None]:
@@ -382,6 +392,58 @@ class EngineDied(Exception):
 
 class CallRefused(Exception):
     """vLLM took none of the call's requests, because of one."""
+
+
+OWN_OPTIONS = {
+    "model": "llm",
+    "max_model_len": "model.context_window",
+    "tensor_parallel_size": "model.tensor_parallel",
+    "gpu_memory_utilization": "model.gpu_memory",
+    "max_num_seqs": "model.max_num_seqs",
+    "structured_outputs_config": "no setting: answers are always constrained",
+}
+"""Options of vLLM's engine that other settings give."""
+NEUTRAL_OPTIONS = frozenset(
+    {
+        *("max_num_batched_tokens", "max_num_partial_prefills", "block_size"),
+        *("enforce_eager", "enable_prefix_caching", "enable_chunked_prefill"),
+        *("performance_mode", "kv_cache_memory_bytes", "cpu_offload_gb"),
+        *("swap_space", "disable_log_stats", "download_dir", "compilation_config"),
+        *("enable_sleep_mode", "distributed_executor_backend", "async_scheduling"),
+    }
+)
+"""Options that say how fast an engine is and what it takes, not what it answers."""
+
+
+def name_configured_model(source: str, options: Mapping[str, Any]) -> str:
+    """Return a model's identity under options of the engine: with a hash of those that may change its answers."""
+    telling = {name: options[name] for name in sorted(options.keys() - NEUTRAL_OPTIONS)}
+    name = compute_model_name(source)
+    if not telling:
+        return name
+    raw = json.dumps(telling, sort_keys=True, default=str).encode()
+    return f"{name}+{hashlib.sha256(raw).hexdigest()[:8]}"
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Check the names in `model.vllm`, before the engine starts.
+
+    Raises:
+        EngineUnavailable: vLLM has no such option, or another setting gives it.
+    """
+    from vllm.engine.arg_utils import EngineArgs
+
+    known = {field.name for field in fields(EngineArgs)}
+    for name in options:
+        if name in OWN_OPTIONS:
+            raise EngineUnavailable(
+                "vllm", f"model.vllm.{name}: set it by {OWN_OPTIONS[name]}"
+            )
+        if name not in known:
+            near = ", ".join(get_close_matches(name, known)) or "none is like it"
+            raise EngineUnavailable(
+                "vllm", f"model.vllm.{name}: vLLM's engine has no such option ({near})"
+            )
 
 
 def compute_model_name(source: str) -> str:

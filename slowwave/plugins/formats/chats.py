@@ -35,6 +35,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Role,
     Session,
     Skipped,
+    Who,
     lies_below,
     lies_in,
     read_each,
@@ -125,6 +126,11 @@ class ChatFormat:
             yield self.parse_message(chat, position, item, number)
         yield from (Inactive(chat.session.native_id, gone) for gone in chat.inactive)
 
+    def _parse_role(self, fields: Fields) -> Who | None:
+        role = get(fields, self.role)
+        named = self.roles.get(str(role).strip().lower())
+        return parse_role(role) or parse_role(named)
+
     def parse_message(
         self, chat: Chat, position: str, item: object, line: int
     ) -> Message | Rejected | Skipped:
@@ -132,38 +138,35 @@ class ChatFormat:
         fields = self.adapt(coerce_dict(item))
         if isinstance(fields, str):
             return leave_out(fields, line, item, known=fields in self.notes)
-        role = get(fields, self.role)
-        parsed = parse_role(role) or parse_role(
-            self.roles.get(str(role).strip().lower())
-        )
+        parsed = self._parse_role(fields)
         blocks = self.parse(fields, parsed[0]) if parsed else None
         if parsed is None or blocks is None:
-            why = (
-                f"unknown role {role!r}"
-                if parsed is None
-                else "content is neither text nor a list"
-            )
+            why = "content is neither text nor a list"
+            if parsed is None:
+                why = f"unknown role {get(fields, self.role)!r}"
             return Rejected(line, f"message {position}: {why}", format_excerpt(item))
         if not blocks:
             return leave_out("empty message", line, {**fields, "role": parsed[0]})
-        # Results in a turn of the user's are a tool's; what nobody saw is nobody's words.
+        # Results in a turn of the user's are a tool's.
         if parsed[0] == "user" and all(block.type == "tool_result" for block in blocks):
             parsed = ("tool", "tool")
         said = join_text_blocks(blocks)
         text = chat.text(said, parsed[0])
-        if parsed[1] != "tool" and (self.hides(fields) or (said and not text)):
+        is_hidden = self.hides(fields) or bool(said and not text)
+        if parsed[1] != "tool" and is_hidden:
             parsed = (parsed[0], "synthetic")
         elif parsed == HUMAN and chat.session.kind == "subagent":
             parsed = AGENT
+        times = (get(fields, key) for key in self.time)
+        role, origin = parsed
         return Message(
-            chat.session.native_id,
-            get_id(fields, self.id) or position,
-            *parsed,
-            blocks,
-            text,
-            coerce_time(
-                next(filter(None, (get(fields, key) for key in self.time)), chat.began)
-            ),
+            session=chat.session.native_id,
+            native_id=get_id(fields, self.id) or position,
+            role=role,
+            origin=origin,
+            blocks=blocks,
+            text=text,
+            ts=coerce_time(next(filter(None, times), chat.began)),
             parent_id=get_text(fields, self.parent),
             speaker=get_text(fields, self.speaker) if parsed[0] != "tool" else None,
             line=line,
@@ -586,10 +589,8 @@ def _read_gemini(path: Path, limits: Limits) -> Iterator[Record]:
 
 
 def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
-    chat, live = (
-        Chat(Session(name_by_file(path)), text=drop_injected),
-        dict[str, None](),
-    )
+    chat = Chat(Session(name_by_file(path)), text=drop_injected)
+    live: dict[str, None] = {}
     for item in iter_json(path, limits):
         if isinstance(item, Rejected):
             yield item
@@ -600,10 +601,7 @@ def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
             chat = header
             yield chat.session
         elif back := get_id(fields, "$rewindTo"):
-            ids = list(live)
-            for gone in ids[
-                ids.index(back) if back in live else 0 :
-            ]:  # all, where it names none of them
+            for gone in _list_from(back, live):
                 del live[gone]
                 yield Inactive(chat.session.native_id, gone)
         elif patch := coerce_dict(fields.get("$set")):
@@ -614,9 +612,7 @@ def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
                 for message in coerce_list(patch.get("messages"))
                 if get_id(coerce_dict(message), "id") not in live
             ]
-            messages = {
-                f"{line}.{position}": message for position, message in enumerate(new)
-            }
+            messages = {f"{line}.{at}": message for at, message in enumerate(new)}
         else:
             messages = {str(line): fields}
         for position, message in messages.items():
@@ -626,6 +622,12 @@ def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
             yield record
         if coerce_dict(fields.get("$set")):
             yield Skipped("$set", line)
+
+
+def _list_from(native: str, live: Iterable[str]) -> list[str]:
+    """Return a message and those after it; all of them if it is not among them."""
+    ids = list(live)
+    return ids[ids.index(native) :] if native in ids else ids
 
 
 # Cursor's agent transcripts: lines of `{role, message: {content: […]}}`, and of `{type, …}` for what is no message.

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slowwave.cli.common import ERR, OUT, command, load_settings, start_small_night
+from slowwave.cli.common import ERR, OUT, command
+from slowwave.cli.opening import load_settings, start_small_night
 
 if TYPE_CHECKING:
     from slowwave.context.conversation import Recalled, Turns
@@ -51,7 +52,7 @@ def talk(
 
     When it ends, the conversation is distilled in the background, or by the next night if `same_day` is off.
     """
-    from slowwave.engines.llm.select import FORMS, select_llm
+    from slowwave.engines.llm.select import OFFERED, select_llm
     from slowwave.memory import settle_project
     from slowwave.plugins.talk.talk import Conversation
     from slowwave.schemas.errors import UsageError
@@ -66,7 +67,7 @@ def talk(
     model = select_llm(spec, settings.model)
     if model is None:
         raise UsageError(
-            f"no language model is set ({spec!r}): SLOWWAVE_LLM or --llm names one of {FORMS}"
+            f"no language model is set ({spec!r}): SLOWWAVE_LLM or --llm names one of {OFFERED}"
         )
     folder, memory = settings.store / settings.space, _try_open_memory(settings)
     workspace = settle_project(
@@ -82,7 +83,7 @@ def talk(
         space_dir=folder,
         encoder=_load_encoder(settings),
     )
-    OUT.print(f"Talking with {conversation.llm.model}. /help lists what else there is.")
+    OUT.print(_greet(conversation.llm, settings))
     try:
         for typed in takewhile(
             lambda line: line not in ("/quit", "/exit"), _read_input_lines()
@@ -91,6 +92,17 @@ def talk(
     finally:
         if conversation.journal and conversation.journal.count:
             start_small_night(conversation.journal.path, given)
+
+
+def _greet(llm: "LLM", settings: "Settings") -> str:
+    """Return who answers, and whether turns that no longer fit its window are summarised."""
+    share = settings.context.active.recap_share
+    summaries = (
+        f"Summaries are on: up to {share:.0%} of the conversation's room tell of turns that no longer fit."
+        if share
+        else "Summaries are off (context.active.recap_share is 0): turns that no longer fit are left out."
+    )
+    return f"Talking with {llm.model}. {summaries} /help lists what else there is."
 
 
 def _try_open_memory(settings: "Settings") -> "Memory | None":

@@ -24,6 +24,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -32,7 +33,7 @@ from slowwave.recall.hits import Kind
 from slowwave.recall.release.tables import Tables, build_matrix
 from slowwave.recall.release.view import Scale
 from slowwave.recall.retrieve.candidates import POOLS
-from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES
+from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, Table
 from slowwave.schemas.vocabulary import Status
 
 SAMPLE_ROWS = 100_000
@@ -48,44 +49,46 @@ def fit_calibration(view: Tables, encoder: Encoder) -> str:
         view: of a release, or of tables that are to become one.
         encoder: the one the tables' vectors were made with.
     """
-    queries = (
-        (Path(__file__).parent / "negatives.txt")
-        .read_text(encoding="utf-8")
-        .split("\n")[:-1]
-    )
+    negatives = Path(__file__).parent / "negatives.txt"
+    queries = negatives.read_text(encoding="utf-8").split("\n")[:-1]
     vectors = encoder.encode(queries)
-    spoken = (
-        encoder.encode(put_under_names(queries, view))
-        if view.count(SUMMARIES)
-        else vectors
-    )
-    # the encoder's unit: the deviation of the cosines between different queries
-    pairs = (vectors @ vectors.T)[np.triu_indices(len(vectors), 1)]
-    deviation = round(
-        max(float(pairs.std()), LEAST_DEVIATION) if len(pairs) else LEAST_DEVIATION, 4
-    )
-    # where the best hits of the median query end, among the rows that may answer, or some of them
+    spoken = vectors
+    if view.count(SUMMARIES):
+        spoken = encoder.encode(put_under_names(queries, view))
+    deviation = _measure_deviation(vectors)
     scales: dict[Kind, Scale] = {}
     for kind, pool in POOLS.items():
-        table = pool.table
-        if not (rows := view.count(table)):
-            continue
-        vector = table.vector or ""
-        columns = [vector, *(["status"] if table is OBSERVATIONS else [])]
-        offsets = np.linspace(0, rows - 1, SAMPLE_ROWS).astype(np.int64)
-        sample = (
-            view.take(table, offsets, columns)
-            if rows > SAMPLE_ROWS
-            else view.read(table, columns)
-        )
-        if table is OBSERVATIONS:
-            sample = sample.filter(pc.equal(sample["status"], Status.ACTIVE))
-        if len(matrix := build_matrix(sample[vector].combine_chunks())):
-            best = ((spoken if table is SUMMARIES else vectors) @ matrix.T).max(axis=1)
+        matrix = _sample_vectors(view, pool.table)
+        if len(matrix):
+            asked = spoken if pool.table is SUMMARIES else vectors
+            best = (asked @ matrix.T).max(axis=1)
             scales[kind] = Scale(round(float(np.median(best)), 4), deviation)
     return json.dumps(
         {"scales": {kind: asdict(scale) for kind, scale in scales.items()}}
     )
+
+
+def _measure_deviation(vectors: npt.NDArray[np.float32]) -> float:
+    """Return the encoder's unit: the standard deviation of the cosines between different queries."""
+    pairs = (vectors @ vectors.T)[np.triu_indices(len(vectors), 1)]
+    if not len(pairs):
+        return LEAST_DEVIATION
+    return round(max(float(pairs.std()), LEAST_DEVIATION), 4)
+
+
+def _sample_vectors(view: Tables, table: Table) -> npt.NDArray[np.float32]:
+    """Return the vectors of the rows that may answer, at most SAMPLE_ROWS of them, spread evenly."""
+    vector = table.vector or ""
+    columns = [vector, "status"] if table is OBSERVATIONS else [vector]
+    rows = view.count(table)
+    if rows > SAMPLE_ROWS:
+        offsets = np.linspace(0, rows - 1, SAMPLE_ROWS).astype(np.int64)
+        sample = view.take(table, offsets, columns)
+    else:
+        sample = view.read(table, columns)
+    if table is OBSERVATIONS:
+        sample = sample.filter(pc.equal(sample["status"], Status.ACTIVE))
+    return build_matrix(sample[vector].combine_chunks())
 
 
 def put_under_names(queries: Sequence[str], view: Tables) -> list[str]:

@@ -25,7 +25,7 @@ from pydantic import TypeAdapter
 from rapidfuzz import process
 from rapidfuzz.distance import JaroWinkler, Prefix
 
-from slowwave.recall.hits import CONFIDENT, Kind, Successor, has_words
+from slowwave.recall.hits import CONFIDENT, CodeCheck, Kind, Successor, has_words
 from slowwave.recall.query import Ints, Mask, is_of_session
 from slowwave.recall.release.tables import (
     ClaimIndex,
@@ -41,6 +41,7 @@ from slowwave.schemas.tables import (
     BOILERPLATE,
     BY_MODEL,
     CHAIN,
+    CHECKS,
     FILES,
     MERGES,
     MESSAGES,
@@ -52,6 +53,7 @@ from slowwave.schemas.vocabulary import (
     PERHAPS_CHANGED,
     RETRACTIONS,
     SHARED,
+    CheckResult,
     Origin,
     Status,
 )
@@ -227,6 +229,16 @@ def format_later(successor: Successor, sure: bool, beside: str) -> str:
     return f"({until})" if later in beside else f"({until}{THEN}{later})"
 
 
+def format_check(row: Row, since: str) -> str:
+    """Return what the code lost, or has otherwise, since which commit, and what stands in its place."""
+    what = " ".join(filter(None, (row["name"], row["value"])))
+    is_gone = row["result"] == CheckResult.GONE
+    state = "not in the code" if is_gone else "other in the code"
+    day = f" ({format_day(row['since_at'])})" if row["since_at"] else ""
+    instead = f"; instead: {row['instead']}" if row["instead"] else ""
+    return f"({what}: {state} since {since}{day}{instead})"
+
+
 def _tells(sentence: str, row: Row, later: Row | None) -> bool:
     """Return whether a sentence tells a claim that was changed, and not what changed it."""
     if has_words(sentence, str(row["summary"])):
@@ -305,6 +317,18 @@ MAX_FORMS = 12
 """Forms of a word that are looked up."""
 ALIKE = 0.88
 """Similarity of two spellings of a word, at least ("Muhhamed" and "Muhammad": .883)."""
+CHECK_COLUMNS = (
+    "name",
+    "value",
+    "result",
+    "path",
+    "line",
+    "instead",
+    "commit",
+    "checked_at",
+)
+SHORT_COMMIT = 7
+"""Characters of a commit that are shown."""
 WHOLE_ID, SHORT_ID = 12, 6
 """Characters of a session's id that stand as it is, and that a shortened one has at least."""
 
@@ -321,6 +345,8 @@ class View(Tables):
             KEPT_PATHS
         )
         """By paths: the claims and the passages that are about one of them."""
+        self.tag_matches: LRUCache[str, tuple[Mask, Mask]] = LRUCache(KEPT_PATHS)
+        """By keyword or tag: the claims and the passages that have it."""
         self._stems: dict[str, dict[str, list[str]]] = {}
         self._stems_lock = Lock()
         self.lookups = ThreadPoolExecutor(
@@ -346,6 +372,22 @@ class View(Tables):
     def chains(self) -> Chains:
         """The claims that changed one another, or perhaps did."""
         return read_chains(self)
+
+    @shared_property
+    def code_checks(self) -> dict[str, tuple[CodeCheck, ...]]:
+        """What claims (by id) and passages (by their message's id) name and their checkout does not have any more."""
+        if CHECKS.name not in self.release.versions:  # a release of before
+            return {}
+        failed = pc.field("result") != CheckResult.FOUND
+        found = defaultdict[str, list[CodeCheck]](list)
+        rows = self.read(CHECKS, list(CHECKS.schema.names), failed)
+        for row in rows.sort_by(CHECKS.key).to_pylist():
+            same = {name: row[name] for name in CHECK_COLUMNS}
+            since = str(row["since_commit"])[:SHORT_COMMIT]
+            note = format_check(row, since)
+            check = CodeCheck(since=since, at=row["since_at"], note=note, **same)
+            found[row["message_id"] or row["row_id"]].append(check)
+        return {key: tuple(checks) for key, checks in found.items()}
 
     @shared_property
     def confidences(self) -> Floats:

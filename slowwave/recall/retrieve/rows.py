@@ -9,7 +9,7 @@ query is ever parsed.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -28,9 +28,12 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import (
     BY_MODEL,
     CATEGORIES,
+    GISTS,
+    MESSAGES,
     OBSERVATIONS,
     PASSAGES,
     QUANTIZED_ROWS,
+    TAGS,
     Table,
 )
 from slowwave.text.words import (
@@ -285,6 +288,8 @@ def mask_allowed_passages(view: View, query: Query) -> Mask:
     mask = _mask_said(view, view.passages, query)
     if query.own_sessions:
         mask &= ~view.mask_sessions(query.own_sessions)
+    if query.tag is not None:
+        mask &= find_tag_matches(view, query.tag)[1]
     return mask & find_file_matches(view, query.files)[1] if query.files else mask
 
 
@@ -301,6 +306,8 @@ def mask_allowed_claims(view: View, query: Query) -> Mask:
         claims, positions = view.claims.made
         is_own = view.mask_sessions(query.own_sessions)[positions]
         mask[np.setdiff1d(claims[is_own], claims[~is_own])] = False
+    if query.tag is not None:
+        mask &= find_tag_matches(view, query.tag)[0]
     return mask & find_file_matches(view, query.files)[0] if query.files else mask
 
 
@@ -340,7 +347,15 @@ def explain_empty_filters(view: View, query: Query) -> str | None:
     if query.speaker is not None and not resolve_speakers(view, query.speaker):
         return f"nobody called {query.speaker!r} speaks in this memory"
     if query.is_narrowed and GROUPS.issuperset(query.kinds):
-        return "summaries and topics have neither a speaker nor files"
+        return (
+            "summaries and topics have no keywords"
+            if query.tag
+            else "summaries and topics have neither a speaker nor files"
+        )
+    if query.tag is not None and not any(
+        mask.any() for mask in find_tag_matches(view, query.tag)
+    ):
+        return f"no claim and no message has the keyword or tag {query.tag!r}"
     if query.files and not any(
         mask.any() for mask in find_file_matches(view, query.files)
     ):
@@ -358,6 +373,52 @@ def resolve_speakers(view: View, name: str) -> frozenset[str]:
     return exact or frozenset(
         speaker for speaker, plain in names if plain.startswith(f"{plain_name} ")
     )
+
+
+def find_tag_matches(view: View, tag: str) -> tuple[Mask, Mask]:
+    """Return which claims, by offset, have a keyword; and which passages, by position, are of messages that have it as
+    the keyword of a gist or as a tag, or in which such a claim was made. Remembered while the release is read.
+    """
+    word = tag.casefold()
+    if (stored := view.tag_matches.get(word)) is not None:
+        return stored
+    claims = _mask_lists(view.read(OBSERVATIONS, ["keywords"])["keywords"], word)
+    gists = view.read(GISTS, ["message_id", "keywords"])
+    named = gists["message_id"].filter(pa.array(_mask_lists(gists["keywords"], word)))
+    ids = [*named.to_pylist(), *_find_tagged(view, word)]
+    layout = view.passages
+    numbers = view.find_offsets(MESSAGES, ids)
+    passages: Mask = np.isin(layout.message, numbers)
+    shown = view.claims.answers & claims
+    passages[view.claims.find_claim_positions(np.flatnonzero(shown))[1]] = True
+    view.tag_matches.put(word, (claims, passages))
+    return claims, passages
+
+
+def _mask_lists(lists: pa.ChunkedArray, word: str) -> Mask:
+    """Return which lists of words have a word, in whatever case."""
+    words = lists.combine_chunks()
+    flat = pc.list_flatten(words)
+    same = [name for name in pc.unique(flat).to_pylist() if name.casefold() == word]
+    hits = pc.is_in(flat, value_set=pa.array(same, pa.string()))
+    parents = pc.list_parent_indices(words).filter(hits)
+    mask: Mask = np.zeros(len(words), dtype=bool)
+    mask[parents.to_numpy()] = True
+    return mask
+
+
+def _find_tagged(view: View, word: str) -> Iterator[str]:
+    """Yield the messages with a tag, in whatever case."""
+    columns = [MESSAGES.key, "blocks"]
+    for batch in view.open_dataset(MESSAGES).to_batches(columns=columns):
+        blocks = pc.list_flatten(batch["blocks"])
+        kept = pc.fill_null(pc.equal(blocks.field("name"), TAGS), False)
+        texts = blocks.field("text").filter(kept).to_pylist()
+        parents = pc.list_parent_indices(batch["blocks"]).filter(kept)
+        owners = batch[MESSAGES.key].take(parents).to_pylist()
+        for owner, text in zip(owners, texts, strict=True):
+            if word in map(str.casefold, (text or "").splitlines()):
+                yield owner
 
 
 def find_file_matches(view: View, files: Sequence[str]) -> tuple[Mask, Mask]:
@@ -483,6 +544,7 @@ def search_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
         query.until,
         query.speaker,
         query.files,
+        query.tag,
         query.own_sessions,
     )
     scope = (*conditions, query.language)

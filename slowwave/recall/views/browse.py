@@ -1,16 +1,18 @@
 """Claims without a question, newest first; and themes over time: each topic with its strength, week by week."""
 
-from collections import Counter, defaultdict
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import and_
 from typing import Any, Unpack
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.recall.hits import Shown
+from slowwave.recall.hits import CodeCheck, Shown
 from slowwave.recall.query import parse_bound, parse_share, refuse_unknown_filters
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import explain_unknown_category
@@ -20,6 +22,8 @@ from slowwave.schemas.tables import GATES, OBSERVATIONS, TOPICS, UTC_US
 from slowwave.schemas.vocabulary import Status
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
+FENCE = 1.5
+"""Tukey's: distances of the quartiles beyond them from which a value is an outlier."""
 AS_STORED = [
     "summary",
     "detail",
@@ -72,6 +76,13 @@ class Claim(Shown):
     """Who distilled it: extractive, a model's name, or `shared:NAME` for what another memory gave."""
     shut: tuple[str, ...] = ()
     """The gates that are: what it is not, of reusable, non_trivial and specific."""
+    not_in_code: tuple[CodeCheck, ...] = ()
+    """What it names and the checkout it is about had, and does not have any more."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        checks = [check.as_dict() for check in self.not_in_code]
+        return Shown.as_dict(self) | {"not_in_code": checks}
 
 
 def list_claims(
@@ -79,10 +90,11 @@ def list_claims(
     limit: int | None = None,
     *,
     after: int = 0,
+    outliers: bool = False,
     **filters: Unpack[ClaimFilters],
 ) -> list[Claim]:
     """Return the claims of a release that hold, newest first, undated ones last; all but the first so many, where there
-    is no limit.
+    is no limit. With `outliers` only those that lie far off the others of their topic, the farthest first.
 
     Raises:
         TypeError: an unknown filter.
@@ -95,62 +107,102 @@ def list_claims(
             f"limit is {limit}; it is the number of claims wanted, at least 1"
         )
     refuse_unknown_filters(filters, ClaimFilters)
-    # the conditions that the table can be asked
     min_confidence = parse_share(filters.get("min_confidence"), "min_confidence") or 0.0
-    names = dict(
-        zip(*view.read(TOPICS, ["topic_id", "name"]).to_pydict().values(), strict=True)
-    )
-    statuses = (
-        [Status.ACTIVE, Status.SUPERSEDED]
-        if filters.get("superseded")
-        else [Status.ACTIVE]
-    )
+    topics = view.read(TOPICS, ["topic_id", "name"]).to_pylist()
+    names = {topic["topic_id"]: topic["name"] for topic in topics}
+    # Only the columns that decide are read of all claims.
+    columns = ["observation_id", "observed_at", "keywords"]
+    conditions = _list_conditions(view, filters, names)
+    claims = view.read(OBSERVATIONS, columns, reduce(and_, conditions))
+    if (keyword := filters.get("keyword")) is not None:
+        claims = claims.filter(_has_keyword(claims, keyword))
+    # An undated claim comes last.
+    newest = [("observed_at", "descending"), ("observation_id", "ascending")]
+    ids = claims.sort_by(newest)["observation_id"].to_pylist()
+    if outliers:
+        ids = _keep_outliers(view, ids)
+    if min_confidence:
+        sure = view.look_up_confidences(ids)
+        ids = [key for key in ids if sure[key] >= min_confidence]
+    ids = ids[after:][:limit]
+    sure = view.look_up_confidences(ids)
+    rows = view.read_by_id(OBSERVATIONS, ids, COLUMNS)
+    shown = [
+        _make_claim(rows[key], sure[key], names, view.native_sessions) for key in ids
+    ]
+    checks = view.code_checks
+    return [replace(claim, not_in_code=checks.get(claim.id, ())) for claim in shown]
+
+
+def _keep_outliers(view: View, ids: list[str]) -> list[str]:
+    """Return those of some claims that are outliers, the farthest first."""
+    passing = set(ids)
+    return [key for key in find_outliers(view) if key in passing]
+
+
+def find_outliers(view: View) -> list[str]:
+    """Return the active claims that lie far off the others of their topic, the farthest first.
+
+    Far off is beyond Tukey's fence: 1.5 times the distance of the quartiles below the lower one, of the cosines of a
+    topic's claims to their mean. How far is counted in that distance. Without vectors there are none.
+    """
+    columns = ["observation_id", "topic_id", "vector"]
+    active = pc.field("status") == pa.scalar(str(Status.ACTIVE))
+    rows = view.read(OBSERVATIONS, columns, active)
+    rows = rows.filter(pc.is_valid(rows["vector"]))
+    topics, names = rows["topic_id"].to_pylist(), rows["observation_id"].to_pylist()
+    groups: dict[str, list[int]] = defaultdict(list)
+    for number, topic in enumerate(topics):
+        if topic is not None:
+            groups[topic].append(number)
+    far: dict[str, float] = {}
+    for members in groups.values():
+        vectors = np.array(rows["vector"].take(members).to_pylist(), dtype=np.float32)
+        mean = vectors.mean(axis=0)
+        cosines = vectors @ mean / (np.linalg.norm(mean) or 1.0)
+        low, high = np.quantile(cosines, (0.25, 0.75))
+        below = (low - cosines) / max(high - low, np.finfo(np.float32).eps)
+        far |= {
+            names[number]: float(distance)
+            for number, distance in zip(members, below, strict=True)
+            if distance > FENCE
+        }
+    return sorted(far, key=lambda key: (-far[key], key))
+
+
+def _list_conditions(
+    view: View, filters: ClaimFilters, topics: dict[str, str]
+) -> list[pc.Expression]:
+    """Return the conditions on a claim's columns; `topics` are names by id.
+
+    Raises:
+        UsageError: an unknown workspace or category, or a date that is none.
+    """
+    statuses = [Status.ACTIVE]
+    if filters.get("superseded"):
+        statuses.append(Status.SUPERSEDED)
     conditions = [pc.field("status").isin(statuses)]
     if workspace := filters.get("workspace"):
-        conditions.append(
-            pc.field("workspace").isin(
-                require_workspaces(anchor_workspace(workspace), view.workspaces)
-            )
-        )
+        places = require_workspaces(anchor_workspace(workspace), view.workspaces)
+        conditions.append(pc.field("workspace").isin(places))
     if category := filters.get("category"):
         if unknown := explain_unknown_category(view, category):
             raise UsageError(unknown)
         conditions.append(pc.field("category") == pa.scalar(category))
     if (topic := filters.get("topic")) is not None:
-        ids = [key for key, name in names.items() if topic in (key, name)]
+        ids = [key for key, name in topics.items() if topic in (key, name)]
         conditions.append(pc.field("topic_id").isin(pa.array(ids, pa.string())))
     if start := parse_bound(filters.get("since"), "since"):
         conditions.append(pc.field("observed_at") >= pa.scalar(start, UTC_US))
-    # of all that pass only what decides is read
-    claims = view.read(
-        OBSERVATIONS,
-        ["observation_id", "observed_at", "keywords"],
-        reduce(and_, conditions),
-    )
-    if (keyword := filters.get("keyword")) is not None:
-        word = keyword.casefold()
-        claims = claims.filter(
-            [
-                word in map(str.casefold, words)
-                for words in claims["keywords"].to_pylist()
-            ]
-        )
-    newest = [
-        ("observed_at", "descending"),
-        ("observation_id", "ascending"),
-    ]  # what has no date comes last
-    ids = claims.sort_by(newest)["observation_id"].to_pylist()
-    if min_confidence:
-        sure = view.look_up_confidences(ids)
-        ids = [key for key in ids if sure[key] >= min_confidence]
-    # and the rest of those that are told
-    ids = ids[after:][:limit]
-    sure, rows = (
-        view.look_up_confidences(ids),
-        view.read_by_id(OBSERVATIONS, ids, COLUMNS),
-    )
+    return conditions
+
+
+def _has_keyword(claims: pa.Table, keyword: str) -> list[bool]:
+    """Return, for each claim, True if it has a keyword, in any case."""
+    word = keyword.casefold()
     return [
-        _make_claim(rows[key], sure[key], names, view.native_sessions) for key in ids
+        word in map(str.casefold, keywords)
+        for keywords in claims["keywords"].to_pylist()
     ]
 
 
@@ -176,6 +228,7 @@ def _make_claim(
 FIGURES = [
     *("topic_id", "name", "purpose", "text"),
     *("size", "strength", "sessions", "uses", "cohesion", "share", "overlap"),
+    "workspace",
     *("first_at", "last_at"),
 ]
 WEEK = timedelta(days=7)
@@ -207,6 +260,10 @@ class Theme(Shown):
     """Cosine to the nearest other topic of its project, or of everyday life; None where there is no other."""
     first_at: datetime | None
     last_at: datetime | None
+    workspace: str | None
+    """The project that all its claims are from; None if there are several."""
+    title: str
+    """Its name, else its surest claim."""
     weeks: tuple[int, ...]
     """Claims a week, the last one that which ends with the newest claim of the memory."""
 
@@ -226,41 +283,73 @@ def list_themes(view: View, weeks: int = 12) -> list[Theme]:
         raise UsageError(
             f"weeks is {weeks}; it is the number of weeks wanted, at least 1"
         )
-    # claims a week
-    rows = view.read(
-        OBSERVATIONS, ["topic_id", "observed_at"], pc.field("status") == Status.ACTIVE
-    ).combine_chunks()
-    at = rows["observed_at"].cast(pa.int64())
+    weekly = _count_weekly(view, weeks)
+    rows = [
+        row
+        for row in view.read(TOPICS, FIGURES).to_pylist()
+        if row["size"] and (row["name"] or row["text"])
+    ]
+    nameless = [row["topic_id"] for row in rows if not row["name"]]
+    titles = _find_surest_claims(view, nameless) if nameless else {}
+    themes = [
+        _make_theme(
+            row,
+            weekly[row["topic_id"]],
+            row["name"] or titles.get(row["topic_id"]) or row["purpose"],
+        )
+        for row in rows
+    ]
+    return sorted(themes, key=lambda theme: (-theme.strength, theme.name, theme.id))
+
+
+def _find_surest_claims(view: View, topics: Sequence[str]) -> dict[str, str]:
+    """Return by topic what its surest active claim says; of equals the latest."""
+    where = (pc.field("status") == Status.ACTIVE) & pc.field("topic_id").isin(
+        sorted(topics)
+    )
+    columns = ["observation_id", "topic_id", "observed_at", "summary"]
+    rows = view.read(OBSERVATIONS, columns, where).to_pylist()
+    sure = view.look_up_confidences([row["observation_id"] for row in rows])
+    rows.sort(
+        key=lambda row: (
+            sure[row["observation_id"]],
+            str(row["observed_at"]),
+            row["observation_id"],
+        )
+    )
+    return {row["topic_id"]: " ".join(row["summary"].split()) for row in rows}
+
+
+def _count_weekly(view: View, weeks: int) -> defaultdict[str, list[int]]:
+    """Return the claims a week of each topic, the last week that which ends with the newest claim."""
+    is_active = pc.field("status") == Status.ACTIVE
+    rows = view.read(OBSERVATIONS, ["topic_id", "observed_at"], is_active)
+    at = rows["observed_at"].combine_chunks().cast(pa.int64())
     ago = pc.divide(pc.subtract(pc.max(at), at), WEEK // timedelta(microseconds=1))
     weekly: defaultdict[str, list[int]] = defaultdict(lambda: [0] * weeks)
-    for (key, week), count in Counter(
-        zip(rows["topic_id"].to_pylist(), ago.to_pylist(), strict=True)
-    ).items():
+    for key, week in zip(rows["topic_id"].to_pylist(), ago.to_pylist(), strict=True):
         if week is not None and week < weeks:
-            weekly[key][weeks - 1 - week] = count
-    # the topics
-    themes: list[Theme] = []
-    for row in view.read(TOPICS, FIGURES).to_pylist():
-        if row["size"] and (
-            row["name"] or row["text"]
-        ):  # what is under three is none yet
-            figures: dict[str, Any] = {
-                name: row[name]
-                for name in FIGURES[1:]
-                if name not in ("size", "cohesion")
-            }
-            figures |= {
-                name: row[name] or 0 for name in ("strength", "sessions", "uses")
-            }
-            spread = None if row["cohesion"] is None else round(1 - row["cohesion"], 3)
-            key, claims = row["topic_id"], row["size"]
-            themes.append(
-                Theme(
-                    id=key,
-                    claims=claims,
-                    spread=spread,
-                    weeks=tuple(weekly[key]),
-                    **figures,
-                )
-            )
-    return sorted(themes, key=lambda theme: (-theme.strength, theme.name, theme.id))
+            weekly[key][weeks - 1 - week] += 1
+    return weekly
+
+
+def _make_theme(row: dict[str, Any], weekly: list[int], title: str) -> Theme:
+    spread = None if row["cohesion"] is None else round(1 - row["cohesion"], 3)
+    return Theme(
+        id=row["topic_id"],
+        name=row["name"],
+        purpose=row["purpose"],
+        text=row["text"],
+        claims=row["size"],
+        strength=row["strength"] or 0,
+        sessions=row["sessions"] or 0,
+        uses=row["uses"] or 0,
+        spread=spread,
+        share=row["share"],
+        overlap=row["overlap"],
+        first_at=row["first_at"],
+        last_at=row["last_at"],
+        workspace=row["workspace"],
+        title=title,
+        weeks=tuple(weekly),
+    )

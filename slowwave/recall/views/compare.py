@@ -1,6 +1,6 @@
 """The differences between two releases: claims added, removed and changed, and what replaced them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
@@ -87,64 +87,79 @@ def compare_claims(
     old: pa.Table, new: pa.Table, decided: Mapping[str, str]
 ) -> list[Difference]:
     """Compare observations, with `COLUMNS`, of two releases; by kind, then by id. What holds in neither is left out."""
-    # rows that the other table does not have alike: most claims are those of the release before
+    # Most claims are those of the release before: leave out rows that both tables have alike.
     alike = ["observation_id", "status", *TOLD]
-    frames = pl.DataFrame(old), pl.DataFrame(new)
-    before, after = (
-        {
-            row["observation_id"]: row
-            for row in rows.join(
-                others, on=alike, how="anti", nulls_equal=True
-            ).to_dicts()
-        }
-        for rows, others in (frames, frames[::-1])
+    old_rows, new_rows = pl.DataFrame(old), pl.DataFrame(new)
+    before = _index_rows(
+        old_rows.join(new_rows, on=alike, how="anti", nulls_equal=True)
     )
-    # the texts of claims that took their place
-    by = {
-        row[name]
-        for row in after.values()
-        for name in ("superseded_by", "canonical_id")
-        if row[name]
-    }
-    rows = new.filter(
-        pc.is_in(new["observation_id"], pa.array(by, pa.string()))
-    ).to_pylist()
-    texts = {row["observation_id"]: row["summary"] for row in rows}
-    # what became of each
-    differences: list[Difference] = []
-    for key in before.keys() | after.keys():
-        was, row = before.get(key), after.get(key)
-        held_before, holds_now = (
-            version is not None and version["status"] == Status.ACTIVE
-            for version in (was, row)
-        )
-        newest, reason, successor = row or was or {}, None, None
-        if held_before and row is None:
-            kind = "gone"
-        elif row and holds_now and not held_before:
-            kind = "returned" if was else "added"
-        elif row and held_before and not holds_now:
-            merged = row["status"] == Status.DUPLICATE
-            successor = row["canonical_id"] if merged else row["superseded_by"]
-            kind = "merged" if merged else "superseded" if successor else "withdrawn"
-            why = (
-                decided.get(key) or decided.get(row["session_id"])
-                if not successor
-                else None
-            )
-            reason = why or row["reason"]
-        elif row and was and holds_now and any(was[name] != row[name] for name in TOLD):
-            kind, reason = (
-                "changed",
-                f"was {was['category'] or 'a claim'}: {was['summary']}",
-            )
-        else:
-            continue
-        about = newest["summary"], newest["quote"], newest["workspace"]
-        differences.append(
-            Difference(kind, key, *about, reason, successor, texts.get(successor or ""))
-        )
+    after = _index_rows(new_rows.join(old_rows, on=alike, how="anti", nulls_equal=True))
+    texts = _read_successors(new, after.values())
+    differences = [
+        difference
+        for key in before.keys() | after.keys()
+        if (difference := _compare(before.get(key), after.get(key), decided, texts))
+    ]
     return sorted(
         differences,
         key=lambda difference: (KINDS.index(difference.kind), difference.claim_id),
     )
+
+
+def _index_rows(rows: pl.DataFrame) -> dict[str, Row]:
+    return {row["observation_id"]: row for row in rows.to_dicts()}
+
+
+def _read_successors(claims: pa.Table, rows: Iterable[Row]) -> dict[str, str]:
+    """Return the texts, by id, of the claims that took the place of some."""
+    names = ("superseded_by", "canonical_id")
+    ids = {row[name] for row in rows for name in names if row[name]}
+    is_successor = pc.is_in(claims["observation_id"], pa.array(ids, pa.string()))
+    found = claims.filter(is_successor).to_pylist()
+    return {row["observation_id"]: row["summary"] for row in found}
+
+
+def _compare(
+    was: Row | None,
+    row: Row | None,
+    decided: Mapping[str, str],
+    texts: Mapping[str, str],
+) -> Difference | None:
+    """Return the difference between two versions of a claim; None if nothing that is told differs."""
+    held_before = was is not None and was["status"] == Status.ACTIVE
+    holds_now = row is not None and row["status"] == Status.ACTIVE
+    reason, successor = None, None
+    if held_before and row is None:
+        kind = "gone"
+    elif row and holds_now and not held_before:
+        kind = "returned" if was else "added"
+    elif row and held_before and not holds_now:
+        is_merged = row["status"] == Status.DUPLICATE
+        successor = row["canonical_id"] if is_merged else row["superseded_by"]
+        kind, reason = _name_end(row, successor), row["reason"]
+        if not successor:
+            key, session = row["observation_id"], row["session_id"]
+            reason = decided.get(key) or decided.get(session) or reason
+    elif row and was and holds_now and any(was[name] != row[name] for name in TOLD):
+        kind = "changed"
+        reason = f"was {was['category'] or 'a claim'}: {was['summary']}"
+    else:
+        return None
+    newest = row or was or {}
+    return Difference(
+        kind,
+        newest["observation_id"],
+        newest["summary"],
+        newest["quote"],
+        newest["workspace"],
+        reason,
+        successor,
+        texts.get(successor or ""),
+    )
+
+
+def _name_end(row: Row, successor: str | None) -> str:
+    """Return how a claim came to its end."""
+    if row["status"] == Status.DUPLICATE:
+        return "merged"
+    return "superseded" if successor else "withdrawn"

@@ -131,30 +131,32 @@ def find_habits(
         raise UsageError(
             f"files are asked for among those that change together, not with the kind {kind}"
         )
-    # habits of the workspace
     rows = view.read(PATTERNS, COLUMNS).to_pylist()
     if workspace is not None:
-        places = require_workspaces(
-            workspace, {*view.workspaces, *(row["workspace"] for row in rows)}
-        )
+        known = {*view.workspaces, *(row["workspace"] for row in rows)}
+        places = require_workspaces(workspace, known)
         rows = [row for row in rows if row["workspace"] in places]
+    if kind is not None:
+        rows = [row for row in rows if row["kind"] == kind]
+    habits = _build_habits(view, rows)
+    return _find_beside(habits, files) if files else habits
+
+
+def _build_habits(view: View, rows: list[dict[str, Any]]) -> list[Habit]:
+    """Return rows of PATTERNS as habits with their sources: by kind, the most frequent first."""
     ids = [*chain.from_iterable(row["examples"] for row in rows)]
     messages = view.read_by_id(MESSAGES, ids, ["session_id", "native_id"])
-    # the kinds in their order, the best borne out first
     habits: list[Habit] = []
     for row in rows:
-        if kind not in (None, row["kind"]):
-            continue
-        examples = {
-            key: messages[key] for key in row.pop("examples") if key in messages
-        }
+        examples = [(key, messages.get(key)) for key in row.pop("examples")]
         sources = tuple(
             HabitSource(
                 view.native_sessions.get(message["session_id"], ""),
                 message["native_id"],
                 key,
             )
-            for key, message in examples.items()
+            for key, message in examples
+            if message
         )
         habits.append(build_habit(row, sources))
     order = list(HabitKind)
@@ -167,26 +169,24 @@ def find_habits(
             habit.items,
         )
     )
-    if not files:
-        return habits
-    # pairs with the file asked for first, their share by that file's turns; none where neither or both are asked for
+    return habits
+
+
+def _find_beside(habits: list[Habit], files: Sequence[str]) -> list[Habit]:
+    """Return the pairs of files of which one is asked for, that one first, with their share by its turns.
+
+    The likeliest come first. A pair is left out if neither or both are asked for.
+    """
+    asked = [normalise_path(file) for file in files]
     beside: list[Habit] = []
     for habit in habits:
-        ways = build_path_variants(
-            [normalise_path(file) for file in files], [habit.workspace]
-        )
+        ways = build_path_variants(asked, [habit.workspace])
         is_asked = [any(way.is_match(path) for way in ways) for path in habit.items]
         if habit.kind == HabitKind.CO_EDIT and is_asked.count(True) == 1:
             step = 1 if is_asked[0] else -1
-            turns = habit.turns[::step]
-            beside.append(
-                replace(
-                    habit,
-                    items=habit.items[::step],
-                    turns=turns,
-                    share=habit.support / turns[0],
-                )
-            )
+            items, turns = habit.items[::step], habit.turns[::step]
+            share = habit.support / turns[0]
+            beside.append(replace(habit, items=items, turns=turns, share=share))
     return sorted(
         beside, key=lambda habit: (-(habit.share or 0), -habit.support, habit.items)
     )

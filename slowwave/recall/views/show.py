@@ -292,6 +292,18 @@ def _build_node(view: View, kind: str, row: Row, depth: int) -> Node:
         if depth > 0
         else []
     )
+    row, text = _complete_row(view, kind, row)
+    hidden = {KINDS[kind].key, TEXTS[kind], *HIDDEN}
+    facts = {
+        name: value
+        for name, value in row.items()
+        if name not in hidden and value not in (None, [], "")
+    }
+    return Node(kind, str(row[KINDS[kind].key]), text, facts, tuple(below))
+
+
+def _complete_row(view: View, kind: str, row: Row) -> tuple[Row, str]:
+    """Return a row with what other tables say of it, and its text."""
     text = str(row[TEXTS[kind]] or "")
     if kind == "message":  # gists are not always made
         where = pc.field("message_id") == row["message_id"]
@@ -306,15 +318,13 @@ def _build_node(view: View, kind: str, row: Row, depth: int) -> Node:
         text = f"{row['kind']} by the rule {row['rule']}"
     elif kind == "habit":
         text = build_habit(row).describe()
+    elif kind == "observation" and (
+        checks := view.code_checks.get(row[KINDS[kind].key])
+    ):
+        row = {**row, "not_in_code": [check.note for check in checks]}
     elif kind == "summary":
         text = mark_changes(view.chains, text, row["scope_id"])
-    hidden = {KINDS[kind].key, TEXTS[kind], *HIDDEN}
-    facts = {
-        name: value
-        for name, value in row.items()
-        if name not in hidden and value not in (None, [], "")
-    }
-    return Node(kind, str(row[KINDS[kind].key]), text, facts, tuple(below))
+    return row, text
 
 
 def _find_children(view: View, kind: str, row: Row) -> list[tuple[str, Row]]:

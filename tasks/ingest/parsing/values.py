@@ -315,10 +315,8 @@ def parse_blocks(content: object) -> list[Block] | None:
 def _parse_part(part: object) -> Iterator[Block]:
     fields = {"text": part} if isinstance(part, str) else coerce_dict(part)
     kind = str(fields.get("type") or ("text" if "text" in fields else "unknown"))
-    text, name = (
-        drop_base64(stringify(fields.get("text"))),
-        coerce_text(fields.get("name")),
-    )
+    text = drop_base64(stringify(fields.get("text")))
+    name = coerce_text(fields.get("name"))
     match _BLOCKS.get("tool_result" if kind.endswith("tool_result") else kind):
         case "text":
             if (text := text or stringify(fields.get("refusal"))).strip():
@@ -332,22 +330,8 @@ def _parse_part(part: object) -> Iterator[Block]:
         case "tool_result":
             yield from parse_tool_result(fields)
         case "image":
-            source = coerce_dict(fields.get("source")) or fields
-            url = fields.get("image_url")
-            address = coerce_text(coerce_dict(url).get("url")) or coerce_text(url) or ""
-            in_address = (
-                address[5:].split(";")[0].split(",")[0]
-                if address.startswith("data:")
-                else None
-            )
-            named = (
-                coerce_text(source.get(key))
-                for key in ("media_type", "mimeType", "mime_type", "media")
-            )
-            media = next(filter(None, named), in_address or None)
-            yield Block(
-                "image", None, name, coerce_id(fields.get("call_id")), media=media
-            )
+            call_id, media = coerce_id(fields.get("call_id")), _find_media(fields)
+            yield Block("image", None, name, call_id, media=media)
         case _:
             rest = {key: value for key, value in fields.items() if key not in _BINARY}
             text = text or (
@@ -359,6 +343,19 @@ def _parse_part(part: object) -> Iterator[Block]:
                 name or kind,
                 media=coerce_text(fields.get("media")),
             )
+
+
+def _find_media(fields: Mapping[str, object]) -> str | None:
+    """Return the media type of an image: as its source names it, else as its data address does."""
+    source = coerce_dict(fields.get("source")) or fields
+    for key in ("media_type", "mimeType", "mime_type", "media"):
+        if named := coerce_text(source.get(key)):
+            return named
+    url = fields.get("image_url")
+    address = coerce_text(coerce_dict(url).get("url")) or coerce_text(url) or ""
+    if not address.startswith("data:"):
+        return None
+    return address[5:].split(";")[0].split(",")[0] or None
 
 
 def parse_tool_call(fields: Mapping[str, object]) -> Block:

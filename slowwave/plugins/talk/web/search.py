@@ -21,6 +21,7 @@ from typing import Generic, TypeVar
 from pydantic import Field
 
 from slowwave.engines.llm.protocol import LLM, AnswerModel, Request
+from slowwave.engines.llm.select import select_llm
 from slowwave.plugins.talk.web.engines import (
     WebEngine,
     WebResult,
@@ -30,9 +31,9 @@ from slowwave.plugins.talk.web.engines import (
 from slowwave.plugins.talk.web.pages import fill_page_texts
 from slowwave.plugins.talk.web.scrub import scrub_personal_data
 from slowwave.schemas.errors import SlowwaveError
-from slowwave.schemas.settings import WebSettings
+from slowwave.schemas.settings import Settings, WebSettings
 from slowwave.text.fence import fence_entries
-from slowwave.text.words import TERM
+from slowwave.text.words import TERM, find_phrase
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -97,21 +98,39 @@ class WebSearch:
 
     def answer(self, message: str) -> WebAnswer:
         """Search the web for a message if the judge says that it needs it; failures become notes."""
-        if not self.settings.enabled or self.judge is None:
-            return WebAnswer(
-                why="no model judges what may go there"
-                if self.settings.enabled
-                else "web search is off"
+        if not self.settings.enabled:
+            return WebAnswer(why="web search is off")
+        if self.judge is None:
+            word = find_phrase(self.settings.keywords, message)
+            return (
+                self.search(message, f"it has the word {word!r} of web.keywords")
+                if word
+                else WebAnswer(why="no model judges what may go there")
             )
+        verdict = self._ask_judge(self.judge, message)
+        if isinstance(verdict, WebAnswer):
+            return verdict
+        if not verdict.search:
+            return WebAnswer(why="the model says that it needs none")
+        return self.search(message, "the model says that it needs it", verdict.private)
+
+    def search_asked(self, message: str) -> WebAnswer:
+        """Search the web for what a person asked to be searched; a judge, if there is one, says what is private."""
+        if self.judge is None or not self.settings.enabled:
+            return self.search(message)
+        verdict = self._ask_judge(self.judge, message)
+        if isinstance(verdict, WebAnswer):
+            return verdict
+        return self.search(message, private=verdict.private)
+
+    def _ask_judge(self, judge: Judge, message: str) -> WebVerdict | WebAnswer:
+        """Return what the judge says of a message; an answer without results if it fails: then nothing is sent."""
         try:
-            verdict = WebVerdict.model_validate(self.judge(message[:MAX_READ]))
+            return WebVerdict.model_validate(judge(message[:MAX_READ]))
         except Exception as trouble:  # a judge can be code of a plugin
             why = trouble if isinstance(trouble, SlowwaveError) else repr(trouble)
             note = f"nothing was sent: the model that judges could not be asked ({why})"
             return WebAnswer(notes=(note,))
-        if not verdict.search:
-            return WebAnswer(why="the model says that it needs none")
-        return self.search(message, "the model says that it needs it", verdict.private)
 
     def search(
         self, message: str, why: str = "asked for", private: Sequence[str] = ()
@@ -221,7 +240,7 @@ class AwaitedWeb(BackgroundCall[WebAnswer]):
     ) -> None:
         """Begin the search if `web` is given; unless `asked_for`, a judge decides whether the message needs it."""
         ask = (
-            partial(web.search if asked_for else web.answer, message)
+            partial(web.search_asked if asked_for else web.answer, message)
             if web
             else WebAnswer
         )
@@ -245,5 +264,19 @@ class AwaitedWeb(BackgroundCall[WebAnswer]):
 
 
 def begin_search(settings: WebSettings, names: Sequence[str], query: str) -> AwaitedWeb:
-    """Begin a search that a person asked for, and return its results to wait for; the names are not sent."""
-    return AwaitedWeb(WebSearch(settings, names=names), query, asked_for=True)
+    """Begin a search that a person asked for, and return its results to wait for; the names are not sent, nor what the
+    judge calls private: the model `web.judge`, else that of talks where it is on a server.
+    """
+    web = WebSearch(settings, _find_judge(settings), names=names)
+    return AwaitedWeb(web, query, asked_for=True)
+
+
+def _find_judge(settings: WebSettings) -> Judge | None:
+    """Return the judge of a command or an agent's tool; None without a model. No engine is started for it unless
+    `web.judge` names one: that takes longer than a question waits.
+    """
+    whole = Settings()
+    talk = whole.get_llm("talk")
+    spec = settings.judge or (talk if talk.startswith("openai:") else "")
+    llm = select_llm(spec, whole.model) if spec else None
+    return make_llm_judge(llm) if llm else None

@@ -163,6 +163,29 @@ def extract_reasoning(item: Json) -> list[str]:
     return []
 
 
+def _is_compaction_output(record: Json) -> bool:
+    """Return True if an item is the answer that the client asked for to compact its history."""
+    return coerce_dict(record.get("metadata")).get("compaction_output") is True
+
+
+def _parse_output(item: Json) -> list[Block]:
+    """Return a tool's output as one block, then its images. Older versions wrap it as JSON with the exit code."""
+    keys = ("output", "result", "tools")
+    given = next((item[key] for key in keys if item.get(key) is not None), "")
+    if isinstance(given, str) and given.startswith('{"output"'):
+        given = _parse_json(given)
+    parts = list(_parse_output_parts(given))
+    text = "\n".join(block.text for block in parts if block.text)
+    call_id = coerce_text(item.get("call_id"))
+    images = [
+        Block("image", media=block.media, call_id=call_id)
+        for block in parts
+        if block.type == "image"
+    ]
+    name, failed = coerce_text(item.get("name")), _detect_failure(given)
+    return [Block("tool_result", text, name, call_id, is_error=failed), *images]
+
+
 def _parse_output_parts(given: object) -> Iterator[Block]:
     if isinstance(given, list):
         for part in given:
@@ -299,12 +322,10 @@ class _Rollout:
         self._natives: list[str] = []  # native id of each message
         self._chains: list[bytes] = []  # the chain above each message, as it is stored
         self._formers: list[bytes] = []  # and as it was before it was redacted
-        self._turns: list[
-            int
-        ] = []  # index of the first message of each turn a user began
-        self._rolled_back: dict[
-            str, str
-        ] = {}  # identity of each message that was taken back, and its native id
+        # The index of the first message of each turn that a user began.
+        self._turns: list[int] = []
+        # The identity of each message that was taken back, and its native id.
+        self._rolled_back: dict[str, str] = {}
         self._line = 0
         self._stamp: object = None
 
@@ -313,24 +334,10 @@ class _Rollout:
         self._line, self._stamp = line, record.get("timestamp")
         payload = record.get("payload")
         if not isinstance(payload, dict):
-            # The oldest files hold a head without type, and items without envelope.
-            if _is_legacy_head(record) or ("id" in record and "git" in record):
-                yield from self._handle_session_meta(record)
-            elif "role" in record or str(record.get("type")).endswith(
-                (*CALL, *OUTPUT, "message", "reasoning")
-            ):
-                yield from self._handle_item(record)
-            elif "record_type" in record:
-                yield leave_out(f"record_type/{record['record_type']}", line, record)
-            else:
-                yield leave_out(
-                    f"unknown: {str(record.get('type'))[:80]}", line, record
-                )
+            yield from self._handle_bare(record)
             return
         match kind := record.get("type"):
-            case "response_item" if (
-                coerce_dict(record.get("metadata")).get("compaction_output") is True
-            ):
+            case "response_item" if _is_compaction_output(record):
                 blocks = parse_blocks(payload.get("content")) or []
                 yield from self._emit_summary(blocks, join_text_blocks(blocks))
             case "response_item":
@@ -342,17 +349,35 @@ class _Rollout:
             case "turn_context":
                 yield from self._set_workspace(payload.get("cwd"))
                 yield self._skip("turn_context")
-            case "compacted":  # the summary that replaced the history; `replacement_history` repeats what stands above
-                if text := stringify(payload.get("message")).strip():
-                    yield from self._emit_summary(
-                        [Block("text", stringify(payload.get("message")))], text
-                    )
-                else:
-                    yield self._skip("compacted")
+            case "compacted":
+                yield from self._handle_compacted(payload)
             case "world_state" | "inter_agent_communication_metadata":
                 yield self._skip(kind)
             case _:
                 yield leave_out(f"unknown: {str(kind)[:80]}", line, record)
+
+    def _handle_bare(self, record: Json) -> Iterator[Record]:
+        """Yield the records of a line of the oldest files: a head without type, and items without envelope."""
+        kind = str(record.get("type"))
+        if _is_legacy_head(record) or ("id" in record and "git" in record):
+            yield from self._handle_session_meta(record)
+        elif "role" in record or kind.endswith(
+            (*CALL, *OUTPUT, "message", "reasoning")
+        ):
+            yield from self._handle_item(record)
+        elif "record_type" in record:
+            told = f"record_type/{record['record_type']}"
+            yield leave_out(told, self._line, record)
+        else:
+            yield leave_out(f"unknown: {kind[:80]}", self._line, record)
+
+    def _handle_compacted(self, payload: Json) -> Iterator[Record]:
+        """Yield the summary that replaced the history; `replacement_history` repeats what stands above."""
+        message = stringify(payload.get("message"))
+        if message.strip():
+            yield from self._emit_summary([Block("text", message)], message.strip())
+        else:
+            yield self._skip("compacted")
 
     def finish(self) -> Iterator[Record]:
         """Yield the message still held for its twin, and which messages were taken back."""
@@ -401,128 +426,89 @@ class _Rollout:
     def _handle_item(self, item: Json) -> Iterator[Record]:
         kind = str(item.get("type", "message" if "role" in item else None))
         if kind == "message":
-            blocks, role = (parse_blocks(item.get("content")) or []), item.get("role")
-            if not blocks:
-                yield Rejected(
-                    self._line, "message without content", stringify(item)[:2_000]
-                )
-            elif role == "user":
-                yield from self._handle_user(blocks, "item")
-            elif role == "assistant":
-                yield from self._handle_assistant(blocks, "item")
-            elif role in ("system", "developer"):
-                yield from self._emit(SYSTEM, blocks, join_text_blocks(blocks))
-            else:
-                yield Rejected(
-                    self._line,
-                    f"message of unknown role {role!r}",
-                    stringify(item)[:2_000],
-                )
+            yield from self._handle_message(item)
         elif kind.endswith(CALL):
             call = parse_tool_call(item)
-            block = replace(
-                call,
-                text=call.text or "",
-                name=call.name or str(item.get("type")).removesuffix("_call"),
+            name = call.name or str(item.get("type")).removesuffix("_call")
+            yield from self._emit(
+                MODEL, [replace(call, text=call.text or "", name=name)]
             )
-            yield from self._emit(MODEL, [block])
         elif kind.endswith(OUTPUT):
-            # A tool's output as one block, then its images. Older versions wrap it as JSON with the exit code.
-            given = next(
-                (
-                    item[key]
-                    for key in ("output", "result", "tools")
-                    if item.get(key) is not None
-                ),
-                "",
-            )
-            if isinstance(given, str) and given.startswith('{"output"'):
-                given = _parse_json(given)
-            parts = list(_parse_output_parts(given))
-            text = "\n".join(block.text for block in parts if block.text)
-            name, call_id = (
-                coerce_text(item.get("name")),
-                coerce_text(item.get("call_id")),
-            )
-            images = [
-                Block("image", media=block.media, call_id=call_id)
-                for block in parts
-                if block.type == "image"
-            ]
-            outputs = [
-                Block(
-                    "tool_result", text, name, call_id, is_error=_detect_failure(given)
-                ),
-                *images,
-            ]
-            yield from self._emit(TOOL, outputs)
+            yield from self._emit(TOOL, _parse_output(item))
         elif kind == "reasoning":
             yield from self._handle_thinking(extract_reasoning(item), "item")
         elif kind == "agent_message":
             blocks = parse_blocks(item.get("content")) or []
-            yield from self._emit(
-                AGENT, blocks, join_text_blocks(blocks), coerce_text(item.get("author"))
-            )
+            author = coerce_text(item.get("author"))
+            yield from self._emit(AGENT, blocks, join_text_blocks(blocks), author)
         elif kind in ("ghost_snapshot", "compaction", "compaction_summary", "other"):
             yield self._skip(f"response_item/{kind}")
         else:
             yield leave_out(f"unknown: response_item/{kind[:80]}", self._line, item)
 
+    def _handle_message(self, item: Json) -> Iterator[Record]:
+        blocks, role = parse_blocks(item.get("content")) or [], item.get("role")
+        excerpt = stringify(item)[:2_000]
+        if not blocks:
+            yield Rejected(self._line, "message without content", excerpt)
+        elif role == "user":
+            yield from self._handle_user(blocks, "item")
+        elif role == "assistant":
+            yield from self._handle_assistant(blocks, "item")
+        elif role in ("system", "developer"):
+            yield from self._emit(SYSTEM, blocks, join_text_blocks(blocks))
+        else:
+            yield Rejected(self._line, f"message of unknown role {role!r}", excerpt)
+
     def _handle_event(self, event: Json) -> Iterator[Record]:
         match kind := event.get("type"):
             case "user_message":
-                pictures = [
-                    *coerce_list(event.get("images")),
-                    *coerce_list(event.get("local_images")),
-                ]
-                blocks = (parse_blocks(stringify(event.get("message"))) or []) + [
-                    Block("image") for _ in pictures
-                ]
-                yield from self._handle_user(blocks, "event")
+                images = coerce_list(event.get("images"))
+                local_images = coerce_list(event.get("local_images"))
+                blocks = parse_blocks(stringify(event.get("message"))) or []
+                pictures = [Block("image") for _ in (*images, *local_images)]
+                yield from self._handle_user(blocks + pictures, "event")
             case "agent_message":
-                yield from self._handle_assistant(
-                    (parse_blocks(stringify(event.get("message"))) or []), "event"
-                )
+                blocks = parse_blocks(stringify(event.get("message"))) or []
+                yield from self._handle_assistant(blocks, "event")
             case "agent_reasoning":
-                yield from self._handle_thinking(
-                    [stringify(event.get("text"))], "event"
-                )
+                text = stringify(event.get("text"))
+                yield from self._handle_thinking([text], "event")
             case "item_completed":
-                # A third telling of what was said. Other items (commands, changes, plans) stand in full elsewhere.
-                item = coerce_dict(event.get("item"))
-                texts = [
-                    coerce_dict(part).get("text")
-                    for part in coerce_list(item.get("content"))
-                ]
-                blocks = [
-                    Block("text", text) for text in texts if isinstance(text, str)
-                ]
-                item_kind = item.get("type")
-                if blocks and item_kind == "UserMessage":
-                    yield from self._handle_user(blocks, "completed")
-                elif blocks and item_kind == "AgentMessage":
-                    yield from self._handle_assistant(blocks, "completed")
-                else:
-                    yield leave_out(
-                        f"event_msg/item_completed/{item_kind}",
-                        self._line,
-                        event,
-                        known=True,
-                    )
+                yield from self._handle_completed(event)
             case "thread_rolled_back":
-                turns = event.get("num_turns")
-                yield from self._release()
-                count = min(turns, len(self._turns)) if isinstance(turns, int) else 0
-                if count > 0:
-                    self._roll_back(self._turns[-count])
-                    del self._turns[-count:]
-                yield self._skip("event_msg/thread_rolled_back")
+                yield from self._handle_rollback(event)
             case "thread_name_updated":
                 if title := (coerce_text(event.get("thread_name")) or "").strip():
                     yield Session(self._id, title=title)
                 yield self._skip("event_msg/thread_name_updated")
             case _:
                 yield leave_out(f"event_msg/{kind}", self._line, event, known=True)
+
+    def _handle_completed(self, event: Json) -> Iterator[Record]:
+        """Yield a message told a third time. Other items (commands, changes, plans) stand in full elsewhere."""
+        item = coerce_dict(event.get("item"))
+        parts = map(coerce_dict, coerce_list(item.get("content")))
+        texts = [part.get("text") for part in parts]
+        blocks = [Block("text", text) for text in texts if isinstance(text, str)]
+        kind = item.get("type")
+        if blocks and kind == "UserMessage":
+            yield from self._handle_user(blocks, "completed")
+        elif blocks and kind == "AgentMessage":
+            yield from self._handle_assistant(blocks, "completed")
+        else:
+            told = f"event_msg/item_completed/{kind}"
+            yield leave_out(told, self._line, event, known=True)
+
+    def _handle_rollback(self, event: Json) -> Iterator[Record]:
+        """Take back the last turns, as many as the event says."""
+        turns = event.get("num_turns")
+        yield from self._release()
+        count = min(turns, len(self._turns)) if isinstance(turns, int) else 0
+        if count > 0:
+            self._roll_back(self._turns[-count])
+            del self._turns[-count:]
+        yield self._skip("event_msg/thread_rolled_back")
 
     # Who speaks.
 

@@ -61,6 +61,13 @@ MANIFEST = "manifest.json"
 Id = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 
 
+NO_MESSAGES = f"this export holds no messages: `slowwave export OUT --table {MESSAGES.name}` writes them"
+ENCRYPTED = (
+    "this export is encrypted, and only its passphrase opens it: nothing of it was read"
+)
+PARTITIONED = "this export is partitioned: `slowwave run` reads exports that were written without --partition-by"
+
+
 class _SessionRow(BaseModel):
     session_id: Id
     native_id: str
@@ -107,7 +114,7 @@ def list_exported(folder: Path) -> set[str]:
             _Manifest.model_validate_json(path.read_bytes()) if path.is_file() else None
         )
         files = (
-            {about.file: about.columns.keys() for about in manifest.tables.values()}
+            {about.file: about.columns.keys() for about in manifest.list_files()}
             if manifest
             else {}
         )
@@ -122,7 +129,7 @@ def list_exported(folder: Path) -> set[str]:
 
 def _is_exported(path: Path, columns: Set[str]) -> bool:
     if path.is_dir():
-        return is_lance_table(path)
+        return is_lance_table(path) or any(path.glob("*=*/part-*.parquet"))
     if not path.is_file():
         return False  # a pipe that bears a table's name is never waited for
     head = read_head(path)
@@ -138,11 +145,14 @@ def _is_exported(path: Path, columns: Set[str]) -> bool:
     )  # those of an encrypted file can't be seen
 
 
-class _Exported(BaseModel):
+class _File(BaseModel):
     file: str
-    key: str
     rows: int
     columns: dict[str, str]
+
+
+class _Exported(_File):
+    key: str
 
 
 class _Manifest(BaseModel):
@@ -154,6 +164,18 @@ class _Manifest(BaseModel):
     format: Literal["parquet", "lance", "jsonl"]
     exported_at: datetime
     tables: dict[str, _Exported] = Field(min_length=1)
+    removed: _File | None = None
+
+    def list_files(self) -> list[_File]:
+        """Return the files of the tables, and that of an increment's removed rows."""
+        return [*self.tables.values(), *([self.removed] if self.removed else ())]
+
+    @field_validator("removed")
+    @classmethod
+    def _check_removed(cls, removed: _File | None) -> _File | None:
+        if removed and removed.file.partition(".")[0] != "removed":
+            raise ValueError("no file of removed rows")
+        return removed
 
     @field_validator("tables")
     @classmethod
@@ -181,37 +203,27 @@ def _parse_manifest(raw: bytes) -> dict[str, object]:
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records in order of the messages' rows; a session comes before its first message."""
-    # Where its messages and sessions are; no name that it holds is followed.
+    # The files lie beside the manifest under fixed names: no name that it holds is followed.
     manifest = _parse_manifest(path.read_bytes())
     form, tables = manifest.get("format"), coerce_dict(manifest.get("tables"))
-    messages, sessions = (
-        path.with_name(f"{table.name}.{form}") for table in (MESSAGES, SESSIONS)
-    )
-    if not (
-        messages.is_file() or messages.is_dir()
-    ):  # whoever opens a pipe waits for one who writes
-        yield Rejected(
-            0,
-            f"this export holds no messages: `slowwave export OUT --table {MESSAGES.name}` writes them",
-        )
+    messages = path.with_name(f"{MESSAGES.name}.{form}")
+    sessions = path.with_name(f"{SESSIONS.name}.{form}")
+    if not (messages.is_file() or messages.is_dir()):
+        # Neither: opening a pipe would wait for a writer.
+        yield Rejected(0, NO_MESSAGES)
         return
     if "salt" in coerce_dict(tables.get(MESSAGES.name)):
-        yield Rejected(
-            0,
-            "this export is encrypted, and only its passphrase opens it: nothing of it was read",
-        )
+        yield Rejected(0, ENCRYPTED)
         return
-    # Sessions, by the ids that the store gave them.
+    if manifest.get("partition_by"):
+        yield Rejected(0, PARTITIONED)
+        return
     ahead: dict[str, Session] = {}
     for _, row in _read_table(sessions, SESSIONS, _SessionRow, limits):
         if isinstance(row, Rejected):
             yield row
-            continue
-        stored = StoredSession(row.session_id, row.source, tuple(row.inactive))
-        ahead[row.session_id] = Session(
-            row.native_id, row.workspace, row.title, row.kind, row.parent_id, stored
-        )
-    # Messages, each session before its first.
+        else:
+            ahead[row.session_id] = _make_session(row)
     announced: set[str] = set()
     for line, message in _read_table(messages, MESSAGES, _MessageRow, limits):
         if isinstance(message, Rejected):
@@ -221,18 +233,30 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
         if sid not in announced:
             announced.add(sid)
             yield ahead.get(sid) or Session(sid, stored=StoredSession(sid, source))
-        yield Message(
-            sid,
-            **message.model_dump(
-                include={"native_id", "role", "origin", "text", "parent_id", "speaker"}
-            ),
-            blocks=message.blocks,
-            ts=coerce_time(message.ts),
-            line=line,
-            stored=StoredMessage(
-                message.message_id, message.identity, source, message.workspace
-            ),
-        )
+        yield _make_message(message, line)
+
+
+def _make_session(row: _SessionRow) -> Session:
+    return Session(
+        row.native_id,
+        row.workspace,
+        row.title,
+        row.kind,
+        row.parent_id,
+        stored=StoredSession(row.session_id, row.source, tuple(row.inactive)),
+    )
+
+
+def _make_message(row: _MessageRow, line: int) -> Message:
+    same = {"native_id", "role", "origin", "text", "parent_id", "speaker"}
+    return Message(
+        row.session_id,
+        **row.model_dump(include=same),
+        blocks=row.blocks,
+        ts=coerce_time(row.ts),
+        line=line,
+        stored=StoredMessage(row.message_id, row.identity, row.source, row.workspace),
+    )
 
 
 def _read_table(

@@ -129,19 +129,8 @@ def _parse_message(
     session: str, fields: dict[str, object], seen: Counter[str], line: int
 ) -> Message | Rejected | Skipped:
     parsed, blocks = parse_role(fields.get("role")), parse_blocks(fields.get("content"))
-    missing = next(
-        (key for key in ("role", "content") if fields.get(key) is None), None
-    )
-    if missing or parsed is None or blocks is None:
-        why = f"content is {type(fields.get('content')).__name__}, neither text nor a list of blocks"
-        why = (
-            f"{missing} is missing"
-            if missing
-            else f"unknown role {fields['role']!r}"
-            if parsed is None
-            else why
-        )
-        return Rejected(line, why, format_excerpt(fields))
+    if parsed is None or blocks is None or fields.get("content") is None:
+        return Rejected(line, _explain(fields), format_excerpt(fields))
     if not blocks:
         return Skipped("empty message", line)
     role, origin = parsed
@@ -149,22 +138,14 @@ def _parse_message(
     if native is None:
         native, former = _make_ids(seen, session, fields, blocks)
     if role == "tool" and isinstance(fields["content"], str):
-        call_id = coerce_id(fields.get("call_id")) or coerce_id(
-            fields.get("tool_call_id")
-        )
-        blocks = [
-            Block(
-                "tool_result",
-                fields["content"],
-                coerce_text(fields.get("name")),
-                call_id,
-            )
-        ]
+        ids = (fields.get("call_id"), fields.get("tool_call_id"))
+        call_id = next(filter(None, map(coerce_id, ids)), None)
+        name = coerce_text(fields.get("name"))
+        blocks = [Block("tool_result", fields["content"], name, call_id)]
     text = join_text_blocks(blocks)
     if text and origin == "human" and not extract_claude_user_text(text):
-        origin = (
-            "synthetic"  # a command or a caveat that a program put in the person's turn
-        )
+        # A program put a command or a caveat in the person's turn.
+        origin = "synthetic"
     return Message(
         session=session,
         native_id=native,
@@ -177,6 +158,17 @@ def _parse_message(
         line=line,
         former=None if former == native else f"{session}/{former}",
     )
+
+
+def _explain(fields: dict[str, object]) -> str:
+    """Return why a row is no message."""
+    for key in ("role", "content"):
+        if fields.get(key) is None:
+            return f"{key} is missing"
+    if parse_role(fields["role"]) is None:
+        return f"unknown role {fields['role']!r}"
+    kind = type(fields["content"]).__name__
+    return f"content is {kind}, neither text nor a list of blocks"
 
 
 def _make_ids(

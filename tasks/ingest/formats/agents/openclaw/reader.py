@@ -154,16 +154,7 @@ class SessionTree:
 
     def find_inactive(self) -> Iterator[str]:
         """Yield the id of each entry that was left behind or is a second copy, in the order of the file."""
-        # Entries off the path from the last leaf to the root, on a branch where somebody spoke.
-        path, at = set[int](), self._leaf
-        while at >= 0:
-            path.add(at)
-            at = self._parents[at]
-        # Name the branch of each other entry by the entry where it leaves the path.
-        branches: dict[int, int] = {}
-        for i, parent in enumerate(self._parents):
-            if path and i not in path and not self._side[i]:
-                branches[i] = branches.get(parent, i)
+        branches = self._find_branches()
         # Results of parallel tool calls fork as well, and nobody took those back.
         spoken = {branch for i, branch in branches.items() if self._roles[i] in SPOKEN}
         # Answers that are roots: the writer knew no parents, so roots say nothing about rewinding.
@@ -173,23 +164,32 @@ class SessionTree:
             for parent, role in zip(self._parents, self._roles, strict=True)
         ):
             spoken = {branch for branch in spoken if self._parents[branch] >= 0}
+        roles = (*SPOKEN, *TOOLS)
         left = {
             i
             for i, branch in branches.items()
-            if branch in spoken and self._roles[i] in (*SPOKEN, *TOOLS)
+            if branch in spoken and self._roles[i] in roles
         }
-        # An entry that stands in the file twice is not left by its copy.
-        standing = (
-            {entry for i, entry in enumerate(self._ids) if i not in left}
-            if left
-            else set()
-        )
+        # If an entry is in the file twice, a copy that was left does not take the other back.
+        standing = {entry for i, entry in enumerate(self._ids) if i not in left}
         gone = {i for i in left if self._ids[i] not in standing}
         # Of a message that was sent again the first that was not left stands.
         for group in self.retries.values():
             live = next((i for i in group if i not in gone), None)
             gone.update(i for i in group if i != live)
         yield from (self._ids[i] for i in sorted(gone))
+
+    def _find_branches(self) -> dict[int, int]:
+        """Return the branch of each entry off the path from the last leaf to the root: where it leaves the path."""
+        path, at = set[int](), self._leaf
+        while at >= 0:
+            path.add(at)
+            at = self._parents[at]
+        branches: dict[int, int] = {}
+        for i, parent in enumerate(self._parents):
+            if path and i not in path and not self._side[i]:
+                branches[i] = branches.get(parent, i)
+        return branches
 
 
 def read_events(

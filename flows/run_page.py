@@ -1,0 +1,216 @@
+"""The results of one run, and the runs before it: the data of the page Tonight and of `slowwave report`."""
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+import pyarrow.compute as pc
+
+from slowwave.flows.parts.report import (
+    News,
+    RunReport,
+    collect_left_out,
+    collect_news,
+    open_views,
+)
+from slowwave.recall.release.view import View
+from slowwave.recall.views.voices import find_voices
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RUNS, SESSIONS
+from slowwave.schemas.vocabulary import Status
+from slowwave.store.publishing import read_releases
+from slowwave.store.store import Store
+from slowwave.tasks.job import parse_steps, parse_usage
+from slowwave.tasks.publish.gates import LOST, RETIRED
+
+SHOWN, NIGHTS = 50, 60
+"""Claims, changes and sessions that the page lists, and runs of its timeline, at most."""
+CLAIM = ["session_id", "summary", "category", "workspace", "speaker", "observed_at"]
+Data = dict[str, Any]
+
+
+def describe_run(
+    settings: Settings, run_id: str = "", live: View | None = None
+) -> Data:
+    """Return the results of a run as plain values.
+
+    Args:
+        settings: of the store and space.
+        run_id: its id, or its first characters; empty for the last run that ended.
+        live: the live release, where it is open already.
+
+    Raises:
+        UsageError: no run has the id, or more than one, or none ended yet.
+    """
+    store = Store.open(settings.store, settings.space)
+    rows = sorted(store.read(RUNS).to_pylist(), key=lambda row: row["started_at"])
+    ended = [row for row in rows if row["ended_at"] is not None]
+    row = _choose_run(ended, run_id)
+    by_run = {release.run_id: release for release in read_releases(store)}
+    made = by_run.get(row["run_id"])
+    report = _parse_report(row, made)
+    views, before = open_views(made, store, live)
+    head = ("run_id", "kind", "started_at", "ended_at", "status")
+    usage = parse_usage(report.steps)
+    nights = [
+        _describe_night(run, by_run.get(run["run_id"])) | {"lag": lag}
+        for run, lag in zip(ended, _measure_lags(store, ended), strict=True)
+    ]
+    return {
+        "run": {name: row[name] for name in head},
+        "release": made.name if made else None,
+        "counts": made.counts if made else None,
+        "verdict": report.format_verdict(),
+        "new": report.news,
+        **_describe_claims(settings, *views if views else (None, None)),
+        "left_out": collect_left_out(report, store, before),
+        "notes": report.collect_notes(),
+        "steps": [step.as_dict() for step in report.steps],
+        "seconds": report.seconds,
+        "usage": [{"model": model, **counts} for model, counts in usage.items()],
+        "nights": nights[-NIGHTS:],
+    }
+
+
+def _choose_run(ended: list[Data], run_id: str) -> Data:
+    """Return the run whose id begins so, or the last one if no id is given.
+
+    Raises:
+        UsageError: no run has the id, or more than one, or none ended yet.
+    """
+    found = [row for row in ended if row["run_id"].startswith(run_id)]
+    found = found if run_id else ended[-1:]
+    if len(found) == 1:
+        return found[0]
+    why = f"{len(found)} ended runs have the id {run_id!r}"
+    if not run_id:
+        why = "no run has ended yet"
+    raise UsageError(f"{why}: `slowwave inspect runs` lists them")
+
+
+def _measure_lags(store: Store, ended: list[Data]) -> list[float | None]:
+    """Return each run's lag in hours: from the end of the first session that the run before did not see to its own end.
+
+    None if no session ended in between.
+    """
+    times = store.read(SESSIONS, ["ended_at"])["ended_at"].drop_null()
+    ends = sorted(times.to_pylist())
+    lags: list[float | None] = []
+    start = 0
+    for run in ended:
+        stop = max(start, bisect_right(ends, run["started_at"]))
+        if stop > start:
+            lags.append((run["ended_at"] - ends[start]).total_seconds() / 3600)
+        else:
+            lags.append(None)
+        start = stop
+    return lags
+
+
+def _parse_report(row: Data, made: Any) -> RunReport:
+    notes = orjson.loads(row["report"] or b"{}").get("notes", [])
+    return RunReport(
+        row["run_id"], row["kind"], parse_steps(row["report"]), made, notes=notes
+    )
+
+
+def _describe_claims(settings: Settings, new: View | None, old: View | None) -> Data:
+    """Return the claims learnt and changed, the day's sessions, and the shares that the gates limit."""
+    if new is None:
+        nothing: Data = {"learnt": [], "changed": [], "sessions": [], "gates": []}
+        return nothing | {"learnt_count": 0, "changed_count": 0, "became": {}}
+    news = collect_news(new, old)
+    learnt, changed = news.learnt[:SHOWN], news.changed[:SHOWN]
+    ids = [*(claim.claim_id for claim in learnt), *(key for key, *_ in changed)]
+    ids += [later_id for *_, later_id in changed]
+    claims = new.read_by_id(OBSERVATIONS, [*dict.fromkeys(ids)], CLAIM)
+    for key, voice in find_voices(new, ids).items():
+        claims[key]["by"] = voice
+    return {
+        "learnt": [
+            {"id": claim.claim_id, **claims[claim.claim_id]} for claim in learnt
+        ],
+        "learnt_count": len(news.learnt),
+        "changed": [_describe_change(claims, *change) for change in changed],
+        "changed_count": len(news.changed),
+        "became": dict(news.lost),
+        "sessions": _list_sessions(new, old),
+        "gates": _measure_gates(settings, news, old),
+    }
+
+
+def _describe_change(
+    claims: Mapping[str, Data], key: str, how: str, later: str, later_id: str
+) -> Data:
+    """Return a change with the day, the speaker and the project of both claims."""
+    names = ("observed_at", "speaker", "by", "workspace")
+    after = claims.get(later_id, {})
+    return {
+        "id": key,
+        "earlier": claims[key]["summary"],
+        "how": how,
+        "later": later,
+        "later_id": later_id,
+        "workspace": claims[key]["workspace"],
+        "earlier_facts": {name: claims[key].get(name) for name in names},
+        "later_facts": {name: after.get(name) for name in names},
+    }
+
+
+def _measure_gates(settings: Settings, news: News, old: View | None) -> list[Data]:
+    """Return the shares of what was known that a night retired and lost, each with the most that its gate allows."""
+    if old is None:
+        return []
+    is_active = pc.field("status") == Status.ACTIVE
+    active = old.read(OBSERVATIONS, ["status"], is_active).num_rows
+    if not active:
+        return []
+    bounds = (
+        ("retired or merged", RETIRED, "max_retired"),
+        ("withdrawn or lost", LOST, "max_lost"),
+    )
+    return [
+        {
+            "gate": name,
+            "share": sum(news.lost[kind] for kind in kinds) / active,
+            "most": getattr(settings.gates, bound),
+            "setting": f"gates.{bound}",
+        }
+        for name, kinds, bound in bounds
+    ]
+
+
+def _list_sessions(new: View, old: View | None) -> list[Data]:
+    """Return the sessions that have new messages, the one with the most first."""
+    columns = ["session_id", "native_id", "title", "workspace", "messages", "ended_at"]
+    before = old.read(SESSIONS, ["session_id", "messages"]).to_pylist() if old else []
+    messages = {row["session_id"]: row["messages"] for row in before}
+    rows = []
+    for row in new.read(SESSIONS, columns).to_pylist():
+        count = row["messages"] - messages.get(row["session_id"], 0)
+        if count > 0:
+            rows.append(row | {"new": count})
+    rows.sort(key=lambda row: (-row["new"], row["session_id"]))
+    return rows[:SHOWN]
+
+
+def _describe_night(row: Data, made: Any) -> Data:
+    """Return the line of a run in the timeline, without its lag."""
+    report = _parse_report(row, made)
+    return {
+        "run_id": row["run_id"],
+        "at": row["started_at"],
+        "kind": row["kind"],
+        "status": row["status"],
+        "release": made.name if made else None,
+        "new": next((step.rows_out for step in report.steps if step.step == "read"), 0),
+        "claims": made.counts.get(OBSERVATIONS.name) if made else None,
+        "messages": made.counts.get(MESSAGES.name) if made else None,
+        "tokens": sum(
+            counts["prompt tokens"] + counts["answer tokens"]
+            for counts in parse_usage(report.steps).values()
+        ),
+        "seconds": report.seconds,
+    }

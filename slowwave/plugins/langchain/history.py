@@ -1,0 +1,67 @@
+"""A chat-message history for LangChain: a conversation in the space's folder, which the next night distils.
+
+    history = MemoryChatHistory(Memory.open(unreleased=True), "thread 7")
+    RunnableWithMessageHistory(chain, lambda thread: MemoryChatHistory(memory, thread))
+
+Secrets are replaced before anything is written, so `messages` has placeholders in their place.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+from langchain_core.chat_history import BaseChatMessageHistory
+from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
+
+from slowwave.memory import Memory
+
+ROLES = {
+    "human": "user",
+    "ai": "assistant",
+    "AIMessageChunk": "assistant",
+    "system": "system",
+    "tool": "tool",
+    "function": "tool",
+}
+"""A message's role by LangChain's type; another one (`ChatMessage`) is an agent's."""
+
+
+class MemoryChatHistory(BaseChatMessageHistory):
+    """The messages of one conversation, by an id of the caller's."""
+
+    def __init__(
+        self, memory: Memory, session_id: str, workspace: str | None = None
+    ) -> None:
+        """Open a conversation; its file is made with the first message."""
+        name = f"langchain-{hashlib.sha256(session_id.encode()).hexdigest()[:24]}"
+        self._memory = memory
+        self._journal = memory.begin_conversation(workspace, name=name)
+
+    @property
+    def messages(self) -> list[BaseMessage]:  # type: ignore[override]
+        """The messages so far, as they were added but for secrets."""
+        kept = [line["extra"] for line in self._journal.read_lines()]
+        messages: list[BaseMessage] = messages_from_dict(kept)
+        return messages
+
+    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Write messages down.
+
+        Raises:
+            OSError: the folder can't be written to.
+        """
+        for message in messages:
+            role = ROLES.get(message.type, "agent")
+            text = str(message.text)
+            self._journal.append(
+                role, text, message.name, extra=message_to_dict(message)
+            )
+
+    def clear(self) -> None:
+        """Forget the conversation, as `slowwave forget --note` does: also what nights made of it.
+
+        Raises:
+            StoreLocked: a night is running.
+        """
+        from slowwave.plugins.langchain.erase import forget_notes
+
+        forget_notes(self._memory, [self._journal.session])

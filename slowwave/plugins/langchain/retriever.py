@@ -1,0 +1,47 @@
+"""A retriever for LangChain over a memory.
+
+retriever = MemoryRetriever(memory=Memory.open(), k=5, filters={"workspace": "shop"})
+retriever.invoke("why did we leave Redis?")
+"""
+
+from typing import Any
+
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from pydantic import Field
+
+from slowwave.context.handed_out import note_hits
+from slowwave.memory import Memory
+from slowwave.recall.hits import KINDS, Hit
+
+
+class MemoryRetriever(BaseRetriever):
+    """Returns hits of `Memory.recall` as documents, best first."""
+
+    memory: Memory
+    k: int = 5
+    """Most documents."""
+    kinds: tuple[str, ...] = KINDS
+    filters: dict[str, Any] = Field(default_factory=dict)
+    """Conditions of `Memory.recall` (`slowwave.schemas.filters.Filters`)."""
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        """Return the hits, and log them, so that no night takes their repetition for news.
+
+        Raises:
+            UsageError: a query without words, or a condition that can't be met.
+            StoreError: the store can't be read.
+        """
+        hits = self.memory.recall(query, self.k, self.kinds, **self.filters)
+        note_hits(self.memory.root / self.memory.space, hits)
+        return [make_document(hit) for hit in hits]
+
+
+def make_document(hit: Hit) -> Document:
+    """Return a hit's text, with its id and what `Hit.as_dict` tells besides as metadata."""
+    metadata: dict[str, Any] = hit.as_dict()
+    text, key = metadata.pop("text"), metadata.pop("id")
+    return Document(page_content=text, id=key, metadata=metadata)

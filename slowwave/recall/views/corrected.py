@@ -1,0 +1,87 @@
+"""Find the claim that somebody wants to correct."""
+
+from typing import Any
+
+from slowwave.recall.hits import fold_text
+from slowwave.recall.release.view import View
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.ids import SHORT_ID, hash_words
+from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.vocabulary import Status
+from slowwave.store.names import SHORTEST, find_named_row
+from slowwave.store.notes import PREFIX, Corrected, parse_correction, read_written
+
+COLUMNS = ["workspace", "summary", "status", "canonical_id", "superseded_by", "reason"]
+Row = dict[str, Any]
+
+
+def find_claim_to_correct(view: View, name: str, text: str) -> tuple[Row, Corrected]:
+    """Return the claim that an id names, and how a note names it. For the id of a correction that no night has read,
+    the claim is the one that it corrects; for a claim that repeats another, that one.
+
+    Raises:
+        UsageError: no claim has the id, it does not hold any more, or the text says the same.
+    """
+    claim = _find_pending_target(view, name) or name
+    found = find_named_row(view, claim)
+    if found is None:
+        raise UsageError(
+            f"nothing in release {view.release.name} has the id {name!r}: `slowwave show claims` lists the claims"
+        )
+    if found.kind != "observation":
+        raise UsageError(
+            f"{name} is a {found.kind}: only a claim can be corrected, and `slowwave show {name}` names its claims"
+        )
+    row = _read_claim(view, found.id)
+    if row["status"] == Status.DUPLICATE and row["canonical_id"]:
+        row = _read_claim(view, row["canonical_id"])
+    if row["status"] == Status.SUPERSEDED:
+        raise UsageError(_explain_superseded(view, row))
+    if fold_text(text) == fold_text(row["summary"]):
+        raise UsageError(f"the claim says that already: {row['summary']}")
+    key = row["observation_id"]
+    return row, Corrected(key, hash_words(row["workspace"], row["summary"]))
+
+
+def _read_claim(view: View, key: str) -> Row:
+    """Return a claim with its id."""
+    return {**view.read_by_id(OBSERVATIONS, [key], COLUMNS)[key], "observation_id": key}
+
+
+def _explain_superseded(view: View, row: Row) -> str:
+    """Return why a claim that does not hold can't be corrected, with the claim that holds in its place."""
+    name, seen = row["observation_id"][:SHORT_ID], set[str]()
+    while (later := row["superseded_by"]) and later not in seen:
+        seen.add(later)
+        row = _read_claim(view, later)
+    if not seen:
+        return f"{name} does not hold any more: {row['reason']}"
+    return (
+        f"{name} does not hold any more; {row['observation_id'][:SHORT_ID]} holds in its place: {row['summary']}: "
+        "correct that one, or undo the change (`slowwave inspect changes`)"
+    )
+
+
+def _find_pending_target(view: View, name: str) -> str | None:
+    """Return the claim that a note corrects which the release lacks; None if the id names no such note.
+
+    Raises:
+        UsageError: the note corrects nothing.
+    """
+    begins = name.partition("/")[0].removeprefix(PREFIX)
+    if len(begins) < SHORTEST:
+        return None
+    lines = {
+        line["session_id"]: line
+        for line in read_written(view.dir, view.files_read)
+        if line["session_id"].removeprefix(PREFIX).startswith(begins)
+    }
+    if len(lines) != 1:
+        return None
+    named = parse_correction(next(iter(lines.values())).get("tags"))
+    if named is None:
+        raise UsageError(
+            f"{name} is not yet distilled: `slowwave exclude {name} --why …` takes it back, and "
+            "`slowwave remember` notes it anew"
+        )
+    return named.claim

@@ -1,0 +1,215 @@
+"""Asks the resident reader, and starts it if there is none. Whatever is amiss, the caller does the work itself.
+
+Nothing but the standard library is imported: a hook does this with each prompt.
+"""
+
+import os
+import socket
+import stat
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slowwave.resident.place import (
+    Address,
+    compute_version,
+    find_address,
+    find_runtime_folder,
+    has_peer_credentials,
+    is_private,
+    make_address,
+)
+from slowwave.resident.wire import (
+    Message,
+    is_own_user,
+    is_proven,
+    make_nonce,
+    prove,
+    read_message,
+    write_message,
+)
+
+if sys.platform != "win32":
+    import fcntl
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+GREETING_SECONDS = 1.0
+"""Seconds within which a reader greets: one that is stopped or hung does not."""
+PAUSE = 0.02
+"""Seconds between two looks for a reader that is starting."""
+READER = "slowwave.cli.agents.resident"
+"""The module that a reader runs."""
+
+
+class Refused(Exception):
+    """What is there must not be asked: it is another user's, open to others, or of another version."""
+
+
+def ask(
+    request: Message,
+    store: str | None,
+    space: str | None,
+    seconds: float,
+) -> Message | None:
+    """Return what the reader answers to this process, in its folder and environment; None if the caller has to do the
+    work itself.
+
+    Args:
+        request: what is asked.
+        store: as the command line names it; None for the settings' store.
+        space: as the command line names it; None for the settings' space.
+        seconds: how long to wait, for the start of a reader too; one is started if none runs.
+    """
+    try:
+        if (address := find_address(store, space)) is None:
+            return None
+        here = {
+            "cwd": str(Path.cwd()),
+            "environ": dict(os.environ),
+        }
+        return _ask(address, {**request, **here}, seconds)
+    except (OSError, ValueError, Refused):
+        return None
+
+
+def _ask(address: Address, request: Message, seconds: float) -> Message | None:
+    """Return the answer; None if there is no reader, or none in time.
+
+    Raises:
+        OSError, ValueError: the connection broke, or the answer.
+        Refused: the reader must not be asked.
+    """
+    deadline = time.monotonic() + seconds
+    child: Popen[bytes] | None = None
+    try:
+        while (found := connect(address)) is None:
+            child = child or start_reader(address)
+            has_ended = child is not None and child.poll() is not None
+            if has_ended or time.monotonic() > deadline:
+                return None
+            time.sleep(PAUSE)
+    finally:
+        leave_running(child)
+    connection, token = found
+    with connection:
+        answer = converse(connection, token, request, deadline)
+    return None if "pass" in answer else answer
+
+
+def connect(address: Address) -> tuple[socket.socket, str] | None:
+    """Return a connection to the reader and its token; None if none listens.
+
+    Raises:
+        Refused: the socket or its file is not the user's own, or is open to others.
+    """
+    if has_peer_credentials():
+        path, is_kind = address.socket, stat.S_ISSOCK
+    else:
+        path, is_kind = address.token, stat.S_ISREG
+    try:
+        if not is_private(path, is_kind):
+            raise Refused(f"{path} is not this user's alone")
+        if path == address.socket:
+            connection, token = socket.socket(socket.AF_UNIX), ""
+            connection.settimeout(GREETING_SECONDS)
+            connection.connect(str(path))
+        else:
+            port, token = path.read_text(encoding="ascii").split()
+            connection = socket.create_connection(
+                ("127.0.0.1", int(port)), GREETING_SECONDS
+            )
+    except (FileNotFoundError, ConnectionRefusedError):
+        return None
+    if not token and not is_own_user(connection):
+        raise Refused(f"{path} is served by another user")
+    return connection, token
+
+
+def converse(
+    connection: socket.socket, token: str, request: Message, deadline: float
+) -> Message:
+    """Return the answer to a request. A reader of another version is told to end.
+
+    Raises:
+        OSError, ValueError: the connection broke, or no answer came in time.
+        Refused: the reader does not know the token, or has another version.
+    """
+    nonce = make_nonce()
+    with connection.makefile("rwb") as stream:
+        write_message(stream, {"nonce": nonce})
+        greeting = read_message(stream)
+        if not is_proven(token, "reader", nonce, greeting.get("proof")):
+            raise Refused("what listens there does not know the token")
+        proof = prove(token, "client", str(greeting.get("nonce")))
+        if request["do"] != "about" and greeting.get("version") != compute_version():
+            write_message(stream, {"do": "end", "proof": proof})
+            raise Refused("the reader has another version")
+        connection.settimeout(max(PAUSE, deadline - time.monotonic()))
+        write_message(stream, {**request, "proof": proof})
+        return read_message(stream)
+
+
+def start_reader(address: Address) -> "Popen[bytes] | None":
+    """Start the reader of an address; None if another process is starting it, or it runs.
+
+    The lock is taken here and left to the reader, which has it until it dies.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    lock = os.open(address.lock, flags, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return None
+    else:
+        return start_detached(READER, str(address.socket), str(lock), keep_open=[lock])
+    finally:
+        os.close(lock)
+
+
+def leave_running(process: "Popen[bytes] | None") -> None:
+    """Let a process outlive this one without Python's warning that nobody waits for it."""
+    if process is not None and process.returncode is None:
+        process.returncode = 0
+
+
+def start_detached(
+    module: str, *words: str, keep_open: "list[int] | None" = None
+) -> "Popen[bytes]":
+    """Start a module of slowwave in a process that outlives this one."""
+    from subprocess import DEVNULL, Popen  # takes as long as the rest of a hook
+
+    # -P: the client's folder may contain a module of any name
+    return Popen(
+        [sys.executable, "-P", "-m", module, *words],
+        stdin=DEVNULL,
+        stdout=DEVNULL,
+        stderr=DEVNULL,
+        start_new_session=True,
+        pass_fds=keep_open or (),
+    )
+
+
+def find_readers(store: Path, space: str) -> list[Message]:
+    """Return what each of the user's readers of a store and space says of itself: pid, since, answers, megabytes."""
+    found = []
+    folder = find_runtime_folder() if sys.platform != "win32" else None
+    for lock in sorted(folder.glob("*.lock")) if folder else ():
+        about = _ask_about(make_address(lock))
+        if (about.get("store"), about.get("space")) == (str(store), space):
+            found.append(about)
+    return found
+
+
+def _ask_about(address: Address) -> Message:
+    """Return what a reader of any version says of itself; an empty message if it does not run."""
+    try:
+        if (found := connect(address)) is None:
+            return {}
+        deadline = time.monotonic() + GREETING_SECONDS
+        with found[0] as connection:
+            return converse(connection, found[1], {"do": "about"}, deadline)
+    except (OSError, ValueError, Refused):
+        return {}

@@ -1,0 +1,227 @@
+"""Serves a resident reader: takes connections of its own user, hands requests to a function, and ends by itself.
+
+It ends after IDLE seconds without a request, when the machine's memory is short, when it is told to, and when its
+socket is replaced. Requests are answered one after the other: so each may have the client's folder and environment.
+"""
+
+import os
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+from select import select
+from socketserver import StreamRequestHandler, TCPServer, ThreadingMixIn
+from threading import Lock
+from typing import Any, Protocol, cast
+
+from slowwave.resident.place import Address, compute_version, has_peer_credentials
+from slowwave.resident.wire import (
+    Message,
+    is_own_user,
+    is_proven,
+    make_nonce,
+    prove,
+    read_message,
+    write_message,
+)
+
+LAST_SECONDS = 5.0
+"""Seconds that a reader which ends has for the answers that it is at."""
+IDLE = 20 * 60
+"""Seconds without a request after which a reader ends."""
+LEAST_FREE = 0.05
+"""Share of the machine's memory that must be available; below it a reader ends."""
+LOOK = 1.0
+"""Seconds between two looks at the clock, the memory and the store."""
+PATIENCE = 10.0
+"""Seconds that a client may take to send its request, or to take its answer."""
+
+
+class Answering(Protocol):
+    """What a server hands its requests to."""
+
+    is_over: bool
+    """Set when the reader is of no more use, as after a change of the settings."""
+
+    def answer(self, request: Message) -> Message:
+        """Return the answer to a request, or a reason under "pass"; called by one thread at a time."""
+        ...
+
+    def look(self) -> None:
+        """Drop what is outdated; called once a second, never during an answer."""
+        ...
+
+    def describe(self) -> Message:
+        """Return the store and the space."""
+        ...
+
+
+class Resident(ThreadingMixIn, TCPServer):
+    """The server of one reader."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, address: Address, reader: Answering) -> None:
+        """Listen from now on.
+
+        Args:
+            address: the files of this reader; its lock is held by this process.
+            reader: answers the requests.
+        """
+        self.files, self._reader = address, reader
+        self.version, self.token = compute_version(), ""
+        self.timeout, self.is_over = LOOK, False
+        self.answers, self.since, self._used = 0, time.time(), time.monotonic()
+        self._turn, self._counting, self._begun = Lock(), Lock(), 0
+        if has_peer_credentials():
+            self.address_family, where = socket.AF_UNIX, str(address.socket)
+            address.socket.unlink(missing_ok=True)
+        else:
+            where = cast(Any, ("127.0.0.1", 0))
+        before = os.umask(0o177)
+        try:
+            super().__init__(cast(Any, where), _Conversation)
+            if self.address_family != socket.AF_UNIX:
+                self._write_token()
+        finally:
+            os.umask(before)
+        self._mark = self._read_mark()
+
+    @property
+    def _listed(self) -> Path:
+        """The file by which clients find this reader."""
+        is_unix = self.address_family == socket.AF_UNIX
+        return self.files.socket if is_unix else self.files.token
+
+    def _write_token(self) -> None:
+        """Write the port and a new token into a file that appears at once, whole."""
+        self.token = make_nonce()
+        fresh = self.files.token.with_suffix(".new")
+        fresh.unlink(missing_ok=True)
+        fresh.write_text(f"{self.server_address[1]} {self.token}", encoding="ascii")
+        fresh.replace(self.files.token)
+
+    def _read_mark(self) -> tuple[int, int]:
+        """Return what tells the reader's own file from one that took its place, and whether its mode was changed."""
+        status = self._listed.lstat()
+        return status.st_ino, status.st_ctime_ns
+
+    def run(self) -> None:
+        """Serve until it is time to end."""
+        try:
+            while not self.is_over:
+                self.handle_request()
+                self._look_around()
+        finally:
+            self.end()
+            until = time.monotonic() + LAST_SECONDS
+            while self._begun and time.monotonic() < until:
+                time.sleep(0.01)
+            self.server_close()
+
+    def end(self) -> None:
+        """End: take no more connections, and remove the file by which clients find this reader, if it is its own."""
+        self.is_over = True
+        with suppress(OSError):
+            if self._read_mark()[0] == self._mark[0]:
+                self._listed.unlink()
+
+    def _look_around(self) -> None:
+        """End if the reader is idle, memory is short, or its file is gone or changed; have outdated content dropped."""
+        is_busy = self._turn.locked()
+        is_idle = time.monotonic() - self._used > IDLE and not is_busy
+        try:
+            is_replaced = self._read_mark() != self._mark
+        except OSError:
+            is_replaced = True
+        if is_idle or is_replaced or self._reader.is_over or is_memory_short():
+            self.is_over = True
+        elif self._turn.acquire(blocking=False):
+            try:
+                self._reader.look()
+            finally:
+                self._turn.release()
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Return True if a connection is of this user; over the loopback address the token tells."""
+        return self.address_family != socket.AF_UNIX or is_own_user(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a connection that broke: its client does the work itself."""
+
+    def take_request(self, request: Message, connection: socket.socket) -> Message:
+        """Return the answer to a request; an empty one if the client has gone while others were served."""
+        if request.get("do") == "end":
+            self.end()
+            return {}
+        if request.get("do") == "about":
+            return self.describe()
+        with self._turn:
+            if self.is_over or self._reader.is_over or has_gone(connection):
+                return {"pass": "ending"}
+            self._used = time.monotonic()
+            answer = self._reader.answer(request)
+            self._used = time.monotonic()
+            self.answers += "pass" not in answer
+            return answer
+
+    def count_begun(self, more: int) -> None:
+        """Count the requests that are not answered yet."""
+        with self._counting:
+            self._begun += more
+
+    def describe(self) -> Message:
+        """Return what `slowwave status` shows."""
+        facts = {
+            "pid": os.getpid(),
+            "since": self.since,
+            "answers": self.answers,
+        }
+        return {**facts, **self._reader.describe()}
+
+
+class _Conversation(StreamRequestHandler):
+    """One connection: greeting, request, answer."""
+
+    timeout = PATIENCE
+
+    def handle(self) -> None:
+        """Answer one request of a client that proves it knows the token."""
+        server = cast(Resident, self.server)
+        hello = read_message(self.rfile)
+        nonce = make_nonce()
+        greeting = {
+            "version": server.version,
+            "pid": os.getpid(),
+            "nonce": nonce,
+        }
+        greeting["proof"] = prove(server.token, "reader", str(hello.get("nonce")))
+        write_message(self.wfile, greeting)
+        request = read_message(self.rfile)
+        if is_proven(server.token, "client", nonce, request.get("proof")):
+            server.count_begun(1)
+            try:
+                write_message(self.wfile, server.take_request(request, self.connection))
+            finally:
+                server.count_begun(-1)
+
+
+def has_gone(connection: socket.socket) -> bool:
+    """Return True if the other side has closed a connection."""
+    try:
+        is_readable, _, _ = select([connection], [], [], 0)
+        return bool(is_readable) and not connection.recv(1, socket.MSG_PEEK)
+    except OSError:
+        return True
+
+
+def is_memory_short() -> bool:
+    """Return True if little of the machine's memory is available; False where the system does not tell."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return False
+    sizes = {line.partition(":")[0]: int(line.split()[1]) for line in lines}
+    total = sizes.get("MemTotal", 0)
+    return sizes.get("MemAvailable", total) < LEAST_FREE * total

@@ -1,0 +1,201 @@
+"""The dates of "yesterday", "next Friday" and "in two weeks", put beside these words where a text is shown.
+
+Weeks later such words name no day. What is stored stays as it was said, and so does every quote. A date is put only
+where the calendar decides it: "next Friday" said on a Wednesday may be either of two days, and both are named. A count
+from now may be a rule's ("due in 30 days"), so the note says which day it is counted from.
+"""
+
+import re
+from calendar import monthrange
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from slowwave.text.dates import (
+    AGO,
+    DAY_WORD,
+    DAYS,
+    LAST,
+    NUMBER,
+    NUMBERS,
+    UNIT_DAYS,
+    WEEKDAYS,
+)
+from slowwave.text.foreign_dates import find_foreign_times
+
+COMING = re.compile(r"\b(?:the )?(?P<day>day after tomorrow|tomorrow)\b", re.I)
+COMING_DAYS = {"tomorrow": 1, "day after tomorrow": 2}
+UNITS = "|".join(UNIT_DAYS)
+FROM_NOW = re.compile(rf"\bin {NUMBER} (?P<unit>{UNITS})s?\b(?! of\b)", re.I)
+NEXT = re.compile(rf"\bnext (?P<unit>week|month|year|{'|'.join(WEEKDAYS)})\b", re.I)
+OF_WEEK = re.compile(rf"\b(?P<which>last|next) week (?P<day>{'|'.join(WEEKDAYS)})\b")
+WITH_DATE = re.compile(r"\s*\([^)]*\d")
+"""A text that gives the date by itself."""
+CODE = re.compile(r"`+[^`]*`+")
+ENDS = ".!?…:;\n\r\"'“”‘’(-*•>|。！？"
+"""Characters after which a word with a capital may begin a sentence."""
+FARTHEST = 4_000
+"""Days that a count may say; more is no date that somebody means."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """A time that a text names by its distance from the day on which it was said."""
+
+    start: int
+    end: int
+    note: str
+    """Its date, as it is put in brackets; empty for the day itself, which stands beside every text."""
+
+
+def add_days(text: str, said_at: datetime | None) -> str:
+    """Return a text with the date after each word that names a day by its distance from when it was said.
+
+    Args:
+        text: what was said.
+        said_at: when; the day is that of this machine's zone. None leaves the text as it is.
+    """
+    if said_at is None:
+        return text
+    pieces: list[str] = []
+    at = 0
+    for named in find_relative_days(text, said_at.astimezone().date()):
+        if named.note:
+            pieces.append(f"{text[at : named.end]} ({named.note})")
+            at = named.end
+    return "".join([*pieces, text[at:]])
+
+
+def find_relative_days(text: str, said_on: date) -> list[Named]:
+    """Return the times that a text names by their distance from a day, in order; of overlapping ones the first."""
+    found = [*_find_english(text, said_on)]
+    if len(text.lower()) == len(text):
+        for time in find_foreign_times(text):
+            end = time.start + len(time.words)
+            for named in _find_english(time.english, said_on):
+                found.append(Named(time.start, end, named.note))
+    code = [match.span() for match in CODE.finditer(text)]
+    kept: list[Named] = []
+    for named in sorted(found, key=lambda named: (named.start, -named.end)):
+        before = kept[-1].end if kept else 0
+        # Of words in a row the first is meant: "heute morgen" is no tomorrow.
+        is_first = not kept or bool(text[before : named.start].strip())
+        in_code = any(start <= named.start < end for start, end in code)
+        if (
+            named.start >= before
+            and is_first
+            and not in_code
+            and _is_phrase(text, named)
+        ):
+            kept.append(named)
+    return kept
+
+
+def _is_phrase(text: str, named: Named) -> bool:
+    """Return True if the words are no name (a capital within a sentence) and no date follows them."""
+    if WITH_DATE.match(text, named.end):
+        return False
+    before = text[: named.start].rstrip(" \t")
+    return not text[named.start].isupper() or not before or before[-1] in ENDS
+
+
+def _find_english(text: str, said_on: date) -> Iterator[Named]:
+    for match in DAY_WORD.finditer(text):
+        days = DAYS[match[1].lower()]
+        yield _note(match, _format(said_on - timedelta(days=days)) if days else "")
+    for match in COMING.finditer(text):
+        days = COMING_DAYS[match["day"].lower()]
+        yield _note(match, _format(said_on + timedelta(days=days)))
+    for match in AGO.finditer(text):
+        if note := _format_count(match, said_on, -1):
+            yield _note(match, note)
+    for match in FROM_NOW.finditer(text):
+        if note := _format_count(match, said_on, 1):
+            yield _note(match, f"{note}, counted from {said_on.day} {said_on:%b}")
+    for match in OF_WEEK.finditer(text):
+        weeks = 1 if match["which"] == "next" else -1
+        ahead = 7 * weeks - said_on.weekday() + WEEKDAYS[match["day"]]
+        yield _note(match, _format(said_on + timedelta(days=ahead)))
+    for match in LAST.finditer(text):
+        note = _format_last(match["unit"].lower(), said_on)
+        if match["which"].lower() == "last" and note and not _is_told(match):
+            yield _note(match, note)
+    for match in NEXT.finditer(text):
+        if not _is_told(match):
+            yield _note(match, _format_next(match["unit"].lower(), said_on))
+
+
+def _is_told(match: re.Match[str]) -> bool:
+    """Return True for "the next week" and "last week of May", which are not counted from the day they are said on."""
+    text = match.string.lower()
+    has_article = text[: match.start()].rstrip().endswith(" the")
+    return has_article or text[match.end() :].startswith(" of ")
+
+
+def _note(match: re.Match[str], note: str) -> Named:
+    return Named(match.start(), match.end(), note)
+
+
+def _format_count(match: re.Match[str], said_on: date, sign: int) -> str | None:
+    """Return the day so many units away; beyond two weeks only about, since people round."""
+    number, unit = match["n"].lower(), match["unit"].lower()
+    count = NUMBERS.get(number) or (int(number) if number.isdigit() else 0)
+    days = count * UNIT_DAYS[unit]
+    if not 0 < days <= FARTHEST:
+        return None
+    if unit == "year":
+        return str(said_on.year + sign * count)
+    if unit == "month":
+        return f"about {_shift_months(said_on, sign * count):%b %Y}"
+    about = "about " if sign < 0 and unit == "week" else ""
+    return about + _format(said_on + timedelta(days=sign * days))
+
+
+def _format_last(unit: str, said_on: date) -> str | None:
+    """Return the day or stretch before the one that a day is in; None for a season or a night."""
+    if unit in WEEKDAYS:
+        ago = (said_on.weekday() - WEEKDAYS[unit] - 1) % 7 + 1
+        return _format(said_on - timedelta(days=ago))
+    monday = said_on - timedelta(days=said_on.weekday())
+    if unit == "week":
+        return _format_stretch(monday - timedelta(days=7), 7)
+    if unit == "weekend":
+        return _format_stretch(monday - timedelta(days=2), 2)
+    if unit == "month":
+        return f"{_shift_months(said_on, -1):%b %Y}"
+    return str(said_on.year - 1) if unit == "year" else None
+
+
+def _format_next(unit: str, said_on: date) -> str:
+    """Return the day or stretch after the one that a day is in; of a weekday both days that people mean by it."""
+    monday = said_on - timedelta(days=said_on.weekday())
+    if unit in WEEKDAYS:
+        ahead = (WEEKDAYS[unit] - said_on.weekday() - 1) % 7 + 1
+        coming = said_on + timedelta(days=ahead)
+        of_next_week = monday + timedelta(days=7 + WEEKDAYS[unit])
+        if coming == of_next_week:
+            return _format(coming)
+        shared = (coming.year, coming.month) == (of_next_week.year, of_next_week.month)
+        first = str(coming.day) if shared else _format(coming)
+        return f"{first} or {_format(of_next_week)}"
+    if unit == "week":
+        return _format_stretch(monday + timedelta(days=7), 7)
+    if unit == "month":
+        return f"{_shift_months(said_on, 1):%b %Y}"
+    return str(said_on.year + 1)
+
+
+def _shift_months(day: date, count: int) -> date:
+    """Return the same day so many months away, or the last of that month."""
+    year, month = divmod(day.year * 12 + day.month - 1 + count, 12)
+    return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
+
+
+def _format_stretch(start: date, days: int) -> str:
+    end = start + timedelta(days=days - 1)
+    first = str(start.day) if start.month == end.month else f"{start.day} {start:%b}"
+    return f"{first} to {_format(end)}"
+
+
+def _format(day: date) -> str:
+    return f"{day.day} {day:%b %Y}"

@@ -1,0 +1,96 @@
+"""The page of one project: what holds, what is open, its last sessions, topics, and what the last night did to it."""
+
+from collections.abc import Collection
+from typing import Annotated
+
+import pyarrow.compute as pc
+
+from slowwave.context.projects.briefing import collect_session_lines
+from slowwave.context.projects.standing import (
+    STANDING,
+    StandingClaim,
+    collect_standing_claims,
+    group_by_category,
+    take_in_turn,
+)
+from slowwave.flows.run_page import describe_run
+from slowwave.schemas.tables import PERSONAL, SESSIONS
+from slowwave.store.notes import PREFIX
+from slowwave.text.workspaces import anchor_workspace, require_workspaces
+from slowwave.ui.page import Data, Explorer, Page, read_rows
+
+MOST = 20
+"""Most rows of each list."""
+SESSION = ["session_id", "native_id", "title", "messages", "ended_at", "workspace"]
+
+
+def show_project(
+    at: Explorer, name: Annotated[str, "A project's folder, or its last part."]
+) -> Data:
+    """Return a project: its rules, what else holds, what is open, its last sessions, its topics and its last night."""
+    view = at.view
+    places = require_workspaces(anchor_workspace(name), view.workspaces)
+    claims = collect_standing_claims(view, places, (*STANDING, *PERSONAL))
+    rules = [claim for claim in claims if claim.standing]
+    others = [claim for claim in claims if not claim.standing]
+    _, open_ends = collect_session_lines(view, places)
+    night = describe_run(at.settings, "", view)
+    return {
+        "name": places[0],
+        "rules": [_describe_claim(claim) for claim in rules[:MOST]],
+        "holds": [
+            _describe_claim(claim)
+            for claim in [*take_in_turn(group_by_category(others))][:MOST]
+        ],
+        "open": [
+            {
+                "text": line.text,
+                "at": line.source.at,
+                "by": "person" if line.source.by == "person" else "agent",
+                "session": line.source.session,
+            }
+            for line in open_ends
+        ],
+        "sessions": _list_sessions(at, places),
+        "topics": [
+            theme.as_dict() for theme in at.memory.topics() if theme.workspace in places
+        ][:MOST],
+        "night": {
+            "run": night["run"],
+            "learnt": _select_here(night["learnt"], places),
+            "changed": _select_here(night["changed"], places),
+        },
+    }
+
+
+def _describe_claim(claim: StandingClaim) -> Data:
+    """Return a standing claim as a row."""
+    return {
+        "observation_id": claim.id,
+        "summary": claim.text,
+        "category": claim.category,
+        "observed_at": claim.source.at,
+        "speaker": claim.source.speaker,
+        "by": "person" if claim.by_person else "agent",
+        "why": claim.standing,
+    }
+
+
+def _list_sessions(at: Explorer, places: Collection[str]) -> list[Data]:
+    """Return the last sessions of a project without notes, the latest first."""
+    here = pc.field("workspace").isin(sorted(places))
+    rows = [
+        row
+        for row in read_rows(at, SESSIONS, SESSION, here)
+        if not row["native_id"].startswith(PREFIX)
+    ]
+    rows.sort(key=lambda row: (str(row["ended_at"] or ""), row["session_id"]))
+    return rows[::-1][:MOST]
+
+
+def _select_here(rows: list[Data], places: Collection[str]) -> list[Data]:
+    """Return the rows of a project."""
+    return [row for row in rows if row["workspace"] in places]
+
+
+PAGES = (Page("/project/{name:path}", show_project, "project.html"),)

@@ -1,0 +1,1 @@
+"""Compare claims and passages with the checkout of git that they are about."""

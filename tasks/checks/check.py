@@ -1,0 +1,154 @@
+"""Say of each claim and passage whether what it names stands in the checkout, as rows of CHECKS."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.tables import CHECKS
+from slowwave.schemas.vocabulary import CheckKind, CheckResult
+from slowwave.tasks.checks.checkout import Git
+from slowwave.tasks.checks.judge import Verdict, judge_references
+from slowwave.tasks.checks.references import Reference, find_references
+from slowwave.text.fence import escape_line
+from slowwave.text.redact import redact_text
+
+VERSION = 1
+SAME_WORK = timedelta(days=1)
+"""A thing that goes so soon after it was named went in the work that the text is about."""
+QUIET = (CheckKind.SETTING, CheckKind.PORT, CheckKind.SCRIPT, CheckKind.DEPENDENCY)
+
+
+class Text(NamedTuple):
+    """A claim or a passage that is compared with the code."""
+
+    row_id: str
+    message_id: str | None
+    """Of a passage alone."""
+    workspace: str
+    text: str
+    files: tuple[str, ...]
+    at: datetime | None
+    """When it was said."""
+
+
+def check_texts(
+    git: Git,
+    texts: Sequence[Text],
+    now: datetime,
+    step_key: str,
+    exclude: Collection[str] = (),
+) -> pa.Table:
+    """Return rows of CHECKS: what the texts name that the checkout has, or had.
+
+    Args:
+        git: over the checkout.
+        texts: claims and passages about it.
+        now: the run's clock.
+        step_key: the step's.
+        exclude: globs of files that programs write.
+    """
+    named = [find_references(text.text, text.files) for text in texts]
+    said: dict[Reference, float] = {}
+    for text, references in zip(texts, named, strict=True):
+        at = text.at.timestamp() if text.at else 0.0
+        for one in references:
+            said[one] = min(said.get(one, at), at)
+    verdicts = judge_references(git, said, exclude) if said else {}
+    rows = []
+    for text, references in zip(texts, named, strict=True):
+        for one, verdict in choose_verdicts(text, references, verdicts).items():
+            row = _build_row(text, one, verdict)
+            rows.append(
+                row
+                | {"checked_at": now, "commit": git.checkout.head, "step_key": step_key}
+            )
+    rows.sort(key=lambda row: str(row["check_id"]))
+    return pa.Table.from_pylist(rows, schema=CHECKS.schema)
+
+
+def choose_verdicts(
+    text: Text,
+    references: Sequence[Reference],
+    verdicts: Mapping[Reference, Verdict],
+) -> dict[Reference, Verdict]:
+    """Return the verdicts that count for a text, by what it names.
+
+    A thing that was gone when the text was written is not what the text relies on. Nor is one whose place was taken by
+    what the text names too: it tells of the change. Of several values of one setting, or versions of one package, one
+    that holds is enough. What is only perhaps a name says nothing by being there.
+    """
+    known = {one: verdicts[one] for one in references if one in verdicts}
+    holding = {
+        (one.kind, one.name, bool(one.value))
+        for one, verdict in known.items()
+        if verdict.result is CheckResult.FOUND
+    }
+    chosen: dict[Reference, Verdict] = {}
+    for one, verdict in known.items():
+        if verdict.since is None:
+            if not (one.is_guess and one.kind in QUIET[:2]):
+                chosen[one] = verdict
+        elif (one.kind, one.name, bool(one.value)) not in holding and is_news(
+            text, one, verdict
+        ):
+            chosen[one] = verdict
+    return chosen
+
+
+def is_news(text: Text, reference: Reference, verdict: Verdict) -> bool:
+    """Return True if the code changed after a text was said, and the text does not tell of the change."""
+    if verdict.since is None:
+        return False
+    gone_at = read_time(verdict.since.at)
+    if text.at is not None and (gone_at is None or gone_at <= text.at + SAME_WORK):
+        return False
+    return not _tells(text.text, reference, verdict)
+
+
+def _tells(text: str, reference: Reference, verdict: Verdict) -> bool:
+    """Return True if a text names what took a thing's place, and the thing did not have it before."""
+    before = verdict.text or reference.name
+    if reference.kind is CheckKind.FILE and verdict.instead:
+        return verdict.instead.rpartition("/")[2] in text.replace(verdict.path, "")
+    fresh = {word for word in verdict.instead.split() if word not in before.split()}
+    words = {one.name for one in find_references(verdict.instead)}
+    words -= {one.name for one in find_references(before)}
+    named = {one.name for one in find_references(text)}
+    return reference.kind is CheckKind.NAME and bool(fresh and words & named)
+
+
+def read_time(seconds: int) -> datetime | None:
+    """Return a commit's time; None for one that no calendar has."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _build_row(text: Text, one: Reference, verdict: Verdict) -> dict[str, object]:
+    """Return a row of CHECKS but for the run's columns."""
+    return {
+        "check_id": compute_content_id(text.row_id, one.kind, one.name, one.value),
+        "row_id": text.row_id,
+        "message_id": text.message_id,
+        "workspace": text.workspace,
+        "kind": one.kind,
+        "name": one.name,
+        "value": one.value or None,
+        "result": verdict.result,
+        "path": _clean(verdict.path),
+        "line": verdict.line or None,
+        "text": _clean(verdict.text),
+        "since_commit": verdict.since.id if verdict.since else None,
+        "since_at": read_time(verdict.since.at) if verdict.since else None,
+        "instead": _clean(verdict.instead),
+    }
+
+
+def _clean(text: str) -> str | None:
+    """Return a text of the checkout's as it is stored: one line, redacted, without what no encoding has."""
+    plain = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return redact_text(escape_line(plain)) or None

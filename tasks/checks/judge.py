@@ -1,0 +1,524 @@
+"""Compare what texts name with a checkout: what is there, what was there and is not any more, what is otherwise.
+
+What HEAD lacks is looked up in its history, newest first and no further back than the texts. What the history does not
+hold either was never in the code, and nothing is said of it.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from itertools import islice
+from typing import NamedTuple
+
+from rapidfuzz import fuzz, process
+
+from slowwave.schemas.vocabulary import CheckKind, CheckResult
+from slowwave.tasks.checks.checkout import BIG_FILE, Commit, Entry, Git, decode
+from slowwave.tasks.checks.manifests import (
+    READERS,
+    Facts,
+    collect_facts,
+    find_reader,
+    holds_version,
+    normalise_package,
+)
+from slowwave.tasks.checks.references import Reference
+
+PROSE = (".md", ".mdx", ".rst", ".txt", ".adoc", ".org", ".html", ".svg", ".po")
+"""Ends of files that talk about code: they name what is gone too."""
+MOST_MANIFESTS, MOST_COMMITS, MOST_LINES = 40, 40, 300
+LONGEST_LINE = 200
+ALIKE = 60.0
+"""`rapidfuzz.fuzz.ratio` from which an added line stands in the place of a removed one."""
+NOT_WORDS = bytes(
+    code if (chr(code).isalnum() and code < 128) or code in b"_$" else 32
+    for code in range(256)
+)
+"""All bytes but those of names become spaces."""
+NOT_DASHED = NOT_WORDS[:45] + b"-" + NOT_WORDS[46:]
+PORT_KEY = re.compile(r"port|expose|listen|bind|addr|host|url", re.IGNORECASE)
+"""What a line that has a port's number calls it."""
+HUNK = re.compile(rb"@@ -(\d+)")
+SPLIT = re.compile(r"\.|::|#")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a checkout says of a reference."""
+
+    result: CheckResult
+    path: str = ""
+    line: int = 0
+    """From 1; 0 for a path alone."""
+    text: str = ""
+    """The line."""
+    since: Commit | None = None
+    """The commit since which it is so; None where it is there."""
+    instead: str = ""
+    """What stands in its place, where that can be told."""
+
+
+@dataclass
+class Questions:
+    """The references that are still open, by what is asked of the code."""
+
+    open: set[Reference]
+    verdicts: dict[Reference, Verdict] = field(default_factory=dict)
+    there: set[str] = field(default_factory=set)
+    """Words of names that the code has."""
+
+    def of(self, *kinds: CheckKind) -> list[Reference]:
+        """Return the open ones of some kinds, in order."""
+        return sorted(one for one in self.open if one.kind in kinds)
+
+    def list_missing(self, reference: Reference) -> list[str]:
+        """Return the words of a name that the code does not have."""
+        return [word for word in _split_name(reference.name) if word not in self.there]
+
+    def answer(self, reference: Reference, verdict: Verdict) -> None:
+        """Set the verdict of one."""
+        self.verdicts[reference] = verdict
+        self.open.discard(reference)
+
+
+def judge_references(
+    git: Git, said: Mapping[Reference, float], exclude: Collection[str] = ()
+) -> dict[Reference, Verdict]:
+    """Return the verdicts of references; none of what the code never had, or what the deadline left open.
+
+    Args:
+        git: over the checkout.
+        said: the references, each with the seconds since 1970 when it was first named.
+        exclude: globs of files that programs write.
+    """
+    questions = Questions(set(said))
+    entries = git.list_tree()
+    _find_files(questions, entries, str(git.checkout.root))
+    manifests = _read_manifests(git, entries)
+    facts = collect_facts(manifests)
+    pinned = _compare_facts(questions, facts, manifests)
+    code = [entry for entry in entries if _is_code(entry, exclude)]
+    asked = questions.of(CheckKind.NAME, CheckKind.SETTING, CheckKind.PORT)
+    _scan_code(
+        questions, git, code, entries, [one for one in asked if not one.is_guess]
+    )
+    if not git.deadline.left:  # what was not found may be there
+        return questions.verdicts
+    since = min((said[one] for one in questions.open), default=0.0)
+    _find_deleted(questions, git, since)
+    _follow_facts(questions, git, pinned, facts, since)
+    removed = _find_removed(questions, git, since)
+    guesses = [one for one in removed if one.is_guess]
+    if guesses:  # another line may still say so
+        _scan_code(questions, git, code, entries, guesses)
+    if git.deadline.left:
+        questions.verdicts = removed | questions.verdicts
+    return questions.verdicts
+
+
+def _is_code(entry: Entry, exclude: Collection[str]) -> bool:
+    """Return True for a file of code or settings that is worth reading."""
+    return (
+        0 < entry.size <= BIG_FILE
+        and not entry.path.lower().endswith(PROSE)
+        and not any(fnmatch(entry.path, glob) for glob in exclude)
+    )
+
+
+def clean_path(path: str, root: str) -> str:
+    """Return a path as a tree has it: relative, without `./` and a line's number; empty for one outside."""
+    inside = path.removeprefix(f"{root}/") if path.startswith(f"{root}/") else path
+    inside = re.sub(r":\d+(?:[:-]\d+)?$", "", inside).strip("\"'`,;")
+    if inside.startswith(("/", "~")) or ".." in inside.split("/"):
+        return ""
+    return inside.removeprefix("./").rstrip("/")
+
+
+def _list_ends(path: str) -> Iterator[str]:
+    """Yield a path and each of its ends: `a/b/c`, `b/c`, `c`."""
+    yield path
+    while "/" in path:
+        path = path.partition("/")[2]
+        yield path
+
+
+def _find_files(questions: Questions, entries: Sequence[Entry], root: str) -> None:
+    """Answer the paths that the tree has, whole or at their end; folders too."""
+    paths = {entry.path for entry in entries}
+    folders = {path.rpartition("/")[0] for path in paths}
+    for folder in list(folders):
+        folders.update(folder[: at.start()] for at in re.finditer("/", folder))
+    wanted = {clean_path(one.name, root) for one in questions.of(CheckKind.FILE)}
+    found: dict[str, str] = {}
+    for path in sorted((paths | folders) - {""}, key=lambda path: (len(path), path)):
+        for end in _list_ends(path):
+            if end in wanted:
+                found.setdefault(end, path)
+    for one in questions.of(CheckKind.FILE):
+        clean = clean_path(one.name, root)
+        if not clean:
+            questions.open.discard(one)
+        elif clean in found:
+            questions.answer(one, Verdict(CheckResult.FOUND, found[clean]))
+
+
+def _read_manifests(git: Git, entries: Iterable[Entry]) -> dict[str, bytes]:
+    """Return the manifests nearest to the root, by path."""
+    paths = [
+        entry.path
+        for entry in entries
+        if 0 < entry.size <= BIG_FILE and find_reader(entry.path.rpartition("/")[2])
+    ]
+    paths.sort(key=lambda path: (path.count("/"), path))
+    return _read_files(git, "HEAD", paths[:MOST_MANIFESTS])
+
+
+def _read_files(git: Git, commit: str, paths: Sequence[str]) -> dict[str, bytes]:
+    """Return files of a commit by path; of those that are too big or missing nothing."""
+    names = [f"{commit}:{path}" for path in paths]
+    small = [
+        path
+        for path, size in zip(paths, git.read_sizes(names), strict=False)
+        if size is not None and size <= BIG_FILE
+    ]
+    contents = git.read_blobs(f"{commit}:{path}" for path in small)
+    return {
+        path: content
+        for path, content in zip(small, contents, strict=False)
+        if content is not None
+    }
+
+
+def _name_fact(reference: Reference) -> tuple[CheckKind, str]:
+    is_package = reference.kind is CheckKind.DEPENDENCY
+    name = normalise_package(reference.name) if is_package else reference.name
+    return reference.kind, name
+
+
+def _holds(reference: Reference, facts: Facts) -> bool:
+    """Return True if manifests have a dependency in the version that is named, or a script."""
+    versions = facts.get(_name_fact(reference))
+    if versions is None:
+        return False
+    return not reference.value or holds_version(reference.value, versions)
+
+
+def _compare_facts(
+    questions: Questions, facts: Facts, manifests: Mapping[str, bytes]
+) -> list[Reference]:
+    """Answer the dependencies and scripts that hold; return the others, which the history may know."""
+    left = []
+    for one in questions.of(CheckKind.DEPENDENCY, CheckKind.SCRIPT):
+        if _holds(one, facts):
+            verdict = Verdict(CheckResult.FOUND, *_cite_manifest(one.name, manifests))
+            questions.answer(one, verdict)
+        else:
+            left.append(one)
+    return left
+
+
+def _cite_manifest(name: str, manifests: Mapping[str, bytes]) -> tuple[str, int, str]:
+    """Return path, line and text of the first line of a manifest that has a name."""
+    pattern = re.compile(re.escape(name.lower()).replace(r"\-", "[-_.]").encode())
+    for path, content in manifests.items():
+        if match := pattern.search(content.lower()):
+            return path, *_cite(content, match.start())
+    return "", 0, ""
+
+
+def _cite(content: bytes, at: int) -> tuple[int, str]:
+    """Return number and text of the line at an offset."""
+    start, end = content.rfind(b"\n", 0, at) + 1, content.find(b"\n", at)
+    line = content[start : end if end >= 0 else None]
+    return content.count(b"\n", 0, at) + 1, _shorten(line)
+
+
+def _shorten(line: bytes) -> str:
+    return line.decode("utf-8", "replace").strip()[:LONGEST_LINE]
+
+
+def _split_name(name: str) -> list[str]:
+    """Return the words of a name as code may have them: of `a.b` both, of `--no-cache` no_cache."""
+    parts = [part.strip("-@").replace("-", "_") for part in SPLIT.split(name)]
+    return [part for part in parts if part]
+
+
+Matcher = Callable[[bytes], re.Match[bytes] | None]
+
+
+def _scan_code(
+    questions: Questions,
+    git: Git,
+    code: Sequence[Entry],
+    entries: Sequence[Entry],
+    waiting: Sequence[Reference],
+) -> None:
+    """Answer the names, settings and ports that some file of code has. Files' own names are names in code too."""
+    names = [one for one in waiting if one.kind is CheckKind.NAME]
+    scan = _Scan(questions, _find_stems(entries))
+    scan.expect_words({word for one in names for word in _split_name(one.name)})
+    scan.expect_lines([one for one in waiting if one.kind is not CheckKind.NAME])
+    blobs = git.read_blobs(entry.blob for entry in code)
+    for entry, content in zip(code, blobs, strict=False):
+        if not scan.words and not scan.lines:
+            break
+        if content is not None and b"\0" not in content[:8_000]:
+            scan.read(entry.path, content)
+    questions.there |= scan.places.keys() | scan.stems.keys()
+    for one in names:
+        parts = _split_name(one.name)
+        if parts and not questions.list_missing(one):
+            last = parts[-1]
+            place = scan.places.get(last) or (scan.stems[last], 0, "")
+            questions.answer(one, Verdict(CheckResult.FOUND, *place))
+
+
+def _find_stems(entries: Iterable[Entry]) -> dict[str, str]:
+    """Return the names of files and folders without their ends, as code has them, each with a path."""
+    stems: dict[str, str] = {}
+    for entry in entries:
+        for part in entry.path.split("/"):
+            stems.setdefault(part.partition(".")[0].replace("-", "_"), entry.path)
+    return stems
+
+
+@dataclass
+class _Scan:
+    """What is looked for in files of code, and where it was found."""
+
+    questions: Questions
+    stems: dict[str, str]
+    words: set[bytes] = field(default_factory=set)
+    """Words that are still to be found."""
+    lines: dict[bytes, list[tuple[Reference, Matcher]]] = field(default_factory=dict)
+    """By a word that its line has, what is still to be found in a line."""
+    places: dict[str, tuple[str, int, str]] = field(default_factory=dict)
+    """By word path, line and text of the first place."""
+
+    def expect_words(self, words: Collection[str]) -> None:
+        """Look for words, but for those that files are called."""
+        self.words = {word.encode() for word in words if word not in self.stems}
+
+    def expect_lines(self, references: Iterable[Reference]) -> None:
+        """Look for settings and ports."""
+        for one in references:
+            for word in _list_keys(one, ()):
+                pair = one, build_line_pattern(one).search
+                self.lines.setdefault(word, []).append(pair)
+
+    def read(self, path: str, content: bytes) -> None:
+        """Note what a file has of it."""
+        tokens = list_tokens(content)
+        for token in self.words & tokens:
+            spelt = _spell(token.decode()).encode()
+            at = re.search(rb"(?<![\w$])" + spelt + rb"(?![\w$])", content)
+            start = at.start() if at else 0
+            self.places[token.decode()] = (path, *_cite(content, start))
+            self.words.discard(token)
+        for token in self.lines.keys() & tokens:
+            self._read_lines(token, path, content)
+
+    def _read_lines(self, token: bytes, path: str, content: bytes) -> None:
+        for one, match in self.lines[token]:
+            if one.value.encode() in content and (found := match(content)):
+                cited = _cite(content, found.start())
+                verdict = Verdict(CheckResult.FOUND, path, *cited)
+                self.questions.answer(one, verdict)
+        still = [pair for pair in self.lines[token] if pair[0] in self.questions.open]
+        if still:
+            self.lines[token] = still
+        else:
+            del self.lines[token]
+
+
+def list_tokens(content: bytes) -> set[bytes]:
+    """Return the words of code; of `no-cache` also no_cache."""
+    tokens = set(content.translate(NOT_WORDS).split())
+    if b"-" in content:
+        dashed = set(content.translate(NOT_DASHED).split())
+        tokens.update(
+            word.strip(b"-").replace(b"-", b"_") for word in dashed if b"-" in word
+        )
+    return tokens
+
+
+def build_line_pattern(reference: Reference) -> re.Pattern[bytes]:
+    """Return a pattern of a line that gives a setting its value, or has a port's number beside what is called so."""
+    value = re.escape(reference.value)
+    if reference.kind is CheckKind.PORT:
+        before = rf"^.*(?:{PORT_KEY.pattern}|:).*(?<![\w.]){value}(?![\w.])"
+        after = rf"^.*(?<![\w.]){value}(?![\w.]).*(?:{PORT_KEY.pattern})"
+        pattern = rf"(?:{before}|{after})"
+        return re.compile(pattern.encode(), re.MULTILINE | re.IGNORECASE)
+    key = "[-_]".join(map(re.escape, re.split("[-_]", _last_word(reference.name))))
+    typed = r"(?:\s*:\s*[\w\[\]., |\"']{1,60}?)?"
+    pattern = rf"""(?<![\w]){key}["'\])]*{typed}\s*[:=,]\s*[\w.(]{{0,40}}?["'(]*(?<![\w.]){value}(?![\w]|\.\d)"""
+    return re.compile(pattern.encode(), re.MULTILINE)
+
+
+def _last_word(name: str) -> str:
+    return (_split_name(name) or [name])[-1]
+
+
+def _find_deleted(questions: Questions, git: Git, since: float) -> None:
+    """Answer the paths, and names of files, that a commit deleted."""
+    root = str(git.checkout.root)
+    wanted: dict[str, list[Reference]] = defaultdict(list)
+    for one in questions.of(CheckKind.FILE):
+        wanted[clean_path(one.name, root)].append(one)
+    for one in questions.of(CheckKind.NAME):
+        for word in questions.list_missing(one):
+            wanted[f"{word} "].append(one)
+    if not wanted:
+        return
+    log = git.log("--diff-filter=D", "--name-only", "-z", since=since)
+    for commit, names in log:
+        renames: dict[str, str] | None = None
+        for path in _split_paths(names):
+            for key in wanted.keys() & _list_path_keys(path):
+                if renames is None:
+                    renames = git.find_renames(commit.id)
+                instead = renames.get(path, "")
+                verdict = Verdict(CheckResult.GONE, path, since=commit, instead=instead)
+                for one in wanted.pop(key):
+                    questions.answer(one, verdict)
+        if not wanted:
+            break
+
+
+def _split_paths(names: bytes) -> list[str]:
+    """Return the paths that `git log --name-only -z` prints of a commit."""
+    parts = (raw.strip(b"\n") for raw in names.split(b"\0"))
+    return [decode(part) for part in parts if part]
+
+
+def _list_path_keys(path: str) -> set[str]:
+    """Return what may mean a path: it, its ends, its folders, and its name in code (with a space behind)."""
+    stem = path.rpartition("/")[2].partition(".")[0].replace("-", "_")
+    folders = (path[: at.start()] for at in re.finditer("/", path))
+    return {*_list_ends(path), *folders, f"{stem} "}
+
+
+def _follow_facts(
+    questions: Questions,
+    git: Git,
+    left: Sequence[Reference],
+    facts: Facts,
+    since: float,
+) -> None:
+    """Answer the dependencies and scripts that manifests had, by the commit since which they don't hold."""
+    waiting = [one for one in left if one in questions.open]
+    if not waiting:
+        return
+    globs = [f":(glob)**/{name}" for name in READERS]
+    globs += [":(glob)**/*requirements*.txt", ":(glob)**/constraints*.txt"]
+    log = git.log("--name-only", "-z", since=since, paths=globs)
+    for commit, names in islice(log, MOST_COMMITS):
+        paths = [
+            path for path in _split_paths(names) if find_reader(path.rpartition("/")[2])
+        ]
+        before = collect_facts(
+            _read_files(git, f"{commit.id}^", paths[:MOST_MANIFESTS])
+        )
+        for one in list(waiting):
+            if not _holds(one, before):
+                continue
+            now = facts.get(_name_fact(one))
+            result = CheckResult.GONE if now is None else CheckResult.DIFFERS
+            instead = " ".join(filter(None, [one.name, *sorted(now)])) if now else ""
+            questions.answer(one, Verdict(result, since=commit, instead=instead))
+            waiting.remove(one)
+        if not waiting:
+            break
+
+
+def _find_removed(
+    questions: Questions, git: Git, since: float
+) -> dict[Reference, Verdict]:
+    """Return the verdicts of the names, settings and ports that a commit took out of the code, the newest one's."""
+    patterns: dict[Reference, Matcher] = {}
+    by_key: dict[bytes, list[Reference]] = defaultdict(list)
+    for one in questions.of(CheckKind.NAME, CheckKind.SETTING, CheckKind.PORT):
+        missing = questions.list_missing(one) if one.kind is CheckKind.NAME else []
+        for key in _list_keys(one, missing):
+            by_key[key].append(one)
+        patterns[one] = _build_pattern(one, missing).search
+    verdicts: dict[Reference, Verdict] = {}
+    code = [".", *(f":(exclude,icase,glob)**/*{end}" for end in PROSE)]
+    log = git.log("-p", "-U0", since=since, paths=code) if patterns else ()
+    for commit, diff in log:
+        for hunk in _split_hunks(diff):
+            for at, line in enumerate(hunk.removed):
+                keys = by_key.keys() & set(line.translate(NOT_WORDS).split())
+                near = {one for key in keys for one in by_key[key]} - verdicts.keys()
+                for one in sorted(near):
+                    found = patterns[one]
+                    if found(line) and not any(map(found, hunk.added)):
+                        verdicts[one] = _build_removal(one, commit, hunk, at)
+        if len(verdicts) == len(patterns):
+            break
+    return verdicts
+
+
+def _build_pattern(one: Reference, missing: Sequence[str]) -> re.Pattern[bytes]:
+    """Return a pattern of a line that has a reference; of a name one of its words that are missing."""
+    if one.kind is not CheckKind.NAME:
+        return build_line_pattern(one)
+    spelt = "|".join(dict.fromkeys(map(_spell, missing)))
+    return re.compile(rf"(?<![\w$])(?:{spelt})(?![\w$])".encode())
+
+
+def _list_keys(one: Reference, missing: Sequence[str]) -> set[bytes]:
+    """Return words of which a line has one if it has the reference; of a name those that are missing."""
+    if one.kind is CheckKind.PORT:
+        return {one.value.encode()}
+    words = missing or [_last_word(one.name)]
+    return {part.encode() for word in words for part in (word, word.split("_")[-1])}
+
+
+def _spell(word: str) -> str:
+    """Return a pattern of a word as code spells it: `no_cache` and `no-cache`."""
+    return "[-_]".join(map(re.escape, word.split("_"))) if word.strip("_") else word
+
+
+class _Hunk(NamedTuple):
+    """Lines of a file that a commit took out, and those that it put in their place."""
+
+    path: str
+    number: int
+    """Of the first line that went."""
+    removed: list[bytes]
+    added: list[bytes]
+
+
+def _build_removal(one: Reference, commit: Commit, hunk: _Hunk, at: int) -> Verdict:
+    """Return the verdict of a line that a commit took out, with the added line that is most like it."""
+    removed = _shorten(hunk.removed[at])
+    lines = [_shorten(other) for other in hunk.added[:MOST_LINES]]
+    nearest = process.extractOne(removed, lines, scorer=fuzz.ratio, score_cutoff=ALIKE)
+    is_name = one.kind is CheckKind.NAME
+    result = CheckResult.GONE if is_name or not nearest else CheckResult.DIFFERS
+    instead = nearest[0] if nearest else ""
+    return Verdict(result, hunk.path, hunk.number + at, removed, commit, instead)
+
+
+def _split_hunks(diff: bytes) -> Iterator[_Hunk]:
+    """Yield the hunks that take lines out."""
+    hunk = _Hunk("", 0, [], [])
+    is_header = True
+    for line in [*diff.split(b"\n"), b"diff --git "]:
+        match = HUNK.match(line)
+        if match or line.startswith(b"diff --git "):
+            if hunk.removed:
+                yield hunk
+            is_header = match is None
+            hunk = _Hunk(hunk.path, int(match[1]) if match else 0, [], [])
+        elif is_header and line.startswith(b"--- "):
+            path = line[4:].removeprefix(b"a/").decode("utf-8", "replace")
+            hunk = hunk._replace(path=path)
+        elif not is_header and line.startswith(b"-"):
+            hunk.removed.append(line[1:])
+        elif not is_header and line.startswith(b"+"):
+            hunk.added.append(line[1:])

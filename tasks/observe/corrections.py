@@ -1,0 +1,229 @@
+"""Corrections: a person's note that says what is right instead of a claim, by the claim's id.
+
+`slowwave correct` keeps the person's words as a note, whose tag names the corrected claim. The note makes exactly one
+claim, of the corrected claim's project and category, and that claim replaces the corrected one (`tasks/supersede`).
+Nothing of this is guessed. An agent's correction only links the two claims until a person confirms the note. A claim
+that got another id since, for example from a newer version of the step, is found by its words.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.schemas.ids import compute_content_id, hash_words
+from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SESSIONS, TAGS
+from slowwave.schemas.vocabulary import EXTRACTIVE, WITHDRAWALS, Origin, Status
+from slowwave.store.journal import Review, read
+from slowwave.store.notes import NOTES, PREFIX, parse_correction
+from slowwave.store.store import Store
+from slowwave.tasks.observe.observe import NOT_JUDGED
+from slowwave.text.words import extract_stems
+
+CORRECTED = [
+    *("observation_id", "workspace", "summary", "category", "pack", "files"),
+    *("session_id", "status", "canonical_id", "reason"),
+]
+"""The columns of a corrected claim on which the correcting claim depends."""
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Correction:
+    """One correction."""
+
+    session: str
+    """The note's session."""
+    message: str
+    at: datetime
+    claim: str
+    """The corrected claim's id when the note was written."""
+    words: str
+    """The hash of its words (`hash_words`)."""
+    certain: bool
+    """Whether it is a person's word, or an agent's that a person confirmed."""
+
+
+def read_corrections(store: Store) -> list[Correction]:
+    """Return the corrections that are not excluded, oldest first."""
+    columns = ["session_id", "native_id", "path", "inactive"]
+    begins = pc.starts_with(pc.field("native_id"), PREFIX)
+    noted = {
+        row["session_id"]: row
+        for row in store.read(SESSIONS, columns, begins).to_pylist()
+        if Path(str(row["path"])).parent.name == NOTES
+    }
+    verdicts = {review.id: review.verdict for review in read(store.dir, Review)}
+    columns = ["message_id", "session_id", "ts", "origin", "blocks"]
+    corrections = []
+    for row in store.read_ids(
+        MESSAGES, sorted(noted), columns, by="session_id"
+    ).to_pylist():
+        session = noted[row["session_id"]]
+        named = parse_correction(_list_tags(row))
+        if named is None or row["message_id"] in session["inactive"]:
+            continue
+        confirmed = verdicts.get(session["native_id"]) == "confirmed"
+        corrections.append(
+            Correction(
+                session=row["session_id"],
+                message=row["message_id"],
+                at=row["ts"],
+                claim=named.claim,
+                words=named.words,
+                certain=row["origin"] == Origin.HUMAN or confirmed,
+            )
+        )
+    return sorted(corrections, key=lambda one: (one.at, one.session))
+
+
+def _list_tags(message: Row) -> list[str]:
+    """Return a message's tags."""
+    lines = [block["text"] for block in message["blocks"] if block["name"] == TAGS]
+    return [tag for text in lines for tag in (text or "").splitlines()]
+
+
+def find_corrected_claims(
+    store: Store, corrections: Sequence[Correction]
+) -> dict[str, Row]:
+    """Return the corrected claim (columns CORRECTED) of each correction, by the note's session.
+
+    A correction whose claim does not exist any more is left out. `subject` is what the claim is about: its summary, or
+    of a claim that corrects another one the subject of that one.
+    """
+    ids = sorted({one.claim for one in corrections})
+    by_id = {
+        row["observation_id"]: row
+        for row in store.read_ids(OBSERVATIONS, ids, CORRECTED).to_pylist()
+    }
+    missing = {one.words for one in corrections if not _stands(by_id.get(one.claim))}
+    by_words = _find_by_words(store, missing) if missing else {}
+    found: dict[str, Row] = {}
+    for one in corrections:
+        row = by_id.get(one.claim)
+        row = row if _stands(row) else by_words.get(one.words, row)
+        if row is not None:
+            subject = found.get(row["session_id"], {"subject": row["summary"]})
+            found[one.session] = row | {"subject": subject["subject"]}
+    return found
+
+
+def _stands(row: Row | None) -> bool:
+    """Return True if a claim exists and was not withdrawn."""
+    return row is not None and row["reason"] not in WITHDRAWALS
+
+
+def _find_by_words(store: Store, words: Iterable[str]) -> dict[str, Row]:
+    """Return the first claim with each of some words, by their hash."""
+    wanted, found = set(words), dict[str, str]()
+    columns = ["observation_id", "workspace", "summary", "reason"]
+    for row in store.read(OBSERVATIONS, columns).sort_by("observation_id").to_pylist():
+        hashed = hash_words(row["workspace"], row["summary"])
+        if hashed in wanted and _stands(row):
+            found.setdefault(hashed, row["observation_id"])
+    rows = store.read_ids(OBSERVATIONS, sorted(found.values()), CORRECTED).to_pylist()
+    by_id = {row["observation_id"]: row for row in rows}
+    return {hashed: by_id[key] for hashed, key in found.items()}
+
+
+def describe_corrected(corrected: Mapping[str, Row]) -> dict[str, str]:
+    """Return by session of a correction a hash of what its claim takes over from the corrected claim."""
+    names = ("workspace", "subject", "category", "pack")
+    return {
+        session: compute_content_id(*(row[name] for name in names), *row["files"])
+        for session, row in corrected.items()
+    }
+
+
+def build_correction_claims(
+    messages: pa.Table, corrected: Mapping[str, Row]
+) -> list[Row]:
+    """Return the claim of each correction, as `observe` makes rows.
+
+    Args:
+        messages: the active rows of MESSAGES of some sessions.
+        corrected: the corrected claim of each session that is a correction.
+    """
+    claims = []
+    for row in messages.to_pylist():
+        claim = corrected.get(row["session_id"])
+        if claim is None or parse_correction(_list_tags(row)) is None:
+            continue
+        key = (row["session_id"], claim["category"], row["text"], row["message_id"])
+        claims.append(
+            {
+                "observation_id": compute_content_id(*key),
+                "session_id": row["session_id"],
+                "workspace": claim["workspace"],
+                "summary": _name_subject(row["text"], claim["subject"]),
+                "detail": None,
+                "category": claim["category"],
+                "pack": claim["pack"],
+                "files": claim["files"],
+                "quote": row["text"],
+                "message_ids": [row["message_id"]],
+                "speaker": row["speaker"],
+                "confidence": 1.0,
+                "observed_at": row["ts"],
+                "observer": EXTRACTIVE,
+                **NOT_JUDGED,
+            }
+        )
+    return claims
+
+
+def _name_subject(text: str, subject: str) -> str:
+    """Return a correction's text, followed by its subject if it lacks most of the subject's content words.
+
+    "It is 9555, not 9443" says nothing alone.
+    """
+    words, said = " ".join(text.split()), extract_stems(subject)
+    if 2 * len(said & extract_stems(text)) > len(said):
+        return words
+    return f"{words} (corrects: {' '.join(subject.split())})"
+
+
+def pair_corrections(
+    store: Store, undone: Iterable[tuple[str, str]] = ()
+) -> dict[tuple[str, str], bool]:
+    """Return (corrected claim, correcting claim) -> whether the correction is certain.
+
+    Of several corrections of one claim, each later one corrects the one before it. A pair in `undone` was taken back,
+    so the next correction corrects the claim itself.
+    """
+    corrections = read_corrections(store)
+    if not corrections:
+        return {}
+    corrected = find_corrected_claims(store, corrections)
+    sessions = sorted(corrected)
+    columns = ["observation_id", "session_id", "message_ids", "reason"]
+    claims = {
+        (row["session_id"], row["message_ids"][0]): row["observation_id"]
+        for row in store.read_ids(
+            OBSERVATIONS, sessions, columns, by="session_id"
+        ).to_pylist()
+        if _stands(row)
+    }
+    taken_back, holds = set(undone), dict[str, str]()
+    pairs: dict[tuple[str, str], bool] = {}
+    for one in corrections:
+        claim = claims.get((one.session, one.message))
+        if claim is None or one.session not in corrected:
+            continue
+        row = corrected[one.session]
+        is_duplicate = row["status"] == Status.DUPLICATE
+        first = str(row["canonical_id"] if is_duplicate else row["observation_id"])
+        pair = (holds.get(first, first), claim)
+        pairs[pair] = one.certain
+        if one.certain and pair not in taken_back:
+            holds[first] = claim
+    return pairs
+
+
+def find_correcting_claims(store: Store) -> list[str]:
+    """Return the ids of the claims that correct others."""
+    return sorted({claim for _, claim in pair_corrections(store)})

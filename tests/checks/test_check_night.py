@@ -1,0 +1,129 @@
+"""A night about a checkout: what the code lost is told in hits, blocks, briefing, claims, and left out of rules."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from slowwave.cli.main import app
+from slowwave.context.projects.projection import collect_told_claims
+from slowwave.context.projects.standing import STANDING, StandingClaim
+from slowwave.flows.check_claims import run_claim_check
+from slowwave.flows.nightly import run_night
+from slowwave.memory import Memory
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import CHECKS, MARKS, MESSAGES, RELEASED
+from slowwave.store import publishing
+from slowwave.store.store import Store
+from tests.checkouts import LATER, commit
+from tests.claim_rows import message
+from tests.recall_store import add, build
+
+SAYS = [
+    "We decided that the retry queue is kept in src/queue_store.py, nothing else writes it",
+    "We decided that the rate limiter is kept in src/limiter.py, nothing else reads it",
+]
+NOTE = "(src/queue_store.py: not in the code since "
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "ferry"
+    commit(folder, {"src/queue_store.py": "q = 1\n", "src/limiter.py": "n = 1\n"})
+    rows = [
+        {
+            "session_id": f"s{session}",
+            "message_id": f"s{session}-{number}",
+            "role": "assistant" if text == "Understood." else "user",
+            "content": text,
+            "ts": f"2026-06-0{session}T09:0{number}:00Z",
+            "workspace": str(folder),
+        }
+        for session in (1, 2)
+        for number, text in enumerate([SAYS[0], "Understood.", SAYS[1], "Understood."])
+    ]
+    lines = "\n".join(map(json.dumps, rows))
+    (tmp_path / "talk.jsonl").write_text(lines, encoding="utf-8")
+    return folder
+
+
+def make_settings(tmp_path: Path, **more: Any) -> Settings:
+    return Settings(
+        store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}, **more
+    )
+
+
+def list_rules(memory: Memory, project: Path) -> list[StandingClaim]:
+    """What a project's rules have."""
+    view, places = memory.get_view(), [str(project)]
+    return collect_told_claims(view, places, STANDING, lambda text: False)
+
+
+def test_a_night_tells_what_the_code_lost_until_it_holds_again(
+    project: Path, tmp_path: Path
+) -> None:
+    settings = make_settings(tmp_path)
+    run_night([tmp_path / "talk.jsonl"], settings, now=NOW)
+    view = Memory.open(settings.store).get_view()
+    assert view.code_checks == {}
+    rules = list_rules(Memory.open(settings.store), project)
+    assert {claim.text for claim in rules} == set(SAYS)
+    # idle nights see a new HEAD
+    head = commit(project, {"src/limiter.py": "n = 1\n"}, LATER)
+    run_night([tmp_path / "talk.jsonl"], settings, now=NOW)
+    memory = Memory.open(settings.store)
+    hits = memory.recall("Where are the retry queue and the rate limiter kept?")
+    by_text = {hit.text: hit for hit in hits if hit.kind == "message"}
+    (check,) = by_text[SAYS[0]].not_in_code
+    assert (check.result, head.startswith(check.since)) == ("gone", True)
+    assert by_text[SAYS[1]].not_in_code == ()
+    assert "not_in_code" in hits[0].as_dict()
+    assert NOTE in memory.context("Where is the retry queue kept?", 800).text
+    assert NOTE in memory.briefing(800, workspace=str(project)).text
+    told = {claim.summary: claim.not_in_code for claim in memory.claims()}
+    assert {bool(told[text]) for text in SAYS} == {True, False}
+    # it leaves the rules
+    assert [claim.text for claim in list_rules(memory, project)] == [SAYS[1]]
+    rows = Store.open(settings.store).read(CHECKS).to_pylist()
+    assert {row["result"] for row in rows} == {"found", "gone"}
+    # nothing more is done while nothing changes, and all is found again once it is back
+    before = Store.open(settings.store).read_versions([CHECKS, MARKS])
+    run_claim_check(settings)
+    assert Store.open(settings.store).read_versions([CHECKS, MARKS]) == before
+    commit(project, {"src/queue_store.py": "q = 2\n", "src/limiter.py": "n"}, LATER)
+    run_claim_check(settings)
+    assert Memory.open(settings.store).get_view().code_checks == {}
+
+
+def test_the_command_lists_what_the_code_lost(project: Path, tmp_path: Path) -> None:
+    settings = make_settings(tmp_path)
+    run_night([tmp_path / "talk.jsonl"], settings, now=NOW)
+    commit(project, {"src/limiter.py": "n = 1\n"}, LATER)
+    words = ["check-claims", "--store", str(settings.store)]
+    shown = CliRunner().invoke(app, words)
+    assert (shown.exit_code, NOTE in shown.output) == (0, True)
+    rows = json.loads(CliRunner().invoke(app, [*words, "--json"]).output)
+    assert {row["name"] for row in rows} == {"src/queue_store.py"}
+    # switched off, nothing is marked
+    run_claim_check(make_settings(tmp_path, check_claims=False))
+    assert Store.open(settings.store).count(CHECKS) == 0
+
+
+def test_a_store_from_before_the_check_reads_and_publishes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as before:
+        older = tuple(table for table in RELEASED if table != CHECKS)
+        before.setattr(publishing, "RELEASED", older)
+        store = build(tmp_path / "store")
+    view = Memory.open(tmp_path / "store").get_view()
+    assert (CHECKS.name in view.release.versions, view.code_checks) == (False, {})
+    assert publishing.publish(store, "run", "hash-384") is None  # nothing changed
+    add(store, MESSAGES, [message(9, "Something new.", "hash-ses-a")])
+    assert publishing.publish(store, "run", "hash-384") is not None
+    back = publishing.roll_back(store, "r1", "run")
+    assert CHECKS.name not in back.versions

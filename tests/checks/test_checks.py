@@ -1,0 +1,111 @@
+"""What a checkout says of claims: held then and not now, by real commits; and a night that tells it everywhere."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from slowwave.tasks.checks.check import Text, check_texts
+from slowwave.tasks.checks.checkout import find_checkout, open_git
+from slowwave.tasks.checks.references import find_references
+from tests.checkouts import LATER, commit
+
+SAID = datetime(2026, 6, 1, tzinfo=UTC)
+BEFORE = {
+    "src/cache.py": "def warm_cache():\n    return CACHE_DIR\n",
+    "src/server.py": "PORT = 8080\nRETRIES = 3\n",
+    "src/keep.py": "def keep():\n    pass\n",
+    "pyproject.toml": '[project]\nname = "demo"\nrequires-python = ">=3.9"\n'
+    'dependencies = ["Celery==5.2", "rich>=10,<13"]\n[project.scripts]\ndemo-sync = "a:b"\n',
+    "CHANGELOG.md": "warm_cache is new\n",
+}
+AFTER = {
+    "src/store.py": "def load():\n    return 1\n",
+    "src/server.py": "PORT = 9090\nRETRIES = 5\n",
+    "src/keep.py": "def keep():\n    pass\n",
+    "pyproject.toml": '[project]\nname = "demo"\nrequires-python = ">=3.11"\n'
+    'dependencies = ["dramatiq==1.1", "rich>=10,<14"]\n',
+    "CHANGELOG.md": "warm_cache is gone\n",
+}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "demo"
+    commit(folder, BEFORE)
+    commit(folder, AFTER, LATER)
+    return folder
+
+
+def ask(folder: Path, text: str, at: datetime | None = SAID) -> dict[str, str]:
+    """Each thing that a text names with its result, found ones left out."""
+    one = Text("o1", None, str(folder), text, (), at)
+    with open_git(find_checkout(folder), 60) as git:
+        rows = check_texts(git, [one], SAID, "key").to_pylist()
+    return {row["name"]: row["result"] for row in rows if row["result"] != "found"}
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("Warm it with `warm_cache`.", {"warm_cache": "gone"}),
+        ("The cache is src/cache.py.", {"src/cache.py": "gone"}),
+        ("Die Ablage liegt unter CACHE_DIR.", {"CACHE_DIR": "gone"}),
+        ("The server listens on 8080.", {"8080": "differs"}),
+        ("`RETRIES = 3` is enough.", {"RETRIES": "differs"}),
+        ("队列用 Celery 5.2。", {"Celery": "gone"}),
+        ("We need rich>=10,<13 for tables.", {"rich": "differs"}),
+        ("The oldest supported Python is 3.9.", {"Python": "differs"}),
+        ("Run `demo-sync` at night.", {"demo-sync": "gone"}),
+        # it holds, was never so, or is the project itself
+        ("`keep` is in src/keep.py, with rich and `demo`.", {}),
+        ("`frobnicate` is in src/frob.py, on port 7070, by Sidekiq 7.", {}),
+        ("RETRIES = 5 and PORT = 9090.", {}),
+        # it tells of the change
+        ("We went from rich<13 to rich<14.", {}),
+    ],
+)
+def test_what_held_then_and_not_now_is_marked(
+    repository: Path, text: str, result: dict[str, str]
+) -> None:
+    assert ask(repository, text) == result
+
+
+def test_what_was_gone_when_it_was_said_is_left_alone(repository: Path) -> None:
+    after = datetime(2026, 11, 13, tzinfo=UTC)
+    assert ask(repository, "`warm_cache` and src/cache.py went.", after) == {}
+    # a commit within a day is the work that the words are about
+    same_day = datetime(2026, 11, 12, 2, tzinfo=UTC)
+    assert ask(repository, "I took out `warm_cache`.", same_day) == {}
+    assert ask(repository, "`warm_cache` fills it.", None) == {"warm_cache": "gone"}
+
+
+def test_a_rename_names_the_new_file_and_who_tells_of_it_is_left_alone(
+    tmp_path: Path,
+) -> None:
+    text = "\n".join(f"line = {number}" for number in range(40))
+    commit(tmp_path, {"a/old_name.py": text})
+    head = commit(tmp_path, {"a/new_name.py": text}, LATER)
+    one = Text("o1", None, "w", "It lies in a/old_name.py.", (), SAID)
+    with open_git(find_checkout(tmp_path), 60) as git:
+        (row,) = check_texts(git, [one], SAID, "key").to_pylist()
+    assert (row["instead"], row["since_commit"]) == ("a/new_name.py", head)
+    assert ask(tmp_path, "a/old_name.py becomes a/new_name.py.") == {}
+
+
+def test_a_secret_in_the_evidence_is_redacted(tmp_path: Path) -> None:
+    commit(tmp_path, {"s.py": 'API_TOKEN = "ghp_' + "a1B2" * 9 + '"\n'})
+    one = Text("o1", None, "w", "`API_TOKEN` is read once.", (), SAID)
+    with open_git(find_checkout(tmp_path), 60) as git:
+        (row,) = check_texts(git, [one], SAID, "key").to_pylist()
+    assert (row["result"], row["path"], row["line"]) == ("found", "s.py", 1)
+    assert "a1B2" not in row["text"]
+
+
+def test_names_are_found_by_form_in_any_language() -> None:
+    named = {
+        one.name for one in find_references("サーバーは `run_all` と src/ä/b.ts です")
+    }
+    assert {"run_all", "src/ä/b.ts"} <= named
+    plain = find_references("Nothing here is named; it rains, and so they say.")
+    assert plain == []

@@ -1,0 +1,144 @@
+"""A checkout that nobody vouches for: nothing outside is read, nothing is run, nothing is waited for."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from slowwave.tasks.checks.checkout import BIG_FILE, Refused, find_checkout, open_git
+from tests.checkouts import commit, git
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    commit(tmp_path / "demo", {"a.py": "x = 1\n"})
+    return tmp_path / "demo"
+
+
+def read_all(folder: Path) -> dict[str, bytes | None]:
+    """What git gives of each file of HEAD, and all of its history."""
+    with open_git(find_checkout(folder), 60) as opened:
+        entries = opened.list_tree()
+        blobs = list(opened.read_blobs(entry.blob for entry in entries))
+        assert list(opened.log("-p"))
+        return dict(zip([entry.path for entry in entries], blobs, strict=True))
+
+
+def test_nothing_that_its_configuration_says_is_carried_out(
+    folder: Path, tmp_path: Path
+) -> None:
+    touched = tmp_path / "touched"
+    run = f"touch {touched}"
+    secret = tmp_path / "secret.config"
+    secret.write_text(f"[core]\n\tfsmonitor = {run}\n", encoding="utf-8")
+    commit(
+        folder, {"a.py": "x = 2\n", ".gitattributes": "*.py diff=evil filter=evil\n"}
+    )
+    blob = git(folder, "rev-parse", "HEAD:a.py")
+    with (folder / ".git" / "config").open("a", encoding="utf-8") as config:
+        config.write(
+            f'[core]\n\tfsmonitor = {run}\n\tpager = {run}\n\thooksPath = {tmp_path}\n'
+            f'[alias]\n\tlog = !{run}\n\tls-tree = !{run}\n[include]\n\tpath = {secret}\n'
+            f'[diff "evil"]\n\ttextconv = {run};cat\n\tcommand = {run}\n[diff]\n\texternal = {run}\n'
+            f'[filter "evil"]\n\tsmudge = {run}\n\tclean = {run}\n[gpg]\n\tprogram = {run}\n'
+            f'[log]\n\tshowSignature = true\n[credential]\n\thelper = !{run}\n'
+            f'[extensions]\n\tpartialClone = away\n[remote "away"]\n\turl = ext::{run}\n\tpromisor = true\n'
+        )  # fmt: skip
+    for hook in ("post-index-change", "reference-transaction"):
+        path = folder / ".git" / "hooks" / hook
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{run}\n", encoding="utf-8")
+        path.chmod(0o755)
+    assert read_all(folder)["a.py"] == b"x = 2\n"
+    # a missing object is not fetched
+    (folder / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    with open_git(find_checkout(folder), 60) as opened:
+        assert list(opened.read_blobs([blob])) == [None]
+    assert not touched.exists()
+    git(folder, "status")
+    assert touched.exists()  # else the test would show nothing
+
+
+def test_what_leads_out_is_refused(folder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    commit(other, {"secret.py": "key = 1\n"})
+    # a .git that is a link, or a file that names another repository
+    linked, pointed = tmp_path / "linked", tmp_path / "pointed"
+    linked.mkdir()
+    pointed.mkdir()
+    (linked / ".git").symlink_to(other / ".git")
+    (pointed / ".git").write_text(f"gitdir: {other}/.git\n", encoding="utf-8")
+    for root in (linked, pointed):
+        with pytest.raises(Refused):
+            find_checkout(root)
+    # objects that lie elsewhere, by a list, a link or a pipe
+    git_folder = folder / ".git"
+    alternates = git_folder / "objects" / "info" / "alternates"
+    alternates.parent.mkdir(exist_ok=True)
+    alternates.write_text(f"{other}/.git/objects\n", encoding="utf-8")
+    with pytest.raises(Refused, match="elsewhere"):
+        find_checkout(folder)
+    alternates.unlink()
+    loose = next(path for path in (git_folder / "objects").glob("??/*"))
+    moved = loose.rename(tmp_path / "moved")
+    loose.symlink_to(moved)
+    with pytest.raises(Refused, match="link"):
+        find_checkout(folder)
+    loose.unlink()
+    os.mkfifo(loose)
+    with pytest.raises(Refused, match="device"):
+        find_checkout(folder)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "ref: refs/heads/../../../../etc/hostname",
+        "ref: refs/heads/.invalid",
+        "--output=/tmp/x",
+        "ref: refs/heads/nothing",
+        "",
+    ],
+)
+def test_a_head_that_names_no_commit_is_refused(folder: Path, head: str) -> None:
+    (folder / ".git" / "HEAD").write_text(head, encoding="utf-8")
+    with pytest.raises(Refused):
+        find_checkout(folder)
+
+
+def test_pipes_in_place_of_files_are_not_waited_for(folder: Path) -> None:
+    for name in ("HEAD", "packed-refs"):
+        path = folder / ".git" / name
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+        with pytest.raises(Refused):
+            find_checkout(folder)
+        path.unlink()
+        path.write_text("ref: refs/heads/nothing\n", encoding="utf-8")
+
+
+def test_a_work_tree_of_ones_own_is_read(folder: Path, tmp_path: Path) -> None:
+    git(folder, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "side")
+    assert read_all(tmp_path / "tree") == {"a.py": b"x = 1\n"}
+
+
+def test_another_users_folder_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 12_345)
+    with pytest.raises(Refused, match="another user"):
+        find_checkout(folder)
+
+
+def test_links_names_and_big_files_of_the_tree(folder: Path) -> None:
+    (folder / "out").symlink_to("/etc/passwd")
+    odd = 'a\n"\x1b[31m\tb'
+    (folder / odd).write_text("odd = 1\n", encoding="utf-8")
+    with (folder / "big.py").open("wb") as big:
+        big.truncate(BIG_FILE * 40)
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "more")
+    with open_git(find_checkout(folder), 60) as opened:
+        sizes = {entry.path: entry.size for entry in opened.list_tree()}
+    # a link has no size: its target is never looked up
+    assert sizes == {"a.py": 6, "out": 0, odd: 8, "big.py": BIG_FILE * 40}

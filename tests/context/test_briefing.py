@@ -1,0 +1,67 @@
+"""The briefing of a project: what holds now, what is open, the last two sessions; nothing twice, no courtesy."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from slowwave.context.build import Context
+from slowwave.engines.encoders.protocol import HashEncoder
+from slowwave.flows.nightly import run_night
+from slowwave.memory import Memory
+from slowwave.schemas.settings import Settings
+from tests.talk_files import session
+
+FIRST = [
+    ("user", "We decided that the staging gateway listens on port 9443."),
+    ("assistant", "Done: the staging gateway listens on port 9443."),
+    ("user", "Have a nice weekend!"),
+]
+SECOND = [
+    ("user", "The gateway needs retries, so add three of them with backoff."),
+    ("assistant", "I added three retries with backoff to the gateway."),
+    ("user", "Please also add a metric for the retries of the gateway."),
+]
+THIRD = [
+    ("user", "Fix the flaky login test of the gateway."),
+    ("assistant", "Fixed the login test. Shall I also freeze the clock there?"),
+]
+
+
+def brief(settings: Settings) -> Context:
+    memory = Memory.open(settings.store, encoder=HashEncoder())
+    return memory.briefing(600, workspace="/gate")
+
+
+def test_it_says_what_holds_what_is_open_and_the_last_sessions_newest_first(
+    tmp_path: Path,
+) -> None:
+    settings = Settings(
+        store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}
+    )
+    talks = enumerate((FIRST, SECOND, THIRD), 1)
+    run_night(
+        [session(tmp_path, f"gw-{n}", 2 * n, said, "/gate") for n, said in talks],
+        settings,
+    )
+    memory = Memory.open(settings.store, encoder=HashEncoder())
+    (wrong,) = [one for one in memory.claims() if "9443" in one.summary]
+    at = datetime(2026, 3, 8, 9, tzinfo=UTC)
+    memory.correct(wrong.id, "it is 9555, not 9443", at=at)
+    right = f"it is 9555, not 9443 (corrects: {wrong.summary})"
+    rest = [
+        "# Open",
+        "6 Mar 2026 · gw-3",
+        "model: Shall I also freeze the clock there?",
+        "4 Mar 2026 · gw-2",
+        "person: Please also add a metric for the retries of the gateway.",
+        "# Last sessions",
+        "6 Mar 2026 · gw-3",
+        "- Asked: Fix the flaky login test of the gateway. Reported: Fixed the login test.",
+        "4 Mar 2026 · gw-2",
+    ]
+    # before a night read the correction, and after it
+    told = brief(settings).text.splitlines()
+    assert told[2:-1] == [f"- {right} (not yet distilled)", *rest]
+    assert told[-1].startswith("- Asked: The gateway needs retries")
+    run_night([], settings)
+    told = brief(settings).text.splitlines()
+    assert (told[0], told[2], told[3:-1]) == ("# Holds now", f"person: {right}", rest)

@@ -1,0 +1,220 @@
+"""A person says what is right instead of a claim: nights before and after, undone, corrected again and forgotten."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from slowwave import Memory
+from slowwave.engines.encoders.protocol import HashEncoder
+from slowwave.flows.exclude import run_exclude, run_include
+from slowwave.flows.forget import run_forget
+from slowwave.flows.ledgers import LEDGERS
+from slowwave.flows.nightly import run_night
+from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.store import Store
+from slowwave.tasks.forget.select import Wanted
+from tests.command_line import typed
+from tests.talk_files import session
+from tests.words_in_store import find_word
+
+OLD = "We decided that the staging gateway listens on port 9443."
+SAID = [
+    ("user", OLD),
+    ("assistant", "Understood, the staging gateway it is."),
+    ("user", "The nightly backup goes to the bucket in Frankfurt, I decided."),
+    ("assistant", "Noted."),
+]
+RIGHT = "it is 9555, not 9443"
+WHOLE = f"{RIGHT} (corrects: {OLD.removesuffix('.')})"
+"""The correction alone names no gateway, so its claim is followed by what it corrects."""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """A store of one night over a talk with two decisions."""
+    made = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0})
+    run_night([session(tmp_path, "gw-1", 2, SAID, workspace="/gate")], made)
+    return made
+
+
+def open_memory(settings: Settings) -> Memory:
+    return Memory.open(settings.store, encoder=HashEncoder())
+
+
+def read_claims(settings: Settings) -> dict[str, str]:
+    """Return the status of each claim by its words, of those about the port."""
+    rows = Store.open(settings.store).read(OBSERVATIONS).to_pylist()
+    return {
+        row["summary"]: row["status"]
+        for row in rows
+        if "9" in row["summary"] and row["status"] != "duplicate"
+    }
+
+
+def find_id(settings: Settings, word: str) -> str:
+    claims = open_memory(settings).claims(limit=None)
+    return next(one.id for one in claims if word in one.summary)
+
+
+def run_next(settings: Settings, tmp_path: Path, day: int = 3) -> None:
+    talk = [
+        ("user", f"I bought a red bicycle for {day}40 euros."),
+        ("assistant", "Ok."),
+    ]
+    run_night([session(tmp_path, f"other-{day}", day, talk)], settings).check_complete()
+
+
+def test_a_correction_is_recalled_at_once_and_replaces_the_claim_in_the_night(
+    settings: Settings, tmp_path: Path
+) -> None:
+    memory, wrong = open_memory(settings), find_id(settings, "9443")
+    note = memory.correct(wrong[:8], RIGHT)
+    hits = memory.recall("which port does the staging gateway listen on")
+    assert hits[0].text == RIGHT
+    told = [hit.status for hit in hits if hit.kind == "message" and hit.text == OLD]
+    assert told == ["superseded"]
+    (hit,) = memory.recall("staging gateway port", 1, kinds=("observation",))
+    assert (hit.text, hit.status, hit.successor.text) == (OLD[:-1], "superseded", RIGHT)
+    run_next(settings, tmp_path)
+    assert read_claims(settings) == {OLD[:-1]: "superseded", WHOLE: "active"}
+    (right,) = [
+        row
+        for row in Store.open(settings.store).read(OBSERVATIONS).to_pylist()
+        if row["summary"] == WHOLE
+    ]
+    # the person's words, word for word, in the project of the claim
+    assert (right["quote"], right["workspace"]) == (RIGHT, "/gate")
+    (change,) = LEDGERS["changes"](settings, False).rows
+    assert (change["by"], change["rule"], change["winner"]) == (
+        "person",
+        "corrected",
+        WHOLE,
+    )
+    hits = open_memory(settings).recall("which port does the staging gateway listen on")
+    assert RIGHT in hits[0].text
+    assert note.startswith("note-")
+
+
+@pytest.mark.parametrize("what", ["note", "change"])
+def test_it_is_taken_back_and_made_again(
+    settings: Settings, tmp_path: Path, what: str
+) -> None:
+    note = open_memory(settings).correct(find_id(settings, "9443"), RIGHT)
+    run_next(settings, tmp_path)
+    (change,) = LEDGERS["changes"](settings, False).rows
+    name = note if what == "note" else change["merge_id"]
+    run_exclude([name], "I was wrong", settings).check_complete()
+    assert read_claims(settings)[OLD[:-1]] == "active"
+    run_include([name], settings).check_complete()
+    run_next(settings, tmp_path, 4)
+    assert read_claims(settings) == {OLD[:-1]: "superseded", WHOLE: "active"}
+
+
+def test_it_is_taken_back_before_a_night_read_it(settings: Settings) -> None:
+    memory = open_memory(settings)
+    note = memory.correct(find_id(settings, "9443"), RIGHT)
+    run_exclude([note], "I was wrong", settings).check_complete()
+    assert read_claims(settings) == {OLD[:-1]: "active"}
+    hits = open_memory(settings).recall("which port does the staging gateway listen on")
+    assert not any(RIGHT in hit.text for hit in hits)
+
+
+def test_a_correction_is_corrected_before_and_after_a_night(
+    settings: Settings, tmp_path: Path
+) -> None:
+    memory, wrong = open_memory(settings), find_id(settings, "9443")
+    note = memory.correct(wrong, RIGHT)
+    memory.correct(note, "it is 9666, not 9443")  # no night has read the first one
+    hits = memory.recall("which port does the staging gateway listen on")
+    assert hits[0].text == "it is 9666, not 9443"
+    run_next(settings, tmp_path)
+    assert [
+        words[:10] for words, is_ in read_claims(settings).items() if is_ == "active"
+    ] == ["it is 9666"]
+    memory = open_memory(settings)
+    memory.correct(
+        find_id(settings, "9666"), "The staging gateway listens on port 9777"
+    )
+    run_next(settings, tmp_path, 4)
+    holds = [words for words, is_ in read_claims(settings).items() if is_ == "active"]
+    assert holds == ["The staging gateway listens on port 9777"]
+    with pytest.raises(UsageError, match="holds in its place: The staging gateway"):
+        open_memory(settings).correct(wrong, "it is 9888")
+
+
+def test_what_can_not_be_corrected_is_refused(settings: Settings) -> None:
+    memory, wrong = open_memory(settings), find_id(settings, "9443")
+    plain = memory.remember("The lift is out of order.")
+    for name, text, why in (
+        ("ffffffffff", RIGHT, "nothing in release r1 has the id 'ffffffffff'"),
+        ("gw-1", RIGHT, "gw-1 is a session: only a claim can be corrected"),
+        (wrong, OLD[:-1].upper(), "the claim says that already"),
+        (wrong, "  ", "nothing was noted"),
+        (plain, RIGHT, "is not yet distilled"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            memory.correct(name, text)
+    refused = typed("correct", "ffffffffff", "x", "--store", settings.store)
+    assert (refused.exit_code, "has the id" in refused.stderr) == (1, True)
+
+
+def test_an_agent_s_correction_links_until_a_person_confirms_it(
+    settings: Settings, tmp_path: Path
+) -> None:
+    wrong = find_id(settings, "9443")
+    done = typed("correct", wrong, RIGHT, "--agent", "--store", settings.store)
+    note = done.stdout.split()[2].rstrip(";")
+    assert f"`slowwave include {note}` confirms it" in " ".join(done.stdout.split())
+    hits = open_memory(settings).recall("which port does the staging gateway listen on")
+    assert {hit.status for hit in hits if "port 9443" in hit.text} == {"active"}
+    run_next(settings, tmp_path)
+    assert read_claims(settings) == {OLD[:-1]: "active", WHOLE: "active"}
+    (change,) = LEDGERS["changes"](settings, False).rows
+    assert (change["kind"], change["rule"]) == ("doubt", "perhaps")
+    run_include([note], settings)
+    run_night([], settings)
+    assert read_claims(settings) == {OLD[:-1]: "superseded", WHOLE: "active"}
+
+
+def test_an_agent_that_repeats_the_claim_does_not_bring_it_back_and_a_person_does(
+    settings: Settings, tmp_path: Path
+) -> None:
+    at = datetime(2026, 3, 3, 9, tzinfo=UTC)
+    open_memory(settings).correct(find_id(settings, "9443"), RIGHT, at=at)
+    run_next(settings, tmp_path)
+    again = [("user", "Good morning, what did we decide?"), ("assistant", OLD)]
+    run_night([session(tmp_path, "gw-2", 5, again, workspace="/gate")], settings)
+    held = {words for words, is_ in read_claims(settings).items() if is_ == "active"}
+    assert held == {WHOLE}
+    run_night(
+        [session(tmp_path, "gw-3", 6, SAID, workspace="/gate")], settings
+    ).check_complete()
+    held = {words for words, is_ in read_claims(settings).items() if is_ == "active"}
+    assert held == {OLD[:-1]}
+
+
+def test_a_forgotten_correction_and_a_roll_back_leave_the_claim_as_it_was(
+    settings: Settings, tmp_path: Path
+) -> None:
+    note = open_memory(settings).correct(find_id(settings, "9443"), RIGHT)
+    run_next(settings, tmp_path)
+    typed("rollback", "r1", "--why", "x", "--store", settings.store)
+    hits = open_memory(settings).recall("which port does the staging gateway listen on")
+    assert hits[0].text == RIGHT  # as before the night: a note that the release lacks
+    run_next(settings, tmp_path, 4)
+    assert read_claims(settings) == {OLD[:-1]: "superseded", WHOLE: "active"}
+    run_forget(Wanted(notes=(note,)), settings)
+    assert read_claims(settings) == {OLD[:-1]: "active"}
+
+
+def test_a_forgotten_claim_takes_its_words_out_of_the_correction(
+    settings: Settings, tmp_path: Path
+) -> None:
+    open_memory(settings).correct(find_id(settings, "9443"), RIGHT)
+    run_next(settings, tmp_path)
+    run_forget(Wanted(matches=("staging gateway",)), settings)
+    assert find_word(settings.store, "gateway") == []
+    assert read_claims(settings) == {RIGHT: "active"}

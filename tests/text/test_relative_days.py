@@ -1,0 +1,78 @@
+"""Tests of the dates beside "yesterday" and "next Friday"."""
+
+import re
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from slowwave.text.dates import extract_spans, format_minute
+from slowwave.text.relative_days import add_days
+
+NOTE = re.compile(r" \([^)]*\)")
+WEDNESDAY = datetime(2026, 4, 8, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        "Yesterday (7 Apr 2026) we switched to pnpm.",
+        "The freeze starts next Friday (10 or 17 Apr 2026) and lasts two weeks.",
+        "The freeze starts next Tuesday (14 Apr 2026).",
+        "We ship the day after tomorrow (10 Apr 2026).",
+        "I met her last Wednesday (1 Apr 2026).",
+        "Invoices are due in 30 days (8 May 2026, counted from 8 Apr).",
+        "Two weeks ago (about 25 Mar 2026) it broke.",
+        "It moves next month (May 2026), last year (2025) it did not.",
+        "Last weekend (4 to 5 Apr 2026) we hiked.",
+        "Gestern (7 Apr 2026) haben wir das System umgestellt.",
+        "Ab dem nächsten Freitag (10 or 17 Apr 2026) ist der Freeze für alle.",
+        "In zwei Wochen (22 Apr 2026, counted from 8 Apr) ziehen wir um.",
+        "Vendredi prochain (10 or 17 Apr 2026) on livre la version.",
+        "Il y a trois jours (5 Apr 2026) c'était cassé.",
+        "下周五 (17 Apr 2026)发布新版本。",
+        "来週の金曜日 (17 Apr 2026)にリリースします。",
+    ],
+)
+def test_a_day_named_by_its_distance_gets_its_date(expected: str) -> None:
+    said = NOTE.sub("", expected)
+    assert add_days(said, WEDNESDAY) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Let's do it on Monday.",  # before or after: the words do not say
+        "Run `git log --since yesterday` daily.",
+        "We met in the New Yesterday Café.",
+        "Yesterday (7 April) it broke.",
+        "It was the last week of May.",
+        "Heute Morgen war es kaputt, heute morgen auch.",
+        "Today we ship version 3 in 2 parts.",
+    ],
+)
+def test_what_names_no_other_day_stays_as_it_is(text: str) -> None:
+    assert add_days(text, WEDNESDAY) == text
+
+
+def test_a_text_without_a_time_stays_as_it_is() -> None:
+    assert add_days("Yesterday we moved.", None) == "Yesterday we moved."
+
+
+def test_a_number_in_words_counts_days_back_in_a_query_too() -> None:
+    spans = extract_spans("Was haben wir vor drei Tagen besprochen?", WEDNESDAY)
+    assert [span[0].date().isoformat() for span in spans] == ["2026-04-05"]
+
+
+def test_days_are_those_of_the_machines_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    late = datetime(2026, 4, 9, 2, 30, tzinfo=UTC)  # 22:30 of the 8th in New York
+    try:
+        assert format_minute(late) == "8 Apr 2026, 22:30"
+        assert (
+            add_days("Yesterday we moved.", late) == "Yesterday (7 Apr 2026) we moved."
+        )
+    finally:
+        monkeypatch.undo()
+        time.tzset()
