@@ -9,6 +9,8 @@ from typing import Any
 
 UI_PORT = 8_766
 """Where `slowwave ui` listens, unless told otherwise."""
+HOOK_BUDGET = 800
+"""Tokens of what a hook tells, unless told otherwise."""
 
 
 class Role(StrEnum):

@@ -30,7 +30,7 @@ from typing import (
 from pydantic import ValidationError
 
 from slowwave.engines.encoders.protocol import Encoder
-from slowwave.recall.hits import KIND_WORDS, KINDS, Hits, Kind
+from slowwave.recall.hits import KIND_WORDS, KINDS, STOPPED, Hits, Kind
 from slowwave.recall.live import (
     LiveRelease,
     Notes,
@@ -38,6 +38,7 @@ from slowwave.recall.live import (
     apply_corrections,
     find_unreleased,
 )
+from slowwave.recall.matter import find_floor
 from slowwave.recall.query import Query, build_query, read_once, refuse_unknown_filters
 from slowwave.recall.release.view import View
 from slowwave.recall.search import Reranker, Search
@@ -218,6 +219,7 @@ class Memory:
         kinds: Iterable[str] | str = KINDS,
         *,
         automatic: bool = False,
+        everything: bool = False,
         now: datetime | None = None,
         own_sessions: Iterable[str] | str = (),
         **filters: Unpack[Filters],
@@ -225,13 +227,15 @@ class Memory:
         """Return up to k memories that answer the query, best first, each another piece of evidence: a claim comes
         with the message that it was made of (`Hit.claim`), and alone only where it was made of several.
 
-        The nearest are always returned, each with its relevance; `Hits.confident` says whether they are surely about
-        the query. Nothing, with the `reason`, where nothing passes the conditions. A hit that a later claim has changed
-        is marked `superseded`, names its successor, and stands below it. What `remember` and `talk` wrote since the
-        release answers too, as it stands (status "not yet distilled"), unless a release was named.
+        Recall stops where the next hit is of another matter, and says so (`Hits.stopped`); `everything` returns those
+        too, up to k. The nearest is always returned, each hit with its relevance; `Hits.confident` says whether they
+        are surely about the query. Nothing, with the `reason`, where nothing passes the conditions. A hit that a later
+        claim has changed is marked `superseded`, names its successor, and stands below it. What `remember` and `talk`
+        wrote since the release answers too, as it stands (status "not yet distilled"), unless a release was named.
 
         Args:
             automatic: nobody asked: what is less relevant than the floor (`recall.automatic_floor`) is not returned.
+            everything: return up to k hits, also those of other matters.
             now: what "yesterday" in the query counts back from; the clock's time, unless given.
             own_sessions: ids of sessions that are left out, as the transcripts have them: the one in which this is
                 asked, whose words are no memory yet.
@@ -248,6 +252,7 @@ class Memory:
             k,
             kinds,
             automatic=automatic,
+            everything=everything,
             now=now,
             own_sessions=own_sessions,
             **filters,
@@ -260,6 +265,7 @@ class Memory:
         kinds: Iterable[str] | str = KINDS,
         *,
         automatic: bool = False,
+        everything: bool = False,
         now: datetime | None = None,
         own_sessions: Iterable[str] | str = (),
         **filters: Unpack[Filters],
@@ -277,7 +283,10 @@ class Memory:
         kinds, filters["files"] = read_once(kinds), read_once(filters.get("files"))
         own = read_once(own_sessions)
         built = [
-            build_query(query, k, kinds, now=now, own_sessions=own, **filters)
+            replace(
+                build_query(query, k, kinds, now=now, own_sessions=own, **filters),
+                everything=everything,
+            )
             for query in queries
         ]
         return self._answer("recall", built, automatic)
@@ -313,7 +322,13 @@ class Memory:
         return cast(SessionHits, answer)
 
     def recall_kinds(
-        self, query: str, k: int, kinds: Sequence[str], **filters: Unpack[Filters]
+        self,
+        query: str,
+        k: int,
+        kinds: Sequence[str],
+        *,
+        everything: bool = False,
+        **filters: Unpack[Filters],
     ) -> Hits | SessionHits:
         """Return what `recall` does, or `sessions` where the kind asked for is `session`: for commands and agents.
 
@@ -329,7 +344,9 @@ class Memory:
                 f"there is no kind {unknown[0]!r}: {', '.join(KIND_WORDS)}, or {SESSION} alone"
             )
         if SESSION not in kinds:
-            return self.recall(query, k, kinds or KINDS, **filters)
+            return self.recall(
+                query, k, kinds or KINDS, everything=everything, **filters
+            )
         if set(kinds) != {SESSION}:
             raise UsageError(
                 "the kind session is asked for alone: sessions and hits don't compare"
@@ -358,16 +375,17 @@ class Memory:
         tokenizer: "Tokenizer | str | None" = None,
         format: "Format" = "markdown",
         automatic: bool = False,
+        everything: bool = False,
         own_sessions: Iterable[str] | str = (),
         **filters: Unpack[MessageFilters],
     ) -> "Context":
         """Return a prompt block of at most `budget` tokens: web results, memories, conversation; the best nearest the
         end.
 
-        To a plain question its memories are whole messages, the likeliest to answer first; beside a long report
-        clauses of past sessions, chosen to cover what most likely matters. Each line has its source. Where they may be
-        about something else the block says so (`confident`). What does not fit is recapped, never cut within a sentence
-        or clause.
+        Its memories are whole messages, the likeliest to answer first. To a plain question it stops where recall stops,
+        and does not fill the budget; beside a long report it holds messages of the likeliest sessions. Rules and
+        preferences that touch the question come first. Each line has its source. Where they may be about something else
+        the block says so (`confident`). What does not fit is recapped, never cut within a sentence.
 
         Args:
             budget: tokens by `tokenizer`, a function or a name; both by default the settings'.
@@ -376,6 +394,7 @@ class Memory:
                 own that finds nothing sure is asked together with the last turn that is no assistant's. The memories
                 are of other sessions: what stands in the conversation is no memory of it.
             automatic: nobody asked: what is less relevant than the floor (`recall.automatic_floor`) is not told.
+            everything: fill the budget, also with what is of other matters.
             own_sessions: ids of sessions that are left out, as the transcripts have them: the one in which this is
                 asked. That of the conversation is found without its id too, by its messages.
             filters: which messages the memories are of, as `recall` has them, less the category.
@@ -396,6 +415,7 @@ class Memory:
             tokenizer=tokenizer,
             format=format,
             automatic=automatic,
+            everything=everything,
             own_sessions=own_sessions,
             **filters,
         )
@@ -751,20 +771,23 @@ class Memory:
         pending = find_unreleased(
             self._live.view, self.root / self.space, query, self._vectors
         )
+        if not automatic and not query.everything:
+            floor = find_floor([*pending, *hits], self.settings.recall.automatic_floor)
         there = {hit.id for hit in hits}  # a correction stands beside what it corrects
-        pending = [
+        kept = [
             hit
             for hit in pending
             if (hit.relevance or 0.0) >= floor and hit.id not in there
         ]
-        if not pending:
+        if not kept:
             return hits
-        merged = list(
-            heapq.merge(pending, hits, key=lambda hit: -(hit.relevance or 0.0))
-        )[: query.k]
+        merged = list(heapq.merge(kept, hits, key=lambda hit: -(hit.relevance or 0.0)))[
+            : query.k
+        ]
         best = max([hits.relevance, *(hit.relevance or 0.0 for hit in pending)])
         answer = Hits(merged, None if merged else hits.reason, best)
         answer.trace = hits.trace
+        answer.stopped = STOPPED if len(kept) < len(pending) else hits.stopped
         return answer
 
 
@@ -790,6 +813,8 @@ def recall_spaces(
     query: str,
     k: int = 10,
     kinds: Iterable[str] = KINDS,
+    *,
+    everything: bool = False,
     **filters: Unpack[Filters],
 ) -> Hits:
     """Return up to k hits of several spaces, each space's in its own order, merged by relevance on each release's own
@@ -799,7 +824,10 @@ def recall_spaces(
         UsageError: as `Memory.recall`.
     """
     kinds = read_once(kinds)
-    answers = [memory.recall(query, k, kinds, **filters) for memory in memories]
+    answers = [
+        memory.recall(query, k, kinds, everything=everything, **filters)
+        for memory in memories
+    ]
     named = (
         [replace(hit, space=memory.space) for hit in hits]
         for memory, hits in zip(memories, answers, strict=True)
@@ -809,7 +837,9 @@ def recall_spaces(
     notes = tuple(f"{space}: {note}" for space, hits in by_space for note in hits.notes)
     reason = None if merged else answers[0].reason
     best = max(hits.relevance for hits in answers)
-    return Hits(merged, reason, best, notes)
+    answer = Hits(merged, reason, best, notes)
+    answer.stopped = next((hits.stopped for hits in answers if hits.stopped), None)
+    return answer
 
 
 def _load_settings(space: str | None) -> Settings:

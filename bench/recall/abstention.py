@@ -117,7 +117,9 @@ def ask_store(
         for kind, questions in asked.items():
             texts = [question.text for question in questions]
             found, unasked = (
-                memory.recall_many(texts, 10, "message", automatic=automatic)
+                memory.recall_many(
+                    texts, 10, "message", automatic=automatic, everything=True
+                )
                 for automatic in (False, True)
             )
             near = (encoder.encode(texts) @ matrix.T).max(axis=1).tolist()

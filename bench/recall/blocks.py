@@ -104,7 +104,9 @@ def ask_blocks(memory: Memory, asked: Sequence[Asked]) -> Iterator[Row]:
         wanted = find_wanted_words(one, [text for _, text in golden])
         if not wanted:
             continue
-        hits = memory.recall(one.text, HITS, "message", workspace=one.workspace)
+        hits = memory.recall(
+            one.text, HITS, "message", everything=True, workspace=one.workspace
+        )
         recalled = [(hit.sources[0].session, hit.text) for hit in hits]
         by_words = [turns[at] for at in ranked]
         known = [

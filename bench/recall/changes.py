@@ -277,7 +277,7 @@ def count_changes(memory: Memory) -> dict[str, int]:
 
 def ask_case(memory: Memory, case: Case) -> dict[str, bool]:
     """Return whether what holds is told first, and what does not hold is marked."""
-    hits = memory.recall(case.query, k=TOP, workspace=case.workspace)
+    hits = memory.recall(case.query, k=TOP, everything=True, workspace=case.workspace)
     block = memory.context(case.query, BUDGET, workspace=case.workspace)
     told: list[Told] = [
         (hit.text, hit.observed_at, frozenset(source.message for source in hit.sources))

@@ -84,11 +84,13 @@ def ask_evidence(talk: Talk, memory: Memory) -> Iterator[Row]:
             "BM25": [ids[at] for at in ranked[: max(CUTS)]],
             "messages": [
                 hit.sources[0].message
-                for hit in memory.recall(one.text, max(CUTS), "message")
+                for hit in memory.recall(
+                    one.text, max(CUTS), "message", everything=True
+                )
             ],
             "all kinds": [
                 hit.sources[0].message
-                for hit in memory.recall(one.text, max(CUTS))
+                for hit in memory.recall(one.text, max(CUTS), everything=True)
                 if hit.sources
             ],
         }

@@ -86,7 +86,7 @@ def is_found(memory: Memory, one: Asked) -> bool:
     """Return True if a message that answers a question is among the first hits."""
     return any(
         hit.sources[0].message in one.gold
-        for hit in memory.recall(one.text, FIRST, "message")
+        for hit in memory.recall(one.text, FIRST, "message", everything=True)
     )
 
 

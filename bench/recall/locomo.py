@@ -104,7 +104,9 @@ def rank_turns(
             build_store(Path(scratch), messages, used)
             memory = Memory.open(scratch, encoder=used)
             hits = (
-                memory.recall(question, k=max(CUTS), kinds=("message",))
+                memory.recall(
+                    question, k=max(CUTS), kinds=("message",), everything=True
+                )
                 for question in questions
             )
             found[name] = [

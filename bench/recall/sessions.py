@@ -48,7 +48,7 @@ def ask_sessions(talk: Talk, memory: Memory) -> Iterator[dict[str, object]]:
     )
     for asked, ranked in zip(talk.asked, rank_down(words), strict=True):
         hits, sessions = (
-            memory.recall(asked.text, MESSAGES, "message"),
+            memory.recall(asked.text, MESSAGES, "message", everything=True),
             memory.sessions(asked.text, max(CUTS)),
         )
         rankings = {

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from slowwave.context.build import Context
     from slowwave.memory import Memory
     from slowwave.recall.hits import Hit, Hits
-    from slowwave.recall.sessions import SessionHit
+    from slowwave.recall.sessions import SessionHit, SessionHits
     from slowwave.schemas.settings import Settings
 
 SHOWN_CHARS = 300
@@ -57,30 +57,42 @@ def recall(
             help="claim, message, summary, topic (may be repeated), or session.",
         ),
     ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Print up to -k hits, also of other matters.")
+    ] = False,
     space: SpacesOption = None,
     as_json: bool = False,
     **filters: Unpack[Filters],
 ) -> dict[str, object] | None:
     """Print the memories that answer a query, with their sources.
 
+    It stops where the next hit is of another matter.
     Several spaces are searched only if each is named; each hit then names its space.
     """
     from slowwave.context.handed_out import note_hits
-    from slowwave.recall.sessions import SessionHits
 
     # search one space or several
     if len(space or ()) > 1:
         hits: Hits | SessionHits = _recall_spaces(
-            memory, space or [], query, k, kind, filters
+            memory, space or [], query, k, kind, filters, everything=everything
         )
     else:
         memory.refuse_unknown_workspace(filters.get("workspace"))
-        hits = memory.recall_kinds(query, k, kind or (), **filters)
+        hits = memory.recall_kinds(
+            query, k, kind or (), everything=everything, **filters
+        )
         note_hits(memory.root / memory.space, hits)
     print_notes(hits.notes)
     if as_json:
         return hits.as_dict()
-    # print the hits
+    _print_hits(hits)
+    return None
+
+
+def _print_hits(hits: "Hits | SessionHits") -> None:
+    """Print the hits with the caveat above them, and below them that hits of other matters were left out."""
+    from slowwave.recall.sessions import SessionHits
+
     if isinstance(hits, SessionHits):
         lines = [_format_session(n, session) for n, session in enumerate(hits, 1)]
     else:
@@ -89,11 +101,10 @@ def recall(
         ]
     if not lines:
         echo(f"Nothing found: {hits.reason}.")
-    for line in "\n\n".join(
-        [*([hits.caveat] if hits.caveat else ()), *lines]
-    ).splitlines():
+    stopped = f"{hits.stopped}; --all prints it too" if hits.stopped else None
+    paragraphs = filter(None, [hits.caveat, *lines, stopped])
+    for line in "\n\n".join(paragraphs).splitlines():
         OUT.print(Text(escape_control(line), "dim" if line.startswith("   ") else ""))
-    return None
 
 
 def _recall_spaces(
@@ -103,6 +114,8 @@ def _recall_spaces(
     k: int,
     kind: list[str] | None,
     filters: Filters,
+    *,
+    everything: bool,
 ) -> "Hits":
     """Return the hits of several spaces, and log each hit in its own space.
 
@@ -126,7 +139,9 @@ def _recall_spaces(
             if name != first.space
         ),
     ]
-    hits = recall_spaces(memories, query, k, kind or KINDS, **filters)
+    hits = recall_spaces(
+        memories, query, k, kind or KINDS, everything=everything, **filters
+    )
     for memory in memories:
         note_hits(
             memory.root / memory.space,
@@ -256,6 +271,9 @@ def context(
             help="For a hook: print nothing unless something is relevant.",
         ),
     ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Fill the budget, also with other matters.")
+    ] = False,
     web: Annotated[
         bool,
         typer.Option(
@@ -291,6 +309,7 @@ def context(
         tokenizer=tokenizer,
         format="json" if as_json else "markdown",
         automatic=automatic,
+        everything=everything,
         **filters,
     )
     print_notes(results.answer.notes if results else ())

@@ -132,6 +132,7 @@ class OpenMemory(Protocol):
         kinds: tuple[str, ...],
         *,
         automatic: bool,
+        everything: bool,
         own_sessions: Iterable[str] | str,
         **filters: Unpack[MessageFilters],
     ) -> Hits:
@@ -147,6 +148,8 @@ class _SearchOptions:
     """The running conversation."""
     automatic: bool
     """Whether no user asked."""
+    everything: bool
+    """Whether memories of other matters fill the budget."""
     own_sessions: Iterable[str] | str
     filters: MessageFilters
 
@@ -161,6 +164,7 @@ def build_context(
     tokenizer: Tokenizer | str | None = None,
     format: Format = "markdown",
     automatic: bool = False,
+    everything: bool = False,
     own_sessions: Iterable[str] | str = (),
     **filters: Unpack[MessageFilters],
 ) -> Context:
@@ -175,7 +179,11 @@ def build_context(
     )
     with memory._notes.collect_answer_notes():
         options = _SearchOptions(
-            turns, automatic, own_sessions=read_once(own_sessions), filters=filters
+            turns,
+            automatic,
+            everything,
+            own_sessions=read_once(own_sessions),
+            filters=filters,
         )
         memories, hits = _search_memories(memory, query, options)
         query = replace_surrogates(query)
@@ -263,7 +271,7 @@ def _search_other_sessions(
 ) -> tuple[list[Line], Hits]:
     """Return the memories for a query and their hits, from sessions other than the running conversation.
 
-    Sessions among the hits that turn out to be the running conversation are left out, and the search is repeated.
+    Sessions among all hits that turn out to be the running conversation are left out, and the search is repeated.
     """
     own_ids = parse_sessions(options.own_sessions)
     turns = fold_turns(options.turns)
@@ -271,15 +279,13 @@ def _search_other_sessions(
         *turns,
         *fold_turns([("", query)]),
     ]  # the store may have read the question too
-    while True:
-        lines, hits = _collect_memories(
-            memory, query, options, own_ids=own_ids, left_out=()
+    widest = replace(options, everything=True)
+    left_out: Sequence[ComparedTurn] = ()
+    while turns:
+        _, hits = _collect_memories(
+            memory, query, widest, own_ids=own_ids, left_out=left_out
         )
-        found = (
-            {source.session for hit in hits for source in hit.sources}
-            if turns
-            else set[str]()
-        )
+        found = {source.session for hit in hits for source in hit.sources}
         more = (
             find_own_sessions(
                 memory._live.view, memory.root / memory.space, with_query, found
@@ -287,14 +293,11 @@ def _search_other_sessions(
             if found
             else []
         )
-        if set(more) - set(own_ids):
-            own_ids = (*own_ids, *more)
-        elif len(_leave_out_turns(hits, turns)) < len(hits):
-            return _collect_memories(
-                memory, query, options, own_ids=own_ids, left_out=turns
-            )
-        else:
-            return lines, hits
+        if set(more) <= set(own_ids):
+            left_out = turns
+            break
+        own_ids = (*own_ids, *more)
+    return _collect_memories(memory, query, options, own_ids=own_ids, left_out=left_out)
 
 
 def _collect_memories(
@@ -317,26 +320,29 @@ def _collect_memories(
     settings = memory.settings.context
     filters = options.filters
     filters["files"] = read_once(filters.get("files"))
+    plain_query = build_query(
+        query, settings.hits, ("message",), own_sessions=own_ids, **filters
+    )
+    # a long report has words of many matters: its sessions tell which count
+    is_report = len(set(plain_query.content_words)) > DIRECT_WORDS
     recall = partial(
         memory.recall,
         query,
         automatic=options.automatic,
+        everything=options.everything or is_report,
         own_sessions=own_ids,
         **filters,
     )
     hits = _leave_out_turns(recall(settings.hits, ("message",)), left_out)
     if memory._live.view is None:  # there is no release yet
         return _make_hit_lines(hits), hits
-    plain_query = build_query(
-        query, settings.hits, ("message",), own_sessions=own_ids, **filters
-    )
     view = memory.get_view()
     if options.automatic:
         hits = put_narration_last(view, hits)
     plain_query = place_query(view, plain_query)
     messages = rank_messages(view, plain_query, hits)
     # the messages of a long report are ranked by their sessions too
-    if messages and len(set(plain_query.content_words)) > DIRECT_WORDS:
+    if messages and is_report:
         vectors = memory._vectors.encode_texts(view.release.encoder, [plain_query.text])
         messages = weigh_by_session(
             view, plain_query, vectors.get(plain_query.text), messages

@@ -1,18 +1,20 @@
 """The memories of a block: a model's claims that answer, then recall's best messages, whole, the likeliest first.
 
-A message is shown with its context, so that a figure or date stays beside its subject. Of a long message, the passage
-that was found is shown, or as many of its sentences as fit. The likelihood that a message answers falls with its rank
-among the hits, and further if the question names a speaker and another person said it. The reply to a message that asks
-may answer too. Sentences that an earlier line shows are left out. If a later claim changed a message, the message is
-left out if the later one was found too; otherwise the line says what the later claim says. It also says so if a later
-claim perhaps changed the message.
+A message is shown with its context, so that a figure or date stays beside its subject. Of a long message of an
+assistant, the passage that was found is shown; of any long message as many of its sentences as fit. The likelihood that
+a message answers falls with its rank among the hits, and further if the question names a speaker and another person
+said it. The reply to a message that asks may answer too. Sentences that an earlier line shows are left out, and
+messages that only acknowledge. If a later claim changed a message, the message is left out if the later one was found
+too; otherwise the line says what the later claim says. It also says so if a later claim perhaps changed the message. A
+message that replaced an earlier one is marked "current". Rules and preferences come first, marked.
 
 A long report, such as one of a bug, shares words with messages all over the session that answers it, and seldom with
 one message alone. So its messages are ranked first by the probability of their sessions (`weigh_by_session`).
 """
 
+import unicodedata
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
 
@@ -21,9 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from slowwave.context.packing import make_line
+from slowwave.context.packing import make_line, show_pieces
 from slowwave.context.rendering import Line, LineSource
-from slowwave.recall.hits import Hit, Hits, has_words
+from slowwave.recall.hits import CONFIDENT, LEANING_WORDS, Hit, Hits, has_words
 from slowwave.recall.query import Query, Vector
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import (
@@ -38,7 +40,7 @@ from slowwave.recall.sessions import rank_sessions, read_session_ids
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.tables import CHAIN, GISTS, MESSAGES, OBSERVATIONS, PASSAGES
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Role, Status
-from slowwave.text.words import extract_stems
+from slowwave.text.words import UNSPACED, extract_content_words, extract_stems
 
 DIRECT_WORDS = 16
 """Most content words of a question that one message answers. A longer query is a report, whose words occur in many
@@ -51,7 +53,19 @@ OTHERS, FOLLOWS = 0.3, 0.6
 """Factors on the likelihood: of a message by another speaker than the question names, and of the reply to a message
 that asks."""
 
-SHOWN = ["session_id", "native_id", "seq", "role", "speaker", "ts"]
+CURRENT = "(current)"
+"""Stands behind a message that replaced an earlier one."""
+RULES = frozenset({"convention", "preference"})
+"""Categories of claims that hold for every session: they come first in a block that they touch."""
+
+SHOWN = [
+    "session_id",
+    "native_id",
+    "seq",
+    "role",
+    "speaker",
+    "ts",
+]
 
 
 def rank_messages(view: View, query: Query, hits: Sequence[Hit]) -> list[Line]:
@@ -61,31 +75,126 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit]) -> list[Line]:
     named = _find_named_speaker(view, query)
     known = _join_known_texts(view, query, hits)
     likelihoods = {hit.id: float(1 + rank) ** -FADES for rank, hit in enumerate(hits)}
-    lines = list[Line]()
+    idle = find_acknowledgements(view, query, hits)
+    lines: dict[str, Line] = {}
     for hit in hits:
         row = rows.get(hit.id)
         if hit.status == Status.NOT_DISTILLED:
-            lines.append(make_hit_line(hit, likelihoods[hit.id]))
-        elif row is not None and not _is_replaced(view, hit, rows.keys()):
+            lines[hit.id] = make_hit_line(hit, likelihoods[hit.id])
+        elif (
+            row is not None
+            and hit.id not in idle
+            and not _is_replaced(view, hit, rows.keys())
+        ):
             gist = str(gists[hit.id]["summary"]) if hit.id in gists else ""
             relevance = _weigh_speaker(row, named, likelihoods[hit.id])
-            lines.append(
-                _make_message_line(
-                    view, hit, row, relevance=relevance, known=known, gist=gist
-                )
+            lines[hit.id] = _make_message_line(
+                view, hit, row, relevance=relevance, known=known, gist=gist
             )
-    # the reply to a message that asks may be the answer
-    asking = [hit.id for hit in hits if hit.text.rstrip().endswith("?")]
-    for key, row in read_replies(view, query, asking).items():
-        lines.append(
-            _make_reply_line(
-                view,
-                row,
-                _weigh_speaker(row, named, likelihoods[key] * FOLLOWS),
-                query.as_of,
-            )
+    marked = _mark_rules(view, hits, _mark_current(view, hits, lines))
+    replies = _rank_replies(view, query, hits, likelihoods, named)
+    return _keep_likeliest([*marked.values(), *replies])
+
+
+def _rank_replies(
+    view: View,
+    query: Query,
+    hits: Sequence[Hit],
+    likelihoods: Mapping[str, float],
+    named: str | None,
+) -> list[Line]:
+    """Return the replies to the hits that ask: they may be the answer."""
+    asking = [hit.id for hit in hits if is_question(hit.text)]
+    return [
+        _make_reply_line(
+            view,
+            row,
+            _weigh_speaker(row, named, likelihoods[key] * FOLLOWS),
+            query.as_of,
         )
-    return _keep_likeliest(lines)
+        for key, row in read_replies(view, query, asking).items()
+    ]
+
+
+def _mark_current(
+    view: View, hits: Sequence[Hit], lines: dict[str, Line]
+) -> dict[str, Line]:
+    """Return the lines; one whose claim replaced a hit, and that nothing changed, is marked as current."""
+    claims = [
+        view.chains.claims.get(hit.superseded_by, {})
+        for hit in hits
+        if hit.superseded_by
+    ]
+    current = {key for claim in claims for key in claim.get("message_ids", ())}
+    return {
+        key: show_pieces(replace(line, later=CURRENT), line.pieces)
+        if key in current and not line.later
+        else line
+        for key, line in lines.items()
+    }
+
+
+def _mark_rules(
+    view: View, hits: Sequence[Hit], lines: dict[str, Line]
+) -> dict[str, Line]:
+    """Return the lines; a person's that states a rule or preference, and is surely about the query, is marked so."""
+    sure = [hit.id for hit in hits if (hit.relevance or 0.0) >= CONFIDENT]
+    rules = find_rules(view, sure)
+    return {
+        key: replace(line, rule=rules[key])
+        if key in rules and line.source.by == "person"
+        else line
+        for key, line in lines.items()
+    }
+
+
+def find_acknowledgements(view: View, query: Query, hits: Sequence[Hit]) -> Set[str]:
+    """Return the ids of messages that only acknowledge the one before them in their session: they have few content
+    words, no figure and no word of the query, and the one before asks nothing.
+    """
+    short = [hit.id for hit in hits if _says_little(hit.text, query)]
+    if not short:
+        return frozenset()
+    layout, keys = view.passages, view.read_keys(MESSAGES)
+    is_short = pc.is_in(keys, value_set=pa.array(short, keys.type)).to_numpy()
+    at = np.flatnonzero(is_short[layout.message])
+    at = at[(at > 0) & (layout.session[at] == layout.session[at - 1])]
+    texts = view.take(PASSAGES, layout.offsets[at - 1], ["text"])["text"].to_pylist()
+    ids = keys.take(pa.array(layout.message[at])).to_pylist()
+    return {key for key, text in zip(ids, texts, strict=True) if not is_question(text)}
+
+
+def _says_little(text: str, query: Query) -> bool:
+    """Return True if a text has few content words, no figure and no word of the query."""
+    return (
+        not UNSPACED.search(text)
+        and not any(character.isdigit() for character in text)
+        and len(extract_content_words(text)) <= LEANING_WORDS
+        and query.stems.isdisjoint(extract_stems(text))
+    )
+
+
+def is_question(text: str) -> bool:
+    """Return True if a text ends in a question mark of any script."""
+    last = text.rstrip()[-1:]
+    return unicodedata.name(last or " ", "").endswith("QUESTION MARK")
+
+
+def find_rules(view: View, ids: Sequence[str]) -> dict[str, str]:
+    """Return the category of the active rule or preference that each message states, by the message's id."""
+    if not ids or not view.count(OBSERVATIONS):
+        return {}
+    layout, keys = view.passages, view.read_keys(MESSAGES)
+    is_given = pc.is_in(keys, value_set=pa.array(ids, keys.type)).to_numpy()
+    positions = np.flatnonzero(is_given[layout.message])
+    claims = view.claims.find_claims_at(positions)
+    rows = view.take(OBSERVATIONS, claims, ["category", "status", "message_ids"])
+    return {
+        key: row["category"]
+        for row in rows.to_pylist()
+        if row["category"] in RULES and row["status"] == Status.ACTIVE
+        for key in row["message_ids"]
+    }
 
 
 def _make_reply_line(
@@ -105,9 +214,10 @@ def _make_reply_line(
 def _make_message_line(
     view: View, hit: Hit, row: Row, *, relevance: float, known: str, gist: str
 ) -> Line:
-    """Return a message that was found, with a note of what changed since."""
+    """Return a message that was found, with a note of what changed since; a person's message whole."""
+    text = hit.text if row["role"] == Role.USER else hit.sources[0].quote
     return make_line(
-        hit.sources[0].quote,
+        text,
         make_source(view, row),
         relevance,
         later=_format_change(hit, known),

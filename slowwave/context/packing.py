@@ -1,6 +1,7 @@
 """Choose the lines of a block within a budget of tokens, and cut long ones.
 
-`pack_lines` shows lines whole, the likeliest first. Of a long line it shows as many consecutive sentences as fit.
+`pack_lines` shows lines whole, the likeliest first. Of a long line it shows as many consecutive sentences as fit. A
+person's line stands before an assistant's line that repeats a sentence of it, and is never cut for what is shown.
 
 A block also has an outline (`select_outline`): short lines of what persons said, in order of time. A question that one
 message answers needs no outline. A question whose evidence is spread over many messages ("in what order …", "how many
@@ -116,8 +117,11 @@ def pack_lines(
     chosen = list[Line]()
     shown = set[str]()
     room = budget
-    for line in lines:
-        pieces = _omit_shown_pieces(line.pieces, shown)
+    for line in put_echoes_after(lines):
+        is_of_person = line.source.by == "person"
+        pieces = line.pieces if is_of_person else _omit_shown_pieces(line.pieces, shown)
+        if is_of_person and shown.issuperset(map(strip_end, line.pieces)):
+            continue
         if all(piece == OMITTED for piece in pieces) or any(
             line.text in other.own_words[1:] for other in chosen
         ):
@@ -136,16 +140,41 @@ def pack_lines(
         chosen.append(cut)
         room -= cost + heading
         groups.add(line.source.group)
-        shown.update(piece.rstrip(".!?") for piece in cut.pieces)
+        shown.update(map(strip_end, cut.pieces))
     return chosen
+
+
+def put_echoes_after(lines: Sequence[Line]) -> list[Line]:
+    """Return the lines with each person's line before the first assistant's line that repeats a sentence of it."""
+    said = dict[str, Line]()
+    for line in lines:
+        if line.source.by == "person":
+            for piece in map(strip_end, filter(is_long, line.pieces)):
+                said.setdefault(piece, line)
+    ordered = dict[int, Line]()
+    for line in lines:
+        pieces = map(strip_end, line.pieces) if line.source.by == "model" else ()
+        for piece in pieces:
+            if piece in said:
+                ordered.setdefault(id(said[piece]), said[piece])
+        ordered.setdefault(id(line), line)
+    return list(ordered.values())
+
+
+def is_long(piece: str) -> bool:
+    """Return True if a sentence is long enough that nobody says it again by chance."""
+    return len(piece.split()) >= MIN_WORDS
+
+
+def strip_end(piece: str) -> str:
+    """Return a sentence without the marks that close it, as sentences are compared."""
+    return piece.rstrip(".!?")
 
 
 def _omit_shown_pieces(pieces: Sequence[str], shown: Collection[str]) -> list[str]:
     """Return the pieces of a line, with an ellipsis in place of long ones that are shown already."""
     return [
-        OMITTED
-        if len(piece.split()) >= MIN_WORDS and piece.rstrip(".!?") in shown
-        else piece
+        OMITTED if is_long(piece) and strip_end(piece) in shown else piece
         for piece in pieces
     ]
 
@@ -189,13 +218,16 @@ def shorten(
 
 
 def arrange_lines(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """Return lines in display order: the best first, with the lines of its session and day; claims before messages."""
+    """Return lines in display order: rules, then the best with the lines of its session and day. Claims stand before
+    messages.
+    """
     groups = list(dict.fromkeys(line.source.group for line in lines))
     # a model's claims have no speaker
     return tuple(
         sorted(
             lines,
             key=lambda line: (
+                not line.rule,
                 groups.index(line.source.group),
                 bool(line.source.speaker or line.source.by),
                 line.source.seq or 0,
@@ -294,15 +326,18 @@ def _count_shared(line: Line | None, query_words: Collection[str]) -> int:
 
 
 def arrange_by_time(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """Return lines in order of time, session by session. Lines without a time come first."""
+    """Return lines in order of time, session by session, with their times of day. Lines without a time come first, and
+    rules before all others.
+    """
     first: dict[object, datetime] = {}
     for line in lines:
         at = line.source.at or datetime.min.replace(tzinfo=UTC)
         first[line.source.group] = min(first.get(line.source.group, at), at)
     return tuple(
         sorted(
-            lines,
+            (replace(line, clock=not line.rule) for line in lines),
             key=lambda line: (
+                not line.rule,
                 first[line.source.group],
                 line.source.session or "",
                 line.source.seq or 0,

@@ -94,6 +94,10 @@ class Line:
     """Recall's, of a hit."""
     gist: str = ""
     """The whole message in a sentence, where gists are made."""
+    rule: str = ""
+    """The category of a standing rule or preference that touches the question; empty for other lines."""
+    clock: bool = False
+    """Whether the time of day is shown, since the lines stand in order of time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +127,7 @@ def render_markdown(parts: Sequence[Part], unsure: bool = False) -> str:
                 group = list(lines)
                 head = format_heading(group[0].source, names)
                 rendered += [head] if head else []
-                rendered += [
-                    format_tag(line.source) + escape_text(line.text) for line in group
-                ]
+                rendered += [format_line(line) for line in group]
             rendered_parts += [TITLES[part.name], *caveat_lines, *rendered]
     return "\n".join(rendered_parts)
 
@@ -140,6 +142,14 @@ def format_heading(source: LineSource, names: Mapping[str, str]) -> str:
         if origin
         else ""
     )
+
+
+def format_line(line: Line) -> str:
+    """Return a line as it is shown: the time of day and the rule's mark where it has them, who said it, the text."""
+    at = line.source.at
+    clock = f"{at:%H:%M} " if line.clock and at else ""
+    rule = f"[{line.rule}] " if line.rule else ""
+    return f"{clock}{rule}{format_tag(line.source)}{escape_text(line.text)}"
 
 
 def format_tag(source: LineSource) -> str:
@@ -159,7 +169,13 @@ def render_json(parts: Sequence[Part], unsure: bool = False) -> str:
     """Return one object: `"confident": false` if `unsure`, then each part's lines with their sources, if it has any."""
     block = {
         part.name: [
-            escape_values({"text": line.text, **line.source.as_dict()})
+            escape_values(
+                {
+                    "text": line.text,
+                    **line.source.as_dict(),
+                    **({"rule": line.rule} if line.rule else {}),
+                }
+            )
             for line in part.lines
         ]
         for part in parts
@@ -211,7 +227,8 @@ class Measure:
                 separators=(",", ":"),
             )
             return self.count(line.text) + self.count(f",{empty}")
-        return self.count(line.text) + self.count(f"\n{format_tag(source)}")
+        mark = f"\n[{line.rule}] " if line.rule else "\n"
+        return self.count(line.text) + self.count(f"{mark}{format_tag(source)}")
 
     def count_heading(self, source: LineSource) -> int:
         """Return tokens of the heading over a group of lines."""

@@ -184,19 +184,23 @@ class Tools:
         ] = None,
         budget: Annotated[
             int,
-            Field(ge=0, le=MAX_BUDGET, description="Tokens of the answer, at most."),
+            Field(ge=0, le=MAX_BUDGET, description="Most tokens of the answer."),
         ] = RECALL_BUDGET,
+        everything: bool = False,
         **filters: Unpack[Filters],
     ) -> Annotated[CallToolResult, RecallResult]:
         """Search the memory of earlier sessions in plain words: claims, messages and summaries that answer a query,
-        each with a short id for `show`.
+        each with a short id for `show`. It stops where the next hit is of another matter; with `everything` it returns
+        up to k.
 
         Kind `session` finds the sessions it is about, with their summaries and best quotes.
         """
         with convert_to_tool_errors():
             memory = self.open_memory()
             memory.refuse_unknown_workspace(filters.get("workspace"))
-            hits = memory.recall_kinds(query, k, kinds or (), **drop_empty(filters))
+            hits = memory.recall_kinds(
+                query, k, kinds or (), everything=everything, **drop_empty(filters)
+            )
             release = memory.release.name if memory.has_release else None
             result = fit_hits(hits, release, budget, self.settings.context.tokenizer)
         note_hits(self.space_dir, hits, len(result.structured_content["hits"]))
@@ -209,23 +213,26 @@ class Tools:
         budget: Annotated[
             int, Field(ge=0, le=MAX_BUDGET, description="Most tokens of the block.")
         ] = 1_000,
+        everything: bool = False,
         web: Annotated[
             bool,
-            Field(
-                description="Search the public web as well, where the person has switched that on."
-            ),
+            Field(description="Search the web too, where the person allows it."),
         ] = False,
         **filters: Unpack[MessageFilters],
     ) -> str:
         """Return a block of what earlier sessions say about a query, packed into a budget of tokens, each line
-        sourced. Its filters are `recall`'s.
+        sourced. It stops where recall does; with `everything` it fills the budget. Its filters are `recall`'s.
         """
         with convert_to_tool_errors():
             room, memory = max(0, budget - FENCE_TOKENS), self.open_memory()
             memory.refuse_unknown_workspace(filters.get("workspace"))
             results = self._search_web(memory, query) if web else None
             block = memory.context(
-                query, room, web=results or (), **drop_empty(filters)
+                query,
+                room,
+                web=results or (),
+                everything=everything,
+                **drop_empty(filters),
             )
             return self._render_block(block, results.answer.cause if results else "")
 
@@ -249,7 +256,7 @@ class Tools:
         files: Annotated[
             list[str] | str | None,
             Field(
-                description="Files that you change: which others change in the same turns. Without: all habits."
+                description="Files that you change: what changes with them. Without: all habits."
             ),
         ] = None,
         workspace: Annotated[
@@ -475,12 +482,12 @@ class PlainSchema(GenerateJsonSchema):
         return self.generate_inner(cast(Any, schema["choices"][0]))
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        """Return the schema with the default, where it is not null."""
+        """Return the schema with the default, where it is not null or false."""
         plain = super().default_schema(schema)
         return {
             name: value
             for name, value in plain.items()
-            if (name, value) != ("default", None)
+            if name != "default" or (value is not None and value is not False)
         }
 
 

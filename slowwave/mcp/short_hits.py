@@ -33,6 +33,8 @@ class RecallResult(BaseModel):
     """
     left_out: int = 0
     """Further hits for which the budget had no room."""
+    stopped: str | None = None
+    """Set if hits of other matters are left out; `everything` returns them."""
     confident: bool
     """Whether the nearest is surely about the query."""
     caveat: str | None = None
@@ -60,6 +62,7 @@ def fit_hits(
             release=release,
             hits=hits[:number],
             left_out=len(hits) - number,
+            stopped=results.stopped,
             confident=results.confident,
             caveat=results.caveat,
             reason=reason

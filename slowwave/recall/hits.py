@@ -28,6 +28,8 @@ LEANING_WORDS = 3
 """Content words up to which a reply is understood only beside what it answers: "no, that's horrible. undo that"."""
 NOT_SURE = "nothing surely about this; nearest:"
 """Stands above an answer that is less relevant."""
+STOPPED = "stopped: the next is of another matter"
+"""Stands below an answer that leaves out hits of other matters."""
 
 
 class Shown:
@@ -222,6 +224,8 @@ class Answer(list[T]):
         """The nearest memory's, on the release's scale."""
         self.notes = notes
         """What this answer could not use, and what was done instead; of `recall_many` that of all it was asked."""
+        self.stopped: str | None = None
+        """STOPPED if hits of other matters were left out; None if there are no others, or all were asked for."""
         self.cost: Cost | None = None
         """What it took; of `recall_many` all that it was asked."""
         self.trace: Mapping[str, Mapping[str, Mapping[str, float]]] = {}
@@ -245,6 +249,7 @@ class Answer(list[T]):
         return {
             "hits": [hit.as_dict() for hit in self],
             "reason": self.reason,
+            "stopped": self.stopped,
             **sure,
             "notes": list(self.notes),
         }
@@ -252,6 +257,10 @@ class Answer(list[T]):
 
 class Hits(Answer[Hit]):
     """The hits of one query, best first."""
+
+    def note_stop(self, found: int) -> None:
+        """Note that hits of other matters were left out, if fewer than were found are here."""
+        self.stopped = STOPPED if len(self) < found else None
 
 
 def _cut_text(text: str, chars: int) -> str:

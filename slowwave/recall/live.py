@@ -437,11 +437,12 @@ def read_unreleased(
         tags = [str(name).casefold() for name in line.get("tags") or ()]
         if line["role"] in roles and (tag is None or tag.casefold() in tags):
             hit = Hit(
-                *("message", f"{session}/{message}", text, 0.0),
-                *(
-                    datetime.fromisoformat(line["ts"]) if line["ts"] else None,
-                    Status.NOT_DISTILLED,
-                ),
+                kind="message",
+                id=f"{session}/{message}",
+                text=text,
+                score=0.0,
+                observed_at=datetime.fromisoformat(line["ts"]) if line["ts"] else None,
+                status=Status.NOT_DISTILLED,
                 sources=(Source(session, message, text[:QUOTE_CHARS]),),
                 workspace=line.get("workspace"),
                 speaker=line.get("speaker") or line["role"],

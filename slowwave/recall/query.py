@@ -198,6 +198,8 @@ class Query:
     """Least confidence of claims."""
     own_sessions: tuple[str, ...] = ()
     """The transcripts' own ids of sessions that are left out: the one in which this is asked, and those below it."""
+    everything: bool = False
+    """Whether up to k hits are wanted, also of other matters."""
 
     @cached_property
     def content_words(self) -> list[str]:

@@ -6,6 +6,7 @@
     relevance         on the release's scale, by cosine and words: whether who did not ask gets anything, and what is of
                       a time that the query names
     kinds             messages first, by score; claims beside them (`merge_kinds`)
+    matter            unless everything is asked for, rows of other matters are left out (`recall/matter.py`)
     rerank            by a model, where one was given
     code              what names a thing that its checkout lost goes behind what is as relevant (`order_hits`)
     order             a newer hit before the one that it likely changed, superseded hits last (`order_by_change`)
@@ -47,6 +48,7 @@ from slowwave.recall.hits import (
     fold_text,
     has_words,
 )
+from slowwave.recall.matter import ABOUT, find_matter
 from slowwave.recall.query import Mask, Query, QueryPlan, Vector
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import (
@@ -95,8 +97,6 @@ from slowwave.text.words import TERM, extract_content_words, extract_stems, stem
 
 T = TypeVar("T")
 
-ABOUT = 10
-"""Hits that are put in order at least, and among which those of a chain stand together: others are of other things."""
 GUESS = 5
 """Places that a row moves up at most since it seems to be of the time asked about, or to change another."""
 SAME = 70.0
@@ -211,29 +211,56 @@ class Search:
 
         # the best of each kind as one list
         depth = max(query.k, ABOUT)  # whoever asks for fewer gets the first of the same
-        rows = merge_kinds(
-            [
-                kind.select_best(depth, self.view.is_copy)
-                for kind in by_kind
-                if kind.rows
-            ]
-        )
-        floor = self.settings.automatic_floor if automatic else 0.0
-        of_time = plan.is_time_only and any(row.relevance for row in rows)
-        rows = [
-            row
-            for row in rows
-            if row.relevance >= floor and (row.relevance or not of_time)
+        best_of_kinds = [
+            kind.select_best(depth, self.view.is_copy) for kind in by_kind if kind.rows
         ]
+        floor = self.settings.automatic_floor if automatic else 0.0
+        rows = leave_out_irrelevant(merge_kinds(best_of_kinds), plan, floor)
         if not rows:  # the nearest is none of the best
             return Hits(reason="nothing relevant among what was found", relevance=best)
         first = self._rerank(query, rows[:depth])
 
         # what changed another before it, and the sources of those that are shown
         ordered = order_hits(self.view, first, query)
-        hits = Hits(build_hits(self.view, ordered[: query.k]), relevance=best)
+        shown = ordered
+        if not (automatic or query.everything or plan.is_time_only):
+            shown = self._select_matter(best_of_kinds, ordered, query)
+        hits = Hits(build_hits(self.view, shown[: query.k]), relevance=best)
+        hits.note_stop(min(len(ordered), query.k))
         hits.trace = trace_places({"by signals": rows, "in order": ordered})
         return hits
+
+    def _select_matter(
+        self,
+        by_kind: Sequence[Sequence[Candidate]],
+        ordered: Sequence[Candidate],
+        query: Query,
+    ) -> list[Candidate]:
+        """Return the rows that are about the query's matter, and those that changed one of them."""
+        found = [row for rows in by_kind for row in rows]
+        is_repeat = _mask_repeats(found, query)
+        repeats = {
+            row.id for row, repeat in zip(found, is_repeat, strict=True) if repeat
+        }
+        matter = find_matter(
+            by_kind,
+            repeats,
+            self.settings.automatic_floor,
+            hears=self.view.has_full_text(PASSAGES),
+        )
+        changed_by = {
+            row.row[column]
+            for row in ordered
+            if row.id in matter
+            for column in ("superseded_by", "perhaps_superseded_by")
+        }
+        return [
+            row
+            for row in ordered
+            if row.id in matter
+            or row.id in changed_by
+            or (row.claim and row.claim.id in changed_by)
+        ]
 
     def _compute_evidence(self, plan: QueryPlan) -> PassageEvidence | None:
         """Return the evidence for a query at every passage; None where neither messages nor claims are to answer."""
@@ -354,6 +381,16 @@ class Search:
                 raise
             self._note(f"{unreadable} ({error}): answered by vectors alone")
             return search(False)
+
+
+def leave_out_irrelevant(
+    rows: Sequence[Candidate], plan: QueryPlan, floor: float
+) -> list[Candidate]:
+    """Return rows from a floor of relevance on; to a query for a time alone those of that time, if there are any."""
+    of_time = plan.is_time_only and any(row.relevance for row in rows)
+    return [
+        row for row in rows if row.relevance >= floor and (row.relevance or not of_time)
+    ]
 
 
 def plan_query(view: View, query: Query) -> QueryPlan:
@@ -682,7 +719,12 @@ CLAIM_COLUMNS = [
     "topic_id",
     *WITNESSES,
 ]
-MESSAGE_COLUMNS = ["session_id", "native_id", "role", "text"]
+MESSAGE_COLUMNS = [
+    "session_id",
+    "native_id",
+    "role",
+    "text",
+]
 
 MAX_SOURCES = 5
 """Messages named under one summary; more are reached by drilling down."""
@@ -782,7 +824,12 @@ def _build_hit(
         )
     role = messages[0]["role"] if messages else None
     return Hit(
-        *(kind, candidate.id, text, candidate.score, candidate.edges[1], row["status"]),
+        kind=kind,
+        id=candidate.id,
+        text=text,
+        score=candidate.score,
+        observed_at=candidate.edges[1],
+        status=row["status"],
         sources=tuple(sources),
         pair=pair,
         relevance=candidate.relevance,

@@ -25,6 +25,7 @@ from slowwave.recall.views.voices import find_voices
 from slowwave.schemas.errors import UsageError, explain_invalid
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS, TOPICS
+from slowwave.schemas.vocabulary import HOOK_BUDGET
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
@@ -34,6 +35,7 @@ from slowwave.ui.page import ROWS, After, Data, Explorer, Page, explain_hit
 
 SAID = ("observed_at", "speaker", "category")
 """Columns of a claim shown in a comparison."""
+INSTRUCTION = "a hook takes this for an instruction to the session, not for a question to the memory"
 MISSED = 8
 """Number of hits listed that are not in the block."""
 
@@ -44,39 +46,33 @@ def show_injected(
         str, "The question; without one the briefing at the start of a conversation."
     ] = "",
     workspace: Annotated[str, "The project, by its folder or name."] = "",
-    budget: Annotated[int, "Tokens at most; by default the settings'."] = 0,
-    automatic: Annotated[
-        str, "Anything, as a hook asks: nothing under the floor is told."
+    budget: Annotated[int, "Tokens at most; by default the hook's or settings'."] = 0,
+    asked: Annotated[
+        str, "Anything, as an agent asks by itself: the nearest is always told."
     ] = "",
     release: Annotated[str, "A release (r3) to set beside the live one."] = "",
     setting: Annotated[str, "A setting of the block beside it: context.hits=20."] = "",
 ) -> Data:
-    """Return the block that an agent would get, with the reason for each line.
+    """Return the block that a hook would inject, with the reason for each line; the best line first.
 
     If a release or setting is named, return its block too.
     """
     at.memory.refuse_unknown_workspace(workspace)
-    blocks = [_build_block(at, at.memory, q, workspace, budget, bool(automatic))]
+    automatic, given_budget = not asked, budget
+    blocks = [_build_block(at, at.memory, q, workspace, budget, automatic)]
     if release or setting:
         other = copy(at.open_release(release) if release else at.memory)
         other.settings = (
             _change_setting(other.settings, setting) if setting else other.settings
         )
-        blocks.append(
-            _build_block(
-                at,
-                other,
-                q,
-                workspace,
-                0 if "budget" in setting else budget,
-                bool(automatic),
-            )
-        )
+        if "budget" in setting:
+            budget = other.settings.context.budget if q else 0
+        blocks.append(_build_block(at, other, q, workspace, budget, automatic))
     query: Data = {
         "q": q,
         "workspace": workspace,
-        "budget": budget,
-        "automatic": automatic,
+        "budget": given_budget,
+        "asked": asked,
         "release": release,
     }
     query |= {"setting": setting}
@@ -112,7 +108,13 @@ def _build_block(
     the best hits that are not in it.
     """
     settings = memory.settings.context
-    room = budget or (settings.budget if q else settings.briefing_budget)
+    room = budget or (
+        HOOK_BUDGET
+        if q and automatic
+        else settings.budget
+        if q
+        else settings.briefing_budget
+    )
     if q:
         block, lines, missed = _build_answer(
             memory, q, workspace, room, automatic=automatic
@@ -147,12 +149,14 @@ def _build_answer(
 ) -> tuple[Context, list[Data], list[Data]]:
     """Return the block for a question, its lines with their reasons, and the hits that are not in it."""
     project = workspace or None
+    if automatic and not memory.is_asked(q, project):
+        return Context("", 0, (), INSTRUCTION), [], []
     block = memory.context(q, room, automatic=automatic, workspace=project)
     hits = memory.recall(
         q,
         memory.settings.context.hits,
         ("message",),
-        automatic=automatic,
+        everything=True,
         workspace=project,
     )
     lines = _explain_lines(block, hits, memory)
@@ -216,7 +220,10 @@ def _build_briefing(
 
 
 def _explain_lines(block: Context, hits: Hits, memory: Memory) -> list[Data]:
-    """Return the lines of a block, each with its source, its tokens and, if recall found it, its trace."""
+    """Return the lines of a block, each with its source, its tokens and, if recall found it, its trace.
+
+    The lines of a question's block come best first; those of a briefing stay in their order.
+    """
     count = resolve_tokenizer(None, memory.settings.context.tokenizer)
     hit_of = {
         (cited.session, cited.message): hit
@@ -232,7 +239,12 @@ def _explain_lines(block: Context, hits: Hits, memory: Memory) -> list[Data]:
     topics = {row["name"]: row["topic_id"] for row in rows}
     lines = []
     for part in block.parts:
-        for line in part.lines:
+        shown = part.lines
+        if part.name == "memories":
+            shown = tuple(
+                sorted(shown, key=lambda line: (not line.rule, -line.relevance))
+            )
+        for line in shown:
             source = line.source
             hit = hit_of.get((source.session or "", source.message or ""))
             why = explain_hit(hits, hit) if hit else None

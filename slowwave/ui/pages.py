@@ -125,7 +125,9 @@ def search(
     hits, facets, end = Hits(), dict[str, list[tuple[str, int]]](), after + ROWS // 2
     if q:
         # one page more than the one shown, up to 250 hits
-        hits = at.memory.recall(q, max(ROWS, min(after + ROWS, 250)), **given)
+        hits = at.memory.recall(
+            q, max(ROWS, min(after + ROWS, 250)), everything=True, **given
+        )
         passed = [
             hit
             for hit in hits

@@ -97,7 +97,9 @@ def test_a_message_may_have_its_share_of_the_block(
 
 def test_what_was_said_next_may_answer_what_a_hit_asks(memory: Memory) -> None:
     (asks,) = (
-        hit for hit in memory.recall(COFFEE, 10, "message") if hit.text == COFFEE
+        hit
+        for hit in memory.recall(COFFEE, 10, "message", everything=True)
+        if hit.text == COFFEE
     )
     found = rank_messages(memory.get_view(), build_query(COFFEE, 10, "message"), [asks])
     assert [one.text for one in found] == [COFFEE, "Ingrid, on Saturdays."]
@@ -118,7 +120,11 @@ def test_what_a_later_claim_has_changed_is_left_out_where_that_was_found_too(
 def test_where_it_was_not_found_the_stale_message_tells_what_holds(
     memory: Memory,
 ) -> None:
-    stale = [hit for hit in memory.recall(PORT, 10, "message") if "German" in hit.text]
+    stale = [
+        hit
+        for hit in memory.recall(PORT, 10, "message", everything=True)
+        if "German" in hit.text
+    ]
     (one,) = rank_messages(memory.get_view(), build_query(PORT, 10, "message"), stale)
     assert one.text.endswith(f"(until 9 Mar 2026, then: {MOVED[:-1]})")
 
@@ -253,7 +259,7 @@ def test_what_a_line_tells_of_a_change_is_no_news_when_a_model_repeats_it(
 def test_what_a_hit_tells_of_its_successor_is_noted_too(
     memory: Memory, tmp_path: Path
 ) -> None:
-    stale = memory.recall(PORT, 10, "message")
+    stale = memory.recall(PORT, 10, "message", everything=True)
     stale[:] = [hit for hit in stale if hit.successor]
     assert note_hits(tmp_path, stale)
     later = f"{MOVED[:-1]}."
@@ -368,3 +374,32 @@ def test_a_briefing_marks_what_perhaps_changed_since(tmp_path: Path) -> None:
     told = Memory.open(tmp_path / "store").briefing(2_000).text
     assert f"{old} (perhaps until 9 Mar 2026, then: {new})." in told
     assert told.index(f"- {new}.") < told.index(old)  # the newest first
+
+
+THANKS = "Wonderful, thanks!"
+RULE = "I prefer tickets in plain English, without any jargon."
+
+
+def test_a_block_has_rules_first_the_person_before_the_echo_and_no_thanks(
+    tmp_path: Path,
+) -> None:
+    said = [
+        ("user", "The ferry tickets are printed on the Brother printer at pier four."),
+        (
+            "assistant",
+            "The ferry tickets are printed on the Brother printer at pier four. The paper is ordered each March.",
+        ),
+        ("user", THANKS),
+        ("user", RULE),
+    ]
+    path = session(tmp_path, "tickets", 2, said)
+    run_night([path], Settings(store=tmp_path / "store", encoder="hash-384"))
+    memory = Memory.open(tmp_path / "store", encoder=HashEncoder())
+    asked = "In which English are the ferry tickets printed?"
+    (part,) = memory.context(asked, 400, everything=True).parts
+    assert [(line.source.by, line.text) for line in part.lines] == [
+        ("person", RULE),
+        ("person", said[0][1]),
+        ("model", f"… The paper is ordered each March. (user, then: {THANKS})"),
+    ]
+    assert part.lines[0].rule == "preference"

@@ -74,7 +74,9 @@ def test_what_a_session_said_is_no_memory_of_that_session(memory: Memory) -> Non
         ("summary",),
         ("message", "observation", "summary"),
     ):
-        hits = memory.recall(ASKED, 20, kinds, own_sessions=["now", "unknown"])
+        hits = memory.recall(
+            ASKED, 20, kinds, everything=True, own_sessions=["now", "unknown"]
+        )
         assert {source.session for hit in hits for source in hit.sources} == {
             "earlier"
         }, kinds

@@ -76,7 +76,9 @@ def test_nothing_of_it_is_told_and_a_later_night_does_not_bring_it_back(
     memory = Memory.open(settings.store, encoder=HashEncoder())
     assert not any(
         "unit21x" in hit.text
-        for hit in memory.recall("which port does the unit21x service listen on", 20)
+        for hit in memory.recall(
+            "which port does the unit21x service listen on", 20, everything=True
+        )
     )
 
 

@@ -211,7 +211,9 @@ def test_what_recall_answers_fits_its_budget(
     async def use() -> list[CallToolResult]:
         async with Client(inside(store)) as client:
             return [
-                await client.call_tool("recall", {"query": query, "k": 100, **more})
+                await client.call_tool(
+                    "recall", {"query": query, "k": 100, "everything": True, **more}
+                )
                 for query in asked
                 for more in ({}, {"budget": 300}, {"budget": 5}, {"budget": 50_000})
             ]

@@ -117,7 +117,9 @@ def test_a_summary_names_the_messages_under_it_through_the_tiers(
     hits = {
         hit.id: hit
         for hit in memory.recall(
-            "morning of repairs to cache and parser", kinds=("summary",)
+            "morning of repairs to cache and parser",
+            kinds=("summary",),
+            everything=True,
         )
     }
     assert {s.message for s in hits["s-0"].sources} == {"ses-a:0", "ses-a:1"}

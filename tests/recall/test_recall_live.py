@@ -198,7 +198,7 @@ def test_the_nearest_is_told_with_a_caveat_to_who_asks_and_withheld_with_a_reaso
     build(tmp_path, calibrate=lambda draft: _scaled(draft, store))
     memory = Memory.open(tmp_path, encoder=HashEncoder())
     zebra = "Quarterly zebra migration forecasts for the savannah?"
-    unsure = memory.recall(zebra, k=5)
+    unsure = memory.recall(zebra, k=5, everything=True)
     assert (len(unsure), unsure.reason, unsure.confident, unsure.caveat) == (
         5,
         None,
@@ -213,7 +213,7 @@ def test_the_nearest_is_told_with_a_caveat_to_who_asks_and_withheld_with_a_reaso
     silent = memory.recall(zebra, automatic=True)
     assert silent == []
     assert "the floor is 0.90" in (silent.reason or "")
-    found = memory.recall(NINA)
+    found = memory.recall(NINA, everything=True)
     assert found[0].id == "ses-b-m0"
     assert (found.reason, found.confident, found.caveat) == (None, True, None)
     unasked = memory.recall(NINA, automatic=True)

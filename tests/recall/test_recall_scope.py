@@ -173,7 +173,9 @@ def found(memory: Memory, **conditions: Any) -> set[str]:
     kinds = (conditions.pop("kinds"),) if "kinds" in conditions else KINDS
     asked = conditions.pop("asked", ASKED)
     return {
-        hit.id for kind in kinds for hit in memory.recall(asked, 50, kind, **conditions)
+        hit.id
+        for kind in kinds
+        for hit in memory.recall(asked, 50, kind, everything=True, **conditions)
     }
 
 

@@ -100,7 +100,7 @@ def test_a_misspelt_name_silences_no_answer(
     samples_night: tuple[Path, RunReport], asked: str
 ) -> None:
     samples = Memory.open(samples_night[0])
-    hits = samples.recall(asked, k=5)
+    hits = samples.recall(asked, k=5, everything=True)
     assert len(hits) == 5
     assert all(hit.relevance is not None for hit in hits)
     for kind in ("observation", "message", "summary"):

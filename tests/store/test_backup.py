@@ -322,7 +322,7 @@ def test_a_space_is_a_wall_one_reads_none_of_another_and_outlives_it(
         if path.is_file()
     )
     for word in ("Porto", "Nina"):
-        told = Memory.open(store, "ben").recall(f"{word}?", 20)
+        told = Memory.open(store, "ben").recall(f"{word}?", 20, everything=True)
         assert not any(word in hit.text for hit in told)
     spaces = json.loads(typed("inspect", "spaces", "--json", "--store", store).stdout)
     assert [one["space"] for one in spaces] == ["ann", "ben"]

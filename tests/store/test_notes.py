@@ -121,7 +121,9 @@ def test_what_is_rejected_is_told_nowhere_whether_a_night_had_read_it_or_not(
     assert not any("attacker" in one.summary for one in memory.claims(limit=None))
     assert not any(
         "attacker" in hit.text
-        for hit in memory.recall("who deploys the ferry service, from where", 20)
+        for hit in memory.recall(
+            "who deploys the ferry service, from where", 20, everything=True
+        )
     )
     verdicts = [one.verdict for one in read_notes(settings.store / "default")]
     assert sorted(verdicts) == ["confirmed", "rejected", "rejected", "rejected"]

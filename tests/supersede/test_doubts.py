@@ -80,7 +80,7 @@ def test_what_is_doubted_is_less_sure_and_as_much_so_wherever_it_is_told(
 ) -> None:
     memory = Memory.open(doubting.store)
     listed = {one.id: one.confidence for one in memory.claims(limit=None)}
-    hits = memory.recall(ASKED, 10, "observation")
+    hits = memory.recall(ASKED, 10, "observation", everything=True)
     assert {hit.id: hit.confidence for hit in hits} == {
         hit.id: listed[hit.id] for hit in hits
     }

@@ -63,7 +63,7 @@ def amended(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_is_stale_stands_below_everything_that_is_not(amended: Path) -> None:
-    hits = memory(amended).recall("booking API port backups", k=12)
+    hits = memory(amended).recall("booking API port backups", k=12, everything=True)
     stale = [hit.status == "superseded" for hit in hits]
     assert any(stale)
     assert stale == sorted(stale)
@@ -145,8 +145,13 @@ def test_a_block_as_of_a_moment_within_a_session_that_changed_its_mind(
 
 def test_as_of_leaves_out_summaries_that_tell_of_what_came_later(amended: Path) -> None:
     asked = "booking API port backups"
-    ends = [hit.observed_at for hit in memory(amended).recall(asked, 50, "summary")]
-    some = memory(amended).recall(asked, 50, "summary", as_of="2026-03-05")
+    ends = [
+        hit.observed_at
+        for hit in memory(amended).recall(asked, 50, "summary", everything=True)
+    ]
+    some = memory(amended).recall(
+        asked, 50, "summary", everything=True, as_of="2026-03-05"
+    )
     assert some
     assert all(hit.observed_at is not None and hit.observed_at.day <= 5 for hit in some)
     assert any(at is not None and at.day == 9 for at in ends)
@@ -310,7 +315,7 @@ def test_a_session_summary_tells_what_changed_behind_what_it_says_wherever_it_is
     def tell(as_of: str | None) -> set[str]:
         told = [
             *mine.sessions(ASKED, 5, as_of=as_of),
-            *mine.recall(ASKED, 20, "summary", as_of=as_of),
+            *mine.recall(ASKED, 20, "summary", everything=True, as_of=as_of),
         ]
         return {one.text for one in told if "listens on port 7070" in one.text}
 

@@ -632,12 +632,20 @@ def test_what_would_be_injected_is_what_an_agent_gets_and_says_why(
     site: Served, browser: Any
 ) -> None:
     asked = {"q": "Which database does tidepool use?", "budget": "300"}
+    (hook,) = site.get(f"/injected.json?{urlencode({'q': asked['q']})}").json()[
+        "blocks"
+    ]
+    quiet = site.explorer.memory.context(asked["q"], 800, automatic=True)
+    assert (hook["budget"], hook["tokens"]) == (800, quiet.tokens)
+    assert hook["lines"] or hook["reason"]
+    asked["asked"] = "yes"  # as an agent asks by itself
     (block,) = site.get(f"/injected.json?{urlencode(asked)}").json()["blocks"]
     told = site.explorer.memory.context(asked["q"], 300)
     assert block["text"] == fence_block(told.text)
     assert sum(block["parts"].values()) == told.tokens == block["tokens"]
+    best_first = sorted(told.parts[0].lines, key=lambda line: -line.relevance)
     assert [line["text"] for line in block["lines"]] == [
-        line.text for part in told.parts for line in part.lines
+        line.text for line in best_first
     ]
     found = [
         *(line["why"] for line in block["lines"] if line["why"]),

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 from slowwave.cli.opening import build_overrides, start_small_night
 from slowwave.resident.client import ask
+from slowwave.schemas.vocabulary import HOOK_BUDGET
 
 EVENTS = {"session-start": "SessionStart", "user-prompt": "UserPromptSubmit"}
 """Events with an answer: name of the argument -> name in the answer."""
@@ -53,7 +54,10 @@ def make_parser() -> HookParser:
     events = "session-end, session-start or user-prompt; JSON on standard input."
     parser.add_argument("event", help=events)
     parser.add_argument(
-        *("--budget",), type=int, default=800, help="Tokens of what is told, at most."
+        *("--budget",),
+        type=int,
+        default=HOOK_BUDGET,
+        help="Tokens of what is told, at most.",
     )
     parser.add_argument(
         *("--everywhere",),

@@ -41,18 +41,26 @@ CHAINS = ("|", "&", "$(", "<(")
 Item = TypeVar("Item")
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 COLUMNS = [
-    *(
-        "observation_id",
-        "session_id",
-        "workspace",
-        "summary",
-        "category",
-        "message_ids",
-        "speaker",
-    ),
-    *("observed_at", "evidence_sessions", "topic_id", "observer", *CHAIN),
+    "observation_id",
+    "session_id",
+    "workspace",
+    "summary",
+    "category",
+    "message_ids",
+    "speaker",
+    "observed_at",
+    "evidence_sessions",
+    "topic_id",
+    "observer",
+    *CHAIN,
 ]
-SAID = ["message_id", "session_id", "native_id", "seq", "origin"]
+SAID = [
+    "message_id",
+    "session_id",
+    "native_id",
+    "seq",
+    "origin",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -411,12 +411,10 @@ class PassageIndex(RowIndex):
     sessions: tuple[str, ...] = ()
     """Ids of the sessions, by number."""
 
-    def mask_persons(self, positions: Ints) -> Mask:
-        """Return which of these positions a person said."""
-        persons = [
-            number for number, role in enumerate(self.roles) if role == Role.USER
-        ]
-        mask: Mask = np.isin(self.role[positions], persons)
+    def mask_role(self, positions: Ints, role: str) -> Mask:
+        """Return which of these positions somebody in a role said."""
+        numbers = [number for number, name in enumerate(self.roles) if name == role]
+        mask: Mask = np.isin(self.role[positions], numbers)
         return mask
 
     @cached_property

@@ -55,6 +55,7 @@ from slowwave.schemas.tables import (
     UTC_US,
     Table,
 )
+from slowwave.schemas.vocabulary import Role
 from slowwave.text.words import compute_idf, compute_word_shares, split_words
 
 MESSAGE_WEIGHTS = {
@@ -65,6 +66,9 @@ MESSAGE_WEIGHTS = {
     "own": 0.5,
 }
 """Weights of the standardised signals of messages; `own` tells a statement from its echo (`compute_own`)."""
+ANSWERED = 2.0
+"""Factor by which the vector's weight grows with the share of candidates that an assistant said. Talk with an assistant
+has whole statements, which a vector tells apart; friends' short turns are understood by what is heard around them."""
 CLAIM_WEIGHTS = {
     "lexical": 1.0,
     "vector": 1.0,
@@ -105,16 +109,15 @@ class Pool:
 
 
 CLAIM_COLUMNS = (
-    *(
-        "observation_id",
-        "summary",
-        "observed_at",
-        "status",
-        "message_ids",
-        "speaker",
-        "workspace",
-    ),
-    *(*GATES, *CHAIN),
+    "observation_id",
+    "summary",
+    "observed_at",
+    "status",
+    "message_ids",
+    "speaker",
+    "workspace",
+    *GATES,
+    *CHAIN,
 )
 PASSAGE_COLUMNS = (
     "passage_id",
@@ -175,6 +178,8 @@ class Candidate:
     row: Row
     score: float
     relevance: float = 0.0
+    covered: float = 0.0
+    """Share of the query's words, by their worth, that is heard at it; 0 to 1."""
     claim: "Candidate | None" = None
     """Of a message: the best claim found that was made of it."""
     contributions: Mapping[str, float] = field(default_factory=dict)
@@ -256,13 +261,12 @@ class Candidates:
                 alike.setdefault(words, []).append(at)
         return [
             Candidate(
-                *(
-                    self.pool.kind,
-                    owners[at],
-                    self.rows[at],
-                    float(self.scores[at]),
-                    float(self.relevance[at]),
-                ),
+                kind=self.pool.kind,
+                id=owners[at],
+                row=self.rows[at],
+                score=float(self.scores[at]),
+                relevance=float(self.relevance[at]),
+                covered=float(self.covered[at]),
                 contributions={
                     name: float(part[at]) for name, part in self.contributions.items()
                 },
@@ -431,8 +435,10 @@ def retrieve_messages(
     # what each signal says of them
     rows = view.take(pool.table, evidence.layout.offsets[positions], pool.columns)
     cosine = evidence.near.compute_cosines(positions)
+    by_assistant = evidence.layout.mask_role(positions, Role.ASSISTANT)
     signals = {
-        "length": compute_length(rows["text"]),
+        # an assistant's messages are long, whatever they say
+        "length": np.where(by_assistant, np.nan, compute_length(rows["text"])),
         "speaker": evidence.layout.mask_speakers(plan.query.text, positions).astype(
             np.float64
         ),
@@ -441,26 +447,39 @@ def retrieve_messages(
         "own": compute_own(view, plan.query, positions, rows["text"]),
     }
     # how near they are, with and without the names in the query
-    nearest = -1.0
-    if plan.vector_with_names is not None:
-        near = replace(evidence.near, vector=plan.vector_with_names)
-        nearest = float(
-            np.nanmax(near.compute_cosines(near.find_nearest(1)), initial=-1.0)
-        )
-        cosine = np.fmax(cosine, near.compute_cosines(positions))
+    cosine, nearest = compute_named_cosines(plan, evidence, positions, cosine)
     return Candidates(
         pool,
         [
             row | {"position": int(at)}
             for row, at in zip(rows.to_pylist(), positions, strict=True)
         ],
-        weigh_signals(signals, MESSAGE_WEIGHTS),
+        weigh_signals(signals, compute_message_weights(by_assistant)),
         covered=np.zeros(len(positions))
         if evidence.share is None
         else evidence.share[positions],
         cosine=None if evidence.near.vector is None else cosine,
         nearest=nearest,
     )
+
+
+def compute_message_weights(by_assistant: Mask) -> dict[str, float]:
+    """Return the weights of the signals of messages, given which candidates an assistant said."""
+    growth = 1 + ANSWERED * float(by_assistant.mean())
+    return {**MESSAGE_WEIGHTS, "vector": MESSAGE_WEIGHTS["vector"] * growth}
+
+
+def compute_named_cosines(
+    plan: QueryPlan, evidence: PassageEvidence, positions: Ints, cosine: Scores
+) -> tuple[Scores, float]:
+    """Return each passage's cosine to the query, the nearer of with and without its names; and that of the passage
+    nearest to the query with its names, -1 where the query names nobody.
+    """
+    if plan.vector_with_names is None:
+        return cosine, -1.0
+    near = replace(evidence.near, vector=plan.vector_with_names)
+    nearest = np.nanmax(near.compute_cosines(near.find_nearest(1)), initial=-1.0)
+    return np.fmax(cosine, near.compute_cosines(positions)), float(nearest)
 
 
 def compute_length(texts: pa.ChunkedArray) -> Scores:
@@ -487,7 +506,7 @@ def compute_own(
         for column in (texts, before)
     )
     own: Scores = np.where(
-        layout.mask_persons(positions), 1.0, np.clip(shares - known, 0.0, 1.0)
+        layout.mask_role(positions, Role.USER), 1.0, np.clip(shares - known, 0.0, 1.0)
     )
     return own
 

@@ -226,10 +226,20 @@ def _make_claim(
 
 
 FIGURES = [
-    *("topic_id", "name", "purpose", "text"),
-    *("size", "strength", "sessions", "uses", "cohesion", "share", "overlap"),
+    "topic_id",
+    "name",
+    "purpose",
+    "text",
+    "size",
+    "strength",
+    "sessions",
+    "uses",
+    "cohesion",
+    "share",
+    "overlap",
     "workspace",
-    *("first_at", "last_at"),
+    "first_at",
+    "last_at",
 ]
 WEEK = timedelta(days=7)
 

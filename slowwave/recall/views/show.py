@@ -62,7 +62,11 @@ COLUMNS = {
             "valid_from",
             "valid_to",
         ),
-        *("evidence_sessions", "topic_id", "workspace", "keywords", "files"),
+        "evidence_sessions",
+        "topic_id",
+        "workspace",
+        "keywords",
+        "files",
     ],
     "summary": [
         "summary_id",

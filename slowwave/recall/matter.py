@@ -1,0 +1,93 @@
+"""Where an answer stops: which candidates are about the query's matter.
+
+Two cases, told apart by the candidates alone:
+
+- A clear answer. At most FEW of the first rows are surely about the query, the best reaches the floor of unrequested
+  recall, and each scores at least MARGIN more than every other row. These rows are the answer.
+- No clear answer: the evidence is spread, or nothing is sure. Then only rows are left out that score MARGIN less than
+  the best row and hear less than HEARS of the query's words that some row hears.
+
+Scores are sums of standardised signals, so MARGIN is about one standard deviation of a signal. It was measured on talk
+between friends, on talk with an assistant and on single statements (`docs/decisions/025-where-recall-stops.md`).
+"""
+
+from collections.abc import Sequence, Set
+
+from slowwave.recall.hits import CONFIDENT, Hit
+from slowwave.recall.retrieve.candidates import Candidate
+
+ABOUT = 10
+"""Hits that are put in order at least, and from which it is told where an answer stops: whoever asks for fewer gets the
+first of the same."""
+FEW = 3
+"""Most rows of a clear answer."""
+MARGIN = 1.0
+"""Difference between the scores of two rows of one kind from which they are of different matters."""
+HEARS = 0.3
+"""Share of the words heard by the row that hears most, up to which a row is of another matter."""
+
+
+def find_matter(
+    by_kind: Sequence[Sequence[Candidate]],
+    repeats: Set[str],
+    floor: float,
+    *,
+    hears: bool = True,
+) -> Set[str]:
+    """Return the ids of the rows that are about the query's matter.
+
+    Args:
+        by_kind: the candidates of each kind, best first.
+        repeats: ids of messages that ask the query's question word for word.
+        floor: relevance that the best row of a clear answer reaches.
+        hears: whether words were looked up; without an index of full text, no row is left out for what it hears.
+    """
+    lists = {rows[0].kind: rows for rows in by_kind if rows}
+    leading = lists.get("message") or next(iter(lists.values()))
+    answer = find_clear_answer(leading, repeats, floor)
+    if not answer:
+        return {
+            row.id for rows in lists.values() for row in _leave_out_unheard(rows, hears)
+        }
+    found = {key for row in answer for key in (row.id, *row.copies)}
+    resting = {
+        row.id
+        for rows in lists.values()
+        for row in rows
+        if not found.isdisjoint(row.row.get("message_ids") or ())
+    }
+    return found | resting
+
+
+def find_clear_answer(
+    rows: Sequence[Candidate], repeats: Set[str], floor: float
+) -> list[Candidate]:
+    """Return the rows of a clear answer, with those that repeat the question; empty if there is no clear answer."""
+    others = [row for row in rows[:ABOUT] if row.id not in repeats]
+    sure = [row for row in others if row.relevance >= CONFIDENT]
+    if not 0 < len(sure) <= FEW or max(row.relevance for row in sure) < floor:
+        return []
+    least = min(row.score for row in sure)
+    rest = [row.score for row in others if row.relevance < CONFIDENT]
+    if rest and least - max(rest) < MARGIN:
+        return []
+    return [*sure, *(row for row in rows if row.id in repeats)]
+
+
+def _leave_out_unheard(rows: Sequence[Candidate], hears: bool) -> list[Candidate]:
+    """Return the rows without those that score MARGIN less than the best and hear few of the query's words."""
+    best = rows[0].score
+    heard = max(row.covered for row in rows[:ABOUT])
+    return [
+        row
+        for row in rows
+        if best - row.score < MARGIN or row.covered > HEARS * heard or not hears
+    ]
+
+
+def find_floor(hits: Sequence[Hit], floor: float) -> float:
+    """Return the relevance that a message newer than the release needs: CONFIDENT beside a hit that reaches `floor`,
+    else 0.
+    """
+    best = max((hit.relevance or 0.0 for hit in hits), default=0.0)
+    return CONFIDENT if best >= floor else 0.0
