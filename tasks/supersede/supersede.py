@@ -60,8 +60,6 @@ from slowwave.tasks.supersede.reader import PairReader
 __all__ = ["KINDS", "VERSION", "Superseded", "supersede", "unsupersede"]
 
 VERSION = "supersede/11"
-RETRACTS = 1 / 3
-"""Least share of the probability of a change for taking back without a new value, to call it that."""
 QUOTED = 160
 """Characters of each quote in the ledger's reason."""
 KINDS = ("supersession", "doubt")
@@ -410,7 +408,7 @@ def _guess_changes(
     for (old, new), change, back in zip(evidence.pairs.tolist(), *found, strict=True):
         if frozenset((old, new)) not in index.undone:
             likely[old, new] = float(change)
-            if back >= RETRACTS * change:
+            if back > change - back:  # likelier than another value
                 taken_back.add((old, new))
     return ChangeGuesses(likely, taken_back)
 

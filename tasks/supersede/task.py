@@ -131,7 +131,8 @@ def _judge_claims(job: Job, report: StepReport) -> None:
     report.rows_in = len(fresh)
     if not fresh:
         return
-    claims, elsewhere = read_scope(job.store, fresh, [*doubts, *corrections])
+    judged = fresh | _find_doubted_near(job.store, fresh, doubts)
+    claims, elsewhere = read_scope(job.store, judged, [*doubts, *corrections])
     judging = make_judge(job, model, report) if model else None
     outcome = supersede(
         claims,
@@ -143,7 +144,7 @@ def _judge_claims(job: Job, report: StepReport) -> None:
             job.store.read(MERGES, where=pc.field("kind") == LedgerKind.JUDGEMENT)
         ),
         judge=judging,
-        fresh=fresh,
+        fresh=judged,
         doubts=doubts,
         taken_back=_read_taken_back(job.store),
         reader=find_reader(describe_encoder(job.settings)),
@@ -419,6 +420,19 @@ def _list_ties(
         )
         ties += [(claim, other) for claim, other in ends if other]
     return ties
+
+
+def _find_doubted_near(store: Store, fresh: set[str], doubts: Doubts) -> set[str]:
+    """Return the claims of the doubts with a claim in scope of a fresh one.
+
+    They are judged again, since new claims change the weights of words and so how likely their change is.
+    """
+    if not doubts:
+        return set()
+    claims = store.read(OBSERVATIONS, SCOPE)
+    here = build_scope(claims, pa.array(sorted(fresh), pa.string()))
+    ids = {*claims.filter(here)["observation_id"].to_pylist()}
+    return {end for pair in doubts if not ids.isdisjoint(pair) for end in pair}
 
 
 def _find_unwritten(

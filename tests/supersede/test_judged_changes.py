@@ -59,7 +59,8 @@ from tests.supersede.test_supersede import (
     told,
     told_by,
 )
-from tests.supersede.test_truth import FIRST, LATER
+from tests.supersede.test_truth import FIRST
+from tests.supersede.test_truth import LATER as PORT
 from tests.talk_files import session
 
 
@@ -310,6 +311,10 @@ def test_beyond_the_budget_and_without_an_answer_the_classifier_decides() -> Non
 
 
 # Whole nights
+
+KEPT = "Backups of the bookings are kept for 60 days instead of 30 days."
+LATER = [*PORT[2:], ("user", KEPT), ("assistant", "Noted.")]
+"""Changes both things that were told first, so that there are two pairs to ask about."""
 
 
 def plain(store: Path) -> Settings:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from bench.fit.changes import (
@@ -21,6 +22,7 @@ from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
 from slowwave.tasks.supersede.judge import PERHAPS_CHANGED, SUPERSEDED
 from slowwave.tasks.supersede.model import (
     ChangeModel,
+    compute_trust,
     load_change_model,
     predict_changes,
 )
@@ -84,6 +86,13 @@ def test_likelihoods_are_between_none_and_certain_and_order_what_is_plain() -> N
         build_candidate_claims(OBSERVATIONS.make_empty_table(), {})
     )
     assert [len(scores) for scores in predict_changes(empty)] == [0, 0]
+
+
+def test_a_weak_guess_about_a_pair_that_was_not_read_counts_less() -> None:
+    likely = np.array([0.5, 0.5, 0.95])
+    trust = compute_trust([{"cosine": 0.9}, {"reads replaced": -1.0}, {}], likely)
+    # .5 counts as .4, the least to link; what is read or plain counts as it is
+    assert (trust * likely).tolist() == pytest.approx([0.4, 0.5, 0.95])
 
 
 CASE = Case("Which port?", ("8200",), ("7070",))

@@ -14,7 +14,10 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MERGES
 from slowwave.schemas.vocabulary import LedgerKind
 from slowwave.store import Store
+from slowwave.tasks.supersede.reader import load_reader
+from slowwave.tasks.supersede.supersede import supersede
 from tests.command_line import typed
+from tests.supersede.test_supersede import told
 from tests.talk_files import session
 
 RULE = "In cove we write commit messages in French."
@@ -42,10 +45,37 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_what_was_taken_back_is_marked_where_it_is_told(store: Path) -> None:
     memory = Memory.open(store)
-    told = {hit.text: hit for hit in memory.recall(ASKED, 3)}
-    assert told[RULE].successor is not None
-    assert told[RULE].successor.text == BACK[:-1]
+    hits = {hit.text: hit for hit in memory.recall(ASKED, 3)}
+    assert hits[RULE].successor is not None
+    assert hits[RULE].successor.text == BACK[:-1]
     assert "perhaps" in memory.context(ASKED).text
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "rules"),
+    [
+        (
+            "Commit messages are written in German",
+            "Forget the rule about German commit messages",
+            ["perhaps retracted"],
+        ),
+        (
+            "Always ask me before you add a package",
+            "You may add packages without asking from now on",
+            ["perhaps retracted"],
+        ),
+        (
+            "We use Celery for the background jobs",
+            "We switched from Celery to Dramatiq for the background jobs",
+            ["perhaps"],  # another value
+        ),
+    ],
+)
+def test_the_ledger_tells_what_is_taken_back_from_what_has_another_value(
+    earlier: str, later: str, rules: list[str]
+) -> None:
+    found = supersede(told(earlier, later), "k", reader=load_reader())
+    assert found.merges["rule"].to_pylist() == rules
 
 
 def test_a_retraction_is_shown_with_its_day_and_not_as_a_new_value() -> None:
@@ -71,8 +101,8 @@ def test_it_is_listed_and_stands_again_once_that_is_taken_back(store: Path) -> N
         if row["kind"] == LedgerKind.DOUBT
     )
     run_exclude([merge["merge_id"]], "still French", Settings(store=store))
-    told = {hit.text: hit for hit in Memory.open(store).recall(ASKED, 3)}
-    assert told[RULE].successor is None
+    hits = {hit.text: hit for hit in Memory.open(store).recall(ASKED, 3)}
+    assert hits[RULE].successor is None
     assert (
         "French" in typed("skill", "--workspace", "cove", "--store", str(store)).output
     )
