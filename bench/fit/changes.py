@@ -22,7 +22,7 @@ reader and a classifier that learnt from the others.
 A source is a file less the number at its name's end, so that one author's files stay together; each is judged by a
 model from the others, those held by a model from all. Columns: *claims*; *cases*;
 then at each threshold, of claims without a case those called changed between sessions, some of them rightly, and cases
-of which every stale claim is; of a writer's pairs, by kind, those called a change from .4 and from .94, and those called
+of which every stale claim is; of a writer's pairs, by kind, those called a change from .4 and .94, and those called
 taken back. `--write` puts the models from all files into `tasks/supersede/changes.onnx` and `reader.npz`.
 """
 

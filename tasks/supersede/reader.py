@@ -60,10 +60,9 @@ class PairReader:
         """
         inputs = combine_vectors(earlier, later).astype(np.float64)
         sums = [(inputs * of_kind).sum(axis=1) for of_kind in self.weights.T]
-        odds: Floats = (np.stack(sums, axis=1) + self.offsets).round(DECIMALS)
+        odds = (np.stack(sums, axis=1) + self.offsets).round(DECIMALS)
         known = earlier.any(axis=1) & later.any(axis=1)
-        odds[~known] = np.nan
-        return odds.astype(np.float32)
+        return np.where(known[:, None], odds, np.nan).astype(np.float32)
 
 
 def combine_vectors(earlier: Floats, later: Floats) -> Floats:

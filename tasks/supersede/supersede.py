@@ -262,13 +262,9 @@ def _judge_claims(
     candidates = _reopen_corrected(candidates, corrections)
     linked = index.find_rows(inputs.doubts)
     evidence = Evidence.from_candidates(candidates, among, inputs.idf, inputs.reader)
-    kept = {pair: likely for pair, likely in linked.items() if among.isdisjoint(pair)}
-    back = index.find_rows(dict.fromkeys(inputs.taken_back, True))
     found = _guess_changes(evidence, index, inputs.executor)
-    guesses = ChangeGuesses(
-        _drop_pairs(kept | found.likely, corrections),
-        found.taken_back | (back.keys() & kept.keys()),
-    )
+    guesses = _add_kept(found, linked, inputs.taken_back, index, among)
+    guesses = replace(guesses, likely=_drop_pairs(guesses.likely, corrections))
     settled = index.find_rows(inputs.verdicts)
     judged = (
         ask_judge(candidates, guesses.likely, settled, inputs.judge)
@@ -411,6 +407,21 @@ def _guess_changes(
             if back > change - back:  # likelier than another value
                 taken_back.add((old, new))
     return ChangeGuesses(likely, taken_back)
+
+
+def _add_kept(
+    found: ChangeGuesses,
+    linked: Mapping[Rows, float],
+    taken_back: Set[Ids],
+    index: ClaimRows,
+    among: Set[int],
+) -> ChangeGuesses:
+    """Return the guesses with those of earlier nights about linked pairs without a row in `among`."""
+    kept = {pair: likely for pair, likely in linked.items() if among.isdisjoint(pair)}
+    back = index.find_rows(dict.fromkeys(taken_back, True))
+    return ChangeGuesses(
+        kept | found.likely, found.taken_back | (back.keys() & kept.keys())
+    )
 
 
 def _select_answered(verdicts: Mapping[Rows, PairVerdict]) -> dict[Rows, PairVerdict]:

@@ -124,8 +124,7 @@ def _judge_claims(job: Job, report: StepReport) -> None:
     """Judge the claims that are new or wait for the model, and write the ledger and the claims."""
     model = get_model(job, "judge") if job.settings.supersede.pairs else None
     key, doubts = compute_supersede_key(job, model), read_doubts(job.store)
-    undone = read_undone_pairs(job.store)
-    corrections = pair_corrections(job.store, undone)
+    corrections = pair_corrections(job.store, read_undone_pairs(job.store))
     fresh = find_claims_to_judge(job.store, key, doubts)
     fresh |= _find_unwritten(job.store, corrections)
     report.rows_in = len(fresh)
@@ -134,27 +133,7 @@ def _judge_claims(job: Job, report: StepReport) -> None:
     judged = fresh | _find_doubted_near(job.store, fresh, doubts)
     claims, elsewhere = read_scope(job.store, judged, [*doubts, *corrections])
     judging = make_judge(job, model, report) if model else None
-    outcome = supersede(
-        claims,
-        compute_supersede_key(
-            job
-        ),  # also of what the classifier decides beside a model
-        undone=undone,
-        verdicts=read_verdicts(
-            job.store.read(MERGES, where=pc.field("kind") == LedgerKind.JUDGEMENT)
-        ),
-        judge=judging,
-        fresh=judged,
-        doubts=doubts,
-        taken_back=_read_taken_back(job.store),
-        reader=find_reader(describe_encoder(job.settings)),
-        idf=IdfTable.from_stems(
-            job.store.read(OBSERVATIONS, ["stems"], JUDGED)["stems"]
-        ),
-        executor=job.executor,
-        corrections=corrections,
-        unheard=_find_unheard_repeats(job.store, corrections),
-    )
+    outcome = _supersede(job, claims, judging, judged, doubts, corrections)
     # Write the ledger first: if the night ends here, the next one judges the claims again.
     job.store.merge_changed(MERGES, outcome.merges)
     job.store.delete_ids(
@@ -165,6 +144,34 @@ def _judge_claims(job: Job, report: StepReport) -> None:
     _count_outcomes(outcome, report)
     if model is not None:
         model.record_usage(report)
+
+
+def _supersede(
+    job: Job,
+    claims: pa.Table,
+    judging: Judge | None,
+    judged: set[str],
+    doubts: Doubts,
+    corrections: Mapping[tuple[str, str], bool],
+) -> Superseded:
+    """Judge these claims; ledger rows that the classifier decides get its key, with or without a model."""
+    verdicts = job.store.read(MERGES, where=pc.field("kind") == LedgerKind.JUDGEMENT)
+    stems = job.store.read(OBSERVATIONS, ["stems"], JUDGED)["stems"]
+    return supersede(
+        claims,
+        compute_supersede_key(job),
+        undone=read_undone_pairs(job.store),
+        verdicts=read_verdicts(verdicts),
+        judge=judging,
+        fresh=judged,
+        doubts=doubts,
+        taken_back=_read_taken_back(job.store),
+        reader=find_reader(describe_encoder(job.settings)),
+        idf=IdfTable.from_stems(stems),
+        executor=job.executor,
+        corrections=corrections,
+        unheard=_find_unheard_repeats(job.store, corrections),
+    )
 
 
 def _collect_judged_rows(
