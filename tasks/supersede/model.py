@@ -32,8 +32,9 @@ from slowwave.tasks.supersede.evidence import (
 from slowwave.tasks.supersede.features import IdfTable
 
 CHANGES_FILE = "supersede/changes.onnx"
-SURE_UNREAD = 0.625
-"""Probability below which a guess about a pair that the reader has not read counts less: .5 counts as .4.
+SURE_UNREAD, LEAST_TRUST = 0.625, 0.8
+"""Probability below which a guess about a pair that the reader has not read counts less, and how much it counts at
+least: .5 counts as .4.
 
 From .4 the trees alone link 20 of 500 calm claims, from .5 only 9; with the reader from .4 it is 7."""
 SCORED = pa.schema(
@@ -81,7 +82,7 @@ class ChangeModel:
 def compute_trust(features: Sequence[dict[str, float]], likely: Scores) -> Scores:
     """Return the factor on each pair's probability: below 1 for a weak guess about a pair that was not read."""
     read = [any(name.startswith(READS) for name in found) for found in features]
-    return np.where(read, 1.0, np.minimum(1.0, likely / SURE_UNREAD))
+    return np.where(read, 1.0, np.clip(likely / SURE_UNREAD, LEAST_TRUST, 1.0))
 
 
 @cache
