@@ -61,16 +61,15 @@ class PairReader:
         inputs = combine_vectors(earlier, later).astype(np.float64)
         sums = [(inputs * of_kind).sum(axis=1) for of_kind in self.weights.T]
         odds = (np.stack(sums, axis=1) + self.offsets).round(DECIMALS)
-        known = earlier.any(axis=1) & later.any(axis=1)
-        return np.where(known[:, None], odds, np.nan).astype(np.float32)
+        unknown = ~(np.any(earlier, axis=1) & np.any(later, axis=1))
+        odds[unknown] = np.nan
+        return odds.astype(np.float32)
 
 
 def combine_vectors(earlier: Floats, later: Floats) -> Floats:
     """Return the model's input for each pair: the later vector, the difference, and the products."""
-    combined: Floats = SCALE * np.hstack(
-        [later, later - earlier, PRODUCTS * earlier * later]
-    )
-    return combined
+    parts = [later, later - earlier, PRODUCTS * earlier * later]
+    return np.asarray(SCALE * np.hstack(parts), dtype=np.float32)
 
 
 @cache
