@@ -257,6 +257,7 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
     columns = {
         "merge": "merge_id",
         "likely": "likely",
+        "rule": "rule",
         "judged by": "by",
         "this claim": "loser",
         "is changed, or may be, by": "winner",

@@ -1,10 +1,10 @@
 """Learns which later claim changes an earlier one, and judges what was learnt on sources that it did not see.
 
     python -m bench.fit.changes FILE… --none FILE… [--held FILE…] [--stated data/labelled/stated_changes.tsv]
-                                [--write] [--json]
+                                [--pairs data/labelled/pairs_*.jsonl] [--write] [--json]
 
-What ships learnt from `data/labelled/amendments*.jsonl`, `nothing_changes`, calm and real coding sessions and the
-stated pairs; `amended_*_sight` are never learnt from.
+What ships learnt from `data/labelled/amendments*.jsonl`, `nothing_changes`, calm and real coding sessions, the stated
+pairs and the pairs of independent writers; `amended_*_sight` are never learnt from.
 
 FILEs are conversations with cases in them (`bench/recall/changes.py`); in those after `--none` no session
 changes what another said, nor in those after `--held`, which are judged and never learnt from (LoCoMo's too, by its
@@ -13,10 +13,17 @@ the later its amended ones; an earlier one with stale words and any other later 
 none. Of each file four views are learnt from: as it is, without vectors, as if all were said in one session (what only
 two sessions tell is left out), and drawn small, since in a new store nothing is rare.
 
+Files after `--pairs` have a pair of statements a line (`earlier` and `later` with `who`, `date` and `text`), and its
+`kind`: replaced, retracted, restored, affirmed, narrowed, lookalike or unrelated. From them a linear model over the
+encoder's vectors learns the kind (`tasks/supersede/reader.py`); what it says of a pair is a feature of the classifier.
+The features of a labelled pair come from a reader that did not learn from that project. Each writer is judged by a
+reader and a classifier that learnt from the others.
+
 A source is a file less the number at its name's end, so that one author's files stay together; each is judged by a
 model from the others, those held by a model from all. Columns: *claims*; *cases*;
 then at each threshold, of claims without a case those called changed between sessions, some of them rightly, and cases
-of which every stale claim is. `--write` puts the model from all files into `tasks/supersede/changes.onnx`.
+of which every stale claim is; of a writer's pairs, by kind, those called a change from .4 and .94, and those called
+taken back. `--write` puts the models from all files into `tasks/supersede/changes.onnx` and `reader.npz`.
 """
 
 import csv
@@ -25,9 +32,9 @@ import random
 import re
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +53,14 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Status
 from slowwave.store import Store
+from slowwave.tasks.dedupe.candidates import Floats
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.supersede.claims import build_candidate_claims, find_affirmed_times
 from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
 from slowwave.tasks.supersede.judge import SUPERSEDED
 from slowwave.tasks.supersede.model import CHANGES_FILE
+from slowwave.tasks.supersede.reader import READER_FILE, PairReader, combine_vectors
+from slowwave.tasks.supersede.task import add_origins
 
 WRITTEN = ROOT / "tasks" / CHANGES_FILE
 THRESHOLDS = (PERHAPS_CHANGED, 0.5, 0.6, 0.7, SUPERSEDED, 0.9)
@@ -72,7 +82,42 @@ TREES = {
 }  # fmt: skip
 """Of the classifier; others of half or twice as much differ by less than .005 of average precision."""
 
+LABELS = {"replaced": 1.0, "restored": 1.0, "retracted": 2.0}
+"""Class of a kind of pair; of others 0."""
+FOLDS = 10
+"""Parts of a writer's projects that are left out in turn."""
+PENALTY = 0.1
+"""Inverse strength of the reader's penalty."""
+EASY = 10
+"""Of so many pairs that are easily told from changes one is learnt from, with their weight."""
+HARD = 0.03
+"""Probability of a change from which a pair is not easily told from one."""
+BARE = 3
+"""Of so many views one is read without the reader."""
+PAIR_WEIGHT = 2
+"""Times that a writer's pair counts."""
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
 Labels = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A sentence that somebody wrote for a pair."""
+
+    text: str
+    by_model: bool = False
+    category: str = "decision"
+
+
+@dataclass(frozen=True)
+class Writer:
+    """The labelled pairs of one writer."""
+
+    name: str
+    rows: list[dict[str, Any]]
+    vectors: Vectors
+    """Of each pair's earlier and later statement, in turn."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +126,7 @@ class View:
 
     known: Evidence
     labels: Labels
-    """1 where the later changes the earlier, 0 where not, NaN where that is not known."""
+    """1 where the later changes the earlier, 2 where it takes it back, 0 where neither, NaN where that is not known."""
     stale: list[list[int]]
     """Of each case, the rows with its stale words."""
     sessions: list[str]
@@ -110,20 +155,37 @@ def measure(
     none: Sequence[Path] = (),
     held: Sequence[Path] = (),
     stated: Path | None = None,
+    pairs: Sequence[Path] = (),
     write: bool = False,
 ) -> Figures:
-    """Do a night a file and a fit without each author; return a row a source, and write the model."""
-    sources = [
-        label_source(path.stem, *read_claims(path), learnt=path not in held)
-        for path in (*files, *none, *held)
-    ]
-    pairs = read_stated(stated, read_claims(none[0])[0]) if stated and none else []
-    names = find_names([source for source in sources if source.learnt])
-    rows = judge_sources(sources, pairs, names)
-    if write:
-        WRITTEN.write_bytes(
-            build_graph(fit_model([*pairs, *_list_views(sources)], names), names)
-        )
+    """Do a night a file and a fit without each author; return a row a source, and write the models."""
+    told = [read_claims(path) for path in (*files, *none, *held)]
+    company = read_claims(none[0])[0] if none else OBSERVATIONS.make_empty_table()
+    writers = [encode_pairs(path) for path in pairs]
+    rows = list[Row]()
+    for own in (*range(len(writers)), None):
+        others = [writer for at, writer in enumerate(writers) if at != own]
+        reader = fit_reader(others) if others else None
+        sources = [
+            label_source(path.stem, *claims, learnt=path not in held, reader=reader)
+            for path, claims in zip((*files, *none, *held), told, strict=True)
+        ]
+        stated_views = read_stated(stated, company, reader) if stated else []
+        views = [
+            *stated_views,
+            *(view for writer in others for view in read_pairs(writer, company)),
+        ]
+        names = find_names([source for source in sources if source.learnt])
+        if own is not None:
+            model = fit_model([*views, *_list_views(sources)], names)
+            rows.append(count_kinds(writers[own], model, names, reader))
+            continue
+        rows += judge_sources(sources, views, names)
+        if write:
+            model = fit_model([*views, *_list_views(sources)], names)
+            WRITTEN.write_bytes(build_graph(model, names))
+            if reader:
+                (ROOT / "tasks" / READER_FILE).write_bytes(reader.to_bytes())
     title = "changes between sessions: claims without a case | cases, called changed from a probability"
     return Figures(rows, title)
 
@@ -142,28 +204,40 @@ def read_claims(path: Path) -> tuple[pa.Table, list[Case]]:
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store"
         run_night_over(lines, path.stem, Settings(store=store))
-        return Store.open(store).read(OBSERVATIONS), [
-            case for case in cases if not case.by_id
-        ]
+        opened = Store.open(store)
+        table = add_origins(opened, opened.read(OBSERVATIONS))
+        return table, [case for case in cases if not case.by_id]
 
 
 def label_source(
-    name: str, table: pa.Table, cases: Sequence[Case], *, learnt: bool = True
+    name: str,
+    table: pa.Table,
+    cases: Sequence[Case],
+    *,
+    learnt: bool = True,
+    reader: PairReader | None = None,
 ) -> Source:
     """Return a file's claims in every view that is learnt from."""
-    whole = label_claims(table, cases)
+    whole = label_claims(table, cases, reader)
     parts = (
         [set_columns(table, vector=None), *_draw_small(table, whole)]
         if learnt and table.num_rows < LARGE
         else []
     )
-    return Source(name, whole, [label_claims(part, cases) for part in parts], learnt)
+    # some without a reader, as for the vectors of another encoder
+    views = [
+        label_claims(part, cases, reader if at % BARE else None)
+        for at, part in enumerate(parts)
+    ]
+    return Source(name, whole, views, learnt)
 
 
-def label_claims(table: pa.Table, cases: Sequence[Case]) -> View:
+def label_claims(
+    table: pa.Table, cases: Sequence[Case], reader: PairReader | None = None
+) -> View:
     """Return the pairs among claims, rows of OBSERVATIONS, and whether each is a change."""
     held = build_candidate_claims(table, find_affirmed_times(table))
-    known = Evidence.from_candidates(held)
+    known = Evidence.from_candidates(held, reader=reader)
     rows = held.table.select(
         ["summary", "detail", "observed_at", "session_id"]
     ).to_pylist()
@@ -189,7 +263,9 @@ def label_claims(table: pa.Table, cases: Sequence[Case]) -> View:
     return View(known, np.array(labels), stale, [row["session_id"] for row in rows])
 
 
-def read_stated(path: Path, company: pa.Table) -> list[View]:
+def read_stated(
+    path: Path, company: pa.Table, reader: PairReader | None = None
+) -> list[View]:
     """Return pairs of claims written for the purpose (`changes`, `earlier`, `later`): each alone, and among a few more.
 
     Args:
@@ -201,50 +277,157 @@ def read_stated(path: Path, company: pa.Table) -> list[View]:
     vectors = load_encoder(Settings().encoder).encode(
         [row[name] for row in rows for name in ("earlier", "later")]
     )
-    sessions = company["session_id"].unique().to_pylist()
     views = []
     for at, row in enumerate(rows):
-        pair = _build_pair(row["earlier"], row["later"], vectors[2 * at : 2 * at + 2])
-        beside = company.filter(
-            pc.is_in(
-                company["session_id"],
-                pa.array(random.Random(at).sample(sessions, BESIDE)),
-            )
-        )
-        for table in (
-            pair,
-            set_columns(pair, vector=None),
-            pa.concat_tables([pair, set_columns(beside, workspace=None)]),
-        ):
-            view = label_claims(table, [])
-            ids = sorted(table["observation_id"].to_pylist())
-            changes = [
-                float(
-                    row["changes"] == "yes"
-                    and (ids[old], ids[new]) == ("earlier", "later")
-                )
-                for old, new in view.known.pairs.tolist()
-            ]
-            views.append(replace(view, labels=np.array(changes)))
+        said = [Statement(row[name]) for name in ("earlier", "later")]
+        pair = _build_pair(said, vectors[2 * at : 2 * at + 2])
+        label = float(row["changes"] == "yes")
+        views += _view_pair(pair, label, _draw_company(company, at), reader)
     return views * WEIGHT
 
 
-def _build_pair(earlier: str, later: str, vectors: Vectors) -> pa.Table:
-    """Return two claims as rows of OBSERVATIONS, a month apart."""
+def encode_pairs(path: Path) -> Writer:
+    """Return a file of labelled pairs with the vectors of their statements."""
+    rows = [orjson.loads(line) for line in path.read_bytes().splitlines()]
+    texts = [row[name]["text"] for row in rows for name in ("earlier", "later")]
+    return Writer(path.stem, rows, load_encoder(Settings().encoder).encode(texts))
+
+
+def fit_reader(writers: Sequence[Writer], without: Collection[str] = ()) -> PairReader:
+    """Return a linear model of the kinds of pairs, fitted without some projects."""
+    from sklearn.linear_model import LogisticRegression
+
+    kept = [
+        [row["project"] not in without for row in writer.rows] for writer in writers
+    ]
+    inputs = [
+        combine_vectors(writer.vectors[0::2], writer.vectors[1::2])[keep]
+        for writer, keep in zip(writers, kept, strict=True)
+    ]
+    kinds = [
+        row["kind"]
+        for writer in writers
+        for row in writer.rows
+        if row["project"] not in without
+    ]
+    model = LogisticRegression(C=PENALTY, max_iter=2_000)
+    model.fit(np.concatenate(inputs), kinds)
+    return PairReader(
+        model.classes_.tolist(),
+        model.coef_.T.astype(np.float32),
+        model.intercept_.astype(np.float32),
+    )
+
+
+def read_pairs(writer: Writer, company: pa.Table) -> list[View]:
+    """Return views of a writer's pairs, each read by a reader that did not learn from its project."""
+    projects = sorted({row["project"] for row in writer.rows})
+    views = []
+    for fold in range(FOLDS):
+        away = projects[fold::FOLDS]
+        reader = fit_reader([writer], away)
+        for at, row in enumerate(writer.rows):
+            if row["project"] in away:
+                label = LABELS.get(row["kind"], 0.0)
+                views += _view_pair(
+                    _build_labelled(writer, at),
+                    label,
+                    _draw_company(company, at),
+                    reader,
+                )
+    return views * PAIR_WEIGHT
+
+
+def _build_labelled(writer: Writer, at: int) -> pa.Table:
+    """Return a labelled pair as rows of OBSERVATIONS; two statements of one day are of one session."""
+    row = writer.rows[at]
+    said = [
+        Statement(row[name]["text"], row[name]["who"] == "agent", category)
+        # what takes back or refuses is often of no category
+        for name, category in (
+            ("earlier", "decision"),
+            ("later", "decision" * (at % 3 > 1)),
+        )
+    ]
+    everyday = "engineering" not in row["domain"] and bool(at % 2)
+    return _build_pair(
+        said,
+        writer.vectors[2 * at : 2 * at + 2],
+        days=0 if row["earlier"]["date"] == row["later"]["date"] else 31,
+        pack="personal" if everyday else "coding",
+    )
+
+
+def _draw_company(company: pa.Table, seed: int) -> pa.Table:
+    """Return the claims of a few sessions that stand beside a pair."""
+    sessions = company["session_id"].unique().to_pylist()
+    drawn = random.Random(seed).sample(sessions, BESIDE)
+    beside = company.filter(pc.is_in(company["session_id"], pa.array(drawn)))
+    return set_columns(beside, workspace=None)
+
+
+def _view_pair(
+    pair: pa.Table, label: float, beside: pa.Table, reader: PairReader | None
+) -> list[View]:
+    """Return the views of a pair: alone, without vectors, and among other claims; with and without the reader."""
+    views = []
+    company = pa.concat_tables([pair, beside.select(pair.schema.names)])
+    for table, by in (
+        (pair, reader),
+        (pair, None),
+        (set_columns(pair, vector=None), None),
+        (company, reader),
+        (company, None),
+    ):
+        view = label_claims(table, [], by)
+        ids = sorted(table["observation_id"].to_pylist())
+        labels = [
+            label * ((ids[old], ids[new]) == ("earlier", "later"))
+            for old, new in view.known.pairs.tolist()
+        ]
+        views.append(replace(view, labels=np.array(labels, np.float64)))
+    return views
+
+
+def count_kinds(
+    writer: Writer, model: Any, names: Sequence[str], reader: PairReader | None
+) -> Row:
+    """Return of a writer's pairs, by kind, how many a model calls a change from .4 and from .94, and taken back."""
+    counts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for at, row in enumerate(writer.rows):
+        view = label_claims(_build_labelled(writer, at), [], reader)
+        count = counts[row["kind"]]
+        count[3] += 1
+        for found in model.predict_proba(build_matrix(view.known.features, names)):
+            count[0] += 1 - found[0] >= PERHAPS_CHANGED
+            count[1] += 1 - found[0] >= SUPERSEDED
+            count[2] += found[2] > found[1] and 1 - found[0] >= PERHAPS_CHANGED
+    return {"source": writer.name} | {
+        kind: "{} | {} | {} of {}".format(*count) for kind, count in counts.items()
+    }
+
+
+def _build_pair(
+    said: Sequence[Statement], vectors: Vectors, days: int = 31, pack: str = "coding"
+) -> pa.Table:
+    """Return two claims as rows of OBSERVATIONS, some days apart; of one session if these are 0."""
     rows = []
-    for at, (name, text) in enumerate((("earlier", earlier), ("later", later))):
+    for at, (name, statement) in enumerate(
+        zip(("earlier", "later"), said, strict=True)
+    ):
+        text = statement.text
         row: dict[str, Any] = dict.fromkeys(OBSERVATIONS.schema.names)
         row |= {name: [] for name in ("files", "keywords", "evidence_sessions")}
         row |= {
             "observation_id": name,
-            "session_id": name,
+            "session_id": name if days else "both",
             "summary": text,
             "quote": text,
             "message_ids": [name],
         }
         row |= {
-            "category": "decision",
-            "pack": "coding",
+            "category": statement.category,
+            "pack": pack,
             "confidence": 0.5,
             "observer": "",
             "step_key": "",
@@ -252,10 +435,11 @@ def _build_pair(earlier: str, later: str, vectors: Vectors) -> pa.Table:
         row |= {
             "status": Status.ACTIVE,
             "vector": vectors[at],
-            "observed_at": datetime(2026, 1 + at, 1, tzinfo=UTC),
+            "observed_at": START + at * timedelta(days=days, minutes=1),
         }
         rows.append(row)
-    return pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
+    table = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
+    return table.append_column("by_model", pa.array([one.by_model for one in said]))
 
 
 def fit_model(views: Sequence[View], names: Sequence[str]) -> Any:
@@ -276,20 +460,43 @@ def fit_model(views: Sequence[View], names: Sequence[str]) -> Any:
         within[:, only_apart] = np.nan
         matrices += [matrix[told], within]
         labels += [view.labels[told], view.labels[told & view.known.apart]]
+    matrix, label = np.concatenate(matrices), np.concatenate(labels)
+    weights = weigh_pairs(matrix, label)
+    kept = weights > 0
     return HistGradientBoostingClassifier(**TREES).fit(
-        np.concatenate(matrices), np.concatenate(labels)
+        matrix[kept], label[kept], sample_weight=weights[kept]
     )
 
 
+def weigh_pairs(matrix: Floats, label: Labels) -> Floats:
+    """Return the weight of each pair: one in EASY of those that a first fit calls no change counts for all of them.
+
+    Nearly all pairs are easy, and the fit takes as long as it has pairs.
+    """
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    drawn = np.random.default_rng(0).random(len(label)) * EASY < 1
+    if len(label) < LARGE:
+        return np.ones(len(label))
+    some = drawn | (label > 0)
+    first = HistGradientBoostingClassifier(**(TREES | {"max_iter": 30}))
+    first.fit(matrix[some], label[some], sample_weight=np.where(label[some], 1, EASY))
+    hard = (label > 0) | (first.predict_proba(matrix)[:, 0] < 1 - HARD)
+    return np.where(hard, 1.0, np.where(drawn, float(EASY), 0.0))
+
+
 def build_graph(classifier: Any, names: Sequence[str]) -> bytes:
-    """Return a fitted classifier of two classes as ONNX; skl2onnx 1.20 fails on scikit-learn 1.9 with missing values.
+    """Return a fitted classifier as ONNX; skl2onnx 1.20 fails on scikit-learn 1.9 with missing values.
+
+    The graph gives the log-odds of each class, or of the second of two.
 
     It reads no categories, and its thresholds are rounded down: of two numbers of 32 bits the lower goes left.
     """
     from onnx import TensorProto, helper
 
     # all trees' nodes in a row
-    trees = [predictor.nodes for (predictor,) in classifier._predictors]
+    classes = len(classifier._predictors[0])
+    trees = [tree.nodes for one in classifier._predictors for tree in one]
     nodes, sizes = np.concatenate(trees), [len(tree) for tree in trees]
     tree, place = (
         np.repeat(np.arange(len(trees)), sizes),
@@ -310,7 +517,7 @@ def build_graph(classifier: Any, names: Sequence[str]) -> bytes:
         "nodes_missing_value_tracks_true": nodes["missing_go_to_left"],
         "target_treeids": tree[leaf],
         "target_nodeids": place[leaf],
-        "target_ids": np.zeros(leaf.sum(), int),
+        "target_ids": tree[leaf] % classes,
         "target_weights": nodes["value"][leaf],
         "base_values": np.ravel(classifier._baseline_prediction),
     }
@@ -321,10 +528,10 @@ def build_graph(classifier: Any, names: Sequence[str]) -> bytes:
         ["pairs"],
         ["odds"],
         domain="ai.onnx.ml",
-        n_targets=1,
+        n_targets=classes,
         **lists,
     )
-    ends = (("pairs", len(names)), ("odds", 1))
+    ends = (("pairs", len(names)), ("odds", classes))
     pairs, odds = (
         helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, width])
         for name, width in ends
@@ -383,7 +590,8 @@ def judge_sources(
         for source in sources:
             if (source.author if source.learnt else None) == author:
                 matrix = build_matrix(source.whole.known.features, names)
-                found.append(count_called(source, model.predict_proba(matrix)[:, 1]))
+                likely = 1 - model.predict_proba(matrix)[:, 0]
+                found.append(count_called(source, likely))
     return found
 
 

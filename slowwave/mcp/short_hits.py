@@ -99,7 +99,11 @@ def shorten_habit(habit: Habit) -> dict[str, Any]:
 
 
 def _shorten_hit(hit: Hit) -> dict[str, Any]:
-    perhaps = "perhaps superseded" if hit.perhaps_superseded_by else None
+    changed = (
+        "taken back" if hit.successor and hit.successor.takes_back else "superseded"
+    )
+    status = changed if hit.status == Status.SUPERSEDED else hit.status
+    perhaps = f"perhaps {changed}" if hit.perhaps_superseded_by else None
     later = hit.successor and {
         "text": hit.successor.text,
         "day": _format_day(hit.successor.observed_at),
@@ -109,7 +113,7 @@ def _shorten_hit(hit: Hit) -> dict[str, Any]:
         "claim": hit.get_claim_in_other_words(),
         "category": hit.category or None,
         "confidence": hit.confidence,
-        "status": perhaps if hit.status == Status.ACTIVE else hit.status,
+        "status": perhaps if hit.status == Status.ACTIVE else status,
         "later": later,
         "code": " ".join(check.note for check in hit.not_in_code) or None,
     }

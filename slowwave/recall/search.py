@@ -45,7 +45,6 @@ from slowwave.recall.hits import (
     Hits,
     Kind,
     Source,
-    Successor,
     fold_text,
     has_words,
 )
@@ -632,9 +631,7 @@ def _mark_row(view: View, hit: Candidate, query: Query) -> Candidate:
         "status": Status.SUPERSEDED if superseded else Status.ACTIVE,
         "superseded_by": later["observation_id"] if later and superseded else None,
         "perhaps_superseded_by": later["observation_id"] if later and perhaps else None,
-        "successor": Successor(later["summary"], later["observed_at"])
-        if later
-        else None,
+        "successor": view.chains.make_successor(later) if later else None,
     }
     return replace(hit, row={**hit.row, **chain_of, **marks})
 

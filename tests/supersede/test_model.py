@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from bench.fit.changes import (
@@ -21,9 +22,11 @@ from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
 from slowwave.tasks.supersede.judge import PERHAPS_CHANGED, SUPERSEDED
 from slowwave.tasks.supersede.model import (
     ChangeModel,
+    compute_trust,
     load_change_model,
     predict_changes,
 )
+from slowwave.tasks.supersede.reader import load_reader
 from tests.claim_rows import observation
 from tests.supersede.test_supersede import AGAIN, COMPANY, MOVED, SAME, claim, told_by
 
@@ -56,10 +59,12 @@ def test_it_reads_features_that_are_computed() -> None:
     same_session = [
         claim(n, text, session_id="s") for n, text in enumerate(COMPANY[:2], 40)
     ]
+    rows = told_by(claim(0, SAME), claim(30, MOVED), *same_session)
     known = Evidence.from_candidates(
         build_candidate_claims(
-            told_by(claim(0, SAME), claim(30, MOVED), *same_session), {}
-        )
+            rows.append_column("by_model", pa.array([False] * rows.num_rows)), {}
+        ),
+        reader=load_reader(),
     )
     computed = {name for found in known.features for name in found}
     assert {
@@ -71,14 +76,22 @@ def test_likelihoods_are_between_none_and_certain_and_order_what_is_plain() -> N
     known = Evidence.from_candidates(
         build_candidate_claims(told_by(claim(0, SAME), claim(30, MOVED)), {})
     )
-    likely = predict_changes(known)
+    likely, taken_back = predict_changes(known)
+    assert ((taken_back >= 0) & (taken_back <= likely)).all()
     assert ((likely >= 0) & (likely <= 1)).all()
     assert known.pairs[int(likely.argmax())].tolist() == [0, 1]
     assert PERHAPS_CHANGED < SUPERSEDED <= likely.max()
     empty = Evidence.from_candidates(
         build_candidate_claims(OBSERVATIONS.make_empty_table(), {})
     )
-    assert predict_changes(empty).tolist() == []
+    assert [len(scores) for scores in predict_changes(empty)] == [0, 0]
+
+
+def test_a_weak_guess_about_a_pair_that_was_not_read_counts_less() -> None:
+    likely = np.array([0.5, 0.5, 0.95])
+    trust = compute_trust([{"cosine": 0.9}, {"reads replaced": -1.0}, {}], likely)
+    # .5 counts as .4, the least to link; what is read or plain counts as it is
+    assert (trust * likely).tolist() == pytest.approx([0.4, 0.5, 0.95])
 
 
 CASE = Case("Which port?", ("8200",), ("7070",))

@@ -1,10 +1,10 @@
 """The standing claims about a project or a person: those that may be in a text that every session loads.
 
-A claim stands if all of these hold: it is active and no later claim doubts it; a person said it, or two sessions state
-it; its confidence is high enough; none of its gates is False; and it is short enough for a statement, since a longer
-one is a log or a report that somebody pasted. A person said it if the message that it quotes is a person's, or the
-message that one of its duplicates quotes. Other cited messages do not count: a yes cites the proposal too. Claims of
-another memory do not stand, whoever said them there.
+A claim stands if all of these hold: it is active and no later claim doubts it; it does not take another claim back; a
+person said it, or two sessions state it; its confidence is high enough; none of its gates is False; and it is short
+enough for a statement, since a longer one is a log or a report that somebody pasted. A person said it if the message
+that it quotes is a person's, or the message that one of its duplicates quotes. Other cited messages do not count: a
+yes cites the proposal too. Claims of another memory do not stand, whoever said them there.
 """
 
 import re
@@ -125,6 +125,7 @@ def collect_standing_claims(
         if confidences[row["observation_id"]] >= min_confidence
         and len(row["summary"]) <= LONGEST
         and (perhaps_changed or not is_perhaps_changed(row))
+        and row["observation_id"] not in view.chains.retractions
         and not is_shared(row["observer"])
     ]
     quoted = _find_quoted_messages(view, rows)
