@@ -1,7 +1,7 @@
 """Learns which later claim changes an earlier one, and judges what was learnt on sources that it did not see.
 
     python -m bench.fit.changes FILE… --none FILE… [--held FILE…] [--stated data/labelled/stated_changes.tsv]
-                                [--pairs data/labelled/pairs_*.jsonl] [--write] [--json]
+                                [--pairs data/labelled/pairs_*.jsonl] [--authors] [--write] [--json]
 
 What ships learnt from `data/labelled/amendments*.jsonl`, `nothing_changes`, calm and real coding sessions, the stated
 pairs and the pairs of independent writers; `amended_*_sight` are never learnt from.
@@ -19,8 +19,8 @@ encoder's vectors learns the kind (`tasks/supersede/reader.py`); what it says of
 The features of a labelled pair come from a reader that did not learn from that project. Each writer is judged by a
 reader and a classifier that learnt from the others.
 
-A source is a file less the number at its name's end, so that one author's files stay together; each is judged by a
-model from the others, those held by a model from all. Columns: *claims*; *cases*;
+Those held are judged by a model from all. With `--authors`, each other source is judged by a model from those of other
+authors, a fit each; a source is a file less the number at its name's end. Columns: *claims*; *cases*;
 then at each threshold, of claims without a case those called changed between sessions, some of them rightly, and cases
 of which every stale claim is; of a writer's pairs, by kind, those called a change from .4 and .94, and those called
 taken back. `--write` puts the models from all files into `tasks/supersede/changes.onnx` and `reader.npz`.
@@ -54,9 +54,9 @@ from slowwave.schemas.tables import OBSERVATIONS
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Status
 from slowwave.store import Store
 from slowwave.tasks.dedupe.candidates import Floats
-from slowwave.tasks.dedupe.pairs import set_columns
+from slowwave.tasks.dedupe.pairs import set_columns, stack_unit_vectors
 from slowwave.tasks.supersede.claims import build_candidate_claims, find_affirmed_times
-from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
+from slowwave.tasks.supersede.evidence import READS, SAYS, Evidence, build_matrix
 from slowwave.tasks.supersede.judge import SUPERSEDED
 from slowwave.tasks.supersede.model import CHANGES_FILE
 from slowwave.tasks.supersede.reader import READER_FILE, PairReader, combine_vectors
@@ -82,6 +82,16 @@ TREES = {
 }  # fmt: skip
 """Of the classifier; others of half or twice as much differ by less than .005 of average precision."""
 
+KINDS = (
+    "affirmed",
+    "lookalike",
+    "narrowed",
+    "replaced",
+    "restored",
+    "retracted",
+    "unrelated",
+)
+"""Kinds of pairs, as their writers name them."""
 LABELS = {"replaced": 1.0, "restored": 1.0, "retracted": 2.0}
 """Class of a kind of pair; of others 0."""
 FOLDS = 10
@@ -93,7 +103,7 @@ EASY = 10
 HARD = 0.03
 """Probability of a change from which a pair is not easily told from one."""
 BARE = 3
-"""Of so many views one is read without the reader."""
+"""Of so many views of a file one is learnt from without the reader, as for the vectors of another encoder."""
 PAIR_WEIGHT = 2
 """Times that a writer's pair counts."""
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -118,6 +128,8 @@ class Writer:
     rows: list[dict[str, Any]]
     vectors: Vectors
     """Of each pair's earlier and later statement, in turn."""
+    views: "list[list[View]]"
+    """Of each pair: alone, without vectors, and among other claims."""
 
 
 @dataclass(frozen=True)
@@ -125,12 +137,27 @@ class View:
     """The pairs of one store, or of a part of one."""
 
     known: Evidence
+    vectors: Floats
+    """Of each row, zeros without one."""
     labels: Labels
     """1 where the later changes the earlier, 2 where it takes it back, 0 where neither, NaN where that is not known."""
     stale: list[list[int]]
     """Of each case, the rows with its stale words."""
     sessions: list[str]
     """Of each row."""
+
+    def build_matrix(self, names: Sequence[str], reader: PairReader | None) -> Floats:
+        """Return the features of the pairs, with what a reader reads of them."""
+        matrix = build_matrix(self.known.features, names)
+        if reader and self.vectors.shape[1] * 3 == len(reader.weights):
+            old, new = self.known.pairs.T
+            places = [names.index(READS + kind) for kind in reader.kinds]
+            matrix[:, places] = reader.read(self.vectors[old], self.vectors[new])
+        return matrix
+
+
+Learnt = tuple[View, PairReader | None]
+"""Pairs to learn from, and who reads them."""
 
 
 @dataclass(frozen=True)
@@ -156,38 +183,49 @@ def measure(
     held: Sequence[Path] = (),
     stated: Path | None = None,
     pairs: Sequence[Path] = (),
+    authors: bool = False,
     write: bool = False,
 ) -> Figures:
-    """Do a night a file and a fit without each author; return a row a source, and write the models."""
+    """Do a night a file; fit the models from all, and without each writer. Return a row a source."""
     told = [read_claims(path) for path in (*files, *none, *held)]
     company = read_claims(none[0])[0] if none else OBSERVATIONS.make_empty_table()
-    writers = [encode_pairs(path) for path in pairs]
-    rows = list[Row]()
-    for own in (*range(len(writers)), None):
-        others = [writer for at, writer in enumerate(writers) if at != own]
-        reader = fit_reader(others) if others else None
-        sources = [
-            label_source(path.stem, *claims, learnt=path not in held, reader=reader)
-            for path, claims in zip((*files, *none, *held), told, strict=True)
-        ]
-        stated_views = read_stated(stated, company, reader) if stated else []
-        views = [
-            *stated_views,
-            *(view for writer in others for view in read_pairs(writer, company)),
-        ]
-        names = find_names([source for source in sources if source.learnt])
-        if own is not None:
-            model = fit_model([*views, *_list_views(sources)], names)
-            rows.append(count_kinds(writers[own], model, names, reader))
-            continue
-        rows += judge_sources(sources, views, names)
-        if write:
-            model = fit_model([*views, *_list_views(sources)], names)
-            WRITTEN.write_bytes(build_graph(model, names))
-            if reader:
-                (ROOT / "tasks" / READER_FILE).write_bytes(reader.to_bytes())
+    sources = [
+        label_source(path.stem, *claims, learnt=path not in held)
+        for path, claims in zip((*files, *none, *held), told, strict=True)
+    ]
+    stated_views = read_stated(stated, company) if stated else []
+    writers = [encode_pairs(path, company) for path in pairs]
+    names = find_names([source for source in sources if source.learnt], bool(writers))
+    reader = fit_reader(writers) if writers else None
+    written = learn_written(stated_views, writers, reader)
+    model = fit_model([*written, *_list_learnt(sources, reader)], names)
+    if write:
+        WRITTEN.write_bytes(build_graph(model, names))
+        if reader:
+            (ROOT / "tasks" / READER_FILE).write_bytes(reader.to_bytes())
+    held_sources = [source for source in sources if not source.learnt]
+    rows = [count_called(one, model, names, reader) for one in held_sources]
+    for own in writers:
+        others = [writer for writer in writers if writer is not own]
+        if others:
+            rows.append(judge_writer(own, others, stated_views, sources, names))
+    if authors:
+        rows += judge_sources(sources, written, names, reader)
     title = "changes between sessions: claims without a case | cases, called changed from a probability"
     return Figures(rows, title)
+
+
+def judge_writer(
+    own: Writer,
+    others: Sequence[Writer],
+    stated: Sequence[View],
+    sources: Sequence[Source],
+    names: Sequence[str],
+) -> Row:
+    """Return what a reader and a classifier that learnt from the other writers say of one."""
+    reader = fit_reader(others)
+    learnt = [*learn_written(stated, others, reader), *_list_learnt(sources, reader)]
+    return count_kinds(own, fit_model(learnt, names), names, reader)
 
 
 def read_claims(path: Path) -> tuple[pa.Table, list[Case]]:
@@ -210,34 +248,23 @@ def read_claims(path: Path) -> tuple[pa.Table, list[Case]]:
 
 
 def label_source(
-    name: str,
-    table: pa.Table,
-    cases: Sequence[Case],
-    *,
-    learnt: bool = True,
-    reader: PairReader | None = None,
+    name: str, table: pa.Table, cases: Sequence[Case], *, learnt: bool = True
 ) -> Source:
     """Return a file's claims in every view that is learnt from."""
-    whole = label_claims(table, cases, reader)
+    whole = label_claims(table, cases)
     parts = (
         [set_columns(table, vector=None), *_draw_small(table, whole)]
         if learnt and table.num_rows < LARGE
         else []
     )
-    # some without a reader, as for the vectors of another encoder
-    views = [
-        label_claims(part, cases, reader if at % BARE else None)
-        for at, part in enumerate(parts)
-    ]
-    return Source(name, whole, views, learnt)
+    return Source(name, whole, [label_claims(part, cases) for part in parts], learnt)
 
 
-def label_claims(
-    table: pa.Table, cases: Sequence[Case], reader: PairReader | None = None
-) -> View:
+def label_claims(table: pa.Table, cases: Sequence[Case]) -> View:
     """Return the pairs among claims, rows of OBSERVATIONS, and whether each is a change."""
     held = build_candidate_claims(table, find_affirmed_times(table))
-    known = Evidence.from_candidates(held, reader=reader)
+    known = Evidence.from_candidates(held)
+    vectors, _ = stack_unit_vectors(held.table)
     rows = held.table.select(
         ["summary", "detail", "observed_at", "session_id"]
     ).to_pylist()
@@ -260,12 +287,11 @@ def label_claims(
     stale = [
         [row for row, of in enumerate(outdated) if n in of] for n in range(len(cases))
     ]
-    return View(known, np.array(labels), stale, [row["session_id"] for row in rows])
+    sessions = [row["session_id"] for row in rows]
+    return View(known, vectors, np.array(labels), stale, sessions)
 
 
-def read_stated(
-    path: Path, company: pa.Table, reader: PairReader | None = None
-) -> list[View]:
+def read_stated(path: Path, company: pa.Table) -> list[View]:
     """Return pairs of claims written for the purpose (`changes`, `earlier`, `later`): each alone, and among a few more.
 
     Args:
@@ -282,15 +308,24 @@ def read_stated(
         said = [Statement(row[name]) for name in ("earlier", "later")]
         pair = _build_pair(said, vectors[2 * at : 2 * at + 2])
         label = float(row["changes"] == "yes")
-        views += _view_pair(pair, label, _draw_company(company, at), reader)
-    return views * WEIGHT
+        views += _view_pair(pair, label, _draw_company(company, at))
+    return views
 
 
-def encode_pairs(path: Path) -> Writer:
-    """Return a file of labelled pairs with the vectors of their statements."""
+def encode_pairs(path: Path, company: pa.Table) -> Writer:
+    """Return a file of labelled pairs with the vectors of their statements, and their views."""
     rows = [orjson.loads(line) for line in path.read_bytes().splitlines()]
     texts = [row[name]["text"] for row in rows for name in ("earlier", "later")]
-    return Writer(path.stem, rows, load_encoder(Settings().encoder).encode(texts))
+    vectors = load_encoder(Settings().encoder).encode(texts)
+    views = [
+        _view_pair(
+            _build_labelled(rows, vectors, at),
+            LABELS.get(row["kind"], 0.0),
+            _draw_company(company, at),
+        )
+        for at, row in enumerate(rows)
+    ]
+    return Writer(path.stem, rows, vectors, views)
 
 
 def fit_reader(writers: Sequence[Writer], without: Collection[str] = ()) -> PairReader:
@@ -319,40 +354,44 @@ def fit_reader(writers: Sequence[Writer], without: Collection[str] = ()) -> Pair
     )
 
 
-def read_pairs(writer: Writer, company: pa.Table) -> list[View]:
-    """Return views of a writer's pairs, each read by a reader that did not learn from its project."""
-    projects = sorted({row["project"] for row in writer.rows})
-    views = []
+def learn_written(
+    stated: Sequence[View], writers: Sequence[Writer], reader: PairReader | None
+) -> list[Learnt]:
+    """Return what is learnt from pairs that were written: each view with and without a reader.
+
+    A writer's pair is read by a reader that did not learn from its project.
+    """
+    learnt: list[Learnt] = [(v, by) for v in stated for by in (reader, None)] * WEIGHT
+    projects = sorted({row["project"] for one in writers for row in one.rows})
     for fold in range(FOLDS):
-        away = projects[fold::FOLDS]
-        reader = fit_reader([writer], away)
-        for at, row in enumerate(writer.rows):
-            if row["project"] in away:
-                label = LABELS.get(row["kind"], 0.0)
-                views += _view_pair(
-                    _build_labelled(writer, at),
-                    label,
-                    _draw_company(company, at),
-                    reader,
-                )
-    return views * PAIR_WEIGHT
+        away = frozenset(projects[fold::FOLDS])
+        if not away:
+            continue
+        by_others = fit_reader(writers, away)
+        views = [
+            view
+            for writer in writers
+            for row, of_pair in zip(writer.rows, writer.views, strict=True)
+            if row["project"] in away
+            for view in of_pair
+        ]
+        learnt += [(v, by) for v in views for by in (by_others, None)] * PAIR_WEIGHT
+    return learnt
 
 
-def _build_labelled(writer: Writer, at: int) -> pa.Table:
+def _build_labelled(
+    rows: Sequence[dict[str, Any]], vectors: Vectors, at: int
+) -> pa.Table:
     """Return a labelled pair as rows of OBSERVATIONS; two statements of one day are of one session."""
-    row = writer.rows[at]
+    row = rows[at]
     said = [
-        Statement(row[name]["text"], row[name]["who"] == "agent", category)
-        # what takes back or refuses is often of no category
-        for name, category in (
-            ("earlier", "decision"),
-            ("later", "decision" * (at % 3 > 1)),
-        )
+        Statement(row[name]["text"], row[name]["who"] == "agent")
+        for name in ("earlier", "later")
     ]
     everyday = "engineering" not in row["domain"] and bool(at % 2)
     return _build_pair(
         said,
-        writer.vectors[2 * at : 2 * at + 2],
+        vectors[2 * at : 2 * at + 2],
         days=0 if row["earlier"]["date"] == row["later"]["date"] else 31,
         pack="personal" if everyday else "coding",
     )
@@ -366,20 +405,12 @@ def _draw_company(company: pa.Table, seed: int) -> pa.Table:
     return set_columns(beside, workspace=None)
 
 
-def _view_pair(
-    pair: pa.Table, label: float, beside: pa.Table, reader: PairReader | None
-) -> list[View]:
-    """Return the views of a pair: alone, without vectors, and among other claims; with and without the reader."""
+def _view_pair(pair: pa.Table, label: float, beside: pa.Table) -> list[View]:
+    """Return the views of a pair: alone, without vectors, and among other claims."""
     views = []
     company = pa.concat_tables([pair, beside.select(pair.schema.names)])
-    for table, by in (
-        (pair, reader),
-        (pair, None),
-        (set_columns(pair, vector=None), None),
-        (company, reader),
-        (company, None),
-    ):
-        view = label_claims(table, [], by)
+    for table in (pair, set_columns(pair, vector=None), company):
+        view = label_claims(table, [])
         ids = sorted(table["observation_id"].to_pylist())
         labels = [
             label * ((ids[old], ids[new]) == ("earlier", "later"))
@@ -394,11 +425,11 @@ def count_kinds(
 ) -> Row:
     """Return of a writer's pairs, by kind, how many a model calls a change from .4 and from .94, and taken back."""
     counts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-    for at, row in enumerate(writer.rows):
-        view = label_claims(_build_labelled(writer, at), [], reader)
+    for row, (view, *_) in zip(writer.rows, writer.views, strict=True):
         count = counts[row["kind"]]
         count[3] += 1
-        for found in model.predict_proba(build_matrix(view.known.features, names)):
+        matrix = view.build_matrix(names, reader)
+        for found in model.predict_proba(matrix) if len(matrix) else ():
             count[0] += 1 - found[0] >= PERHAPS_CHANGED
             count[1] += 1 - found[0] >= SUPERSEDED
             count[2] += found[2] > found[1] and 1 - found[0] >= PERHAPS_CHANGED
@@ -442,20 +473,20 @@ def _build_pair(
     return table.append_column("by_model", pa.array([one.by_model for one in said]))
 
 
-def fit_model(views: Sequence[View], names: Sequence[str]) -> Any:
+def fit_model(learnt: Sequence[Learnt], names: Sequence[str]) -> Any:
     """Return a classifier from the pairs whose label is known, those of two sessions once more as if of one."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    of_two = find_names_of_two_sessions(views)
+    of_two = find_names_of_two_sessions([view for view, _ in learnt])
     only_apart = [
         at
         for at, name in enumerate(names)
         if name in of_two and not name.startswith(SAYS)
     ]
     matrices, labels = [], []
-    for view in views:
+    for view, reader in learnt:
         told = ~np.isnan(view.labels)
-        matrix = build_matrix(view.known.features, names)
+        matrix = view.build_matrix(names, reader)
         within = matrix[told & view.known.apart]
         within[:, only_apart] = np.nan
         matrices += [matrix[told], within]
@@ -545,7 +576,7 @@ def build_graph(classifier: Any, names: Sequence[str]) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def find_names(sources: Sequence[Source]) -> list[str]:
+def find_names(sources: Sequence[Source], is_read: bool) -> list[str]:
     """Return the names of all features, sorted; of the later claim's words those that most authors use."""
     authors: dict[str, set[str]] = defaultdict(set)
     for source in sources:
@@ -556,9 +587,9 @@ def find_names(sources: Sequence[Source]) -> list[str]:
         (name for name in authors if name.startswith(SAYS)),
         key=lambda name: (-len(authors[name]), name),
     )
-    return sorted(
-        [name for name in authors if not name.startswith(SAYS)] + said[:WORDS]
-    )
+    read = [READS + kind for kind in KINDS] if is_read else []
+    others = [name for name in authors if not name.startswith(SAYS)]
+    return sorted(others + read + said[:WORDS])
 
 
 def find_names_of_two_sessions(views: Sequence[View]) -> set[str]:
@@ -576,38 +607,41 @@ def find_names_of_two_sessions(views: Sequence[View]) -> set[str]:
 
 
 def judge_sources(
-    sources: Sequence[Source], stated: Sequence[View], names: Sequence[str]
+    sources: Sequence[Source],
+    written: Sequence[Learnt],
+    names: Sequence[str],
+    reader: PairReader | None,
 ) -> list[Row]:
     """Return of each source what a model from other authors', and from pairs that were written, says."""
     found = []
-    for author in dict.fromkeys(
-        source.author if source.learnt else None for source in sources
-    ):
-        rest = [
-            source for source in sources if source.learnt and source.author != author
+    learnt = [source for source in sources if source.learnt]
+    for author in dict.fromkeys(source.author for source in learnt):
+        rest = [source for source in learnt if source.author != author]
+        model = fit_model([*written, *_list_learnt(rest, reader)], names)
+        found += [
+            count_called(source, model, names, reader)
+            for source in learnt
+            if source.author == author
         ]
-        model = fit_model([*stated, *_list_views(rest)], names)
-        for source in sources:
-            if (source.author if source.learnt else None) == author:
-                matrix = build_matrix(source.whole.known.features, names)
-                likely = 1 - model.predict_proba(matrix)[:, 0]
-                found.append(count_called(source, likely))
     return found
 
 
-def _list_views(sources: Sequence[Source]) -> list[View]:
-    """Return every view of the sources that are learnt from."""
+def _list_learnt(sources: Sequence[Source], reader: PairReader | None) -> list[Learnt]:
+    """Return every view of the sources that are learnt from; some of them without the reader."""
     return [
-        view
+        (view, reader if at % BARE != 1 else None)
         for source in sources
         if source.learnt
-        for view in (source.whole, *source.others)
+        for at, view in enumerate((source.whole, *source.others))
     ]
 
 
-def count_called(source: Source, told: Labels) -> Row:
-    """Count at each threshold the claims that are called changed by another session."""
+def count_called(
+    source: Source, model: Any, names: Sequence[str], reader: PairReader | None
+) -> Row:
+    """Count at each threshold the claims that a model calls changed by another session."""
     view = source.whole
+    told = 1 - model.predict_proba(view.build_matrix(names, reader))[:, 0]
     best: dict[int, float] = {}
     for (old, _), likely, apart in zip(
         view.known.pairs.tolist(), told.tolist(), view.known.apart, strict=True
