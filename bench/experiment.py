@@ -220,7 +220,7 @@ class Lab:
                 hits = memory.recall(
                     one.text,
                     self.definition.k,
-                    ("message", "observation"),
+                    ("message", "claim"),
                     workspace=one.workspace,
                 )
                 return [hit.text for hit in hits]

@@ -40,9 +40,9 @@ from slowwave.schemas.errors import NoRelease, SlowwaveError, StoreMissing, Usag
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     ACTIONS,
+    CLAIMS,
     MARKS,
     MESSAGES,
-    OBSERVATIONS,
     RELEASED,
     Table,
 )
@@ -304,7 +304,7 @@ def check_mended(case: Case, root: Path, outcome: Outcome, where: str) -> None:
             f"{where}: other tables after the next run: {', '.join(names) or 'released'}"
         )
     held = store.read(MESSAGES, ["message_id"])["message_id"].to_pylist()
-    cited = store.read(OBSERVATIONS, ["message_ids"])["message_ids"].to_pylist()
+    cited = store.read(CLAIMS, ["message_ids"])["message_ids"].to_pylist()
     if len(set(held)) != len(held) or not {
         key for keys in cited for key in keys
     } <= set(held):

@@ -18,7 +18,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.recall.hits import Hit
 from slowwave.recall.views.show import show
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import OBSERVATIONS, RELEASED, SESSIONS, SUMMARIES, TOPICS
+from slowwave.schemas.tables import CLAIMS, RELEASED, SESSIONS, SUMMARIES, TOPICS
 from slowwave.store.manifest import compute_table_digest
 from slowwave.store.releases import Snapshot
 
@@ -27,7 +27,7 @@ BUDGETS = (250, 500, 1000)
 VIEWS: tuple[dict[str, Any], ...] = (
     {},
     {"kinds": "message"},
-    {"kinds": "observation"},
+    {"kinds": "claim"},
     {"kinds": "summary", "k": 5},
 )
 FILTERS: tuple[dict[str, Any], ...] = (
@@ -106,7 +106,7 @@ def freeze(samples: Path, folder: Path) -> dict[str, Any]:
     workspaces = snapshot.read(SESSIONS)["workspace"].unique().drop_null().to_pylist()
     for workspace in (None, *sorted(workspaces)):
         frozen[f"briefing {workspace}"] = memory.briefing(800, workspace=workspace).text
-    for table in (OBSERVATIONS, SUMMARIES, TOPICS):
+    for table in (CLAIMS, SUMMARIES, TOPICS):
         for row_id in sorted(map(str, snapshot.read(table)[table.key].to_pylist()))[
             :SHOWN
         ]:

@@ -172,9 +172,9 @@ def live_through(
         ]
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         claims = (
-            report.release.counts["observations"]
+            report.release.counts["claims"]
             if report.release
-            else memory.release.counts["observations"]
+            else memory.release.counts["claims"]
         )
         yield {
             **{

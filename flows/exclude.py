@@ -23,7 +23,8 @@ import pyarrow.compute as pc
 
 from slowwave.flows.forget import take_in_notes
 from slowwave.flows.nightly import run_steps_after_read
-from slowwave.flows.parts.aside import (
+from slowwave.flows.parts.finish import finish_forgettings
+from slowwave.flows.parts.quarantine_sessions import (
     MOST_NAMED,
     Row,
     exclude_sessions,
@@ -32,24 +33,23 @@ from slowwave.flows.parts.aside import (
     keep_reasons,
     set_inactive,
 )
-from slowwave.flows.parts.finish import finish_forgettings
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import is_held, open_run, run_step, take_reason
 from slowwave.schemas.errors import NoRelease, UsageError
 from slowwave.schemas.ids import SHORT_ID, hash_words
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
+    CLAIMS,
     EXCLUSIONS,
     FILES,
     MERGES,
     MESSAGES,
-    OBSERVATIONS,
     QUARANTINE,
     SESSIONS,
     SUMMARIES,
 )
 from slowwave.schemas.vocabulary import LedgerKind
-from slowwave.store.journal import INCLUDED, Review, append
+from slowwave.store.logs import INCLUDED, Review, append
 from slowwave.store.names import SHORTEST, NamedRow, find_named_row
 from slowwave.store.notes import (
     OWN_SESSIONS,
@@ -71,7 +71,7 @@ from slowwave.tasks.publish.task import find_run_release, publish_release
 from slowwave.tasks.supersede.supersede import KINDS, Superseded, unsupersede
 from slowwave.text.words import count_noun
 
-ROWS = ("session", "message", "observation", "merge", "summary", "topic")
+ROWS = ("session", "message", "claim", "merge", "summary", "topic")
 """Kinds of rows whose ids are taken."""
 NO_SESSION = (
     "no session came with what is held back: `slowwave diff --candidate` shows what would change, "
@@ -88,7 +88,7 @@ class Named:
     messages: dict[str, str] = field(default_factory=dict)
     """The session's id by that of a message."""
     claims: dict[str, Row] = field(default_factory=dict)
-    """Rows of OBSERVATIONS by id: a claim with all that repeats it."""
+    """Rows of CLAIMS by id: a claim with all that repeats it."""
     merges: list[str] = field(default_factory=list)
     """Ids of MERGES."""
 
@@ -212,8 +212,8 @@ def _forget_undoing(store: Store, merges: Sequence[str]) -> list[str]:
         row for row in store.read_ids(MERGES, merges).to_pylist() if row["undone"]
     ]
     store.delete_ids(MERGES, [row["merge_id"] for row in undone])
-    losers = store.read_ids(OBSERVATIONS, [row["loser_id"] for row in undone])
-    store.merge(OBSERVATIONS, set_columns(losers, dedupe_key=None, supersede_key=None))
+    losers = store.read_ids(CLAIMS, [row["from_id"] for row in undone])
+    store.merge(CLAIMS, set_columns(losers, dedupe_key=None, supersede_key=None))
     return sorted((row["merge_id"] for row in undone), key=merges.index)
 
 
@@ -227,7 +227,7 @@ def find_named(
     Args:
         store: whose.
         names: as `run_exclude` has them.
-        excluded: claims that are left out, rows of EXCLUSIONS: one that was withdrawn is no row of OBSERVATIONS.
+        excluded: claims that are left out, rows of EXCLUSIONS: one that was withdrawn is no row of CLAIMS.
 
     Raises:
         UsageError: a name means nothing, or several rows.
@@ -235,13 +235,10 @@ def find_named(
     sessions = store.read(
         SESSIONS, ["session_id", "native_id", "path", "inactive", "messages"]
     ).to_pylist()
-    columns = ["observation_id", "session_id", "workspace", "summary", "canonical_id"]
+    columns = ["claim_id", "session_id", "workspace", "summary", "canonical_id"]
     claims = {
         **excluded,
-        **{
-            row["observation_id"]: row
-            for row in store.read(OBSERVATIONS, columns).to_pylist()
-        },
+        **{row["claim_id"]: row for row in store.read(CLAIMS, columns).to_pylist()},
     }
     named = Named()
     for name in names:
@@ -318,10 +315,8 @@ def _add_row(
     elif found.kind == "merge":
         named.merges.append(found.id)
     elif found.kind == "topic":
-        rows = tables.read(
-            OBSERVATIONS, ["observation_id"], pc.field("topic_id") == found.id
-        )
-        _add_claims(named, claims, rows["observation_id"].to_pylist())
+        rows = tables.read(CLAIMS, ["claim_id"], pc.field("topic_id") == found.id)
+        _add_claims(named, claims, rows["claim_id"].to_pylist())
     elif found.kind == "summary":
         members = _list_members(tables, found.id)
         _add_claims(named, claims, members)
@@ -523,7 +518,7 @@ def _undo_merge(store: Store, merge_id: str) -> str:
     """
     merge = store.read_ids(MERGES, [merge_id])
     kind, loser, winner = (
-        merge[name][0].as_py() for name in ("kind", "loser_id", "winner_id")
+        merge[name][0].as_py() for name in ("kind", "from_id", "into_id")
     )
     if kind == LedgerKind.JUDGEMENT:
         raise UsageError(
@@ -534,14 +529,14 @@ def _undo_merge(store: Store, merge_id: str) -> str:
     # the claims as they were before it
     undone: Deduped | Superseded
     if kind in KINDS:
-        undone = unsupersede(store.read_ids(OBSERVATIONS, [loser]), merge, merge_id)
+        undone = unsupersede(store.read_ids(CLAIMS, [loser]), merge, merge_id)
     else:
-        pair = store.read_ids(OBSERVATIONS, [loser, winner])
-        others = store.read(OBSERVATIONS, where=pc.field("canonical_id") == winner)
-        others = others.filter(pc.not_equal(others["observation_id"], loser))
+        pair = store.read_ids(CLAIMS, [loser, winner])
+        others = store.read(CLAIMS, where=pc.field("canonical_id") == winner)
+        others = others.filter(pc.not_equal(others["claim_id"], loser))
         undone = unmerge(pa.concat_tables([pair, others]), merge, merge_id)
     store.merge(MERGES, undone.merges)
-    store.merge(OBSERVATIONS, undone.observations)
+    store.merge(CLAIMS, undone.claims)
     return f"{kind} {merge_id}"
 
 

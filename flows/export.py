@@ -24,10 +24,10 @@ import pyarrow.compute as pc
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELEASED, Table
+from slowwave.schemas.tables import CLAIMS, MESSAGES, RELEASED, Table
 from slowwave.schemas.vocabulary import LEARNINGS
 from slowwave.store.crypt import check_encrypted
-from slowwave.store.journal import Export, note_export
+from slowwave.store.logs import Export, note_export
 from slowwave.store.private import open_new
 from slowwave.store.releases import Snapshot
 from slowwave.tasks.publish.export import (
@@ -318,7 +318,7 @@ def _read_export(
 def read_claim_confidences(settings: Settings, snapshot: Snapshot) -> dict[str, float]:
     """Return the confidence of each claim of a release, by its id."""
     view = View.open(settings.store, settings.space, snapshot.release.release_id)
-    return view.look_up_confidences(view.read_keys(OBSERVATIONS).to_pylist())
+    return view.look_up_confidences(view.read_keys(CLAIMS).to_pylist())
 
 
 LEARNINGS_FORMATS = ("json", "md")
@@ -347,7 +347,7 @@ def export_learnings(
     if to.exists() or to.is_symlink():
         raise UsageError(f"{to} is there already: name a file that is new")
     check_encrypted(settings, to)
-    rows = snapshot.read(OBSERVATIONS)
+    rows = snapshot.read(CLAIMS)
     known = rows["workspace"].to_pylist()
     asked = anchor_workspace(workspace) if workspace else None
     places = require_workspaces(asked, known) if asked else ()

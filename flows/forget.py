@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from slowwave.flows.nightly import run_steps_after_read
-from slowwave.flows.parts.aside import set_aside_candidate
 from slowwave.flows.parts.finish import erase_plans, finish_forgettings
+from slowwave.flows.parts.quarantine_sessions import quarantine_candidate
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import open_run, run_step
 from slowwave.schemas.errors import SlowwaveError, StoreError, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, SESSIONS
-from slowwave.store.notes import find_journals, is_unfinished
+from slowwave.store.notes import find_talk_logs, is_unfinished
 from slowwave.store.store import Store
 from slowwave.tasks.forget.lineage import (
     complete_plan,
@@ -130,7 +130,7 @@ def run_forget(
             write_plan(job.store.dir, plan)
             erase(job.store, plan)
         if pending := bool(read_plans(job.store.dir)):
-            set_aside_candidate(job, report)
+            quarantine_candidate(job, report)
         if pending and rebuild:
             # What leaned on it is made anew; a model that fails in that keeps nothing from being forgotten.
             try:
@@ -168,7 +168,7 @@ def run_forget_due(
         finish_forgettings(job, report)
         run_step(job, report, forget_due)
         if read_plans(job.store.dir):
-            set_aside_candidate(job, report)
+            quarantine_candidate(job, report)
             # Erasing is what a forgetting is for.
             run_steps_after_read(job, report, gated=False)
             seal_plans(job)
@@ -197,7 +197,7 @@ def take_in_notes(settings: Settings) -> None:
         StoreLocked: a run is at it.
     """
     with open_run("forget", settings, rewrite=False) as (job, report):
-        run_step(job, report, read_transcripts, find_journals(job.store.dir))
+        run_step(job, report, read_transcripts, find_talk_logs(job.store.dir))
 
 
 def _plan(store: Store, run_id: str, wanted: Wanted) -> Plan:

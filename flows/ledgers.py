@@ -12,10 +12,10 @@ from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     BOILERPLATE,
+    CLAIMS,
     EXCLUSIONS,
     MERGES,
     MESSAGES,
-    OBSERVATIONS,
     QUARANTINE,
     RUNS,
     SESSIONS,
@@ -81,9 +81,7 @@ def _list_releases(settings: Settings, everything: bool) -> Listing:
             else []
         )
         counts = {
-            name: release.counts.get(table, 0)
-            for name, table in COUNTED.items()
-            if name != "topics"
+            name: release.counts.get(name, 0) for name in COUNTED if name != "topics"
         }
         rows.append(
             {
@@ -195,7 +193,7 @@ def list_failed_checks(settings: Settings) -> list[Row]:
     """Return what active claims and passages name and the live release's checks did not find, by claim."""
     view = View.open(settings.store, settings.space)
     checks = view.code_checks
-    texts = view.read_by_id(OBSERVATIONS, list(checks), ["summary"])
+    texts = view.read_by_id(CLAIMS, list(checks), ["summary"])
     said = view.read_by_id(MESSAGES, list(checks), ["text"])
     summaries = {key: str(row["summary"]) for key, row in texts.items()}
     messages = {key: str(row["text"]) for key, row in said.items()}
@@ -266,7 +264,7 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
 
 
 def _get_pair(row: Row) -> frozenset[str]:
-    return frozenset((row["loser_id"], row["winner_id"]))
+    return frozenset((row["from_id"], row["into_id"]))
 
 
 def _get_likely(row: Row) -> float:
@@ -305,16 +303,16 @@ def _collect_merges(store: Store) -> list[Row]:
     are there.
     """
     rows = store.read(MERGES).to_pylist()
-    ids = [row[name] for row in rows for name in ("loser_id", "winner_id")]
-    columns = ["observation_id", "summary", "canonical_id", "superseded_by", "status"]
+    ids = [row[name] for row in rows for name in ("from_id", "into_id")]
+    columns = ["claim_id", "summary", "canonical_id", "superseded_by", "status"]
     claims = {
-        claim["observation_id"]: claim
-        for claim in store.read_ids(OBSERVATIONS, ids, columns).to_pylist()
+        claim["claim_id"]: claim
+        for claim in store.read_ids(CLAIMS, ids, columns).to_pylist()
     }
     for row in rows:
         loser, winner = (
-            claims.get(row["loser_id"], {}),
-            claims.get(row["winner_id"], {}),
+            claims.get(row["from_id"], {}),
+            claims.get(row["into_id"], {}),
         )
         row |= {
             "scores": dict(row["scores"] or []),
@@ -322,7 +320,7 @@ def _collect_merges(store: Store) -> list[Row]:
             "winner": winner.get("summary"),
         }
         # whether the decision is still in force
-        stands = row["winner_id"] in (
+        stands = row["into_id"] in (
             loser.get("canonical_id"),
             loser.get("superseded_by"),
         )
@@ -362,14 +360,12 @@ def _list_excluded(settings: Settings, everything: bool) -> Listing:
     sessions = store.read_ids(
         SESSIONS, ids, ["session_id", "native_id", "path"]
     ).to_pylist()
-    claims = store.read_ids(
-        OBSERVATIONS, ids, ["observation_id", "summary"]
-    ).to_pylist()
+    claims = store.read_ids(CLAIMS, ids, ["claim_id", "summary"]).to_pylist()
     about = {
         row["session_id"]: {"name": row["native_id"], "text": row["path"]}
         for row in sessions
     }
-    about |= {row["observation_id"]: {"text": row["summary"]} for row in claims}
+    about |= {row["claim_id"]: {"text": row["summary"]} for row in claims}
     messages = store.read_ids(MESSAGES, ids, ["message_id", "text"]).to_pylist()
     about |= {row["message_id"]: {"text": row["text"]} for row in messages}
     named = [

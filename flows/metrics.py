@@ -15,10 +15,10 @@ from slowwave.recall.release.view import is_perhaps_changed
 from slowwave.recall.views.usage import count_usage
 from slowwave.schemas.errors import TROUBLE, EncoderNotFound, SlowwaveError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import CHAIN, OBSERVATIONS, RELEASED, RUNS
+from slowwave.schemas.tables import CHAIN, CLAIMS, RELEASED, RUNS
 from slowwave.schemas.vocabulary import RunStatus, Status
 from slowwave.store.indexes import count_unindexed
-from slowwave.store.journal import Asked, read
+from slowwave.store.logs import Asked, read
 from slowwave.store.private import open_new
 from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
@@ -250,7 +250,7 @@ def _measure_claims(
     yield _label(
         "claims", "Claims that were ever and never handed out", "use", recalled
     )
-    claims = live.read(OBSERVATIONS, ["status", *CHAIN]).to_pylist()
+    claims = live.read(CLAIMS, ["status", *CHAIN]).to_pylist()
     states = Counter(claim["status"] for claim in claims)
     states["linked"] = sum(
         claim["status"] == Status.ACTIVE and is_perhaps_changed(claim)

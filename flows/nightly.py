@@ -18,8 +18,11 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, get_args
 
-from slowwave.flows.parts.aside import set_aside_candidate, set_aside_floods
 from slowwave.flows.parts.finish import erase_plans
+from slowwave.flows.parts.quarantine_sessions import (
+    quarantine_candidate,
+    quarantine_floods,
+)
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import STEP_NAMES, open_run, run_step
 from slowwave.schemas.ids import compute_content_id
@@ -36,12 +39,12 @@ from slowwave.schemas.tables import (
 )
 from slowwave.schemas.vocabulary import LATER, RULES, WRITERS, RunStatus
 from slowwave.store.manifest import check_newest_whole, list_state
-from slowwave.store.notes import find_journals
+from slowwave.store.notes import find_talk_logs
 from slowwave.store.private import replace_file
 from slowwave.store.publishing import find_writer as find_released_writer
 from slowwave.tasks.boilerplate.task import find_boilerplate
 from slowwave.tasks.checks.task import check_claims, read_heads
-from slowwave.tasks.dedupe.task import dedupe_observations
+from slowwave.tasks.dedupe.task import dedupe_claims
 from slowwave.tasks.forget.lineage import read_plans
 from slowwave.tasks.forget.task import find_live, forget_due, rewrite_store, seal_plans
 from slowwave.tasks.gists.task import write_gists
@@ -60,7 +63,7 @@ from slowwave.tasks.passages.task import write_passages
 from slowwave.tasks.publish.task import find_run_release, publish_release
 from slowwave.tasks.relate.task import relate_claims
 from slowwave.tasks.summarize.task import roll_up
-from slowwave.tasks.supersede.task import supersede_observations
+from slowwave.tasks.supersede.task import supersede_claims
 from slowwave.tasks.topics.task import assign_topics
 from slowwave.tasks.vectors import is_encoder_away
 from slowwave.telemetry import open_span
@@ -72,8 +75,8 @@ STEPS: tuple[Step, ...] = (
     find_boilerplate,
     find_habits,
     observe_sessions,
-    dedupe_observations,
-    supersede_observations,
+    dedupe_claims,
+    supersede_claims,
     relate_claims,
     check_claims,
     assign_topics,
@@ -131,8 +134,8 @@ def run_night(
     with open_night(
         call=call, wait=wait, executor=executor, rewrite=writes, now=now
     ) as (job, report):
-        written = find_journals(job.store.dir)  # talks and notes of the space itself
-        set_aside_candidate(job, report)
+        written = find_talk_logs(job.store.dir)  # talks and notes of the space itself
+        quarantine_candidate(job, report)
         erase_plans(job, report)
         if not (roots := paths or collect_transcript_roots()) and not written:
             report.searched = list_searched(Path.home())
@@ -149,7 +152,7 @@ def run_night(
             report.steps += [StepReport(STEP_NAMES[step.__name__]) for step in done]
             return report
         check_all()
-        set_aside_floods(job, report, paths)
+        quarantine_floods(job, report, paths)
         steps = choose_same_day_steps(job) if same_day else STEPS
         run_steps_after_read(job, report, steps, gated=not read_plans(job.store.dir))
         if seal_plans(job):

@@ -26,9 +26,9 @@ from slowwave.engines.llm.protocol import (
 )
 from slowwave.flows.nightly import collect_transcript_roots
 from slowwave.schemas.settings import LLMSettings, ModelTask, Settings
-from slowwave.schemas.tables import FILES, GISTS, MESSAGES, OBSERVATIONS, RUNS
+from slowwave.schemas.tables import CLAIMS, FILES, GISTS, MESSAGES, RUNS
 from slowwave.schemas.vocabulary import Status, is_turn
-from slowwave.store.notes import find_journals
+from slowwave.store.notes import find_talk_logs
 from slowwave.store.place import find_place
 from slowwave.tasks.boilerplate.task import Mask
 from slowwave.tasks.gists.task import compute_gists_key
@@ -339,8 +339,8 @@ class Planner:
                 job, compute_summaries_key(job, model)
             )
             counts["rollup"] = spoken.join(sessions, on="session_id", how="semi").height
-        columns = ["observation_id", "session_id", "status", "assign_key"]
-        claims = pl.DataFrame(job.store.read(OBSERVATIONS, columns)).filter(others)
+        columns = ["claim_id", "session_id", "status", "assign_key"]
+        claims = pl.DataFrame(job.store.read(CLAIMS, columns)).filter(others)
         for step, waiting in self._count_waiting_claims(claims).items():
             counts[step] = round(waiting * spoken.height / claims.height)
         return counts
@@ -353,7 +353,7 @@ class Planner:
             unjudged = find_claims_to_judge(
                 self.job.store, key, read_doubts(self.job.store)
             )
-            waiting["supersede"] = len(unjudged.intersection(claims["observation_id"]))
+            waiting["supersede"] = len(unjudged.intersection(claims["claim_id"]))
         if model := self.models.get("assign"):
             key = compute_assign_key(self.job, model)
             unassigned = (pl.col("status") == Status.ACTIVE) & pl.col(
@@ -469,7 +469,7 @@ def _read_transcripts(
     job: Job, paths: list[Path], estimate: Estimate
 ) -> Iterator[pa.Table]:
     """Yield the messages of each transcript that is new or changed; list their folders in the estimate."""
-    given = [*(paths or collect_transcript_roots()), *find_journals(job.store.dir)]
+    given = [*(paths or collect_transcript_roots()), *find_talk_logs(job.store.dir)]
     scan = find_pending(
         {row["path"]: row for row in job.store.read(FILES).to_pylist()},
         job.settings,

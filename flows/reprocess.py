@@ -28,10 +28,10 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
+    CLAIMS,
     FILES,
     GISTS,
     MARKS,
-    OBSERVATIONS,
     PASSAGES,
     SESSIONS,
     SUMMARIES,
@@ -169,21 +169,19 @@ def _blank_rows(table: Table, store: Store, chosen: pl.DataFrame) -> None:
 
 def _blank_claims(column: str, store: Store, chosen: pl.DataFrame) -> None:
     """Clear `column`, a step's key, in the chosen sessions' claims and in all that repeat them or are repeated."""
-    names = ["observation_id", "canonical_id"]
-    own = store.read_ids(
-        OBSERVATIONS, chosen["session_id"].to_list(), names, by="session_id"
-    )
-    heads = set(pc.coalesce(own["canonical_id"], own["observation_id"]).to_pylist())
-    repeats = store.read_ids(OBSERVATIONS, heads, names, by="canonical_id")[
-        "observation_id"
+    names = ["claim_id", "canonical_id"]
+    own = store.read_ids(CLAIMS, chosen["session_id"].to_list(), names, by="session_id")
+    heads = set(pc.coalesce(own["canonical_id"], own["claim_id"]).to_pylist())
+    repeats = store.read_ids(CLAIMS, heads, names, by="canonical_id")[
+        "claim_id"
     ].to_pylist()
     standing = pc.field(column).is_valid() & pc.field("status").isin(
         [Status.ACTIVE, Status.DUPLICATE]
     )
     _blank(
         store,
-        OBSERVATIONS,
-        store.read_ids(OBSERVATIONS, heads.union(repeats), where=standing),
+        CLAIMS,
+        store.read_ids(CLAIMS, heads.union(repeats), where=standing),
         column,
     )
 
@@ -216,7 +214,7 @@ def _blank_summaries(store: Store, chosen: pl.DataFrame) -> None:
 
 
 def _forget_topics(store: Store, chosen: pl.DataFrame) -> None:
-    """Count the topics, their history and their summaries as never made; observations stay.
+    """Count the topics, their history and their summaries as never made; claims stay.
 
     Raises:
         UsageError: not every session is chosen.

@@ -18,7 +18,7 @@ from slowwave.recall.release.view import View
 from slowwave.recall.views.voices import find_voices
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RUNS, SESSIONS
+from slowwave.schemas.tables import CLAIMS, MESSAGES, RUNS, SESSIONS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.publishing import read_releases
 from slowwave.store.store import Store
@@ -130,7 +130,7 @@ def _describe_claims(settings: Settings, new: View | None, old: View | None) -> 
     learnt, changed = news.learnt[:SHOWN], news.changed[:SHOWN]
     ids = [*(claim.claim_id for claim in learnt), *(key for key, *_ in changed)]
     ids += [later_id for *_, later_id in changed]
-    claims = new.read_by_id(OBSERVATIONS, [*dict.fromkeys(ids)], CLAIM)
+    claims = new.read_by_id(CLAIMS, [*dict.fromkeys(ids)], CLAIM)
     for key, voice in find_voices(new, ids).items():
         claims[key]["by"] = voice
     return {
@@ -169,7 +169,7 @@ def _measure_gates(settings: Settings, news: News, old: View | None) -> list[Dat
     if old is None:
         return []
     is_active = pc.field("status") == Status.ACTIVE
-    active = old.read(OBSERVATIONS, ["status"], is_active).num_rows
+    active = old.read(CLAIMS, ["status"], is_active).num_rows
     if not active:
         return []
     bounds = (
@@ -211,7 +211,7 @@ def _describe_night(row: Data, made: Any) -> Data:
         "status": row["status"],
         "release": made.name if made else None,
         "new": next((step.rows_out for step in report.steps if step.step == "read"), 0),
-        "claims": made.counts.get(OBSERVATIONS.name) if made else None,
+        "claims": made.counts.get(CLAIMS.name) if made else None,
         "messages": made.counts.get(MESSAGES.name) if made else None,
         "tokens": sum(
             counts["prompt tokens"] + counts["answer tokens"]

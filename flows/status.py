@@ -25,10 +25,10 @@ from slowwave.schemas.errors import TROUBLE, UsageError
 from slowwave.schemas.places import PREFECT_SERVER, name_place
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.settings_files import load_aliases
-from slowwave.schemas.tables import FILES, OBSERVATIONS, RUNS, SESSIONS
+from slowwave.schemas.tables import CLAIMS, FILES, RUNS, SESSIONS
 from slowwave.schemas.vocabulary import LATER, WRITERS, RunStatus, Status
 from slowwave.store.crypt import is_locked
-from slowwave.store.notes import find_journals
+from slowwave.store.notes import find_talk_logs
 from slowwave.store.releases import Release, Snapshot
 from slowwave.store.store import Store
 from slowwave.text.words import count_noun
@@ -199,7 +199,7 @@ def measure_coverage(settings: Settings) -> dict[str, Any]:
     paths = [path for _, path in find_installed(Path.home())]
     if files and files.keys().isdisjoint(map(str, paths)):
         paths = [path for name in files if (path := Path(name)).is_file()]
-    scan = find_pending(files, settings, [*paths, *find_journals(live.dir)])
+    scan = find_pending(files, settings, [*paths, *find_talk_logs(live.dir)])
     covered, waiting, unreadable = (
         scan.counts["files unchanged"],
         len(scan.pending),
@@ -307,9 +307,7 @@ def _count_waiting(settings: Settings) -> dict[str, int]:
             pc.field("assign_key"),
         )
         active = pc.field("status") == Status.ACTIVE
-        topics = job.store.count(
-            OBSERVATIONS, active & (placed.is_null() | (placed != key))
-        )
+        topics = job.store.count(CLAIMS, active & (placed.is_null() | (placed != key)))
         key = compute_summaries_key(job, get_model(job, "summaries"))
         summaries = find_sessions_to_summarise(job, key).height
     finally:

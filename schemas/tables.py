@@ -173,14 +173,14 @@ MEANINGS = {
     "keywords": "words that say what it is about",
     "files": "files that it names",
     "reason": "why",
-    "superseded_by": "the claim that replaced it -> observations",
+    "superseded_by": "the claim that replaced it -> claims",
     "vector": "of unit length; null where embeddings are off",
-    "chain_id": "the claim at the end of the chain of changes -> observations",
+    "chain_id": "the claim at the end of the chain of changes -> claims",
     "chain_at": "since when a later claim changed, or perhaps changed, what it says, UTC",
     "chain_likely": "how likely that is; 1: it is superseded",
     "step_key": "hash of the version and settings of the step that made the row",
-    "loser_id": "the claim that gave way -> observations",
-    "winner_id": "the claim that stands -> observations",
+    "from_id": "the claim that gave way -> claims",
+    "into_id": "the claim that stands -> claims",
     "undone": "a person took it back",
     "name": "what it is called",
     "base": "one that every memory has",
@@ -534,15 +534,15 @@ BY_MODEL = (pc.field("observer") != EXTRACTIVE) & ~pc.starts_with(
 )
 """Claims that a language model wrote here: of others every word stands in a message."""
 GATES = ("reusable", "non_trivial", "specific")
-"""Columns of OBSERVATIONS in which a claim may be shut."""
+"""Columns of CLAIMS in which a claim may be shut."""
 
-OBSERVATIONS = Table(
-    name="observations",
-    key="observation_id",
+CLAIMS = Table(
+    name="claims",
+    key="claim_id",
     full_text="summary",
     model_text="detail",
     fields=(
-        string_field("observation_id", "hash of session, messages, category and quote"),
+        string_field("claim_id", "hash of session, messages, category and quote"),
         string_field("session_id", null=False),
         string_field("workspace"),
         string_field("summary", "one sentence", null=False),
@@ -618,8 +618,8 @@ MERGES = Table(
             "a LedgerKind; of a doubt the loser stands; a judgement is a word on both",
             null=False,
         ),
-        string_field("loser_id", null=False),
-        string_field("winner_id", null=False),
+        string_field("from_id", null=False),
+        string_field("into_id", null=False),
         string_field(
             "rule", "exact, token_sort, …; of a judgement the answer", null=False
         ),
@@ -660,7 +660,7 @@ CHECKS = Table(
     volatile=frozenset({"checked_at"}),
     fields=(
         string_field("check_id", "hash of the row and of what it names"),
-        string_field("row_id", "-> observations, or -> passages", null=False),
+        string_field("row_id", "-> claims, or -> passages", null=False),
         string_field("message_id", "of a passage, its message; null for a claim"),
         string_field("workspace", null=False),
         string_field("kind", "a CheckKind: what is named", null=False),
@@ -774,7 +774,7 @@ SUMMARIES = Table(
             "tier",
             pa.int64(),
             nullable=False,
-            metadata=mean("0: over observations or messages; -1: a session's master"),
+            metadata=mean("0: over claims or messages; -1: a session's master"),
         ),
         pa.field(
             "seq",
@@ -788,7 +788,7 @@ SUMMARIES = Table(
             "member_ids",
             STRINGS,
             nullable=False,
-            metadata=mean("observations, messages, or summaries of the tier below"),
+            metadata=mean("claims, messages, or summaries of the tier below"),
         ),
         string_field("member_hash", null=False),
         pa.field(
@@ -1003,7 +1003,7 @@ RELEASED: tuple[Table, ...] = (
     BOILERPLATE,
     GISTS,
     PATTERNS,
-    OBSERVATIONS,
+    CLAIMS,
     MERGES,
     RELATIONS,
     CHECKS,

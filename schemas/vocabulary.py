@@ -197,10 +197,5 @@ def is_shared(observer: str) -> bool:
     return observer.startswith(f"{SHARED}:")
 
 
-COUNTED = {
-    "messages": "messages",
-    "claims": "observations",
-    "topics": "topics",
-    "summaries": "summaries",
-}
-"""What a release is said to hold: word on the screen -> table."""
+COUNTED = ("messages", "claims", "topics", "summaries")
+"""The tables whose rows are counted on the screen for a release."""

@@ -30,7 +30,7 @@ from typing import (
 from pydantic import ValidationError
 
 from slowwave.engines.encoders.protocol import Encoder
-from slowwave.recall.hits import KIND_WORDS, KINDS, STOPPED, Hits, Kind
+from slowwave.recall.hits import KINDS, STOPPED, Hits, Kind
 from slowwave.recall.live import (
     LiveRelease,
     Notes,
@@ -53,7 +53,7 @@ from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters
 from slowwave.schemas.places import find_working_copy
 from slowwave.schemas.settings import Settings
 from slowwave.store.crypt import check_encrypted
-from slowwave.store.notes import find_journals, read_written
+from slowwave.store.notes import find_talk_logs, read_written
 from slowwave.store.releases import Release
 from slowwave.telemetry import open_memory_span
 from slowwave.text.workspaces import (
@@ -152,7 +152,7 @@ class Memory:
             memory._live.view = memory._live.open_view()
         except (StoreMissing, NoRelease) as missing:
             if release is None:
-                if unreleased or find_journals(memory.root / memory.space):
+                if unreleased or find_talk_logs(memory.root / memory.space):
                     return memory
                 missing.add_note(
                     "to note something before the first release: Memory.open(unreleased=True)"
@@ -239,7 +239,7 @@ class Memory:
             now: what "yesterday" in the query counts back from; the clock's time, unless given.
             own_sessions: ids of sessions that are left out, as the transcripts have them: the one in which this is
                 asked, whose words are no memory yet.
-            filters: which rows may answer (`slowwave.schemas.filters.Filters`). A category is of observations alone,
+            filters: which rows may answer (`slowwave.schemas.filters.Filters`). A category is of claims alone,
                 summaries have no speaker and no files, and rows without a time lie in no stretch of time.
 
         Raises:
@@ -336,12 +336,10 @@ class Memory:
             UsageError: as these two; sessions are asked for together with another kind, or by category.
         """
         if unknown := [
-            kind
-            for kind in kinds
-            if kind not in (*get_args(Kind), *KIND_WORDS, SESSION)
+            kind for kind in kinds if kind not in (*get_args(Kind), SESSION)
         ]:
             raise UsageError(
-                f"there is no kind {unknown[0]!r}: {', '.join(KIND_WORDS)}, or {SESSION} alone"
+                f"there is no kind {unknown[0]!r}: {', '.join(get_args(Kind))}, or {SESSION} alone"
             )
         if SESSION not in kinds:
             return self.recall(
@@ -357,9 +355,7 @@ class Memory:
             for name, value in filters.items()
             if name not in message_filters and value is not None
         ):
-            raise UsageError(
-                f"{name} is a property of observations; sessions have none"
-            )
+            raise UsageError(f"{name} is a property of claims; sessions have none")
         own = {
             name: value for name, value in filters.items() if name in message_filters
         }

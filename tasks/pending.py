@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import MARKS, MESSAGES, OBSERVATIONS, SESSIONS, Table
+from slowwave.schemas.tables import CLAIMS, MARKS, MESSAGES, SESSIONS, Table
 from slowwave.schemas.vocabulary import Origin, name_speaker
 from slowwave.store.store import Store
 
@@ -136,14 +136,12 @@ def find_missing_messages(
 
 
 def read_claim_speakers(store: Store, claims: Iterable[str]) -> dict[str, str]:
-    """Return by claim (ids of OBSERVATIONS) who said the message that it quotes."""
+    """Return by claim (ids of CLAIMS) who said the message that it quotes."""
     rows = store.read_ids(
-        OBSERVATIONS, sorted(set(claims)), ["observation_id", "message_ids"]
+        CLAIMS, sorted(set(claims)), ["claim_id", "message_ids"]
     ).to_pylist()
     quoted = {
-        row["observation_id"]: row["message_ids"][0]
-        for row in rows
-        if row["message_ids"]
+        row["claim_id"]: row["message_ids"][0] for row in rows if row["message_ids"]
     }
     messages = store.read_ids(
         MESSAGES, sorted(set(quoted.values())), ["message_id", "speaker", "origin"]

@@ -267,7 +267,7 @@ def _conversation(name: str, *said: str) -> dict[str, object]:
                 "evidence": [f"D{n}:1"],
             }
         )
-        facts[f"session_{n}_observation"] = {name: [[text, f"D{n}:1"]]}
+        facts[f"session_{n}_claim"] = {name: [[text, f"D{n}:1"]]}
         events[f"events_session_{n}"] = {name: [text], "date": f"{n} May, 2023"}
     told = {"qa": questions, "observation": facts, "event_summary": events}
     return {"sample_id": name, "conversation": sessions, **told}

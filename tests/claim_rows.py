@@ -2,16 +2,16 @@
 
 from datetime import UTC, datetime, timedelta
 
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS, MESSAGES
 
 DAY = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
 
-def observation(number: int, summary: str, **values: object) -> dict[str, object]:
+def claim_row(number: int, summary: str, **values: object) -> dict[str, object]:
     """An active claim of a session of its own, said `number` days after DAY."""
-    row: dict[str, object] = dict.fromkeys(OBSERVATIONS.schema.names)
+    row: dict[str, object] = dict.fromkeys(CLAIMS.schema.names)
     row |= {
-        "observation_id": f"o{number:03}",
+        "claim_id": f"o{number:03}",
         "session_id": f"s{number}",
         "workspace": "/w",
         "summary": summary,

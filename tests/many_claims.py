@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import (
+    CLAIMS,
     MERGES,
     MESSAGES,
-    OBSERVATIONS,
     PASSAGES,
     RUNS,
     SESSIONS,
@@ -98,7 +98,7 @@ def write_claims(store: Store, numbers: range, run: str) -> None:
     empty = dict.fromkeys(("identity", "prev_hash", "hash"), "")
     write_rows(store, MESSAGES, len(numbers), said | more | empty)
     claim = rows | {
-        "observation_id": claims,
+        "claim_id": claims,
         "summary": texts,
         "quote": texts,
         "message_ids": [[m] for m in messages],
@@ -119,7 +119,7 @@ def write_claims(store: Store, numbers: range, run: str) -> None:
         "observer": "extractive",
         "topic_id": name("topic", [n % TOPICS_MADE for n in numbers]),
     }
-    write_rows(store, OBSERVATIONS, len(numbers), claim)
+    write_rows(store, CLAIMS, len(numbers), claim)
     ids = name("session", sessions)
     session = {
         "session_id": ids,
@@ -196,8 +196,8 @@ def build_store(root: Path, count: int) -> None:
         "undone": False,
     }
     doubt |= {
-        "loser_id": name("claim", [2 * n for n in doubted]),
-        "winner_id": name("claim", [2 * n + 1 for n in doubted]),
+        "from_id": name("claim", [2 * n for n in doubted]),
+        "into_id": name("claim", [2 * n + 1 for n in doubted]),
     }
     write_rows(
         store,

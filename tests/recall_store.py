@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.schemas.tables import (
+    CLAIMS,
     MESSAGES,
-    OBSERVATIONS,
     PASSAGES,
     SESSIONS,
     SUMMARIES,
@@ -97,11 +97,11 @@ def passage_rows(
     return rows
 
 
-def observation(
+def claim_row(
     key: str, summary: str, quote: str, message: str, **other: object
 ) -> dict[str, object]:
     own = {
-        "observation_id": key,
+        "claim_id": key,
         "session_id": "hash-ses-a",
         "workspace": "api",
         "quote": quote,
@@ -114,7 +114,7 @@ def observation(
         "evidence_sessions": ["ses-a"],
     }
     vector = HashEncoder().encode([summary])[0].tolist()
-    return claim_rows.observation(0, summary, **own | more | {"vector": vector} | other)
+    return claim_rows.claim_row(0, summary, **own | more | {"vector": vector} | other)
 
 
 def summary(key: str, tier: int, text: str, members: list[str]) -> dict[str, object]:
@@ -178,12 +178,12 @@ def build(
     moves = "the session cache moves into Postgres"
     add(
         store,
-        OBSERVATIONS,
+        CLAIMS,
         [
-            observation(
+            claim_row(
                 "o-new", "The session cache moves into Postgres.", moves, "ses-a-m1"
             ),
-            observation(
+            claim_row(
                 "o-old",
                 "The session cache stays in Redis.",
                 "x",

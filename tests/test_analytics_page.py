@@ -71,6 +71,6 @@ def test_the_pages_code_gives_what_its_headings_say(names: dict[str, Any]) -> No
     assert names["unanswered"]["text"].to_list() == ["Is it oak?"]
     assert len(names["march"]) == 9
     assert [count for _, count in names["by_day"]] == [2, 2, 3, 2]
-    whole = names["read"]("observations", ["observation_id", "status"])
+    whole = names["read"]("claims", ["claim_id", "status"])
     updated: pl.DataFrame = names["updated"].select(whole.columns)
-    assert updated.sort("observation_id").equals(whole.sort("observation_id"))
+    assert updated.sort("claim_id").equals(whole.sort("claim_id"))

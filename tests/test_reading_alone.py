@@ -18,7 +18,7 @@ from bench.packages import (
     render_requirements,
 )
 from slowwave.schemas.errors import name_install
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS
 from slowwave.store.store import Store
 from tests.recall_store import build
 from tests.talk_files import session
@@ -51,7 +51,7 @@ FROM_PYTHON = """
 from slowwave import Memory
 
 memory = Memory.open(sys.argv[1])
-found = memory.recall("where does the session cache move?", kinds=("observation",))
+found = memory.recall("where does the session cache move?", kinds=("claim",))
 block = memory.context("where does the session cache move?")
 print(json.dumps([found[0].text, list(found.notes), block.text, memory.briefing().text]))
 """
@@ -236,5 +236,5 @@ def test_a_night_needs_no_torch(how: str, store: Path, tmp_path: Path) -> None:
     status, out, err = run(COMMANDS, new, night, "recall tickets", way=LIGHT)
     assert status == 0, err
     assert [code for code, *_ in json.loads(out)] == [0, 0], out
-    claims = Store.open(new).read(OBSERVATIONS)
+    claims = Store.open(new).read(CLAIMS)
     assert "postgresql" in claims["keywords"].to_pylist()[0]  # by KeyBERT

@@ -50,7 +50,7 @@ from bench.recall.talks import list_lines, load_conversations
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Status
 from slowwave.store import Store
 from slowwave.tasks.dedupe.candidates import Floats
@@ -188,7 +188,7 @@ def measure(
 ) -> Figures:
     """Do a night a file; fit the models from all, and without each writer. Return a row a source."""
     told = [read_claims(path) for path in (*files, *none, *held)]
-    company = read_claims(none[0])[0] if none else OBSERVATIONS.make_empty_table()
+    company = read_claims(none[0])[0] if none else CLAIMS.make_empty_table()
     sources = [
         label_source(path.stem, *claims, learnt=path not in held)
         for path, claims in zip((*files, *none, *held), told, strict=True)
@@ -229,7 +229,7 @@ def judge_writer(
 
 
 def read_claims(path: Path) -> tuple[pa.Table, list[Case]]:
-    """Run a night over a file; return its claims, rows of OBSERVATIONS, and the cases that stand in it."""
+    """Run a night over a file; return its claims, rows of CLAIMS, and the cases that stand in it."""
     if path.suffix == ".json":
         told = [
             line | {"workspace": one.id}
@@ -243,7 +243,7 @@ def read_claims(path: Path) -> tuple[pa.Table, list[Case]]:
         store = Path(folder) / "store"
         run_night_over(lines, path.stem, Settings(store=store))
         opened = Store.open(store)
-        table = add_origins(opened, opened.read(OBSERVATIONS))
+        table = add_origins(opened, opened.read(CLAIMS))
         return table, [case for case in cases if not case.by_id]
 
 
@@ -261,7 +261,7 @@ def label_source(
 
 
 def label_claims(table: pa.Table, cases: Sequence[Case]) -> View:
-    """Return the pairs among claims, rows of OBSERVATIONS, and whether each is a change."""
+    """Return the pairs among claims, rows of CLAIMS, and whether each is a change."""
     held = build_candidate_claims(table, find_affirmed_times(table))
     known = Evidence.from_candidates(held)
     vectors, _ = stack_unit_vectors(held.table)
@@ -382,7 +382,7 @@ def learn_written(
 def _build_labelled(
     rows: Sequence[dict[str, Any]], vectors: Vectors, at: int
 ) -> pa.Table:
-    """Return a labelled pair as rows of OBSERVATIONS; two statements of one day are of one session."""
+    """Return a labelled pair as rows of CLAIMS; two statements of one day are of one session."""
     row = rows[at]
     said = [
         Statement(row[name]["text"], row[name]["who"] == "agent")
@@ -411,7 +411,7 @@ def _view_pair(pair: pa.Table, label: float, beside: pa.Table) -> list[View]:
     company = pa.concat_tables([pair, beside.select(pair.schema.names)])
     for table in (pair, set_columns(pair, vector=None), company):
         view = label_claims(table, [])
-        ids = sorted(table["observation_id"].to_pylist())
+        ids = sorted(table["claim_id"].to_pylist())
         labels = [
             label * ((ids[old], ids[new]) == ("earlier", "later"))
             for old, new in view.known.pairs.tolist()
@@ -441,16 +441,16 @@ def count_kinds(
 def _build_pair(
     said: Sequence[Statement], vectors: Vectors, days: int = 31, pack: str = "coding"
 ) -> pa.Table:
-    """Return two claims as rows of OBSERVATIONS, some days apart; of one session if these are 0."""
+    """Return two claims as rows of CLAIMS, some days apart; of one session if these are 0."""
     rows = []
     for at, (name, statement) in enumerate(
         zip(("earlier", "later"), said, strict=True)
     ):
         text = statement.text
-        row: dict[str, Any] = dict.fromkeys(OBSERVATIONS.schema.names)
+        row: dict[str, Any] = dict.fromkeys(CLAIMS.schema.names)
         row |= {name: [] for name in ("files", "keywords", "evidence_sessions")}
         row |= {
-            "observation_id": name,
+            "claim_id": name,
             "session_id": name if days else "both",
             "summary": text,
             "quote": text,
@@ -469,7 +469,7 @@ def _build_pair(
             "observed_at": START + at * timedelta(days=days, minutes=1),
         }
         rows.append(row)
-    table = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
+    table = pa.Table.from_pylist(rows, schema=CLAIMS.schema)
     return table.append_column("by_model", pa.array([one.by_model for one in said]))
 
 

@@ -27,7 +27,7 @@ from slowwave.context.projects.skill import collect_skill_lines
 from slowwave.context.projects.standing import STANDING, collect_standing_claims
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import OBSERVATIONS, PERSONAL, SUMMARIES, TOPICS
+from slowwave.schemas.tables import CLAIMS, PERSONAL, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store import Store
 from slowwave.tasks.llm.fence import has_injection
@@ -64,7 +64,7 @@ def draw_told(night: str, settings: Settings, count: int) -> list[Row]:
     )
     view, told = Memory.open(settings.store, settings.space).get_view(), set[str]()
     for place in filter(
-        None, view.read(OBSERVATIONS, ["workspace"])["workspace"].unique().to_pylist()
+        None, view.read(CLAIMS, ["workspace"])["workspace"].unique().to_pylist()
     ):
         told |= {
             line.claim
@@ -76,7 +76,7 @@ def draw_told(night: str, settings: Settings, count: int) -> list[Row]:
             for one in collect_standing_claims(view, {place}, (*STANDING, *PERSONAL))
         }
     drawn = random.Random(36).sample(sorted(told), min(count, len(told)))
-    rows = view.read_by_id(OBSERVATIONS, drawn, ["workspace", "summary", "message_ids"])
+    rows = view.read_by_id(CLAIMS, drawn, ["workspace", "summary", "message_ids"])
     keys = {
         one: hash_parts(rows[one]["summary"], rows[one]["message_ids"][0])[:16]
         for one in drawn
@@ -102,7 +102,7 @@ def measure_night(name: str, paths: Sequence[Path], settings: Settings) -> Row:
         Store.open(settings.store, settings.space),
         Memory.open(settings.store).get_view(),
     )
-    rows = store.read(OBSERVATIONS).to_pylist()
+    rows = store.read(CLAIMS).to_pylist()
     active = [row for row in rows if row["status"] == Status.ACTIVE]
     rules = [row for row in active if row["category"] in RULES and row["workspace"]]
     places = sorted({row["workspace"] for row in rules})
@@ -127,8 +127,7 @@ def measure_night(name: str, paths: Sequence[Path], settings: Settings) -> Row:
         "categorised": sum(row["category"] not in ("", "context") for row in active)
         / max(1, len(active)),
         "rules": len(rules),
-        "in_skill": sum(row["observation_id"] in told for row in rules)
-        / max(1, len(rules)),
+        "in_skill": sum(row["claim_id"] in told for row in rules) / max(1, len(rules)),
         "changed": sum(row["status"] == Status.SUPERSEDED for row in rows),
         "topics": sum(row["size"] >= 3 for row in store.read(TOPICS).to_pylist()),
         "titles": sum(

@@ -23,7 +23,7 @@ from sklearn.metrics import adjusted_rand_score
 from bench.harness import ENCODER, Figures, average, run
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import Vectors
-from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, TOPICS
+from slowwave.schemas.tables import BASE_TOPICS, CLAIMS, TOPICS
 from slowwave.tasks.topics.assign import (
     assign,
     build_base_topics,
@@ -99,7 +99,7 @@ def assign_by_nights(said: Labelled, order: Sequence[int], nights: int) -> list[
         )
         placed = {
             n: made.merged.get(topic, topic) for n, topic in placed.items()
-        } | _read_topics(made.observations)
+        } | _read_topics(made.claims)
         sizes = Counter(topic for topic in placed.values() if topic not in base)
         for largest in find_oversized_topics(sizes, len(placed), LIMITS)[:1]:
             members = [n for n, topic in placed.items() if topic == largest]
@@ -109,13 +109,13 @@ def assign_by_nights(said: Labelled, order: Sequence[int], nights: int) -> list[
 
 
 def _read_topics(rows: pa.Table) -> dict[int, str]:
-    return {int(row["observation_id"]): row["topic_id"] for row in rows.to_pylist()}
+    return {int(row["claim_id"]): row["topic_id"] for row in rows.to_pylist()}
 
 
 def _build_claims(
     said: Labelled, some: Iterable[int], order: Sequence[int], topic: str | None = None
 ) -> pa.Table:
-    """Return rows of OBSERVATIONS, a minute apart in an order."""
+    """Return rows of CLAIMS, a minute apart in an order."""
     at = {n: START + timedelta(minutes=place) for place, n in enumerate(order)}
     fixed: dict[str, Any] = dict.fromkeys(("quote", "observer", "step_key"), "")
     fixed |= {
@@ -129,11 +129,11 @@ def _build_claims(
         "status": "active",
     }
     rows = [
-        {**dict.fromkeys(OBSERVATIONS.schema.names), **fixed, "observation_id": str(n), "summary": said.texts[n],
+        {**dict.fromkeys(CLAIMS.schema.names), **fixed, "claim_id": str(n), "summary": said.texts[n],
          "observed_at": at[n], "vector": said.vectors[n].tolist(), "topic_id": topic}
         for n in some
     ]  # fmt: skip
-    return pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
+    return pa.Table.from_pylist(rows, schema=CLAIMS.schema)
 
 
 def _build_topics(

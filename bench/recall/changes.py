@@ -35,10 +35,10 @@ from slowwave import Memory
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.run import open_run
 from slowwave.schemas.settings import Settings, SupersedeSettings
-from slowwave.schemas.tables import MERGES, OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS, MERGES
 from slowwave.schemas.vocabulary import LEADS, LedgerKind
 from slowwave.tasks.publish.task import publish_release
-from slowwave.tasks.supersede.task import supersede_observations
+from slowwave.tasks.supersede.task import supersede_claims
 
 TOP = 10
 BUDGET = 500
@@ -125,7 +125,7 @@ def measure(
             run_night_over(lines, path.stem, settings.model_copy(update={"llm": "off"}))
             if llm != "off":
                 with open_run("judge", settings) as (job, report):
-                    report.steps += [supersede_observations(job), publish_release(job)]
+                    report.steps += [supersede_claims(job), publish_release(job)]
             memory = Memory.open(settings.store)
             found = [ask_case(memory, case) for case in cases]
             rows.append(
@@ -245,17 +245,17 @@ def run_night_over(lines: Sequence[bytes], name: str, settings: Settings) -> Non
 def count_changes(memory: Memory) -> dict[str, int]:
     """Return claims, those retired by one of another session, and those that may be changed by one."""
     rows = memory.snapshot.read(
-        OBSERVATIONS, ["observation_id", "session_id", "superseded_by"]
+        CLAIMS, ["claim_id", "session_id", "superseded_by"]
     ).to_pylist()
-    session = {row["observation_id"]: row["session_id"] for row in rows}
-    columns = ["kind", "rule", "loser_id", "winner_id", "undone"]
+    session = {row["claim_id"]: row["session_id"] for row in rows}
+    columns = ["kind", "rule", "from_id", "into_id", "undone"]
     doubts = (
         memory.snapshot.read(MERGES, columns)
         .filter(pc.field("kind") == LedgerKind.DOUBT)
         .to_pylist()
     )
     pairs = {
-        (row["loser_id"], row["winner_id"])
+        (row["from_id"], row["into_id"])
         for row in doubts
         if row["rule"] != LEADS and not row["undone"]
     }

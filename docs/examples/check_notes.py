@@ -28,7 +28,7 @@ def check_notes(path: Path, memory: Memory) -> list[tuple[str, str]]:
     sentences = [text for text in sentences if len(text.split()) >= LEAST_WORDS]
     findings = []
     for text, hits in zip(
-        sentences, memory.recall_many(sentences, kinds="observation"), strict=True
+        sentences, memory.recall_many(sentences, kinds="claim"), strict=True
     ):
         same = max(hits, key=lambda hit: fuzz.ratio(text, hit.text), default=None)
         if same and same.successor:

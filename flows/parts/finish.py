@@ -1,6 +1,6 @@
 """What a run that was killed had begun to forget is carried to its end, by whichever run comes next."""
 
-from slowwave.flows.parts.aside import set_aside_candidate
+from slowwave.flows.parts.quarantine_sessions import quarantine_candidate
 from slowwave.flows.parts.report import RunReport
 from slowwave.tasks.forget.lineage import read_plans
 from slowwave.tasks.forget.stages import erase
@@ -25,7 +25,7 @@ def finish_forgettings(job: Job, report: RunReport) -> None:
     if not read_plans(job.store.dir):
         return
     # A release made now would have what a gate holds back.
-    set_aside_candidate(job, report)
+    quarantine_candidate(job, report)
     erase_plans(job, report)
     report.notes += [
         f"certificate of what was forgotten: {path}" for path in seal_plans(job)

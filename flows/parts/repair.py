@@ -18,8 +18,8 @@ import polars as pl
 import pyarrow.compute as pc
 
 from slowwave.flows.nightly import run_steps_after_read
-from slowwave.flows.parts.aside import set_aside_candidate
 from slowwave.flows.parts.finish import finish_forgettings
+from slowwave.flows.parts.quarantine_sessions import quarantine_candidate
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import open_run, run_step
 from slowwave.flows.reprocess import FORGET, Selection
@@ -28,13 +28,13 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     ACTIONS,
     CHECKS,
+    CLAIMS,
     FILES,
     FORGOTTEN,
     GISTS,
     MARKS,
     MERGES,
     MESSAGES,
-    OBSERVATIONS,
     PASSAGES,
     QUARANTINE,
     RELATIONS,
@@ -107,7 +107,7 @@ def run_repair(settings: Settings) -> RunReport:
             _make_up(job, report, done, before)
         if done or indexes:
             with suppress(StoreError):  # The live release may be damaged itself.
-                set_aside_candidate(job, report)
+                quarantine_candidate(job, report)
             # No gate: what is missing was lost to the damage.
             run_steps_after_read(job, report, gated=False, whole=False)
         dropped = drop_unreadable(job.store)
@@ -220,7 +220,7 @@ def _drop_orphans(store: Store) -> None:
 
 def _forget_made(store: Store, lost: set[str]) -> None:
     """Forget that the steps were done that made what is lost, and what hangs on claims where these are lost."""
-    if OBSERVATIONS.name in lost:
+    if CLAIMS.name in lost:
         for table in OF_CLAIMS:
             store.delete_ids(
                 table, store.read(table, [table.key])[table.key].to_pylist()
@@ -230,8 +230,8 @@ def _forget_made(store: Store, lost: set[str]) -> None:
         )
         store.delete_ids(MERGES, merges[MERGES.key].to_pylist())
         store.delete_ids(
-            OBSERVATIONS,
-            store.read(OBSERVATIONS, [OBSERVATIONS.key])[OBSERVATIONS.key].to_pylist(),
+            CLAIMS,
+            store.read(CLAIMS, [CLAIMS.key])[CLAIMS.key].to_pylist(),
         )
         return
     chosen = Selection().select_sessions(store)

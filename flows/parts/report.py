@@ -18,7 +18,7 @@ from slowwave.flows.parts.languages import describe_languages
 from slowwave.recall.release.view import View
 from slowwave.recall.views.compare import COLUMNS, KINDS, Difference, compare_claims
 from slowwave.schemas.errors import SlowwaveError
-from slowwave.schemas.tables import OBSERVATIONS, PERSONAL
+from slowwave.schemas.tables import CLAIMS, PERSONAL
 from slowwave.schemas.vocabulary import COUNTED, LATER, RunStatus
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Release, Snapshot, is_dropped
@@ -156,9 +156,7 @@ class RunReport:
         if self.release is None:
             return f"Nothing changed: the live release stays as it is.{but}"
         counts = self.release.counts
-        figures = ", ".join(
-            f"{counts.get(table, 0):,} {name}" for name, table in COUNTED.items()
-        )
+        figures = ", ".join(f"{counts.get(name, 0):,} {name}" for name in COUNTED)
         return f"Released {self.release.name}: {figures}.{but}"
 
     def collect_notes(self) -> list[str]:
@@ -313,17 +311,15 @@ class News:
 
 def collect_news(new: View, old: View | None) -> News:
     """Return a release's news: claims learnt, and changes of earlier ones, the likeliest first."""
-    earlier = (
-        old.read(OBSERVATIONS, COLUMNS) if old else OBSERVATIONS.make_empty_table()
-    )
-    differences = compare_claims(earlier, new.read(OBSERVATIONS, COLUMNS), {})
+    earlier = old.read(CLAIMS, COLUMNS) if old else CLAIMS.make_empty_table()
+    differences = compare_claims(earlier, new.read(CLAIMS, COLUMNS), {})
     added = {
         difference.claim_id: difference
         for difference in differences
         if difference.kind == "added"
     }
     # What became of earlier claims: certain changes, then possible ones.
-    before = set(earlier["observation_id"].to_pylist())
+    before = set(earlier["claim_id"].to_pylist())
     before_too = old.chains.perhaps_changed if old else {}
     came = {
         key: row
@@ -338,10 +334,10 @@ def collect_news(new: View, old: View | None) -> News:
     ]
     changed += [
         (
-            str(row["observation_id"]),
+            str(row["claim_id"]),
             "is perhaps now",
             str(later["summary"]),
-            str(later["observation_id"]),
+            str(later["claim_id"]),
         )
         for row in perhaps
         if (later := new.chains.find_successor(row))
@@ -383,7 +379,7 @@ def _describe_claims(new: View, old: View | None, width: int) -> Iterator[str]:
         [f"perhaps changed {perhaps:,} (`slowwave inspect changes`)"] if perhaps else []
     )
     for key, how, now, _ in news.changed[:1]:
-        was = str(new.read_by_id(OBSERVATIONS, [key], ["summary"])[key]["summary"])
+        was = str(new.read_by_id(CLAIMS, [key], ["summary"])[key]["summary"])
         changes.append(
             f"“{shorten(was, width, placeholder=' …')}” {how} “{shorten(now, width, placeholder=' …')}”"
         )

@@ -69,7 +69,7 @@ def recall(
     It stops where the next hit is of another matter.
     Several spaces are searched only if each is named; each hit then names its space.
     """
-    from slowwave.context.handed_out import note_hits
+    from slowwave.context.recall_log import note_hits
 
     # search one space or several
     if len(space or ()) > 1:
@@ -122,7 +122,7 @@ def _recall_spaces(
     Raises:
         UsageError: sessions or a release are requested, which belong to one space.
     """
-    from slowwave.context.handed_out import note_hits
+    from slowwave.context.recall_log import note_hits
     from slowwave.memory import SESSION, Memory, recall_spaces
     from slowwave.recall.hits import KINDS, Hits
     from slowwave.schemas.errors import UsageError
@@ -157,11 +157,7 @@ def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
     claim = hit.get_claim_in_other_words()
     facts = [
         format_day(hit.observed_at) if hit.observed_at else "undated",
-        hit.speaker
-        if hit.kind == "message"
-        else "claim"
-        if hit.kind == "observation"
-        else hit.kind,
+        hit.speaker if hit.kind == "message" else hit.kind,
         name_last_part(hit.workspace) if hit.workspace else None,
         f"space {hit.space}" if hit.space else None,
         escape_line(shorten_id(hit.id)),
@@ -364,7 +360,7 @@ def _print_block(
         nothing: text printed in place of an empty block, unless as JSON.
         web: why the web was queried; empty if it was not.
     """
-    from slowwave.context.handed_out import note_block
+    from slowwave.context.recall_log import note_block
 
     note_block(memory.root / memory.space, block, web)
     print_notes(block.notes)

@@ -132,8 +132,8 @@ def rollback(
     command rolls forward again.
     """
     with show_loading():
-        from slowwave.flows.parts.aside import list_bringing
         from slowwave.flows.parts.finish import finish_forgettings
+        from slowwave.flows.parts.quarantine_sessions import list_bringing
         from slowwave.flows.parts.run import open_run
         from slowwave.store.publishing import read_releases, roll_back
 

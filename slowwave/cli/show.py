@@ -141,7 +141,7 @@ def _list_claims(
     **filters: Unpack[ClaimFilters],
 ) -> tuple[object, list[str]]:
     """Return the current claims, newest first; with `keywords`, the number of claims with each keyword."""
-    from slowwave.context.handed_out import note_listed
+    from slowwave.context.recall_log import note_listed
 
     claims = memory.claims(None if keywords else limit, outliers=outliers, **filters)
     if keywords:
@@ -184,7 +184,7 @@ def _list_related(
     memory: "Memory", name: str = "", limit: int = LISTED, depth: int = 1
 ) -> tuple[object, list[str]]:
     """Return claims related to a claim or a name: by shared files and names, by order, or by change."""
-    from slowwave.context.handed_out import note_listed
+    from slowwave.context.recall_log import note_listed
 
     if not name:
         raise UsageError("related to what: slowwave show related ID|NAME")

@@ -68,7 +68,7 @@ from slowwave.recall.query import (
     refuse_unknown_filters,
 )
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.rows import place_query
+from slowwave.recall.retrieve.rows import resolve_workspace
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import MessageFilters
 from slowwave.schemas.settings import ContextSettings, PyramidSettings, Settings
@@ -107,7 +107,7 @@ Content is a text, a list of parts (as OpenAI and Anthropic have it) of which th
 call of a tool.
 """
 
-CLAIMS = 5
+MOST_CLAIMS = 5
 """Most of a model's claims before the messages."""
 
 
@@ -340,7 +340,7 @@ def _collect_memories(
     view = memory.get_view()
     if options.automatic:
         hits = put_narration_last(view, hits)
-    plain_query = place_query(view, plain_query)
+    plain_query = resolve_workspace(view, plain_query)
     messages = rank_messages(view, plain_query, hits)
     # the messages of a long report are ranked by their sessions too
     if messages and is_report:
@@ -351,7 +351,7 @@ def _collect_memories(
     # a model's claims and topics come before the messages
     if not messages or not view.has_model_claims:
         return messages, hits
-    claims = recall(CLAIMS, ("observation",))
+    claims = recall(MOST_CLAIMS, ("claim",))
     topics = rank_topics(recall(1, ("topic",)), plain_query)
     return [*rank_claims(view, claims), *topics, *messages], hits
 

@@ -38,9 +38,9 @@ from slowwave.recall.release.view import (
 from slowwave.recall.retrieve.rows import mask_allowed_passages
 from slowwave.recall.sessions import rank_sessions, read_session_ids
 from slowwave.schemas.errors import READ_TROUBLE
-from slowwave.schemas.tables import CHAIN, GISTS, MESSAGES, OBSERVATIONS, PASSAGES
+from slowwave.schemas.tables import CHAIN, CLAIMS, GISTS, MESSAGES, PASSAGES
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Role, Status
-from slowwave.text.words import UNSPACED, extract_content_words, extract_stems
+from slowwave.text.words import UNSPACED, extract_content_words, singular_words
 
 DIRECT_WORDS = 16
 """Most content words of a question that one message answers. A longer query is a report, whose words occur in many
@@ -170,7 +170,7 @@ def _says_little(text: str, query: Query) -> bool:
         not UNSPACED.search(text)
         and not any(character.isdigit() for character in text)
         and len(extract_content_words(text)) <= LEANING_WORDS
-        and query.stems.isdisjoint(extract_stems(text))
+        and query.stems.isdisjoint(singular_words(text))
     )
 
 
@@ -182,13 +182,13 @@ def is_question(text: str) -> bool:
 
 def find_rules(view: View, ids: Sequence[str]) -> dict[str, str]:
     """Return the category of the active rule or preference that each message states, by the message's id."""
-    if not ids or not view.count(OBSERVATIONS):
+    if not ids or not view.count(CLAIMS):
         return {}
     layout, keys = view.passages, view.read_keys(MESSAGES)
     is_given = pc.is_in(keys, value_set=pa.array(ids, keys.type)).to_numpy()
     positions = np.flatnonzero(is_given[layout.message])
     claims = view.claims.find_claims_at(positions)
-    rows = view.take(OBSERVATIONS, claims, ["category", "status", "message_ids"])
+    rows = view.take(CLAIMS, claims, ["category", "status", "message_ids"])
     return {
         key: row["category"]
         for row in rows.to_pylist()
@@ -332,7 +332,7 @@ def rank_claims(view: View, hits: Sequence[Hit]) -> list[Line]:
 
     A claim in its message's own words is left out, since the message says it.
     """
-    claims = view.read_by_id(OBSERVATIONS, [hit.id for hit in hits], ["message_ids"])
+    claims = view.read_by_id(CLAIMS, [hit.id for hit in hits], ["message_ids"])
     first = {
         key: row["message_ids"][0] for key, row in claims.items() if row["message_ids"]
     }
@@ -359,7 +359,7 @@ def rank_topics(hits: Hits, query: Query) -> list[Line]:
     return [
         make_line(hit.text, LineSource(at=hit.observed_at, topic=hit.topic or ""))
         for hit in hits
-        if query.stems and query.stems <= extract_stems(f"{hit.topic} {hit.text}")
+        if query.stems and query.stems <= singular_words(f"{hit.topic} {hit.text}")
     ]
 
 

@@ -43,7 +43,7 @@ from starlette.routing import Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from slowwave.context.build import Context as Block
-from slowwave.context.handed_out import note_block, note_hits, note_listed
+from slowwave.context.recall_log import note_block, note_hits, note_listed
 from slowwave.flows.status import describe_backlog
 from slowwave.mcp.short_hits import RecallResult, fit_answer, fit_hits, shorten_habit
 from slowwave.memory import Memory, settle_project

@@ -11,13 +11,9 @@ from slowwave.schemas.vocabulary import Role
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-Kind = Literal["observation", "message", "summary", "topic"]
-KINDS: tuple[Kind, ...] = ("observation", "message", "summary")
-CLAIM = "claim"
-"""What a person calls the kind `observation`."""
-KIND_WORDS = (CLAIM, "message", "summary", "topic")
-"""Words for kinds that a command and an agent are offered."""
-"""Those that are asked where none is named: a topic says again what its claims do."""
+Kind = Literal["claim", "message", "summary", "topic"]
+KINDS: tuple[Kind, ...] = ("claim", "message", "summary")
+"""The kinds searched if none is named. A topic repeats what its claims say."""
 GROUPS = frozenset({"summary", "topic"})
 """Kinds that tell of many messages, of whoever said them."""
 QUOTE_CHARS = 200
@@ -105,7 +101,7 @@ class Hit(Shown):
 
     kind: Kind
     id: str
-    """observation_id, message_id, summary_id or topic_id; of what is not yet distilled its session and message."""
+    """claim_id, message_id, summary_id or topic_id; of what is not yet distilled its session and message."""
     text: str
     """The claim, the whole message, the summary, or the topic's text."""
     score: float
@@ -120,9 +116,9 @@ class Hit(Shown):
     relevance: float | None = None
     """0 to 1 on the release's own scale, which the floors are on; None where it can't be told."""
     superseded_by: str | None = None
-    """The observation that holds in its place, where the status is superseded."""
+    """The claim that holds in its place, where the status is superseded."""
     perhaps_superseded_by: str | None = None
-    """A later observation that may change what this one says; the night could not tell, and both stand."""
+    """A later claim that may change what this one says; the night could not tell, and both stand."""
     successor: Successor | None = None
     """What the one of these two that is set says, and when it was said."""
     not_in_code: tuple[CodeCheck, ...] = ()

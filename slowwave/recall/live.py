@@ -44,7 +44,7 @@ from slowwave.schemas.errors import (
     translate_read_errors,
 )
 from slowwave.schemas.places import find_url
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELEASES
+from slowwave.schemas.tables import CLAIMS, MESSAGES, RELEASES
 from slowwave.schemas.vocabulary import Role, Status
 from slowwave.store.notes import parse_correction, read_notes, read_written
 from slowwave.store.place import find_place
@@ -503,14 +503,14 @@ def apply_corrections(view: View, query: Query, hits: Hits, space_dir: Path) -> 
     """
     if query.as_of or not (corrections := find_pending_corrections(view, space_dir)):
         return hits
-    claims = view.read_by_id(OBSERVATIONS, sorted(corrections), ["quote", "workspace"])
+    claims = view.read_by_id(CLAIMS, sorted(corrections), ["quote", "workspace"])
     kept, superseded, there = list[Hit](), list[Hit](), {hit.id for hit in hits}
     for hit in hits:
         key = next((key for key, row in claims.items() if _tells(hit, row)), None)
         if key is None or (later := corrections[key]).id == hit.id:
             kept.append(hit)
             continue
-        sure = hit.kind == "observation" or has_words(claims[key]["quote"], hit.text)
+        sure = hit.kind == "claim" or has_words(claims[key]["quote"], hit.text)
         marked = replace(
             hit,
             status=Status.SUPERSEDED if sure else hit.status,
@@ -529,7 +529,7 @@ def apply_corrections(view: View, query: Query, hits: Hits, space_dir: Path) -> 
 
 def _tells(hit: Hit, claim: Mapping[str, Any]) -> bool:
     """Return True if a hit is a claim, or a message that has its quote word for word."""
-    if hit.kind == "observation":
-        return bool(hit.id == claim["observation_id"])
+    if hit.kind == "claim":
+        return bool(hit.id == claim["claim_id"])
     here = hit.kind == "message" and hit.workspace == claim["workspace"]
     return here and has_words(hit.text, str(claim["quote"]))

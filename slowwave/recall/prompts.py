@@ -28,7 +28,7 @@ from slowwave.recall.retrieve.rows import (
     find_passages,
     find_word,
     mask_allowed_passages,
-    place_query,
+    resolve_workspace,
 )
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.tables import PASSAGES
@@ -104,7 +104,7 @@ def has_subject(view: View, prompt: str, workspace: str | None = None) -> bool:
         workspace: where the session must have been; None for anywhere.
     """
     query = build_query(prompt, 1, ("message",), workspace=workspace)
-    allowed = mask_allowed_passages(view, place_query(view, query))
+    allowed = mask_allowed_passages(view, resolve_workspace(view, query))
     layout = view.passages
     sessions = int(layout.session.max(initial=-1)) + 1
     few = min(math.sqrt(sessions), sessions / 2)

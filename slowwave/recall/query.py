@@ -17,7 +17,7 @@ from typing import TypeVar, Unpack, cast, get_args, get_type_hints
 import numpy as np
 import numpy.typing as npt
 
-from slowwave.recall.hits import CLAIM, KIND_WORDS, Kind
+from slowwave.recall.hits import Kind
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import Files, Filters, When
 from slowwave.text.dates import (
@@ -35,8 +35,8 @@ from slowwave.text.words import (
     TERM,
     extract_content_words,
     extract_distinct_words,
-    extract_stems,
     find_text_language,
+    singular_words,
 )
 from slowwave.text.workspaces import anchor_workspace
 
@@ -228,7 +228,7 @@ class Query:
     @cached_property
     def stems(self) -> frozenset[str]:
         """Its content words without the s of a plural or a possessive."""
-        return extract_stems(self.text)
+        return singular_words(self.text)
 
     @cached_property
     def times(self) -> QueryTimes | None:
@@ -325,7 +325,7 @@ def build_query(
         own_sessions=parse_sessions(own_sessions),
         places=()
         if (workspace := names["workspace"]) is None
-        else (workspace,),  # `place_query` adds its other names
+        else (workspace,),  # `resolve_workspace` adds its other names
         **names,
     )
 
@@ -449,10 +449,9 @@ def _check_kinds(kinds: Iterable[str] | str) -> tuple[Kind, ...]:
         names = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     except TypeError:
         names = (repr(kinds),)
-    names = tuple("observation" if kind == CLAIM else kind for kind in names)
     unknown = [kind for kind in names if kind not in get_args(Kind)]
     if unknown or not names:
-        allowed = ", ".join(KIND_WORDS)
+        allowed = ", ".join(get_args(Kind))
         raise UsageError(
             f"unknown kinds {unknown}: any of {allowed}, at least one; `sessions` finds sessions"
         )

@@ -77,7 +77,7 @@ from slowwave.recall.retrieve.rows import (
     correct_names,
     explain_empty_filters,
     mask_allowed_claims,
-    place_query,
+    resolve_workspace,
     strip_names,
 )
 from slowwave.recall.sessions import SessionHits, find_sessions
@@ -85,15 +85,15 @@ from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.settings import RecallSettings
 from slowwave.schemas.tables import (
     CHAIN,
+    CLAIMS,
     MESSAGES,
-    OBSERVATIONS,
     PASSAGES,
     SUMMARIES,
     TOPICS,
     Table,
 )
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Status
-from slowwave.text.words import TERM, extract_content_words, extract_stems, stem
+from slowwave.text.words import TERM, extract_content_words, singular_words, stem
 
 T = TypeVar("T")
 
@@ -172,7 +172,8 @@ class Search:
     def _plan_queries(self, queries: Sequence[Query]) -> list[QueryPlan]:
         """Return the queries' plans with their vectors, made in one call of the encoder."""
         plans = [
-            plan_query(self.view, place_query(self.view, query)) for query in queries
+            plan_query(self.view, resolve_workspace(self.view, query))
+            for query in queries
         ]
         texts = {
             text
@@ -400,8 +401,7 @@ def plan_query(view: View, query: Query) -> QueryPlan:
     able = [
         kind
         for kind in query.kinds
-        if not (of_claims and kind != "observation")
-        and not (narrowed and kind in GROUPS)
+        if not (of_claims and kind != "claim") and not (narrowed and kind in GROUPS)
     ]
     kinds = tuple(kind for kind in able if view.count(POOLS[kind].table))
     if not kinds:
@@ -448,7 +448,7 @@ def merge_kinds(by_kind: Sequence[Sequence[Candidate]], k: int = 60) -> list[Can
     }
     claims: dict[str, Candidate] = {}
     of_several, unfound = list[Candidate](), list[Candidate]()
-    for claim in lists.get("observation", ()):
+    for claim in lists.get("claim", ()):
         ids = claim.row.get("message_ids") or []
         there = [messages[key] for key in ids if key in messages]
         source = next(
@@ -614,7 +614,7 @@ def _mark_row(view: View, hit: Candidate, query: Query) -> Candidate:
     ):
         later = view.chains.find_successor(chain_of, query.as_of)
         if later is None or query.stems.isdisjoint(
-            extract_stems(str(later["summary"]))
+            singular_words(str(later["summary"]))
         ):
             chain_of = NO_CHAIN
     # what changed it by then
@@ -629,8 +629,8 @@ def _mark_row(view: View, hit: Candidate, query: Query) -> Candidate:
     )
     marks = {
         "status": Status.SUPERSEDED if superseded else Status.ACTIVE,
-        "superseded_by": later["observation_id"] if later and superseded else None,
-        "perhaps_superseded_by": later["observation_id"] if later and perhaps else None,
+        "superseded_by": later["claim_id"] if later and superseded else None,
+        "perhaps_superseded_by": later["claim_id"] if later and perhaps else None,
         "successor": view.chains.make_successor(later) if later else None,
     }
     return replace(hit, row={**hit.row, **chain_of, **marks})
@@ -698,20 +698,16 @@ def _add_successors(
         later = view.chains.claims[key]
         if not there.isdisjoint((key, *later["message_ids"])):
             continue
-        offsets = (
-            view.find_offsets(OBSERVATIONS, [key])
-            if "observation" in query.kinds
-            else ()
-        )
+        offsets = view.find_offsets(CLAIMS, [key]) if "claim" in query.kinds else ()
         if len(offsets) and mask_allowed_claims(view, query)[offsets].all():
             there.add(key)
-            claim = replace(row, kind="observation", id=key, row=later, claim=None)
+            claim = replace(row, kind="claim", id=key, row=later, claim=None)
             shown.append(_mark_row(view, claim, query))
     return shown
 
 
 CLAIM_COLUMNS = [
-    OBSERVATIONS.key,
+    CLAIMS.key,
     "category",
     "detail",
     "quote",
@@ -748,14 +744,14 @@ def build_hits(view: View, ranked: Sequence[Candidate]) -> list[Hit]:
     claims = {
         row.id: row.claim.id if row.claim else row.id
         for row in ranked
-        if row.claim or row.kind == "observation"
+        if row.claim or row.kind == "claim"
     }
     stored = view.take(
-        OBSERVATIONS,
-        view.find_offsets(OBSERVATIONS, list(claims.values())),
+        CLAIMS,
+        view.find_offsets(CLAIMS, list(claims.values())),
         CLAIM_COLUMNS,
     )
-    facts = {fact[OBSERVATIONS.key]: fact for fact in stored.to_pylist()}
+    facts = {fact[CLAIMS.key]: fact for fact in stored.to_pylist()}
     sure = dict(
         zip(
             facts,
@@ -800,13 +796,7 @@ def _build_hit(
     row, kind = candidate.row, candidate.kind
     # what is shown: of a message the whole, of which the passage that was found is quoted
     text = messages[0]["text"] if kind == "message" and messages else candidate.text
-    quote = (
-        quote
-        if kind == "observation"
-        else candidate.text
-        if kind == "message"
-        else None
-    )
+    quote = quote if kind == "claim" else candidate.text if kind == "message" else None
     # a source quotes what is given, if the message has it, else how the message begins
     sources: list[Source] = []
     for message in messages:
@@ -899,7 +889,7 @@ def collect_message_ids_below(
     """Return up to MAX_SOURCES messages below each summary or topic (rows by id, with `member_ids` or `samples`),
     spread over its members.
 
-    Members are summaries of the tier below, observations or messages; each round takes all hits one tier down.
+    Members are summaries of the tier below, claims or messages; each round takes all hits one tier down.
     """
     frontier = {
         key: row.get("member_ids", row.get("samples")) or []
@@ -918,7 +908,7 @@ def collect_message_ids_below(
             for key, ids in frontier.items()
         }
     claims = view.read_by_id(
-        OBSERVATIONS, list(chain(*frontier.values())), ["observation_id", "message_ids"]
+        CLAIMS, list(chain(*frontier.values())), ["claim_id", "message_ids"]
     )
     messages = {key: row["message_ids"] for key, row in claims.items()}
     return {

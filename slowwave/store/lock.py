@@ -21,7 +21,7 @@ from slowwave.schemas.errors import (
     translate_write_errors,
 )
 from slowwave.schemas.tables import RELEASES
-from slowwave.store.journal import format_now
+from slowwave.store.logs import format_now
 from slowwave.store.manifest import (
     begin_sync,
     go_back_to_synced,

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import (
     BOILERPLATE,
+    CLAIMS,
     MERGES,
     MESSAGES,
-    OBSERVATIONS,
     PATTERNS,
     SESSIONS,
     SUMMARIES,
@@ -27,7 +27,7 @@ from slowwave.schemas.vocabulary import SHARED
 from slowwave.store.notes import PREFIX
 
 KINDS: dict[str, Table] = {
-    "observation": OBSERVATIONS,
+    "claim": CLAIMS,
     "summary": SUMMARIES,
     "topic": TOPICS,
     "session": SESSIONS,

@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import TAGS
-from slowwave.store.journal import (
+from slowwave.store.logs import (
     Line,
     Review,
     append,
@@ -93,7 +93,7 @@ def is_unfinished(space_dir: Path) -> bool:
     return any((space_dir / FORGETTING).glob("*.json"))
 
 
-def find_journals(space_dir: Path) -> list[Path]:
+def find_talk_logs(space_dir: Path) -> list[Path]:
     """Return the existing folders of conversations and notes of a space."""
     return [folder for name in (TALK, NOTES) if (folder := space_dir / name).is_dir()]
 
@@ -313,7 +313,7 @@ def read_written(
     A file is skipped if its name, size and time of change (ns) are in `read_before`.
     """
     paths = [
-        path for folder in find_journals(space_dir) for path in folder.glob("*.jsonl")
+        path for folder in find_talk_logs(space_dir) for path in folder.glob("*.jsonl")
     ]
     stats = [(path, path.stat()) for path in paths]
     changed = [

@@ -22,7 +22,7 @@ MASTER = -1
 
 @dataclass(frozen=True)
 class Member:
-    """An observation, a message, or a summary of the tier below."""
+    """A claim, a message, or a summary of the tier below."""
 
     id: str
     text: str

@@ -169,11 +169,6 @@ def stem(word: str) -> str:
     return str(STEMMER.stemWord(common))
 
 
-def stem_words(words: Iterable[str]) -> frozenset[str]:
-    """Return the words' beginnings, without the s of a plural."""
-    return frozenset(word.removesuffix("'s").removesuffix("s")[:STEM] for word in words)
-
-
 def singularise(word: str) -> str:
     """Return a lower-case name without a plural or possessive ending; a stem would unite "Withings" and "with"."""
     word = word.removesuffix("'s")
@@ -226,7 +221,7 @@ def compute_word_shares(words: Sequence[str], texts: Sequence[str]) -> list[floa
     return shares
 
 
-def extract_stems(text: str) -> frozenset[str]:
+def singular_words(text: str) -> frozenset[str]:
     """Return the stems of a text's content words in its language; in English only an s at the end is left out."""
     language = find_text_language(text)
     if language in (None, ENGLISH):

@@ -24,7 +24,7 @@ from slowwave.recall.views.compare import (
 from slowwave.recall.views.voices import find_voices
 from slowwave.schemas.errors import UsageError, explain_invalid
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import OBSERVATIONS, TOPICS
+from slowwave.schemas.tables import CLAIMS, TOPICS
 from slowwave.schemas.vocabulary import HOOK_BUDGET
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Snapshot
@@ -290,11 +290,11 @@ def _describe_differences(
 ) -> list[Data]:
     """Return the differences with the day and the speaker of each claim, from the first release that has it."""
     ids = [one.claim_id for one in differences]
-    named, columns = pc.field("observation_id").isin(ids), ["observation_id", *SAID]
+    named, columns = pc.field("claim_id").isin(ids), ["claim_id", *SAID]
     claims: dict[str, Data] = {}
     for release in releases if ids else ():
-        for row in release.read(OBSERVATIONS, columns, named).to_pylist():
-            claims.setdefault(row["observation_id"], row)
+        for row in release.read(CLAIMS, columns, named).to_pylist():
+            claims.setdefault(row["claim_id"], row)
     voices = find_voices(at.view, ids)
     return [
         {name: claims.get(one.claim_id, {}).get(name) for name in SAID}

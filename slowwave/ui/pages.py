@@ -18,16 +18,16 @@ from slowwave.recall.views.voices import find_voices
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import Filters, spell_out_filters
 from slowwave.schemas.tables import (
+    CLAIMS,
     GISTS,
     MERGES,
     MESSAGES,
-    OBSERVATIONS,
     SESSIONS,
     SUMMARIES,
     TOPICS,
 )
 from slowwave.schemas.vocabulary import LedgerKind, Status, name_speaker
-from slowwave.store.journal import Rating, read
+from slowwave.store.logs import Rating, read
 from slowwave.store.store import Store
 from slowwave.text.fence import format_cell
 from slowwave.text.words import TERM, extract_content_words, stem
@@ -56,7 +56,7 @@ MESSAGE_CHARS = 50_000
 BESIDE = 2
 """Messages shown before and after one that a claim cites."""
 CLAIM = [
-    "observation_id",
+    "claim_id",
     "session_id",
     "summary",
     "category",
@@ -80,8 +80,8 @@ MESSAGE = [
 ]
 LEDGER_LINKS = {
     "excluded": "/{kind}/{row_id}",
-    "merges": "/claim/{loser_id}",
-    "changes": "/claim/{loser_id}",
+    "merges": "/claim/{from_id}",
+    "changes": "/claim/{from_id}",
     "runs": "/night/{run_id}",
     "releases": "/compare?new={name}",
 }
@@ -211,16 +211,16 @@ def _list_newest(
         at.view, limit, after=after, topic=topic or None, superseded=old, **given
     )
     return [
-        claim.as_dict() | {"kind": "observation", "text": claim.summary, "claim": None}
+        claim.as_dict() | {"kind": "claim", "text": claim.summary, "claim": None}
         for claim in claims
     ]
 
 
 def show_claim(at: Explorer, id: Id) -> Data:
     """Return a claim with its transcript, repeats, changes, relations, summaries, uses and ratings."""
-    lineage = find_row(at, id, "observation")
+    lineage = find_row(at, id, "claim")
     key = lineage.node.id
-    (claim,) = read_rows(at, OBSERVATIONS, _OF_CLAIM, pc.field("observation_id") == key)
+    (claim,) = read_rows(at, CLAIMS, _OF_CLAIM, pc.field("claim_id") == key)
     topic = next(
         iter(
             read_rows(
@@ -255,31 +255,25 @@ def show_claim(at: Explorer, id: Id) -> Data:
     }
 
 
-_OF_CLAIM = [
-    name for name in OBSERVATIONS.schema.names if name not in ("vector", "step_key")
-]
+_OF_CLAIM = [name for name in CLAIMS.schema.names if name not in ("vector", "step_key")]
 
 
 def _add_voices(at: Explorer, claims: Sequence[Row]) -> None:
     """Add to claims who said each: `by` is a person or an agent."""
-    voices = find_voices(at.view, [row["observation_id"] for row in claims])
+    voices = find_voices(at.view, [row["claim_id"] for row in claims])
     for row in claims:
-        row["by"] = voices.get(row["observation_id"], "")
+        row["by"] = voices.get(row["claim_id"], "")
 
 
 def _list_repeats(at: Explorer, claim: Row) -> list[Row]:
     """Return the other claims with the same canonical claim, in order of time."""
-    key = claim["observation_id"]
+    key = claim["claim_id"]
     head = claim["canonical_id"] or key
-    same = (pc.field("canonical_id") == head) | (pc.field("observation_id") == head)
+    same = (pc.field("canonical_id") == head) | (pc.field("claim_id") == head)
     repeats = [
-        row
-        for row in read_rows(at, OBSERVATIONS, CLAIM, same)
-        if row["observation_id"] != key
+        row for row in read_rows(at, CLAIMS, CLAIM, same) if row["claim_id"] != key
     ]
-    return sorted(
-        repeats, key=lambda row: (str(row["observed_at"]), row["observation_id"])
-    )
+    return sorted(repeats, key=lambda row: (str(row["observed_at"]), row["claim_id"]))
 
 
 def _build_transcript(at: Explorer, claim: Row) -> list[Data]:
@@ -316,12 +310,12 @@ def _build_transcript(at: Explorer, claim: Row) -> list[Data]:
 
 def _list_changes(at: Explorer, key: str) -> list[Row]:
     """Return the merges, changes and possible changes of a claim, each with its earlier and later claim."""
-    ends = (pc.field("loser_id") == key) | (pc.field("winner_id") == key)
+    ends = (pc.field("from_id") == key) | (pc.field("into_id") == key)
     columns = [
         "merge_id",
         "kind",
-        "loser_id",
-        "winner_id",
+        "from_id",
+        "into_id",
         "rule",
         "scores",
         "reason",
@@ -332,12 +326,12 @@ def _list_changes(at: Explorer, key: str) -> list[Row]:
         for row in read_rows(at, MERGES, columns, ends)
         if row["kind"] != LedgerKind.JUDGEMENT
     ]
-    ids = [row[name] for row in decisions for name in ("loser_id", "winner_id")]
-    sides = at.view.read_by_id(OBSERVATIONS, ids, CLAIM)
+    ids = [row[name] for row in decisions for name in ("from_id", "into_id")]
+    sides = at.view.read_by_id(CLAIMS, ids, CLAIM)
     for row in decisions:
         row["scores"] = dict(row["scores"] or [])
-        row["earlier"] = sides.get(row.pop("loser_id"))
-        row["later"] = sides.get(row.pop("winner_id"))
+        row["earlier"] = sides.get(row.pop("from_id"))
+        row["later"] = sides.get(row.pop("into_id"))
     return sorted(
         decisions, key=lambda row: (row["undone"], row["kind"], row["merge_id"])
     )
@@ -356,7 +350,7 @@ def show_session(at: Explorer, id: Id, after: After = 0) -> Data:
     taken_back = set(session.pop("inactive"))
     claims = read_rows(
         at,
-        OBSERVATIONS,
+        CLAIMS,
         CLAIM,
         inside & pc.field("status").isin([Status.ACTIVE, Status.SUPERSEDED]),
     )
@@ -410,7 +404,7 @@ def show_message(at: Explorer, id: Id, after: After = 0) -> Data:
     inside = pc.field("session_id") == row["session_id"]
     claims = [
         claim
-        for claim in read_rows(at, OBSERVATIONS, CLAIM, inside)
+        for claim in read_rows(at, CLAIMS, CLAIM, inside)
         if node.id in claim["message_ids"]
     ]
     turn = _build_turn(row, claims, after, MESSAGE_CHARS)
@@ -555,7 +549,7 @@ def mark_quotes(text: str, claims: Iterable[Row]) -> list[tuple[str, str | None]
     for claim in claims:
         words = r"\s+".join(map(re.escape, claim["quote"].split()))
         if words and (match := re.search(words, text)):
-            places.append((match.start(), match.end(), claim["observation_id"]))
+            places.append((match.start(), match.end(), claim["claim_id"]))
     pieces: list[tuple[str, str | None]] = []
     at = 0
     for start, end, key in sorted(places):

@@ -66,7 +66,7 @@ def show_project(
 def _describe_claim(claim: StandingClaim) -> Data:
     """Return a standing claim as a row."""
     return {
-        "observation_id": claim.id,
+        "claim_id": claim.id,
         "summary": claim.text,
         "category": claim.category,
         "observed_at": claim.source.at,

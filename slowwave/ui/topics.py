@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from slowwave.recall.views.browse import list_claims
 from slowwave.recall.views.voices import find_voices
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPIC_HISTORY
+from slowwave.schemas.tables import CLAIMS, MESSAGES, SUMMARIES, TOPIC_HISTORY
 from slowwave.schemas.vocabulary import Status, SummaryScope
 from slowwave.ui.page import ROWS, After, Data, Explorer, Id, Page, find_row, read_rows
 
@@ -81,13 +81,9 @@ def build_scope(
 def _make_claim_nodes(at: Explorer, topic_id: str) -> dict[str, IcicleNode]:
     """Return a node for each active claim of a topic by its id, in order of time."""
     where = (pc.field("topic_id") == topic_id) & (pc.field("status") == Status.ACTIVE)
-    claims = read_rows(
-        at, OBSERVATIONS, ["observation_id", "summary", "observed_at"], where
-    )
+    claims = read_rows(at, CLAIMS, ["claim_id", "summary", "observed_at"], where)
     return {
-        row["observation_id"]: IcicleNode(
-            row["summary"], f"/claim/{row['observation_id']}"
-        )
+        row["claim_id"]: IcicleNode(row["summary"], f"/claim/{row['claim_id']}")
         for row in sorted(claims, key=lambda row: str(row["observed_at"]))
     }
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from slowwave.store.journal import hash_span
+from slowwave.store.logs import hash_span
 from slowwave.text.sentences import split_sentences
 
 CLAUSE = re.compile(r"[^:;,—–()\"“”]+")
@@ -25,7 +25,7 @@ def mask_echoes(
         said_at: the time of the message. A message before the recall is the memory's source, not its echo. Without a
             time
             the text is returned unchanged.
-        recalled: hash of a sentence -> when recall first returned it (`slowwave.store.journal`).
+        recalled: hash of a sentence -> when recall first returned it (`slowwave.store.logs`).
     """
     if not recalled or said_at is None:
         return text, 0

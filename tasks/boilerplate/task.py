@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import BOILERPLATE, LINES, MESSAGES, OBSERVATIONS, SESSIONS
+from slowwave.schemas.tables import BOILERPLATE, CLAIMS, LINES, MESSAGES, SESSIONS
 from slowwave.schemas.vocabulary import SPOKEN, Origin, Status
-from slowwave.store.journal import load_recalled_spans
+from slowwave.store.logs import load_recalled_spans
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.echo import mask_echoes
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
@@ -161,17 +161,13 @@ def add_repeating_sessions(job: Job) -> int:
     holders = _find_other_holders(job.store, kept)
     sessions = {session for sessions in kept.values() for session in sessions}
     repeats = _find_repeats(job.store, sessions, holders)
-    stored = job.store.read_ids(
-        OBSERVATIONS, repeats, ["observation_id", "evidence_sessions"]
-    )
+    stored = job.store.read_ids(CLAIMS, repeats, ["claim_id", "evidence_sessions"])
     rows = []
     for row in stored.to_pylist():
-        evidence = {*row["evidence_sessions"], *repeats[row["observation_id"]]}
+        evidence = {*row["evidence_sessions"], *repeats[row["claim_id"]]}
         if evidence != {*row["evidence_sessions"]}:
             rows.append({**row, "evidence_sessions": sorted(evidence)})
-    return job.store.update(
-        OBSERVATIONS, pa.Table.from_pylist(rows, schema=stored.schema)
-    )
+    return job.store.update(CLAIMS, pa.Table.from_pylist(rows, schema=stored.schema))
 
 
 def _find_other_holders(
@@ -190,9 +186,9 @@ def _find_repeats(
 ) -> dict[str, set[str]]:
     """Return the canonical claims of some sessions that other sessions repeat, with these sessions."""
     is_current = pc.field("status").isin([Status.ACTIVE, Status.DUPLICATE])
-    columns = ["observation_id", "canonical_id", "message_ids", "quote"]
+    columns = ["claim_id", "canonical_id", "message_ids", "quote"]
     claims = store.read_ids(
-        OBSERVATIONS, sessions, columns, "session_id", is_current
+        CLAIMS, sessions, columns, "session_id", is_current
     ).to_pylist()
     messages = store.read_ids(
         MESSAGES, [claim["message_ids"][0] for claim in claims], ["message_id", "text"]
@@ -203,7 +199,7 @@ def _find_repeats(
         found = find_repeating_sessions(
             claim["quote"], texts[claim["message_ids"][0]], holders
         )
-        repeats[claim["canonical_id"] or claim["observation_id"]] |= found
+        repeats[claim["canonical_id"] or claim["claim_id"]] |= found
     return {claim: found for claim, found in repeats.items() if found}
 
 
@@ -295,7 +291,7 @@ def find_masked_claims(claims: pa.Table, shown: pa.Table, stored: pa.Table) -> s
         for t in (stored, shown)
     )
     return {
-        row["observation_id"]
+        row["claim_id"]
         for row in claims.to_pylist()
         if row["quote"] in texts.get(mid := row["message_ids"][0], "")
         and row["quote"] not in blank.get(mid, row["quote"])

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import CHECKS, MARKS, OBSERVATIONS, PASSAGES
+from slowwave.schemas.tables import CHECKS, CLAIMS, MARKS, PASSAGES
 from slowwave.schemas.vocabulary import TALKING, Status
 from slowwave.store.notes import CHECKOUTS
 from slowwave.store.private import replace_file
@@ -131,7 +131,7 @@ def _find_roots(store: Store) -> dict[str, str]:
     names = pa.concat_arrays(
         [
             store.read(table, ["workspace"])["workspace"].unique()
-            for table in (OBSERVATIONS, PASSAGES)
+            for table in (CLAIMS, PASSAGES)
         ]
     )
     roots = {}
@@ -161,9 +161,9 @@ def _read_texts(
     if not roots:
         return {}
     inside = pc.field("workspace").isin(sorted(roots))
-    columns = ["observation_id", "workspace", "summary", "files", "observed_at"]
+    columns = ["claim_id", "workspace", "summary", "files", "observed_at"]
     active = inside & (pc.field("status") == Status.ACTIVE)
-    claims = pl.DataFrame(store.read(OBSERVATIONS, columns, active))
+    claims = pl.DataFrame(store.read(CLAIMS, columns, active))
     columns = ["passage_id", "message_id", "workspace", "text", "ts"]
     spoken = inside & pc.field("role").isin([str(role) for role in TALKING])
     passages = pl.DataFrame(store.read(PASSAGES, columns, spoken))
@@ -176,9 +176,9 @@ def _read_texts(
 
 
 def _iter_claims(claims: pl.DataFrame) -> Iterable[Text]:
-    for row in claims.sort("observation_id").iter_rows(named=True):
+    for row in claims.sort("claim_id").iter_rows(named=True):
         yield Text(
-            row_id=row["observation_id"],
+            row_id=row["claim_id"],
             message_id=None,
             workspace=row["workspace"],
             text=row["summary"],

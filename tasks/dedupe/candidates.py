@@ -36,7 +36,7 @@ def group_rows(table: pa.Table, *, nameless: bool = False) -> pl.DataFrame:
     Groups are each workspace with a claim about work, and all claims of everyday life. With `nameless`, all rows are
     also a group if one has no workspace, since it may repeat any claim.
 
-    table: OBSERVATIONS with workspace and pack. Columns: `group`, `row`, ascending; a row may be in several groups.
+    table: CLAIMS with workspace and pack. Columns: `group`, `row`, ascending; a row may be in several groups.
     """
     rows = (
         pl.DataFrame(table.select(["workspace", "pack"]))

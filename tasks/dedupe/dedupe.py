@@ -1,4 +1,4 @@
-"""Find claims that repeat another: OBSERVATIONS in, the changed rows and MERGES rows out.
+"""Find claims that repeat another: CLAIMS in, the changed rows and MERGES rows out.
 
 Exact words → candidates (vector neighbours, shared rare words) → rapidfuzz and guards → groups around a canonical
 row. The cost is near-linear in rows; no matrix of all pairs is built. `unmerge` takes one merge back.
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import MERGES, OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS, MERGES
 from slowwave.schemas.vocabulary import LedgerKind, Status, is_shared
 from slowwave.tasks.dedupe.decide import Rules
 from slowwave.tasks.dedupe.pairs import (
@@ -35,14 +35,14 @@ MARKED = [
     "dedupe_key",
 ]
 """Columns that dedupe sets."""
-DECIDING = ["observation_id", "session_id", "observed_at", "observer", *MARKED]
+DECIDING = ["claim_id", "session_id", "observed_at", "observer", *MARKED]
 
 
 @dataclass(frozen=True)
 class Deduped:
-    """The outcome: changed rows of OBSERVATIONS to merge, and rows of MERGES for the ledger."""
+    """The outcome: changed rows of CLAIMS to merge, and rows of MERGES for the ledger."""
 
-    observations: pa.Table
+    claims: pa.Table
     merges: pa.Table
 
 
@@ -57,13 +57,13 @@ def dedupe(
     """Mark each pending claim that repeats another.
 
     Args:
-        pending: rows of OBSERVATIONS that were not compared yet. Only the columns that are compared are needed.
+        pending: rows of CLAIMS that were not compared yet. Only the columns that are compared are needed.
         settled: rows that were compared before and are active or superseded by another claim. They stay canonical: a
             claim
             that repeats a superseded one makes that one active again.
         rules: the thresholds.
         step_key: the step's key.
-        undone: (loser_id, winner_id) of merges that were taken back; they are never made again.
+        undone: (from_id, into_id) of merges that were taken back; they are never made again.
         executor: where pairs are compared.
 
     Returns every pending row, and each settled row that gained evidence, with status, reason, canonical_id,
@@ -71,16 +71,14 @@ def dedupe(
     only gets the key. Equal input in any order gives equal output.
     """
     if not pending.num_rows:
-        return Deduped(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
+        return Deduped(CLAIMS.make_empty_table(), MERGES.make_empty_table())
     active = pc.equal(pending["status"], Status.ACTIVE)
     passed = set_columns(
-        OBSERVATIONS.sort_rows(pending, pc.invert(active)), dedupe_key=step_key
+        CLAIMS.sort_rows(pending, pc.invert(active)), dedupe_key=step_key
     )
-    live = OBSERVATIONS.sort_rows(pending, active)
+    live = CLAIMS.sort_rows(pending, active)
     canonical = pc.is_in(settled["status"], pa.array(["active", "superseded"]))
-    old = OBSERVATIONS.sort_rows(
-        settled, pc.and_(canonical, _mask_absent(settled, pending))
-    )
+    old = CLAIMS.sort_rows(settled, pc.and_(canonical, _mask_absent(settled, pending)))
     known_count = old.num_rows
     # Rows taken from several chunks are copied twice.
     table = pa.concat_tables([old, live]).combine_chunks()
@@ -141,10 +139,10 @@ def _select_compared(table: pa.Table, duplicates: Found, known_count: int) -> _C
     )
 
 
-def unmerge(observations: pa.Table, merges: pa.Table, merge_id: str) -> Deduped:
+def unmerge(claims: pa.Table, merges: pa.Table, merge_id: str) -> Deduped:
     """Take a merge back: the duplicate is active again, and the canonical claim loses the evidence that only it gave.
 
-    observations: the two claims, and every other duplicate of the canonical claim.
+    claims: the two claims, and every other duplicate of the canonical claim.
     Returns the two rows and the merge with `undone` set, or no rows if it was set already. Raises KeyError if there is
     no such merge of duplicates.
     """
@@ -159,15 +157,13 @@ def unmerge(observations: pa.Table, merges: pa.Table, merge_id: str) -> Deduped:
             f"no merge of duplicates {merge_id!r}: `slowwave inspect merges` lists them"
         )
     if merge["undone"][0].as_py():
-        return Deduped(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
-    duplicate = select_row(observations, merge["loser_id"][0].as_py())
-    canonical = select_row(observations, merge["winner_id"][0].as_py())
-    others = observations.filter(
+        return Deduped(CLAIMS.make_empty_table(), MERGES.make_empty_table())
+    duplicate = select_row(claims, merge["from_id"][0].as_py())
+    canonical = select_row(claims, merge["into_id"][0].as_py())
+    others = claims.filter(
         pc.and_(
-            pc.equal(observations["canonical_id"], canonical["observation_id"][0]),
-            pc.not_equal(
-                observations["observation_id"], duplicate["observation_id"][0]
-            ),
+            pc.equal(claims["canonical_id"], canonical["claim_id"][0]),
+            pc.not_equal(claims["claim_id"], duplicate["claim_id"][0]),
         )
     )
     duplicate = set_columns(
@@ -197,9 +193,7 @@ def unmerge(observations: pa.Table, merges: pa.Table, merge_id: str) -> Deduped:
 
 def _mask_absent(table: pa.Table, other: pa.Table) -> pa.ChunkedArray:
     return pc.invert(
-        pc.is_in(
-            table["observation_id"], value_set=other["observation_id"].combine_chunks()
-        )
+        pc.is_in(table["claim_id"], value_set=other["claim_id"].combine_chunks())
     )
 
 
@@ -208,7 +202,7 @@ def _rank_rows(table: pa.Table, old: int) -> list[int]:
 
     Settled rows come first, then claims made here before imported ones, then the earliest, then by id.
     """
-    times, ids = table["observed_at"].to_pylist(), table["observation_id"].to_pylist()
+    times, ids = table["observed_at"].to_pylist(), table["claim_id"].to_pylist()
     shared = list(map(is_shared, table["observer"].to_pylist()))
 
     def rank(row: int) -> tuple[bool, bool, bool, float, str]:
@@ -236,7 +230,7 @@ def _mark_duplicates(
     times = zip(columns["valid_from"], table["observed_at"].to_pylist(), strict=True)
     columns["valid_from"] = [begin or observed for begin, observed in times]
     columns["dedupe_key"] = [key or step_key for key in columns["dedupe_key"]]
-    ids, observers = table["observation_id"].to_pylist(), table["observer"].to_pylist()
+    ids, observers = table["claim_id"].to_pylist(), table["observer"].to_pylist()
     for row, canonical in joined.items():
         columns["status"][row] = "duplicate"
         columns["canonical_id"][row] = ids[canonical]
@@ -265,15 +259,15 @@ def _build_merges(
     table: pa.Table, joined: dict[int, int], decisions: Found, step_key: str
 ) -> pa.Table:
     """Return a row of MERGES for each duplicate."""
-    ids, rows = table["observation_id"].to_pylist(), list[dict[str, Any]]()
+    ids, rows = table["claim_id"].to_pylist(), list[dict[str, Any]]()
     for row, canonical in sorted(joined.items()):
         decision = decisions[row][canonical]
         rows.append(
             {
                 "merge_id": compute_content_id(ids[row], ids[canonical], decision.rule),
                 "kind": LedgerKind.DUPLICATE,
-                "loser_id": ids[row],
-                "winner_id": ids[canonical],
+                "from_id": ids[row],
+                "into_id": ids[canonical],
                 "rule": decision.rule,
                 "scores": sorted(decision.scores.items()),
                 "reason": decision.reason,

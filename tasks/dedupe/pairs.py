@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS
 from slowwave.tasks.dedupe.candidates import (
     Floats,
     Pairs,
@@ -35,12 +35,12 @@ from slowwave.tasks.shards import HERE, Executor, ShardStep, spread
 from slowwave.tasks.vector_columns import build_vector_matrix
 
 
-def select_row(table: pa.Table, observation_id: str) -> pa.Table:
-    """Return the row with this id, cast to OBSERVATIONS; raise KeyError if there is none."""
-    rows = table.filter(pc.equal(table["observation_id"], observation_id))
+def select_row(table: pa.Table, claim_id: str) -> pa.Table:
+    """Return the row with this id, cast to CLAIMS; raise KeyError if there is none."""
+    rows = table.filter(pc.equal(table["claim_id"], claim_id))
     if not rows.num_rows:
-        raise KeyError(f"observation {observation_id!r} is not among the rows given")
-    return rows.select(OBSERVATIONS.schema.names).cast(OBSERVATIONS.schema)
+        raise KeyError(f"claim {claim_id!r} is not among the rows given")
+    return rows.select(CLAIMS.schema.names).cast(CLAIMS.schema)
 
 
 def set_columns(table: pa.Table, **values: Any) -> pa.Table:
@@ -186,7 +186,7 @@ def _filter_allowed(pairs: Pairs, table: pa.Table, undone: Undone) -> Pairs:
         & (space[right] >= 0)
     )
     if undone:
-        ids = table["observation_id"].to_pylist()
+        ids = table["claim_id"].to_pylist()
         back = {frozenset(pair) for pair in undone}
         apart |= np.array(
             [frozenset((ids[a], ids[b])) in back for a, b in pairs], dtype=bool
@@ -201,7 +201,7 @@ def tell_pairs(
     """Return one row per pair with the columns that scoring needs."""
     rows = table.select(columns).combine_chunks().to_struct_array().combine_chunks()
     left, right = (pa.array(side, pa.int64()) for side in pairs.T)
-    ids = table["observation_id"].combine_chunks().take(right)
+    ids = table["claim_id"].combine_chunks().take(right)
     return pa.table(
         {
             "place": pa.array(range(len(pairs))),

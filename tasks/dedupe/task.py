@@ -4,7 +4,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.schemas.tables import MERGES, OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS, MERGES
 from slowwave.schemas.vocabulary import Status, is_shared
 from slowwave.store.store import Store
 from slowwave.tasks.boilerplate.task import add_repeating_sessions
@@ -14,19 +14,19 @@ from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.observe.corrections import find_correcting_claims
 
-SCOPE = ["observation_id", "session_id", "workspace", "pack"]
+SCOPE = ["claim_id", "session_id", "workspace", "pack"]
 """Columns that decide which claims to compare."""
 STANDING = [*SCOPE, "status", "canonical_id", "superseded_by", "dedupe_key", "observer"]
 """Columns that decide which claims are pending."""
 OUTCOME = [
-    "observation_id",
+    "claim_id",
     "status",
     "canonical_id",
     "evidence_sessions",
     "valid_from",
 ]
 """Columns that dedupe sets and supersede depends on."""
-WRITTEN = ["observation_id", *MARKED, "supersede_key"]
+WRITTEN = ["claim_id", *MARKED, "supersede_key"]
 COMPARED = [
     *DECIDING,
     "workspace",
@@ -46,23 +46,23 @@ CANONICAL = RETIRED | (pc.field("status") == Status.ACTIVE)
 """Claims that others may repeat or change. A changed claim is included so that a return to it is found."""
 
 
-def dedupe_observations(job: Job) -> StepReport:
+def dedupe_claims(job: Job) -> StepReport:
     """Compare every claim that was not compared under these settings; write the ledger before the claims.
 
     A correction is a person's word about one claim: no likeness merges it with another one.
     """
     with report_step("dedupe") as report:
         key = compute_step_key("dedupe", 1, VERSION, job.settings.dedupe)
-        standing = job.store.read(OBSERVATIONS, STANDING)
+        standing = job.store.read(CLAIMS, STANDING)
         fresh = find_rows_to_dedupe(standing, key)
         report.rows_in = len(fresh)
         if len(fresh):
             where = _find_comparable(standing, fresh)
             rows = add_vectors(
-                job.store, job.store.read(OBSERVATIONS, COMPARED, where), where
+                job.store, job.store.read(CLAIMS, COMPARED, where), where
             )
             judged = rows.select([*OUTCOME, "supersede_key"])
-            pending = rows.filter(pc.is_in(rows["observation_id"], fresh))
+            pending = rows.filter(pc.is_in(rows["claim_id"], fresh))
             settled = rows.filter(
                 CANONICAL & (RETIRED | (pc.field("dedupe_key") == key))
             )
@@ -80,9 +80,9 @@ def dedupe_observations(job: Job) -> StepReport:
             )
             job.store.merge(MERGES, deduped.merges)
             apart = set_columns(reset_rows(apart), dedupe_key=key).select(WRITTEN)
-            changed = [deduped.observations.select(WRITTEN), apart]
+            changed = [deduped.claims.select(WRITTEN), apart]
             changed = keep_judged(judged, pa.concat_tables(changed))
-            report.rows_out = job.store.update(OBSERVATIONS, changed)
+            report.rows_out = job.store.update(CLAIMS, changed)
             report.counts["duplicates"] = deduped.merges.num_rows
         report.rows_out += add_repeating_sessions(job)
     return report
@@ -90,7 +90,7 @@ def dedupe_observations(job: Job) -> StepReport:
 
 def _split_by_id(rows: pa.Table, ids: pa.Array) -> tuple[pa.Table, pa.Table]:
     """Return the other claims, and those with the ids."""
-    named = pc.is_in(rows["observation_id"], ids)
+    named = pc.is_in(rows["claim_id"], ids)
     return rows.filter(pc.invert(named)), rows.filter(named)
 
 
@@ -99,10 +99,10 @@ def add_vectors(
 ) -> pa.Table:
     """Return the claims (all that match `where`) with `vector` as a dictionary, whose rows are taken without copies."""
     ids, rows = (
-        claims["observation_id"],
-        store.read_as_stored(OBSERVATIONS, ["observation_id", "vector"], where),
+        claims["claim_id"],
+        store.read_as_stored(CLAIMS, ["claim_id", "vector"], where),
     )
-    places = pc.index_in(ids.combine_chunks(), rows["observation_id"].combine_chunks())
+    places = pc.index_in(ids.combine_chunks(), rows["claim_id"].combine_chunks())
     return claims.append_column(
         "vector",
         pa.DictionaryArray.from_arrays(places, rows["vector"].combine_chunks()),
@@ -111,7 +111,7 @@ def add_vectors(
 
 def _find_comparable(rows: pa.Table, fresh: pa.Array) -> pc.Expression | None:
     """Return the filter of claims to compare with fresh ones: those in scope or without workspace; None for all."""
-    new = rows.filter(pc.is_in(rows["observation_id"], fresh))
+    new = rows.filter(pc.is_in(rows["claim_id"], fresh))
     nameless = pc.field("workspace").is_null()
     return (
         None if new.filter(nameless).num_rows else build_scope(rows, fresh) | nameless
@@ -124,9 +124,9 @@ def build_scope(rows: pa.Table, fresh: pa.Array) -> pc.Expression:
     These are the claims of the same workspaces and, if one of those is of everyday life, all of everyday life; and all
     claims of the sessions of these.
 
-    rows: OBSERVATIONS, columns SCOPE.
+    rows: CLAIMS, columns SCOPE.
     """
-    places = rows.filter(pc.is_in(rows["observation_id"], fresh))["workspace"].unique()
+    places = rows.filter(pc.is_in(rows["claim_id"], fresh))["workspace"].unique()
     everyday = pc.field("pack") == "personal"
     here = pc.field("workspace").isin(places.drop_null())
     here = here | pc.field("workspace").is_null() if places.null_count else here
@@ -146,7 +146,7 @@ def keep_judged(before: pa.Table, after: pa.Table) -> pa.Table:
     """
     rows = pl.DataFrame(after.select(OUTCOME)).join(
         pl.DataFrame(before),
-        on="observation_id",
+        on="claim_id",
         how="left",
         maintain_order="left",
         suffix=" before",
@@ -160,7 +160,7 @@ def keep_judged(before: pa.Table, after: pa.Table) -> pa.Table:
 
 def find_rows_to_dedupe(rows: pa.Table, key: str) -> pa.Array:
     """Return ids of rows (columns STANDING) new under this key, and of duplicates without a canonical row."""
-    heads = rows.filter(CANONICAL)["observation_id"].combine_chunks()
+    heads = rows.filter(CANONICAL)["claim_id"].combine_chunks()
     stale = pc.invert(pc.fill_null(pc.equal(rows["dedupe_key"], key), False))
     duplicate = pc.equal(rows["status"], Status.DUPLICATE)
     lost = pc.and_(duplicate, pc.invert(pc.is_in(rows["canonical_id"], heads)))
@@ -170,7 +170,7 @@ def find_rows_to_dedupe(rows: pa.Table, key: str) -> pa.Array:
         # Compare imported claims again with every new one, so that they become its duplicates and not the reverse.
         shared = list(filter(is_shared, rows["observer"].unique().to_pylist()))
         fresh = pc.or_(fresh, pc.is_in(rows["observer"], pa.array(shared, pa.string())))
-    return rows["observation_id"].filter(pc.and_(eligible, fresh)).combine_chunks()
+    return rows["claim_id"].filter(pc.and_(eligible, fresh)).combine_chunks()
 
 
 def reset_rows(rows: pa.Table) -> pa.Table:
@@ -189,5 +189,5 @@ def reset_rows(rows: pa.Table) -> pa.Table:
 
 def read_undone_pairs(store: Store) -> set[tuple[str, str]]:
     """Return the pairs whose merge or change was taken back; it is never made again."""
-    rows = store.read(MERGES, ["loser_id", "winner_id"], pc.field("undone")).to_pylist()
-    return {(row["loser_id"], row["winner_id"]) for row in rows}
+    rows = store.read(MERGES, ["from_id", "into_id"], pc.field("undone")).to_pylist()
+    return {(row["from_id"], row["into_id"]) for row in rows}

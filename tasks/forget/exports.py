@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset
 
 from slowwave.schemas.errors import READ_TROUBLE
-from slowwave.store.journal import Export, read
+from slowwave.store.logs import Export, read
 from slowwave.tasks.publish.export import MANIFEST
 
 ID = re.compile(rb"\b[0-9a-f]{32}\b")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import orjson
 
-from slowwave.store.journal import FILES, Line, Rating, Recall, parse_line, rewrite
-from slowwave.store.notes import find_journals
+from slowwave.store.logs import FILES, Line, Rating, Recall, parse_line, rewrite
+from slowwave.store.notes import find_talk_logs
 from slowwave.store.private import replace_file
 from slowwave.tasks.ingest.formats.own.export import FOLDER as SHARED_FOLDER
 from slowwave.tasks.ingest.formats.own.export import read_learnings
@@ -25,7 +25,7 @@ def erase_said(space_dir: Path, gone: Collection[tuple[str, str]]) -> None:
     """
     for path in [
         file
-        for folder in find_journals(space_dir)
+        for folder in find_talk_logs(space_dir)
         for file in sorted(folder.glob("*.jsonl"))
     ]:
         lines = [parse_line(raw) for raw in path.read_bytes().splitlines()]

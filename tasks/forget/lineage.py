@@ -13,13 +13,13 @@ from pydantic import TypeAdapter
 from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.tables import (
     BOILERPLATE,
+    CLAIMS,
     COMPLETIONS,
     EXCLUSIONS,
     FILES,
     GISTS,
     LINES,
     MESSAGES,
-    OBSERVATIONS,
     PASSAGES,
     QUARANTINE,
     RUNS,
@@ -27,7 +27,7 @@ from slowwave.schemas.tables import (
     SUMMARIES,
     TOPICS,
 )
-from slowwave.store.journal import Rating, hash_spans, read
+from slowwave.store.logs import Rating, hash_spans, read
 from slowwave.store.notes import FORGETTING
 from slowwave.store.private import make_private_folder, replace_file
 from slowwave.store.store import Store
@@ -132,7 +132,7 @@ def _count_rows(store: Store, plan: Plan) -> dict[str, int]:
         "titles": pc.count(titles).as_py(),
         "passages": passages.num_rows,
         "gists": gists.num_rows,
-        "observations": len(plan.claims),
+        "claims": len(plan.claims),
         "topics": len(plan.topics),
         "summaries": len(plan.summaries),
         "boilerplate": boilerplate.num_rows,
@@ -202,15 +202,15 @@ def complete_plan(store: Store, plan: Plan) -> None:
 def _plan_claims(store: Store, plan: Plan, gone: set[str]) -> None:
     """Note the claims that rest on the messages, and the topics made from these claims."""
     columns = [
-        "observation_id",
+        "claim_id",
         "session_id",
         "message_ids",
         "observer",
         "topic_id",
         "evidence_sessions",
     ]
-    claims = store.read(OBSERVATIONS, columns)
-    ids = claims["observation_id"]
+    claims = store.read(CLAIMS, columns)
+    ids = claims["claim_id"]
     cites_gone = touch(claims["message_ids"], gone)
     # A model's claim may repeat what it read in another message of the session, so all claims of a model go.
     inside = pc.is_in(claims["session_id"], pa.array(plan.sessions, pa.string()))

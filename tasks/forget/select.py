@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import RetentionSettings
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SESSIONS, Table
+from slowwave.schemas.tables import CLAIMS, MESSAGES, SESSIONS, Table
 from slowwave.schemas.vocabulary import SHARED
 from slowwave.store.names import find_named_row, find_sessions
 from slowwave.store.store import Store
@@ -312,10 +312,8 @@ def _find_cited(store: Store, name: str) -> set[str]:
         )
     if found.kind == "message":
         return {found.id}
-    if found.kind == "observation":
-        rows = store.read(
-            OBSERVATIONS, ["message_ids"], pc.field("observation_id") == found.id
-        )
+    if found.kind == "claim":
+        rows = store.read(CLAIMS, ["message_ids"], pc.field("claim_id") == found.id)
         return {message for row in rows.to_pylist() for message in row["message_ids"]}
     raise UsageError(
         f"{name} is a {found.kind}, which is made of many: `slowwave show {name}` names the messages; --session, "

@@ -15,6 +15,7 @@ from slowwave.schemas.tables import (
     ACTIONS,
     BOILERPLATE,
     CHECKS,
+    CLAIMS,
     COMPLETIONS,
     EXCLUSIONS,
     FILES,
@@ -24,7 +25,6 @@ from slowwave.schemas.tables import (
     MARKS,
     MERGES,
     MESSAGES,
-    OBSERVATIONS,
     PASSAGES,
     QUARANTINE,
     RELATIONS,
@@ -61,9 +61,9 @@ WHOLE_ROWS: tuple[tuple[Table, str, str], ...] = (
     (LINES, "session_id", "sessions"),
     (MARKS, "unit_id", "sessions"),
     (SUMMARIES, "summary_id", "summaries"),
-    (OBSERVATIONS, "observation_id", "claims"),
-    (MERGES, "loser_id", "claims"),
-    (MERGES, "winner_id", "claims"),
+    (CLAIMS, "claim_id", "claims"),
+    (MERGES, "from_id", "claims"),
+    (MERGES, "into_id", "claims"),
     (RELATIONS, "from_id", "claims"),
     (RELATIONS, "to_id", "claims"),
     (CHECKS, "row_id", "claims"),
@@ -171,31 +171,29 @@ def erase_claims(store: Store, plan: Plan) -> None:
     """Free the claims that leaned on those that go."""
     gone = set(plan.claims)
     lean = [
-        *store.read_ids(OBSERVATIONS, plan.claims, by="canonical_id").to_pylist(),
-        *store.read_ids(OBSERVATIONS, plan.claims, by="superseded_by").to_pylist(),
-        *store.read_ids(OBSERVATIONS, plan.shrunk).to_pylist(),
+        *store.read_ids(CLAIMS, plan.claims, by="canonical_id").to_pylist(),
+        *store.read_ids(CLAIMS, plan.claims, by="superseded_by").to_pylist(),
+        *store.read_ids(CLAIMS, plan.shrunk).to_pylist(),
     ]
-    rows = {
-        row["observation_id"]: row for row in lean if row["observation_id"] not in gone
-    }
+    rows = {row["claim_id"]: row for row in lean if row["claim_id"] not in gone}
     members = defaultdict[str, list[Row]](list)
-    for row in store.read_ids(OBSERVATIONS, rows, by="canonical_id").to_pylist():
-        if row["observation_id"] not in gone:
+    for row in store.read_ids(CLAIMS, rows, by="canonical_id").to_pylist():
+        if row["claim_id"] not in gone:
             members[row["canonical_id"]].append(row)
     freed = [(row, free_claim(row, gone, members[id_])) for id_, row in rows.items()]
-    _merge(store, OBSERVATIONS, [new for old, new in freed if new != old])
+    _merge(store, CLAIMS, [new for old, new in freed if new != old])
 
 
 def erase_topics(store: Store, plan: Plan) -> None:
     """Take names, centres and samples from topics that lose a claim; one without any goes."""
-    columns = ["observation_id", "topic_id", "observed_at"]
+    columns = ["claim_id", "topic_id", "observed_at"]
     active = pc.field("status") == Status.ACTIVE
     claims_left = pl.DataFrame(
-        store.read_ids(OBSERVATIONS, plan.topics, columns, by="topic_id", where=active)
+        store.read_ids(CLAIMS, plan.topics, columns, by="topic_id", where=active)
     )
     left = {
-        str(key[0]): group["observation_id"].to_list()
-        for key, group in claims_left.sort("observed_at", "observation_id").group_by(
+        str(key[0]): group["claim_id"].to_list()
+        for key, group in claims_left.sort("observed_at", "claim_id").group_by(
             ["topic_id"], maintain_order=True
         )
     }

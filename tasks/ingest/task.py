@@ -20,9 +20,9 @@ import polars as pl
 
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES, MESSAGES, SESSIONS
-from slowwave.store.journal import INCLUDED, Review
-from slowwave.store.journal import read as read_journal
-from slowwave.store.notes import OWN_SESSIONS, find_journals
+from slowwave.store.logs import INCLUDED, Review
+from slowwave.store.logs import read as read_journal
+from slowwave.store.notes import OWN_SESSIONS, find_talk_logs
 from slowwave.store.store import Store
 from slowwave.tasks.forget.plan import read_forgotten
 from slowwave.tasks.ingest.formats.registry import find_other_readers
@@ -97,7 +97,7 @@ class VaultIndex:
         )
         self.messages = set(short["message_id"].to_list())
         self.owner = dict(short.select("identity", "session_id").iter_rows())
-        self.folders = find_journals(store.dir)
+        self.folders = find_talk_logs(store.dir)
         self.forgotten = {
             _shorten_id(i) for i in read_forgotten(store, "message", "identity")
         }

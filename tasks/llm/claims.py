@@ -178,14 +178,14 @@ def drop_repeated_claims(reads: Iterable[tuple[str, ParsedClaims]]) -> ParsedCla
             )
             if first is None:
                 # Two different claims on the same words get different ids by their summaries.
-                own = claim["observation_id"]
-                taken = any(other["observation_id"] == own for other in whole.claims)
+                own = claim["claim_id"]
+                taken = any(other["claim_id"] == own for other in whole.claims)
                 unique = compute_content_id(own, claim["summary"]) if taken else own
-                whole.claims.append({**claim, "observation_id": unique})
+                whole.claims.append({**claim, "claim_id": unique})
                 continue
-            row_id = f"{part}#{claim['observation_id'][:8]}"
+            row_id = f"{part}#{claim['claim_id'][:8]}"
             whole.rejected.append(
-                Rejected(row_id, f"repeats {first['observation_id']}", claim["summary"])
+                Rejected(row_id, f"repeats {first['claim_id']}", claim["summary"])
             )
     whole.claims.sort(key=lambda claim: claim["place"])
     return whole
@@ -333,7 +333,7 @@ def _build_claim_row(
     detail = None if no_detail else " ".join(answer.detail.split()) or None
     cited_ids = [evidence.rows[number]["message_id"] for number in place.cited]
     return {
-        "observation_id": compute_content_id(
+        "claim_id": compute_content_id(
             row["session_id"], answer.category, place.quote, row["message_id"]
         ),
         "session_id": row["session_id"],

@@ -16,9 +16,9 @@ from slowwave.schemas.settings import ModelTask, Settings
 from slowwave.schemas.tables import (
     CHAIN,
     CHECKS,
+    CLAIMS,
     MARKS,
     MERGES,
-    OBSERVATIONS,
     PASSAGES,
     RELATIONS,
     SUMMARIES,
@@ -43,7 +43,7 @@ STEP, UNIT = "writer", "memory"
 """Step and unit of the mark that names the writer of a rewrite in progress."""
 MARKED = ("observe", "chains", "relate", "checks", "assign", "rollup")
 """Steps whose marks are removed with a writer's rows."""
-MADE = (CHECKS, RELATIONS, TOPICS, TOPIC_HISTORY, SUMMARIES, OBSERVATIONS)
+MADE = (CHECKS, RELATIONS, TOPICS, TOPIC_HISTORY, SUMMARIES, CLAIMS)
 """Tables that hold a writer's rows."""
 
 

@@ -241,7 +241,7 @@ class DropsAnswer(AnswerModel):
 
 
 Numbers = Mapping[int, str]
-"""The claims of a question about one session: number to observation_id."""
+"""The claims of a question about one session: number to claim_id."""
 
 
 def build_questions(
@@ -274,7 +274,7 @@ def build_questions(
         questions.append(
             Question(
                 request,
-                {number: claims[number - 1]["observation_id"] for number in group},
+                {number: claims[number - 1]["claim_id"] for number in group},
             )
         )
     return questions
@@ -309,9 +309,9 @@ def apply_drops(
     amends, and if the claim that is kept does not itself give way to the dropped one. Of two claims that say the same,
     a person's is kept, and not an agent's repetition of it.
     """
-    by_id = {claim["observation_id"]: claim for claim in read.claims}
+    by_id = {claim["claim_id"]: claim for claim in read.claims}
     drops = _collect_drops(by_id, answers)
-    kept = [claim for claim in read.claims if claim["observation_id"] not in drops]
+    kept = [claim for claim in read.claims if claim["claim_id"] not in drops]
     final = ParsedClaims(kept, list(read.rejected))
     for dropped in by_id:
         if dropped in drops:

@@ -16,16 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id, hash_words
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SESSIONS
+from slowwave.schemas.tables import CLAIMS, MESSAGES, SESSIONS
 from slowwave.schemas.vocabulary import EXTRACTIVE, WITHDRAWALS, Origin, Status
-from slowwave.store.journal import Review, read
+from slowwave.store.logs import Review, read
 from slowwave.store.notes import NOTES, PREFIX, collect_tags, parse_correction
 from slowwave.store.store import Store
 from slowwave.tasks.observe.observe import NOT_JUDGED
-from slowwave.text.words import extract_stems
+from slowwave.text.words import singular_words
 
 CORRECTED = [
-    *("observation_id", "workspace", "summary", "category", "pack", "files"),
+    *("claim_id", "workspace", "summary", "category", "pack", "files"),
     *("session_id", "status", "canonical_id", "reason"),
 ]
 """The columns of a corrected claim on which the correcting claim depends."""
@@ -91,8 +91,8 @@ def find_corrected_claims(
     """
     ids = sorted({one.claim for one in corrections})
     by_id = {
-        row["observation_id"]: row
-        for row in store.read_ids(OBSERVATIONS, ids, CORRECTED).to_pylist()
+        row["claim_id"]: row
+        for row in store.read_ids(CLAIMS, ids, CORRECTED).to_pylist()
     }
     missing = {one.words for one in corrections if not _stands(by_id.get(one.claim))}
     by_words = _find_by_words(store, missing) if missing else {}
@@ -114,13 +114,13 @@ def _stands(row: Row | None) -> bool:
 def _find_by_words(store: Store, words: Iterable[str]) -> dict[str, Row]:
     """Return the first claim with each of some words, by their hash."""
     wanted, found = set(words), dict[str, str]()
-    columns = ["observation_id", "workspace", "summary", "reason"]
-    for row in store.read(OBSERVATIONS, columns).sort_by("observation_id").to_pylist():
+    columns = ["claim_id", "workspace", "summary", "reason"]
+    for row in store.read(CLAIMS, columns).sort_by("claim_id").to_pylist():
         hashed = hash_words(row["workspace"], row["summary"])
         if hashed in wanted and _stands(row):
-            found.setdefault(hashed, row["observation_id"])
-    rows = store.read_ids(OBSERVATIONS, sorted(found.values()), CORRECTED).to_pylist()
-    by_id = {row["observation_id"]: row for row in rows}
+            found.setdefault(hashed, row["claim_id"])
+    rows = store.read_ids(CLAIMS, sorted(found.values()), CORRECTED).to_pylist()
+    by_id = {row["claim_id"]: row for row in rows}
     return {hashed: by_id[key] for hashed, key in found.items()}
 
 
@@ -150,7 +150,7 @@ def build_correction_claims(
         key = (row["session_id"], claim["category"], row["text"], row["message_id"])
         claims.append(
             {
-                "observation_id": compute_content_id(*key),
+                "claim_id": compute_content_id(*key),
                 "session_id": row["session_id"],
                 "workspace": claim["workspace"],
                 "summary": _name_subject(row["text"], claim["subject"]),
@@ -175,8 +175,8 @@ def _name_subject(text: str, subject: str) -> str:
 
     "It is 9555, not 9443" says nothing alone.
     """
-    words, said = " ".join(text.split()), extract_stems(subject)
-    if 2 * len(said & extract_stems(text)) > len(said):
+    words, said = " ".join(text.split()), singular_words(subject)
+    if 2 * len(said & singular_words(text)) > len(said):
         return words
     return f"{words} (corrects: {' '.join(subject.split())})"
 
@@ -194,11 +194,11 @@ def pair_corrections(
         return {}
     corrected = find_corrected_claims(store, corrections)
     sessions = sorted(corrected)
-    columns = ["observation_id", "session_id", "message_ids", "reason"]
+    columns = ["claim_id", "session_id", "message_ids", "reason"]
     claims = {
-        (row["session_id"], row["message_ids"][0]): row["observation_id"]
+        (row["session_id"], row["message_ids"][0]): row["claim_id"]
         for row in store.read_ids(
-            OBSERVATIONS, sessions, columns, by="session_id"
+            CLAIMS, sessions, columns, by="session_id"
         ).to_pylist()
         if _stands(row)
     }
@@ -210,7 +210,7 @@ def pair_corrections(
             continue
         row = corrected[one.session]
         is_duplicate = row["status"] == Status.DUPLICATE
-        first = str(row["canonical_id"] if is_duplicate else row["observation_id"])
+        first = str(row["canonical_id"] if is_duplicate else row["claim_id"])
         pair = (holds.get(first, first), claim)
         pairs[pair] = one.certain
         if one.certain and pair not in taken_back:

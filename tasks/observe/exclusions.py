@@ -12,7 +12,7 @@ SESSION, MESSAGE, CLAIM = "session", "message", "claim"
 
 
 def remove_excluded_claims(claims: pa.Table, exclusions: pa.Table) -> pa.Table:
-    """Return the claims (`observation_id`, `workspace`, `summary`) that are not excluded, by id or by their words.
+    """Return the claims (`claim_id`, `workspace`, `summary`) that are not excluded, by id or by their words.
 
     exclusions: rows of EXCLUSIONS.
     """
@@ -29,7 +29,7 @@ def remove_excluded_claims(claims: pa.Table, exclusions: pa.Table) -> pa.Table:
         ),
         pa.string(),
     )
-    by_id = pc.is_in(claims["observation_id"], excluded["row_id"].combine_chunks())
+    by_id = pc.is_in(claims["claim_id"], excluded["row_id"].combine_chunks())
     return claims.filter(
         pc.invert(pc.or_(by_id, pc.is_in(words, excluded["words"].combine_chunks())))
     )

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ObserveSettings
-from slowwave.schemas.tables import GATES, OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS, GATES
 from slowwave.schemas.vocabulary import EXTRACTIVE, Origin, count_turns, is_turn
 from slowwave.tasks.job import digest_shipped
 from slowwave.tasks.observe import categories as lex
@@ -79,7 +79,7 @@ SHORT = 25
 """Most words of two sentences that become one claim if the second continues the first."""
 
 COLUMNS = (
-    "observation_id",
+    "claim_id",
     "session_id",
     "workspace",
     "summary",
@@ -97,7 +97,7 @@ COLUMNS = (
 GATE_COLUMNS = (*GATES, "verified", "gate_reasons")
 NOT_JUDGED: dict[str, Any] = dict.fromkeys(GATE_COLUMNS) | {"verified": True}
 """Gates of a claim that a rule made: its quote is verbatim, and no model judged it."""
-SCHEMA = pa.schema([OBSERVATIONS.schema.field(c) for c in (*COLUMNS, *GATE_COLUMNS)])
+SCHEMA = pa.schema([CLAIMS.schema.field(c) for c in (*COLUMNS, *GATE_COLUMNS)])
 NEEDED = [
     "message_id",
     "session_id",
@@ -119,7 +119,7 @@ class ObserveResult:
     """The claims of `observe`, and the sessions without any."""
 
     claims: pa.Table
-    """Columns COLUMNS and GATE_COLUMNS of OBSERVATIONS, in order of session, then of speech."""
+    """Columns COLUMNS and GATE_COLUMNS of CLAIMS, in order of session, then of speech."""
     skipped: dict[str, str]
     """Session to the reason why it has no claims."""
 
@@ -234,7 +234,7 @@ def _build_claims(
         (c for c in candidates if id(c.scored) in ids), key=lambda c: c.place
     )
     return [
-        _build_observation_row(claim, more) | NOT_JUDGED
+        _build_claim_row(claim, more) | NOT_JUDGED
         for claim, more in _pair_continuations(chosen)
     ]
 
@@ -425,7 +425,7 @@ def _compose_claim_text(
     )
 
 
-def _build_observation_row(
+def _build_claim_row(
     claim: ClaimCandidate, more: ClaimCandidate | None
 ) -> dict[str, Any]:
     """Return the row of a claim that `more` continues."""
@@ -438,7 +438,7 @@ def _build_observation_row(
         extract_file_paths(row["text"])[:3] if claim.pack == "coding" else ()
     )
     return {
-        "observation_id": compute_content_id(
+        "claim_id": compute_content_id(
             row["session_id"], category, text.quote, row["message_id"]
         ),
         "session_id": row["session_id"],

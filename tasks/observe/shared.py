@@ -30,7 +30,7 @@ def build_shared_claims(messages: pa.Table) -> list[dict[str, Any]]:
         category = blocks.get("category", "")
         session = row["session_id"]
         claim = {
-            "observation_id": compute_content_id(
+            "claim_id": compute_content_id(
                 session, category, row["text"], row["message_id"]
             ),
             "session_id": session,

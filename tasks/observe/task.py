@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.errors import EncoderFailed
 from slowwave.schemas.settings import ObserveSettings
-from slowwave.schemas.tables import EXCLUSIONS, MESSAGES, OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS, EXCLUSIONS, MESSAGES
 from slowwave.schemas.vocabulary import (
     MASKED,
     SHARED,
@@ -77,12 +77,9 @@ from slowwave.tasks.vectors import (
 OBSERVED = pa.schema(
     [*(field.with_nullable(True) for field in SCHEMA), pa.field("skipped", pa.string())]
 )
-NEEDED = ["observation_id", "session_id", "summary", "vector"]
+NEEDED = ["claim_id", "session_id", "summary", "vector"]
 KEYED = pa.schema(
-    [
-        OBSERVATIONS.schema.field(name)
-        for name in ("observation_id", "session_id", "keywords")
-    ]
+    [CLAIMS.schema.field(name) for name in ("claim_id", "session_id", "keywords")]
 )
 CLAIM = (*COLUMNS, *GATE_COLUMNS, "keywords", "stems", "vector", "step_key")
 """The columns that this step writes. The others belong to dedupe and assign, and are kept."""
@@ -106,7 +103,7 @@ def observe_sessions(job: Job) -> StepReport:
     with report_step("observe") as report:
         model = get_model(job, "extract")
         mask = Mask(job)
-        key = compute_observations_key(job, model)
+        key = compute_claims_key(job, model)
         sessions = find_sessions_to_observe(job, model, mask)
         corrections = {one.session for one in read_corrections(job.store)}
         sessions = sessions.filter(~pl.col("session_id").is_in(sorted(corrections)))
@@ -174,19 +171,19 @@ def _observe_corrections(
 def _delete_withdrawn(job: Job, sessions: Sequence[str]) -> None:
     """Delete the withdrawn claims of corrections: they hold words of the corrected claim, which may be forgotten."""
     rows = job.store.read_ids(
-        OBSERVATIONS,
+        CLAIMS,
         sessions,
-        ["observation_id"],
+        ["claim_id"],
         by="session_id",
         where=pc.field("reason") == WITHDRAWN,
     )
-    job.store.delete_ids(OBSERVATIONS, rows["observation_id"].to_pylist())
+    job.store.delete_ids(CLAIMS, rows["claim_id"].to_pylist())
 
 
 def _encode_earlier_claims(job: Job, report: StepReport) -> None:
     """Encode the claims of a run without an encoder. Later steps then process them as new ones."""
     filled = job.store.read_ids(
-        OBSERVATIONS, fill_missing_vectors(job, OBSERVATIONS, "summary", report)
+        CLAIMS, fill_missing_vectors(job, CLAIMS, "summary", report)
     )
     if not filled.num_rows:
         return
@@ -195,9 +192,7 @@ def _encode_earlier_claims(job: Job, report: StepReport) -> None:
     for row in add_keywords(job, filled, report).to_pylist():
         stands = row["status"] in (Status.ACTIVE, Status.DUPLICATE)
         rows.append(row | (pending_again if stands else {"supersede_key": None}))
-    job.store.merge(
-        OBSERVATIONS, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
-    )
+    job.store.merge(CLAIMS, pa.Table.from_pylist(rows, schema=CLAIMS.schema))
 
 
 def find_sessions_to_observe(job: Job, model: Model | None, mask: Mask) -> pl.DataFrame:
@@ -207,11 +202,11 @@ def find_sessions_to_observe(job: Job, model: Model | None, mask: Mask) -> pl.Da
     for session, digest in describe_corrected(corrected).items():
         also[session] = f"{also.get(session, '')} {digest}"
     return find_pending_sessions(
-        job.store, "observe", compute_observations_key(job, model), also
+        job.store, "observe", compute_claims_key(job, model), also
     )
 
 
-def compute_observations_key(job: Job, model: Model | None) -> str:
+def compute_claims_key(job: Job, model: Model | None) -> str:
     """Return a hash of a claim's inputs besides its session: of a model also the prompts, packs and its identity."""
     encoder = describe_encoder(job.settings)
     key = compute_step_key(
@@ -256,15 +251,15 @@ def _observe_group(
     # 2. Compare them with the stored ones.
     exclusions = job.store.read(EXCLUSIONS)
     stored, waiting = _split_by_session(
-        job.store.read_ids(OBSERVATIONS, ids, by="session_id"), seen.pending
+        job.store.read_ids(CLAIMS, ids, by="session_id"), seen.pending
     )
     now = remove_excluded_claims(
-        build_observation_rows(job, claims, stored, key, report), exclusions
+        build_claim_rows(job, claims, stored, key, report), exclusions
     )
     fresh = select_changed_rows(now, stored, find_masked_claims(stored, shown, live))
     fresh = pa.concat_tables([fresh, _select_withdrawn(waiting, live, exclusions)])
     # 3. Write what changed.
-    report.rows_out += job.store.merge(OBSERVATIONS, fresh)
+    report.rows_out += job.store.merge(CLAIMS, fresh)
     report.counts["claims withdrawn"] += (
         pc.sum(pc.is_in(fresh["reason"], pa.array(WITHDRAWALS))).as_py() or 0
     )
@@ -375,10 +370,10 @@ Made = dict[tuple[str, str], dict[str, Any]]
 """Vector and keywords by a claim's id and summary."""
 
 
-def build_observation_rows(
+def build_claim_rows(
     job: Job, claims: pa.Table, stored: pa.Table, key: str, report: StepReport
 ) -> pa.Table:
-    """Return claims as rows of OBSERVATIONS that no later step has processed.
+    """Return claims as rows of CLAIMS that no later step has processed.
 
     Vectors and keywords of equal stored claims are reused; the others are computed.
     """
@@ -394,8 +389,8 @@ def build_observation_rows(
         }
         row["evidence_sessions"] = [claim["session_id"]]
         row["stems"] = normalise_claim(claim["summary"]).content
-        rows.append(row | reusable.get((claim["observation_id"], claim["summary"]), {}))
-    table = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
+        rows.append(row | reusable.get((claim["claim_id"], claim["summary"]), {}))
+    table = pa.Table.from_pylist(rows, schema=CLAIMS.schema)
     encoded = table.filter(table["vector"].is_valid())
     new = table.filter(table["vector"].is_null())
     new = add_keywords(
@@ -405,17 +400,17 @@ def build_observation_rows(
         # Without an encoder, the vectors that equal claims got under another key are used.
         earlier = _collect_made(stored)
         rows = [
-            row | earlier.get((row["observation_id"], row["summary"]), {})
+            row | earlier.get((row["claim_id"], row["summary"]), {})
             for row in new.to_pylist()
         ]
-        new = pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
+        new = pa.Table.from_pylist(rows, schema=CLAIMS.schema)
     return pa.concat_tables([encoded, new])
 
 
 def _collect_made(stored: pa.Table, key: str | None = None) -> Made:
     """Return the vectors and keywords of stored claims: those made under the key, or all."""
     return {
-        (row["observation_id"], row["summary"]): {
+        (row["claim_id"], row["summary"]): {
             name: row[name] for name in ("vector", "keywords")
         }
         for row in stored.to_pylist()
@@ -424,7 +419,7 @@ def _collect_made(stored: pa.Table, key: str | None = None) -> Made:
 
 
 def add_keywords(job: Job, table: pa.Table, report: StepReport) -> pa.Table:
-    """Return rows of OBSERVATIONS with keywords, if there is an encoder and keywords are enabled."""
+    """Return rows of CLAIMS with keywords, if there is an encoder and keywords are enabled."""
     encoder = get_encoder_if_there(job, report) if table.num_rows else None
     if encoder is None or not job.settings.keywords.top:
         return table
@@ -446,13 +441,13 @@ def add_keywords(job: Job, table: pa.Table, report: StepReport) -> pa.Table:
         return table
     keywords = dict(
         zip(
-            made["observation_id"].to_pylist(),
+            made["claim_id"].to_pylist(),
             made["keywords"].to_pylist(),
             strict=True,
         )
     )
     rows = pa.array(
-        [keywords[key] for key in table["observation_id"].to_pylist()],
+        [keywords[key] for key in table["claim_id"].to_pylist()],
         KEYED.field("keywords").type,
     )
     return table.set_column(
@@ -477,7 +472,7 @@ def extract_shard_keywords(shard: pa.Table, *, encoder: str, top: int) -> pa.Tab
     )
     return pa.table(
         [
-            shard["observation_id"],
+            shard["claim_id"],
             shard["session_id"],
             pa.array(keywords, KEYED.field("keywords").type),
         ],
@@ -486,7 +481,7 @@ def extract_shard_keywords(shard: pa.Table, *, encoder: str, top: int) -> pa.Tab
 
 
 Rows = dict[str, dict[str, Any]]
-"""Rows of OBSERVATIONS by id."""
+"""Rows of CLAIMS by id."""
 
 
 def select_changed_rows(
@@ -497,8 +492,8 @@ def select_changed_rows(
     The last are withdrawn, with another reason if they are in `masked`. An unchanged claim keeps what later steps wrote
     to it. A claim that was withdrawn before counts as new.
     """
-    old: Rows = {row["observation_id"]: row for row in stored.to_pylist()}
-    now: Rows = {row["observation_id"]: row for row in claims.to_pylist()}
+    old: Rows = {row["claim_id"]: row for row in stored.to_pylist()}
+    now: Rows = {row["claim_id"]: row for row in claims.to_pylist()}
     changed = _select_new_or_changed(now, old)
     withdrawn = sorted(
         key
@@ -509,9 +504,9 @@ def select_changed_rows(
         reason = MASKED if key in masked else WITHDRAWN
         changed.append({**old[key], "status": Status.SUPERSEDED, "reason": reason})
     changed += _release_duplicates(
-        now, old, set(withdrawn), {row["observation_id"] for row in changed}
+        now, old, set(withdrawn), {row["claim_id"] for row in changed}
     )
-    return pa.Table.from_pylist(changed, schema=OBSERVATIONS.schema)
+    return pa.Table.from_pylist(changed, schema=CLAIMS.schema)
 
 
 def _select_new_or_changed(now: Rows, old: Rows) -> list[dict[str, Any]]:
@@ -543,6 +538,4 @@ def _release_duplicates(
         for key, row in old.items()
         if key in now and row["canonical_id"] in withdrawn
     ]
-    return [
-        {**row, **active} for row in orphans if row["observation_id"] not in written
-    ]
+    return [{**row, **active} for row in orphans if row["claim_id"] not in written]

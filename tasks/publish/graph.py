@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from slowwave.schemas.tables import OBSERVATIONS, RELATIONS, Table
+from slowwave.schemas.tables import CLAIMS, RELATIONS, Table
 from slowwave.store.private import open_new
 from slowwave.store.releases import Snapshot
 
@@ -39,10 +39,10 @@ def write_graph(
     _add_keys(root, "node", NODE)
     _add_keys(root, "edge", EDGE)
     graph = SubElement(root, "graph", id=snapshot.release.name, edgedefault="directed")
-    nodes = _read_rows(snapshot, OBSERVATIONS, [OBSERVATIONS.key, *NODE])
+    nodes = _read_rows(snapshot, CLAIMS, [CLAIMS.key, *NODE])
     edges = _read_rows(snapshot, RELATIONS, [RELATIONS.key, "from_id", "to_id", *EDGE])
     for row in nodes:
-        key = row[OBSERVATIONS.key]
+        key = row[CLAIMS.key]
         element = SubElement(graph, "node", id=key)
         _add_values(element, "node", NODE, row | {"confidence": confidences[key]})
     for row in edges:
@@ -56,7 +56,7 @@ def write_graph(
     with open_new(to / FILE) as out:
         out.write(tostring(root, encoding="utf-8", xml_declaration=True))
     return {
-        OBSERVATIONS.name: _describe_file(OBSERVATIONS, NODE, len(nodes)),
+        CLAIMS.name: _describe_file(CLAIMS, NODE, len(nodes)),
         RELATIONS.name: _describe_file(RELATIONS, EDGE, len(edges)),
     }
 

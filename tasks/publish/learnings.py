@@ -31,7 +31,7 @@ def select_learnings(claims: pa.Table, places: Collection[str] = ()) -> pa.Table
     rows = claims.filter(pc.and_(pc.equal(claims["status"], Status.ACTIVE), own))
     if places:
         rows = rows.filter(pc.is_in(rows["workspace"], pa.array(places, pa.string())))
-    return rows.sort_by([("observed_at", "ascending"), ("observation_id", "ascending")])
+    return rows.sort_by([("observed_at", "ascending"), ("claim_id", "ascending")])
 
 
 def build_learnings(
@@ -40,7 +40,7 @@ def build_learnings(
     """Return a plain record for each claim.
 
     Args:
-        claims: rows of OBSERVATIONS.
+        claims: rows of CLAIMS.
         messages: columns CITED of the messages that the claims cite.
         confidences: each claim's confidence, by its id.
 
@@ -51,7 +51,7 @@ def build_learnings(
     return [
         _build_learning(
             row,
-            confidences[row["observation_id"]],
+            confidences[row["claim_id"]],
             [cited[m] for m in row["message_ids"] if m in cited],
         )
         for row in claims.to_pylist()
@@ -65,7 +65,7 @@ def _build_learning(
     workspace = row["workspace"]
     folder = f"{workspace.rstrip('/')}/" if workspace else ""
     return {
-        "id": row["observation_id"],
+        "id": row["claim_id"],
         "workspace": PurePath(workspace).name or workspace if workspace else None,
         "category": row["category"],
         "pack": row["pack"],

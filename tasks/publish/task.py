@@ -16,8 +16,8 @@ from slowwave.recall.retrieve.candidates import POOLS
 from slowwave.recall.views.compare import COLUMNS, compare_claims
 from slowwave.schemas.errors import EncoderFailed, EncoderNotFound
 from slowwave.schemas.tables import (
+    CLAIMS,
     COMPLETIONS,
-    OBSERVATIONS,
     RELEASED,
     SESSIONS,
     SUMMARIES,
@@ -194,8 +194,8 @@ def _read_claims(store: Store, before: Snapshot) -> _ComparedClaims:
     columns = list(
         dict.fromkeys((*COLUMNS, "step_key", "message_ids", "assign_key", *OF_USE))
     )
-    old = before.read(OBSERVATIONS, columns)
-    new = store.read(OBSERVATIONS, columns)
+    old = before.read(CLAIMS, columns)
+    new = store.read(CLAIMS, columns)
     was = pl.DataFrame(old)
     now = pl.DataFrame(new)
     observed = now.filter(~pl.col("step_key").is_in(was["step_key"].implode()))[
@@ -233,9 +233,9 @@ def _compare_with_live(
 
 def _select_new_claims(claims: _ComparedClaims) -> pl.DataFrame:
     """Return active claims that are not active in the live release, without those of sessions observed again."""
-    active_before = claims.was.filter(IS_ACTIVE)["observation_id"].implode()
+    active_before = claims.was.filter(IS_ACTIVE)["claim_id"].implode()
     return claims.now.filter(
-        IS_ACTIVE, ~claims.of_observed, ~pl.col("observation_id").is_in(active_before)
+        IS_ACTIVE, ~claims.of_observed, ~pl.col("claim_id").is_in(active_before)
     )
 
 
@@ -255,7 +255,7 @@ def _measure_new_topics(job: Job, claims: _ComparedClaims) -> float:
         job.settings.get_llm("topics") != "off"
     )
     placed = claims.now.filter(is_placed).join(
-        claims.was.filter(is_placed), on="observation_id", how="anti"
+        claims.was.filter(is_placed), on="claim_id", how="anti"
     )
     return measure_base_share(job.store) if placed.height else 0.0
 

@@ -23,7 +23,7 @@ from slowwave.tasks.dedupe.normalise import normalise_claim
 from slowwave.tasks.dedupe.pairs import stack_unit_vectors
 
 VERSION = 2
-COLUMNS = ["observation_id", "summary", "files", "message_ids", "observed_at", "vector"]
+COLUMNS = ["claim_id", "summary", "files", "message_ids", "observed_at", "vector"]
 MOST = 5
 """Most relations of one kind that a claim has."""
 COMMON = 30
@@ -55,7 +55,7 @@ class Relation(NamedTuple):
 def find_relations(claims: pa.Table) -> list[Relation]:
     """Return the relations between the claims, each from the later claim to the earlier, the strongest first.
 
-    claims: active rows of OBSERVATIONS of one workspace, with `COLUMNS`.
+    claims: active rows of CLAIMS of one workspace, with `COLUMNS`.
     """
     if claims.num_rows < 2:
         return []
@@ -63,7 +63,7 @@ def find_relations(claims: pa.Table) -> list[Relation]:
         when.timestamp() if when else -math.inf
         for when in claims["observed_at"].to_pylist()
     ]
-    ids = claims["observation_id"].to_pylist()
+    ids = claims["claim_id"].to_pylist()
     claims = claims.take(sorted(range(len(ids)), key=lambda at: (times[at], ids[at])))
     return list(
         keep_best(
@@ -140,9 +140,7 @@ def _relate_pair(
     known_cosine = 0.0 if math.isnan(cosine) else cosine
     distance = (1 - min(1.0, sum(names.values()) / 2)) * (1 - known_cosine)
     reason = ", ".join(sorted(names, key=lambda name: (-names[name], name))[:3]) or None
-    return Relation(
-        kind, late["observation_id"], early["observation_id"], 1 - distance, reason
-    )
+    return Relation(kind, late["claim_id"], early["claim_id"], 1 - distance, reason)
 
 
 def _select_written_files(names: Mapping[str, float], text: str) -> dict[str, float]:

@@ -7,7 +7,7 @@ import polars as pl
 import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import MARKS, OBSERVATIONS, RELATIONS
+from slowwave.schemas.tables import CLAIMS, MARKS, RELATIONS
 from slowwave.schemas.vocabulary import RelationKind, Status
 from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
@@ -24,7 +24,7 @@ from slowwave.tasks.relate.relate import (
 from slowwave.tasks.vectors import describe_encoder
 
 DECIDING = [
-    "observation_id",
+    "claim_id",
     "summary",
     "message_ids",
     "files",
@@ -104,7 +104,7 @@ def _list_contradictions(
     superseded = claims.filter(
         pl.col("status") == Status.SUPERSEDED, pl.col("by").is_in([*units])
     )
-    pairs = superseded.select("superseded_by", "observation_id").iter_rows()
+    pairs = superseded.select("superseded_by", "claim_id").iter_rows()
     return [
         Relation(RelationKind.CONTRADICTS, later, earlier, 1.0, None)
         for later, earlier in pairs
@@ -119,15 +119,13 @@ def _relate_units(
         pl.col("unit").is_in([*units]), pl.col("status") == Status.ACTIVE
     )
     sizes = active.group_by("unit", maintain_order=True).agg(
-        "observation_id", claims=pl.len()
+        "claim_id", claims=pl.len()
     )
     relations: list[Relation] = []
     for batch in track_items("relate", [*split_batches(sizes, 10_000, "claims")]):
-        rows = store.read_ids(OBSERVATIONS, batch["observation_id"].explode(), COLUMNS)
-        for ids in batch["observation_id"].to_list():
-            relations += find_relations(
-                rows.filter(pc.field("observation_id").isin(ids))
-            )
+        rows = store.read_ids(CLAIMS, batch["claim_id"].explode(), COLUMNS)
+        for ids in batch["claim_id"].to_list():
+            relations += find_relations(rows.filter(pc.field("claim_id").isin(ids)))
     return relations
 
 
@@ -135,7 +133,7 @@ def _find_stale(
     claims: pl.DataFrame, stored: Sequence[Mapping[str, Any]], units: Collection[str]
 ) -> set[str]:
     """Return the ids of stored relations that start in some workspaces or have lost a claim."""
-    home = dict(claims.select("observation_id", "unit").iter_rows())
+    home = dict(claims.select("claim_id", "unit").iter_rows())
     stale = set[str]()
     for row in stored:
         start, end = home.get(row["from_id"]), home.get(row["to_id"])
@@ -150,9 +148,9 @@ def read_claims(store: Store) -> pl.DataFrame:
     `unit` is the unit id of their workspace, `by` that of the claim which changed them; `waits` says whether the vector
     is missing.
     """
-    claims = pl.DataFrame(store.read(OBSERVATIONS, DECIDING)).sort("observation_id")
-    unencoded = store.open_dataset(OBSERVATIONS).to_table(
-        columns=["observation_id"], filter="vector IS NULL"
+    claims = pl.DataFrame(store.read(CLAIMS, DECIDING)).sort("claim_id")
+    unencoded = store.open_dataset(CLAIMS).to_table(
+        columns=["claim_id"], filter="vector IS NULL"
     )
     names = {
         workspace: name_unit(workspace) for workspace in claims["workspace"].unique()
@@ -160,12 +158,12 @@ def read_claims(store: Store) -> pl.DataFrame:
     unit = pl.Series(
         "unit", [names[workspace] for workspace in claims["workspace"]], dtype=pl.String
     )
-    home = dict(zip(claims["observation_id"], unit, strict=True))
+    home = dict(zip(claims["claim_id"], unit, strict=True))
     by = pl.Series(
         "by", [home.get(key) for key in claims["superseded_by"]], dtype=pl.String
     )
-    waits = pl.col("observation_id").is_in(
-        pl.Series(unencoded["observation_id"], dtype=pl.String).implode()
+    waits = pl.col("claim_id").is_in(
+        pl.Series(unencoded["claim_id"], dtype=pl.String).implode()
     )
     return claims.with_columns(unit, by, waits=waits)
 

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from slowwave.engines.llm.protocol import NON_EMPTY, AnswerModel, Completion, Request
 from slowwave.schemas.settings import ExtractSettings
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, SUMMARIES, Table
+from slowwave.schemas.tables import CLAIMS, MESSAGES, PASSAGES, SUMMARIES, Table
 from slowwave.schemas.vocabulary import SummaryScope
 from slowwave.store.store import Store
 from slowwave.tasks.gists.gists import KEYWORDS, Gist
@@ -350,7 +350,7 @@ def measure_summaries(
         "first_at",
     )
     claims = _read_members(
-        store, OBSERVATIONS, of_topics, "summary", "observed_at", "speaker"
+        store, CLAIMS, of_topics, "summary", "observed_at", "speaker"
     )
     messages = _read_messages(store, sessions)
     spoken = _build_message_members(

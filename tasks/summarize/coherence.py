@@ -20,7 +20,7 @@ import numpy.typing as npt
 from slowwave.tasks.llm.grounding import GroundingContext, explain_unfounded
 from slowwave.tasks.llm.quotes import is_unspaced
 from slowwave.text.pyramid import MASTER
-from slowwave.text.words import compute_smooth_idf, extract_stems
+from slowwave.text.words import compute_smooth_idf, singular_words
 
 Vector = Sequence[float] | npt.NDArray[np.float32]
 
@@ -64,7 +64,7 @@ def measure_coherence(
         before: summary_id -> the text that the model read along with its members.
     """
     stems = {
-        m: extract_stems(members[m].text)
+        m: singular_words(members[m].text)
         for row in rows
         for m in row["member_ids"]
         if m in members
@@ -112,7 +112,9 @@ def _compute_coverage(
         stem: n * compute_smooth_idf(counts[stem], len(stems))
         for stem, n in times.items()
     }
-    covered = sum(weights[stem] for stem in extract_stems(row["text"]) & weights.keys())
+    covered = sum(
+        weights[stem] for stem in singular_words(row["text"]) & weights.keys()
+    )
     return covered / sum(weights.values()) if weights else None
 
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from slowwave.engines.llm.budget import estimate_tokens
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import PyramidSettings
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPICS
+from slowwave.schemas.tables import CLAIMS, MESSAGES, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import (
     SHARED,
     SPOKEN,
@@ -85,7 +85,7 @@ from slowwave.text.summarise import Part, build_extractive_summary
 MESSAGES_AT_ONCE = 2_000
 SMALL = 3
 """Least number of a topic's claims for a model to summarise them before they fill a group."""
-MEMBER = ["observation_id", "topic_id", "summary", "speaker", "observed_at"]
+MEMBER = ["claim_id", "topic_id", "summary", "speaker", "observed_at"]
 GROUP = [
     "scope_id",
     "tier",
@@ -534,10 +534,10 @@ def _read_topic_talk(job: Job, key: str, *, by_model: bool) -> TopicTalk:
     """
     step = job.settings.pyramid.step
     claims = pl.DataFrame(
-        job.store.read(OBSERVATIONS, MEMBER, pc.field("status") == Status.ACTIVE)
+        job.store.read(CLAIMS, MEMBER, pc.field("status") == Status.ACTIVE)
     )
     claims = claims.drop_nulls("topic_id").sort(
-        "observed_at", "observation_id", nulls_last=True
+        "observed_at", "claim_id", nulls_last=True
     )
     sealed = _load_sealed_pyramids(job, "topic", key)
     if not by_model:
@@ -565,7 +565,7 @@ def _find_settled_topics(
     claims: pl.DataFrame, sealed: Mapping[str, Pyramid], step: int
 ) -> set[str]:
     """Return the topics whose stored pyramid fits their claims."""
-    members = dict(claims.group_by("topic_id").agg("observation_id").iter_rows())
+    members = dict(claims.group_by("topic_id").agg("claim_id").iter_rows())
     return {
         topic
         for topic, pyramid in sealed.items()

@@ -18,7 +18,7 @@ from slowwave.text.summarise import (
     pick_leading_sentences,
     truncate_words,
 )
-from slowwave.text.words import extract_stems
+from slowwave.text.words import singular_words
 
 VERSION = 2
 FIRST_CHARS = 200
@@ -105,8 +105,8 @@ def _is_about(part: Sequence[str], others: Sequence[WeighedSentence]) -> bool:
 
     A courtesy or a joke at a session's end shares none.
     """
-    words = extract_stems(" ".join(s.text for s in others))
-    return not words.isdisjoint(extract_stems(" ".join(part[1:])))
+    words = singular_words(" ".join(s.text for s in others))
+    return not words.isdisjoint(singular_words(" ".join(part[1:])))
 
 
 def _tell_settled(by_person: Sequence[WeighedSentence], words: int) -> list[str]:
@@ -146,7 +146,7 @@ def _tell_open(
         part = [UNANSWERED, *pick_leading_sentences(last, words)]
         earlier = [s for s in (*by_person, *answers) if s.turn != end]
         return part if _is_about(part, earlier) else []
-    if answers[-1].asks and extract_stems(answers[-1].text):
+    if answers[-1].asks and singular_words(answers[-1].text):
         return ["Open:", *pick_leading_sentences([answers[-1].text], words)]
     return []
 

@@ -50,7 +50,7 @@ def find_candidate_pairs(
     """Return the pairs of rows that are near and in scope; with `among`, those with a row in it.
 
     Args:
-        table: rows of OBSERVATIONS.
+        table: rows of CLAIMS.
         claims: the normalised claims of the rows.
         vectors: unit vectors of the rows; shape (rows, dim).
         has: mask of the rows with a vector.

@@ -1,4 +1,4 @@
-"""Compute the chain of each row: the columns CHAIN of OBSERVATIONS and PASSAGES, Arrow in, Arrow out.
+"""Compute the chain of each row: the columns CHAIN of CLAIMS and PASSAGES, Arrow in, Arrow out.
 
 A chain consists of claims that were changed, or perhaps changed, one by another, and of their duplicates. Its id is
 the id of its last claim. A row of a chain that no longer holds has the time of the change and its probability.
@@ -23,11 +23,11 @@ import pyarrow as pa
 from slowwave.schemas.tables import CHAIN
 from slowwave.schemas.vocabulary import LEADS, PERHAPS_CHANGED, Status
 from slowwave.tasks.supersede.features import IdfTable
-from slowwave.text.words import extract_stems
+from slowwave.text.words import singular_words
 
 CHAINS = "chains/2"
 LINKS = [
-    "observation_id",
+    "claim_id",
     "status",
     "canonical_id",
     "superseded_by",
@@ -35,7 +35,7 @@ LINKS = [
     "observed_at",
     *CHAIN,
 ]
-CLAIMS = [*LINKS, "workspace", "summary", "quote", "message_ids"]
+CHAIN_COLUMNS = [*LINKS, "workspace", "summary", "quote", "message_ids"]
 SAID = ["passage_id", "workspace", "message_id", "text", "ts", *CHAIN]
 ROWS_AT_ONCE = 100_000
 """Passages in one batch that is cut into sentences."""
@@ -54,7 +54,7 @@ Row = dict[str, Any]
 Since = tuple[datetime | None, float | None]
 """Since when a claim no longer holds, and the probability of that."""
 ClaimsOf = defaultdict[str, dict[str, Row]]
-"""passage_id -> observation_id -> claim."""
+"""passage_id -> claim_id -> claim."""
 Links = Mapping[str, tuple[str, float]]
 """Claim -> the later claim that perhaps changes it, and the probability."""
 
@@ -73,9 +73,7 @@ def find_linked_claims(claims: pa.Table, links: Links) -> list[str]:
         | (pl.col("status") == Status.SUPERSEDED)
         | pl.col("chain_id").is_not_null()
     )
-    ends = (
-        of_status[name] for name in ("observation_id", "canonical_id", "superseded_by")
-    )
+    ends = (of_status[name] for name in ("claim_id", "canonical_id", "superseded_by"))
     return sorted(
         {*links, *(by for by, _ in links.values()), *pl.concat(ends).drop_nulls()}
     )
@@ -83,7 +81,7 @@ def find_linked_claims(claims: pa.Table, links: Links) -> list[str]:
 
 def spread_over_claims(claims: pa.Table, links: Links) -> list[Row]:
     """Return the claims (columns LINKS; all of `find_linked_claims`) with their chains."""
-    rows = {row["observation_id"]: row for row in claims.to_pylist()}
+    rows = {row["claim_id"]: row for row in claims.to_pylist()}
     canonical = {
         key: row["canonical_id"]
         for key, row in rows.items()
@@ -159,9 +157,9 @@ def spread_over_passages(passages: pa.Table, claims: pa.Table) -> list[Row]:
 
     Args:
         passages: all passages of some workspaces (columns SAID).
-        claims: all claims of these workspaces (columns CLAIMS), with their chains.
+        claims: all claims of these workspaces (columns CHAIN_COLUMNS), with their chains.
     """
-    rows, ordered = pl.DataFrame(passages), pl.DataFrame(claims).sort("observation_id")
+    rows, ordered = pl.DataFrame(passages), pl.DataFrame(claims).sort("claim_id")
     of_chain = ordered.filter(pl.col("chain_id").is_not_null()).to_dicts()
     claims_of = _find_sentences(rows, of_chain)
     _add_restated_claims(claims_of, rows, ordered)
@@ -223,7 +221,7 @@ def _find_sentences(passages: pl.DataFrame, claims: list[Row]) -> ClaimsOf:
         )
         for key, workspace, text in found.iter_rows():
             claims_of[key] |= {
-                claim["observation_id"]: claim
+                claim["claim_id"]: claim
                 for claim in sentences.get((workspace, text), ())
             }
     return claims_of
@@ -243,7 +241,7 @@ class ChangedClaim:
     @classmethod
     def from_claims(cls, claim: Row, later: Row, idf: IdfTable) -> "ChangedClaim":
         """Compare a claim with the claim that changed it."""
-        words, others = (extract_stems(row["summary"]) for row in (claim, later))
+        words, others = (singular_words(row["summary"]) for row in (claim, later))
         gone = sorted(words - others, key=lambda word: (-idf.sum_idf([word]), word))
         kept = gone if len(gone) <= OLD_VALUE else gone[:1]
         return cls(claim, words, frozenset(kept), others - words)
@@ -262,7 +260,7 @@ def _add_restated_claims(
     claims_of: ClaimsOf, passages: pl.DataFrame, claims: pl.DataFrame
 ) -> None:
     """Add each changed claim to the earlier passages of its workspace that state it in other words."""
-    idf = IdfTable.from_stems([[*extract_stems(text)] for text in claims["summary"]])
+    idf = IdfTable.from_stems([[*singular_words(text)] for text in claims["summary"]])
     text = pl.col("text").str.to_lowercase()
     for changed in _list_changed_claims(claims, idf):
         claim = changed.claim
@@ -276,16 +274,16 @@ def _add_restated_claims(
         likely = REWORDED * claim["chain_likely"]
         for row in before.select("passage_id", "text").iter_rows(named=True):
             sentences = re.split(SENTENCE_END, row["text"])
-            if any(changed.is_stated(extract_stems(one), idf) for one in sentences):
+            if any(changed.is_stated(singular_words(one), idf) for one in sentences):
                 claims_of[row["passage_id"]].setdefault(
-                    claim["observation_id"], claim | {"chain_likely": likely}
+                    claim["claim_id"], claim | {"chain_likely": likely}
                 )
 
 
 def _list_changed_claims(claims: pl.DataFrame, idf: IdfTable) -> list[ChangedClaim]:
     """Return the claims that were changed, surely or perhaps, and that have an old value."""
     of_chain = claims.filter(pl.col("chain_id").is_not_null())
-    by_id = {row["observation_id"]: row for row in of_chain.iter_rows(named=True)}
+    by_id = {row["claim_id"]: row for row in of_chain.iter_rows(named=True)}
     found = [
         ChangedClaim.from_claims(row, later, idf)
         for row in by_id.values()
@@ -313,7 +311,7 @@ def _add_source_claims(
         ]
         quoting = [key for key in keys if quote in _normalise(passages[key]["text"])]
         for key in quoting or keys:
-            claims_of[key][claim["observation_id"]] = claim
+            claims_of[key][claim["claim_id"]] = claim
 
 
 def _is_after_change(passage: Row, claim: Row) -> bool:
@@ -349,7 +347,7 @@ def _choose_chain(claims: list[Row]) -> Row:
 
 
 def _rank_change(claim: Row) -> tuple[float, str, str]:
-    return claim["chain_likely"] or 0.0, str(claim["chain_at"]), claim["observation_id"]
+    return claim["chain_likely"] or 0.0, str(claim["chain_at"]), claim["claim_id"]
 
 
 def _normalise(text: str) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS
 from slowwave.schemas.vocabulary import Status
 
 
@@ -36,20 +36,18 @@ class CandidateClaims:
 
 
 def build_candidate_claims(
-    observations: pa.Table, affirmed: Mapping[str, datetime]
+    claims: pa.Table, affirmed: Mapping[str, datetime]
 ) -> CandidateClaims:
     """Return the claims that are active or that another claim retired.
 
-    affirmed: observation_id -> when a duplicate last repeated the claim.
+    affirmed: claim_id -> when a duplicate last repeated the claim.
     """
-    superseded = pc.equal(observations["status"], Status.SUPERSEDED)
-    retired_by_claim = pc.and_(superseded, pc.is_valid(observations["superseded_by"]))
-    ours = pc.or_(pc.equal(observations["status"], Status.ACTIVE), retired_by_claim)
-    table = OBSERVATIONS.sort_rows(
-        observations, pc.and_(ours, pc.is_valid(observations["observed_at"]))
-    )
-    ids, times = table["observation_id"].to_pylist(), table["observed_at"].to_pylist()
-    row_of = _index_rows(ids, observations)
+    superseded = pc.equal(claims["status"], Status.SUPERSEDED)
+    retired_by_claim = pc.and_(superseded, pc.is_valid(claims["superseded_by"]))
+    ours = pc.or_(pc.equal(claims["status"], Status.ACTIVE), retired_by_claim)
+    table = CLAIMS.sort_rows(claims, pc.and_(ours, pc.is_valid(claims["observed_at"])))
+    ids, times = table["claim_id"].to_pylist(), table["observed_at"].to_pylist()
+    row_of = _index_rows(ids, claims)
     retired: dict[int, int] = {}
     reopened: set[int] = set()
     for row, claim in enumerate(table.select(["superseded_by", "status"]).to_pylist()):
@@ -71,31 +69,31 @@ def build_candidate_claims(
     )
 
 
-def _index_rows(ids: list[str], observations: pa.Table) -> dict[str, int]:
-    """Return observation_id -> row; a duplicate has the row of the claim that it repeats."""
+def _index_rows(ids: list[str], claims: pa.Table) -> dict[str, int]:
+    """Return claim_id -> row; a duplicate has the row of the claim that it repeats."""
     row_of = {oid: row for row, oid in enumerate(ids)}
-    duplicates = observations.select(["observation_id", "canonical_id"]).filter(
-        pc.equal(observations["status"], Status.DUPLICATE)
+    duplicates = claims.select(["claim_id", "canonical_id"]).filter(
+        pc.equal(claims["status"], Status.DUPLICATE)
     )
     by_duplicate: dict[str, int] = {}
     for duplicate in duplicates.to_pylist():
-        oid, canonical = duplicate["observation_id"], duplicate["canonical_id"]
+        oid, canonical = duplicate["claim_id"], duplicate["canonical_id"]
         if canonical in row_of and oid not in row_of:
             by_duplicate[oid] = row_of[canonical]
     return row_of | by_duplicate
 
 
-def find_affirmed_times(observations: pa.Table) -> dict[str, datetime]:
-    """Return observation_id -> when a duplicate last repeated the claim.
+def find_affirmed_times(claims: pa.Table) -> dict[str, datetime]:
+    """Return claim_id -> when a duplicate last repeated the claim.
 
-    observations: rows of OBSERVATIONS with status, canonical_id and observed_at; only duplicates count.
+    claims: rows of CLAIMS with status, canonical_id and observed_at; only duplicates count.
     """
     repeats = pc.and_(
-        pc.equal(observations["status"], Status.DUPLICATE),
-        pc.is_valid(observations["observed_at"]),
+        pc.equal(claims["status"], Status.DUPLICATE),
+        pc.is_valid(claims["observed_at"]),
     )
     last = (
-        observations.filter(repeats)
+        claims.filter(repeats)
         .group_by("canonical_id")
         .aggregate([("observed_at", "max")])
     )

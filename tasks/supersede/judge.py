@@ -26,7 +26,7 @@ from slowwave.tasks.llm.library import Library, Question, limit_answer
 from slowwave.tasks.llm.quotes import find_anchor, normalise_text
 from slowwave.tasks.supersede.claims import CandidateClaims
 from slowwave.text.fence import format_entry
-from slowwave.text.words import extract_stems
+from slowwave.text.words import singular_words
 
 VERSION = 2
 PROMPTS = ("change",)
@@ -107,7 +107,7 @@ class PairVerdict:
 
 
 Ids = tuple[str, str]
-"""observation_ids of a pair, the earlier claim first."""
+"""claim_ids of a pair, the earlier claim first."""
 Pair = tuple[ClaimShown, ClaimShown]
 Answered = tuple[Answer, str]
 """An answer, and the supporting words of the later claim."""
@@ -140,7 +140,7 @@ def read_verdicts(merges: pa.Table) -> dict[Ids, PairVerdict]:
     for row in merges.filter(
         pc.equal(merges["kind"], LedgerKind.JUDGEMENT)
     ).to_pylist():
-        verdicts[row["loser_id"], row["winner_id"]] = PairVerdict(
+        verdicts[row["from_id"], row["into_id"]] = PairVerdict(
             answer=Answer(row["rule"]),
             likely=round(dict(row["scores"])["likely"], DIGITS),
             quote=row["reason"] or "",
@@ -155,8 +155,8 @@ def build_verdict_rows(verdicts: Mapping[Ids, PairVerdict]) -> list[dict[str, An
         {
             "merge_id": compute_content_id(*ids, RULE),
             "kind": LedgerKind.JUDGEMENT,
-            "loser_id": ids[0],
-            "winner_id": ids[1],
+            "from_id": ids[0],
+            "into_id": ids[1],
             "rule": verdict.answer,
             "scores": [("likely", verdict.likely)],
             "reason": verdict.quote,
@@ -251,12 +251,12 @@ def _find_pairs_to_ask(
 
 def _show_claim(claims: CandidateClaims, row: int) -> ClaimShown:
     claim = (
-        claims.table.select(["observation_id", "summary", "detail", "speaker"])
+        claims.table.select(["claim_id", "summary", "detail", "speaker"])
         .slice(row, 1)
         .to_pylist()[0]
     )
     return ClaimShown(
-        id=claim["observation_id"],
+        id=claim["claim_id"],
         text=f"{claim['summary']} ({claim['detail']})"
         if claim["detail"]
         else claim["summary"],
@@ -335,7 +335,7 @@ def _check_answer(
 
 def _is_quoted(quote: str, text: str) -> bool:
     """Return True if the text contains the quote, and the quote has a content word."""
-    return bool(extract_stems(quote)) and normalise_text(
+    return bool(singular_words(quote)) and normalise_text(
         quote.strip()
     ) in normalise_text(text)
 

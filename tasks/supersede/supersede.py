@@ -1,4 +1,4 @@
-"""Retire claims that a later claim changes: OBSERVATIONS in, the changed rows and MERGES rows out.
+"""Retire claims that a later claim changes: CLAIMS in, the changed rows and MERGES rows out.
 
 1. Find candidate pairs by vector and by shared rare words, within one workspace and one speaker's talk of themselves.
 2. Compute the features of each pair and the probability that the later claim changes the earlier one
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import MERGES, OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS, MERGES
 from slowwave.schemas.vocabulary import (
     CORRECTED,
     LEADS,
@@ -117,9 +117,9 @@ class Change:
 
 @dataclass(frozen=True)
 class Superseded:
-    """The outcome: changed rows of OBSERVATIONS to merge, and rows of MERGES for the ledger."""
+    """The outcome: changed rows of CLAIMS to merge, and rows of MERGES for the ledger."""
 
-    observations: pa.Table
+    claims: pa.Table
     merges: pa.Table
     waiting: int = 0
     """Pairs that the judge has not answered yet; until then the classifier's outcome applies to them."""
@@ -137,9 +137,7 @@ class ClaimRows:
     @classmethod
     def from_table(cls, table: pa.Table, undone: Undone) -> "ClaimRows":
         """Index the claims of a table."""
-        row_of = {
-            oid: row for row, oid in enumerate(table["observation_id"].to_pylist())
-        }
+        row_of = {oid: row for row, oid in enumerate(table["claim_id"].to_pylist())}
         return cls(
             row_of,
             {frozenset((row_of.get(a, -1), row_of.get(b, -1))) for a, b in undone},
@@ -195,7 +193,7 @@ class Decisions:
 
 
 def supersede(
-    observations: pa.Table,
+    claims: pa.Table,
     step_key: str,
     *,
     undone: Undone = frozenset(),
@@ -213,16 +211,16 @@ def supersede(
     """Mark each active claim that a later one changes, and reactivate claims whose change no longer holds.
 
     Args:
-        observations: rows of OBSERVATIONS. Rows that are neither active nor retired by another row are left alone, and
+        claims: rows of CLAIMS. Rows that are neither active nor retired by another row are left alone, and
             so are rows without `observed_at`, since their order is unknown.
         step_key: the key of the ledger rows.
-        undone: (loser_id, winner_id) of changes that were taken back; they are never made again.
+        undone: (from_id, into_id) of changes that were taken back; they are never made again.
         verdicts: a model's verdicts of earlier nights, which are kept.
         judge: the model to ask about other likely pairs.
-        fresh: observation_ids to judge, each against the claims near it; by default all.
+        fresh: claim_ids to judge, each against the claims near it; by default all.
         doubts: probability of the pairs that earlier nights linked; kept for pairs without a fresh claim.
         taken_back: those of them whose later claim takes the earlier back.
-        idf: word weights over all claims, if the observations are only some of them.
+        idf: word weights over all claims, if the claims are only some of them.
         reader: the reader of the claims' vectors, if it was fitted to their encoder.
         executor: computes the pairs' probabilities.
         corrections: (corrected claim, correcting claim) -> whether that is certain. A certain one retires the claim,
@@ -246,16 +244,16 @@ def supersede(
         corrections=corrections or {},
         unheard=unheard,
     )
-    return _judge_claims(observations, inputs, fresh)
+    return _judge_claims(claims, inputs, fresh)
 
 
 def _judge_claims(
-    observations: pa.Table, inputs: Inputs, fresh: Set[str] | None
+    claims: pa.Table, inputs: Inputs, fresh: Set[str] | None
 ) -> Superseded:
     """Judge the fresh claims (all if None), and judge again those whose link target this retired."""
-    candidates = _read_candidates(observations, inputs)
+    candidates = _read_candidates(claims, inputs)
     if candidates.table.num_rows < 2 and not candidates.reopened:
-        return Superseded(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
+        return Superseded(CLAIMS.make_empty_table(), MERGES.make_empty_table())
     index = ClaimRows.from_table(candidates.table, inputs.undone)
     among = _find_rows_to_judge(candidates, index, fresh)
     corrections = index.find_rows(inputs.corrections)
@@ -277,7 +275,7 @@ def _judge_claims(
     corrected = find_corrections(candidates, corrections)
     decisions = _decide_changes(candidates, guesses, answered, index.undone, corrected)
     if unlinked := _find_unlinked(linked, decisions) - among:
-        return _judge_again(observations, inputs, candidates, judged, among | unlinked)
+        return _judge_again(claims, inputs, candidates, judged, among | unlinked)
     return _build_outcome(candidates, decisions, judged, among, inputs.step_key)
 
 
@@ -302,14 +300,12 @@ def _build_outcome(
     waiting_rows = {row for pair in judged.waiting for row in among.intersection(pair)}
     changes = [*decisions.changes, *decisions.doubts]
     return Superseded(
-        observations=_build_changed_rows(
+        claims=_build_changed_rows(
             candidates.table, decisions.changes, decisions.freed
         ),
         merges=_build_ledger(candidates.table, changes, judged.answers, step_key),
         waiting=len(judged.waiting),
-        unsettled={
-            candidates.table["observation_id"][row].as_py() for row in waiting_rows
-        },
+        unsettled={candidates.table["claim_id"][row].as_py() for row in waiting_rows},
     )
 
 
@@ -320,7 +316,7 @@ def _find_unlinked(linked: Iterable[Rows], decisions: Decisions) -> set[int]:
 
 
 def _judge_again(
-    observations: pa.Table,
+    claims: pa.Table,
     inputs: Inputs,
     candidates: CandidateClaims,
     judged: JudgedPairs,
@@ -330,42 +326,40 @@ def _judge_again(
 
     They may now be linked to another claim, which the first pass did not consider.
     """
-    ids = candidates.table["observation_id"].to_pylist()
+    ids = candidates.table["claim_id"].to_pylist()
     answers = {
         (ids[old], ids[new]): verdict for (old, new), verdict in judged.answers.items()
     }
     known = replace(inputs, verdicts={**inputs.verdicts, **answers})
-    again = _judge_claims(observations, known, {ids[row] for row in rows})
+    again = _judge_claims(claims, known, {ids[row] for row in rows})
     ledger = _build_ledger(candidates.table, [], judged.answers, inputs.step_key)
     return replace(again, merges=pa.concat_tables([ledger, again.merges]))
 
 
-def _read_candidates(observations: pa.Table, inputs: Inputs) -> CandidateClaims:
+def _read_candidates(claims: pa.Table, inputs: Inputs) -> CandidateClaims:
     """Return the claims that may change each other, with the time of their last local repetition."""
     # Without vectors, which filtering copies.
-    states = observations.select(["status", "canonical_id", "observed_at"])
+    states = claims.select(["status", "canonical_id", "observed_at"])
     unheard = pc.is_in(
-        observations["observation_id"], pa.array(sorted(inputs.unheard), pa.string())
+        claims["claim_id"], pa.array(sorted(inputs.unheard), pa.string())
     )
-    ignored = pc.or_(_mask_shared(observations), unheard)
+    ignored = pc.or_(_mask_shared(claims), unheard)
     affirmed = find_affirmed_times(states.filter(pc.invert(ignored)))
-    dated = _date_corrected(observations, inputs.corrections)
+    dated = _date_corrected(claims, inputs.corrections)
     return build_candidate_claims(dated, affirmed)
 
 
-def _date_corrected(
-    observations: pa.Table, corrections: Mapping[Ids, bool]
-) -> pa.Table:
+def _date_corrected(claims: pa.Table, corrections: Mapping[Ids, bool]) -> pa.Table:
     """Return the claims, those without a time that a later one corrects with that one's time."""
-    ids = observations["observation_id"].to_pylist()
-    times = dict(zip(ids, observations["observed_at"].to_pylist(), strict=True))
+    ids = claims["claim_id"].to_pylist()
+    times = dict(zip(ids, claims["observed_at"].to_pylist(), strict=True))
     undated = {old: times.get(new) for old, new in corrections if not times.get(old)}
     if not undated.keys() & times.keys():
-        return observations
+        return claims
     filled = [times[key] or undated.get(key) for key in ids]
     return set_columns(
-        observations,
-        observed_at=pa.array(filled, observations.schema.field("observed_at").type),
+        claims,
+        observed_at=pa.array(filled, claims.schema.field("observed_at").type),
     )
 
 
@@ -466,10 +460,10 @@ def _mask_shared(rows: pa.Table) -> pa.Array:
     return pa.array(list(map(is_shared, rows["observer"].to_pylist())), pa.bool_())
 
 
-def unsupersede(observations: pa.Table, merges: pa.Table, merge_id: str) -> Superseded:
+def unsupersede(claims: pa.Table, merges: pa.Table, merge_id: str) -> Superseded:
     """Take a change back: reactivate the earlier claim. A doubt changes only the ledger and the claim's key.
 
-    `observations` must contain the earlier claim. Returns it and the merge with `undone` set, or no rows if it was set
+    `claims` must contain the earlier claim. Returns it and the merge with `undone` set, or no rows if it was set
     already. Raises KeyError if the ledger has no such supersession or doubt.
     """
     ours = pc.is_in(merges["kind"], pa.array(KINDS))
@@ -479,8 +473,8 @@ def unsupersede(observations: pa.Table, merges: pa.Table, merge_id: str) -> Supe
             f"no supersession {merge_id!r}: `slowwave inspect merges` lists them"
         )
     if merge["undone"][0].as_py():
-        return Superseded(OBSERVATIONS.make_empty_table(), MERGES.make_empty_table())
-    earlier = select_row(observations, merge["loser_id"][0].as_py())
+        return Superseded(CLAIMS.make_empty_table(), MERGES.make_empty_table())
+    earlier = select_row(claims, merge["from_id"][0].as_py())
     if merge["kind"][0].as_py() == "doubt":
         return Superseded(
             set_columns(earlier, supersede_key=None), set_columns(merge, undone=True)
@@ -493,7 +487,7 @@ def _build_changed_rows(
 ) -> pa.Table:
     """Return the rows that are retired, and those that are active again."""
     # Take rows by column: a slice of one row, once cast, would keep all vectors of the table.
-    ids = table["observation_id"].to_pylist()
+    ids = table["claim_id"].to_pylist()
     retired = set_columns(
         table.take(pa.array([c.earlier for c in changes], pa.int64())),
         status=Status.SUPERSEDED,
@@ -515,13 +509,13 @@ def _build_ledger(
     step_key: str,
 ) -> pa.Table:
     """Return rows of MERGES: one a change, one a verdict."""
-    ids, quotes = table["observation_id"].to_pylist(), table["quote"].to_pylist()
+    ids, quotes = table["claim_id"].to_pylist(), table["quote"].to_pylist()
     rows = [
         {
             "merge_id": compute_content_id(ids[c.earlier], ids[c.later], c.rule),
             "kind": LedgerKind.DOUBT if c.is_doubt else LedgerKind.SUPERSESSION,
-            "loser_id": ids[c.earlier],
-            "winner_id": ids[c.later],
+            "from_id": ids[c.earlier],
+            "into_id": ids[c.later],
             "rule": c.rule,
             "scores": [("likely", c.likely)],
             "reason": f"{c.reason} | “{quotes[c.earlier][:QUOTED]}” → “{quotes[c.later][:QUOTED]}”",

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import (
     CHAIN,
+    CLAIMS,
     MARKS,
     MERGES,
     MESSAGES,
-    OBSERVATIONS,
     PASSAGES,
     Table,
 )
@@ -53,8 +53,8 @@ from slowwave.tasks.observe.corrections import pair_corrections
 from slowwave.tasks.pending import mark_done, read_claim_speakers
 from slowwave.tasks.supersede import judge
 from slowwave.tasks.supersede.chains import (
+    CHAIN_COLUMNS,
     CHAINS,
-    CLAIMS,
     LINKS,
     SAID,
     find_linked_claims,
@@ -84,9 +84,9 @@ from slowwave.tasks.supersede.supersede import (
 )
 from slowwave.tasks.vectors import describe_encoder
 
-STANDING = ["observation_id", "status", "superseded_by", "supersede_key"]
+STANDING = ["claim_id", "status", "superseded_by", "supersede_key"]
 """The columns that decide which claims to judge."""
-WRITTEN = ["observation_id", *ACTIVE]
+WRITTEN = ["claim_id", *ACTIVE]
 COMPARED = [
     *{
         *WRITTEN,
@@ -112,7 +112,7 @@ TAKEN_BACK = OPEN_DOUBT & pc.field("rule").isin(RETRACTIONS)
 """Those of them whose later claim perhaps takes the earlier back."""
 
 
-def supersede_observations(job: Job) -> StepReport:
+def supersede_claims(job: Job) -> StepReport:
     """Judge claims that are new or wait for the model, and update the chains."""
     with report_step("supersede") as report:
         _judge_claims(job, report)
@@ -139,8 +139,8 @@ def _judge_claims(job: Job, report: StepReport) -> None:
     job.store.delete_ids(
         MERGES, find_settled_doubts(job.store, outcome.merges, elsewhere)
     )
-    job.store.update(OBSERVATIONS, _collect_judged_rows(claims, outcome, fresh, key))
-    report.rows_out = outcome.observations.num_rows
+    job.store.update(CLAIMS, _collect_judged_rows(claims, outcome, fresh, key))
+    report.rows_out = outcome.claims.num_rows
     _count_outcomes(outcome, report)
     if model is not None:
         model.record_usage(report)
@@ -156,7 +156,7 @@ def _supersede(
 ) -> Superseded:
     """Judge these claims; ledger rows that the classifier decides get its key, with or without a model."""
     verdicts = job.store.read(MERGES, where=pc.field("kind") == LedgerKind.JUDGEMENT)
-    stems = job.store.read(OBSERVATIONS, ["stems"], JUDGED)["stems"]
+    stems = job.store.read(CLAIMS, ["stems"], JUDGED)["stems"]
     return supersede(
         claims,
         compute_supersede_key(job),
@@ -178,18 +178,12 @@ def _collect_judged_rows(
     claims: pa.Table, outcome: Superseded, fresh: set[str], key: str
 ) -> pa.Table:
     """Return the changed and the judged claims; those that are settled get the key, the others none."""
-    changed = outcome.observations.select(WRITTEN)
-    unchanged = fresh.difference(
-        outcome.unsettled, changed["observation_id"].to_pylist()
-    )
-    is_unchanged = pc.is_in(
-        claims["observation_id"], pa.array([*unchanged], pa.string())
-    )
+    changed = outcome.claims.select(WRITTEN)
+    unchanged = fresh.difference(outcome.unsettled, changed["claim_id"].to_pylist())
+    is_unchanged = pc.is_in(claims["claim_id"], pa.array([*unchanged], pa.string()))
     rows = pa.concat_tables([changed, claims.select(WRITTEN).filter(is_unchanged)])
     settled = pc.invert(
-        pc.is_in(
-            rows["observation_id"], pa.array(sorted(outcome.unsettled), pa.string())
-        )
+        pc.is_in(rows["claim_id"], pa.array(sorted(outcome.unsettled), pa.string()))
     )
     return set_columns(
         rows, supersede_key=pc.if_else(settled, key, pa.scalar(None, pa.string()))
@@ -204,13 +198,13 @@ def write_chains(store: Store) -> int:
 def _write_claim_chains(store: Store) -> int:
     """Update the chains of the claims that are linked."""
     ledger = store.read(
-        MERGES, ["loser_id", "winner_id", "rule", "scores"], OPEN_DOUBT
+        MERGES, ["from_id", "into_id", "rule", "scores"], OPEN_DOUBT
     ).to_pylist()
-    links = {row["loser_id"]: (row["winner_id"], read_likely(row)) for row in ledger}
-    claims = store.read(OBSERVATIONS, LINKS)
+    links = {row["from_id"]: (row["into_id"], read_likely(row)) for row in ledger}
+    claims = store.read(CLAIMS, LINKS)
     linked = pa.array(find_linked_claims(claims, links), pa.string())
-    before = claims.filter(pc.is_in(claims["observation_id"], linked))
-    return _merge_chains(store, OBSERVATIONS, before, spread_over_claims(before, links))
+    before = claims.filter(pc.is_in(claims["claim_id"], linked))
+    return _merge_chains(store, CLAIMS, before, spread_over_claims(before, links))
 
 
 def _write_passage_chains(store: Store) -> int:
@@ -223,7 +217,7 @@ def _write_passage_chains(store: Store) -> int:
         _compute_place_keys(store),
     )
     linked = pl.DataFrame(
-        store.read(OBSERVATIONS, ["workspace"], pc.field("chain_id").is_valid())
+        store.read(CLAIMS, ["workspace"], pc.field("chain_id").is_valid())
     )["workspace"]
     with_chains = {name_place(name) for name in linked.unique()} | done.keys()
     pending = [
@@ -239,7 +233,7 @@ def _write_passage_chains(store: Store) -> int:
     if None in pending:
         here = here | pc.field("workspace").is_null()
     passages = store.read(PASSAGES, SAID, here)
-    after = spread_over_passages(passages, store.read(OBSERVATIONS, CLAIMS, here))
+    after = spread_over_passages(passages, store.read(CLAIMS, CHAIN_COLUMNS, here))
     written = _merge_chains(store, PASSAGES, passages, after)
     keys = _compute_place_keys(store, here)
     mark_done(
@@ -270,7 +264,7 @@ def _compute_place_keys(
 ) -> dict[str | None, str]:
     """Return by workspace a hash of the chains of its claims and passages that match `where`."""
     hashes = []
-    for table in (OBSERVATIONS, PASSAGES):
+    for table in (CLAIMS, PASSAGES):
         rows = pl.DataFrame(store.read(table, ["workspace", table.key, *CHAIN], where))
         hashes.append(rows.select("workspace", row=rows.hash_rows()))
     keys = pl.concat(hashes).group_by("workspace").agg(pl.col("row").bitwise_xor())
@@ -282,12 +276,9 @@ def _compute_place_keys(
 
 def read_doubts(store: Store) -> Doubts:
     """Return the open doubts of the ledger."""
-    rows = store.read(
-        MERGES, ["loser_id", "winner_id", "scores"], OPEN_DOUBT
-    ).to_pylist()
+    rows = store.read(MERGES, ["from_id", "into_id", "scores"], OPEN_DOUBT).to_pylist()
     return {
-        (row["loser_id"], row["winner_id"]): dict(row["scores"])["likely"]
-        for row in rows
+        (row["from_id"], row["into_id"]): dict(row["scores"])["likely"] for row in rows
     }
 
 
@@ -308,17 +299,17 @@ def find_claims_to_judge(store: Store, key: str, doubts: Doubts) -> set[str]:
     These are the claims not judged under this key, those whose successor no longer exists, and those of a doubt whose
     other claim is no longer active.
     """
-    rows = pl.DataFrame(store.read(OBSERVATIONS, STANDING))
+    rows = pl.DataFrame(store.read(CLAIMS, STANDING))
     active, by = pl.col("status") == Status.ACTIVE, pl.col("superseded_by")
     retired = (pl.col("status") == Status.SUPERSEDED) & by.is_not_null()
     standing_ids = rows.filter(
         active | retired | (pl.col("status") == Status.DUPLICATE)
-    )["observation_id"]
+    )["claim_id"]
     lost = retired & ~by.is_in(standing_ids.implode())
     unjudged = (active | retired) & pl.col("supersede_key").ne_missing(key)
-    standing = {*rows.filter(active)["observation_id"]} if doubts else set()
+    standing = {*rows.filter(active)["claim_id"]} if doubts else set()
     unlinked = {pair[0] for pair in doubts if not standing.issuperset(pair)}
-    return {*rows.filter(lost | unjudged)["observation_id"], *unlinked}
+    return {*rows.filter(lost | unjudged)["claim_id"], *unlinked}
 
 
 def make_judge(job: Job, model: Model, report: StepReport) -> Judge:
@@ -391,8 +382,8 @@ def find_settled_doubts(
 
     Doubts about claims `elsewhere`, which were not judged, are kept.
     """
-    rows = store.read(MERGES, ["merge_id", "loser_id"], OPEN_DOUBT).to_pylist()
-    looked_at = {row["merge_id"] for row in rows if row["loser_id"] not in elsewhere}
+    rows = store.read(MERGES, ["merge_id", "from_id"], OPEN_DOUBT).to_pylist()
+    looked_at = {row["merge_id"] for row in rows if row["from_id"] not in elsewhere}
     return sorted(looked_at.difference(ledger["merge_id"].to_pylist()))
 
 
@@ -403,16 +394,16 @@ def read_scope(
 
     These are the claims in scope of a fresh one, and all claims tied to one of these.
     """
-    named = store.read(OBSERVATIONS, [*SCOPE, "superseded_by", "canonical_id"])
+    named = store.read(CLAIMS, [*SCOPE, "superseded_by", "canonical_id"])
     here = build_scope(named, pa.array(sorted(fresh), pa.string()))
-    ids, away = {*named.filter(here)["observation_id"].to_pylist()}, set[str]()
+    ids, away = {*named.filter(here)["claim_id"].to_pylist()}, set[str]()
     ties = _list_ties(named, linked)
     while more := {end for tie in ties if not ids.isdisjoint(tie) for end in tie} - ids:
         ids |= more
         away |= more
-    here = here | pc.field("observation_id").isin(pa.array(sorted(away), pa.string()))
-    everywhere = {*named["observation_id"].to_pylist()}
-    claims = add_origins(store, store.read(OBSERVATIONS, COMPARED, here))
+    here = here | pc.field("claim_id").isin(pa.array(sorted(away), pa.string()))
+    everywhere = {*named["claim_id"].to_pylist()}
+    claims = add_origins(store, store.read(CLAIMS, COMPARED, here))
     return add_vectors(store, claims, here), everywhere - ids
 
 
@@ -423,7 +414,7 @@ def _list_ties(
     ties = [*linked]
     for name in ("superseded_by", "canonical_id"):
         ends = zip(
-            claims["observation_id"].to_pylist(), claims[name].to_pylist(), strict=True
+            claims["claim_id"].to_pylist(), claims[name].to_pylist(), strict=True
         )
         ties += [(claim, other) for claim, other in ends if other]
     return ties
@@ -436,9 +427,9 @@ def _find_doubted_near(store: Store, fresh: set[str], doubts: Doubts) -> set[str
     """
     if not doubts:
         return set()
-    claims = store.read(OBSERVATIONS, SCOPE)
+    claims = store.read(CLAIMS, SCOPE)
     here = build_scope(claims, pa.array(sorted(fresh), pa.string()))
-    ids = {*claims.filter(here)["observation_id"].to_pylist()}
+    ids = {*claims.filter(here)["claim_id"].to_pylist()}
     return {end for pair in doubts if not ids.isdisjoint(pair) for end in pair}
 
 
@@ -448,10 +439,10 @@ def _find_unwritten(
     """Return the claims of the corrections that the ledger lacks, or has as less certain."""
     ledger = store.read(
         MERGES,
-        ["loser_id", "winner_id", "rule"],
+        ["from_id", "into_id", "rule"],
         pc.field("rule").isin([CORRECTED, PERHAPS]),
     ).to_pylist()
-    written = {(row["loser_id"], row["winner_id"], row["rule"]) for row in ledger}
+    written = {(row["from_id"], row["into_id"], row["rule"]) for row in ledger}
     return {
         claim
         for pair, certain in corrections.items()
@@ -469,12 +460,12 @@ def _find_unheard_repeats(
     """
     corrected = {old for (old, _), certain in corrections.items() if certain}
     repeats = store.read_ids(
-        OBSERVATIONS,
+        CLAIMS,
         sorted(corrected),
-        ["observation_id", "message_ids"],
+        ["claim_id", "message_ids"],
         by="canonical_id",
     ).to_pylist()
-    quoted = {row["observation_id"]: row["message_ids"][0] for row in repeats}
+    quoted = {row["claim_id"]: row["message_ids"][0] for row in repeats}
     rows = store.read_ids(
         MESSAGES, sorted(set(quoted.values())), ["message_id", "origin"]
     )
@@ -486,8 +477,8 @@ def _find_unheard_repeats(
 
 def _read_taken_back(store: Store) -> set[tuple[str, str]]:
     """Return the ids of the earlier and the later claim of pairs whose later perhaps takes the earlier back."""
-    rows = store.read(MERGES, ["loser_id", "winner_id"], TAKEN_BACK).to_pylist()
-    return {(row["loser_id"], row["winner_id"]) for row in rows}
+    rows = store.read(MERGES, ["from_id", "into_id"], TAKEN_BACK).to_pylist()
+    return {(row["from_id"], row["into_id"]) for row in rows}
 
 
 def _count_outcomes(outcome: Superseded, report: StepReport) -> None:
@@ -495,7 +486,7 @@ def _count_outcomes(outcome: Superseded, report: StepReport) -> None:
     judged = read_verdicts(outcome.merges).values()
     report.counts["superseded"] = kinds.count(LedgerKind.SUPERSESSION)
     report.counts["active again"] = (
-        outcome.observations.num_rows - report.counts["superseded"]
+        outcome.claims.num_rows - report.counts["superseded"]
     )
     report.counts["pairs perhaps a change"] = kinds.count(LedgerKind.DOUBT)
     report.counts["judged by the model"] = len(judged)

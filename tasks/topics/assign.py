@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import BASE_TOPICS, OBSERVATIONS, TOPICS
+from slowwave.schemas.tables import BASE_TOPICS, CLAIMS, TOPICS
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.progress import track_items
 from slowwave.tasks.topics.cluster import (
@@ -45,7 +45,7 @@ Place = str | None
 class Assigned:
     """Claims with their topic, new topics (without figures), and merged topics."""
 
-    observations: pa.Table
+    claims: pa.Table
     topics: pa.Table
     merged: dict[str, str]
     """Removed topic -> the topic that it was merged into."""
@@ -76,21 +76,19 @@ def assign(
     """Give each claim a topic.
 
     Args:
-        pending: rows of OBSERVATIONS. A claim whose `vector` is null or zeros is placed by workspace and category.
+        pending: rows of CLAIMS. A claim whose `vector` is null or zeros is placed by workspace and category.
         topics: every row of TOPICS so far, with figures; if empty, the base topics are used.
         limits: least similarities and sizes.
         key: the step's key, written to `assign_key`.
-        placed: the columns PLACED of OBSERVATIONS whose topics are among `topics`; they give the place of each topic.
+        placed: the columns PLACED of CLAIMS whose topics are among `topics`; they give the place of each topic.
 
     Returns:
         The same rows with `topic_id` and `assign_key`, in order of time; new topics; merges of old ones.
     """
-    settled = pl.DataFrame((placed or OBSERVATIONS.make_empty_table()).select(PLACED))
+    settled = pl.DataFrame((placed or CLAIMS.make_empty_table()).select(PLACED))
     board = _Board(topics, limits, key, settled, pending)
-    rows = pending.sort_by(
-        [("observed_at", "ascending"), ("observation_id", "ascending")]
-    )
-    ids = rows["observation_id"].to_pylist()
+    rows = pending.sort_by([("observed_at", "ascending"), ("claim_id", "ascending")])
+    ids = rows["claim_id"].to_pylist()
     for start in track_items("assign", range(0, len(ids), AT_ONCE)):
         batch = rows.slice(start, AT_ONCE)
         vectors = build_vector_matrix(batch["vector"])
@@ -100,9 +98,9 @@ def assign(
             [bool(vector.any()) for vector in vectors],
         )
     places = [board.get_topic(claim) for claim in ids]
-    claims = rows.select(OBSERVATIONS.schema.names)
+    claims = rows.select(CLAIMS.schema.names)
     return Assigned(
-        observations=set_columns(
+        claims=set_columns(
             claims, topic_id=pa.array(places, pa.string()), assign_key=key
         ),
         topics=pa.Table.from_pylist(
@@ -119,7 +117,7 @@ def sort_by_time(claims: pa.Table) -> list[Row]:
         key=lambda r: (
             r["observed_at"] is None,
             r["observed_at"] or 0,
-            r["observation_id"],
+            r["claim_id"],
         ),
     )
 
@@ -178,12 +176,12 @@ class _Board:
         for at, row in enumerate(rows):
             base = self._find_base_topic(row)
             if base:
-                self.placed[row["observation_id"]] = compute_content_id("topic", base)
+                self.placed[row["claim_id"]] = compute_content_id("topic", base)
             elif has[at]:
                 by_likeness[get_place(row)].append(at)
             else:
                 topic = compute_content_id("topic", row["workspace"], row["category"])
-                self.placed[row["observation_id"]] = self._open_topic(topic)
+                self.placed[row["claim_id"]] = self._open_topic(topic)
         for place, own in by_likeness.items():
             self._place_by_similarity(
                 [rows[at] for at in own], vectors[own], self.bundles[place]
@@ -212,7 +210,7 @@ class _Board:
             _make_bundle([rows[i] for i in group], vectors[group]) for group in groups
         ]
         members = {
-            b.id: [rows[i]["observation_id"] for i in g]
+            b.id: [rows[i]["claim_id"] for i in g]
             for b, g in zip(fresh, groups, strict=True)
         }
         bundles = [*(earlier[key] for key in sorted(earlier)), *fresh]
@@ -230,11 +228,11 @@ class _Board:
         centres /= np.maximum(np.linalg.norm(centres, axis=1, keepdims=True), 1e-12)
         likeness = np.round(vectors.astype(np.float64) @ centres.T, 6)
         for row, vector, own in zip(rows, vectors, likeness, strict=True):
-            old = self.get_topic(row["observation_id"])
+            old = self.get_topic(row["claim_id"])
             new = ids[int(np.argmax(own))]
             if new == old or bundles[old].size == 1:
                 continue
-            self.placed[row["observation_id"]] = new
+            self.placed[row["claim_id"]] = new
             for topic, sign in ((old, -1), (new, 1)):
                 bundle = bundles[topic]
                 bundles[topic] = Bundle(
@@ -291,7 +289,7 @@ def _restore_bundle(topic: Row, centroid: Vectors) -> Bundle:
 
 
 def _make_bundle(rows: list[Row], vectors: Vectors) -> Bundle:
-    first = compute_content_id("topic", rows[0]["observation_id"])
+    first = compute_content_id("topic", rows[0]["claim_id"])
     return Bundle(first, vectors.astype(np.float64).sum(axis=0), len(rows), known=False)
 
 
@@ -308,12 +306,12 @@ def split_topic(members: pa.Table, key: str) -> pa.Table | None:
     """Return the claims that leave an oversized topic, with their new topic, or None if it cannot be split.
 
     Args:
-        members: rows of OBSERVATIONS, all of one topic. Those without a vector stay.
+        members: rows of CLAIMS, all of one topic. Those without a vector stay.
         key: the step's key.
 
     The larger half keeps the topic. The id of the new topic is a hash that includes its first claim.
     """
-    rows = members.filter(members["vector"].is_valid()).sort_by("observation_id")
+    rows = members.filter(members["vector"].is_valid()).sort_by("claim_id")
     side = (
         bisect_vectors(build_vector_matrix(rows["vector"]))
         if rows.num_rows > 1
@@ -328,10 +326,10 @@ def split_topic(members: pa.Table, key: str) -> pa.Table | None:
         "topic",
         "split",
         moved["topic_id"][0].as_py(),
-        moved["observation_id"][0].as_py(),
+        moved["claim_id"][0].as_py(),
     )
     return set_columns(
-        moved.select(OBSERVATIONS.schema.names), topic_id=topic, assign_key=key
+        moved.select(CLAIMS.schema.names), topic_id=topic, assign_key=key
     )
 
 

@@ -22,7 +22,7 @@ from rapidfuzz import fuzz, process
 
 from slowwave.engines.llm.protocol import NON_EMPTY, AnswerModel, Completion, Request
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import OBSERVATIONS, TOPICS
+from slowwave.schemas.tables import CLAIMS, TOPICS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.store import Store
 from slowwave.tasks.job import Job, StepReport
@@ -155,7 +155,7 @@ class Board:
         self.topics = {topic.id: topic for topic in topics}
         self.samples = samples
         self.placed: dict[str, str] = {}
-        """observation_id to topic_id."""
+        """claim_id to topic_id."""
 
     def build_batch(
         self,
@@ -164,7 +164,7 @@ class Board:
         count: Counter,
         window: int,
     ) -> Batch:
-        """Return the request for some claims (rows of OBSERVATIONS), with the nearest topics that fit."""
+        """Return the request for some claims (rows of CLAIMS), with the nearest topics that fit."""
         answer = len(claims) * PLACEMENT_TOKENS + 80 * NEW_TOPICS
         numbered = dict(enumerate(claims, 1))
         lines = [_render_claim(n, claim) for n, claim in numbered.items()]
@@ -254,7 +254,7 @@ class Board:
         return topic.id
 
     def _join(self, topic: Topic, claim: Mapping[str, Any]) -> None:
-        self.placed[claim["observation_id"]] = topic.id
+        self.placed[claim["claim_id"]] = topic.id
         topic.samples = [*topic.samples, claim["summary"]][-self.samples :]
         if claim["vector"] is not None:
             vector = np.asarray(claim["vector"], dtype=np.float32)
@@ -314,9 +314,7 @@ def _name_project(claim: Mapping[str, Any]) -> str:
 
 def name_batch(claims: Sequence[Mapping[str, Any]]) -> str:
     """Return the name of the request for some claims."""
-    return (
-        f"{compute_content_id(*(claim['observation_id'] for claim in claims))}/assign"
-    )
+    return f"{compute_content_id(*(claim['claim_id'] for claim in claims))}/assign"
 
 
 def name_split(topic_id: str) -> str:
@@ -368,17 +366,16 @@ def place_by_model(
     rest = [
         r
         for r in rows
-        if r["observation_id"] not in board.placed
-        and r["observation_id"] not in waiting
+        if r["claim_id"] not in board.placed and r["claim_id"] not in waiting
     ]
     others = assign(
-        pa.Table.from_pylist(rest, schema=OBSERVATIONS.schema),
+        pa.Table.from_pylist(rest, schema=CLAIMS.schema),
         topics,
         cluster.LIMITS,
         key,
     )
     return Assigned(
-        pa.concat_tables([own.observations, others.observations]),
+        pa.concat_tables([own.claims, others.claims]),
         pa.concat_tables([own.topics, others.topics]),
         {},  # similarity does not merge topics that a model keeps apart
     )
@@ -417,7 +414,7 @@ def _place_in_waves(
         for name, answer in answers.values.items():
             board.apply_answer(batches[name], answer)
         waiting |= {
-            row["observation_id"]
+            row["claim_id"]
             for claims in wave
             if name_batch(claims) in answers.waiting
             for row in claims
@@ -495,7 +492,7 @@ def split_by_model(
     """Return the claims that the model takes out of a topic, and their new topics; None if it must be asked later."""
     board = Board(_build_board_topics(job.store, job.store.read(TOPICS)), SAMPLES)
     active = (pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == topic)
-    rows = sort_by_time(job.store.read(OBSERVATIONS, where=active))
+    rows = sort_by_time(job.store.read(CLAIMS, where=active))
     batches: list[Batch] = []
 
     def build(some: Sequence[Sequence[Mapping[str, Any]]]) -> list[Request]:
@@ -525,12 +522,12 @@ def _collect_assigned(
         for t in board.list_opened()
     ]
     placed = [
-        {**row, "topic_id": board.placed[row["observation_id"]], "assign_key": key}
+        {**row, "topic_id": board.placed[row["claim_id"]], "assign_key": key}
         for row in rows
-        if row["observation_id"] in board.placed
+        if row["claim_id"] in board.placed
     ]
     return Assigned(
-        pa.Table.from_pylist(placed, schema=OBSERVATIONS.schema),
+        pa.Table.from_pylist(placed, schema=CLAIMS.schema),
         pa.Table.from_pylist(new, schema=TOPICS.schema),
         {},
     )
@@ -541,9 +538,9 @@ def _build_board_topics(store: Store, topics: pa.Table) -> list[Topic]:
     rows = topics.to_pylist()
     ids = [oid for row in rows for oid in row["samples"]]
     claim_rows = store.read_ids(
-        OBSERVATIONS, ids, ["observation_id", "summary", "workspace", "pack"]
+        CLAIMS, ids, ["claim_id", "summary", "workspace", "pack"]
     ).to_pylist()
-    claims = {row["observation_id"]: row for row in claim_rows}
+    claims = {row["claim_id"]: row for row in claim_rows}
     return [
         _build_board_topic(
             row, [claims[oid] for oid in row["samples"] if oid in claims]

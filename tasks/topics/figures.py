@@ -10,7 +10,7 @@ import polars as pl
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS
 from slowwave.tasks.job import Job
 from slowwave.tasks.topics import cluster
 from slowwave.tasks.vector_columns import build_vector_matrix
@@ -44,8 +44,8 @@ def measure_topics(claims: pl.DataFrame) -> pl.DataFrame:
         pl.when(workspace.n_unique() == 1).then(workspace.first()).alias("workspace"),
         pl.col("observed_at").min().alias("first_at"),
         pl.col("observed_at").max().alias("last_at"),
-        pl.col("observation_id").tail(SAMPLES).alias("samples"),
-        pl.col("observation_id").sort().alias("ids"),
+        pl.col("claim_id").tail(SAMPLES).alias("samples"),
+        pl.col("claim_id").sort().alias("ids"),
     )
     hashes = [compute_content_id(*ids) for ids in figures["ids"].to_list()]
     share = (pl.col("size") / len(claims)).round(4)
@@ -56,19 +56,19 @@ def measure_topics(claims: pl.DataFrame) -> pl.DataFrame:
 
 def count_uses(recalls: Iterable[Set[str]], claims: pl.DataFrame) -> Counter[str]:
     """Return how often recall returned a claim of each topic, or a message that such a claim was made from."""
-    handed_out = [*recalls]
-    if not handed_out:
+    recall_log = [*recalls]
+    if not recall_log:
         return Counter()
     topics = defaultdict[str, set[str]](set)
     keys = claims.select(
-        "topic_id", key=pl.concat_list("observation_id", "message_ids")
+        "topic_id", key=pl.concat_list("claim_id", "message_ids")
     ).explode("key")
     for topic, key in keys.filter(
-        pl.col("key").is_in(set().union(*handed_out))
+        pl.col("key").is_in(set().union(*recall_log))
     ).iter_rows():
         topics[key].add(topic)
     uses: Counter[str] = Counter()
-    for ids in handed_out:
+    for ids in recall_log:
         uses.update(set().union(*(topics[key] for key in ids if key in topics)))
     return uses
 
@@ -82,11 +82,11 @@ def find_centres_and_texts(
         batch = topics[start : start + AT_ONCE]
         own = claims.filter(pl.col("topic_id").is_in(batch))
         stored = job.store.read_ids(
-            OBSERVATIONS, own["observation_id"], ["observation_id", "vector"]
+            CLAIMS, own["claim_id"], ["claim_id", "vector"]
         ).drop_null()
         vectors = dict(
             zip(
-                stored["observation_id"].to_pylist(),
+                stored["claim_id"].to_pylist(),
                 build_vector_matrix(stored["vector"]),
                 strict=True,
             )
@@ -109,7 +109,7 @@ def write_centre_and_text(
     """
     spoken = [
         (key, text)
-        for key, text in claims.select("observation_id", "summary").iter_rows()
+        for key, text in claims.select("claim_id", "summary").iter_rows()
         if key in vectors
     ]
     matrix = np.array([vectors[key] for key, _ in spoken], dtype=np.float64)

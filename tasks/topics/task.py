@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import MARKS, MESSAGES, OBSERVATIONS, TOPIC_HISTORY, TOPICS
+from slowwave.schemas.tables import CLAIMS, MARKS, MESSAGES, TOPIC_HISTORY, TOPICS
 from slowwave.schemas.vocabulary import Origin, Status
-from slowwave.store.journal import Recall, read
+from slowwave.store.logs import Recall, read
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
@@ -49,7 +49,7 @@ from slowwave.tasks.vector_columns import build_vector_matrix
 from slowwave.tasks.vectors import describe_encoder
 
 SAID = [
-    "observation_id",
+    "claim_id",
     "topic_id",
     "observed_at",
     "summary",
@@ -101,13 +101,13 @@ def _place_claims(
         active & (placed_by == key),
         active & (placed_by.is_null() | (placed_by != key)),
     )
-    report.rows_in = job.store.count(OBSERVATIONS, waiting)
+    report.rows_in = job.store.count(CLAIMS, waiting)
     if not report.rows_in:
         return
     live = refresh(named=False)  # claims retired since no longer count for a centre
     pending, settled = (
-        job.store.read(OBSERVATIONS, where=waiting),
-        job.store.read(OBSERVATIONS, PLACED, placed),
+        job.store.read(CLAIMS, where=waiting),
+        job.store.read(CLAIMS, PLACED, placed),
     )
     live_topics = _read_live_topics(job.store, key, live)
     if model:
@@ -119,7 +119,7 @@ def _place_claims(
     del pending  # with its vectors: writing takes as much memory again
     _add_missing(job.store, assigned.topics)
     report.rows_out = job.store.merge(
-        OBSERVATIONS, _collect_placed_rows(job.store, assigned, key)
+        CLAIMS, _collect_placed_rows(job.store, assigned, key)
     )
 
 
@@ -163,10 +163,8 @@ def _merge_or_split(
     merged = find_merges_by_model(job, model, report)
     if merged:
         report.counts["topics merged"] += len(merged)
-        none = Assigned(
-            OBSERVATIONS.make_empty_table(), TOPICS.make_empty_table(), merged
-        )
-        job.store.merge(OBSERVATIONS, _collect_placed_rows(job.store, none, key))
+        none = Assigned(CLAIMS.make_empty_table(), TOPICS.make_empty_table(), merged)
+        job.store.merge(CLAIMS, _collect_placed_rows(job.store, none, key))
     if merged is None:
         return None
     if merged:
@@ -175,7 +173,7 @@ def _merge_or_split(
         parts = split_by_model(job, model, topic, key, report)
         if parts is None:
             return None
-        if parts.observations.num_rows:
+        if parts.claims.num_rows:
             report.counts["topics split"] += 1
             _store_split(job.store, topic, parts, key)
             return True
@@ -257,12 +255,12 @@ def _collect_placed_rows(store: Store, placed: Assigned, key: str) -> pa.Table:
 
     The merges are added to the topics' history first.
     """
-    stored = store.read_ids(OBSERVATIONS, sorted(placed.merged), by="topic_id")
-    new = placed.observations["observation_id"].combine_chunks()
-    moved = stored.filter(pc.invert(pc.is_in(stored["observation_id"], new)))
+    stored = store.read_ids(CLAIMS, sorted(placed.merged), by="topic_id")
+    new = placed.claims["claim_id"].combine_chunks()
+    moved = stored.filter(pc.invert(pc.is_in(stored["claim_id"], new)))
     claims = defaultdict[str, list[str]](list)
     for claim, topic in zip(
-        moved["observation_id"].to_pylist(), moved["topic_id"].to_pylist(), strict=True
+        moved["claim_id"].to_pylist(), moved["topic_id"].to_pylist(), strict=True
     ):
         claims[topic].append(claim)
     names = {
@@ -277,14 +275,14 @@ def _collect_placed_rows(store: Store, placed: Assigned, key: str) -> pa.Table:
     into = pa.array(
         [placed.merged[topic] for topic in moved["topic_id"].to_pylist()], pa.string()
     )
-    return pa.concat_tables([placed.observations, set_columns(moved, topic_id=into)])
+    return pa.concat_tables([placed.claims, set_columns(moved, topic_id=into)])
 
 
 def _split_oversized(job: Job, key: str, report: StepReport) -> bool:
     """Split the largest oversized topic that can be split; return True if one was."""
     for topic in _find_oversized(job, key):
         active = (pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == topic)
-        moved = split_topic(job.store.read(OBSERVATIONS, where=active), key)
+        moved = split_topic(job.store.read(CLAIMS, where=active), key)
         if moved is not None:
             new = [
                 make_empty_topic(moved["topic_id"][0].as_py(), "", "", key, base=False)
@@ -304,15 +302,15 @@ def _store_split(store: Store, topic: str, parts: Assigned, key: str) -> None:
     }
     names |= {row["topic_id"]: row["name"] for row in parts.topics.to_pylist()}
     leaving = defaultdict[str, list[str]](list)
-    for row in parts.observations.to_pylist():
-        leaving[row["topic_id"]].append(row["observation_id"])
+    for row in parts.claims.to_pylist():
+        leaving[row["topic_id"]].append(row["claim_id"])
     events = [
         make_history_event("split", topic, new, names, claims, key)
         for new, claims in sorted(leaving.items())
     ]
     write_history(store, events)
     _add_missing(store, parts.topics)
-    store.merge(OBSERVATIONS, parts.observations)
+    store.merge(CLAIMS, parts.claims)
 
 
 def make_history_event(
@@ -391,17 +389,15 @@ def _read_topics_with_claims(store: Store) -> set[str | None]:
     """Return the topics of active claims, whatever key these were placed under."""
     has_topic = (pc.field("status") == Status.ACTIVE) & pc.field("topic_id").is_valid()
     return set(
-        store.read(OBSERVATIONS, ["topic_id"], has_topic)["topic_id"]
-        .unique()
-        .to_pylist()
+        store.read(CLAIMS, ["topic_id"], has_topic)["topic_id"].unique().to_pylist()
     )
 
 
 def _read_placed_claims(store: Store, key: str) -> pl.DataFrame:
     """Return the active claims placed under a key, in order of time, without their vectors."""
     has_topic = (pc.field("status") == Status.ACTIVE) & pc.field("topic_id").is_valid()
-    placed = store.read(OBSERVATIONS, SAID, has_topic & (pc.field("assign_key") == key))
-    return pl.DataFrame(placed).sort("observed_at", "observation_id", nulls_last=True)
+    placed = store.read(CLAIMS, SAID, has_topic & (pc.field("assign_key") == key))
+    return pl.DataFrame(placed).sort("observed_at", "claim_id", nulls_last=True)
 
 
 def _is_up_to_date(store: Store, state: str) -> bool:

@@ -12,10 +12,10 @@ from slowwave import Memory
 from slowwave.flows.forget import run_forget
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import BOILERPLATE, OBSERVATIONS, RELEASED
+from slowwave.schemas.tables import BOILERPLATE, CLAIMS, RELEASED
 from slowwave.schemas.vocabulary import MASKED, WITHDRAWALS
 from slowwave.store import Store
-from slowwave.store.journal import load_recalled_spans, log_recall
+from slowwave.store.logs import load_recalled_spans, log_recall
 from slowwave.store.manifest import compute_table_digest
 from slowwave.tasks.boilerplate.echo import mask_echoes
 from slowwave.tasks.forget.select import Wanted
@@ -67,7 +67,7 @@ def transcript(
 
 
 def claims(options: Settings) -> list[dict[str, str]]:
-    rows = Store.open(options.store).read(OBSERVATIONS).to_pylist()
+    rows = Store.open(options.store).read(CLAIMS).to_pylist()
     return [row for row in rows if row["status"] == "active"]
 
 
@@ -103,7 +103,7 @@ BANNER = "We decided to run the nightly agent of the tide service with eight wor
 
 
 def read_rows(options: Settings, words: str) -> list[dict[str, Any]]:
-    rows = Store.open(options.store).read(OBSERVATIONS).to_pylist()
+    rows = Store.open(options.store).read(CLAIMS).to_pylist()
     return [row for row in rows if words in row["quote"]]
 
 
@@ -123,8 +123,8 @@ def test_a_rule_of_every_session_is_kept_once_and_a_banner_not_at_all(
         rows = read_rows(options, "vault of the team")
         assert not [row for row in rows if row["reason"] in WITHDRAWALS]
         (claim,) = (row for row in rows if row["status"] == "active")
-        first = first or claim["observation_id"]
-        assert (claim["observation_id"], len(claim["evidence_sessions"])) == (
+        first = first or claim["claim_id"]
+        assert (claim["claim_id"], len(claim["evidence_sessions"])) == (
             first,
             night,
         )
@@ -136,7 +136,7 @@ def test_a_rule_of_every_session_is_kept_once_and_a_banner_not_at_all(
         assert any(said[night - 1][:-1] in row["quote"] for row in claims(options))
     at_once = settings(tmp_path / "b")
     run_night(paths, at_once)
-    for column in ("quote", "observation_id", "evidence_sessions"):
+    for column in ("quote", "claim_id", "evidence_sessions"):
         assert sorted(row[column] for row in claims(options)) == sorted(
             row[column] for row in claims(at_once)
         )
@@ -186,7 +186,7 @@ def test_evidence_of_a_rule_goes_with_the_session_that_is_forgotten(
         for row in read_rows(options, "vault of the team")
         if row["status"] == "active"
     )
-    assert before["observation_id"] == after["observation_id"]
+    assert before["claim_id"] == after["claim_id"]
     assert [len(row["evidence_sessions"]) for row in (before, after)] == [6, 5]
 
 
@@ -211,14 +211,14 @@ def test_an_echo_of_recall_is_no_news_but_what_came_before_it_is(
     claim = claims(options)[0]
     assert log_recall(
         options.store / "default",
-        {claim["observation_id"]: [claim["summary"]]},
+        {claim["claim_id"]: [claim["summary"]]},
         NOON + timedelta(days=1),
     )
     second = transcript(
         tmp_path, 1, "What did we decide?", f"As noted: {SAID[0]} {SAID[3]}", day=2
     )
     run_night([first, second], options)
-    rows = Store.open(options.store).read(OBSERVATIONS).to_pylist()
+    rows = Store.open(options.store).read(CLAIMS).to_pylist()
     assert [
         r["quote"]
         for r in rows
@@ -226,8 +226,7 @@ def test_an_echo_of_recall_is_no_news_but_what_came_before_it_is(
     ] == []
     assert any(SAID[3].rstrip(".") in r["quote"] for r in rows)
     assert any(
-        r["observation_id"] == claim["observation_id"] and r["status"] == "active"
-        for r in rows
+        r["claim_id"] == claim["claim_id"] and r["status"] == "active" for r in rows
     )
 
 

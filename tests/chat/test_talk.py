@@ -27,8 +27,8 @@ from slowwave.schemas.settings import (
     TalkSettings,
     WebSettings,
 )
-from slowwave.store.journal import hash_span, load_recalled_spans
-from slowwave.store.notes import Journal, find_journals, write_note
+from slowwave.store.logs import hash_span, load_recalled_spans
+from slowwave.store.notes import Journal, find_talk_logs, write_note
 from tests.talk_files import session
 
 CHAT = [
@@ -307,7 +307,7 @@ def test_what_python_and_the_command_line_note_is_read_by_the_next_night(
         assert refused.exit_code == 1
         assert "nothing was noted" in refused.output
         assert "Traceback" not in refused.output
-    night(settings.store, *find_journals(settings.store / settings.space))
+    night(settings.store, *find_talk_logs(settings.store / settings.space))
     memory = Memory.open(settings.store)
     found = {
         word: memory.recall(word, 1, ("message",))

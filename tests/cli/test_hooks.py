@@ -13,7 +13,7 @@ import pytest
 from slowwave.cli.agents.hook import INTRODUCTION
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
-from slowwave.store.journal import load_recalled_spans
+from slowwave.store.logs import load_recalled_spans
 from tests.command_line import typed
 from tests.talk_files import session
 from tests.transcript_rows import put

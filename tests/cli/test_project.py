@@ -15,11 +15,11 @@ from slowwave.context.projects.standing import LONGEST
 from slowwave.flows.parts.report import RunReport
 from slowwave.memory import Memory
 from slowwave.recall.views.show import show
-from slowwave.schemas.tables import OBSERVATIONS, TOPICS
-from slowwave.store.journal import hash_span, load_recalled_spans
+from slowwave.schemas.tables import CLAIMS, TOPICS
+from slowwave.store.logs import hash_span, load_recalled_spans
 from slowwave.store.publishing import publish
 from slowwave.store.store import Store
-from tests.recall_store import add, build, observation
+from tests.recall_store import add, build, claim_row
 
 MADE_BY_PERSON = "ses-a-m0"
 MADE_BY_MODEL = "ses-a-m1"
@@ -68,24 +68,24 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "o-models": {"evidence_sessions": ["a", "b"]},
     }
     rows = [
-        observation("o-stands", STANDS, "x", MADE_BY_PERSON, observed_at=datetime(2025, 4, 1, tzinfo=UTC)),
-        observation("o-again", STANDS, "x", MADE_BY_PERSON),
-        observation("o-gotcha", GOTCHA, "x", MADE_BY_PERSON, category="gotcha"),
+        claim_row("o-stands", STANDS, "x", MADE_BY_PERSON, observed_at=datetime(2025, 4, 1, tzinfo=UTC)),
+        claim_row("o-again", STANDS, "x", MADE_BY_PERSON),
+        claim_row("o-gotcha", GOTCHA, "x", MADE_BY_PERSON, category="gotcha"),
         # A person's yes, which cites the proposal too; and a person's word that an agent's claim has taken in.
-        observation("o-accepted", ACCEPTED, "x", MADE_BY_PERSON, message_ids=[MADE_BY_PERSON, MADE_BY_MODEL]),
-        observation("o-agent", RESTATED, "x", MADE_BY_MODEL),
-        observation("o-person", RESTATED, "x", MADE_BY_PERSON, status="duplicate", canonical_id="o-agent"),
-        observation("o-twice", TWICE, "x", MADE_BY_PERSON, category="convention", evidence_sessions=["a", "b"]),
-        observation(
+        claim_row("o-accepted", ACCEPTED, "x", MADE_BY_PERSON, message_ids=[MADE_BY_PERSON, MADE_BY_MODEL]),
+        claim_row("o-agent", RESTATED, "x", MADE_BY_MODEL),
+        claim_row("o-person", RESTATED, "x", MADE_BY_PERSON, status="duplicate", canonical_id="o-agent"),
+        claim_row("o-twice", TWICE, "x", MADE_BY_PERSON, category="convention", evidence_sessions=["a", "b"]),
+        claim_row(
             "o-nina", "My sister Nina lives in Lisbon.", "x", "ses-b-m0", category="fact", pack="personal",
             session_id="hash-ses-b", workspace="home", speaker="Ann",
         ),
         *(
-            observation(key, text, "x", MADE_BY_MODEL if "model" in key else MADE_BY_PERSON, **more.get(key, {}))
+            claim_row(key, text, "x", MADE_BY_MODEL if "model" in key else MADE_BY_PERSON, **more.get(key, {}))
             for key, text in UNTOLD.items()
         ),
     ]  # fmt: skip
-    add(made, OBSERVATIONS, rows)
+    add(made, CLAIMS, rows)
     publish(made, "run", "hash-384")
     return root
 
@@ -119,7 +119,7 @@ def test_only_what_stands_is_told_each_line_with_its_source(
     assert text.index(STANDS) < text.index(ACCEPTED)  # where the later one stands
     assert not [told for told in UNTOLD.values() if told.strip() in text]
     ids = re.findall(r"\(\S+, (?:2 sessions, )?(\S+)\)$", text, re.MULTILINE)
-    rows = Store.open(store).read_ids(OBSERVATIONS, ids).to_pylist()
+    rows = Store.open(store).read_ids(CLAIMS, ids).to_pylist()
     assert len(rows) == len(ids) == 5
     recalled = load_recalled_spans(store / "default")
     assert (hash_span(GOTCHA) in recalled, hash_span(STEERS) in recalled) == (
@@ -145,7 +145,7 @@ def test_each_line_of_a_project_file_stands_on_messages(
     lines = [line for line in text.splitlines() if line.startswith("- ")]
     for line in lines:
         said = show(view, line.rpartition(", ")[2].removesuffix(")"))
-        assert said.node.kind == "observation"
+        assert said.node.kind == "claim"
         assert {one.kind for one in said.node.below} == {"message"}
     assert len(lines) > 5
 
@@ -193,9 +193,9 @@ def test_the_file_stands_at_the_top_of_the_checkout(
     made = Store.open(copy)
     add(
         made,
-        OBSERVATIONS,
+        CLAIMS,
         [
-            observation(
+            claim_row(
                 "o-here", "Here stands this.", "x", MADE_BY_PERSON, workspace=str(top)
             )
         ],
@@ -278,9 +278,9 @@ def test_pages_of_decisions_are_named_by_their_topics(
     add(made, TOPICS, [topic | {"samples": [], "size": 1, "step_key": "t"}])
     add(
         made,
-        OBSERVATIONS,
+        CLAIMS,
         [
-            observation(
+            claim_row(
                 "o-topic", "Caches live in RAM.", "x", MADE_BY_PERSON, topic_id="t-1"
             )
         ],

@@ -36,7 +36,7 @@ def test_a_short_one_a_claim_and_one_whose_quote_is_not_in_it_begin_where_they_b
     assert format_hit(1, hit("message", f"Well. {ANSWER}", ANSWER)).startswith(
         f"1. Well. {ANSWER}\n"
     )
-    for kind, quote in (("observation", ANSWER), ("message", "Nobody said this.")):
+    for kind, quote in (("claim", ANSWER), ("message", "Nobody said this.")):
         shown = format_hit(1, hit(kind, FILLER + ANSWER, quote))
         assert shown.startswith("1. The weather was dull")
 
@@ -51,7 +51,7 @@ def test_an_agent_gets_the_passage_whole_and_of_the_exchange_as_much() -> None:
         {"role": "user", "message": "q", "text": "The weather was dull …"},
         {"role": "assistant", "message": "m"},
     ]
-    assert hit("observation", said, ANSWER).shorten(20).text == said
+    assert hit("claim", said, ANSWER).shorten(20).text == said
     assert hit("message", "x" * 50, "x" * 10).shorten(20).text == "x" * 20 + " …"
 
 

@@ -18,7 +18,7 @@ from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import QUARANTINE
 from slowwave.store import Snapshot, Store
-from slowwave.store.journal import log_recall
+from slowwave.store.logs import log_recall
 from slowwave.tasks.ingest.parsing.records import NoSuchPath
 from tests.command_line import typed
 from tests.talk_files import session

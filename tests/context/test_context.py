@@ -21,7 +21,7 @@ from slowwave.recall.hits import NOT_SURE
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import MessageFilters
 from slowwave.schemas.settings import ActiveSettings, ContextSettings, Settings
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS
 from slowwave.store import Store
 from tests.command_line import typed
 from tests.talk_files import session
@@ -343,7 +343,7 @@ def test_what_was_withdrawn_since_it_is_read_otherwise_now_is_not_taken_for_supe
             )
         rows = (
             Store.open(tmp_path / store)
-            .read(OBSERVATIONS, ["status", "superseded_by"])
+            .read(CLAIMS, ["status", "superseded_by"])
             .to_pylist()
         )
         withdrawn = {"status": "superseded", "superseded_by": None} in rows

@@ -8,8 +8,8 @@ import pytest
 from slowwave import Memory
 from slowwave.context.build import Context, assemble_context
 from slowwave.context.direct import rank_messages
-from slowwave.context.handed_out import note_block, note_hits
 from slowwave.context.packing import make_line, shorten, show_pieces
+from slowwave.context.recall_log import note_block, note_hits
 from slowwave.context.rendering import Line, LineSource, Measure, Part
 from slowwave.context.tokens import load_tokenizer
 from slowwave.engines.encoders.protocol import HashEncoder
@@ -17,12 +17,12 @@ from slowwave.flows.nightly import run_night
 from slowwave.recall.query import build_query
 from slowwave.recall.release.view import mark_changes
 from slowwave.schemas.settings import ContextSettings, Settings
-from slowwave.schemas.tables import OBSERVATIONS
-from slowwave.store.journal import load_recalled_spans
+from slowwave.schemas.tables import CLAIMS
+from slowwave.store.logs import load_recalled_spans
 from slowwave.store.publishing import publish
 from slowwave.store.upkeep import compact_store
 from slowwave.tasks.boilerplate.echo import mask_echoes
-from tests.recall_store import add, build, observation
+from tests.recall_store import add, build, claim_row
 from tests.talk_files import session
 
 ASKED = "When does the standup of the harbour team begin?"
@@ -154,7 +154,7 @@ def test_a_models_claim_comes_first_and_is_nobodys_words(tmp_path: Path) -> None
     store = build(tmp_path / "store")
     claim = "Sessions are cached in Postgres, unlogged, no longer in Redis."
     rows = [
-        observation(
+        claim_row(
             "o-llm",
             claim,
             "the session cache moves into Postgres",
@@ -162,7 +162,7 @@ def test_a_models_claim_comes_first_and_is_nobodys_words(tmp_path: Path) -> None
             observer="some-model",
         )
     ]
-    add(store, OBSERVATIONS, rows)
+    add(store, CLAIMS, rows)
     compact_store(store)
     publish(store, "with a model", "hash-384")
     asked = "Are sessions cached in Redis or in Postgres?"

@@ -12,7 +12,7 @@ from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.nightly import run_night
 from slowwave.plugins.talk.talk import Conversation
 from slowwave.schemas.settings import ContextSettings, RecallSettings, Settings
-from slowwave.store.notes import Journal, find_journals
+from slowwave.store.notes import Journal, find_talk_logs
 from tests.llm_scripts import kind, material
 from tests.talk_files import session
 
@@ -107,7 +107,7 @@ def test_a_fact_stated_once_in_a_talk_is_told_in_the_next_by_its_gist(
     talk = Conversation(ScriptedLLM(["Good."]), None, settings, journal=Journal(folder))
     story = " ".join(f"It weighs {n} pounds, says neighbour {n}." for n in range(40))
     "".join(talk.say(f"I took a beehive out of the attic. {story}"))
-    run_night([*paths, *find_journals(folder)], settings).check_complete()
+    run_night([*paths, *find_talk_logs(folder)], settings).check_complete()
     after = Conversation(
         ScriptedLLM(["Good."]),
         Memory(settings, settings.store, None, HashEncoder()),

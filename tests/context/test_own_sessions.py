@@ -15,7 +15,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.plugins.talk.talk import Conversation
 from slowwave.recall.query import is_of_session, parse_sessions
 from slowwave.schemas.settings import Settings
-from slowwave.store.notes import find_journals
+from slowwave.store.notes import find_talk_logs
 from tests.talk_files import session
 
 EARLIER = [
@@ -69,9 +69,9 @@ def test_what_a_session_said_is_no_memory_of_that_session(memory: Memory) -> Non
     }
     for kinds in (
         ("message",),
-        ("observation",),
+        ("claim",),
         ("summary",),
-        ("message", "observation", "summary"),
+        ("message", "claim", "summary"),
     ):
         hits = memory.recall(
             ASKED, 20, kinds, everything=True, own_sessions=["now", "unknown"]
@@ -170,7 +170,7 @@ def test_talk_repeats_nothing_of_itself(tmp_path: Path, is_read: bool) -> None:
     )
     "".join(talk.say("The ferry tickets shall be printed on the Brother printer."))
     if is_read:  # by a night while it goes on
-        run_night(find_journals(settings.store / settings.space), settings)
+        run_night(find_talk_logs(settings.store / settings.space), settings)
     "".join(talk.say("Where are the ferry tickets sold, and on what are they printed?"))
     assert talk.recalled is not None
     assert talk.recalled.block is not None

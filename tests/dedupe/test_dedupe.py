@@ -12,7 +12,7 @@ from rapidfuzz import fuzz
 
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import MERGES, OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS, MERGES
 from slowwave.store import Store
 from slowwave.tasks.dedupe.decide import Decision, Rules, decide
 from slowwave.tasks.dedupe.dedupe import dedupe, unmerge
@@ -24,11 +24,11 @@ from tests.talk_files import session
 RULES = Rules()
 
 
-def observation(number: int, summary: str, **values: object) -> dict[str, object]:
+def claim_row(number: int, summary: str, **values: object) -> dict[str, object]:
     """A claim of one of four sessions, in no workspace, said `number` hours after DAY."""
     session = f"s{number % 4}"
     own = {"session_id": session, "workspace": None, "evidence_sessions": [session]}
-    return claim_rows.observation(
+    return claim_rows.claim_row(
         number, summary, **own | {"observed_at": DAY + timedelta(hours=number)} | values
     )
 
@@ -44,10 +44,10 @@ def compare(
 
 
 def table(*rows: dict[str, object]) -> pa.Table:
-    return pa.Table.from_pylist(list(rows), schema=OBSERVATIONS.schema)
+    return pa.Table.from_pylist(list(rows), schema=CLAIMS.schema)
 
 
-NONE = OBSERVATIONS.make_empty_table()
+NONE = CLAIMS.make_empty_table()
 TEXTS = (
     "The API runs on port 8080",
     "the API runs on port 8080.",
@@ -75,10 +75,10 @@ def test_a_rule_told_again_in_another_frame_is_one_claim_and_other_rules_stay() 
         "No export goes through the index file.",
     ]
     apart += ["All imports go through the index file."]
-    rows = [observation(number, text) for number, text in enumerate([*told, *apart])]
-    found = dedupe(table(*rows), NONE, RULES, "k").observations.to_pylist()
-    first, *others = sorted(found, key=lambda row: row["observation_id"])
-    assert [row["canonical_id"] for row in others] == [first["observation_id"]] * 3 + [
+    rows = [claim_row(number, text) for number, text in enumerate([*told, *apart])]
+    found = dedupe(table(*rows), NONE, RULES, "k").claims.to_pylist()
+    first, *others = sorted(found, key=lambda row: row["claim_id"])
+    assert [row["canonical_id"] for row in others] == [first["claim_id"]] * 3 + [
         None
     ] * 3
 
@@ -147,9 +147,9 @@ def test_first_person_claims_of_two_people_are_two() -> None:
 
 def test_repeat_in_another_session_becomes_evidence() -> None:
     out = dedupe(
-        table(*(observation(n, t) for n, t in enumerate(TEXTS[:3]))), NONE, RULES, "k"
+        table(*(claim_row(n, t) for n, t in enumerate(TEXTS[:3]))), NONE, RULES, "k"
     )
-    rows = {r["observation_id"]: r for r in out.observations.to_pylist()}
+    rows = {r["claim_id"]: r for r in out.claims.to_pylist()}
     assert rows["o001"]["status"] == "duplicate"
     assert rows["o001"]["canonical_id"] == "o000"
     assert rows["o000"]["evidence_sessions"] == ["s0", "s1"]
@@ -160,11 +160,11 @@ def test_repeat_in_another_session_becomes_evidence() -> None:
 
 def test_known_row_stays_canonical_and_is_returned_with_its_evidence() -> None:
     known = table(
-        observation(5, TEXTS[0], dedupe_key="old"),
-        observation(6, TEXTS[4], dedupe_key="old"),
+        claim_row(5, TEXTS[0], dedupe_key="old"),
+        claim_row(6, TEXTS[4], dedupe_key="old"),
     )
-    out = dedupe(table(observation(0, TEXTS[1])), known, RULES, "k")
-    rows = {r["observation_id"]: r for r in out.observations.to_pylist()}
+    out = dedupe(table(claim_row(0, TEXTS[1])), known, RULES, "k")
+    rows = {r["claim_id"]: r for r in out.claims.to_pylist()}
     assert rows.keys() == {"o000", "o005"}
     assert rows["o000"]["canonical_id"] == "o005"
     assert rows["o005"]["evidence_sessions"] == ["s0", "s1"]
@@ -173,11 +173,11 @@ def test_known_row_stays_canonical_and_is_returned_with_its_evidence() -> None:
 
 def test_coding_claims_of_two_workspaces_stay_apart() -> None:
     rows = table(
-        observation(0, TEXTS[0], workspace="/a"),
-        observation(1, TEXTS[0], workspace="/b"),
+        claim_row(0, TEXTS[0], workspace="/a"),
+        claim_row(1, TEXTS[0], workspace="/b"),
     )
     assert dedupe(rows, NONE, RULES, "k").merges.num_rows == 0
-    rows = table(observation(0, TEXTS[0], workspace="/a"), observation(1, TEXTS[0]))
+    rows = table(claim_row(0, TEXTS[0], workspace="/a"), claim_row(1, TEXTS[0]))
     assert dedupe(rows, NONE, RULES, "k").merges.num_rows == 1
 
 
@@ -194,20 +194,18 @@ def test_a_claim_in_no_workspace_repeats_one_of_another_night_in_any(
     ]
     for night, place in enumerate(places):
         run_night([session(tmp_path, f"s{night}", 2 + night, said, place)], options)
-    statuses = (
-        Store.open(options.store).read(OBSERVATIONS, ["status"])["status"].to_pylist()
-    )
+    statuses = Store.open(options.store).read(CLAIMS, ["status"])["status"].to_pylist()
     assert sorted(statuses) == ["active", "duplicate"]
 
 
 def test_columns_of_others_are_untouched() -> None:
     pending = table(
         *(
-            observation(n, t, vector=[0.0] * 383 + [1.0], keywords=["k"])
+            claim_row(n, t, vector=[0.0] * 383 + [1.0], keywords=["k"])
             for n, t in enumerate(TEXTS)
         )
     )
-    out = dedupe(pending, NONE, RULES, "k").observations.sort_by("observation_id")
+    out = dedupe(pending, NONE, RULES, "k").claims.sort_by("claim_id")
     mine = {
         "status",
         "reason",
@@ -216,22 +214,22 @@ def test_columns_of_others_are_untouched() -> None:
         "valid_from",
         "dedupe_key",
     }
-    theirs = [n for n in OBSERVATIONS.schema.names if n not in mine]
-    assert out.schema.equals(OBSERVATIONS.schema)
+    theirs = [n for n in CLAIMS.schema.names if n not in mine]
+    assert out.schema.equals(CLAIMS.schema)
     assert out.select(theirs).equals(pending.select(theirs))
 
 
 def test_a_merge_taken_back_is_not_made_again() -> None:
-    pending = table(observation(0, TEXTS[0]), observation(1, TEXTS[1]))
+    pending = table(claim_row(0, TEXTS[0]), claim_row(1, TEXTS[1]))
     out = dedupe(pending, NONE, RULES, "k")
-    back = unmerge(out.observations, out.merges, out.merges["merge_id"][0].as_py())
+    back = unmerge(out.claims, out.merges, out.merges["merge_id"][0].as_py())
     assert back.merges["undone"].to_pylist() == [True]
     assert (
         dedupe(pending, NONE, RULES, "k", undone={("o001", "o000")}).merges.num_rows
         == 0
     )
     with pytest.raises(KeyError, match="no merge"):
-        unmerge(out.observations, MERGES.make_empty_table(), "none")
+        unmerge(out.claims, MERGES.make_empty_table(), "none")
 
 
 claims = st.lists(
@@ -244,7 +242,7 @@ claims = st.lists(
 def pending_of(said: list[tuple[str, str]]) -> pa.Table:
     return table(
         *(
-            observation(n, t, session_id=s, evidence_sessions=[s])
+            claim_row(n, t, session_id=s, evidence_sessions=[s])
             for n, (t, s) in enumerate(said)
         )
     )
@@ -258,7 +256,7 @@ def test_order_of_arrival_does_not_matter(
     pending = pending_of(said)
     shuffled = pending.take(shuffle.sample(range(pending.num_rows), pending.num_rows))
     one, two = dedupe(pending, NONE, RULES, "k"), dedupe(shuffled, NONE, RULES, "k")
-    assert one.observations.equals(two.observations)
+    assert one.claims.equals(two.claims)
     assert one.merges.equals(two.merges)
 
 
@@ -268,10 +266,8 @@ def test_second_run_finds_nothing_and_no_canonical_row_is_a_duplicate(
     said: list[tuple[str, str]],
 ) -> None:
     out = dedupe(pending_of(said), NONE, RULES, "k")
-    rows = {r["observation_id"]: r for r in out.observations.to_pylist()}
-    left = out.observations.filter(
-        pa.compute.equal(out.observations["status"], "active")
-    )
+    rows = {r["claim_id"]: r for r in out.claims.to_pylist()}
+    left = out.claims.filter(pa.compute.equal(out.claims["status"], "active"))
     assert dedupe(NONE, left, RULES, "k").merges.num_rows == 0
     assert all(
         rows[r["canonical_id"]]["status"] == "active"
@@ -286,14 +282,14 @@ def test_second_run_finds_nothing_and_no_canonical_row_is_a_duplicate(
 def test_unmerge_of_every_merge_restores_every_row(said: list[tuple[str, str]]) -> None:
     pending = pending_of(said)
     out = dedupe(pending, NONE, RULES, "k")
-    rows = {r["observation_id"]: r for r in out.observations.to_pylist()}
+    rows = {r["claim_id"]: r for r in out.claims.to_pylist()}
     for merge_id in out.merges["merge_id"].to_pylist():
-        now = pa.Table.from_pylist(list(rows.values()), schema=OBSERVATIONS.schema)
-        for row in unmerge(now, out.merges, merge_id).observations.to_pylist():
-            rows[row["observation_id"]] = row
+        now = pa.Table.from_pylist(list(rows.values()), schema=CLAIMS.schema)
+        for row in unmerge(now, out.merges, merge_id).claims.to_pylist():
+            rows[row["claim_id"]] = row
     for before in pending.to_pylist():
         restored = {
-            **rows[before["observation_id"]],
+            **rows[before["claim_id"]],
             "dedupe_key": None,
             "valid_from": None,
         }

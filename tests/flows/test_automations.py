@@ -22,7 +22,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from slowwave.flows.parts.report import NightIncomplete
 from slowwave.flows.prefect import nightly, restore_words
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS
 from slowwave.store import Store
 from slowwave.tasks.publish import gates
 from slowwave.tasks.publish.gates import Bounds
@@ -171,8 +171,8 @@ def test_what_goes_wrong_is_told(
 
         assert nightly([str(SAMPLES)], usual).release is not None
         store = Store.open(tmp_path / "store")
-        ids = store.read(OBSERVATIONS, ["observation_id"])[0].to_pylist()
-        store.delete_ids(OBSERVATIONS, ids[: len(ids) // 2])
+        ids = store.read(CLAIMS, ["claim_id"])[0].to_pylist()
+        store.delete_ids(CLAIMS, ids[: len(ids) // 2])
         with pytest.raises(NightIncomplete), restore_words():
             nightly([], usual)
         wait_until(lambda: "slowwave gate held" in told, lambda: told)

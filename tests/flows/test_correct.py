@@ -13,7 +13,7 @@ from slowwave.flows.ledgers import LEDGERS
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS
 from slowwave.store import Store
 from slowwave.tasks.forget.select import Wanted
 from tests.command_line import typed
@@ -46,7 +46,7 @@ def open_memory(settings: Settings) -> Memory:
 
 def read_claims(settings: Settings) -> dict[str, str]:
     """Return the status of each claim by its words, of those about the port."""
-    rows = Store.open(settings.store).read(OBSERVATIONS).to_pylist()
+    rows = Store.open(settings.store).read(CLAIMS).to_pylist()
     return {
         row["summary"]: row["status"]
         for row in rows
@@ -76,13 +76,13 @@ def test_a_correction_is_recalled_at_once_and_replaces_the_claim_in_the_night(
     assert hits[0].text == RIGHT
     told = [hit.status for hit in hits if hit.kind == "message" and hit.text == OLD]
     assert told == ["superseded"]
-    (hit,) = memory.recall("staging gateway port", 1, kinds=("observation",))
+    (hit,) = memory.recall("staging gateway port", 1, kinds=("claim",))
     assert (hit.text, hit.status, hit.successor.text) == (OLD[:-1], "superseded", RIGHT)
     run_next(settings, tmp_path)
     assert read_claims(settings) == {OLD[:-1]: "superseded", WHOLE: "active"}
     (right,) = [
         row
-        for row in Store.open(settings.store).read(OBSERVATIONS).to_pylist()
+        for row in Store.open(settings.store).read(CLAIMS).to_pylist()
         if row["summary"] == WHOLE
     ]
     # the person's words, word for word, in the project of the claim

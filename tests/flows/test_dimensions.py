@@ -11,7 +11,7 @@ from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.export import export_tables
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, TABLES, TOPICS
+from slowwave.schemas.tables import CLAIMS, PASSAGES, SUMMARIES, TABLES, TOPICS
 from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
 
@@ -33,7 +33,7 @@ def find_dims(store: Store) -> set[tuple[str, int]]:
 
 
 def find_expected(dim: int) -> set[tuple[str, int]]:
-    return {(table.name, dim) for table in (OBSERVATIONS, PASSAGES, SUMMARIES, TOPICS)}
+    return {(table.name, dim) for table in (CLAIMS, PASSAGES, SUMMARIES, TOPICS)}
 
 
 def test_a_night_a_query_and_an_export_of_another_dimension(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_night_a_query_and_an_export_of_another_dimension(tmp_path: Path) -> N
     )
     assert find_dims(Store.open(settings.store)) == find_expected(dim)
     snapshot = Snapshot(settings.store)
-    for table in (PASSAGES, OBSERVATIONS, SUMMARIES):
+    for table in (PASSAGES, CLAIMS, SUMMARIES):
         assert snapshot.read(table, ["vector"])["vector"].null_count == 0
     found = Memory.open(settings.store, encoder=HashEncoder(dim)).recall(QUERY)
     assert found
@@ -67,11 +67,7 @@ def test_another_encoder_makes_every_vector_again_while_the_release_answers_with
     settings = Settings(store=tmp_path, encoder="hash-8")
     run_night([SAMPLES / "codex", SAMPLES / "openclaw"], settings)
     found = Memory.open(tmp_path, encoder=HashEncoder(8)).recall(QUERY)
-    claims = (
-        Store.open(tmp_path)
-        .read(OBSERVATIONS, ["observation_id"])["observation_id"]
-        .to_pylist()
-    )
+    claims = Store.open(tmp_path).read(CLAIMS, ["claim_id"])["claim_id"].to_pylist()
     changed = settings.model_copy(update={"encoder": "hash-768"})
 
     def stop(*_: object) -> None:
@@ -89,11 +85,9 @@ def test_another_encoder_makes_every_vector_again_while_the_release_answers_with
     assert (report.release is not None, report.failures) == (True, [])
     store = Store.open(tmp_path)
     assert find_dims(store) == find_expected(768)
-    for table in (PASSAGES, OBSERVATIONS, SUMMARIES):
+    for table in (PASSAGES, CLAIMS, SUMMARIES):
         assert store.read(table, ["vector"])["vector"].null_count == 0
-    assert sorted(store.read(OBSERVATIONS)["observation_id"].to_pylist()) == sorted(
-        claims
-    )
+    assert sorted(store.read(CLAIMS)["claim_id"].to_pylist()) == sorted(claims)
     assert Memory.open(tmp_path, encoder=HashEncoder(768)).recall(QUERY).notes == ()
     # Once is enough.
     assert run_night([SAMPLES / "codex", SAMPLES / "openclaw"], changed).release is None
@@ -105,7 +99,7 @@ def test_a_store_that_had_no_vectors_takes_the_first_encoders_dimension(
     without = Settings(store=tmp_path, encoder="hash-8", embeddings=False)
     run_night([SAMPLES / "codex"], without)
     assert find_dims(Store.open(tmp_path)) == find_expected(384)
-    claims = Store.open(tmp_path).read(OBSERVATIONS, ["observation_id"])
+    claims = Store.open(tmp_path).read(CLAIMS, ["claim_id"])
     assert (
         run_night(
             [SAMPLES / "codex"], without.model_copy(update={"embeddings": True})
@@ -115,8 +109,8 @@ def test_a_store_that_had_no_vectors_takes_the_first_encoders_dimension(
     store = Store.open(tmp_path)
     assert find_dims(store) == find_expected(8)
     assert store.read(PASSAGES, ["vector"])["vector"].null_count == 0
-    assert set(claims["observation_id"].to_pylist()) == set(
-        store.read(OBSERVATIONS)["observation_id"].to_pylist()
+    assert set(claims["claim_id"].to_pylist()) == set(
+        store.read(CLAIMS)["claim_id"].to_pylist()
     )
     assert (
         Snapshot(tmp_path, release="r1").read(PASSAGES, ["vector"])["vector"].null_count

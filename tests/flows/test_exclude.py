@@ -15,7 +15,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.run import is_held
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import OBSERVATIONS, PASSAGES
+from slowwave.schemas.tables import CLAIMS, PASSAGES
 from slowwave.store import Store
 from slowwave.store.manifest import compute_table_digest
 from slowwave.store.publishing import read_releases
@@ -34,12 +34,8 @@ def settings(fifteen: Path) -> Settings:
 
 
 def list_claims(settings: Settings) -> list[tuple[str, str]]:
-    rows = (
-        Store.open(settings.store)
-        .read(OBSERVATIONS, ["observation_id", "status"])
-        .to_pylist()
-    )
-    return sorted((row["observation_id"], row["status"]) for row in rows)
+    rows = Store.open(settings.store).read(CLAIMS, ["claim_id", "status"]).to_pylist()
+    return sorted((row["claim_id"], row["status"]) for row in rows)
 
 
 def compute_passages_digest(settings: Settings) -> str:
@@ -49,11 +45,11 @@ def compute_passages_digest(settings: Settings) -> str:
 def find_claims(settings: Settings, word: str) -> list[str]:
     rows = (
         Store.open(settings.store)
-        .read(OBSERVATIONS, ["observation_id", "summary", "status"])
+        .read(CLAIMS, ["claim_id", "summary", "status"])
         .to_pylist()
     )
     return [
-        row["observation_id"]
+        row["claim_id"]
         for row in rows
         if word in row["summary"] and row["status"] == "active"
     ]

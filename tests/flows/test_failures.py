@@ -15,8 +15,8 @@ from slowwave.flows.parts.report import NightIncomplete
 from slowwave.schemas.errors import BadRows, StoreUnwritable
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
+    CLAIMS,
     MARKS,
-    OBSERVATIONS,
     PASSAGES,
     QUARANTINE,
     RELEASED,
@@ -98,7 +98,7 @@ def sessions_in(root: Path, table: Any, column: str = "session_id") -> set[str]:
 
 PURE = {
     "passages": ("slowwave.tasks.passages.task.build_passages", PASSAGES, "session_id"),
-    "observe": ("slowwave.tasks.observe.task.observe", OBSERVATIONS, "session_id"),
+    "observe": ("slowwave.tasks.observe.task.observe", CLAIMS, "session_id"),
     "rollup": ("slowwave.tasks.summarize.task._build_scope", SUMMARIES, "scope_id"),
 }
 """Of each step the function that is given texts, the table it fills, and the column of the session."""

@@ -13,7 +13,7 @@ import pytest
 from slowwave.cli.common import HELD
 from slowwave.flows.exclude import promote_candidate, run_exclude, run_include
 from slowwave.flows.nightly import run_night
-from slowwave.flows.parts import aside
+from slowwave.flows.parts import quarantine_sessions
 from slowwave.flows.parts.repair import run_repair
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import is_held
@@ -23,8 +23,8 @@ from slowwave.recall.probes import FIRST, STILL, find_answered
 from slowwave.recall.release.view import View
 from slowwave.schemas.settings import GateSettings, Settings
 from slowwave.schemas.tables import (
+    CLAIMS,
     COMPLETIONS,
-    OBSERVATIONS,
     PASSAGES,
     QUARANTINE,
     RUNS,
@@ -53,11 +53,9 @@ def lose(settings: Settings, share: float) -> None:
     """What a faulty step would do: claims gone from the newest table."""
     store = Store.open(settings.store)
     ids = sorted(
-        store.read(OBSERVATIONS, ["observation_id"], pc.field("status") == "active")[
-            0
-        ].to_pylist()
+        store.read(CLAIMS, ["claim_id"], pc.field("status") == "active")[0].to_pylist()
     )
-    store.delete_ids(OBSERVATIONS, ids[: int(share * len(ids))])
+    store.delete_ids(CLAIMS, ids[: int(share * len(ids))])
 
 
 def test_a_night_that_loses_claims_is_held_until_a_person_promotes_it(
@@ -132,20 +130,15 @@ def test_claims_of_other_rules_take_the_place_of_those_before_but_may_not_be_far
 ) -> None:
     """Of each session's three claims all are others, or one is gone besides."""
     store = Store.open(settings.store)
-    rows = store.read(OBSERVATIONS).sort_by("session_id")
-    renamed = pc.binary_join_element_wise(rows["observation_id"], "x", "")
-    store.delete_ids(OBSERVATIONS, rows["observation_id"].to_pylist())
+    rows = store.read(CLAIMS).sort_by("session_id")
+    renamed = pc.binary_join_element_wise(rows["claim_id"], "x", "")
+    store.delete_ids(CLAIMS, rows["claim_id"].to_pylist())
     keys = pa.array(["other"] * rows.num_rows)
-    at = {
-        name: rows.schema.get_field_index(name)
-        for name in ("observation_id", "step_key")
-    }
-    rows = rows.set_column(
-        at["observation_id"], rows.schema.field("observation_id"), renamed
-    )
+    at = {name: rows.schema.get_field_index(name) for name in ("claim_id", "step_key")}
+    rows = rows.set_column(at["claim_id"], rows.schema.field("claim_id"), renamed)
     rows = rows.set_column(at["step_key"], rows.schema.field("step_key"), keys)
     store.append(
-        OBSERVATIONS,
+        CLAIMS,
         rows.filter(pa.array([n % 3 >= dropped for n in range(rows.num_rows)])),
     )
     held = run_night([], settings).held
@@ -159,12 +152,12 @@ def test_a_step_is_not_done_again_by_a_model_that_does_not_write_the_memory(
 ) -> None:
     """`--llm` would otherwise have every claim made anew by that model, and lost where it has none."""
     store, where = Store.open(settings.store), ["--store", str(settings.store)]
-    versions = store.read_versions([OBSERVATIONS])
+    versions = store.read_versions([CLAIMS])
     made = typed(
         "reprocess", "topics", "--llm", "scripted:tests.llm_scripts:lying", *where
     )
     assert (made.exit_code, "written by rules" in made.output) == (1, True), made.output
-    assert store.read_versions([OBSERVATIONS]) == versions
+    assert store.read_versions([CLAIMS]) == versions
 
 
 def test_what_is_asked_for_by_hand_is_held_as_a_night_is(
@@ -215,7 +208,7 @@ def test_a_probe_that_would_be_lost_holds_the_night_whatever_the_shares(
     )
     assert run_night([], settings).held == []
     for table, column in (
-        (OBSERVATIONS, "summary"),
+        (CLAIMS, "summary"),
         (PASSAGES, "text"),
         (SUMMARIES, "text"),
     ):
@@ -398,7 +391,7 @@ def test_what_came_with_a_held_night_is_set_aside_by_the_next_one_which_goes_on(
 ) -> None:
     def dislike(*_: object) -> list[str]:
         rows = Store.open(settings.store).read(
-            OBSERVATIONS, ["summary"], pc.field("status") == "active"
+            CLAIMS, ["summary"], pc.field("status") == "active"
         )
         return ["unit 303 again"] * any(
             "unit303x" in claim for claim in rows["summary"].to_pylist()
@@ -448,7 +441,7 @@ def test_damage_is_mended_while_a_night_is_held(
     path = twelve / "a.jsonl"
     path.write_text(re.sub(r"unit(\d+)x", r"quay\1x", path.read_text()))
     assert run_night([path], settings).held
-    shutil.rmtree(settings.store / "default" / "observations.lance")
+    shutil.rmtree(settings.store / "default" / "claims.lance")
     assert run_repair(settings).release is not None
     assert not is_held(Store.open(settings.store))
     assert (
@@ -460,7 +453,7 @@ def test_damage_is_mended_while_a_night_is_held(
 def test_a_file_that_holds_many_times_what_is_known_is_set_aside(
     settings: Settings, twelve: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(aside, "FEW", 30)
+    monkeypatch.setattr(quarantine_sessions, "FEW", 30)
     folder, named = twelve / "more", write_talk(twelve / "named.jsonl", 100, 70)
     folder.mkdir()
     flood = write_talk(folder / "flood.jsonl", 300, 70)

@@ -26,10 +26,10 @@ from slowwave.flows.reprocess import Selection, list_masters, run_reprocess
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
+    CLAIMS,
     COMPLETIONS,
     GISTS,
     MESSAGES,
-    OBSERVATIONS,
     QUARANTINE,
     RELEASED,
     SUMMARIES,
@@ -106,7 +106,7 @@ def test_every_kept_claim_has_its_quote_in_its_message_and_its_gates(
         r["message_id"]: r["text"]
         for r in store.read(MESSAGES, ["message_id", "text"]).to_pylist()
     }
-    claims = store.read(OBSERVATIONS).to_pylist()
+    claims = store.read(CLAIMS).to_pylist()
     assert len(claims) > 50
     for claim in claims:
         assert claim["quote"] in texts[claim["message_ids"][0]]
@@ -131,7 +131,7 @@ def test_a_claim_is_found_by_words_that_only_a_models_detail_has(
         )
         run_night([said], settings(store, llm=spec, gists="off", embeddings=False))
         hits = Memory.open(store).recall("Is ornithology of interest to anybody?")
-        indexes = Store.open(store).open_table(OBSERVATIONS).list_indices()
+        indexes = Store.open(store).open_table(CLAIMS).list_indices()
         found.append(
             (
                 sorted(index.columns[0] for index in indexes),
@@ -233,7 +233,7 @@ def test_of_a_model_that_declines_everything_there_is_no_claim_and_the_night_rel
     assert report.release is not None
     assert report.failures == []  # asked again it would decline again: nothing waits
     store = Store.open(tmp_path / "s")
-    assert store.count(OBSERVATIONS) == 0
+    assert store.count(CLAIMS) == 0
     assert "llm" not in {g["strategy"] for g in store.read(GISTS).to_pylist()}
     assert off.release
     masters = (pc.field("scope") == "session") & (pc.field("tier") == -1)
@@ -254,7 +254,7 @@ def test_of_a_model_that_declines_everything_there_is_no_claim_and_the_night_rel
 def test_what_a_model_makes_up_is_quarantined_with_the_reason(tmp_path: Path) -> None:
     run_night([chat(tmp_path, "a", 2, SAID)], settings(tmp_path / "s", "lying"))
     store = Store.open(tmp_path / "s")
-    assert store.count(OBSERVATIONS) == 0
+    assert store.count(CLAIMS) == 0
     rows = [
         row for row in store.read(QUARANTINE).to_pylist() if row["step"] == "observe"
     ]
@@ -274,7 +274,7 @@ def test_a_session_waits_until_the_server_is_back(tmp_path: Path) -> None:
     assert steps(first)["observe"].counts["sessions left for another night"] == 1
     why = "scripted left 1 request unanswered: unavailable: no server answered"
     assert steps(first)["observe"].failed == [why]
-    assert Store.open(store).count(OBSERVATIONS) == 0
+    assert Store.open(store).count(CLAIMS) == 0
     # Nothing is wrong with what was asked.
     assert Store.open(store).count(QUARANTINE) == 0
     versions = Store.open(store).read_versions(RELEASED)
@@ -302,7 +302,7 @@ def test_a_budget_stops_a_night_cleanly_and_the_next_ones_go_on_to_the_same_end(
     assert 3 < len(spent) < 60
     assert max(spent) <= 12_000
     mine, theirs = Store.open(parts), Store.open(distilled)
-    for table in (GISTS, OBSERVATIONS):
+    for table in (GISTS, CLAIMS):
         ids = [
             sorted(store.read(table, [table.key])[table.key].to_pylist())
             for store in (mine, theirs)
@@ -335,8 +335,7 @@ def test_a_window_too_small_for_a_prompt_is_an_engine_that_is_not_there(
 def figures(store: Path) -> dict[str, int]:
     opened = Store.open(store)
     return {
-        table.name: opened.count(table)
-        for table in (GISTS, OBSERVATIONS, TOPICS, SUMMARIES)
+        table.name: opened.count(table) for table in (GISTS, CLAIMS, TOPICS, SUMMARIES)
     }
 
 
@@ -349,9 +348,7 @@ def test_claims_that_wait_keep_the_topic_they_had(
     monkeypatch.setattr(by_model, "VERSION", 99)
     run_night([CHATS], settings(copied, gists="off", model={"max_tokens": 1}))
     store = Store.open(copied)
-    waiting = [
-        c for c in store.read(OBSERVATIONS).to_pylist() if c["status"] == "active"
-    ]
+    waiting = [c for c in store.read(CLAIMS).to_pylist() if c["status"] == "active"]
     assert {claim["topic_id"] for claim in waiting} <= set(
         store.read(TOPICS)["topic_id"].to_pylist()
     )
@@ -378,7 +375,7 @@ def test_a_long_session_is_cut_distilled_and_consolidated(tmp_path: Path) -> Non
     options = settings(tmp_path / "s", extract=cut, gists="off")
     planned = {line.step: line.requests for line in plan_night([path], options).lines}
     report = run_night([path], options)
-    rows = Store.open(tmp_path / "s").read(OBSERVATIONS).to_pylist()
+    rows = Store.open(tmp_path / "s").read(CLAIMS).to_pylist()
     # Every message is cited once.
     assert len({row["message_ids"][0] for row in rows}) == 72
     assert len(rows) == 72
@@ -408,7 +405,7 @@ def test_counts_reconcile_whatever_the_model_does(tmp_path: Path) -> None:
         row for row in store.read(QUARANTINE).to_pylist() if row["step"] == "observe"
     ]
     assert observed.counts["rows in quarantine"] == len(held)
-    assert {c["observer"] for c in store.read(OBSERVATIONS).to_pylist()} == {"scripted"}
+    assert {c["observer"] for c in store.read(CLAIMS).to_pylist()} == {"scripted"}
     spoken = store.count(GISTS)
     assert steps(report)["gists"].rows_in == spoken
     assert run_night([SAMPLES], settings(tmp_path, "troubled")).release is None
@@ -515,7 +512,7 @@ def test_what_an_agent_says_of_itself_is_its_own_topic_and_one_message_is_not_su
     )
     assert solo["tier"] == -1
     names = {row["topic_id"]: row["name"] for row in store.read(TOPICS).to_pylist()}
-    claims = store.read(OBSERVATIONS).to_pylist()
+    claims = store.read(CLAIMS).to_pylist()
     assert [names[row["topic_id"]] for row in claims if "Echo" in row["quote"]] == [
         "self"
     ]

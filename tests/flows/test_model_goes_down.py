@@ -11,13 +11,13 @@ from slowwave.cli.common import INCOMPLETE
 from slowwave.engines.llm.protocol import Request
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, RELEASED, SUMMARIES
+from slowwave.schemas.tables import CLAIMS, MESSAGES, RELEASED, SUMMARIES
 from slowwave.store import Store
 from tests.command_line import typed
 from tests.fake_llm_server import serving
 from tests.killed_nights import SAMPLES, digests
 
-MADE = (MESSAGES, OBSERVATIONS, SUMMARIES)
+MADE = (MESSAGES, CLAIMS, SUMMARIES)
 KINDS = ("gist", "account", "topics")
 """What the first step asks for, one in the middle, and the last."""
 

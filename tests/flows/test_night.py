@@ -17,9 +17,9 @@ from slowwave.flows.reprocess import FORGET, Selection, run_reprocess
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
+    CLAIMS,
     GISTS,
     MESSAGES,
-    OBSERVATIONS,
     PASSAGES,
     QUARANTINE,
     RELEASED,
@@ -28,7 +28,7 @@ from slowwave.schemas.tables import (
     TABLES,
 )
 from slowwave.store import Store
-from slowwave.store.journal import Recall, append
+from slowwave.store.logs import Recall, append
 from slowwave.store.manifest import compute_table_digest
 from slowwave.store.publishing import read_releases
 from slowwave.tasks.ingest.parsing.records import Limits
@@ -77,7 +77,7 @@ def test_the_samples_give_a_release_with_rows_in_every_table(
         "sessions",
         "files",
         "passages",
-        "observations",
+        "claims",
         "topics",
         "summaries",
     )
@@ -105,7 +105,7 @@ def test_claims_quote_messages_of_nobody_but_people_and_models(
         for row in store.read(SESSIONS, ["inactive"]).to_pylist()
         for m in row["inactive"]
     }
-    claims = store.read(OBSERVATIONS).to_pylist()
+    claims = store.read(CLAIMS).to_pylist()
     assert len(claims) > 50
     assert all(
         any(claim["quote"] in messages[m]["text"] for m in claim["message_ids"])
@@ -193,9 +193,7 @@ def test_steps_whose_input_is_as_the_last_night_left_it_are_not_run(
     assert (every, run()) == (names, [])
     assert (run(pyramid={"step": 5}), run(pyramid={"step": 5})) == (every, [])
     assert (run(), run()) == (every, [])
-    store.delete_ids(
-        OBSERVATIONS, store.read(OBSERVATIONS)["observation_id"].to_pylist()[:1]
-    )
+    store.delete_ids(CLAIMS, store.read(CLAIMS)["claim_id"].to_pylist()[:1])
     assert (run(), run()) == (every, [])
     append(store.dir, Recall("2026-03-02T09:00:00Z", []))
     # Handed out while the night is at work: the next looks at it.
@@ -247,9 +245,7 @@ def test_a_session_is_read_on_and_what_its_transcript_loses_or_rewrites_the_vaul
     texts = {r["message_id"]: r["text"] for r in store.read(MESSAGES).to_pylist()}
     assert [texts[m] for m in session["inactive"]] == [SAID[0]]
     live = [
-        r["summary"]
-        for r in store.read(OBSERVATIONS).to_pylist()
-        if r["status"] == "active"
+        r["summary"] for r in store.read(CLAIMS).to_pylist() if r["status"] == "active"
     ]
     assert any("Lisbon" in text for text in live)
     assert not any("Porto" in text for text in live)
@@ -311,17 +307,14 @@ def test_reprocessing_a_part_keeps_the_evidence_of_the_whole(tmp_path: Path) -> 
     for day, name in enumerate("abc", 1):
         chat(tmp_path, name, day, SAID)
     run_night([tmp_path], options)
-    before = compute_table_digest(
-        OBSERVATIONS, Store.open(options.store).read(OBSERVATIONS)
-    )
+    before = compute_table_digest(CLAIMS, Store.open(options.store).read(CLAIMS))
     assert any(
         len(r["evidence_sessions"]) == 3
-        for r in Store.open(options.store).read(OBSERVATIONS).to_pylist()
+        for r in Store.open(options.store).read(CLAIMS).to_pylist()
     )
     run_reprocess("dedupe", Selection(("a",)), options)
     assert (
-        compute_table_digest(OBSERVATIONS, Store.open(options.store).read(OBSERVATIONS))
-        == before
+        compute_table_digest(CLAIMS, Store.open(options.store).read(CLAIMS)) == before
     )
 
 

@@ -30,10 +30,10 @@ from slowwave.flows.status import measure_waiting
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
+    CLAIMS,
     GISTS,
     MARKS,
     MERGES,
-    OBSERVATIONS,
     PASSAGES,
     RELATIONS,
     RELEASED,
@@ -59,7 +59,7 @@ RULES, MODEL, ANOTHER = (
     "scripted:tests.llm_scripts:another",
 )
 WRITTEN = (
-    OBSERVATIONS,
+    CLAIMS,
     MERGES,
     RELATIONS,
     TOPICS,
@@ -98,7 +98,7 @@ def read_observers(store: Path, release: str | None = None) -> set[str]:
     """Who made the claims of a release, of the live one unless named."""
     return set(
         Snapshot(store, "default", release)
-        .read(OBSERVATIONS, ["observer"])["observer"]
+        .read(CLAIMS, ["observer"])["observer"]
         .to_pylist()
     )
 
@@ -239,16 +239,16 @@ def test_what_a_person_left_out_stays_out_of_a_rewritten_memory(
     store = copies[RULES]
     claim = (
         Store.open(store)
-        .read(OBSERVATIONS, where=pc.field("status") == "active")
+        .read(CLAIMS, where=pc.field("status") == "active")
         .to_pylist()[0]
     )
-    run_exclude([claim["observation_id"]], "wrong", settings(store, RULES))
+    run_exclude([claim["claim_id"]], "wrong", settings(store, RULES))
     run_night([talks], settings(store, ANOTHER), rewrite=True)
     run_night([talks], settings(store, RULES), rewrite=True)
     assert name_writers(store)[-1] == "rules"
     texts = (
         Store.open(store)
-        .read(OBSERVATIONS, ["summary"], pc.field("status") == "active")["summary"]
+        .read(CLAIMS, ["summary"], pc.field("status") == "active")["summary"]
         .to_pylist()
     )
     assert claim["summary"] not in texts
@@ -323,15 +323,9 @@ def test_a_budget_spreads_a_rewrite_over_nights_and_no_release_has_a_part_of_it(
         assert nights < 60
     assert nights > 2
     assert name_writers(store) == ["rules", "scripted"]
-    observed = (
-        Store.open(store)
-        .read(OBSERVATIONS, ["observation_id"])["observation_id"]
-        .to_pylist()
-    )
+    observed = Store.open(store).read(CLAIMS, ["claim_id"])["claim_id"].to_pylist()
     alone = (
-        Store.open(written[MODEL])
-        .read(OBSERVATIONS, ["observation_id"])["observation_id"]
-        .to_pylist()
+        Store.open(written[MODEL]).read(CLAIMS, ["claim_id"])["claim_id"].to_pylist()
     )
     assert sorted(observed) == sorted(alone)
 
@@ -415,7 +409,7 @@ def test_what_a_server_that_dies_in_mid_night_leaves_waits_for_the_next_one(
     assert name_writers(store) == ["m"]
     assert read_observers(store) <= {"m"}
     opened = Store.open(store)
-    assert 0 < len(opened.read(OBSERVATIONS, ["session_id"])["session_id"].unique()) < 4
+    assert 0 < len(opened.read(CLAIMS, ["session_id"])["session_id"].unique()) < 4
     assert opened.count(SUMMARIES) == 0
     # passages answer meanwhile, and `status` says what waits
     texts = {
@@ -432,7 +426,7 @@ def test_what_a_server_that_dies_in_mid_night_leaves_waits_for_the_next_one(
     assert "summaries of 4 sessions wait: openai:m is unavailable: " in line
     facts = orjson.loads(typed("status", "--json", "--store", store).output)["writer"]
     assert facts["waiting"]["claims"] == 4 - len(
-        opened.read(OBSERVATIONS, ["session_id"])["session_id"].unique()
+        opened.read(CLAIMS, ["session_id"])["session_id"].unique()
     )
     # up again
     server.answers_left = 10_000
@@ -440,7 +434,7 @@ def test_what_a_server_that_dies_in_mid_night_leaves_waits_for_the_next_one(
     report = run_night([talks], settings(store, spec))
     assert report.failures == []
     made = [
-        (read_ids(path, OBSERVATIONS), read_ids(path, SUMMARIES, "session"))
+        (read_ids(path, CLAIMS), read_ids(path, SUMMARIES, "session"))
         for path in (store, whole)
     ]
     # Which of two that say the same stands depends on who came first.
@@ -498,7 +492,7 @@ def test_only_a_gist_falls_back_and_is_made_again(
     assert first.release is not None
     assert first.failures == ["scripted is unavailable: it is down"]
     store = Store.open(tmp_path)
-    assert (store.count(OBSERVATIONS), store.count(SUMMARIES)) == (0, 0)
+    assert (store.count(CLAIMS), store.count(SUMMARIES)) == (0, 0)
     gists = store.read(GISTS).to_pylist()
     assert len(gists) == 4 * len(SAID)
     assert {gist["strategy"] for gist in gists} <= {"extractive", "truncated"}
@@ -511,31 +505,25 @@ def test_a_session_that_has_grown_keeps_its_claims_while_it_waits(
 ) -> None:
     store, talks = tmp_path / "store", write_talks(tmp_path / "talks", upto=5)
     run_night([talks], settings(store))
-    before = Store.open(store).read(OBSERVATIONS).to_pylist()
+    before = Store.open(store).read(CLAIMS).to_pylist()
     with monkeypatch.context() as trouble:
         trouble.setattr(scripts, "faithful", scripts.absent)
         night = run_night([write_talks(talks)], settings(store))
     assert count(night, "sessions left for another night") == 4
     assert night.failures
-    after = Store.open(store).read(OBSERVATIONS).to_pylist()
-    assert sorted(after, key=lambda row: row["observation_id"]) == sorted(
-        before, key=lambda row: row["observation_id"]
+    after = Store.open(store).read(CLAIMS).to_pylist()
+    assert sorted(after, key=lambda row: row["claim_id"]) == sorted(
+        before, key=lambda row: row["claim_id"]
     )
     # but for what a person takes out, with the model still away
     with monkeypatch.context() as trouble:
         trouble.setattr(scripts, "faithful", scripts.absent)
-        run_exclude([before[0]["observation_id"]], "wrong", settings(store))
-    out = (
-        Store.open(store)
-        .read_ids(OBSERVATIONS, [before[0]["observation_id"]])
-        .to_pylist()
-    )
+        run_exclude([before[0]["claim_id"]], "wrong", settings(store))
+    out = Store.open(store).read_ids(CLAIMS, [before[0]["claim_id"]]).to_pylist()
     assert [row["status"] for row in out] in ([], ["superseded"])
     run_night([talks], settings(store))
     active = (
-        Store.open(store)
-        .read(OBSERVATIONS, where=pc.field("status") == "active")
-        .to_pylist()
+        Store.open(store).read(CLAIMS, where=pc.field("status") == "active").to_pylist()
     )
     assert len({row["session_id"] for row in active}) == 4
     assert len(active) > len(before)
@@ -552,7 +540,7 @@ def test_what_is_forgotten_goes_while_the_model_is_away(
     assert (len(certificates), report.release is None) == (1, False)
     assert name_writers(store) == ["scripted", "scripted"]
     for table, column in (
-        (OBSERVATIONS, "summary"),
+        (CLAIMS, "summary"),
         (TOPICS, "text"),
         (SUMMARIES, "text"),
         (PASSAGES, "text"),
@@ -660,9 +648,7 @@ def test_each_task_is_asked_of_its_own_model_and_each_level_has_its_length(
     assert name_writers(settings.store) == [
         "claims by scripted, topics by scripted, summaries by narrator"
     ]
-    assert {row["observer"] for row in store.read(OBSERVATIONS).to_pylist()} == {
-        "scripted"
-    }
+    assert {row["observer"] for row in store.read(CLAIMS).to_pylist()} == {"scripted"}
     assert {row["text"] for row in store.read(SUMMARIES).to_pylist()} == {
         "In 60 words."
     }

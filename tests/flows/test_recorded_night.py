@@ -13,10 +13,10 @@ from slowwave.flows.parts.report import RunReport
 from slowwave.flows.plan import plan_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
+    CLAIMS,
     COMPLETIONS,
     MERGES,
     MESSAGES,
-    OBSERVATIONS,
     QUARANTINE,
     SUMMARIES,
     TOPICS,
@@ -83,7 +83,7 @@ def test_nearly_every_claim_is_kept_with_the_persons_own_words(
     night: tuple[Path, RunReport],
 ) -> None:
     store = Store.open(night[0])
-    claims = store.read(OBSERVATIONS).to_pylist()
+    claims = store.read(CLAIMS).to_pylist()
     given = sum(
         len(answer["claims"])
         for answer in cassette.load()["answers"].values()
@@ -111,7 +111,7 @@ def test_the_skill_has_three_of_four_standing_decisions_and_nothing_that_was_cha
     night: tuple[Path, RunReport],
 ) -> None:
     text, store = read_skill(night[0]), Store.open(night[0])
-    rows = store.read(OBSERVATIONS, where=pc.field("workspace") == TIDEPOOL).to_pylist()
+    rows = store.read(CLAIMS, where=pc.field("workspace") == TIDEPOOL).to_pylist()
     rules = [row for row in rows if row["category"] in ("decision", "convention")]
     standing = [row["summary"] for row in rules if row["status"] == "active"]
     assert sum(summary in text for summary in standing) >= 0.75 * len(standing) > 12
@@ -125,14 +125,11 @@ def test_what_was_changed_is_retired_however_unlikely_the_classifier_finds_it(
     night: tuple[Path, RunReport],
 ) -> None:
     store = Store.open(night[0])
-    claims = {
-        row["observation_id"]: row["summary"]
-        for row in store.read(OBSERVATIONS).to_pylist()
-    }
+    claims = {row["claim_id"]: row["summary"] for row in store.read(CLAIMS).to_pylist()}
     ledger = store.read(MERGES, where=pc.field("kind") == "supersession").to_pylist()
     changed = {
-        claims[row["loser_id"]]: (
-            claims[row["winner_id"]],
+        claims[row["from_id"]]: (
+            claims[row["into_id"]],
             dict(row["scores"])["likely"],
         )
         for row in ledger
@@ -167,7 +164,7 @@ def test_topics_are_the_models_and_each_is_of_one_project(
     } <= opened
     assert len(opened) == 13
     active = (pc.field("pack") == "coding") & (pc.field("status") == "active")
-    coding = store.read(OBSERVATIONS, where=active).to_pylist()
+    coding = store.read(CLAIMS, where=active).to_pylist()
     places = {(row["topic_id"], row["workspace"]) for row in coding}
     assert len(places) == len({topic for topic, _ in places})
 

@@ -142,8 +142,8 @@ def rot_indexes(folder: Path) -> None:
 PAIRS = [
     (alter, "messages"),
     (lose_all, "messages"),
-    (cut, "observations"),
-    (lose_manifest, "observations"),
+    (cut, "claims"),
+    (lose_manifest, "claims"),
 ]
 PAIRS += [(lose_manifest, "marks"), (lose_all, "sessions"), (cut, "releases")]
 
@@ -169,7 +169,7 @@ def test_a_damaged_table_is_found_stops_the_night_and_is_made_what_it_was(
 
 INDEX_DAMAGE = [
     (lose_indexes, "passages"),
-    (lose_part_of_index, "observations"),
+    (lose_part_of_index, "claims"),
     (cut_indexes, "summaries"),
 ]
 INDEX_DAMAGE += [(empty_indexes, "topics"), (rot_indexes, "passages")]
@@ -217,7 +217,7 @@ def test_what_rots_on_the_disk_is_found_before_its_table_is_read_or_written_on(
     )
     run_night([talk], settings).check_complete()
     messages = (store := Store.open(settings.store)).count(TABLES["messages"])
-    rot(find_data(store.dir / "observations.lance") or store.dir)
+    rot(find_data(store.dir / "claims.lance") or store.dir)
     # Nothing is new, and claims are not read.
     run_night([talk], settings).check_complete()
     whole = (
@@ -230,7 +230,7 @@ def test_what_rots_on_the_disk_is_found_before_its_table_is_read_or_written_on(
     (talk / "new.jsonl").write_text(
         '{"role": "user", "content": "We leave for Hoy on Friday."}\n'
     )
-    with pytest.raises(StoreUnreadable, match=r"observations.*altered"):
+    with pytest.raises(StoreUnreadable, match=r"claims.*altered"):
         run_night([talk], settings)
     assert store.count(TABLES["messages"]) == messages
     rot(find_data(store.dir / "sessions.lance") or store.dir)
@@ -276,7 +276,7 @@ def test_what_no_transcript_has_any_more_is_named_and_the_rest_goes_on(
     assert check_store(tmp_path / "other" / "default").damage == []
     assert (
         Store.open(tmp_path / "other").count(
-            TABLES["observations"], pc.field("status") == "active"
+            TABLES["claims"], pc.field("status") == "active"
         )
         == 0
     )
@@ -300,7 +300,7 @@ def test_a_repair_that_was_killed_is_gone_on_with_and_no_night_begins_before(
 ) -> None:
     before = digests(root, HELD)
     store = Store.open(root)
-    todo = ["observations", "passages"]
+    todo = ["claims", "passages"]
     for table in map(TABLES.__getitem__, todo):
         # What a repair had emptied when it was killed.
         store.delete_ids(table, store.read(table, [table.key])[table.key].to_pylist())

@@ -14,7 +14,7 @@ import pytest
 from slowwave.engines.llm.protocol import Request
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SUMMARIES, TOPICS
+from slowwave.schemas.tables import CLAIMS, MESSAGES, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import MODEL_KEY, SPOKEN, Status
 from slowwave.store import Store
 from slowwave.tasks.ingest.task import read_transcripts
@@ -121,7 +121,7 @@ def do_nights(
         )
         summaries, claims = (
             store.read(SUMMARIES).to_pylist(),
-            store.count(OBSERVATIONS, pc.field("status") == Status.ACTIVE),
+            store.count(CLAIMS, pc.field("status") == Status.ACTIVE),
         )
         of_topics = [
             row for row in summaries if (row["scope"], row["tier"]) == ("topic", 0)

@@ -22,8 +22,8 @@ from slowwave.recall.views.show import show
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
+    CLAIMS,
     MESSAGES,
-    OBSERVATIONS,
     QUARANTINE,
     SESSIONS,
     SUMMARIES,
@@ -49,7 +49,7 @@ def config(store: Path) -> Settings:
 
 
 def claims(store: Path, status: str = "active") -> list[dict[str, Any]]:
-    rows = Store.open(store, "default").read(OBSERVATIONS).to_pylist()
+    rows = Store.open(store, "default").read(CLAIMS).to_pylist()
     return [row for row in rows if row["status"] == status]
 
 
@@ -196,7 +196,7 @@ def test_what_another_memory_says_a_person_said_stands_nowhere_unasked(
     listed = typed("show", "claims", "--store", tmp_path / "s").stdout
     assert listed.count("· shared:ben\n") == 1
     found = Memory.open(tmp_path / "s", encoder=HashEncoder()).recall(
-        "what do we use pnpm for", kinds="observation"
+        "what do we use pnpm for", kinds="claim"
     )
     assert {
         source.session for hit in found if "pnpm" in hit.text for source in hit.sources

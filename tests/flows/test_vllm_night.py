@@ -20,10 +20,10 @@ import pytest
 from bench.nights.tiny_models import ensure_model_folder
 from slowwave.engines.llm.protocol import LASTING
 from slowwave.schemas.tables import (
+    CLAIMS,
     COMPLETIONS,
     GISTS,
     MESSAGES,
-    OBSERVATIONS,
     QUARANTINE,
     RUNS,
     SESSIONS,
@@ -132,7 +132,7 @@ def check(store: Path, model: str) -> None:
     assert {c["error"] for c in completions} <= {None, *LASTING}
     assert len(valid) >= 0.9 * len(completions)
     assert all(isinstance(json.loads(str(c["text"])), dict) for c in valid)
-    claims = rows(store, OBSERVATIONS)
+    claims = rows(store, CLAIMS)
     assert claims
     for claim in claims:
         assert claim["observer"] == model
@@ -172,14 +172,11 @@ def test_a_night_in_process(folder: Path, transcripts: Path, tmp_path: Path) -> 
     check(tmp_path, model)
     done = asked(tmp_path)
     assert min(done["gists"], done["observe"], done["assign"], done["rollup"]) >= 1
-    versions = Store.open(tmp_path).read_versions(
-        [OBSERVATIONS, SUMMARIES, COMPLETIONS]
-    )
+    versions = Store.open(tmp_path).read_versions([CLAIMS, SUMMARIES, COMPLETIONS])
     # At once: the engine is not started.
     finished(night(transcripts, tmp_path, f"vllm:{folder}"))
     assert (
-        Store.open(tmp_path).read_versions([OBSERVATIONS, SUMMARIES, COMPLETIONS])
-        == versions
+        Store.open(tmp_path).read_versions([CLAIMS, SUMMARIES, COMPLETIONS]) == versions
     )
 
 

@@ -13,7 +13,7 @@ from slowwave.engines.llm.vllm import VLLMOffline
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES
+from slowwave.schemas.tables import CLAIMS, SUMMARIES
 from slowwave.store import Store
 from tests.killed_nights import SAMPLES
 
@@ -72,7 +72,7 @@ def test_an_engine_that_does_not_start_is_started_once_and_the_next_one_answers(
         f"vllm:some/model is unavailable: {format_exception_only(error)[-1].strip()}"
     ]
     store = Store.open(tmp_path)
-    assert store.count(OBSERVATIONS) > 0
+    assert store.count(CLAIMS) > 0
     assert store.count(SUMMARIES) > 0
 
 

@@ -31,12 +31,12 @@ from slowwave.schemas.errors import SlowwaveError, StoreUnreadable, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     CHAIN,
+    CLAIMS,
     COMPLETIONS,
     EXCLUSIONS,
     FILES,
     GISTS,
     MESSAGES,
-    OBSERVATIONS,
     PASSAGES,
     QUARANTINE,
     RUNS,
@@ -47,7 +47,7 @@ from slowwave.schemas.tables import (
 )
 from slowwave.schemas.vocabulary import LEARNINGS
 from slowwave.store import Store
-from slowwave.store.journal import (
+from slowwave.store.logs import (
     Export,
     Rating,
     append,
@@ -223,9 +223,9 @@ def digest_other(store: Store) -> dict[str, str]:
     ].to_pylist()
     found = {
         table.name: store.read_ids(table, [sid], by="session_id")
-        for table in (MESSAGES, SESSIONS, PASSAGES, OBSERVATIONS)
+        for table in (MESSAGES, SESSIONS, PASSAGES, CLAIMS)
     }
-    for table in (PASSAGES, OBSERVATIONS):
+    for table in (PASSAGES, CLAIMS):
         found[table.name] = set_columns(found[table.name], **dict.fromkeys(CHAIN))
     found[GISTS.name] = store.read_ids(GISTS, ids)
     found[SUMMARIES.name] = store.read_ids(SUMMARIES, [sid], by="scope_id")
@@ -245,7 +245,7 @@ def test_after_forgetting_no_byte_holds_the_words_and_the_rest_is_what_it_was(
         MESSAGES,
         PASSAGES,
         GISTS,
-        OBSERVATIONS,
+        CLAIMS,
         TOPICS,
         SUMMARIES,
         COMPLETIONS,
@@ -395,13 +395,13 @@ def test_the_reasons_that_a_person_gave_go_too(root: Path) -> None:
     sid = store.read(SESSIONS, ["session_id"], pc.field("native_id") == "told")[
         "session_id"
     ][0]
-    told = store.read(
-        OBSERVATIONS, ["observation_id"], pc.field("session_id") == sid
-    ).to_pylist()[0]
-    run_exclude([told["observation_id"]], words, settings)
+    told = store.read(CLAIMS, ["claim_id"], pc.field("session_id") == sid).to_pylist()[
+        0
+    ]
+    run_exclude([told["claim_id"]], words, settings)
     append(
         store.dir,
-        Rating(format_now(), told["observation_id"], "observation", "bad", words),
+        Rating(format_now(), told["claim_id"], "claim", "bad", words),
     )
     run_exclude(["told"], words, settings)
     run_exclude(["other"], f"it is about the {SECRET}", settings)
@@ -418,17 +418,17 @@ def test_no_guess_of_what_was_forgotten_fits_what_is_left(root: Path) -> None:
     settings = make_settings(root / "store")
     claims = [
         one
-        for one in store.read(OBSERVATIONS).to_pylist()
+        for one in store.read(CLAIMS).to_pylist()
         if row["message_id"] in one["message_ids"]
     ]
-    run_exclude([claims[0]["observation_id"]], "as asked", settings)
+    run_exclude([claims[0]["claim_id"]], "as asked", settings)
     # Of its words, and of a link on these.
     hashes = [
         row["message_id"],
         row["hash"],
         *(one["hash"] for one in after),
     ]
-    (denied,) = store.read_ids(EXCLUSIONS, [claims[0]["observation_id"]]).to_pylist()
+    (denied,) = store.read_ids(EXCLUSIONS, [claims[0]["claim_id"]]).to_pylist()
     hashes += [
         denied["row_id"],
         denied["words"],

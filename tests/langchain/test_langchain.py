@@ -20,7 +20,7 @@ from slowwave.plugins.langchain.store import MemoryStore
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES
-from slowwave.store.notes import find_journals
+from slowwave.store.notes import find_talk_logs
 from slowwave.store.releases import Snapshot
 from tests.talk_files import SAID, chat
 
@@ -71,7 +71,7 @@ def test_a_chain_goes_on_with_a_history_that_another_process_opens(
     assert texts[3] == "In Oslo."
     assert KEY not in texts[2]
     assert MemoryChatHistory(Memory.open(settings.store), "other").messages == []
-    run_night(find_journals(settings.store / "default"), settings)
+    run_night(find_talk_logs(settings.store / "default"), settings)
     told = Snapshot(settings.store).read(MESSAGES, ["text"])["text"].to_pylist()
     assert told.count("Noted: Oslo.") == 1
     history.clear()

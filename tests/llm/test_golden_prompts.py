@@ -82,7 +82,7 @@ def ask_extract(
 def ask_consolidate(**first: Any) -> Request:
     claims = [
         {
-            "observation_id": str(n),
+            "claim_id": str(n),
             "category": "fact",
             "speaker": "Ada",
             "by_person": True,
@@ -122,7 +122,7 @@ def ask_account(
 
 PORTO = Topic("t", "Porto", "Where Ada lives")
 CLAIM = {
-    "observation_id": "1",
+    "claim_id": "1",
     "summary": "Ada moved to Porto.",
     "vector": None,
     "pack": "coding",
@@ -217,7 +217,7 @@ def test_what_comes_before_is_shown_by_its_first_words_alone() -> None:
 
 def test_a_topic_to_be_cut_is_shown_by_as_many_of_its_latest_claims_as_fit() -> None:
     claims = [
-        CLAIM | {"observation_id": str(n), "summary": f"{n} {'word ' * 60}"}
+        CLAIM | {"claim_id": str(n), "summary": f"{n} {'word ' * 60}"}
         for n in range(60)
     ]
     batch = Board([PORTO], 5).build_split("t", claims, LIBRARY, COUNT, 4_096)
@@ -226,6 +226,6 @@ def test_a_topic_to_be_cut_is_shown_by_as_many_of_its_latest_claims_as_fit() -> 
         + batch.request.max_tokens
     )
     assert 3_900 < used <= 4_096
-    assert [claim["observation_id"] for claim in batch.claims.values()] == [
+    assert [claim["claim_id"] for claim in batch.claims.values()] == [
         str(n) for n in range(31, 60)
     ]

@@ -33,8 +33,8 @@ from slowwave.plugins.talk.talk import Conversation
 from slowwave.recall.views.show import show
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters
 from slowwave.schemas.settings import Settings
-from slowwave.store.journal import hash_span, load_recalled_spans
-from slowwave.store.notes import Journal, find_journals
+from slowwave.store.logs import hash_span, load_recalled_spans
+from slowwave.store.notes import Journal, find_talk_logs
 from tests.waiting import PATIENCE, wait_until
 
 CHAT = [
@@ -190,7 +190,7 @@ def test_the_tools_over_stdio(store: Path) -> None:
     assert hash_span(CHAT[1][1]) in load_recalled_spans(space)
     lines = [
         json.loads(line)
-        for line in next(find_journals(space)[0].iterdir()).read_text().splitlines()
+        for line in next(find_talk_logs(space)[0].iterdir()).read_text().splitlines()
     ]
     assert [(line["role"], line["content"]) for line in lines] == [
         ("assistant", NOTE),
@@ -476,7 +476,7 @@ def test_a_text_that_reads_as_json_stays_the_text_that_was_sent(
 def journals_hold(store: Path, note: str) -> bool:
     files = [
         path
-        for folder in find_journals(store / "default")
+        for folder in find_talk_logs(store / "default")
         if folder.is_dir()
         for path in folder.iterdir()
     ]

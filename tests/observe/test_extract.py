@@ -113,7 +113,7 @@ def test_a_claim_is_grounded_in_the_words_as_they_were_said() -> None:
     assert read.rejected == []
     (row,) = build_claims_table(read.claims).to_pylist()
     assert row == {
-        "observation_id": compute_content_id("s", "decision", row["quote"], "s-1"),
+        "claim_id": compute_content_id("s", "decision", row["quote"], "s-1"),
         "session_id": "s", "workspace": None, "summary": "The queue is kept in SQLite.", "detail": "Redis lost writes",
         "category": "decision", "pack": "coding", "files": ["config/queue.toml"],
         "quote": "We picked SQLite for the queue, because Redis lost writes", "message_ids": ["s-1"], "speaker": "Ada",
@@ -271,8 +271,8 @@ def test_two_claims_on_the_same_words_keep_apart_and_a_repeat_is_rejected() -> N
     again_moved = claim(1, SAID[0][:30], summary="Ada moved to Porto in March")
     whole = drop_repeated_claims([("s/0", answered(made, [moved, loves, again_moved]))])
     assert [c["summary"] for c in whole.claims] == [moved["summary"], loves["summary"]]
-    assert len({c["observation_id"] for c in whole.claims}) == 2
-    assert whole.rejected[0].reason == f"repeats {whole.claims[0]['observation_id']}"
+    assert len({c["claim_id"] for c in whole.claims}) == 2
+    assert whole.rejected[0].reason == f"repeats {whole.claims[0]['claim_id']}"
 
 
 def test_short_sessions_are_skipped_and_nobody_else_is_quoted() -> None:
@@ -581,7 +581,7 @@ def test_claims_are_placed_once_and_what_is_not_is_said() -> None:
     )
     claims = [
         {
-            "observation_id": f"o{n}",
+            "claim_id": f"o{n}",
             "summary": f"Claim {n}.",
             "vector": None,
             "pack": "personal",

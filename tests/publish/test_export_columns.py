@@ -9,7 +9,7 @@ import pytest
 from slowwave.flows.export import export_tables
 from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import INTERNAL, MEANING, OBSERVATIONS, RELEASED, TABLES
+from slowwave.schemas.tables import CLAIMS, INTERNAL, MEANING, RELEASED, TABLES
 
 
 @pytest.mark.parametrize("table", RELEASED, ids=lambda table: table.name)
@@ -34,15 +34,13 @@ def test_parquet_and_lance_carry_meanings_and_no_internal_key(
         assert not {
             name for facts in manifest["tables"].values() for name in facts["columns"]
         } & set(INTERNAL)
-    parquet = pq.read_schema(tmp_path / "parquet" / "observations.parquet")
-    copied = lance.dataset(str(tmp_path / "lance" / "observations.lance")).schema
+    parquet = pq.read_schema(tmp_path / "parquet" / "claims.parquet")
+    copied = lance.dataset(str(tmp_path / "lance" / "claims.lance")).schema
     for schema in (parquet, copied):
         assert schema.field("message_ids").metadata[means] == said
         assert all(field.metadata[means] for field in schema)
-        assert set(schema.names) == set(OBSERVATIONS.schema.names) - set(INTERNAL)
-    assert b'"step_key"' not in (tmp_path / "jsonl" / "observations.jsonl").read_bytes()
-    export_tables(
-        settings, tmp_path / "whole", "parquet", ["observations"], internal=True
-    )
-    whole = pq.read_schema(tmp_path / "whole" / "observations.parquet")
-    assert whole.names == OBSERVATIONS.schema.names
+        assert set(schema.names) == set(CLAIMS.schema.names) - set(INTERNAL)
+    assert b'"step_key"' not in (tmp_path / "jsonl" / "claims.jsonl").read_bytes()
+    export_tables(settings, tmp_path / "whole", "parquet", ["claims"], internal=True)
+    whole = pq.read_schema(tmp_path / "whole" / "claims.parquet")
+    assert whole.names == CLAIMS.schema.names

@@ -12,8 +12,8 @@ from slowwave.flows.forget import run_forget
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.errors import ReleaseDropped, UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import MEANING, MESSAGES, OBSERVATIONS
-from slowwave.store.journal import Export, read
+from slowwave.schemas.tables import CLAIMS, MEANING, MESSAGES
+from slowwave.store.logs import Export, read
 from slowwave.store.releases import Snapshot
 from slowwave.tasks.forget.exports import holds_any, list_exports, remove_export
 from slowwave.tasks.forget.select import Wanted
@@ -49,7 +49,7 @@ def test_each_day_and_each_workspace_has_a_folder_that_others_read(
     assert pq.read_schema(file).field("ts").metadata[MEANING.encode()]
 
     export_tables(settings, tmp_path / "w", "parquet", partition_by="workspace")
-    files = f"{tmp_path}/w/observations.parquet/**/*.parquet"
+    files = f"{tmp_path}/w/claims.parquet/**/*.parquet"
     sql = f"SELECT workspace FROM read_parquet('{files}', hive_partitioning = true)"
     by_duckdb = {workspace for (workspace,) in duckdb.sql(sql).fetchall()}
     by_polars = pl.read_parquet(files, hive_partitioning=True)
@@ -65,7 +65,7 @@ def test_an_increment_has_what_is_new_and_nothing_else(
     manifest = export_tables(settings, tmp_path / "out", form, since="r2")
     assert (manifest["since"], manifest["release"]) == ("r2", "r3")
     rows = {name: facts["rows"] for name, facts in manifest["tables"].items()}
-    assert (rows["messages"], rows["sessions"], rows["observations"]) == (2, 1, 2)
+    assert (rows["messages"], rows["sessions"], rows["claims"]) == (2, 1, 2)
     assert manifest["removed"]["rows"] == 0
     none = export_tables(settings, tmp_path / "none", form, since="r3")
     assert {facts["rows"] for facts in none["tables"].values()} == {0}
@@ -104,8 +104,8 @@ def test_a_forgetting_finds_and_removes_an_export_in_parts(
 ) -> None:
     export_tables(settings, tmp_path / "d", "parquet", partition_by="day")
     made = read(settings.store / settings.space, Export)[-1]
-    claims = pl.read_parquet(tmp_path / "d" / "observations.parquet" / "**/*.parquet")
-    assert holds_any(made, {claims[OBSERVATIONS.key][0]})
+    claims = pl.read_parquet(tmp_path / "d" / "claims.parquet" / "**/*.parquet")
+    assert holds_any(made, {claims[CLAIMS.key][0]})
     assert not holds_any(made, {"0" * 32})
     assert made in list_exports(settings.store / settings.space)
     remove_export(made)

@@ -9,7 +9,7 @@ import pytest
 from slowwave.flows.export import export_tables
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, QUARANTINE, SESSIONS, Table
+from slowwave.schemas.tables import CLAIMS, MESSAGES, QUARANTINE, SESSIONS, Table
 from slowwave.store import Store
 from slowwave.tasks.ingest.formats.own import export
 from slowwave.tasks.ingest.formats.registry import detect_reader, find_files
@@ -66,7 +66,7 @@ def test_a_night_over_an_export_claims_the_same_and_their_transcripts_are_no_new
 ) -> None:
     new, out = tmp_path / "new", exported(old, tmp_path / "out", "jsonl")
     run_night([out], settings(new))
-    assert rows(new, OBSERVATIONS).keys() == rows(old, OBSERVATIONS).keys()
+    assert rows(new, CLAIMS).keys() == rows(old, CLAIMS).keys()
     assert run_night([out], settings(new)).release is None
     read_into(new, *READ)
     assert rows(new, MESSAGES) == rows(old, MESSAGES)

@@ -13,8 +13,8 @@ from slowwave.mcp.server import Tools
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
+    CLAIMS,
     MESSAGES,
-    OBSERVATIONS,
     PASSAGES,
     SESSIONS,
     SUMMARIES,
@@ -25,8 +25,8 @@ from slowwave.store.store import Store
 from tests.command_line import typed
 from tests.recall_store import (
     add,
+    claim_row,
     message_rows,
-    observation,
     passage_rows,
     session_rows,
     summary,
@@ -68,8 +68,8 @@ def root(folder: Path) -> Path:
         add(store, PASSAGES, passage_rows(messages, vectors=True))
         add(
             store,
-            OBSERVATIONS,
-            [observation("o-new", "We drop Redis.", "x", "ses-a-m0", **here)],
+            CLAIMS,
+            [claim_row("o-new", "We drop Redis.", "x", "ses-a-m0", **here)],
         )
         add(
             store, SUMMARIES, [summary("s-top", -1, "A morning of repairs.", []) | here]
@@ -91,7 +91,7 @@ def test_recall_sessions_blocks_and_briefings_know_it(
     memory: Memory, folder: Path, written: str
 ) -> None:
     plain, asked = str(folder), written.format(folder, folder.parent.name)
-    for kinds in ("message", "observation", "summary"):
+    for kinds in ("message", "claim", "summary"):
         hits = memory.recall(ASKED, 20, kinds, workspace=plain)
         assert hits
         assert [hit.id for hit in memory.recall(ASKED, 20, kinds, workspace=asked)] == [

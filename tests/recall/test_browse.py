@@ -12,12 +12,12 @@ from slowwave import Memory
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.recall.release.view import compute_confidences
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.tables import MERGES, OBSERVATIONS, TOPICS
+from slowwave.schemas.tables import CLAIMS, MERGES, TOPICS
 from slowwave.store import Store
 from slowwave.store.publishing import publish
 from slowwave.tasks.supersede.task import write_chains
 from tests.command_line import typed
-from tests.recall_store import START, add, observation
+from tests.recall_store import START, add, claim_row
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     def claim(key: str, day: int, **other: object) -> dict[str, object]:
         text = f"the {key} claim about tides"
-        return observation(
+        return claim_row(
             key,
             text,
             text,
@@ -38,7 +38,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     add(
         store,
-        OBSERVATIONS,
+        CLAIMS,
         [
             claim(
                 "often",
@@ -59,8 +59,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     doubt: dict[str, Any] = {
         "merge_id": "d",
         "kind": "doubt",
-        "loser_id": "doubted",
-        "winner_id": "newer",
+        "from_id": "doubted",
+        "into_id": "newer",
         "rule": "r",
     }
     doubt |= {"scores": [("likely", 0.6)], "undone": False, "step_key": "k"}
@@ -135,9 +135,7 @@ def test_sessions_make_a_claim_surer_and_a_likely_change_less_sure(
 def test_hits_carry_what_is_known_of_a_claim_also_from_the_cache(
     memory: Memory,
 ) -> None:
-    hits = {
-        hit.id: hit for hit in memory.recall("claim about tides", 10, ["observation"])
-    }
+    hits = {hit.id: hit for hit in memory.recall("claim about tides", 10, ["claim"])}
     often, doubted = hits["often"], hits["doubted"]
     assert (often.category, often.confidence, often.files, often.topic) == (
         "decision",
@@ -223,15 +221,15 @@ def test_a_topic_is_told_by_strength_and_by_week_up_to_the_newest_claim(
     store = Store.open(tmp_path, create=True)
     days = {"a": ("t", 0), "b": ("t", 6), "c": ("t", 7), "d": ("u", 13), "e": ("u", 20)}
     rows = [
-        observation(
+        claim_row(
             key, key, key, "m", topic_id=topic, observed_at=START + timedelta(days=day)
         )
         for key, (topic, day) in days.items()
     ]
     add(
         store,
-        OBSERVATIONS,
-        [*rows, observation("f", "f", "f", "m", topic_id="u", status="withdrawn")],
+        CLAIMS,
+        [*rows, claim_row("f", "f", "f", "m", topic_id="u", status="withdrawn")],
     )
     blank: dict[str, Any] = {
         "purpose": "p",

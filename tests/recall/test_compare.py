@@ -10,22 +10,20 @@ import pytest
 
 from slowwave.recall.views.compare import compare_releases
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS
 from slowwave.store import Snapshot, Store
 from slowwave.store.publishing import publish, roll_back
 from tests.command_line import typed
-from tests.recall_store import observation
+from tests.recall_store import claim_row
 from tests.talk_files import session
 
 
 def claim(key: str, **other: object) -> dict[str, object]:
-    return observation(key, f"the claim {key}", f"the claim {key}", "m", **other)
+    return claim_row(key, f"the claim {key}", f"the claim {key}", "m", **other)
 
 
 def write(store: Store, *rows: dict[str, Any]) -> None:
-    store.merge(
-        OBSERVATIONS, pa.Table.from_pylist(list(rows), schema=OBSERVATIONS.schema)
-    )
+    store.merge(CLAIMS, pa.Table.from_pylist(list(rows), schema=CLAIMS.schema))
 
 
 @pytest.fixture
@@ -49,7 +47,7 @@ def store(tmp_path: Path) -> Store:
         claim("twice", status="duplicate", canonical_id="stays"),
         {**claim("vague"), "summary": "now said better"},
     )
-    made.delete_ids(OBSERVATIONS, ["lost"])
+    made.delete_ids(CLAIMS, ["lost"])
     publish(made, "b", None)
     return made
 
@@ -143,7 +141,7 @@ def test_check_tells_what_it_looked_at_and_fails_on_damage(store: Store) -> None
     assert whole.exit_code == 0
     assert whole.stdout.startswith("2 releases, ")
     assert whole.stdout.endswith(" checked: 0 damaged\n")
-    data = next((store.dir / "observations.lance" / "data").iterdir())
+    data = next((store.dir / "claims.lance" / "data").iterdir())
     data.write_bytes(data.read_bytes()[:-1] + b"\x00")
     harmed = typed("check", "--json", "--store", store.root)
     assert harmed.exit_code == 1

@@ -13,7 +13,7 @@ from slowwave.flows.parts.report import RunReport
 from slowwave.memory import Memory
 from slowwave.recall.views.show import show
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, SESSIONS, SUMMARIES
+from slowwave.schemas.tables import CLAIMS, MESSAGES, SESSIONS, SUMMARIES
 from slowwave.store import Store
 from slowwave.ui.app import make_app
 from tests.command_line import typed
@@ -51,7 +51,7 @@ NAMED = (
     "message",
     "session_id",
     "message_id",
-    "observation_id",
+    "claim_id",
     "merge_id",
     "span_id",
     "topic_id",
@@ -98,7 +98,7 @@ def test_show_takes_what_recall_show_inspect_and_the_pages_print(folder: Path) -
     assert len(whole) > 40
     view = Memory.open(folder).get_view()
     kinds = {show(view, key, 0).node.kind for key in short}
-    assert kinds >= {"message", "observation", "summary", "topic", "merge"}
+    assert kinds >= {"message", "claim", "summary", "topic", "merge"}
     natives = set(view.native_sessions.values())
     messages = {
         row["native_id"]
@@ -108,7 +108,7 @@ def test_show_takes_what_recall_show_inspect_and_the_pages_print(folder: Path) -
     sources = {key for key in whole if key in messages}
     assert {show(view, key, 0).node.kind for key in whole - sources} >= {
         "message",
-        "observation",
+        "claim",
         "session",
         "habit",
     }
@@ -121,9 +121,9 @@ def test_exclude_takes_what_recall_prints_and_include_takes_the_same_back(
     store = Store.open(folder)
     rows = {
         table.name: store.read(table).to_pylist()
-        for table in (MESSAGES, OBSERVATIONS, SUMMARIES)
+        for table in (MESSAGES, CLAIMS, SUMMARIES)
     }
-    claim = next(row for row in rows["observations"] if row["status"] == "active")
+    claim = next(row for row in rows["claims"] if row["status"] == "active")
     message = claim["message_ids"][0]
     of_session = next(
         row
@@ -134,7 +134,7 @@ def test_exclude_takes_what_recall_prints_and_include_takes_the_same_back(
     before = active(store)
     for name in (
         message,
-        claim["observation_id"],
+        claim["claim_id"],
         of_session["summary_id"],
         of_topic["summary_id"],
         claim["topic_id"],
@@ -154,8 +154,8 @@ def test_exclude_takes_what_recall_prints_and_include_takes_the_same_back(
 
 
 def active(store: Store) -> set[str]:
-    rows = store.read(OBSERVATIONS, ["observation_id", "status"]).to_pylist()
-    return {row["observation_id"] for row in rows if row["status"] == "active"}
+    rows = store.read(CLAIMS, ["claim_id", "status"]).to_pylist()
+    return {row["claim_id"] for row in rows if row["status"] == "active"}
 
 
 def test_a_message_that_is_left_out_stays_out_when_its_transcript_grows(
@@ -203,7 +203,7 @@ def test_the_other_commands_take_short_ids_too(folder: Path) -> None:
     sessions = store.read(SESSIONS, ["session_id", "native_id"]).to_pylist()
     session = next(row for row in sessions if len(row["native_id"]) == 36)
     claim = next(
-        row for row in store.read(OBSERVATIONS).to_pylist() if row["status"] == "active"
+        row for row in store.read(CLAIMS).to_pylist() if row["status"] == "active"
     )
     for name in (
         session["session_id"][:12],
@@ -214,7 +214,7 @@ def test_the_other_commands_take_short_ids_too(folder: Path) -> None:
             "reprocess", "dedupe", "--session", name, store=folder
         )
         assert "Would go" in run("forget", "--session", name, "--dry-run", store=folder)
-    for name in (claim["message_ids"][0][:12], claim["observation_id"][:12]):
+    for name in (claim["message_ids"][0][:12], claim["claim_id"][:12]):
         assert "Would go: 1 messages" in run(
             "forget", "--message", name, "--dry-run", store=folder
         )

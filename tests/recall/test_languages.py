@@ -14,7 +14,7 @@ from slowwave.flows.parts.languages import describe_languages
 from slowwave.recall.query import build_query
 from slowwave.schemas.errors import EncoderNotFound
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS
 from slowwave.store.store import Store
 from tests.talk_files import session
 
@@ -101,7 +101,7 @@ def test_texts_that_the_encoder_does_not_read_have_no_vector_and_stay_two(
     ]
     run_night(paths, Settings(store=tmp_path / "store")).check_complete()
     memory = Memory.open(tmp_path / "store")
-    claims = memory.get_view().read(OBSERVATIONS, ["summary", "status"]).to_pylist()
+    claims = memory.get_view().read(CLAIMS, ["summary", "status"]).to_pylist()
     assert not [row for row in claims if row["status"] == "duplicate"]
     for text in said:
         hits = memory.recall(text, 2, "message", automatic=True)

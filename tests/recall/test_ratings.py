@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from slowwave.context.handed_out import note_hits
+from slowwave.context.recall_log import note_hits
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.recall.views.show import rate_memory
 from slowwave.recall.views.usage import count_usage
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import OBSERVATIONS
-from slowwave.store.journal import Rating, append, format_now, read
+from slowwave.schemas.tables import CLAIMS
+from slowwave.store.logs import Rating, append, format_now, read
 from slowwave.tasks.forget.journals import erase_recalled
 from tests.command_line import typed
 from tests.talk_files import chat
@@ -66,9 +66,7 @@ def test_what_is_handed_out_is_told_from_what_never_was(store: Path) -> None:
 
 
 def count_claims(memory: Memory) -> list[str]:
-    ids: list[str] = memory.snapshot.read(OBSERVATIONS, ["observation_id"])[
-        "observation_id"
-    ].to_pylist()
+    ids: list[str] = memory.snapshot.read(CLAIMS, ["claim_id"])["claim_id"].to_pylist()
     return ids
 
 
@@ -85,9 +83,9 @@ def test_the_last_word_on_a_memory_counts_and_answers_stay_as_they_are(
     rated = rate_memory(
         memory.get_view(), claim, "bad", f"stale, it is Braga now {secret}", redact=True
     )
-    assert (rated.kind, rated.id) == ("observation", claim)
+    assert (rated.kind, rated.id) == ("claim", claim)
     *_, one = read(store / "default", Rating)
-    assert (one.id, one.kind, one.verdict) == (claim, "observation", "bad")
+    assert (one.id, one.kind, one.verdict) == (claim, "claim", "bad")
     assert "stale, it is Braga now" in one.why
     assert secret not in (store / "default" / "ratings.jsonl").read_text()
     assert len((store / "default" / "ratings.jsonl").read_text().splitlines()) == 2
@@ -101,7 +99,7 @@ def test_the_last_word_on_a_memory_counts_and_answers_stay_as_they_are(
 
 def test_what_is_forgotten_loses_its_rating(tmp_path: Path) -> None:
     for one in ("gone", "kept"):
-        append(tmp_path, Rating(format_now(), one, "observation", "bad", "it is wrong"))
+        append(tmp_path, Rating(format_now(), one, "claim", "bad", "it is wrong"))
     erase_recalled(tmp_path, ["gone"], [])
     assert [one.id for one in read(tmp_path, Rating)] == ["kept"]
 

@@ -18,9 +18,9 @@ from slowwave.memory import Memory
 from slowwave.recall.hits import Hits
 from slowwave.recall.query import build_query
 from slowwave.recall.release.view import View
-from slowwave.recall.retrieve.candidates import hear_words, weigh_signals
+from slowwave.recall.retrieve.candidates import score_words, weigh_signals
 from slowwave.schemas.errors import NoRelease, StoreMissing, UsageError
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS
 from slowwave.store.publishing import publish
 from slowwave.tasks.supersede.task import write_chains
 from slowwave.text.dates import extract_spans
@@ -61,9 +61,7 @@ def test_every_kind_answers_by_default_and_every_hit_has_a_source(
     assert any(hit.claim for hit in hits)
     made = {
         claim.text: claim.sources[0]
-        for claim in memory.recall(
-            "session cache Redis Postgres parser", 20, "observation"
-        )
+        for claim in memory.recall("session cache Redis Postgres parser", 20, "claim")
     }
     assert all(
         made[hit.claim].message == hit.sources[0].message for hit in hits if hit.claim
@@ -96,14 +94,14 @@ def test_a_claim_is_asked_for_by_that_name_too(memory: Memory) -> None:
     asked = "Where does the session cache move?"
     claims = memory.recall(asked, kinds="claim")
     assert [hit.id for hit in claims] == [
-        hit.id for hit in memory.recall(asked, kinds="observation")
+        hit.id for hit in memory.recall(asked, kinds="claim")
     ]
     assert claims
 
 
-def test_only_active_observations_answer_with_their_quote(memory: Memory) -> None:
+def test_only_active_claims_answer_with_their_quote(memory: Memory) -> None:
     hits = memory.recall(
-        "does the session cache stay in Redis or Postgres", kinds=("observation",)
+        "does the session cache stay in Redis or Postgres", kinds=("claim",)
     )
     assert [hit.id for hit in hits] == ["o-new"]
     source = hits[0].sources[0]
@@ -147,9 +145,7 @@ def test_filters_hold_before_the_search(memory: Memory) -> None:
         h.id[:5]
         for h in memory.recall(said, kinds="message", until=START + timedelta(hours=1))
     } == {"ses-a"}
-    assert [h.kind for h in memory.recall("cache", category="decision")] == [
-        "observation"
-    ]
+    assert [h.kind for h in memory.recall("cache", category="decision")] == ["claim"]
     assert memory.recall("cache", category="gotcha") == []
     assert memory.recall("cache", workspace="' OR 1=1 --") == []
 
@@ -239,7 +235,7 @@ def test_the_share_of_words_heard_leaves_out_idle_words_and_names_of_speakers(
     every = np.ones(len(view.passages.offsets), dtype=bool)
 
     def share(text: str) -> float:
-        return float(hear_words(view, build_query(text, 3, "message"), every)[1].max())
+        return float(score_words(view, build_query(text, 3, "message"), every)[1].max())
 
     assert (
         share("Who does Ann say surfs?")
@@ -476,15 +472,15 @@ def test_a_reranker_reads_who_said_it_and_when(root: Path) -> None:
 
 def test_what_is_stale_stays_below_what_holds(tmp_path: Path) -> None:
     store = build(tmp_path / "store")
-    rows = store.read(OBSERVATIONS).to_pylist()
+    rows = store.read(CLAIMS).to_pylist()
     for row in rows:
-        if row["observation_id"] == "o-old":
+        if row["claim_id"] == "o-old":
             row |= {"status": "superseded", "superseded_by": "o-new", "valid_to": START}
-    store.merge(OBSERVATIONS, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema))
+    store.merge(CLAIMS, pa.Table.from_pylist(rows, schema=CLAIMS.schema))
     write_chains(store)
     publish(store, "amended", "hash-384")
     stale_first = Scoring(lambda texts: [float("Redis" in text) for text in texts])
-    hits = opened(store.root, stale_first).recall(ASKED, 10, "observation")
+    hits = opened(store.root, stale_first).recall(ASKED, 10, "claim")
     ((_, texts),) = stale_first.asked
     assert any("stays in Redis" in text for text in texts)
     status = {hit.id: hit.status for hit in hits}

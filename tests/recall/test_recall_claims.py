@@ -1,4 +1,4 @@
-"""Observations are told apart by who said them: a claim in the first person does not name its speaker."""
+"""Claims are told apart by who said them: a claim in the first person does not name its speaker."""
 
 from functools import partial
 
@@ -50,7 +50,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
     ],
 )
 def test_who_is_named_is_who_answers(memory: Memory, query: str, word: str) -> None:
-    hits = memory.recall(query, kinds="observation")
+    hits = memory.recall(query, kinds="claim")
     assert word in hits[0].text
 
 

@@ -103,7 +103,7 @@ def test_a_question_brings_its_answer_and_an_answer_its_question(
     )[0]
     assert (answered.id, answered.pair) == ("ses-a-m1", (question, answer))
     for hit in memory.recall(
-        "session cache Redis Postgres", kinds=("observation", "summary")
+        "session cache Redis Postgres", kinds=("claim", "summary")
     ):
         assert hit.pair == ()
 
@@ -188,7 +188,7 @@ def test_a_release_keeps_its_scale_and_a_roll_back_takes_it_along(
     assert second.calibration is None
     assert View.open(tmp_path, store.space, "r1").scales.keys() == {
         "message",
-        "observation",
+        "claim",
         "summary",
     }
 

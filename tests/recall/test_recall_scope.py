@@ -15,7 +15,7 @@ from slowwave.recall.query import build_query
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import Rows, find_passages, search_words
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS, PASSAGES, TOPICS
+from slowwave.schemas.tables import CLAIMS, MESSAGES, PASSAGES, TOPICS
 from slowwave.store import Store
 from slowwave.store.publishing import publish
 from slowwave.store.upkeep import compact_store
@@ -25,8 +25,8 @@ from tests.recall_store import (
     add,
     build,
     build_wordless,
+    claim_row,
     message_rows,
-    observation,
     passage_rows,
 )
 
@@ -85,7 +85,7 @@ def messages() -> list[dict[str, object]]:
 def claims() -> list[dict[str, object]]:
     said: dict[str, Any] = {"session_id": "hash-db"}
     return [
-        observation(
+        claim_row(
             "o-ada",
             "The connection pool leaks.",
             "x",
@@ -94,7 +94,7 @@ def claims() -> list[dict[str, object]]:
             files=["src/db.py"],
             **said,
         ),
-        observation(
+        claim_row(
             "o-bob",
             "The pool closes connections.",
             "x",
@@ -103,7 +103,7 @@ def claims() -> list[dict[str, object]]:
             files=["./lib/src/db.py"],
             **said,
         ),
-        observation(
+        claim_row(
             "o-mine",
             "The pool of mydb is fine.",
             "x",
@@ -112,7 +112,7 @@ def claims() -> list[dict[str, object]]:
             files=["mydb.py"],
             **said,
         ),
-        observation(
+        claim_row(
             "o-bad",
             "Pool connections!",
             "x",
@@ -122,11 +122,11 @@ def claims() -> list[dict[str, object]]:
             status="quarantined",
             **said,
         ),
-        observation(
+        claim_row(
             "o-none", "The pool of connections is for the hall.", "x", "m4", **said
         ),
         *(
-            observation(
+            claim_row(
                 key,
                 text,
                 "x",
@@ -148,7 +148,7 @@ def stored(root: Path, *, vectors: bool = True, index: bool = True) -> Store:
     store = build(root, vectors=vectors, index=False)
     add(store, MESSAGES, messages())
     add(store, PASSAGES, passage_rows(messages(), vectors))
-    add(store, OBSERVATIONS, claims())
+    add(store, CLAIMS, claims())
     if index:
         compact_store(store)
     publish(store, "more", "hash-384" if vectors else None)
@@ -268,7 +268,7 @@ def test_a_successor_by_somebody_else_is_named_and_not_brought_in(
         "valid_to": START,
         "files": ["port.toml"],
     }
-    old = observation(
+    old = claim_row(
         "o-port",
         "The pool listens on port 7070.",
         "x",
@@ -277,14 +277,14 @@ def test_a_successor_by_somebody_else_is_named_and_not_brought_in(
         **said,
         **changed,
     )
-    heir = observation(
+    heir = claim_row(
         "o-heir", "The pool listens on port 8200.", "x", "m1", speaker="Bob", **said
     )
-    add(store, OBSERVATIONS, [old, heir])
+    add(store, CLAIMS, [old, heir])
     write_chains(store)
     publish(store, "changed", "hash-384")
     memory = Memory.open(tmp_path / "store", encoder=HashEncoder())
-    asked = ("Which port does the pool listen on?", 50, "observation")
+    asked = ("Which port does the pool listen on?", 50, "claim")
     assert {"o-port", "o-heir"} <= {hit.id for hit in memory.recall(*asked)}
     for conditions in ({"speaker": "Ada Lovelace"}, {"files": "port.toml"}):
         hits = {hit.id: hit for hit in memory.recall(*asked, **conditions)}  # type: ignore[arg-type]
@@ -345,7 +345,7 @@ def test_a_sieve_loses_no_row_to_a_limit(
     publish(store, "more", "hash-384")
     view, asked = (
         Memory.open(tmp_path).get_view(),
-        build_query("tide", 5, ("message", "observation"), files="poll.py"),
+        build_query("tide", 5, ("message", "claim"), files="poll.py"),
     )
     (vector,), passages = (
         HashEncoder().encode(["Tide tide tide 1."]),

@@ -13,7 +13,7 @@ from slowwave.recall.retrieve.candidates import Candidate, compute_length
 from slowwave.recall.search import merge_kinds
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS
 from tests.talk_files import session
 
 SAID = {
@@ -55,7 +55,7 @@ def test_a_claim_without_a_word_of_the_query_is_found_through_what_was_said_befo
     root: Path,
 ) -> None:
     found = Memory.open(root).recall(
-        "Which format do save files get?", kinds="observation", k=3
+        "Which format do save files get?", kinds="claim", k=3
     )
     assert "Approved, go with MessagePack" in {hit.text.rstrip(".") for hit in found}
     assert found[0].sources[0].session == "a"
@@ -70,7 +70,7 @@ def test_without_an_encoder_too(root: Path, tmp_path: Path) -> None:
     )
     run_night([root.parent / "talks"], settings)
     found = Memory.open(tmp_path / "s").recall(
-        "Which format do save files get?", kinds="observation", k=3
+        "Which format do save files get?", kinds="claim", k=3
     )
     assert "Approved, go with MessagePack" in {hit.text.rstrip(".") for hit in found}
 
@@ -79,9 +79,9 @@ def test_the_same_claims_where_vectors_are_too_many_to_hold(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queries = ["Which format do save files get?", "toner", "where do we lunch?"]
-    held = Memory.open(root).recall_many(queries, kinds="observation")
+    held = Memory.open(root).recall_many(queries, kinds="claim")
     monkeypatch.setattr("slowwave.recall.release.tables.INDEXED_ROWS", 0)
-    found = Memory.open(root).recall_many(queries, kinds="observation")
+    found = Memory.open(root).recall_many(queries, kinds="claim")
     assert [[hit.id for hit in hits][:2] for hits in found] == [
         [hit.id for hit in hits][:2] for hits in held
     ]
@@ -91,22 +91,19 @@ def test_filters_hold_for_claims_that_a_message_brings(root: Path) -> None:
     memory = Memory.open(root)
     asked = "We decided to lunch in the garden, the printer is out of toner"
     assert {
-        h.sources[0].session
-        for h in memory.recall(asked, kinds="observation", workspace="b")
+        h.sources[0].session for h in memory.recall(asked, kinds="claim", workspace="b")
     } == {"b"}
-    later = memory.recall(
-        asked, kinds="observation", since="2026-03-05", until="2026-03-15"
-    )
+    later = memory.recall(asked, kinds="claim", since="2026-03-05", until="2026-03-15")
     assert {h.sources[0].session for h in later} == {"b"}
     with pytest.raises(
         UsageError, match=r"no category is called 'decisions': it is one of decision, "
     ):
-        memory.recall(asked, kinds="observation", category="decisions")
+        memory.recall(asked, kinds="claim", category="decisions")
     decided = memory.recall(asked, category="decision")
     assert decided
-    rows = memory.snapshot.read(OBSERVATIONS).to_pylist()
+    rows = memory.snapshot.read(CLAIMS).to_pylist()
     assert {hit.id for hit in decided} <= {
-        row["observation_id"] for row in rows if row["category"] == "decision"
+        row["claim_id"] for row in rows if row["category"] == "decision"
     }
 
 
@@ -136,15 +133,15 @@ def test_each_hit_is_another_piece_of_evidence() -> None:
     ]
     claims = [
         _found(
-            "observation",
+            "claim",
             "seven hours",
             "The harbour opens at seven, not at six",
             ["m1", "m2"],
         ),
-        _found("observation", "in words", "the harbour opens at six", ["m1", "m9"]),
-        _found("observation", "of one", "The harbour opens later", ["m2"]),
-        _found("observation", "of one again", "It opens at seven", ["m2"]),
-        _found("observation", "not found", "The crane is green", ["m7"]),
+        _found("claim", "in words", "the harbour opens at six", ["m1", "m9"]),
+        _found("claim", "of one", "The harbour opens later", ["m2"]),
+        _found("claim", "of one again", "It opens at seven", ["m2"]),
+        _found("claim", "not found", "The crane is green", ["m7"]),
     ]
     summaries = [
         _found("summary", "of one message", "At seven then"),
@@ -186,7 +183,7 @@ def test_equal_messages_of_a_speaker_are_one_hit_and_those_of_two_are_two(
     ]
     run_night(talks, Settings(store=tmp_path / "s", encoder="hash-384"))
     hits = Memory.open(tmp_path / "s").recall(
-        "Where does the spare key lie?", kinds=("observation", "message")
+        "Where does the spare key lie?", kinds=("claim", "message")
     )
     of_key = {hit.speaker: hit for hit in hits if "spare key" in hit.text}
     assert len([hit for hit in hits if "spare key" in hit.text]) == len(of_key) == 2

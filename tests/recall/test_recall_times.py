@@ -11,8 +11,8 @@ from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import (
+    CLAIMS,
     MESSAGES,
-    OBSERVATIONS,
     PASSAGES,
     SESSIONS,
     SUMMARIES,
@@ -23,7 +23,7 @@ from slowwave.store.releases import Release
 from slowwave.store.upkeep import compact_store
 from slowwave.text.dates import extract_dates, extract_spans, extract_time_words
 from tests.claim_rows import message
-from tests.recall_store import add, observation, passage_rows, session_rows, summary
+from tests.recall_store import add, claim_row, passage_rows, session_rows, summary
 
 DAYS = [
     datetime(2026, 8, 28, 9, tzinfo=UTC) + timedelta(days=n) for n in range(0, 64, 2)
@@ -54,11 +54,11 @@ def _released(root: Path, said: Sequence[Said], *, told: bool = True) -> Memory:
     claims, summaries = [], []
     for n, (at, text, _) in enumerate(said if told else ()):
         where = {"observed_at": at, "session_id": f"hash-{n:02}"}
-        claims.append(observation(f"o{n:02}", text, text, f"m{n:02}", **where))
+        claims.append(claim_row(f"o{n:02}", text, text, f"m{n:02}", **where))
         summaries.append(
             summary(f"s{n:02}", 0, text, [f"m{n:02}"]) | {"first_at": at, "last_at": at}
         )
-    add(store, OBSERVATIONS, claims)
+    add(store, CLAIMS, claims)
     add(store, SUMMARIES, summaries)
     compact_store(store)
 
@@ -102,7 +102,7 @@ OCTOBER = (datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC))
 
 @pytest.mark.parametrize(
     "kinds",
-    ["message", "observation", "summary", ("observation", "message", "summary")],
+    ["message", "claim", "summary", ("claim", "message", "summary")],
 )
 @pytest.mark.parametrize(
     ("asked", "when"),

@@ -12,9 +12,9 @@ from slowwave.memory import Memory
 from slowwave.recall.release.view import View
 from slowwave.recall.views.show import show
 from slowwave.schemas.tables import (
+    CLAIMS,
     MERGES,
     MESSAGES,
-    OBSERVATIONS,
     RELEASED,
     SESSIONS,
     SUMMARIES,
@@ -56,18 +56,16 @@ def leaves(node: dict[str, Any]) -> list[dict[str, Any]]:
     )
 
 
-def test_an_observation_shows_its_messages_and_what_holds_it(folder: Path) -> None:
+def test_an_claim_shows_its_messages_and_what_holds_it(folder: Path) -> None:
     group = next(r for r in rows(folder, SUMMARIES) if r["scope"] == "topic")
     claim = next(
-        r
-        for r in rows(folder, OBSERVATIONS)
-        if r["observation_id"] == group["member_ids"][0]
+        r for r in rows(folder, CLAIMS) if r["claim_id"] == group["member_ids"][0]
     )
     shown = json.loads(
-        typed("show", claim["observation_id"][:12], "--json", "--store", folder).output
+        typed("show", claim["claim_id"][:12], "--json", "--store", folder).output
     )
     assert (shown["kind"], shown["text"], shown["quote"]) == (
-        "observation",
+        "claim",
         claim["summary"],
         claim["quote"],
     )
@@ -92,13 +90,13 @@ def test_a_summary_drills_down_to_messages_at_any_depth(folder: Path) -> None:
 def test_a_message_goes_up_to_its_claims_its_summaries_and_its_session(
     folder: Path,
 ) -> None:
-    claim = rows(folder, OBSERVATIONS)[0]
+    claim = rows(folder, CLAIMS)[0]
     message = next(
         r for r in rows(folder, MESSAGES) if r["message_id"] == claim["message_ids"][0]
     )
     shown = show(View.open(folder, "default"), message["message_id"])
     kinds = [node.kind for node in shown.above]
-    assert kinds[0] == "observation"
+    assert kinds[0] == "claim"
     assert kinds[-1] == "session"
     assert shown.above[-1].facts["native_id"]
     cut = next(row for row in rows(folder, MESSAGES) if len(row["native_id"]) == 36)
@@ -112,12 +110,12 @@ def test_a_message_goes_up_to_its_claims_its_summaries_and_its_session(
 
 
 def test_topics_and_sessions_show_everything_below_them_once(folder: Path) -> None:
-    active = [r for r in rows(folder, OBSERVATIONS) if r["status"] == "active"]
+    active = [r for r in rows(folder, CLAIMS) if r["status"] == "active"]
     largest = max(rows(folder, TOPICS), key=lambda r: r["size"])
     shown = show(View.open(folder, "default"), largest["topic_id"], depth=9)
-    claims = [n.id for n in walk(shown.node) if n.kind == "observation"]
+    claims = [n.id for n in walk(shown.node) if n.kind == "claim"]
     assert sorted(claims) == sorted(
-        r["observation_id"] for r in active if r["topic_id"] == largest["topic_id"]
+        r["claim_id"] for r in active if r["topic_id"] == largest["topic_id"]
     )
     native = rows(folder, SESSIONS)[0]["native_id"]
     assert show(View.open(folder, "default"), native).node.kind == "session"
@@ -190,14 +188,14 @@ def test_a_merge_is_listed_taken_back_and_never_made_again(tmp_path: Path) -> No
         )
         == 1
     )
-    assert {r["status"] for r in rows(store, OBSERVATIONS)} == {"active"}
-    assert all(r["topic_id"] for r in rows(store, OBSERVATIONS))
+    assert {r["status"] for r in rows(store, CLAIMS)} == {"active"}
+    assert all(r["topic_id"] for r in rows(store, CLAIMS))
     assert (
         typed("reprocess", "dedupe", "--workspace", "/w", "--store", store).exit_code
         == 0
     )
     assert [r["undone"] for r in rows(store, MERGES)] == [True]
-    assert {r["status"] for r in rows(store, OBSERVATIONS)} == {"active"}
+    assert {r["status"] for r in rows(store, CLAIMS)} == {"active"}
     again = typed(
         "exclude", listed[0]["merge_id"], "--why", "they differ", "--store", store
     )
@@ -205,7 +203,7 @@ def test_a_merge_is_listed_taken_back_and_never_made_again(tmp_path: Path) -> No
     assert "2 rows have ids" in typed("show", "message-1", "--store", store).output
     # The night decides anew.
     assert typed("include", listed[0]["merge_id"], "--store", store).exit_code == 0
-    assert {r["status"] for r in rows(store, OBSERVATIONS)} == {"active", "duplicate"}
+    assert {r["status"] for r in rows(store, CLAIMS)} == {"active", "duplicate"}
 
 
 def test_consolidating_what_is_consolidated_changes_nothing(

@@ -103,7 +103,7 @@ def test_a_misspelt_name_silences_no_answer(
     hits = samples.recall(asked, k=5, everything=True)
     assert len(hits) == 5
     assert all(hit.relevance is not None for hit in hits)
-    for kind in ("observation", "message", "summary"):
+    for kind in ("claim", "message", "summary"):
         assert samples.recall(asked, k=5, kinds=kind)
     assert len(samples.sessions(asked, k=5)) == 5
     assert samples.context(asked, 300).parts

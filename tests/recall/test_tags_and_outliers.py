@@ -9,11 +9,11 @@ import pytest
 from slowwave import Memory
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS
 from slowwave.store import Store
-from slowwave.store.notes import find_journals
+from slowwave.store.notes import find_talk_logs
 from slowwave.store.publishing import publish
-from tests.claim_rows import observation
+from tests.claim_rows import claim_row
 from tests.command_line import typed
 from tests.talk_files import SAID, chat
 
@@ -33,7 +33,7 @@ def test_a_tag_lets_through_what_has_it_as_keyword_or_tag(store: Path) -> None:
     hits = memory.recall("what did they say of Porto and Braga?", tag=word.upper())
     assert hits
     assert all("museum" in hit.text.casefold() for hit in hits)
-    assert {hit.kind for hit in hits} <= {"observation", "message"}
+    assert {hit.kind for hit in hits} <= {"claim", "message"}
     none = memory.recall("what did they say of Porto?", tag="no such word")
     assert list(none) == []
     assert (
@@ -50,7 +50,7 @@ def test_a_note_is_found_by_its_tag_before_and_after_its_night(store: Path) -> N
     query = "what colour is the museum's door?"
     texts = ["The museum's side door is green."]
     assert [hit.text for hit in memory.recall(query, tag="errand")] == texts
-    run_night(find_journals(store / "default"), Settings(store=store))
+    run_night(find_talk_logs(store / "default"), Settings(store=store))
     after = memory.recall(query, kinds="message", tag="errand")
     assert [hit.text for hit in after] == texts
     told = typed("recall", query, "--limit", 1, "--tag", "errand", "--store", store)
@@ -61,11 +61,11 @@ def test_outliers_are_the_claims_beyond_their_topics_fence(tmp_path: Path) -> No
     axes, noise = np.eye(384), np.random.default_rng(7).normal(0, 0.005, (12, 384))
     vectors = [*(axes[0] + noise), axes[1]]  # the last points elsewhere
     rows = [
-        observation(n, f"Claim {n}.", topic_id="t", vector=vector.tolist())
+        claim_row(n, f"Claim {n}.", topic_id="t", vector=vector.tolist())
         for n, vector in enumerate(vectors)
     ]
     store = Store.open(tmp_path, create=True)
-    store.append(OBSERVATIONS, pa.Table.from_pylist(rows, OBSERVATIONS.schema))
+    store.append(CLAIMS, pa.Table.from_pylist(rows, CLAIMS.schema))
     publish(store, "run", None)
     memory = Memory.open(tmp_path)
     assert [claim.summary for claim in memory.claims(outliers=True)][:1] == [

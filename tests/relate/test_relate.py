@@ -15,13 +15,13 @@ from slowwave.memory import Memory
 from slowwave.recall.views.show import show
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import OBSERVATIONS, RELATIONS
+from slowwave.schemas.tables import CLAIMS, RELATIONS
 from slowwave.store.manifest import compute_table_digest
 from slowwave.store.store import Store
 from slowwave.tasks.publish.task import publish_release
 from slowwave.tasks.relate.relate import MOST, find_relations, resolve_paths
 from slowwave.tasks.relate.task import relate_claims
-from tests.claim_rows import observation
+from tests.claim_rows import claim_row
 
 Row = dict[str, Any]
 
@@ -36,27 +36,25 @@ def vector(*towards: float) -> list[float]:
 
 def pairs(rows: list[Row]) -> set[tuple[str, str, str]]:
     """Kind, later and earlier claim of each relation."""
-    found = find_relations(pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema))
+    found = find_relations(pa.Table.from_pylist(rows, schema=CLAIMS.schema))
     assert all(0 < one.weight <= 1.0001 for one in found)
     return {(one.kind, one.start, one.end) for one in found}
 
 
 def far(number: int, summary: str, **values: Any) -> Row:
     """A claim whose vector is like nobody's."""
-    return observation(
+    return claim_row(
         number, summary, vector=[float(at == number) for at in range(384)], **values
     )
 
 
 def test_a_file_that_one_of_them_spells_out_ties_two_claims() -> None:
     near = {"vector": vector(0.7), "files": ["src/app/store.py"]}
-    spelt = observation(1, "The lock is in store.py.", **near)
-    other = observation(
+    spelt = claim_row(1, "The lock is in store.py.", **near)
+    other = claim_row(
         2, "Writes wait for each other.", vector=vector(-0.1), files=["store.py"]
     )
-    apart = observation(
-        3, "Readers never wait.", vector=vector(-0.1), files=["store.py"]
-    )
+    apart = claim_row(3, "Readers never wait.", vector=vector(-0.1), files=["store.py"])
     rest = [far(n, f"Something else, number {n}.") for n in range(4, 9)]
     found = pairs(
         [spelt, other | {"vector": vector(0.0)}, apart | {"vector": vector(0.0)}, *rest]
@@ -80,14 +78,14 @@ def test_a_part_of_a_path_is_the_longer_one_where_there_is_just_one() -> None:
 
 
 def test_a_rare_name_or_near_vectors_tie_two_claims() -> None:
-    one = observation(1, "We leave Redis for the queue.", vector=vector(0.6))
-    two = observation(2, "The bill of Redis has doubled.", vector=vector(0.6, 0.3))
-    like = observation(
+    one = claim_row(1, "We leave Redis for the queue.", vector=vector(0.6))
+    two = claim_row(2, "The bill of Redis has doubled.", vector=vector(0.6, 0.3))
+    like = claim_row(
         3,
         "Nightly copies go to a bucket.",
         vector=[float(at == 200) for at in range(384)],
     )
-    same = observation(
+    same = claim_row(
         4,
         "Backups land in object storage.",
         vector=[float(at == 200) for at in range(384)],
@@ -103,7 +101,7 @@ def test_a_rare_name_or_near_vectors_tie_two_claims() -> None:
 
 def test_no_claim_has_more_of_a_kind_than_the_bound() -> None:
     rows = [
-        observation(n, f"Redis, {n}.", vector=vector(0.6, n / 100)) for n in range(12)
+        claim_row(n, f"Redis, {n}.", vector=vector(0.6, n / 100)) for n in range(12)
     ]
     found = pairs([*rows, *(far(n, f"Something else, {n}.") for n in range(20, 40))])
     ends = [end for _, *both in found for end in both]
@@ -116,7 +114,7 @@ def settled(folder: Path, *claims: Row) -> Settings:
     settings = Settings(store=folder / "store", encoder="hash-384")
     with open_run("test", settings, create=True) as (job, _):
         job.store.merge(
-            OBSERVATIONS, pa.Table.from_pylist(list(claims), schema=OBSERVATIONS.schema)
+            CLAIMS, pa.Table.from_pylist(list(claims), schema=CLAIMS.schema)
         )
         relate_claims(job)
         publish_release(job)
@@ -129,11 +127,11 @@ def told(settings: Settings) -> set[tuple[str, str, str]]:
 
 
 REDIS = [
-    observation(
+    claim_row(
         n,
         text,
         vector=vector(0.6, n / 50),
-        observation_id=f"{n:08x}",
+        claim_id=f"{n:08x}",
         speaker=speaker,
         files=files,
     )
@@ -158,22 +156,18 @@ def test_only_a_workspace_whose_claims_changed_is_related_again(tmp_path: Path) 
     with open_run("test", settings) as (job, _):
         assert relate_claims(job).rows_in == 0
         job.store.merge(
-            OBSERVATIONS,
-            pa.Table.from_pylist(
-                [OTHERS[0] | {"files": ["x"]}], schema=OBSERVATIONS.schema
-            ),
+            CLAIMS,
+            pa.Table.from_pylist([OTHERS[0] | {"files": ["x"]}], schema=CLAIMS.schema),
         )
         assert relate_claims(job).rows_in == len(OTHERS)
     assert Store.open(settings.store).read_versions([RELATIONS]) == before
     digest = compute_table_digest(RELATIONS, Store.open(settings.store).read(RELATIONS))
     with open_run("test", settings) as (job, _):
-        job.store.delete_ids(OBSERVATIONS, [REDIS[2]["observation_id"]])
+        job.store.delete_ids(CLAIMS, [REDIS[2]["claim_id"]])
         relate_claims(job)
     assert told(settings) == {("same_thing", "00000002", "00000001")}
     with open_run("test", settings) as (job, _):
-        job.store.merge(
-            OBSERVATIONS, pa.Table.from_pylist([REDIS[2]], schema=OBSERVATIONS.schema)
-        )
+        job.store.merge(CLAIMS, pa.Table.from_pylist([REDIS[2]], schema=CLAIMS.schema))
         relate_claims(job)
     assert (
         compute_table_digest(RELATIONS, Store.open(settings.store).read(RELATIONS))
@@ -186,7 +180,7 @@ def test_what_superseded_a_claim_contradicts_it_unless_taken_back(
 ) -> None:
     old = OTHERS[0] | {
         "status": "superseded",
-        "superseded_by": OTHERS[1]["observation_id"],
+        "superseded_by": OTHERS[1]["claim_id"],
     }
     settings = settled(
         tmp_path,
@@ -194,23 +188,19 @@ def test_what_superseded_a_claim_contradicts_it_unless_taken_back(
         *OTHERS[1:],
         REDIS[0] | {"status": "superseded", "superseded_by": "nobody"},
     )
-    assert told(settings) == {
-        ("contradicts", old["superseded_by"], old["observation_id"])
-    }
+    assert told(settings) == {("contradicts", old["superseded_by"], old["claim_id"])}
     with open_run("test", settings) as (job, _):
-        elsewhere = old | {"superseded_by": REDIS[1]["observation_id"]}
+        elsewhere = old | {"superseded_by": REDIS[1]["claim_id"]}
         job.store.merge(
-            OBSERVATIONS,
-            pa.Table.from_pylist([elsewhere, REDIS[1]], schema=OBSERVATIONS.schema),
+            CLAIMS,
+            pa.Table.from_pylist([elsewhere, REDIS[1]], schema=CLAIMS.schema),
         )
         relate_claims(job)
     assert told(settings) == {
-        ("contradicts", elsewhere["superseded_by"], old["observation_id"])
+        ("contradicts", elsewhere["superseded_by"], old["claim_id"])
     }
     with open_run("test", settings) as (job, _):
-        job.store.merge(
-            OBSERVATIONS, pa.Table.from_pylist([OTHERS[0]], schema=OBSERVATIONS.schema)
-        )
+        job.store.merge(CLAIMS, pa.Table.from_pylist([OTHERS[0]], schema=CLAIMS.schema))
         relate_claims(job)
     assert told(settings) == set()
 
@@ -249,7 +239,7 @@ def test_the_graph_has_every_claim_and_relation(tmp_path: Path) -> None:
     settings = settled(tmp_path, odd, *REDIS[1:], *OTHERS)
     manifest = export_tables(settings, tmp_path / "out", "graphml")
     assert {name: one["rows"] for name, one in manifest["tables"].items()} == {
-        "observations": 10,
+        "claims": 10,
         "relations": 3,
     }
     graph = ElementTree.parse(tmp_path / "out" / "relations.graphml").getroot()[-1]
@@ -259,10 +249,10 @@ def test_the_graph_has_every_claim_and_relation(tmp_path: Path) -> None:
         for one in graph
         if one.tag.endswith("edge")
     }
-    assert set(ids) == {row["observation_id"] for row in (*REDIS, *OTHERS)}
+    assert set(ids) == {row["claim_id"] for row in (*REDIS, *OTHERS)}
     assert edges == {(later, earlier) for _, later, earlier in told(settings)}
     with pytest.raises(UsageError, match="leave out the tables"):
-        export_tables(settings, tmp_path / "more", "graphml", ["observations"])
+        export_tables(settings, tmp_path / "more", "graphml", ["claims"])
 
 
 def test_it_can_be_done_again_for_a_workspace(
@@ -279,5 +269,5 @@ def test_it_can_be_done_again_for_a_workspace(
         Settings(store=store, encoder="hash-384"),
     )
     done = {step.step: step.rows_in for step in report.steps}
-    assert 0 < done["relate"] < Store.open(store).count(OBSERVATIONS)
+    assert 0 < done["relate"] < Store.open(store).count(CLAIMS)
     assert compute_table_digest(RELATIONS, Store.open(store).read(RELATIONS)) == before

@@ -14,10 +14,10 @@ from slowwave.flows.reprocess import Selection, run_reprocess
 from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
+    CLAIMS,
     COMPLETIONS,
     LINES,
     MESSAGES,
-    OBSERVATIONS,
     RELEASES,
     SESSIONS,
     Table,
@@ -117,9 +117,7 @@ def test_what_is_asked_for_by_hand_looks_at_tables_that_are_whole_again(
         with talk.open("a") as file:
             file.write(f'{{"session_id": "s", "role": "user", "content": "{said}"}}\n')
     run_night([talk], settings)
-    claim, *_ = (
-        Store.open(settings.store).read(OBSERVATIONS)["observation_id"].to_pylist()
-    )
+    claim, *_ = Store.open(settings.store).read(CLAIMS)["claim_id"].to_pylist()
     asked: tuple[Callable[[], object], ...] = (
         lambda: preview_forgetting(Wanted(sessions=("s",)), settings),
         lambda: run_reprocess("observe", Selection(sessions=("s",)), settings),
@@ -129,7 +127,7 @@ def test_what_is_asked_for_by_hand_looks_at_tables_that_are_whole_again(
         lambda: run_include([claim], settings),
     )
     for number, ask in enumerate(asked):
-        tear(settings, (SESSIONS, OBSERVATIONS), monkeypatch)
+        tear(settings, (SESSIONS, CLAIMS), monkeypatch)
         with pytest.raises(StoreUnreadable):
             Store.open(settings.store).read(SESSIONS)
         monkeypatch.setattr(locks, "read_boot", lambda at=number: f"start {at}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slowwave.context.handed_out import note_hits
+from slowwave.context.recall_log import note_hits
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings

@@ -23,8 +23,8 @@ from slowwave.schemas.errors import (
     StoreUnreadable,
 )
 from slowwave.schemas.tables import (
+    CLAIMS,
     MESSAGES,
-    OBSERVATIONS,
     RELEASED,
     SUMMARIES,
     TABLES,
@@ -204,7 +204,7 @@ def test_a_table_with_other_columns_is_refused_and_left_as_it_is(
     assert store.read_versions(RELEASED) == before
 
 
-@pytest.mark.parametrize("table", [MESSAGES, OBSERVATIONS])
+@pytest.mark.parametrize("table", [MESSAGES, CLAIMS])
 def test_a_released_table_that_is_gone_stops_writers_before_anything_is_written(
     store: Store, table: Table
 ) -> None:

@@ -16,7 +16,7 @@ from slowwave.recall.live import LiveRelease, Notes
 from slowwave.schemas.errors import StoreMissing, StoreUnreadable
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES
-from slowwave.store.notes import find_journals, write_note
+from slowwave.store.notes import find_talk_logs, write_note
 from slowwave.store.publishing import publish
 from tests.command_line import typed
 from tests.recall_store import add, build, message_rows
@@ -222,4 +222,4 @@ def test_a_night_makes_no_new_ledger_where_that_of_sealed_releases_is_gone(
 def test_a_note_before_the_first_night_makes_the_store(tmp_path: Path) -> None:
     new = tmp_path / "new" / "default"
     write_note(new, "The first note comes before any night.")
-    assert [folder.name for folder in find_journals(new)] == ["notes"]
+    assert [folder.name for folder in find_talk_logs(new)] == ["notes"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import OBSERVATIONS, SUMMARIES, TABLES
+from slowwave.schemas.tables import CLAIMS, SUMMARIES, TABLES
 from slowwave.store import Store
 from slowwave.tasks.summarize.mend import mend
 from slowwave.tasks.topics import cluster
@@ -266,9 +266,9 @@ def test_a_claim_that_is_retired_leaves_its_topics_summaries(
         for r in store.read(SUMMARIES).to_pylist()
         if r["scope"] == "topic" and r["tier"] == 0
     )
-    retired = store.read_ids(OBSERVATIONS, group["member_ids"][:1]).to_pylist()[0]
+    retired = store.read_ids(CLAIMS, group["member_ids"][:1]).to_pylist()[0]
     row = {**retired, "status": "superseded", "reason": "changed by hand"}
-    store.merge(OBSERVATIONS, pa.Table.from_pylist([row], schema=OBSERVATIONS.schema))
+    store.merge(CLAIMS, pa.Table.from_pylist([row], schema=CLAIMS.schema))
     run_night([tmp_path / "a.jsonl"], options)
     mended = [
         r

@@ -8,15 +8,15 @@ import pyarrow as pa
 from slowwave.flows.exclude import run_exclude
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import CHAIN, MARKS, MERGES, OBSERVATIONS, PASSAGES
+from slowwave.schemas.tables import CHAIN, CLAIMS, MARKS, MERGES, PASSAGES
 from slowwave.store import Store
 from slowwave.tasks.supersede.chains import (
-    CLAIMS,
+    CHAIN_COLUMNS,
     SAID,
     spread_over_claims,
     spread_over_passages,
 )
-from tests.claim_rows import DAY, observation
+from tests.claim_rows import DAY, claim_row
 from tests.talk_files import session
 
 OLD, NEW = "The API listens on port 7070", "The API moved to port 8200"
@@ -31,19 +31,19 @@ def gone(by: str, day: int) -> dict[str, object]:
 
 
 CLAIMS_MADE = [
-    (observation(1, OLD, **gone("o003", 3)), ("o004", 3, 1.0)),
+    (claim_row(1, OLD, **gone("o003", 3)), ("o004", 3, 1.0)),
     (
-        observation(2, "Port 7070 it is", status="duplicate", canonical_id="o001"),
+        claim_row(2, "Port 7070 it is", status="duplicate", canonical_id="o001"),
         ("o004", 3, 1.0),
     ),
-    (observation(3, NEW), ("o004", 4, 0.5)),  # perhaps changed by the fourth
-    (observation(4, "The API may move on to port 9090"), ("o004", None, None)),
-    (observation(5, "Tea is served at five", message_ids=["m1"]), (None, None, None)),
+    (claim_row(3, NEW), ("o004", 4, 0.5)),  # perhaps changed by the fourth
+    (claim_row(4, "The API may move on to port 9090"), ("o004", None, None)),
+    (claim_row(5, "Tea is served at five", message_ids=["m1"]), (None, None, None)),
     (
-        observation(6, "Coffee is free", status="superseded", reason="withdrawn"),
+        claim_row(6, "Coffee is free", status="superseded", reason="withdrawn"),
         (None, None, None),
     ),
-    (observation(7, "Backups run at two", **gone("lost", 8)), (None, None, None)),
+    (claim_row(7, "Backups run at two", **gone("lost", 8)), (None, None, None)),
 ]
 # Another claim was made of it.
 # Of the same message, without a claim's quote.
@@ -82,8 +82,8 @@ SAID_THERE = [
 
 def test_each_row_of_a_chain_has_its_end_and_since_when_it_no_longer_holds() -> None:
     claims = pa.Table.from_pylist(
-        [row for row, _ in CLAIMS_MADE], schema=OBSERVATIONS.schema
-    ).select(CLAIMS)
+        [row for row, _ in CLAIMS_MADE], schema=CLAIMS.schema
+    ).select(CHAIN_COLUMNS)
     found = spread_over_claims(claims, {"o003": ("o004", 0.5), "o005": ("lost", 0.9)})
     for row, (_, (chain, since, likely)) in zip(found, CLAIMS_MADE, strict=True):
         assert [row[name] for name in CHAIN] == [chain, since and on(since), likely], (
@@ -148,7 +148,7 @@ def test_a_night_writes_chains_and_what_is_taken_back_has_none(tmp_path: Path) -
     assert told["Noted."] == (None, None, None)
 
     store = Store.open(nights.store)
-    before = store.read_versions([OBSERVATIONS, PASSAGES, MARKS])
+    before = store.read_versions([CLAIMS, PASSAGES, MARKS])
     run_night(
         [
             session(

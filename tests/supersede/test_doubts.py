@@ -13,11 +13,11 @@ from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.reprocess import Selection, run_reprocess
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import MERGES, OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS, MERGES
 from slowwave.store import Store
 from slowwave.store.manifest import compute_table_digest
 from slowwave.tasks.supersede.task import find_settled_doubts, read_scope
-from tests.claim_rows import observation
+from tests.claim_rows import claim_row
 from tests.command_line import typed
 from tests.talk_files import session
 
@@ -60,19 +60,17 @@ def doubting(two_nights: Path, tmp_path: Path) -> Settings:
 def test_a_doubt_leaves_both_standing_and_is_told(doubting: Settings) -> None:
     store = Store.open(doubting.store)
     doubt = next(m for m in store.read(MERGES).to_pylist() if m["kind"] == "doubt")
-    claims = {
-        row["observation_id"]: row for row in store.read(OBSERVATIONS).to_pylist()
-    }
-    assert "3 June" in claims[doubt["loser_id"]]["summary"]
-    assert "17 July" in claims[doubt["winner_id"]]["summary"]
-    assert {claims[doubt[name]]["status"] for name in ("loser_id", "winner_id")} == {
+    claims = {row["claim_id"]: row for row in store.read(CLAIMS).to_pylist()}
+    assert "3 June" in claims[doubt["from_id"]]["summary"]
+    assert "17 July" in claims[doubt["into_id"]]["summary"]
+    assert {claims[doubt[name]]["status"] for name in ("from_id", "into_id")} == {
         "active"
     }
 
-    hits = Memory.open(doubting.store).recall(ASKED, kinds="observation")
+    hits = Memory.open(doubting.store).recall(ASKED, kinds="claim")
     told = {hit.id: hit for hit in hits}
-    assert told[doubt["loser_id"]].perhaps_superseded_by == doubt["winner_id"]
-    assert told[doubt["loser_id"]].status == "active"
+    assert told[doubt["from_id"]].perhaps_superseded_by == doubt["into_id"]
+    assert told[doubt["from_id"]].status == "active"
 
 
 def test_what_is_doubted_is_less_sure_and_as_much_so_wherever_it_is_told(
@@ -80,7 +78,7 @@ def test_what_is_doubted_is_less_sure_and_as_much_so_wherever_it_is_told(
 ) -> None:
     memory = Memory.open(doubting.store)
     listed = {one.id: one.confidence for one in memory.claims(limit=None)}
-    hits = memory.recall(ASKED, 10, "observation", everything=True)
+    hits = memory.recall(ASKED, 10, "claim", everything=True)
     assert {hit.id: hit.confidence for hit in hits} == {
         hit.id: listed[hit.id] for hit in hits
     }
@@ -107,9 +105,7 @@ def test_a_doubt_hides_nothing_and_tells_the_later_first(doubting: Settings) -> 
         for claim in Memory.open(doubting.store).claims(limit=None)
     }
     texts = [h.claim for h in told]
-    assert texts.index(claims[doubt["winner_id"]]) < texts.index(
-        claims[doubt["loser_id"]]
-    )
+    assert texts.index(claims[doubt["into_id"]]) < texts.index(claims[doubt["from_id"]])
 
 
 def test_the_later_comes_first_though_it_lacks_a_word_of_the_question(
@@ -155,7 +151,7 @@ def test_a_doubt_is_listed_told_in_the_terminal_and_can_be_taken_back(
         if m["kind"] == "doubt"
     ]
     assert undone == [True]
-    hits = Memory.open(doubting.store).recall(ASKED, kinds="observation")
+    hits = Memory.open(doubting.store).recall(ASKED, kinds="claim")
     assert {hit.perhaps_superseded_by for hit in hits} == {None}
 
 
@@ -184,7 +180,7 @@ def test_a_doubt_that_is_not_found_again_is_gone_and_one_taken_back_stays(
         doubt["merge_id"]
     ]
     assert (
-        find_settled_doubts(store, MERGES.make_empty_table(), {doubt["loser_id"]}) == []
+        find_settled_doubts(store, MERGES.make_empty_table(), {doubt["from_id"]}) == []
     )
     run_exclude([doubt["merge_id"]], "wrong", doubting)
     assert (
@@ -212,24 +208,24 @@ def test_a_new_claim_is_judged_among_those_of_its_workspace_and_what_is_tied_to_
 ) -> None:
     everyday = {"workspace": "/home", "pack": "personal"}
     rows = [
-        observation(1, "The port is 8080"),
-        observation(2, "The port is 9090"),
-        observation(3, "The port was 80", status="superseded", superseded_by="o004"),
-        observation(4, "The port is 81", workspace="/other"),
-        observation(
+        claim_row(1, "The port is 8080"),
+        claim_row(2, "The port is 9090"),
+        claim_row(3, "The port was 80", status="superseded", superseded_by="o004"),
+        claim_row(4, "The port is 81", workspace="/other"),
+        claim_row(
             5,
             "The port is 81 again",
             workspace="/third",
             status="duplicate",
             canonical_id="o004",
         ),
-        observation(6, "Linked with the first", workspace="/fourth"),
-        observation(7, "Of no concern", workspace="/fifth"),
-        observation(8, "Said nowhere in particular", workspace=None),
-        observation(9, "Said at home", **everyday),
-        observation(10, "Said at another home", **everyday | {"workspace": "/away"}),
-        observation(11, "Said of work in between", session_id="s9", workspace="/home"),
-        observation(
+        claim_row(6, "Linked with the first", workspace="/fourth"),
+        claim_row(7, "Of no concern", workspace="/fifth"),
+        claim_row(8, "Said nowhere in particular", workspace=None),
+        claim_row(9, "Said at home", **everyday),
+        claim_row(10, "Said at another home", **everyday | {"workspace": "/away"}),
+        claim_row(11, "Said of work in between", session_id="s9", workspace="/home"),
+        claim_row(
             12,
             "Said in one session with another project",
             session_id="s7",
@@ -237,11 +233,11 @@ def test_a_new_claim_is_judged_among_those_of_its_workspace_and_what_is_tied_to_
         ),
     ]
     store = Store.open(tmp_path, create=True)
-    store.append(OBSERVATIONS, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema))
+    store.append(CLAIMS, pa.Table.from_pylist(rows, schema=CLAIMS.schema))
 
     def read(fresh: str) -> tuple[list[str], list[str]]:
         claims, elsewhere = read_scope(store, {fresh}, {("o006", "o001"): 0.5})
-        return sorted(claims["observation_id"].to_pylist()), sorted(elsewhere)
+        return sorted(claims["claim_id"].to_pylist()), sorted(elsewhere)
 
     assert read("o002") == (
         [f"o00{n}" for n in (1, 2, 3, 4, 5, 6)],
@@ -262,7 +258,7 @@ def test_a_night_judges_what_is_new_and_a_full_pass_finds_the_same(
         rows = next(step.rows_in for step in report.steps if step.step == "supersede")
         return rows, {
             table.name: compute_table_digest(table, store.read(table))
-            for table in (MERGES, OBSERVATIONS)
+            for table in (MERGES, CLAIMS)
         }
 
     third = session(
@@ -282,6 +278,6 @@ def test_a_night_judges_what_is_new_and_a_full_pass_finds_the_same(
 def test_a_night_without_news_raises_no_doubt_again(
     doubting: Settings, two_nights: Path
 ) -> None:
-    before = Store.open(doubting.store).read_versions([MERGES, OBSERVATIONS])
+    before = Store.open(doubting.store).read_versions([MERGES, CLAIMS])
     assert run_night([two_nights / "a.jsonl"], doubting).release is None
-    assert Store.open(doubting.store).read_versions([MERGES, OBSERVATIONS]) == before
+    assert Store.open(doubting.store).read_versions([MERGES, CLAIMS]) == before

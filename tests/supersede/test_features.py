@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 from slowwave.engines.encoders.protocol import HashEncoder
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS
 from slowwave.tasks.dedupe.normalise import normalise_claim
 from slowwave.tasks.supersede.claims import build_candidate_claims
 from slowwave.tasks.supersede.evidence import Evidence, build_matrix
 from slowwave.tasks.supersede.features import IdfTable, compute_pair_features
-from tests.claim_rows import DAY, observation
+from tests.claim_rows import DAY, claim_row
 
 
 def features(old: str, new: str) -> dict[str, float]:
@@ -25,9 +25,7 @@ def features(old: str, new: str) -> dict[str, float]:
 
 def evidence(*rows: dict[str, object]) -> Evidence:
     return Evidence.from_candidates(
-        build_candidate_claims(
-            pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema), {}
-        )
+        build_candidate_claims(pa.Table.from_pylist(rows, schema=CLAIMS.schema), {})
     )
 
 
@@ -125,7 +123,7 @@ def test_of_a_claim_without_a_vector_no_cosine_is_known() -> None:
     vector = {"vector": HashEncoder().encode(["The hearing of Marlow"])[0]}
     for bare in range(2):
         said = [
-            observation(n, f"The hearing of Marlow is on {n + 3} June", **vector)
+            claim_row(n, f"The hearing of Marlow is on {n + 3} June", **vector)
             for n in range(2)
         ]
         assert "cosine" in find(evidence(*said), 0, 1)
@@ -143,7 +141,7 @@ def test_of_a_claim_without_a_vector_no_cosine_is_known() -> None:
 
 def test_of_one_session_neither_company_nor_surroundings_are_known() -> None:
     rows = [
-        observation(n, f"The hearing is on {n + 3} June", session_id="s")
+        claim_row(n, f"The hearing is on {n + 3} June", session_id="s")
         for n in range(2)
     ]
     known = evidence(*rows)
@@ -166,7 +164,7 @@ def test_talk_around_two_claims_is_compared_by_turns_and_sessions() -> None:
     later = "By the notice the hearing is on 17 July"
     vectors = HashEncoder().encode([*said, later])
     rows = [
-        observation(
+        claim_row(
             n,
             text,
             session_id="a",
@@ -175,7 +173,7 @@ def test_talk_around_two_claims_is_compared_by_turns_and_sessions() -> None:
         )
         for n, text in enumerate(said)
     ]
-    found = find(evidence(*rows, observation(9, later, vector=vectors[4])), 0, 4)
+    found = find(evidence(*rows, claim_row(9, later, vector=vectors[4])), 0, 4)
     assert (
         found["earlier in the later's talk"]
         == found["earlier in the later's session"]

@@ -24,9 +24,9 @@ from slowwave.schemas.settings import (
     SupersedeSettings,
 )
 from slowwave.schemas.tables import (
+    CLAIMS,
     COMPLETIONS,
     MERGES,
-    OBSERVATIONS,
     QUARANTINE,
     TABLES,
 )
@@ -47,7 +47,7 @@ from slowwave.tasks.supersede.judge import (
     read_verdicts,
 )
 from slowwave.tasks.supersede.supersede import Superseded, supersede
-from slowwave.tasks.supersede.task import supersede_observations
+from slowwave.tasks.supersede.task import supersede_claims
 from tests.claim_rows import DAY
 from tests.command_line import typed
 from tests.supersede.test_supersede import (
@@ -177,7 +177,7 @@ def kinds(found: Superseded) -> dict[str, str]:
     return {
         m["kind"]: m["rule"]
         for m in found.merges.to_pylist()
-        if (m["loser_id"], m["winner_id"]) == ("o000", "o030")
+        if (m["from_id"], m["into_id"]) == ("o000", "o030")
     }
 
 
@@ -188,7 +188,7 @@ def test_what_the_classifier_would_retire_stays_linked_where_the_model_does_not_
     assert kinds(supersede(rows, "k")) == {"supersession": "changed"}
     found = supersede(rows, "k", judge=judge_by({"o030": (Answer.REFINES, "")}, []))
     assert kinds(found) == {"doubt": "perhaps", "judgement": "refines"}
-    assert found.observations.num_rows == 0
+    assert found.claims.num_rows == 0
     told_anew = supersede(
         rows,
         "k",
@@ -197,7 +197,7 @@ def test_what_the_classifier_would_retire_stays_linked_where_the_model_does_not_
     assert kinds(told_anew) == {"supersession": "changed", "judgement": "changes"}
     assert (
         "a model says changes: “port 8200 from now on”"
-        in told_anew.observations["reason"][0].as_py()
+        in told_anew.claims["reason"][0].as_py()
     )
 
 
@@ -205,17 +205,12 @@ def test_what_was_retired_before_there_was_a_model_is_judged_too_and_may_stand_a
     None
 ):
     rows = told(SAME, MOVED)
-    retired = {
-        row["observation_id"]: row
-        for row in supersede(rows, "k").observations.to_pylist()
-    }
-    after = table(
-        *(retired.get(row["observation_id"], row) for row in rows.to_pylist())
-    )
-    assert supersede(after, "k").observations.num_rows == 0
+    retired = {row["claim_id"]: row for row in supersede(rows, "k").claims.to_pylist()}
+    after = table(*(retired.get(row["claim_id"], row) for row in rows.to_pylist()))
+    assert supersede(after, "k").claims.num_rows == 0
     for said, status in ((Answer.UNRELATED, ["active"]), (Answer.CHANGES, [])):
         found = supersede(after, "k", judge=judge_by({"o030": (said, "")}, []))
-        assert found.observations["status"].to_pylist() == status
+        assert found.claims["status"].to_pylist() == status
     assert kinds(supersede(after, "k", judge=judge_by({}, []))) == {
         "doubt": "perhaps",
         "judgement": "unrelated",
@@ -230,12 +225,10 @@ def test_what_was_retired_counts_as_a_change_however_unlikely_it_is_by_now() -> 
     }
     once = {("o000", "o030"): PairVerdict(Answer.CHANGES, 0.6, "", "m")}
     retired = {
-        row["observation_id"]: row
-        for row in supersede(rows, "k", verdicts=once).observations.to_pylist()
+        row["claim_id"]: row
+        for row in supersede(rows, "k", verdicts=once).claims.to_pylist()
     }
-    after = table(
-        *(retired.get(row["observation_id"], row) for row in rows.to_pylist())
-    )
+    after = table(*(retired.get(row["claim_id"], row) for row in rows.to_pylist()))
     assert kinds(supersede(after, "k", judge=judge_by({}, []))) == {
         "doubt": "perhaps",
         "judgement": "unrelated",
@@ -268,17 +261,15 @@ def test_another_model_judges_what_the_classifier_found_and_not_what_the_first_m
     rows = told(SAME, MOVED)
     once = {("o000", "o030"): PairVerdict(Answer.CHANGES, 0.5, "", "m")}
     retired = {
-        row["observation_id"]: row
-        for row in supersede(rows, "k", verdicts=once).observations.to_pylist()
+        row["claim_id"]: row
+        for row in supersede(rows, "k", verdicts=once).claims.to_pylist()
     }
-    after = table(
-        *(retired.get(row["observation_id"], row) for row in rows.to_pylist())
-    )
-    assert supersede(after, "k", verdicts=once).observations.num_rows == 0
+    after = table(*(retired.get(row["claim_id"], row) for row in rows.to_pylist()))
+    assert supersede(after, "k", verdicts=once).claims.num_rows == 0
     agreed = judge_by({"o030": (Answer.CHANGES, "")}, [], key="another")
-    assert supersede(after, "k", verdicts=once, judge=agreed).observations.num_rows == 0
+    assert supersede(after, "k", verdicts=once, judge=agreed).claims.num_rows == 0
     found = supersede(after, "k", verdicts=once, judge=judge_by({}, [], key="another"))
-    assert found.observations["status"].to_pylist() == ["active"]
+    assert found.claims["status"].to_pylist() == ["active"]
     assert kinds(found) == {"judgement": "unrelated"}
 
 
@@ -306,7 +297,7 @@ def test_beyond_the_budget_and_without_an_answer_the_classifier_decides() -> Non
     nobody = Judge("m", 100, lambda pairs: [None] * len(pairs))
     found = supersede(rows, "k", judge=nobody)
     assert found.waiting == len(asked)
-    assert found.observations.equals(alone.observations)
+    assert found.claims.equals(alone.claims)
     assert found.merges.equals(alone.merges)
 
 
@@ -341,13 +332,11 @@ def judge_store(store: Path, script: str, **more: object) -> StepReport:
         update={"llm": f"scripted:tests.llm_scripts:{script}", **more}
     )
     with open_run("judge", settings) as (job, _):
-        return supersede_observations(job)
+        return supersede_claims(job)
 
 
 def statuses(store: Path) -> Counter[str]:
-    return Counter(
-        Store.open(store).read(OBSERVATIONS, ["status"])["status"].to_pylist()
-    )
+    return Counter(Store.open(store).read(CLAIMS, ["status"])["status"].to_pylist())
 
 
 def ledger(store: Path, kind: str) -> list[dict[str, object]]:
@@ -364,8 +353,8 @@ def test_a_model_frees_what_was_retired_and_no_night_without_one_judges_it_again
     report = judge_store(store, "faithful")
     assert report.counts["judged by the model"] == len(ledger(store, "judgement")) > 0
     assert statuses(store)["superseded"] == 0
-    linked = {row["loser_id"] for row in ledger(store, "doubt")}
-    freed = {row["loser_id"] for row in ledger(store, "supersession")}
+    linked = {row["from_id"] for row in ledger(store, "doubt")}
+    freed = {row["from_id"] for row in ledger(store, "supersession")}
     assert freed <= linked
     versions = Store.open(store).read_versions(TABLES.values())
     assert judge_store(store, "faithful").counts["judged by the model"] == 0
@@ -376,7 +365,7 @@ def test_a_model_frees_what_was_retired_and_no_night_without_one_judges_it_again
     # Topics, summaries and the release of what the step changed too.
     run_night([news], plain(store))
     assert statuses(store)["superseded"] == 0
-    assert {row["loser_id"] for row in ledger(store, "doubt")} >= freed
+    assert {row["from_id"] for row in ledger(store, "doubt")} >= freed
     assert run_night([two_nights / "a.jsonl"], plain(store)).release is None
 
 
@@ -478,10 +467,10 @@ def test_answers_are_kept_and_verdicts_that_were_lost_cost_nothing(store: Path) 
     first = judge_store(store, "changing")
     opened = Store.open(store)
     opened.delete_ids(MERGES, [row["merge_id"] for row in ledger(store, "judgement")])
-    rows = opened.read(OBSERVATIONS)
+    rows = opened.read(CLAIMS)
     nobody = pa.nulls(rows.num_rows, pa.string())
     opened.merge(
-        OBSERVATIONS,
+        CLAIMS,
         rows.set_column(
             rows.schema.get_field_index("supersede_key"), "supersede_key", nobody
         ),

@@ -16,7 +16,7 @@ from bench.fit.changes import (
     label_source,
 )
 from bench.recall.changes import Case
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS
 from slowwave.tasks.supersede.claims import build_candidate_claims
 from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
 from slowwave.tasks.supersede.judge import PERHAPS_CHANGED, SUPERSEDED
@@ -27,7 +27,7 @@ from slowwave.tasks.supersede.model import (
     predict_changes,
 )
 from slowwave.tasks.supersede.reader import load_reader
-from tests.claim_rows import observation
+from tests.claim_rows import claim_row
 from tests.supersede.test_supersede import AGAIN, COMPANY, MOVED, SAME, claim, told_by
 
 
@@ -82,7 +82,7 @@ def test_likelihoods_are_between_none_and_certain_and_order_what_is_plain() -> N
     assert known.pairs[int(likely.argmax())].tolist() == [0, 1]
     assert PERHAPS_CHANGED < SUPERSEDED <= likely.max()
     empty = Evidence.from_candidates(
-        build_candidate_claims(OBSERVATIONS.make_empty_table(), {})
+        build_candidate_claims(CLAIMS.make_empty_table(), {})
     )
     assert [len(scores) for scores in predict_changes(empty)] == [0, 0]
 
@@ -99,22 +99,20 @@ CASE = Case("Which port?", ("8200",), ("7070",))
 
 def source(name: str) -> Source:
     rows = [
-        observation(0, SAME),
-        observation(30, MOVED),
-        *(observation(n, t) for n, t in enumerate(COMPANY, 60)),
+        claim_row(0, SAME),
+        claim_row(30, MOVED),
+        *(claim_row(n, t) for n, t in enumerate(COMPANY, 60)),
     ]
-    return label_source(
-        name, pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema), [CASE]
-    )
+    return label_source(name, pa.Table.from_pylist(rows, schema=CLAIMS.schema), [CASE])
 
 
 def test_pairs_are_labelled_by_what_their_case_calls_stale_and_amended() -> None:
     rows = [
-        observation(0, SAME),
-        observation(30, MOVED),
-        observation(31, AGAIN.replace("9300", "7070 as before, not 9300")),
+        claim_row(0, SAME),
+        claim_row(30, MOVED),
+        claim_row(31, AGAIN.replace("9300", "7070 as before, not 9300")),
     ]
-    view = label_claims(pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema), [CASE])
+    view = label_claims(pa.Table.from_pylist(rows, schema=CLAIMS.schema), [CASE])
     labels = dict(
         zip(map(tuple, view.known.pairs.tolist()), view.labels.tolist(), strict=True)
     )

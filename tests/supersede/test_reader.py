@@ -10,7 +10,7 @@ from slowwave.tasks.supersede.reader import (
     find_reader,
     load_reader,
 )
-from tests.claim_rows import observation
+from tests.claim_rows import claim_row
 from tests.supersede.test_supersede import encode, table
 
 
@@ -55,11 +55,11 @@ def test_a_persons_next_words_reply_to_a_models_last_two_claims() -> None:
     ]
     # the model's three claims are of one moment, the person's of the next
     rows = [
-        observation(
+        claim_row(
             n,
             text,
             session_id="s",
-            observed_at=observation(max(n, 2), "")["observed_at"],
+            observed_at=claim_row(max(n, 2), "")["observed_at"],
         )
         for n, text, _ in said
     ]

@@ -12,20 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave.engines.encoders.load import load_query_encoder
-from slowwave.schemas.tables import MERGES, OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS, MERGES
 from slowwave.schemas.vocabulary import LEADS
 from slowwave.tasks.supersede.supersede import supersede, unsupersede
-from tests.claim_rows import DAY, observation
+from tests.claim_rows import DAY, claim_row
 
 
 def table(*rows: dict[str, object]) -> pa.Table:
-    return pa.Table.from_pylist(list(rows), schema=OBSERVATIONS.schema)
+    return pa.Table.from_pylist(list(rows), schema=CLAIMS.schema)
 
 
 def pairs(rows: pa.Table, kind: str, **values: object) -> dict[str, str]:
     """loser -> winner, of the ledger's rows of one kind."""
     merges = supersede(rows, "k", **values).merges.to_pylist()
-    return {m["loser_id"]: m["winner_id"] for m in merges if m["kind"] == kind}
+    return {m["from_id"]: m["into_id"] for m in merges if m["kind"] == kind}
 
 
 def successors(rows: pa.Table, **values: object) -> dict[str, str]:
@@ -57,7 +57,7 @@ def encode(text: str) -> npt.NDArray[np.float32]:
 
 def claim(number: int, text: str, **values: object) -> dict[str, object]:
     """A claim with its vector, `number` days after DAY."""
-    return observation(number, text, **{"vector": encode(text), **values})
+    return claim_row(number, text, **{"vector": encode(text), **values})
 
 
 def told(earlier: str, later: str, **values: object) -> pa.Table:
@@ -73,7 +73,7 @@ def told_by(*claims: dict[str, object]) -> pa.Table:
 def judge(rows: pa.Table) -> str:
     """What is made of the two."""
     found = {
-        m["loser_id"]: (m["kind"], m["winner_id"])
+        m["from_id"]: (m["kind"], m["into_id"])
         for m in supersede(rows, "k").merges.to_pylist()
     }
     kind, winner = found.get("o000", ("nothing", "o030"))
@@ -272,41 +272,37 @@ def test_two_sessions_of_one_moment_beside_a_third_with_a_claim_like_theirs() ->
     # Which of the two holds nobody knows.
     assert supersede(told_by(*same), "k").merges.num_rows == 0
     merges = supersede(told_by(*same, claim(30, AGAIN)), "k").merges
-    assert set(merges["winner_id"].to_pylist()) <= {"o030"}
+    assert set(merges["into_id"].to_pylist()) <= {"o030"}
 
 
 def test_retired_row_points_to_its_successor_and_ends_when_that_begins() -> None:
-    rows = table(observation(0, GERMAN), observation(1, ENGLISH))
+    rows = table(claim_row(0, GERMAN), claim_row(1, ENGLISH))
     found = supersede(rows, "k")
     ended = {
         "status": "superseded",
         "superseded_by": "o001",
         "valid_to": DAY + timedelta(days=1),
     }
-    (first,) = found.observations.to_pylist()
+    (first,) = found.claims.to_pylist()
     assert first == rows.to_pylist()[0] | ended | {"reason": first["reason"]}
     assert f"“{GERMAN}” → “{ENGLISH}”" in found.merges["reason"][0].as_py()
 
 
 def test_a_supersession_taken_back_is_not_made_again() -> None:
-    rows = table(observation(0, GERMAN), observation(1, ENGLISH))
+    rows = table(claim_row(0, GERMAN), claim_row(1, ENGLISH))
     found = supersede(rows, "k")
-    back = unsupersede(
-        found.observations, found.merges, found.merges["merge_id"][0].as_py()
-    )
-    assert back.observations.equals(rows.slice(0, 1))
+    back = unsupersede(found.claims, found.merges, found.merges["merge_id"][0].as_py())
+    assert back.claims.equals(rows.slice(0, 1))
     assert back.merges["undone"].to_pylist() == [True]
-    twice = unsupersede(
-        found.observations, back.merges, found.merges["merge_id"][0].as_py()
-    )
+    twice = unsupersede(found.claims, back.merges, found.merges["merge_id"][0].as_py())
     # Another may have retired it since.
-    assert (twice.observations.num_rows, twice.merges.num_rows) == (
+    assert (twice.claims.num_rows, twice.merges.num_rows) == (
         0,
         0,
     )
     assert successors(rows, undone={("o000", "o001")}) == {}
     with pytest.raises(KeyError, match="no supersession"):
-        unsupersede(found.observations, MERGES.make_empty_table(), "none")
+        unsupersede(found.claims, MERGES.make_empty_table(), "none")
 
 
 TEXTS = (
@@ -329,13 +325,11 @@ TEXTS = (
 def test_any_order_gives_the_same_and_a_second_run_nothing(
     said: list[str], shuffle: random.Random
 ) -> None:
-    rows = table(*(observation(n, text) for n, text in enumerate(said)))
+    rows = table(*(claim_row(n, text) for n, text in enumerate(said)))
     mixed = rows.take(shuffle.sample(range(rows.num_rows), rows.num_rows))
     one, two = supersede(rows, "k"), supersede(mixed, "k")
-    assert one.observations.equals(two.observations)
+    assert one.claims.equals(two.claims)
     assert one.merges.equals(two.merges)
-    changed = {row["observation_id"]: row for row in one.observations.to_pylist()}
-    after = table(
-        *(changed.get(str(row["observation_id"]), row) for row in rows.to_pylist())
-    )
-    assert supersede(after, "k").observations.num_rows == 0
+    changed = {row["claim_id"]: row for row in one.claims.to_pylist()}
+    after = table(*(changed.get(str(row["claim_id"]), row) for row in rows.to_pylist()))
+    assert supersede(after, "k").claims.num_rows == 0

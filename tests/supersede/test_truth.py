@@ -13,7 +13,7 @@ from slowwave.recall.hits import Kind
 from slowwave.recall.release.view import mark_changes
 from slowwave.recall.views.show import show
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import MERGES, OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS, MERGES
 from slowwave.store import Store
 from slowwave.tasks.supersede.supersede import unsupersede
 from slowwave.text.fence import fence_block
@@ -78,10 +78,7 @@ def test_what_holds_comes_first_and_what_does_not_is_marked(amended: Path) -> No
         if h.kind != "summary" and "7070" in h.text and "8200" not in h.text
     ]
     assert {h.status for h in stale} == {"superseded"}
-    claims = {
-        r["observation_id"]: r
-        for r in Store.open(amended).read(OBSERVATIONS).to_pylist()
-    }
+    claims = {r["claim_id"]: r for r in Store.open(amended).read(CLAIMS).to_pylist()}
     assert all("8200" in claims[h.superseded_by]["summary"] for h in stale)
     assert all(h.successor.text == claims[h.superseded_by]["summary"] for h in stale)
     told = json.loads(json.dumps(stale[0].as_dict()))
@@ -171,7 +168,7 @@ def test_what_another_thing_does_by_now_is_not_told_first(tmp_path: Path) -> Non
         [session(tmp_path, "a", 2, said), session(tmp_path, "b", 9, later)],
         settings(tmp_path),
     )
-    kinds: tuple[Kind, ...] = ("message", "observation")
+    kinds: tuple[Kind, ...] = ("message", "claim")
     for kind in kinds:
         first = memory(tmp_path).recall(
             "On which port does the dev server listen?", kinds=kind
@@ -192,7 +189,7 @@ def test_who_says_the_old_again_takes_it_up_again(
         session(tmp_path, "c", 20, BACK),
     ):
         run_night([path], nights)
-    rows = Store.open(tmp_path).read(OBSERVATIONS).to_pylist()
+    rows = Store.open(tmp_path).read(CLAIMS).to_pylist()
     by_text = {
         r["summary"]: r["status"]
         for r in rows
@@ -201,8 +198,7 @@ def test_who_says_the_old_again_takes_it_up_again(
     assert by_text["Decision: the booking API listens on port 7070"] == "active"
     assert by_text["The booking API listens on port 8200 from now on"] == "superseded"
     assert (
-        "listens on port 7070"
-        in memory(tmp_path).recall(ASKED, kinds="observation")[0].text
+        "listens on port 7070" in memory(tmp_path).recall(ASKED, kinds="claim")[0].text
     )
 
 
@@ -215,8 +211,8 @@ def test_a_supersession_taken_back_stays_so(amended: Path, tmp_path: Path) -> No
     merge = next(
         m for m in store.read(MERGES).to_pylist() if m["kind"] == "supersession"
     )
-    back = unsupersede(store.read(OBSERVATIONS), store.read(MERGES), merge["merge_id"])
-    store.merge(OBSERVATIONS, back.observations)
+    back = unsupersede(store.read(CLAIMS), store.read(MERGES), merge["merge_id"])
+    store.merge(CLAIMS, back.claims)
     store.merge(MERGES, back.merges)
     run_night(
         [
@@ -229,17 +225,14 @@ def test_a_supersession_taken_back_stays_so(amended: Path, tmp_path: Path) -> No
         ],
         nights,
     )
-    rows = {
-        r["observation_id"]: r
-        for r in Store.open(tmp_path).read(OBSERVATIONS).to_pylist()
-    }
+    rows = {r["claim_id"]: r for r in Store.open(tmp_path).read(CLAIMS).to_pylist()}
     pairs = {
-        (r["loser_id"], r["winner_id"])
+        (r["from_id"], r["into_id"])
         for r in Store.open(tmp_path).read(MERGES).to_pylist()
         if not r["undone"]
     }
-    assert (merge["loser_id"], merge["winner_id"]) not in pairs
-    assert rows[merge["loser_id"]]["superseded_by"] != merge["winner_id"]
+    assert (merge["from_id"], merge["into_id"]) not in pairs
+    assert rows[merge["from_id"]]["superseded_by"] != merge["into_id"]
 
 
 def test_what_is_left_of_a_message_stands_and_what_changed_in_it_does_not(

@@ -15,7 +15,7 @@ from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.engines.llm.checks import check_completion
 from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.recall.query import MOST_TIMES, parse_times
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS
 from slowwave.tasks.habits.calls import PATCH_FILE
 from slowwave.tasks.ingest.formats.agents.openclaw.content import parse_model_text
 from slowwave.tasks.llm.fence import find_injections
@@ -23,7 +23,7 @@ from slowwave.tasks.supersede.supersede import supersede
 from slowwave.text.redact import redact
 from slowwave.text.sentences import split_sentences
 from slowwave.text.spans import extract_spans
-from tests.claim_rows import DAY, observation
+from tests.claim_rows import DAY, claim_row
 
 TIMES = 16
 MOST = 80
@@ -107,7 +107,7 @@ def test_sixteen_times_the_claims_all_of_figures_is_about_sixteen_times_the_work
             for n in range(count)
         ]
         rows = [
-            observation(
+            claim_row(
                 n,
                 text,
                 vector=vector,
@@ -118,7 +118,7 @@ def test_sixteen_times_the_claims_all_of_figures_is_about_sixteen_times_the_work
                 zip(said, encoder.encode(said), strict=True)
             )
         ]
-        return pa.Table.from_pylist(rows, schema=OBSERVATIONS.schema)
+        return pa.Table.from_pylist(rows, schema=CLAIMS.schema)
 
     def judge(rows: pa.Table) -> object:
         return supersede(rows, "k")

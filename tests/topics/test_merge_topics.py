@@ -13,7 +13,7 @@ from slowwave.flows.parts.report import RunReport
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
-    OBSERVATIONS,
+    CLAIMS,
     SUMMARIES,
     TABLES,
     TOPIC_HISTORY,
@@ -168,9 +168,9 @@ def test_a_topic_of_a_few_claims_has_a_summary_until_a_group_is_full(
         for row in of_topics
     ] == [(-1, False, 4, "daily life")]
     assert of_topics[0]["text"] == "An account of what was said, in plain prose."
-    claims = store.count(OBSERVATIONS)
+    claims = store.count(CLAIMS)
     _, store = run(tmp_path, "faithful_here", TALK)
-    assert store.count(OBSERVATIONS) > claims
+    assert store.count(CLAIMS) > claims
     of_topics = store.read(SUMMARIES, where=pc.field("scope") == "topic").to_pylist()
     assert {row["tier"] for row in of_topics} == {0, -1}  # one over all of it stays
     texts = {row["name"]: row["text"] for row in store.read(TOPICS).to_pylist()}

@@ -29,14 +29,14 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import RecallSettings, Settings
 from slowwave.schemas.tables import (
     BASE_TOPICS,
-    OBSERVATIONS,
+    CLAIMS,
     RELEASED,
     SUMMARIES,
     TOPIC_HISTORY,
     TOPICS,
 )
 from slowwave.store import Store
-from slowwave.store.journal import log_recall
+from slowwave.store.logs import log_recall
 from slowwave.store.manifest import compute_table_digest
 from slowwave.tasks.forget.select import Wanted
 from slowwave.tasks.topics import cluster
@@ -51,7 +51,7 @@ from slowwave.tasks.topics.cluster import (
     merge_bundles,
 )
 from slowwave.tasks.topics.names import name_topics
-from tests.claim_rows import observation
+from tests.claim_rows import claim_row
 from tests.talk_files import session
 
 ROOT = Path(__file__).parents[2]
@@ -75,7 +75,7 @@ def claim(
     **more: Any,
 ) -> dict[str, Any]:
     own = {
-        "observation_id": f"{number:04}",
+        "claim_id": f"{number:04}",
         "session_id": "s",
         "category": "fact",
         "pack": "personal",
@@ -91,11 +91,11 @@ def claim(
         "workspace": None,
         "evidence_sessions": [],
     }
-    return observation(number, text, **own | more)
+    return claim_row(number, text, **own | more)
 
 
 def table(*rows: dict[str, Any]) -> pa.Table:
-    return pa.Table.from_pylist(list(rows), schema=OBSERVATIONS.schema)
+    return pa.Table.from_pylist(list(rows), schema=CLAIMS.schema)
 
 
 def test_base_topics_are_told_from_the_rest_by_rule() -> None:
@@ -205,7 +205,7 @@ def test_two_topics_that_a_new_claim_joins_become_one_and_the_larger_keeps_its_n
         "k",
     )
     assert made.merged == {"small": "large"}
-    assert made.observations["topic_id"].to_pylist() == ["large"]
+    assert made.claims["topic_id"].to_pylist() == ["large"]
 
 
 def topic(name: str, centre: np.ndarray, size: int) -> dict[str, Any]:
@@ -226,7 +226,7 @@ def test_what_is_said_over_code_gathers_within_its_project_and_of_oneself_with_t
         claim(5, unit(1), workspace="heron", session_id="b"),
     ]
     first = assign(table(*said[:2]), TOPICS.schema.empty_table(), LIMITS, "k")
-    tidepool, heron = first.observations["topic_id"].to_pylist()
+    tidepool, heron = first.claims["topic_id"].to_pylist()
     assert tidepool != heron
     known = [topic(tidepool, unit(1), 1), topic(heron, unit(1), 1)]
     later = [
@@ -238,12 +238,12 @@ def test_what_is_said_over_code_gathers_within_its_project_and_of_oneself_with_t
         pa.Table.from_pylist(known, schema=TOPICS.schema),
         LIMITS,
         "k",
-        first.observations,
+        first.claims,
     )
     topics = dict(
         zip(
-            made.observations["observation_id"].to_pylist(),
-            made.observations["topic_id"].to_pylist(),
+            made.claims["claim_id"].to_pylist(),
+            made.claims["topic_id"].to_pylist(),
             strict=True,
         )
     )
@@ -264,7 +264,7 @@ def test_a_topic_with_too_much_of_everything_is_cut_and_the_larger_half_keeps_it
     rows += [claim(n, unit(0.01 * n, 1), topic_id="b") for n in range(5, 8)]
     moved = split_topic(table(*rows), "k")
     assert moved is not None
-    assert moved["observation_id"].to_pylist() == ["0005", "0006", "0007"]
+    assert moved["claim_id"].to_pylist() == ["0005", "0006", "0007"]
     assert (
         split_topic(table(*(claim(n, unit(1), topic_id="b") for n in range(5))), "k")
         is None
@@ -370,7 +370,7 @@ def test_splits_are_in_the_history_and_no_topic_is_over_its_share(
     history = store.read(TOPIC_HISTORY).to_pylist()
     topics = {row["topic_id"]: row for row in store.read(TOPICS).to_pylist()}
     claims = [
-        row for row in store.read(OBSERVATIONS).to_pylist() if row["status"] == "active"
+        row for row in store.read(CLAIMS).to_pylist() if row["status"] == "active"
     ]
     assert {row["kind"] for row in history} == {"split"}
     assert all(row["claims"] and row["name"] for row in history)
@@ -383,9 +383,9 @@ def test_splits_are_in_the_history_and_no_topic_is_over_its_share(
 def check_overlaps(store: Store) -> int:
     """Check that each topic's overlap is with the nearest of its project or of everyday life; return how many these
     are."""
-    claims = store.read(OBSERVATIONS, where=pc.field("status") == "active")
+    claims = store.read(CLAIMS, where=pc.field("status") == "active")
     claims = claims.sort_by(
-        [("observed_at", "ascending"), ("observation_id", "ascending")]
+        [("observed_at", "ascending"), ("claim_id", "ascending")]
     ).to_pylist()
     place = {
         row["topic_id"]: row["pack"] == "coding" and (row["workspace"] or "")
@@ -419,7 +419,7 @@ def test_a_topic_has_a_text_a_strength_and_a_health_and_is_found_by_them(
     }
     claims = (
         Store.open(night.store)
-        .read(OBSERVATIONS, where=pc.field("status") == "active")
+        .read(CLAIMS, where=pc.field("status") == "active")
         .to_pylist()
     )
     for topic, row in rows.items():
@@ -480,7 +480,7 @@ def test_a_topic_that_lost_a_claim_for_good_has_its_centre_and_text_anew(
         .as_py()
     )
     claim = store.read(
-        OBSERVATIONS,
+        CLAIMS,
         where=(pc.field("topic_id") == largest) & (pc.field("status") == "active"),
     )
     run_forget(Wanted(messages=tuple(claim["message_ids"][0].as_py()[:1])), settings)
@@ -522,9 +522,7 @@ def test_a_lower_alpha_draws_centre_and_text_to_what_is_newer(
         run_night(
             [session(tmp_path, "s1", 1, [("user", one) for one in told])], options
         )
-        first = (
-            Store.open(options.store).read(OBSERVATIONS)["observation_id"][0].as_py()
-        )
+        first = Store.open(options.store).read(CLAIMS)["claim_id"][0].as_py()
         log_recall(options.store / "default", {first: []})
         said = [
             ("user", f"The ferry {n} sails at noon from pier nine.") for n in range(2)
@@ -541,7 +539,7 @@ def test_a_lower_alpha_draws_centre_and_text_to_what_is_newer(
     assert "ferry" in found[0.2]
 
 
-def test_rebuilding_topics_keeps_observations_and_gives_the_same(
+def test_rebuilding_topics_keeps_claims_and_gives_the_same(
     night: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster, "LIMITS", EAGER)

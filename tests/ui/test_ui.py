@@ -22,7 +22,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS
 from slowwave.store import Store
 from slowwave.text.fence import fence_block
 from tests.many_claims import build_store
@@ -446,7 +446,7 @@ def test_a_merge_or_a_change_is_undone_and_made_again(
     row = next(row for row in rows if row["kind"] == kind)
 
     def read() -> tuple[str, bool]:
-        claim = changed.get(f"/claim/{row['loser_id']}.json").json()
+        claim = changed.get(f"/claim/{row['from_id']}.json").json()
         return claim["claim"]["status"], next(
             one for one in claim["changes"] if one["kind"] == kind
         )["undone"]
@@ -454,10 +454,10 @@ def test_a_merge_or_a_change_is_undone_and_made_again(
     before = read()
     assert before == (kind.replace("supersession", "superseded"), False)
     assert "they differ" in press(
-        tab.go(f"/claim/{row['loser_id']}"), "Undo this", "they differ"
+        tab.go(f"/claim/{row['from_id']}"), "Undo this", "they differ"
     )
     assert read() == ("active", True)
-    press(tab.go(f"/claim/{row['loser_id']}"), "Take it in again")
+    press(tab.go(f"/claim/{row['from_id']}"), "Take it in again")
     assert read() == before
     assert tab.said == []
 
@@ -595,7 +595,7 @@ def test_pages_over_100_000_claims_are_as_short_as_over_few(
             site.get(path)
             spent.append(time.process_time() - before)
         before = time.process_time()
-        Store.open(tmp_path / "store").read(OBSERVATIONS).to_pylist()
+        Store.open(tmp_path / "store").read(CLAIMS).to_pylist()
         # Than to read all claims.
         assert (
             sorted(spent)[len(spent) * 95 // 100] < (time.process_time() - before) / 2

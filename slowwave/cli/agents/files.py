@@ -87,7 +87,7 @@ def project(
     )
     from slowwave.context.projects.standing import SETTLED
     from slowwave.context.tokens import resolve_tokenizer
-    from slowwave.store.journal import log_recall
+    from slowwave.store.logs import log_recall
     from slowwave.tasks.llm.fence import has_injection
 
     view = memory.get_view()
@@ -152,7 +152,7 @@ def skill(
         find_first_day,
     )
     from slowwave.context.tokens import resolve_tokenizer
-    from slowwave.store.journal import log_recall
+    from slowwave.store.logs import log_recall
     from slowwave.tasks.llm.fence import has_injection
 
     places = _find_places(memory, workspace)

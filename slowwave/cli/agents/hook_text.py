@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from slowwave.cli.opening import find_project, open_memory
-from slowwave.context.handed_out import note_block
+from slowwave.context.recall_log import note_block
 from slowwave.engines.encoders.protocol import without_new_graphs
 from slowwave.text.fence import fence_block
 

@@ -166,7 +166,7 @@ class KeptMemory:
     def _read_stamp(self) -> Stamp:
         """Return what changes with each release, and with each verdict on a note."""
         from slowwave.schemas.tables import RELEASES
-        from slowwave.store.journal import FILES, Review
+        from slowwave.store.logs import FILES, Review
 
         if self._place is None:
             return ()

@@ -41,7 +41,7 @@ from slowwave.recall.live import find_pending_corrections, read_unreleased
 from slowwave.recall.query import is_of_session, parse_sessions
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View, is_superseded, mark_changes
-from slowwave.schemas.tables import OBSERVATIONS, PERSONAL, SUMMARIES, TOPICS
+from slowwave.schemas.tables import CLAIMS, PERSONAL, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import (
     MODEL_KEY,
     Role,
@@ -132,7 +132,7 @@ def _name_corrected(
     view: View, hits: Sequence[Hit], corrections: Mapping[str, Hit]
 ) -> list[Hit]:
     """Return the hits, a correction with the claim that it corrects."""
-    rows = view.read_by_id(OBSERVATIONS, sorted(corrections), ["summary"])
+    rows = view.read_by_id(CLAIMS, sorted(corrections), ["summary"])
     subjects = {
         corrections[key].id: " ".join(str(row["summary"]).split())
         for key, row in rows.items()
@@ -306,9 +306,7 @@ def _drop_doubtful_summaries(view: View, rows: Sequence[Row]) -> list[Row]:
     noted = pc.field("session_id").isin(
         pa.array(sorted(view.unconfirmed_notes), pa.string())
     )
-    doubtful = set(
-        view.read(OBSERVATIONS, ["observation_id"], noted)["observation_id"].to_pylist()
-    )
+    doubtful = set(view.read(CLAIMS, ["claim_id"], noted)["claim_id"].to_pylist())
     for row in rows:
         if doubtful.intersection(row["member_ids"]):
             doubtful.add(row["summary_id"])
@@ -318,7 +316,7 @@ def _drop_doubtful_summaries(view: View, rows: Sequence[Row]) -> list[Row]:
 def _find_topics_of(view: View, places: Collection[str]) -> set[str]:
     """Return ids of the topics of which more than half of the active claims were made in a workspace."""
     claims = view.read(
-        OBSERVATIONS, ["topic_id", "workspace"], pc.field("status") == Status.ACTIVE
+        CLAIMS, ["topic_id", "workspace"], pc.field("status") == Status.ACTIVE
     ).to_pylist()
     claims_of = Counter(claim["topic_id"] for claim in claims)
     claims_here = Counter(

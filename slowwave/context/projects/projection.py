@@ -28,7 +28,7 @@ from slowwave.context.projects.standing import (
 from slowwave.context.tokens import Tokenizer
 from slowwave.recall.release.view import View
 from slowwave.schemas.ids import SHORT_ID, compute_content_id
-from slowwave.schemas.tables import OBSERVATIONS, PERSONAL, TOPICS
+from slowwave.schemas.tables import CLAIMS, PERSONAL, TOPICS
 from slowwave.schemas.vocabulary import EXTRACTIVE, Status
 from slowwave.text.fence import escape_line
 from slowwave.text.words import count_noun
@@ -238,7 +238,7 @@ def explain_empty(
     condition = pc.field("status") == Status.ACTIVE
     if places:
         condition = condition & pc.field("workspace").isin(sorted(places))
-    claims = view.read(OBSERVATIONS, ["observed_at"], condition)["observed_at"]
+    claims = view.read(CLAIMS, ["observed_at"], condition)["observed_at"]
     count = sum((at or EARLIEST) >= since for at in claims.to_pylist())
     if not count:
         return "Nothing is known about it yet."

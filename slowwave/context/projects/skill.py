@@ -35,7 +35,7 @@ from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.recall.views.habits import Habit, find_habits
 from slowwave.schemas.ids import SHORT_ID
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS
 from slowwave.schemas.vocabulary import EXTRACTIVE, ActionKind, CommandRole, HabitKind
 
 SECTIONS = {
@@ -99,7 +99,7 @@ def collect_skill_lines(
             claims.append(replace(claim, category="found"))
     claims = [claim for claim in claims if (claim.source.at or EARLIEST) >= since]
     columns = ["detail", "files", "observer", "message_ids"]
-    more = view.read_by_id(OBSERVATIONS, [claim.id for claim in claims], columns)
+    more = view.read_by_id(CLAIMS, [claim.id for claim in claims], columns)
     lines = [_make_claim_line(claim, more[claim.id]) for claim in claims]
     habits = [
         habit

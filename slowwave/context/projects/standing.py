@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from slowwave.context.rendering import LineSource, Speaker
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View, is_perhaps_changed
-from slowwave.schemas.tables import CHAIN, GATES, MESSAGES, OBSERVATIONS
+from slowwave.schemas.tables import CHAIN, CLAIMS, GATES, MESSAGES
 from slowwave.schemas.vocabulary import TALKING, Origin, Status, is_shared
 from slowwave.store.notes import PREFIX
 from slowwave.text.fence import escape_line
@@ -45,7 +45,7 @@ CHAINS = ("|", "&", "$(", "<(")
 Item = TypeVar("Item")
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 COLUMNS = [
-    "observation_id",
+    "claim_id",
     "session_id",
     "workspace",
     "summary",
@@ -115,17 +115,17 @@ def collect_standing_claims(
         perhaps_changed: whether to include claims that a later claim perhaps changed.
     """
     condition = _build_condition(
-        {"workspace": places, "category": categories, "observation_id": among}
+        {"workspace": places, "category": categories, "claim_id": among}
     )
-    rows = view.read(OBSERVATIONS, COLUMNS, condition).to_pylist()
-    confidences = view.look_up_confidences([row["observation_id"] for row in rows])
+    rows = view.read(CLAIMS, COLUMNS, condition).to_pylist()
+    confidences = view.look_up_confidences([row["claim_id"] for row in rows])
     rows = [
         row
         for row in rows
-        if confidences[row["observation_id"]] >= min_confidence
+        if confidences[row["claim_id"]] >= min_confidence
         and len(row["summary"]) <= LONGEST
         and (perhaps_changed or not is_perhaps_changed(row))
-        and row["observation_id"] not in view.chains.retractions
+        and row["claim_id"] not in view.chains.retractions
         and not is_shared(row["observer"])
     ]
     quoted = _find_quoted_messages(view, rows)
@@ -134,10 +134,8 @@ def collect_standing_claims(
     )
     standing = []
     for row in rows:
-        known = [
-            messages[key] for key in quoted[row["observation_id"]] if key in messages
-        ]
-        claim = _make_claim(view, row, confidences[row["observation_id"]], known)
+        known = [messages[key] for key in quoted[row["claim_id"]] if key in messages]
+        claim = _make_claim(view, row, confidences[row["claim_id"]], known)
         if claim:
             standing.append(_note_code(view, claim))
     first: dict[str, StandingClaim] = {}
@@ -161,17 +159,13 @@ def _build_condition(allowed: Mapping[str, Collection[str]]) -> pc.Expression:
 
 def _find_quoted_messages(view: View, rows: Sequence[Row]) -> dict[str, list[str]]:
     """Return for each claim the message that it quotes, then those that its duplicates quote."""
-    quoted = {row["observation_id"]: row["message_ids"][:1] for row in rows}
+    quoted = {row["claim_id"]: row["message_ids"][:1] for row in rows}
     ids = pa.array(sorted(quoted), pa.string())
     duplicates = (pc.field("status") == Status.DUPLICATE) & pc.field(
         "canonical_id"
     ).isin(ids)
-    columns = ["observation_id", "canonical_id", "message_ids", "observer"]
-    for row in (
-        view.read(OBSERVATIONS, columns, duplicates)
-        .sort_by("observation_id")
-        .to_pylist()
-    ):
+    columns = ["claim_id", "canonical_id", "message_ids", "observer"]
+    for row in view.read(CLAIMS, columns, duplicates).sort_by("claim_id").to_pylist():
         if not is_shared(row["observer"]):
             quoted[row["canonical_id"]] += row["message_ids"][:1]
     return quoted
@@ -249,7 +243,7 @@ def _make_claim(
         short=view.session_tags.get(session),
     )
     return StandingClaim(
-        id=row["observation_id"],
+        id=row["claim_id"],
         text=" ".join(row["summary"].split()),
         category=row["category"],
         workspace=row["workspace"],

@@ -11,7 +11,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import Field
 
-from slowwave.context.handed_out import note_hits
+from slowwave.context.recall_log import note_hits
 from slowwave.memory import Memory
 from slowwave.recall.hits import KINDS, Hit
 

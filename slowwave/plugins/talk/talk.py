@@ -18,7 +18,7 @@ from pathlib import Path
 
 from slowwave.context.build import Context, assemble_context
 from slowwave.context.conversation import TEMPLATE_TOKENS, Recalled, Turns
-from slowwave.context.handed_out import note_block
+from slowwave.context.recall_log import note_block
 from slowwave.context.rendering import Measure
 from slowwave.context.tokens import cache_counts, replace_surrogates
 from slowwave.engines.encoders.protocol import Encoder

@@ -33,7 +33,7 @@ from slowwave.recall.hits import Kind
 from slowwave.recall.release.tables import Tables, build_matrix
 from slowwave.recall.release.view import Scale
 from slowwave.recall.retrieve.candidates import POOLS
-from slowwave.schemas.tables import OBSERVATIONS, PASSAGES, SUMMARIES, Table
+from slowwave.schemas.tables import CLAIMS, PASSAGES, SUMMARIES, Table
 from slowwave.schemas.vocabulary import Status
 
 SAMPLE_ROWS = 100_000
@@ -79,14 +79,14 @@ def _measure_deviation(vectors: npt.NDArray[np.float32]) -> float:
 def _sample_vectors(view: Tables, table: Table) -> npt.NDArray[np.float32]:
     """Return the vectors of the rows that may answer, at most SAMPLE_ROWS of them, spread evenly."""
     vector = table.vector or ""
-    columns = [vector, "status"] if table is OBSERVATIONS else [vector]
+    columns = [vector, "status"] if table is CLAIMS else [vector]
     rows = view.count(table)
     if rows > SAMPLE_ROWS:
         offsets = np.linspace(0, rows - 1, SAMPLE_ROWS).astype(np.int64)
         sample = view.take(table, offsets, columns)
     else:
         sample = view.read(table, columns)
-    if table is OBSERVATIONS:
+    if table is CLAIMS:
         sample = sample.filter(pc.equal(sample["status"], Status.ACTIVE))
     return build_matrix(sample[vector].combine_chunks())
 

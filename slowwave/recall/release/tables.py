@@ -35,9 +35,9 @@ from slowwave.recall.query import (
 )
 from slowwave.schemas.errors import READ_TROUBLE, StoreUnreadable
 from slowwave.schemas.tables import (
+    CLAIMS,
     INDEXED_ROWS,
     MESSAGES,
-    OBSERVATIONS,
     PASSAGES,
     TABLES,
     Table,
@@ -565,7 +565,7 @@ CLAIM_COLUMNS = [
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimIndex(RowIndex):
-    """Arrays over all observations, by their offset in the table."""
+    """Arrays over all claims, by their offset in the table."""
 
     answers: Mask
     """Active, or superseded by a claim that is known: what recall may tell."""
@@ -622,9 +622,7 @@ class ClaimIndex(RowIndex):
 
 def read_claim_index(view: Tables, passages: PassageIndex) -> ClaimIndex:
     """Return the claims' places."""
-    rows = view.open_dataset(OBSERVATIONS).to_table(
-        columns=CLAIM_COLUMNS, with_row_id=True
-    )
+    rows = view.open_dataset(CLAIMS).to_table(columns=CLAIM_COLUMNS, with_row_id=True)
     changed = pc.and_(
         pc.equal(rows["status"], Status.SUPERSEDED), pc.is_valid(rows["superseded_by"])
     )

@@ -42,10 +42,10 @@ from slowwave.schemas.tables import (
     BY_MODEL,
     CHAIN,
     CHECKS,
+    CLAIMS,
     FILES,
     MERGES,
     MESSAGES,
-    OBSERVATIONS,
     PASSAGES,
     SESSIONS,
 )
@@ -57,14 +57,14 @@ from slowwave.schemas.vocabulary import (
     Origin,
     Status,
 )
-from slowwave.store.journal import Review, read
+from slowwave.store.logs import Review, read
 from slowwave.store.notes import NOTES, OWN_SESSIONS, PREFIX
 from slowwave.store.releases import Release, Snapshot
 from slowwave.text.dates import format_day
 from slowwave.text.languages import ENGLISH, fold_word, stem_in
 from slowwave.text.sentences import split_sentences
 from slowwave.text.spans import extract_spans
-from slowwave.text.words import JOINED, TERM, extract_stems
+from slowwave.text.words import JOINED, TERM, singular_words
 
 Floats = npt.NDArray[np.float64]
 
@@ -77,7 +77,7 @@ UNCONFIRMED = 0.8
 DECIMALS = 3
 """Of a confidence: what is shown is what a bound such as `--min-confidence .7` is held against."""
 COLUMNS = [
-    "observation_id",
+    "claim_id",
     "session_id",
     "workspace",
     "topic_id",
@@ -113,8 +113,8 @@ class Chains:
             for row in self.claims.values()
             if row["status"] == Status.ACTIVE and is_perhaps_changed(row)
         ]
-        rows.sort(key=lambda row: (-row["chain_likely"], str(row["observation_id"])))
-        return {str(row["observation_id"]): row for row in rows}
+        rows.sort(key=lambda row: (-row["chain_likely"], str(row["claim_id"])))
+        return {str(row["claim_id"]): row for row in rows}
 
     def find_successor(self, row: Row, as_of: datetime | None = None) -> Row | None:
         """Return the claim that holds, or perhaps holds, in place of a row by then: the first of its chain since the
@@ -131,7 +131,7 @@ class Chains:
 
     def make_successor(self, row: Row) -> Successor:
         """Return a claim as the successor of what it changes."""
-        takes_back = row["observation_id"] in self.retractions
+        takes_back = row["claim_id"] in self.retractions
         return Successor(row["summary"], row["observed_at"], takes_back)
 
 
@@ -157,18 +157,18 @@ def is_perhaps_changed(row: Row, as_of: datetime | None = None) -> bool:
 
 def read_chains(view: Tables | Snapshot) -> Chains:
     """Return the chains of a release."""
-    rows = view.read(OBSERVATIONS, COLUMNS, pc.field("chain_id").is_valid()).to_pylist()
-    claims = {str(row["observation_id"]): row for row in rows}
+    rows = view.read(CLAIMS, COLUMNS, pc.field("chain_id").is_valid()).to_pylist()
+    claims = {str(row["claim_id"]): row for row in rows}
     by_chain = defaultdict[str, list[Row]](list)
     for row in sorted(
         claims.values(),
-        key=lambda row: (str(row["observed_at"]), str(row["observation_id"])),
+        key=lambda row: (str(row["observed_at"]), str(row["claim_id"])),
     ):
         if row["status"] != Status.DUPLICATE and row["observed_at"] is not None:
             by_chain[str(row["chain_id"])].append(row)
     taking_back = pc.field("rule").isin(RETRACTIONS) & ~pc.field("undone")
-    ledger = view.read(MERGES, ["winner_id"], taking_back)
-    return Chains(claims, by_chain, frozenset(ledger["winner_id"].to_pylist()))
+    ledger = view.read(MERGES, ["into_id"], taking_back)
+    return Chains(claims, by_chain, frozenset(ledger["into_id"].to_pylist()))
 
 
 def mark_changes(
@@ -244,10 +244,10 @@ def _tells(sentence: str, row: Row, later: Row | None) -> bool:
     if has_words(sentence, str(row["summary"])):
         return True
     text = str(row["summary"])
-    values = extract_stems(" ".join(VALUE.findall(text[:1].lower() + text[1:])))
+    values = singular_words(" ".join(VALUE.findall(text[:1].lower() + text[1:])))
     words, come = (
-        extract_stems(sentence),
-        extract_stems(str(later["summary"]) if later else "") - extract_stems(text),
+        singular_words(sentence),
+        singular_words(str(later["summary"]) if later else "") - singular_words(text),
     )
     return (
         is_superseded(row)
@@ -258,7 +258,7 @@ def _tells(sentence: str, row: Row, later: Row | None) -> bool:
 
 
 def compute_confidences(rows: pa.Table, unconfirmed: Set[str]) -> Floats:
-    """Return the confidence of some observations, 0 to 1: the one that every output shows.
+    """Return the confidence of some claims, 0 to 1: the one that every output shows.
 
     Each session is a witness of its own, wrong as often as the first: all are wrong with probability (1 - p)^n (a
     noisy-or, Pearl 1988). What a later claim may have changed is as sure as that it did not.
@@ -366,7 +366,7 @@ class View(Tables):
     @shared_property
     def has_model_claims(self) -> bool:
         """Whether a model made some of the claims."""
-        return bool(self.read(OBSERVATIONS, ["observer"], BY_MODEL))
+        return bool(self.read(CLAIMS, ["observer"], BY_MODEL))
 
     @shared_property
     def chains(self) -> Chains:
@@ -392,9 +392,7 @@ class View(Tables):
     @shared_property
     def confidences(self) -> Floats:
         """The confidence of each claim, by its offset."""
-        return compute_confidences(
-            self.read(OBSERVATIONS, WITNESSES), self.unconfirmed_notes
-        )
+        return compute_confidences(self.read(CLAIMS, WITNESSES), self.unconfirmed_notes)
 
     def find_session_ids(self, native: Collection[str]) -> list[str]:
         """Return the ids of the sessions with one of the transcripts' own ids, and of those below them (`ID/AGENT`)."""
@@ -572,12 +570,12 @@ class View(Tables):
     def look_up_confidences(self, claims: Sequence[str]) -> dict[str, float]:
         """Return the confidence of claims by their ids; nothing for ids that are no claim's."""
         rows = self.take(
-            OBSERVATIONS,
-            self.find_offsets(OBSERVATIONS, claims),
-            [OBSERVATIONS.key, *WITNESSES],
+            CLAIMS,
+            self.find_offsets(CLAIMS, claims),
+            [CLAIMS.key, *WITNESSES],
         )
         sure = compute_confidences(rows, self.unconfirmed_notes)
-        return dict(zip(rows[OBSERVATIONS.key].to_pylist(), sure.tolist(), strict=True))
+        return dict(zip(rows[CLAIMS.key].to_pylist(), sure.tolist(), strict=True))
 
     @shared_property
     def scales(self) -> dict[Kind, Scale]:

@@ -47,8 +47,8 @@ from slowwave.recall.retrieve.rows import (
 )
 from slowwave.schemas.tables import (
     CHAIN,
+    CLAIMS,
     GATES,
-    OBSERVATIONS,
     PASSAGES,
     SUMMARIES,
     TOPICS,
@@ -109,7 +109,7 @@ class Pool:
 
 
 CLAIM_COLUMNS = (
-    "observation_id",
+    "claim_id",
     "summary",
     "observed_at",
     "status",
@@ -153,9 +153,9 @@ POOLS: Mapping[Kind, Pool] = {
     pool.kind: pool
     for pool in (
         Pool(
-            "observation",
-            OBSERVATIONS,
-            "observation_id",
+            "claim",
+            CLAIMS,
+            "claim_id",
             "observed_at",
             "observed_at",
             CLAIM_COLUMNS,
@@ -296,7 +296,7 @@ def weigh_signals(
     return contributions
 
 
-def hear_words(
+def score_words(
     view: View,
     query: Query,
     allowed: Mask,
@@ -411,7 +411,7 @@ def compute_passage_evidence(
         )
     # passages that hear its words
     of_time = times.words if times and dated.any() else frozenset[str]()
-    scores = hear_words(view, query, rows.allowed, of_time) if full_text else None
+    scores = score_words(view, query, rows.allowed, of_time) if full_text else None
     (lexical, share), near = (
         scores or (np.zeros(len(rows.allowed)), None),
         Nearness(rows, plan.nameless_vector),
@@ -514,11 +514,11 @@ def compute_own(
 def retrieve_claims(
     view: View, plan: QueryPlan, evidence: PassageEvidence, full_text: bool
 ) -> Candidates:
-    """Return candidates among the observations: the nearest, and those made in as many passages that match.
+    """Return candidates among the claims: the nearest, and those made in as many passages that match.
 
-    `full_text`: whether the observations' own full text may be asked; it is where something else is missing.
+    `full_text`: whether the claims' own full text may be asked; it is where something else is missing.
     """
-    pool, index, rows = POOLS["observation"], view.claims, find_claims(view, plan.query)
+    pool, index, rows = POOLS["claim"], view.claims, find_claims(view, plan.query)
     near = Nearness(rows, plan.nameless_vector)
     # candidates: the nearest by vector, those whose own words match, those made in passages that match
     through = index.find_claims_at(evidence.top_positions)

@@ -28,9 +28,9 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import (
     BY_MODEL,
     CATEGORIES,
+    CLAIMS,
     GISTS,
     MESSAGES,
-    OBSERVATIONS,
     PASSAGES,
     QUANTIZED_ROWS,
     TAGS,
@@ -274,7 +274,7 @@ def build_path_variants(
     return ways
 
 
-def place_query(view: View, query: Query) -> Query:
+def resolve_workspace(view: View, query: Query) -> Query:
     """Return the query with all names that the release has for its workspace."""
     if (workspace := query.workspace) is None:
         return query
@@ -382,7 +382,7 @@ def find_tag_matches(view: View, tag: str) -> tuple[Mask, Mask]:
     word = tag.casefold()
     if (stored := view.tag_matches.get(word)) is not None:
         return stored
-    claims = _mask_lists(view.read(OBSERVATIONS, ["keywords"])["keywords"], word)
+    claims = _mask_lists(view.read(CLAIMS, ["keywords"])["keywords"], word)
     gists = view.read(GISTS, ["message_id", "keywords"])
     named = gists["message_id"].filter(pa.array(_mask_lists(gists["keywords"], word)))
     ids = [*named.to_pylist(), *_find_tagged(view, word)]
@@ -504,7 +504,7 @@ def find_claims(
     """Return the claims that may answer a query, by their offsets."""
     allowed = mask_allowed_claims(view, query)
     return MaskedRows(
-        view=view, table=OBSERVATIONS, index=view.claims, allowed=allowed, where=where
+        view=view, table=CLAIMS, index=view.claims, allowed=allowed, where=where
     )
 
 
@@ -576,8 +576,8 @@ class WordLookup:
         """Return the lookup of a query's words, under its conditions."""
         # A passage has neither category nor confidence.
         query = replace(query, category=None, min_confidence=None)
-        detail = OBSERVATIONS.model_text or ""
-        is_indexed = view.has_full_text(OBSERVATIONS, detail)
+        detail = CLAIMS.model_text or ""
+        is_indexed = view.has_full_text(CLAIMS, detail)
         return cls(
             view=view,
             language=query.language,
@@ -591,7 +591,7 @@ class WordLookup:
         positions, scores = find_word(self.passages, word, self.language)
         if self.claims is None:
             return positions, scores
-        detail = OBSERVATIONS.model_text or ""
+        detail = CLAIMS.model_text or ""
         rows = self.claims.search_text([word], ROWS_A_WORD, detail)
         at, cited = self.view.claims.find_claim_positions(self.claims.locate(rows))
         claim_scores = rows["_score"].to_numpy().astype(np.float64)[at]

@@ -18,7 +18,7 @@ from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import explain_unknown_category
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ClaimFilters
-from slowwave.schemas.tables import GATES, OBSERVATIONS, TOPICS, UTC_US
+from slowwave.schemas.tables import CLAIMS, GATES, TOPICS, UTC_US
 from slowwave.schemas.vocabulary import Status
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
@@ -38,7 +38,7 @@ AS_STORED = [
 AS_STORED += ["observer"]
 COLUMNS = [
     *AS_STORED,
-    "observation_id",
+    "claim_id",
     "session_id",
     "files",
     "topic_id",
@@ -50,7 +50,7 @@ COLUMNS = [
 
 @dataclass(frozen=True, slots=True)
 class Claim(Shown):
-    """One observation, with what is known of it."""
+    """One claim, with what is known of it."""
 
     id: str
     summary: str
@@ -111,14 +111,14 @@ def list_claims(
     topics = view.read(TOPICS, ["topic_id", "name"]).to_pylist()
     names = {topic["topic_id"]: topic["name"] for topic in topics}
     # Only the columns that decide are read of all claims.
-    columns = ["observation_id", "observed_at", "keywords"]
+    columns = ["claim_id", "observed_at", "keywords"]
     conditions = _list_conditions(view, filters, names)
-    claims = view.read(OBSERVATIONS, columns, reduce(and_, conditions))
+    claims = view.read(CLAIMS, columns, reduce(and_, conditions))
     if (keyword := filters.get("keyword")) is not None:
         claims = claims.filter(_has_keyword(claims, keyword))
     # An undated claim comes last.
-    newest = [("observed_at", "descending"), ("observation_id", "ascending")]
-    ids = claims.sort_by(newest)["observation_id"].to_pylist()
+    newest = [("observed_at", "descending"), ("claim_id", "ascending")]
+    ids = claims.sort_by(newest)["claim_id"].to_pylist()
     if outliers:
         ids = _keep_outliers(view, ids)
     if min_confidence:
@@ -130,7 +130,7 @@ def list_claims(
 def _read_claims(view: View, ids: list[str], topics: dict[str, str]) -> list[Claim]:
     """Return claims by id; `topics` are names by id."""
     sure = view.look_up_confidences(ids)
-    rows = view.read_by_id(OBSERVATIONS, ids, COLUMNS)
+    rows = view.read_by_id(CLAIMS, ids, COLUMNS)
     shown = [
         _make_claim(rows[key], sure[key], topics, view.native_sessions) for key in ids
     ]
@@ -150,11 +150,11 @@ def find_outliers(view: View) -> list[str]:
     Far off is beyond Tukey's fence: 1.5 times the distance of the quartiles below the lower one, of the cosines of a
     topic's claims to their mean. How far is counted in that distance. Without vectors there are none.
     """
-    columns = ["observation_id", "topic_id", "vector"]
+    columns = ["claim_id", "topic_id", "vector"]
     active = pc.field("status") == pa.scalar(str(Status.ACTIVE))
-    rows = view.read(OBSERVATIONS, columns, active)
+    rows = view.read(CLAIMS, columns, active)
     rows = rows.filter(pc.is_valid(rows["vector"]))
-    topics, names = rows["topic_id"].to_pylist(), rows["observation_id"].to_pylist()
+    topics, names = rows["topic_id"].to_pylist(), rows["claim_id"].to_pylist()
     groups: dict[str, list[int]] = defaultdict(list)
     for number, topic in enumerate(topics):
         if topic is not None:
@@ -218,7 +218,7 @@ def _make_claim(
 ) -> Claim:
     return Claim(
         **{name: row[name] for name in AS_STORED},
-        id=row["observation_id"],
+        id=row["claim_id"],
         confidence=confidence,
         files=tuple(row["files"]),
         topic=topics.get(row["topic_id"]),
@@ -321,14 +321,14 @@ def _find_surest_claims(view: View, topics: Sequence[str]) -> dict[str, str]:
     where = (pc.field("status") == Status.ACTIVE) & pc.field("topic_id").isin(
         sorted(topics)
     )
-    columns = ["observation_id", "topic_id", "observed_at", "summary"]
-    rows = view.read(OBSERVATIONS, columns, where).to_pylist()
-    sure = view.look_up_confidences([row["observation_id"] for row in rows])
+    columns = ["claim_id", "topic_id", "observed_at", "summary"]
+    rows = view.read(CLAIMS, columns, where).to_pylist()
+    sure = view.look_up_confidences([row["claim_id"] for row in rows])
     rows.sort(
         key=lambda row: (
-            sure[row["observation_id"]],
+            sure[row["claim_id"]],
             str(row["observed_at"]),
-            row["observation_id"],
+            row["claim_id"],
         )
     )
     return {row["topic_id"]: " ".join(row["summary"].split()) for row in rows}
@@ -337,7 +337,7 @@ def _find_surest_claims(view: View, topics: Sequence[str]) -> dict[str, str]:
 def _count_weekly(view: View, weeks: int) -> defaultdict[str, list[int]]:
     """Return the claims a week of each topic, the last week that which ends with the newest claim."""
     is_active = pc.field("status") == Status.ACTIVE
-    rows = view.read(OBSERVATIONS, ["topic_id", "observed_at"], is_active)
+    rows = view.read(CLAIMS, ["topic_id", "observed_at"], is_active)
     at = rows["observed_at"].combine_chunks().cast(pa.int64())
     ago = pc.divide(pc.subtract(pc.max(at), at), WEEK // timedelta(microseconds=1))
     weekly: defaultdict[str, list[int]] = defaultdict(lambda: [0] * weeks)

@@ -7,7 +7,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.schemas.tables import EXCLUSIONS, OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS, EXCLUSIONS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.releases import Snapshot
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # of a store there are only rows read
 KINDS = ("added", "returned", "changed", "superseded", "merged", "withdrawn", "gone")
 """The possible fates of a claim, in the order in which they are listed."""
 COLUMNS = [
-    "observation_id",
+    "claim_id",
     "session_id",
     "summary",
     "detail",
@@ -60,11 +60,9 @@ def read_decisions(store: "Store") -> dict[str, str]:
     }
     decided = {row["row_id"]: f"{how[row['kind']]}: {row['why']}" for row in rows}
     if messages := {row["row_id"] for row in rows if row["kind"] == "message"}:
-        for claim in store.read(
-            OBSERVATIONS, ["observation_id", "message_ids"]
-        ).to_pylist():
+        for claim in store.read(CLAIMS, ["claim_id", "message_ids"]).to_pylist():
             if cited := messages.intersection(claim["message_ids"]):
-                decided.setdefault(claim["observation_id"], decided[min(cited)])
+                decided.setdefault(claim["claim_id"], decided[min(cited)])
     return decided
 
 
@@ -79,16 +77,16 @@ def compare_releases(
         StoreUnreadable: a table is broken or gone.
     """
     return compare_claims(
-        old.read(OBSERVATIONS, COLUMNS), new.read(OBSERVATIONS, COLUMNS), decided or {}
+        old.read(CLAIMS, COLUMNS), new.read(CLAIMS, COLUMNS), decided or {}
     )
 
 
 def compare_claims(
     old: pa.Table, new: pa.Table, decided: Mapping[str, str]
 ) -> list[Difference]:
-    """Compare observations, with `COLUMNS`, of two releases; by kind, then by id. What holds in neither is left out."""
+    """Compare claims, with `COLUMNS`, of two releases; by kind, then by id. What holds in neither is left out."""
     # Most claims are those of the release before: leave out rows that both tables have alike.
-    alike = ["observation_id", "status", *TOLD]
+    alike = ["claim_id", "status", *TOLD]
     old_rows, new_rows = pl.DataFrame(old), pl.DataFrame(new)
     before = _index_rows(
         old_rows.join(new_rows, on=alike, how="anti", nulls_equal=True)
@@ -107,16 +105,16 @@ def compare_claims(
 
 
 def _index_rows(rows: pl.DataFrame) -> dict[str, Row]:
-    return {row["observation_id"]: row for row in rows.to_dicts()}
+    return {row["claim_id"]: row for row in rows.to_dicts()}
 
 
 def _read_successors(claims: pa.Table, rows: Iterable[Row]) -> dict[str, str]:
     """Return the texts, by id, of the claims that took the place of some."""
     names = ("superseded_by", "canonical_id")
     ids = {row[name] for row in rows for name in names if row[name]}
-    is_successor = pc.is_in(claims["observation_id"], pa.array(ids, pa.string()))
+    is_successor = pc.is_in(claims["claim_id"], pa.array(ids, pa.string()))
     found = claims.filter(is_successor).to_pylist()
-    return {row["observation_id"]: row["summary"] for row in found}
+    return {row["claim_id"]: row["summary"] for row in found}
 
 
 def _compare(
@@ -138,7 +136,7 @@ def _compare(
         successor = row["canonical_id"] if is_merged else row["superseded_by"]
         kind, reason = _name_end(row, successor), row["reason"]
         if not successor:
-            key, session = row["observation_id"], row["session_id"]
+            key, session = row["claim_id"], row["session_id"]
             reason = decided.get(key) or decided.get(session) or reason
     elif row and was and holds_now and _differs(was, row):
         kind = "changed"
@@ -148,7 +146,7 @@ def _compare(
     newest = row or was or {}
     return Difference(
         kind,
-        newest["observation_id"],
+        newest["claim_id"],
         newest["summary"],
         newest["quote"],
         newest["workspace"],

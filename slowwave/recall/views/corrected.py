@@ -6,7 +6,7 @@ from slowwave.recall.hits import fold_text
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import SHORT_ID, hash_words
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.names import SHORTEST, find_named_row
 from slowwave.store.notes import PREFIX, Corrected, parse_correction, read_written
@@ -28,7 +28,7 @@ def find_claim_to_correct(view: View, name: str, text: str) -> tuple[Row, Correc
         raise UsageError(
             f"nothing in release {view.release.name} has the id {name!r}: `slowwave show claims` lists the claims"
         )
-    if found.kind != "observation":
+    if found.kind != "claim":
         raise UsageError(
             f"{name} is a {found.kind}: only a claim can be corrected, and `slowwave show {name}` names its claims"
         )
@@ -39,25 +39,25 @@ def find_claim_to_correct(view: View, name: str, text: str) -> tuple[Row, Correc
         raise UsageError(_explain_superseded(view, row))
     if fold_text(text) == fold_text(row["summary"]):
         raise UsageError(f"the claim says that already: {row['summary']}")
-    key = row["observation_id"]
+    key = row["claim_id"]
     return row, Corrected(key, hash_words(row["workspace"], row["summary"]))
 
 
 def _read_claim(view: View, key: str) -> Row:
     """Return a claim with its id."""
-    return {**view.read_by_id(OBSERVATIONS, [key], COLUMNS)[key], "observation_id": key}
+    return {**view.read_by_id(CLAIMS, [key], COLUMNS)[key], "claim_id": key}
 
 
 def _explain_superseded(view: View, row: Row) -> str:
     """Return why a claim that does not hold can't be corrected, with the claim that holds in its place."""
-    name, seen = row["observation_id"][:SHORT_ID], set[str]()
+    name, seen = row["claim_id"][:SHORT_ID], set[str]()
     while (later := row["superseded_by"]) and later not in seen:
         seen.add(later)
         row = _read_claim(view, later)
     if not seen:
         return f"{name} does not hold any more: {row['reason']}"
     return (
-        f"{name} does not hold any more; {row['observation_id'][:SHORT_ID]} holds in its place: {row['summary']}: "
+        f"{name} does not hold any more; {row['claim_id'][:SHORT_ID]} holds in its place: {row['summary']}: "
         "correct that one, or undo the change (`slowwave inspect changes`)"
     )
 

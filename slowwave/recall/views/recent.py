@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from slowwave.recall.hits import Shown
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.tables import GISTS, MESSAGES, OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS, GISTS, MESSAGES
 from slowwave.schemas.vocabulary import SPOKEN, name_speaker
 from slowwave.store.notes import collect_tags
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
@@ -143,5 +143,5 @@ def _read_claim_keywords(
     view: View, where: pc.Expression | None = None
 ) -> list[tuple[str, list[str]]]:
     """Return messages with the keywords of each claim that quotes them."""
-    claims = view.read(OBSERVATIONS, ["message_ids", "keywords"], where).to_pylist()
+    claims = view.read(CLAIMS, ["message_ids", "keywords"], where).to_pylist()
     return [(key, row["keywords"]) for row in claims for key in row["message_ids"][:1]]

@@ -15,7 +15,7 @@ from slowwave.recall.query import normalise_path
 from slowwave.recall.release.view import View, normalise_name
 from slowwave.recall.retrieve.rows import build_path_variants
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.tables import MERGES, OBSERVATIONS, RELATIONS
+from slowwave.schemas.tables import CLAIMS, MERGES, RELATIONS
 from slowwave.schemas.vocabulary import RelationKind, Status
 from slowwave.store.names import find_named_row
 from slowwave.text.workspaces import (
@@ -35,7 +35,7 @@ SHORTEST = 6
 ID = re.compile(rf"[0-9a-f]{{{SHORTEST},32}}")
 DEEPEST = 5
 COLUMNS = [
-    "observation_id",
+    "claim_id",
     "summary",
     "detail",
     "files",
@@ -133,7 +133,7 @@ def find_related(
     seen = set(edge)
     for step in range(2 if related else 1, depth + 1):
         ways = read_relations(view, edge, seen)
-        rows = view.read_by_id(OBSERVATIONS, list(ways), COLUMNS)
+        rows = view.read_by_id(CLAIMS, list(ways), COLUMNS)
         fresh = [
             _make_related(
                 view, rows[key], relation, pair["weight"], pair["reason"], of, step
@@ -153,24 +153,22 @@ def _find_claims(view: View, row_id: str) -> list[str]:
         UsageError: several rows have ids that begin so.
     """
     found = find_named_row(
-        view, row_id, ("observation", "message", "topic", "session", "merge")
+        view, row_id, ("claim", "message", "topic", "session", "merge")
     )
     if found is None:
         return []
-    if found.kind == "observation":
+    if found.kind == "claim":
         return [found.id]
     if found.kind == "merge":
         (pair,) = view.read(
-            MERGES, ["loser_id", "winner_id"], pc.field("merge_id") == found.id
+            MERGES, ["from_id", "into_id"], pc.field("merge_id") == found.id
         ).to_pylist()
         return [*pair.values()]
     column = {"topic": "topic_id", "session": "session_id"}.get(found.kind)
     where = pc.field(column) == found.id if column else None
-    rows = view.read(OBSERVATIONS, ["observation_id", "message_ids"], where).to_pylist()
+    rows = view.read(CLAIMS, ["claim_id", "message_ids"], where).to_pylist()
     return sorted(
-        row["observation_id"]
-        for row in rows
-        if column or found.id in row["message_ids"]
+        row["claim_id"] for row in rows if column or found.id in row["message_ids"]
     )
 
 
@@ -191,11 +189,11 @@ def _find_named(view: View, name: str) -> list[Related]:
     # What has no date comes last.
     newest = [
         ("observed_at", "descending"),
-        ("observation_id", "ascending"),
+        ("claim_id", "ascending"),
     ]
     # the closest way in which each claim is of it
     rows = (
-        view.read(OBSERVATIONS, COLUMNS, pc.field("status") == Status.ACTIVE)
+        view.read(CLAIMS, COLUMNS, pc.field("status") == Status.ACTIVE)
         .sort_by(newest)
         .to_pylist()
     )
@@ -231,7 +229,7 @@ def _make_related(
 ) -> Related:
     return Related(
         *(
-            row["observation_id"],
+            row["claim_id"],
             row["summary"],
             relation,
             round(weight, 3),

@@ -20,9 +20,9 @@ from slowwave.recall.views.habits import build_habit
 from slowwave.recall.views.related import read_relations
 from slowwave.schemas.errors import UsageError, translate_read_errors
 from slowwave.schemas.ids import SHORT_ID
-from slowwave.schemas.tables import GISTS, OBSERVATIONS, SUMMARIES
+from slowwave.schemas.tables import CLAIMS, GISTS, SUMMARIES
 from slowwave.schemas.vocabulary import Status
-from slowwave.store.journal import Rating, append, format_now
+from slowwave.store.logs import Rating, append, format_now
 from slowwave.store.names import KINDS, SHORTEST, find_named_row
 from slowwave.store.notes import PREFIX, collect_tags
 from slowwave.store.releases import load_releases
@@ -31,7 +31,7 @@ from slowwave.text.redact import redact_text
 MOST_WHY = 500
 """Characters of a reason."""
 TEXTS = {
-    "observation": "summary",
+    "claim": "summary",
     "summary": "text",
     "topic": "name",
     "session": "title",
@@ -42,9 +42,9 @@ TEXTS = {
 }
 """The column that is a row's text."""
 COLUMNS = {
-    "observation": [
+    "claim": [
         *(
-            "observation_id",
+            "claim_id",
             "summary",
             "detail",
             "category",
@@ -106,8 +106,8 @@ COLUMNS = {
     "merge": [
         "merge_id",
         "kind",
-        "loser_id",
-        "winner_id",
+        "from_id",
+        "into_id",
         "rule",
         "scores",
         "reason",
@@ -121,8 +121,8 @@ HIDDEN = (
     "message_ids",
     "samples",
     "blocks",
-    "loser_id",
-    "winner_id",
+    "from_id",
+    "into_id",
     "examples",
 )
 """Columns that lead to other rows, which stand below."""
@@ -195,7 +195,7 @@ def show(view: View, row_id: str, depth: int | None = None) -> NodeLineage:
             return _find_unreleased(view, row_id) or _refuse(view, row_id)
         kind, (row,) = found.kind, _read_rows(view, found.kind, [found.id])
         node = _build_node(view, kind, row, depth if depth is not None else 99)
-        related = _list_related(view, node.id) if kind == "observation" else ()
+        related = _list_related(view, node.id) if kind == "claim" else ()
         return NodeLineage(
             node, tuple(_find_ancestors(view, kind, row)), tuple(related)
         )
@@ -312,9 +312,7 @@ def _complete_row(view: View, kind: str, row: Row) -> tuple[Row, str]:
         text = f"{row['kind']} by the rule {row['rule']}"
     elif kind == "habit":
         text = build_habit(row).describe()
-    elif kind == "observation" and (
-        checks := view.code_checks.get(row[KINDS[kind].key])
-    ):
+    elif kind == "claim" and (checks := view.code_checks.get(row[KINDS[kind].key])):
         row = {**row, "not_in_code": [check.note for check in checks]}
     elif kind == "summary":
         text = mark_changes(view.chains, text, row["scope_id"])
@@ -330,17 +328,15 @@ def _find_children(view: View, kind: str, row: Row) -> list[tuple[str, Row]]:
         return [("message", message) for message in _read_rows(view, "message", ids)]
     if kind == "merge":
         return [
-            ("observation", claim)
-            for claim in _read_rows(
-                view, "observation", [row["loser_id"], row["winner_id"]]
-            )
+            ("claim", claim)
+            for claim in _read_rows(view, "claim", [row["from_id"], row["into_id"]])
         ]
     # of a claim its messages, of a summary its members, in their order
-    if kind in ("observation", "summary"):
-        ids = row["message_ids"] if kind == "observation" else row["member_ids"]
+    if kind in ("claim", "summary"):
+        ids = row["message_ids"] if kind == "claim" else row["member_ids"]
         children = {
             str(member[KINDS[below].key]): (below, member)
-            for below in ("summary", "observation", "message")
+            for below in ("summary", "claim", "message")
             for member in _read_rows(view, below, ids)
         }
         return [children[key] for key in dict.fromkeys(ids) if key in children]
@@ -357,10 +353,10 @@ def _find_children(view: View, kind: str, row: Row) -> list[tuple[str, Row]]:
         where = (pc.field("topic_id") == scope_id) & (
             pc.field("status") == Status.ACTIVE
         )
-        claims = view.read(OBSERVATIONS, COLUMNS["observation"], where).to_pylist()
-        claims = [claim for claim in claims if claim["observation_id"] not in members]
+        claims = view.read(CLAIMS, COLUMNS["claim"], where).to_pylist()
+        claims = [claim for claim in claims if claim["claim_id"] not in members]
         roots += [
-            ("observation", claim)
+            ("claim", claim)
             for claim in sorted(claims, key=lambda claim: str(claim["observed_at"]))
         ]
     return roots
@@ -381,14 +377,14 @@ def _find_ancestors(view: View, kind: str, row: Row) -> Iterator[Node]:
     key = str(row[KINDS[kind].key])
     if kind == "message":
         where = pc.field("session_id") == row["session_id"]
-        claims = view.read(OBSERVATIONS, COLUMNS["observation"], where).to_pylist()
+        claims = view.read(CLAIMS, COLUMNS["claim"], where).to_pylist()
         yield from (
-            _build_node(view, "observation", claim, 0)
+            _build_node(view, "claim", claim, 0)
             for claim in claims
             if key in claim["message_ids"]
         )
     # summaries of its scope, tier by tier, then the topic or session itself
-    scopes = {"message": "session_id", "observation": "topic_id", "summary": "scope_id"}
+    scopes = {"message": "session_id", "claim": "topic_id", "summary": "scope_id"}
     scope_id = row.get(scopes.get(kind, ""))
     if scope_id is None:
         return
@@ -411,16 +407,16 @@ def _find_ancestors(view: View, kind: str, row: Row) -> Iterator[Node]:
 def _list_related(view: View, key: str) -> Iterator[Node]:
     """Yield the claims that hang together with a claim, each by its closest relation."""
     ways = read_relations(view, [key], [key])
-    for row in _read_rows(view, "observation", list(ways)):
-        _, relation, pair = ways[row["observation_id"]]
+    for row in _read_rows(view, "claim", list(ways)):
+        _, relation, pair = ways[row["claim_id"]]
         facts = {
             "relation": relation,
             "reason": pair["reason"],
             "status": row["status"],
         }
         yield Node(
-            "observation",
-            row["observation_id"],
+            "claim",
+            row["claim_id"],
             row["summary"],
             {k: v for k, v in facts.items() if v},
         )

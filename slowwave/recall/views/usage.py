@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
-from slowwave.schemas.tables import OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS
 from slowwave.schemas.vocabulary import Status
-from slowwave.store.journal import Rating, Recall, hash_spans, read
+from slowwave.store.logs import Rating, Recall, hash_spans, read
 from slowwave.store.releases import Snapshot
 
 
@@ -45,15 +45,15 @@ class Usage:
 def count_usage(snapshot: Snapshot, space_dir: Path) -> Usage:
     """Return the uses of each active claim of a release, and the ratings of memories."""
     # active claims, also by their words
-    columns = ["observation_id", "summary", "quote"]
+    columns = ["claim_id", "summary", "quote"]
     rows = snapshot.read(
-        OBSERVATIONS, columns, pc.field("status") == Status.ACTIVE
+        CLAIMS, columns, pc.field("status") == Status.ACTIVE
     ).to_pylist()
     by_span: dict[str, set[str]] = {}
     for row in rows:
         for span in hash_spans([row["summary"], row["quote"]]):
-            by_span.setdefault(span, set()).add(row["observation_id"])
-    active = {row["observation_id"] for row in rows}
+            by_span.setdefault(span, set()).add(row["claim_id"])
+    active = {row["claim_id"] for row in rows}
     # what the log of recalls says of them
     recalls = read(space_dir, Recall)
     times: Counter[str] = Counter()
@@ -64,7 +64,7 @@ def count_usage(snapshot: Snapshot, space_dir: Path) -> Usage:
         )
     # the most used first, and the latest rating of each memory
     claims = [
-        ClaimUse(row["observation_id"], row["summary"], times[row["observation_id"]])
+        ClaimUse(row["claim_id"], row["summary"], times[row["claim_id"]])
         for row in rows
     ]
     moments = [datetime.fromisoformat(recall.at) for recall in recalls]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from slowwave.recall.release.view import View
-from slowwave.schemas.tables import MESSAGES, OBSERVATIONS
+from slowwave.schemas.tables import CLAIMS, MESSAGES
 from slowwave.schemas.vocabulary import Origin
 
 PERSON, AGENT = "person", "agent"
@@ -12,7 +12,7 @@ PERSON, AGENT = "person", "agent"
 def find_voices(view: View, ids: Iterable[str]) -> dict[str, str]:
     """Return by id of a claim or message who said it; of a claim the message that it quotes decides."""
     wanted = [*dict.fromkeys(ids)]
-    claims = view.read_by_id(OBSERVATIONS, wanted, ["message_ids"])
+    claims = view.read_by_id(CLAIMS, wanted, ["message_ids"])
     quoted = {
         key: row["message_ids"][0] for key, row in claims.items() if row["message_ids"]
     }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from slowwave.context.rendering import OMITTED
 from slowwave.schemas.errors import StoreUnwritable
-from slowwave.store.journal import Asked, append, format_now, log_recall
+from slowwave.store.logs import Asked, append, format_now, log_recall
 
 if TYPE_CHECKING:  # importing blocks takes time, and logging hits does not need them
     from slowwave.context.build import Context

@@ -50,7 +50,7 @@ class Rating(NamedTuple):
     at: str
     id: str
     kind: str
-    """The kind of the rated memory: observation, message, summary, topic or session."""
+    """The kind of the rated memory: claim, message, summary, topic or session."""
     verdict: str
     """good or bad."""
     why: str

@@ -26,7 +26,7 @@ FEW, MOST_TIMES = 1_000, 4
 Row = dict[str, Any]
 
 
-def set_aside_candidate(job: Job, report: RunReport) -> None:
+def quarantine_candidate(job: Job, report: RunReport) -> None:
     """Set aside what a held-back night added: its changes to known sessions, and new sessions. Work then goes on."""
     if not is_held(job.store):
         return
@@ -68,7 +68,7 @@ def _find_uncounted(store: Store) -> dict[str, list[str]]:
     }
 
 
-def set_aside_floods(job: Job, report: RunReport, named: Collection[Path]) -> None:
+def quarantine_floods(job: Job, report: RunReport, named: Collection[Path]) -> None:
     """Set aside what a file brought that holds many times what was known, unless a person named it."""
     made = list_made(job.store)
     if not made or (messages := made[-1].counts[MESSAGES.name]) < FEW:
