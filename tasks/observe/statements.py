@@ -88,7 +88,7 @@ class Statement:
         return self.reading.told * (1 - unsaid)
 
     def _count_words(self) -> int:
-        return len(extract_content_words(self.unit.text))
+        return len(extract_content_words(self.unit.summary))
 
     @property
     def proposal(self) -> AnsweredTurn | None:
