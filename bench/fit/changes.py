@@ -204,7 +204,7 @@ def measure(
         if reader:
             (ROOT / "tasks" / READER_FILE).write_bytes(reader.to_bytes())
     held_sources = [source for source in sources if not source.learnt]
-    rows = [count_called(one, model, names, reader) for one in held_sources]
+    rows = [_judge_source(one, model, names, reader) for one in held_sources]
     for own in writers:
         others = [writer for writer in writers if writer is not own]
         if others:
@@ -576,7 +576,7 @@ def build_graph(classifier: Any, names: Sequence[str]) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def find_names(sources: Sequence[Source], is_read: bool) -> list[str]:
+def find_names(sources: Sequence[Source], is_read: bool = False) -> list[str]:
     """Return the names of all features, sorted; of the later claim's words those that most authors use."""
     authors: dict[str, set[str]] = defaultdict(set)
     for source in sources:
@@ -619,7 +619,7 @@ def judge_sources(
         rest = [source for source in learnt if source.author != author]
         model = fit_model([*written, *_list_learnt(rest, reader)], names)
         found += [
-            count_called(source, model, names, reader)
+            _judge_source(source, model, names, reader)
             for source in learnt
             if source.author == author
         ]
@@ -636,12 +636,17 @@ def _list_learnt(sources: Sequence[Source], reader: PairReader | None) -> list[L
     ]
 
 
-def count_called(
+def _judge_source(
     source: Source, model: Any, names: Sequence[str], reader: PairReader | None
 ) -> Row:
-    """Count at each threshold the claims that a model calls changed by another session."""
+    """Return what a model calls changed in a source."""
+    matrix = source.whole.build_matrix(names, reader)
+    return count_called(source, 1 - model.predict_proba(matrix)[:, 0])
+
+
+def count_called(source: Source, told: Labels) -> Row:
+    """Count at each threshold the claims that are called changed by another session."""
     view = source.whole
-    told = 1 - model.predict_proba(view.build_matrix(names, reader))[:, 0]
     best: dict[int, float] = {}
     for (old, _), likely, apart in zip(
         view.known.pairs.tolist(), told.tolist(), view.known.apart, strict=True

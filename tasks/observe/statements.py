@@ -26,6 +26,8 @@ NAMED = 0.4
 """Probability from which a statement has the category of its kind."""
 CLAUSE = re.compile(r"[^\s,;–—，、；](?:[^,;–—，、；]|[,;](?=\S))*(?<!\s)")
 """A clause of a sentence. A comma within a number divides nothing."""
+LEAST_TOLD = 0.25
+"""Least probability that a statement holds beyond its session for it to be kept whatever its kinds are."""
 LEAST_KEPT = 0.25
 """Least share of the kinds that are kept in a statement's kinds."""
 FEW = 2
@@ -167,11 +169,11 @@ def _find_reason(
 
 
 def is_kept(reading: Reading) -> bool:
-    """Return True if a sentence likely holds beyond its session, or is not likely of a kind that is not kept."""
+    """Return True if a sentence may hold beyond its session, or is not likely of a kind that is not kept."""
     every = fsum(reading.by_head[kind] for kind in KINDS)
     kept = fsum(reading.by_head[kind] for kind in KEPT)
     is_other = every - kept >= LIKELY and kept < LEAST_KEPT * every
-    return reading.told >= LIKELY or not is_other
+    return reading.told >= LEAST_TOLD or not is_other
 
 
 def word_decision(answer: str, proposal: str) -> str:

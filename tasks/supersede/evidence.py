@@ -288,10 +288,13 @@ def compute_features(pairs: pa.Table, idf: IdfTable) -> list[dict[str, float]]:
             "one speaker": old["speaker"] == new["speaker"],
             "two speakers": named and old["speaker"] != new["speaker"],
             "everyday": new["pack"] == "personal",
-            "one category": old["category"] == new["category"],
-            "event": new["category"] == "event",
-            "was an event": old["category"] == "event",
         }
+        if old["category"] and new["category"]:
+            features |= {
+                "one category": old["category"] == new["category"],
+                "event": new["category"] == "event",
+                "was an event": old["category"] == "event",
+            }
         features |= dict.fromkeys(
             (SAYS + gram for gram in list_grams(later.words)), 1.0
         )

@@ -128,7 +128,7 @@ def test_a_file_is_learnt_from_whole_bare_and_small_and_counted_by_its_cases() -
     assert sessions[0] == len(COMPANY) + 2  # without vectors
     assert set(FEW) <= set(sessions[1:])
     names = find_names([one])
-    model = fit_model([one.whole, *one.others] * 20, names)
+    model = fit_model([(view, None) for view in (one.whole, *one.others)] * 20, names)
     told = model.predict_proba(build_matrix(one.whole.known.features, names))[:, 1]
     assert one.whole.labels[int(told.argmax())] == 1.0
     # What is labelled a change, and nothing else, called one.
