@@ -147,8 +147,6 @@ def _compute_alignment(
         "one place": runs.places == 1,
         "governed by one word": min(runs.governed, 2),
         "one kind in a place": min(runs.same_kind, 2),
-        "another subject": min(runs.leading, 1),
-        "another modifier": min(runs.modifiers, 2),
         "frame with one place": runs.frame / max(first, second) * only_one_value
         if runs.frame
         else 0.0,
@@ -171,34 +169,26 @@ class Alignment:
     """Values right after equal words."""
     same_kind: int = 0
     """Values that are a figure, a name or an identifier in both claims."""
-    leading: int = 0
-    """Places before all equal words: mostly the claims are about two things."""
-    modifiers: int = 0
-    """Values right before equal words: "the staging database", "the production database"."""
 
 
 def _align_words(
     old: Claim, new: Claim, x: Words, y: Words, idf: IdfTable
 ) -> Alignment:
     """Walk over the runs that are equal and the runs that another run replaces."""
-    runs, after_equal, after_value = Alignment(), False, False
+    runs, after_equal = Alignment(), False
     for op in Levenshtein.opcodes(x, y):
         left, right = x[op.src_start : op.src_end], y[op.dest_start : op.dest_end]
         gone, come = stem_content_words(left), stem_content_words(right)
-        is_place = op.tag == "replace" and bool(gone and come)
-        is_value = is_place and max(len(gone), len(come)) <= VALUE
         if op.tag == "equal":
-            runs.modifiers += after_value and is_content_word(left[0])
             runs.frame += idf.sum_idf(gone)
             runs.matched += len(gone)
-        elif is_place:
+        elif op.tag == "replace" and gone and come:
             runs.places += 1
-            runs.leading += not runs.matched
-        if is_value:
-            runs.values += 1
-            runs.governed += after_equal
-            runs.same_kind += _is_same_kind(old, new, left, right)
-        after_equal, after_value = op.tag == "equal", is_value
+            if max(len(gone), len(come)) <= VALUE:
+                runs.values += 1
+                runs.governed += after_equal
+                runs.same_kind += _is_same_kind(old, new, left, right)
+        after_equal = op.tag == "equal"
     return runs
 
 
@@ -269,7 +259,6 @@ def _compute_values(old: Claim, new: Claim) -> dict[str, float]:
         "had a value": bool(had),
         "has a value": bool(has),
         "a value for a value": bool(had - has and has - had),
-        "no other value": bool(has) and has <= had,
         "names the old value": not {stem(value) for value in had}.isdisjoint(
             new.content
         ),
