@@ -23,7 +23,8 @@ Those held are judged by a model from all. With `--authors`, each other source i
 authors, a fit each; a source is a file less the number at its name's end. Columns: *claims*; *cases*;
 then at each threshold, of claims without a case those called changed between sessions, some of them rightly, and cases
 of which every stale claim is; of a writer's pairs, by kind, those called a change from .4 and .94, and those called
-taken back. `--write` puts the models from all files into `tasks/supersede/changes.onnx` and `reader.npz`.
+taken back. `--write` puts the models from all files into `tasks/supersede/`: the reader (`reader.npz`), the
+classifier of the pairs that it read (`changes.onnx`), and that of other pairs (`changes_unread.onnx`).
 """
 
 import csv
@@ -58,11 +59,11 @@ from slowwave.tasks.dedupe.pairs import set_columns, stack_unit_vectors
 from slowwave.tasks.supersede.claims import build_candidate_claims, find_affirmed_times
 from slowwave.tasks.supersede.evidence import READS, SAYS, Evidence, build_matrix
 from slowwave.tasks.supersede.judge import SUPERSEDED
-from slowwave.tasks.supersede.model import CHANGES_FILE
+from slowwave.tasks.supersede.model import CHANGES_FILE, UNREAD_FILE
 from slowwave.tasks.supersede.reader import READER_FILE, PairReader, combine_vectors
 from slowwave.tasks.supersede.task import add_origins
 
-WRITTEN = ROOT / "tasks" / CHANGES_FILE
+WRITTEN, UNREAD = ROOT / "tasks" / CHANGES_FILE, ROOT / "tasks" / UNREAD_FILE
 THRESHOLDS = (PERHAPS_CHANGED, 0.5, 0.6, 0.7, SUPERSEDED, 0.9)
 FEW = (2, 4, 8)
 """Sessions that a small store is drawn of."""
@@ -198,11 +199,15 @@ def measure(
     names = find_names([source for source in sources if source.learnt], bool(writers))
     reader = fit_reader(writers) if writers else None
     written = learn_written(stated_views, writers, reader)
-    model = fit_model([*written, *_list_learnt(sources, reader)], names)
+    learnt = [*written, *_list_learnt(sources, reader)]
+    model = fit_model(learnt, names)
     if write:
         WRITTEN.write_bytes(build_graph(model, names))
         if reader:
             (ROOT / "tasks" / READER_FILE).write_bytes(reader.to_bytes())
+            plain = [name for name in names if not name.startswith(READS)]
+            unread = fit_model([(view, None) for view, _ in learnt], plain)
+            UNREAD.write_bytes(build_graph(unread, plain))
     held_sources = [source for source in sources if not source.learnt]
     rows = [_judge_source(one, model, names, reader) for one in held_sources]
     for own in writers:

@@ -2,9 +2,10 @@
 
 Of three classes the model gives the probability: nothing, another value, and taking back without a new value.
 
-`python -m bench.fit.changes` fits and evaluates them; see docs/decisions/004 for the results. Unknown features (the
-cosine without an encoder, ranks within one session) are passed as missing, so one model serves pairs of two sessions,
-pairs of one session, and pairs without vectors.
+`python -m bench.fit.changes` fits and evaluates them; see docs/decisions/004 and 024 for the results. Unknown features
+(the cosine without an encoder, ranks within one session) are passed as missing, so one model serves pairs of two
+sessions and pairs of one. Pairs that `PairReader` has not read, which have no vectors or those of another encoder, have
+a model of their own.
 """
 
 import json
@@ -32,11 +33,10 @@ from slowwave.tasks.supersede.evidence import (
 from slowwave.tasks.supersede.features import IdfTable
 
 CHANGES_FILE = "supersede/changes.onnx"
-SURE_UNREAD, LEAST_TRUST = 0.625, 0.8
-"""Probability below which a guess about a pair that the reader has not read counts less, and how much it counts at
-least: .5 counts as .4.
-
-From .4 the trees alone link 20 of 500 calm claims, from .5 only 9; with the reader from .4 it is 7."""
+UNREAD_FILE = "supersede/changes_unread.onnx"
+"""The model for pairs that the reader has not read."""
+AS_SURE = (0.0, 0.4, 0.9, 1.0), (0.0, 0.4, 0.94, 1.0)
+"""Probabilities of a model of two classes, and those of the other model that are right as often."""
 SCORED = pa.schema(
     [
         ("place", pa.int64()),
@@ -70,31 +70,43 @@ class ChangeModel:
         (odds,) = self.session.run(
             ["odds"], {"pairs": build_matrix(features, self.names)}
         )
-        weights = np.exp(odds.astype(np.float64))
+        odds = odds.astype(np.float64)
+        if odds.shape[1] == 1:
+            # A model of two classes does not know what is taken back.
+            likely = np.interp(1 / (1 + np.exp(-odds[:, 0])), *AS_SURE)
+            return Guesses(likely.astype(np.float32), np.zeros_like(likely, np.float32))
+        weights = np.exp(odds)
         nothing, _, taken_back = (weights / weights.sum(axis=1, keepdims=True)).T
-        trust = compute_trust(features, 1 - nothing)
-        return Guesses(
-            (trust * (1 - nothing)).astype(np.float32),
-            (trust * taken_back).astype(np.float32),
-        )
-
-
-def compute_trust(features: Sequence[dict[str, float]], likely: Scores) -> Scores:
-    """Return the factor on each pair's probability: below 1 for a weak guess about a pair that was not read."""
-    read = [any(name.startswith(READS) for name in found) for found in features]
-    return np.where(read, 1.0, np.clip(likely / SURE_UNREAD, LEAST_TRUST, 1.0))
+        return Guesses((1 - nothing).astype(np.float32), taken_back.astype(np.float32))
 
 
 @cache
-def load_change_model() -> ChangeModel:
-    """Return the model that ships with the package."""
-    return ChangeModel(files("slowwave.tasks").joinpath(CHANGES_FILE).read_bytes())
+def load_change_model(file: str = CHANGES_FILE) -> ChangeModel:
+    """Return a model that ships with the package."""
+    return ChangeModel(files("slowwave.tasks").joinpath(file).read_bytes())
+
+
+def predict_pairs(features: Sequence[dict[str, float]]) -> Guesses:
+    """Return the probabilities of each pair by the model for pairs that were read, or that were not."""
+    likely, taken_back = np.zeros((2, len(features)), np.float32)
+    is_read = np.array(
+        [any(name.startswith(READS) for name in found) for found in features], bool
+    )
+    for file, mask in ((CHANGES_FILE, is_read), (UNREAD_FILE, ~is_read)):
+        places = np.flatnonzero(mask)
+        if len(places):
+            model = load_change_model(file)
+            found = model.predict_probabilities([features[at] for at in places])
+            likely[places], taken_back[places] = found
+    return Guesses(likely, taken_back)
 
 
 def predict_changes(evidence: Evidence, executor: Executor = HERE) -> Guesses:
     """Return the probabilities of each pair, computed in shards."""
     settings = compute_content_id(
-        digest_shipped(CHANGES_FILE), repr(sorted(evidence.idf.weights.items()))
+        digest_shipped(CHANGES_FILE),
+        digest_shipped(UNREAD_FILE),
+        repr(sorted(evidence.idf.weights.items())),
     )
     step = ShardStep(
         "changes",
@@ -113,5 +125,5 @@ def predict_changes(evidence: Evidence, executor: Executor = HERE) -> Guesses:
 
 def judge_shard(pairs: pa.Table, *, idf: IdfTable) -> pa.Table:
     """Return the probabilities of each pair of a shard."""
-    guesses = load_change_model().predict_probabilities(compute_features(pairs, idf))
+    guesses = predict_pairs(compute_features(pairs, idf))
     return pa.table([pairs["place"], pairs["claim"], *guesses], schema=SCORED)

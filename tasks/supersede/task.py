@@ -73,7 +73,7 @@ from slowwave.tasks.supersede.judge import (
     parse_answers,
     read_verdicts,
 )
-from slowwave.tasks.supersede.model import CHANGES_FILE
+from slowwave.tasks.supersede.model import CHANGES_FILE, UNREAD_FILE
 from slowwave.tasks.supersede.reader import READER_FILE, find_reader
 from slowwave.tasks.supersede.supersede import (
     ACTIVE,
@@ -367,6 +367,7 @@ def compute_supersede_key(job: Job, model: Model | None = None) -> str:
         1,
         VERSION,
         digest_shipped(CHANGES_FILE),
+        digest_shipped(UNREAD_FILE),
         digest_shipped(READER_FILE),
         describe_encoder(job.settings),
     )

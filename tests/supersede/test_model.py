@@ -2,7 +2,6 @@
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from bench.fit.changes import (
@@ -21,10 +20,11 @@ from slowwave.tasks.supersede.claims import build_candidate_claims
 from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
 from slowwave.tasks.supersede.judge import PERHAPS_CHANGED, SUPERSEDED
 from slowwave.tasks.supersede.model import (
+    UNREAD_FILE,
     ChangeModel,
-    compute_trust,
     load_change_model,
     predict_changes,
+    predict_pairs,
 )
 from slowwave.tasks.supersede.reader import load_reader
 from tests.claim_rows import claim_row
@@ -87,11 +87,18 @@ def test_likelihoods_are_between_none_and_certain_and_order_what_is_plain() -> N
     assert [len(scores) for scores in predict_changes(empty)] == [0, 0]
 
 
-def test_a_weak_guess_about_a_pair_that_was_not_read_counts_less() -> None:
-    likely = np.array([0.5, 0.5, 0.95])
-    trust = compute_trust([{"cosine": 0.9}, {"reads replaced": -1.0}, {}], likely)
-    # .5 counts as .4, the least to link; what is read or plain counts as it is
-    assert (trust * likely).tolist() == pytest.approx([0.4, 0.5, 0.95])
+def test_a_pair_that_was_not_read_has_a_model_of_its_own() -> None:
+    known = Evidence.from_candidates(
+        build_candidate_claims(told_by(claim(0, SAME), claim(30, MOVED)), {})
+    )
+    (unread,) = known.features
+    read = unread | {f"reads {kind}": 0.0 for kind in load_reader().kinds}
+    models = load_change_model(UNREAD_FILE), load_change_model()
+    alone = [
+        float(model.predict_probabilities([pair]).likely[0])
+        for model, pair in zip(models, (unread, read), strict=True)
+    ]
+    assert predict_pairs([unread, read]).likely.tolist() == alone
 
 
 CASE = Case("Which port?", ("8200",), ("7070",))
