@@ -45,9 +45,6 @@ COMPANY = (
 SAME = "The API listens on port 7070"
 MOVED = "The API listens on port 8200 from now on"
 AGAIN = "The API listens on port 9300 from now on"
-GERMAN = "Commit messages are written in German"
-ENGLISH = "Commit messages are written in English from now on"
-"""Changes it, for certain even without vectors; of the port that is only likely then."""
 
 
 @cache
@@ -276,7 +273,7 @@ def test_two_sessions_of_one_moment_beside_a_third_with_a_claim_like_theirs() ->
 
 
 def test_retired_row_points_to_its_successor_and_ends_when_that_begins() -> None:
-    rows = table(claim_row(0, GERMAN), claim_row(1, ENGLISH))
+    rows = table(claim_row(0, SAME), claim_row(1, MOVED))
     found = supersede(rows, "k")
     ended = {
         "status": "superseded",
@@ -285,11 +282,11 @@ def test_retired_row_points_to_its_successor_and_ends_when_that_begins() -> None
     }
     (first,) = found.claims.to_pylist()
     assert first == rows.to_pylist()[0] | ended | {"reason": first["reason"]}
-    assert f"“{GERMAN}” → “{ENGLISH}”" in found.merges["reason"][0].as_py()
+    assert f"“{SAME}” → “{MOVED}”" in found.merges["reason"][0].as_py()
 
 
 def test_a_supersession_taken_back_is_not_made_again() -> None:
-    rows = table(claim_row(0, GERMAN), claim_row(1, ENGLISH))
+    rows = table(claim_row(0, SAME), claim_row(1, MOVED))
     found = supersede(rows, "k")
     back = unsupersede(found.claims, found.merges, found.merges["merge_id"][0].as_py())
     assert back.claims.equals(rows.slice(0, 1))
