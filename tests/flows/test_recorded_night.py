@@ -134,9 +134,7 @@ def test_what_was_changed_is_retired_however_unlikely_the_classifier_finds_it(
         )
         for row in ledger
     }
-    assert (
-        len(changed) == 6
-    )  # a diet too, which the classifier did not ask about before
+    assert len(changed) == 5
     sqlite = "tidepool keeps its gauge observations in SQLite, WAL mode, at `var/tidepool.db`."
     later, likely = changed[sqlite]
     assert (
