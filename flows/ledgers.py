@@ -281,6 +281,7 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
     columns = {
         "merge": "merge_id",
         "likely": "likely",
+        "rule": "rule",
         "judged by": "by",
         "this claim": "from",
         "is changed, or may be, by": "into",

@@ -113,6 +113,8 @@ def test_the_wheel_holds_every_file_of_the_four_folders_and_slowwave_alone_on_to
     for data in (
         "schemas/py.typed",
         "tasks/supersede/changes.onnx",
+        "tasks/supersede/changes_unread.onnx",
+        "tasks/supersede/reader.npz",
         "tasks/llm/prompts/extract.md",
     ):
         assert f"slowwave/{data}" in modules(wheel)

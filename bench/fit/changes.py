@@ -1,10 +1,10 @@
 """Learns which later claim changes an earlier one, and judges what was learnt on sources that it did not see.
 
     python -m bench.fit.changes FILE… --none FILE… [--held FILE…] [--stated data/labelled/stated_changes.tsv]
-                                [--write] [--json]
+                                [--pairs data/labelled/pairs_*.jsonl] [--authors] [--write] [--json]
 
-What ships learnt from `data/labelled/amendments*.jsonl`, `nothing_changes`, calm and real coding sessions and the
-stated pairs; `amended_*_sight` are never learnt from.
+What ships learnt from `data/labelled/amendments*.jsonl`, `nothing_changes`, calm and real coding sessions, the stated
+pairs and the pairs of independent writers; `amended_*_sight` are never learnt from.
 
 FILEs are conversations with cases in them (`bench/recall/changes.py`); in those after `--none` no session
 changes what another said, nor in those after `--held`, which are judged and never learnt from (LoCoMo's too, by its
@@ -13,10 +13,18 @@ the later its amended ones; an earlier one with stale words and any other later 
 none. Of each file four views are learnt from: as it is, without vectors, as if all were said in one session (what only
 two sessions tell is left out), and drawn small, since in a new store nothing is rare.
 
-A source is a file less the number at its name's end, so that one author's files stay together; each is judged by a
-model from the others, those held by a model from all. Columns: *claims*; *cases*;
+Files after `--pairs` have a pair of statements a line (`earlier` and `later` with `who`, `date` and `text`), and its
+`kind`: replaced, retracted, restored, affirmed, narrowed, lookalike or unrelated. From them a linear model over the
+encoder's vectors learns the kind (`tasks/supersede/reader.py`); what it says of a pair is a feature of the classifier.
+The features of a labelled pair come from a reader that did not learn from that project. Each writer is judged by a
+reader and a classifier that learnt from the others.
+
+Those held are judged by a model from all. With `--authors`, each other source is judged by a model from those of other
+authors, a fit each; a source is a file less the number at its name's end. Columns: *claims*; *cases*;
 then at each threshold, of claims without a case those called changed between sessions, some of them rightly, and cases
-of which every stale claim is. `--write` puts the model from all files into `tasks/supersede/changes.onnx`.
+of which every stale claim is; of a writer's pairs, by kind, those called a change from .4 and .94, and those called
+taken back. `--write` puts the models from all files into `tasks/supersede/`: the reader (`reader.npz`), the
+classifier of the pairs that it read (`changes.onnx`), and that of other pairs (`changes_unread.onnx`).
 """
 
 import csv
@@ -25,9 +33,9 @@ import random
 import re
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +54,16 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CLAIMS
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Status
 from slowwave.store import Store
-from slowwave.tasks.dedupe.pairs import set_columns
+from slowwave.tasks.dedupe.candidates import Floats
+from slowwave.tasks.dedupe.pairs import set_columns, stack_unit_vectors
 from slowwave.tasks.supersede.claims import build_candidate_claims, find_affirmed_times
-from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
+from slowwave.tasks.supersede.evidence import READS, SAYS, Evidence, build_matrix
 from slowwave.tasks.supersede.judge import SUPERSEDED
-from slowwave.tasks.supersede.model import CHANGES_FILE
+from slowwave.tasks.supersede.model import CHANGES_FILE, UNREAD_FILE
+from slowwave.tasks.supersede.reader import READER_FILE, PairReader, combine_vectors
+from slowwave.tasks.supersede.task import add_origins
 
-WRITTEN = ROOT / "tasks" / CHANGES_FILE
+WRITTEN, UNREAD = ROOT / "tasks" / CHANGES_FILE, ROOT / "tasks" / UNREAD_FILE
 THRESHOLDS = (PERHAPS_CHANGED, 0.5, 0.6, 0.7, SUPERSEDED, 0.9)
 FEW = (2, 4, 8)
 """Sessions that a small store is drawn of."""
@@ -72,7 +83,54 @@ TREES = {
 }  # fmt: skip
 """Of the classifier; others of half or twice as much differ by less than .005 of average precision."""
 
+KINDS = (
+    "affirmed",
+    "lookalike",
+    "narrowed",
+    "replaced",
+    "restored",
+    "retracted",
+    "unrelated",
+)
+"""Kinds of pairs, as their writers name them."""
+LABELS = {"replaced": 1.0, "restored": 1.0, "retracted": 2.0}
+"""Class of a kind of pair; of others 0."""
+FOLDS = 10
+"""Parts of a writer's projects that are left out in turn."""
+PENALTY = 0.1
+"""Inverse strength of the reader's penalty."""
+EASY = 10
+"""Of so many pairs that are easily told from changes one is learnt from, with their weight."""
+HARD = 0.03
+"""Probability of a change from which a pair is not easily told from one."""
+BARE = 3
+"""Of so many views of a file one is learnt from without the reader, as for the vectors of another encoder."""
+PAIR_WEIGHT = 2
+"""Times that a writer's pair counts."""
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
 Labels = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A sentence that somebody wrote for a pair."""
+
+    text: str
+    by_model: bool = False
+    category: str = "decision"
+
+
+@dataclass(frozen=True)
+class Writer:
+    """The labelled pairs of one writer."""
+
+    name: str
+    rows: list[dict[str, Any]]
+    vectors: Vectors
+    """Of each pair's earlier and later statement, in turn."""
+    views: "list[list[View]]"
+    """Of each pair: alone, without vectors, and among other claims."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +138,27 @@ class View:
     """The pairs of one store, or of a part of one."""
 
     known: Evidence
+    vectors: Floats
+    """Of each row, zeros without one."""
     labels: Labels
-    """1 where the later changes the earlier, 0 where not, NaN where that is not known."""
+    """1 where the later changes the earlier, 2 where it takes it back, 0 where neither, NaN where that is not known."""
     stale: list[list[int]]
     """Of each case, the rows with its stale words."""
     sessions: list[str]
     """Of each row."""
+
+    def build_matrix(self, names: Sequence[str], reader: PairReader | None) -> Floats:
+        """Return the features of the pairs, with what a reader reads of them."""
+        matrix = build_matrix(self.known.features, names)
+        if reader and self.vectors.shape[1] * 3 == len(reader.weights):
+            old, new = self.known.pairs.T
+            places = [names.index(READS + kind) for kind in reader.kinds]
+            matrix[:, places] = reader.read(self.vectors[old], self.vectors[new])
+        return matrix
+
+
+Learnt = tuple[View, PairReader | None]
+"""Pairs to learn from, and who reads them."""
 
 
 @dataclass(frozen=True)
@@ -110,22 +183,54 @@ def measure(
     none: Sequence[Path] = (),
     held: Sequence[Path] = (),
     stated: Path | None = None,
+    pairs: Sequence[Path] = (),
+    authors: bool = False,
     write: bool = False,
 ) -> Figures:
-    """Do a night a file and a fit without each author; return a row a source, and write the model."""
+    """Do a night a file; fit the models from all, and without each writer. Return a row a source."""
+    told = [read_claims(path) for path in (*files, *none, *held)]
+    company = read_claims(none[0])[0] if none else CLAIMS.make_empty_table()
     sources = [
-        label_source(path.stem, *read_claims(path), learnt=path not in held)
-        for path in (*files, *none, *held)
+        label_source(path.stem, *claims, learnt=path not in held)
+        for path, claims in zip((*files, *none, *held), told, strict=True)
     ]
-    pairs = read_stated(stated, read_claims(none[0])[0]) if stated and none else []
-    names = find_names([source for source in sources if source.learnt])
-    rows = judge_sources(sources, pairs, names)
+    stated_views = read_stated(stated, company) if stated else []
+    writers = [encode_pairs(path, company) for path in pairs]
+    names = find_names([source for source in sources if source.learnt], bool(writers))
+    reader = fit_reader(writers) if writers else None
+    written = learn_written(stated_views, writers, reader)
+    learnt = [*written, *_list_learnt(sources, reader)]
+    model = fit_model(learnt, names)
     if write:
-        WRITTEN.write_bytes(
-            build_graph(fit_model([*pairs, *_list_views(sources)], names), names)
-        )
+        WRITTEN.write_bytes(build_graph(model, names))
+        if reader:
+            (ROOT / "tasks" / READER_FILE).write_bytes(reader.to_bytes())
+            plain = [name for name in names if not name.startswith(READS)]
+            unread = fit_model([(view, None) for view, _ in learnt], plain)
+            UNREAD.write_bytes(build_graph(unread, plain))
+    held_sources = [source for source in sources if not source.learnt]
+    rows = [_judge_source(one, model, names, reader) for one in held_sources]
+    for own in writers:
+        others = [writer for writer in writers if writer is not own]
+        if others:
+            rows.append(judge_writer(own, others, stated_views, sources, names))
+    if authors:
+        rows += judge_sources(sources, written, names, reader)
     title = "changes between sessions: claims without a case | cases, called changed from a probability"
     return Figures(rows, title)
+
+
+def judge_writer(
+    own: Writer,
+    others: Sequence[Writer],
+    stated: Sequence[View],
+    sources: Sequence[PairSource],
+    names: Sequence[str],
+) -> Row:
+    """Return what a reader and a classifier that learnt from the other writers say of one."""
+    reader = fit_reader(others)
+    learnt = [*learn_written(stated, others, reader), *_list_learnt(sources, reader)]
+    return count_kinds(own, fit_model(learnt, names), names, reader)
 
 
 def read_claims(path: Path) -> tuple[pa.Table, list[Case]]:
@@ -142,9 +247,9 @@ def read_claims(path: Path) -> tuple[pa.Table, list[Case]]:
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store"
         run_night_over(lines, path.stem, Settings(store=store))
-        return Store.open(store).read(CLAIMS), [
-            case for case in cases if not case.by_id
-        ]
+        opened = Store.open(store)
+        table = add_origins(opened, opened.read(CLAIMS))
+        return table, [case for case in cases if not case.by_id]
 
 
 def label_source(
@@ -166,6 +271,7 @@ def label_claims(table: pa.Table, cases: Sequence[Case]) -> View:
     """Return the pairs among claims, rows of CLAIMS, and whether each is a change."""
     held = build_candidate_claims(table, find_affirmed_times(table))
     known = Evidence.from_candidates(held)
+    vectors, _ = stack_unit_vectors(held.table)
     rows = held.table.select(
         ["summary", "detail", "observed_at", "session_id"]
     ).to_pylist()
@@ -188,7 +294,8 @@ def label_claims(table: pa.Table, cases: Sequence[Case]) -> View:
     stale = [
         [row for row, of in enumerate(outdated) if n in of] for n in range(len(cases))
     ]
-    return View(known, np.array(labels), stale, [row["session_id"] for row in rows])
+    sessions = [row["session_id"] for row in rows]
+    return View(known, vectors, np.array(labels), stale, sessions)
 
 
 def read_stated(path: Path, company: pa.Table) -> list[View]:
@@ -203,50 +310,162 @@ def read_stated(path: Path, company: pa.Table) -> list[View]:
     vectors = load_encoder(Settings().encoder).encode(
         [row[name] for row in rows for name in ("earlier", "later")]
     )
-    sessions = company["session_id"].unique().to_pylist()
     views = []
     for at, row in enumerate(rows):
-        pair = _build_pair(row["earlier"], row["later"], vectors[2 * at : 2 * at + 2])
-        beside = company.filter(
-            pc.is_in(
-                company["session_id"],
-                pa.array(random.Random(at).sample(sessions, BESIDE)),
-            )
+        said = [Statement(row[name]) for name in ("earlier", "later")]
+        pair = _build_pair(said, vectors[2 * at : 2 * at + 2])
+        label = float(row["changes"] == "yes")
+        views += _view_pair(pair, label, _draw_company(company, at))
+    return views
+
+
+def encode_pairs(path: Path, company: pa.Table) -> Writer:
+    """Return a file of labelled pairs with the vectors of their statements, and their views."""
+    rows = [orjson.loads(line) for line in path.read_bytes().splitlines()]
+    texts = [row[name]["text"] for row in rows for name in ("earlier", "later")]
+    vectors = load_encoder(Settings().encoder).encode(texts)
+    views = [
+        _view_pair(
+            _build_labelled(rows, vectors, at),
+            LABELS.get(row["kind"], 0.0),
+            _draw_company(company, at),
         )
-        for table in (
-            pair,
-            set_columns(pair, vector=None),
-            pa.concat_tables([pair, set_columns(beside, workspace=None)]),
-        ):
-            view = label_claims(table, [])
-            ids = sorted(table["claim_id"].to_pylist())
-            changes = [
-                float(
-                    row["changes"] == "yes"
-                    and (ids[old], ids[new]) == ("earlier", "later")
-                )
-                for old, new in view.known.pairs.tolist()
-            ]
-            views.append(replace(view, labels=np.array(changes)))
-    return views * WEIGHT
+        for at, row in enumerate(rows)
+    ]
+    return Writer(path.stem, rows, vectors, views)
 
 
-def _build_pair(earlier: str, later: str, vectors: Vectors) -> pa.Table:
-    """Return two claims as rows of CLAIMS, a month apart."""
+def fit_reader(writers: Sequence[Writer], without: Collection[str] = ()) -> PairReader:
+    """Return a linear model of the kinds of pairs, fitted without some projects."""
+    from sklearn.linear_model import LogisticRegression
+
+    kept = [
+        [row["project"] not in without for row in writer.rows] for writer in writers
+    ]
+    inputs = [
+        combine_vectors(writer.vectors[0::2], writer.vectors[1::2])[keep]
+        for writer, keep in zip(writers, kept, strict=True)
+    ]
+    kinds = [
+        row["kind"]
+        for writer in writers
+        for row in writer.rows
+        if row["project"] not in without
+    ]
+    model = LogisticRegression(C=PENALTY, max_iter=2_000)
+    model.fit(np.concatenate(inputs), kinds)
+    return PairReader(
+        model.classes_.tolist(),
+        model.coef_.T.astype(np.float32),
+        model.intercept_.astype(np.float32),
+    )
+
+
+def learn_written(
+    stated: Sequence[View], writers: Sequence[Writer], reader: PairReader | None
+) -> list[Learnt]:
+    """Return what is learnt from pairs that were written: each view with and without a reader.
+
+    A writer's pair is read by a reader that did not learn from its project.
+    """
+    learnt: list[Learnt] = [(v, by) for v in stated for by in (reader, None)] * WEIGHT
+    projects = sorted({row["project"] for one in writers for row in one.rows})
+    for fold in range(FOLDS):
+        away = frozenset(projects[fold::FOLDS])
+        if not away:
+            continue
+        by_others = fit_reader(writers, away)
+        views = [
+            view
+            for writer in writers
+            for row, of_pair in zip(writer.rows, writer.views, strict=True)
+            if row["project"] in away
+            for view in of_pair
+        ]
+        learnt += [(v, by) for v in views for by in (by_others, None)] * PAIR_WEIGHT
+    return learnt
+
+
+def _build_labelled(
+    rows: Sequence[dict[str, Any]], vectors: Vectors, at: int
+) -> pa.Table:
+    """Return a labelled pair as rows of CLAIMS; two statements of one day are of one session."""
+    row = rows[at]
+    said = [
+        Statement(row[name]["text"], row[name]["who"] == "agent")
+        for name in ("earlier", "later")
+    ]
+    everyday = "engineering" not in row["domain"] and bool(at % 2)
+    return _build_pair(
+        said,
+        vectors[2 * at : 2 * at + 2],
+        days=0 if row["earlier"]["date"] == row["later"]["date"] else 31,
+        pack="personal" if everyday else "coding",
+    )
+
+
+def _draw_company(company: pa.Table, seed: int) -> pa.Table:
+    """Return the claims of a few sessions that stand beside a pair."""
+    sessions = company["session_id"].unique().to_pylist()
+    drawn = random.Random(seed).sample(sessions, BESIDE)
+    beside = company.filter(pc.is_in(company["session_id"], pa.array(drawn)))
+    return set_columns(beside, workspace=None)
+
+
+def _view_pair(pair: pa.Table, label: float, beside: pa.Table) -> list[View]:
+    """Return the views of a pair: alone, without vectors, and among other claims."""
+    views = []
+    company = pa.concat_tables([pair, beside.select(pair.schema.names)])
+    for table in (pair, set_columns(pair, vector=None), company):
+        view = label_claims(table, [])
+        ids = sorted(table["claim_id"].to_pylist())
+        labels = [
+            label * ((ids[old], ids[new]) == ("earlier", "later"))
+            for old, new in view.known.pairs.tolist()
+        ]
+        views.append(replace(view, labels=np.array(labels, np.float64)))
+    return views
+
+
+def count_kinds(
+    writer: Writer, model: Any, names: Sequence[str], reader: PairReader | None
+) -> Row:
+    """Return of a writer's pairs, by kind, how many a model calls a change from .4 and from .94, and taken back."""
+    counts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for row, (view, *_) in zip(writer.rows, writer.views, strict=True):
+        count = counts[row["kind"]]
+        count[3] += 1
+        matrix = view.build_matrix(names, reader)
+        for found in model.predict_proba(matrix) if len(matrix) else ():
+            count[0] += 1 - found[0] >= PERHAPS_CHANGED
+            count[1] += 1 - found[0] >= SUPERSEDED
+            count[2] += found[2] > found[1] and 1 - found[0] >= PERHAPS_CHANGED
+    return {"source": writer.name} | {
+        kind: "{} | {} | {} of {}".format(*count) for kind, count in counts.items()
+    }
+
+
+def _build_pair(
+    said: Sequence[Statement], vectors: Vectors, days: int = 31, pack: str = "coding"
+) -> pa.Table:
+    """Return two claims as rows of CLAIMS, some days apart; of one session if these are 0."""
     rows = []
-    for at, (name, text) in enumerate((("earlier", earlier), ("later", later))):
+    for at, (name, statement) in enumerate(
+        zip(("earlier", "later"), said, strict=True)
+    ):
+        text = statement.text
         row: dict[str, Any] = dict.fromkeys(CLAIMS.schema.names)
         row |= {name: [] for name in ("files", "keywords", "evidence_sessions")}
         row |= {
             "claim_id": name,
-            "session_id": name,
+            "session_id": name if days else "both",
             "summary": text,
             "quote": text,
             "message_ids": [name],
         }
         row |= {
-            "category": "decision",
-            "pack": "coding",
+            "category": statement.category,
+            "pack": pack,
             "confidence": 0.5,
             "observer": "",
             "step_key": "",
@@ -254,44 +473,68 @@ def _build_pair(earlier: str, later: str, vectors: Vectors) -> pa.Table:
         row |= {
             "status": Status.ACTIVE,
             "vector": vectors[at],
-            "observed_at": datetime(2026, 1 + at, 1, tzinfo=UTC),
+            "observed_at": START + at * timedelta(days=days, minutes=1),
         }
         rows.append(row)
-    return pa.Table.from_pylist(rows, schema=CLAIMS.schema)
+    table = pa.Table.from_pylist(rows, schema=CLAIMS.schema)
+    return table.append_column("by_model", pa.array([one.by_model for one in said]))
 
 
-def fit_model(views: Sequence[View], names: Sequence[str]) -> Any:
+def fit_model(learnt: Sequence[Learnt], names: Sequence[str]) -> Any:
     """Return a classifier from the pairs whose label is known, those of two sessions once more as if of one."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    of_two = find_names_of_two_sessions(views)
+    of_two = find_names_of_two_sessions([view for view, _ in learnt])
     only_apart = [
         at
         for at, name in enumerate(names)
         if name in of_two and not name.startswith(SAYS)
     ]
     matrices, labels = [], []
-    for view in views:
+    for view, reader in learnt:
         told = ~np.isnan(view.labels)
-        matrix = build_matrix(view.known.features, names)
+        matrix = view.build_matrix(names, reader)
         within = matrix[told & view.known.apart]
         within[:, only_apart] = np.nan
         matrices += [matrix[told], within]
         labels += [view.labels[told], view.labels[told & view.known.apart]]
+    matrix, label = np.concatenate(matrices), np.concatenate(labels)
+    weights = weigh_pairs(matrix, label)
+    kept = weights > 0
     return HistGradientBoostingClassifier(**TREES).fit(
-        np.concatenate(matrices), np.concatenate(labels)
+        matrix[kept], label[kept], sample_weight=weights[kept]
     )
 
 
+def weigh_pairs(matrix: Floats, label: Labels) -> Floats:
+    """Return the weight of each pair: one in EASY of those that a first fit calls no change counts for all of them.
+
+    Nearly all pairs are easy, and the fit takes as long as it has pairs.
+    """
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    drawn = np.random.default_rng(0).random(len(label)) * EASY < 1
+    if len(label) < LARGE:
+        return np.ones(len(label))
+    some = drawn | (label > 0)
+    first = HistGradientBoostingClassifier(**(TREES | {"max_iter": 30}))
+    first.fit(matrix[some], label[some], sample_weight=np.where(label[some], 1, EASY))
+    hard = (label > 0) | (first.predict_proba(matrix)[:, 0] < 1 - HARD)
+    return np.where(hard, 1.0, np.where(drawn, float(EASY), 0.0))
+
+
 def build_graph(classifier: Any, names: Sequence[str]) -> bytes:
-    """Return a fitted classifier of two classes as ONNX; skl2onnx 1.20 fails on scikit-learn 1.9 with missing values.
+    """Return a fitted classifier as ONNX; skl2onnx 1.20 fails on scikit-learn 1.9 with missing values.
+
+    The graph gives the log-odds of each class, or of the second of two.
 
     It reads no categories, and its thresholds are rounded down: of two numbers of 32 bits the lower goes left.
     """
     from onnx import TensorProto, helper
 
     # all trees' nodes in a row
-    trees = [predictor.nodes for (predictor,) in classifier._predictors]
+    classes = len(classifier._predictors[0])
+    trees = [tree.nodes for one in classifier._predictors for tree in one]
     nodes, sizes = np.concatenate(trees), [len(tree) for tree in trees]
     tree, place = (
         np.repeat(np.arange(len(trees)), sizes),
@@ -312,7 +555,7 @@ def build_graph(classifier: Any, names: Sequence[str]) -> bytes:
         "nodes_missing_value_tracks_true": nodes["missing_go_to_left"],
         "target_treeids": tree[leaf],
         "target_nodeids": place[leaf],
-        "target_ids": np.zeros(leaf.sum(), int),
+        "target_ids": tree[leaf] % classes,
         "target_weights": nodes["value"][leaf],
         "base_values": np.ravel(classifier._baseline_prediction),
     }
@@ -323,10 +566,10 @@ def build_graph(classifier: Any, names: Sequence[str]) -> bytes:
         ["pairs"],
         ["odds"],
         domain="ai.onnx.ml",
-        n_targets=1,
+        n_targets=classes,
         **lists,
     )
-    ends = (("pairs", len(names)), ("odds", 1))
+    ends = (("pairs", len(names)), ("odds", classes))
     pairs, odds = (
         helper.make_tensor_value_info(name, TensorProto.FLOAT, [None, width])
         for name, width in ends
@@ -340,7 +583,7 @@ def build_graph(classifier: Any, names: Sequence[str]) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def find_names(sources: Sequence[PairSource]) -> list[str]:
+def find_names(sources: Sequence[PairSource], is_read: bool = False) -> list[str]:
     """Return the names of all features, sorted; of the later claim's words those that most authors use."""
     authors: dict[str, set[str]] = defaultdict(set)
     for source in sources:
@@ -351,9 +594,9 @@ def find_names(sources: Sequence[PairSource]) -> list[str]:
         (name for name in authors if name.startswith(SAYS)),
         key=lambda name: (-len(authors[name]), name),
     )
-    return sorted(
-        [name for name in authors if not name.startswith(SAYS)] + said[:WORDS]
-    )
+    read = [READS + kind for kind in KINDS] if is_read else []
+    others = [name for name in authors if not name.startswith(SAYS)]
+    return sorted(others + read + said[:WORDS])
 
 
 def find_names_of_two_sessions(views: Sequence[View]) -> set[str]:
@@ -371,32 +614,43 @@ def find_names_of_two_sessions(views: Sequence[View]) -> set[str]:
 
 
 def judge_sources(
-    sources: Sequence[PairSource], stated: Sequence[View], names: Sequence[str]
+    sources: Sequence[PairSource],
+    written: Sequence[Learnt],
+    names: Sequence[str],
+    reader: PairReader | None,
 ) -> list[Row]:
     """Return of each source what a model from other authors', and from pairs that were written, says."""
     found = []
-    for author in dict.fromkeys(
-        source.author if source.learnt else None for source in sources
-    ):
-        rest = [
-            source for source in sources if source.learnt and source.author != author
+    learnt = [source for source in sources if source.learnt]
+    for author in dict.fromkeys(source.author for source in learnt):
+        rest = [source for source in learnt if source.author != author]
+        model = fit_model([*written, *_list_learnt(rest, reader)], names)
+        found += [
+            _judge_source(source, model, names, reader)
+            for source in learnt
+            if source.author == author
         ]
-        model = fit_model([*stated, *_list_views(rest)], names)
-        for source in sources:
-            if (source.author if source.learnt else None) == author:
-                matrix = build_matrix(source.whole.known.features, names)
-                found.append(count_called(source, model.predict_proba(matrix)[:, 1]))
     return found
 
 
-def _list_views(sources: Sequence[PairSource]) -> list[View]:
-    """Return every view of the sources that are learnt from."""
+def _list_learnt(
+    sources: Sequence[PairSource], reader: PairReader | None
+) -> list[Learnt]:
+    """Return every view of the sources that are learnt from; some of them without the reader."""
     return [
-        view
+        (view, reader if at % BARE != 1 else None)
         for source in sources
         if source.learnt
-        for view in (source.whole, *source.others)
+        for at, view in enumerate((source.whole, *source.others))
     ]
+
+
+def _judge_source(
+    source: PairSource, model: Any, names: Sequence[str], reader: PairReader | None
+) -> Row:
+    """Return what a model calls changed in a source."""
+    matrix = source.whole.build_matrix(names, reader)
+    return count_called(source, 1 - model.predict_proba(matrix)[:, 0])
 
 
 def count_called(source: PairSource, told: Labels) -> Row:

@@ -5,9 +5,8 @@
 PATHs are the transcripts that the labelled sentences were drawn from; labels of others are left out. Each project is
 judged by a model of the others'. Columns: *sentences* of the project, *worth*, the share labelled keep or context;
 *AUC*; precision (*p*) and recall (*r*) of what is called worth remembering at .3, .4 and .5. `--standing` learns what
-is worth telling unasked: keep alone, also from invented sentences (`INVENTED`); it judges what people said that has a
-category of its own, as skills and blocks tell it. `--write` fits all of them, the held project apart, and writes the
-model that ships.
+is worth telling unasked: keep alone, also from invented sentences (`INVENTED`); it judges what people said. `--write`
+fits all of them, the held project apart, and writes the model that ships.
 """
 
 import csv
@@ -29,7 +28,6 @@ from bench.nights.worth import (
     read_shown_messages,
 )
 from slowwave.schemas.vocabulary import Origin, is_turn
-from slowwave.tasks.observe.categories import find_coding_category
 from slowwave.tasks.observe.coding import is_coding
 from slowwave.tasks.observe.units import list_sentences
 from slowwave.tasks.observe.worth import (
@@ -37,7 +35,6 @@ from slowwave.tasks.observe.worth import (
     STANDING_FILE,
     WORTH_FILE,
     WorthModel,
-    count_words,
     list_grams,
 )
 
@@ -64,7 +61,7 @@ class Labelled:
     numbers: tuple[float, ...]
     label: str
     rule: bool = False
-    """Whether a person said it over code and it has a category of its own: what skills and blocks tell."""
+    """Whether a person said it over code: what skills and blocks tell."""
 
 
 def measure(
@@ -114,10 +111,7 @@ def collect_labelled(
                 row = one.turn.row
                 if told := wanted.get((row["message_id"], one.text)):
                     human = row["origin"] == Origin.HUMAN
-                    category = find_coding_category(
-                        one.text, human=human, words=count_words(row["text"])
-                    )
-                    rule = coding and human and category != ""
+                    rule = coding and human
                     labelled = Labelled(
                         told.project, one.text, one.numbers, labels[told.hash][0], rule
                     )

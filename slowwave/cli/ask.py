@@ -247,6 +247,9 @@ def _format_session(number: int, session: "SessionHit") -> str:
 
 def format_change(hit: "Hit") -> str:
     """Return a note on a certain or possible change of a hit; empty if no change is known."""
+    if hit.successor and hit.successor.takes_back:
+        perhaps = "perhaps " if hit.perhaps_superseded_by else ""
+        return f"{perhaps}taken back by {_format_successor(hit)}"
     if hit.perhaps_superseded_by:
         return f"perhaps changed since by {_format_successor(hit)}"
     changed = (

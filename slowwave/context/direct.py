@@ -17,6 +17,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -28,13 +29,19 @@ from slowwave.context.rendering import Line, LineSource
 from slowwave.recall.hits import CONFIDENT, LEANING_WORDS, Hit, Hits, has_words
 from slowwave.recall.query import Query, Vector
 from slowwave.recall.release.tables import Row
-from slowwave.recall.release.view import THEN, View, format_later
+from slowwave.recall.release.view import (
+    THEN,
+    View,
+    format_later,
+    is_changed,
+    is_superseded,
+)
 from slowwave.recall.retrieve.rows import mask_allowed_passages
 from slowwave.recall.sessions import rank_sessions, read_session_ids
 from slowwave.recall.views.dead_ends import Tried, find_touched
 from slowwave.schemas.errors import READ_TROUBLE
-from slowwave.schemas.tables import CLAIMS, GISTS, MESSAGES, PASSAGES, TRUST
-from slowwave.schemas.vocabulary import Role, Status, Trust, is_own
+from slowwave.schemas.tables import CHAIN, CLAIMS, GISTS, MESSAGES, PASSAGES, TRUST
+from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Role, Status, Trust, is_own
 from slowwave.text.days import localise
 from slowwave.text.words import UNSPACED, extract_content_words, singular_words
 
@@ -119,7 +126,10 @@ def _rank_replies(
     asking = [hit.id for hit in hits if is_question(hit.text)]
     return [
         _make_reply_line(
-            view, row, _weigh_speaker(row, named, likelihoods[key] * FOLLOWS)
+            view,
+            row,
+            _weigh_speaker(row, named, likelihoods[key] * FOLLOWS),
+            query.as_of,
         )
         for key, row in read_replies(view, query, asking).items()
     ]
@@ -255,9 +265,18 @@ def find_rules(view: View, ids: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _make_reply_line(view: View, row: Row, relevance: float) -> Line:
-    """Return a reply as a line."""
-    return make_line(str(row["text"]), make_source(view, row), relevance)
+def _make_reply_line(
+    view: View, row: Row, relevance: float, as_of: datetime | None
+) -> Line:
+    """Return a reply as a line, with a note of what changed since or refused it."""
+    text, note = str(row["text"]), ""
+    if is_changed(row, as_of, PERHAPS_CHANGED):
+        later = view.chains.find_successor(row, as_of)
+        sure = is_superseded(row, as_of)
+        note = (
+            format_later(view.chains.make_successor(later), sure, text) if later else ""
+        )
+    return make_line(text, make_source(view, row), relevance, later=note)
 
 
 def _make_message_line(
@@ -452,18 +471,18 @@ def put_narration_last(view: View, hits: Hits) -> Hits:
 
 def read_replies(view: View, query: Query, ids: Sequence[str]) -> dict[str, Row]:
     """Return the reply to each message: the next passage of its session, if another speaker says it and the query's
-    filters allow it. A reply is a row with the columns `SHOWN` and its text.
+    filters allow it. A reply is a row with the columns `SHOWN`, and the text and chain of its passage.
     """
     layout = view.passages
     keys = view.read_keys(MESSAGES)
     last = _find_answered_passages(view, query, ids)
     question_ids = keys.take(pa.array(layout.message[last])).to_pylist()
     passages = view.take(
-        PASSAGES, layout.offsets[last + 1], ["message_id", "text"]
+        PASSAGES, layout.offsets[last + 1], ["message_id", "text", *CHAIN]
     ).to_pylist()
     rows = view.read_by_id(MESSAGES, [row["message_id"] for row in passages], SHOWN)
     return {
-        key: {**rows[row["message_id"]], "text": row["text"]}
+        key: {**rows[row["message_id"]], **row}
         for key, row in zip(question_ids, passages, strict=True)
         if row["message_id"] in rows
     }

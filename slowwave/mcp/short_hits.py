@@ -110,7 +110,11 @@ def date_claim(claim: Claim | Related) -> dict[str, Any]:
 
 
 def _shorten_hit(hit: Hit) -> dict[str, Any]:
-    perhaps = "perhaps superseded" if hit.perhaps_superseded_by else None
+    changed = (
+        "taken back" if hit.successor and hit.successor.takes_back else "superseded"
+    )
+    status = changed if hit.status == Status.SUPERSEDED else hit.status
+    perhaps = f"perhaps {changed}" if hit.perhaps_superseded_by else None
     later = hit.successor and {
         "text": add_days(hit.successor.text, hit.successor.observed_at),
         "day": _format_day(hit.successor.observed_at),
@@ -122,7 +126,7 @@ def _shorten_hit(hit: Hit) -> dict[str, Any]:
         "category": hit.category or None,
         "confidence": hit.confidence,
         "trust": None if is_own(hit.trust) else hit.trust,
-        "status": perhaps if hit.status == Status.ACTIVE else hit.status,
+        "status": perhaps if hit.status == Status.ACTIVE else status,
         "later": later,
         "code": " ".join(check.note for check in hit.not_in_code) or None,
     }

@@ -74,6 +74,8 @@ class Successor(Shown):
 
     text: str
     observed_at: datetime | None
+    takes_back: bool = False
+    """Whether it takes the hit back without a new value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,6 @@ from slowwave.recall.release.view import (
     is_changed,
     is_perhaps_changed,
     is_superseded,
-    make_successor,
     mark_changes,
 )
 from slowwave.recall.retrieve.candidates import (
@@ -668,7 +667,7 @@ def _mark_row(view: View, hit: Candidate, query: Query) -> Candidate:
         "status": Status.SUPERSEDED if superseded else Status.ACTIVE,
         "superseded_by": later["claim_id"] if later and superseded else None,
         "perhaps_superseded_by": later["claim_id"] if later and perhaps else None,
-        "successor": make_successor(later) if later else None,
+        "successor": view.chains.make_successor(later) if later else None,
     }
     return replace(hit, row={**hit.row, **chain_of, **marks})
 
@@ -841,7 +840,7 @@ def _build_hit(
     # what is shown: of a message the whole, of which the passage that was found is quoted
     text = messages[0]["text"] if kind == "message" and messages else candidate.text
     quote = quote if kind == "claim" else candidate.text if kind == "message" else None
-    beside = candidate.beside and candidate.beside.text
+    beside = candidate.beside.text if candidate.beside else None
     sources = _quote_messages(view, messages, filter(None, (quote, beside)))
     role = messages[0]["role"] if messages else None
     utc_offset = messages[0]["utc_offset"] if messages else None

@@ -2,7 +2,7 @@
 
 The patterns are short closed lists of English words about grammar, time, family and code. They contain nothing of any
 benchmark's content. In other languages they match little, and claims are then chosen by the new words of a sentence
-alone. Personal categories come from tense, time and people, coding categories from cue phrases.
+alone. Personal categories come from tense, time and people, those of a model's sentences about code from cue phrases.
 """
 
 import re
@@ -105,23 +105,10 @@ class Cue:
     pattern: re.Pattern[str]
 
 
-STRONG, WEAK = 3.0, 2.0
+STRONG = 3.0
 MOST_WORDS = 200
 """Most words of a message that may hold a decision. Of 84 claims that were read, 36 of 50 called decisions are
 decisions in shorter messages, and 11 of 34 in longer ones."""
-
-REQUIREMENT = Cue(
-    "decision",
-    WEAK,
-    compile_word_pattern(
-        r"should (?:be|use|have|go|stay|return|not)|"
-        r"(?:make|set|change|bump|raise|lower|increase|reduce) [^.]{2,60} \d[\w.]*|"
-        r"(?:scrap|ditch|rename|forget about) [^.]{3,}|needs? to (?:be|use|push|stay)|has to (?:be|use)|"
-        r"(?:go|going|went) with|(?:we|i)(?:['’]ll| will|['’]re going to| are going to) (?:use|keep|switch|stay|drop|"
-        r"move|adopt|store|support|skip)|(?:use|make it|keep) [^.]{2,60} instead"
-    ),
-)
-"""A person's requirement. In a model's message the same words are advice, or its next action."""
 
 CUES: tuple[Cue, ...] = (
     Cue(
@@ -155,42 +142,18 @@ CUES: tuple[Cue, ...] = (
             r"you|the)"
         ),
     ),
-    Cue(
-        "convention",
-        STRONG,
-        compile_word_pattern(
-            r"(?<!n['’]t )(?<!not )always|never (?!used\b|been\b|called\b|mind\b|seen\b|worked\b|had\b|happens?\b|"
-            r"again\b)|must(?: not|n['’]t)?(?! have\b| be (?:in how|that|because|an? )| mean)|"
-            r"by convention|conventions?|(?:is|are) (?:named|spelled|prefixed)|naming|we (?:only |don['’]t |"
-            r"do not |all )?(?:use|prefer|follow|write|name|"
-            r"keep|put|run|commit)|i (?:always|never|prefer)|commit style|ground rules?|is a rule|the rule|"
-            r"prefer|invariant|(?:should|shall) (?:always|never|only|not)|shouldn['’]t|from now on|not allowed|"
-            r"house style|style guide|every \w+ (?:must|should|has to|needs to)|make sure (?:to|you)|"
-            r"do not (?:use|edit|commit|touch|run)|"
-            r"don['’]t (?:ever |use|edit|commit|touch|push)|"
-            r"remember (?:to|that)|(?:all|every|each) (?:\w+ ){1,2}(?:in|as|with|via|through|must|should|gets?|goes|go)"
-        ),
-    ),
 )
 
 
-def find_coding_category(text: str, *, human: bool, words: int = 0) -> str:
-    """Return the category of the strongest cue in a sentence, or "" if no cue matches. Of equal cues, the first in CUES
-    wins.
-
-    A model's sentence is never a convention: 3 of 15 labelled ones were, and 0 of 7 that sounded like a pattern.
+def find_coding_category(text: str, words: int) -> str:
+    """Return the category of the strongest cue in a model's sentence, or "" if no cue matches. Of equal cues, the first
+    in CUES wins. What persons say is read (`reader.py`).
 
     Args:
         text: the sentence.
-        human: whether a person says it.
         words: words of its message. A long message reports or is pasted, so it holds no decision.
     """
-    cues = (
-        (*CUES, REQUIREMENT)
-        if human
-        else [cue for cue in CUES if cue.category != "convention"]
-    )
-    earned = [c for c in cues if c.category != "decision" or words <= MOST_WORDS]
+    earned = [c for c in CUES if c.category != "decision" or words <= MOST_WORDS]
     strongest = max(
         (c for c in earned if c.pattern.search(text)),
         key=lambda c: c.weight,

@@ -29,12 +29,21 @@ from slowwave.tasks.observe.coding import (
     extract_file_paths,
     is_coding,
 )
+from slowwave.tasks.observe.reader import READER_FILE
+from slowwave.tasks.observe.statements import (
+    LIKELY,
+    Statement,
+    read_statements,
+    word_decision,
+)
 from slowwave.tasks.observe.units import (
+    MIN_WORDS,
     PRONOUN,
     Unit,
     collect_speakers,
     extract_units,
     is_adjacent,
+    is_aided,
     strip_emphasis,
 )
 from slowwave.tasks.observe.worth import (
@@ -42,13 +51,14 @@ from slowwave.tasks.observe.worth import (
     STANDING_FILE,
     WORTH_FILE,
     ScoredSentence,
+    compute_log_odds,
     count_words,
     load_worth_model,
     score_personal,
     select_within_budget,
 )
 
-VERSION = 16
+VERSION = 18
 """Raised when the method changes: the sessions of claims made under an older version are pending again."""
 
 PERSONAL_THRIFT, CODING_THRIFT = 0.7, 0.3
@@ -127,7 +137,9 @@ class ClaimCandidate:
     computed after the sentence is chosen."""
     pack: str
     standing: ScoredSentence | None = None
-    """In the coding pack: the sentence scored by whether it is worth showing without a query."""
+    """The sentence scored by whether it is worth showing without a query: in the coding pack, and of a statement."""
+    statement: Statement | None = None
+    """What a person tells an agent."""
 
     @property
     def row(self) -> dict[str, Any]:
@@ -138,6 +150,11 @@ class ClaimCandidate:
     def place(self) -> tuple[int, int]:
         """Order of speech."""
         return self.row["seq"], self.scored.sentence.start
+
+    @property
+    def is_told(self) -> bool:
+        """Return True if it is a statement that may be told unasked."""
+        return self.statement is not None and self.statement.told >= LIKELY
 
 
 def observe(
@@ -191,7 +208,7 @@ def compute_observe_key(settings: ObserveSettings) -> str:
     """Return a hash of what the claims depend on besides the messages: the version, the settings and the shipped
     models.
     """
-    learnt = (digest_shipped(WORTH_FILE), digest_shipped(STANDING_FILE))
+    learnt = map(digest_shipped, (WORTH_FILE, STANDING_FILE, READER_FILE))
     return compute_content_id(
         "observe", EXTRACTIVE, str(VERSION), *learnt, settings.model_dump_json()
     )
@@ -208,12 +225,15 @@ def _build_claims(
     worth = sum(c.scored.probability * c.scored.words for c in candidates)
     budget = max(int(max_share / TYPICAL * worth), min_budget)
     thrift = CODING_THRIFT if coding else PERSONAL_THRIFT
-    selected = {
-        id(s)
-        for s in select_within_budget((c.scored for c in candidates), budget, thrift)
-    }
+    # what may be told unasked is taken before the rest
+    selected: list[ScoredSentence] = []
+    for is_told in (True, False):
+        left = budget - sum(s.words for s in selected)
+        some = (c.scored for c in candidates if c.is_told == is_told)
+        selected += select_within_budget(some, left, thrift)
+    ids = set(map(id, selected))
     chosen = sorted(
-        (c for c in candidates if id(c.scored) in selected), key=lambda c: c.place
+        (c for c in candidates if id(c.scored) in ids), key=lambda c: c.place
     )
     return [
         _build_claim_row(claim, more) | NOT_JUDGED
@@ -225,8 +245,7 @@ def _get_min_budget(spoken: list[dict[str, Any]], coding: bool) -> int:
     """Return the words that a session may spend at least."""
     if coding:
         return MIN_BUDGET_CODING
-    aided = any(row["origin"] == Origin.MODEL for row in spoken)
-    return MIN_BUDGET_AIDED if aided else MIN_BUDGET
+    return MIN_BUDGET_AIDED if is_aided(spoken) else MIN_BUDGET
 
 
 def _pair_continuations(
@@ -251,13 +270,20 @@ def _continues(claim: ClaimCandidate, following: ClaimCandidate) -> bool:
 
 
 def _find_personal_candidates(spoken: list[dict[str, Any]]) -> Iterator[ClaimCandidate]:
-    """Yield the sentences of everyday talk that reach MIN_PERSONAL."""
+    """Yield the sentences of everyday talk that reach MIN_PERSONAL, and what a person tells an agent for good."""
     _, own = collect_speakers(spoken)
-    for unit in extract_units(spoken):
-        human = unit.row["origin"] == Origin.HUMAN
-        logit = score_personal(unit.text, unit.news, unit.crowd, own, human)
+    units = list(extract_units(spoken))
+    statements = read_statements(units) if is_aided(spoken) else None
+    for unit in units:
+        logit = score_personal(
+            unit.text, unit.spoken.news, unit.spoken.crowd, own, unit.is_said
+        )
         scored = ScoredSentence(unit.sentence, logit, count_words(unit.summary))
-        if scored.probability >= MIN_PERSONAL[human]:
+        if unit.is_said and statements is not None:
+            statement = statements.get(unit.key)
+            least = MIN_PERSONAL[True]
+            yield from _select_statement(statement, scored, least, "personal")
+        elif scored.probability >= MIN_PERSONAL[unit.is_said]:
             yield ClaimCandidate(unit, scored, category=None, pack="personal")
 
 
@@ -265,25 +291,56 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[ClaimCandi
     """Yield sentences worth remembering, and persons' statements about themselves. Rejected proposals are left out."""
     refused = _find_refused_messages(spoken)
     units = list(extract_units(spoken))
+    statements = read_statements(units)
     is_short = sum(count_words(row["text"]) for row in spoken) <= 2 * MIN_BUDGET_CODING
     # the log-odds that each sentence is worth remembering, and worth showing without a query
     texts = [unit.text for unit in units]
-    numbers = [unit.numbers for unit in units]
+    numbers = [unit.spoken.numbers for unit in units]
     worth = load_worth_model().compute_worth(texts, numbers)
     standing = load_worth_model(STANDING_FILE).compute_worth(texts, numbers)
     for unit, logit, standing_logit in zip(units, worth, standing, strict=True):
-        human = unit.row["origin"] == Origin.HUMAN
         scored = ScoredSentence(
             unit.sentence, max(logit, standing_logit), count_words(unit.summary)
         )
-        if human and lex.ABOUT_ME.search(unit.text):
-            yield ClaimCandidate(unit, scored, category=None, pack="personal")
+        least = _get_min_probability(is_short, unit.is_said)
+        is_about_me = unit.is_said and lex.ABOUT_ME.search(unit.text) is not None
+        if unit.is_said:
+            pack = "personal" if is_about_me else "coding"
+            statement = statements.get(unit.key)
+            yield from _select_statement(statement, scored, least, pack)
+        elif scored.probability < least:
             continue
-        if scored.probability < _get_min_probability(is_short, human):
-            continue
-        if unit.row["message_id"] in refused and PROPOSAL.search(unit.text):
-            continue
-        yield _build_coding_candidate(unit, scored, standing_logit)
+        elif not (unit.row["message_id"] in refused and PROPOSAL.search(unit.text)):
+            yield _build_coding_candidate(unit, scored, standing_logit)
+
+
+def _select_statement(
+    statement: Statement | None,
+    scored: ScoredSentence,
+    least: float,
+    pack: str,
+) -> Iterator[ClaimCandidate]:
+    """Yield what a person tells an agent, if it is told unasked or its score reaches the least.
+
+    A log line, and a word or two that neither decide on a proposal nor go on with a sentence, are left out.
+    """
+    if statement is None or scored.logit == NEVER:
+        return
+    unit = statement.unit
+    if count_words(unit.summary) < MIN_WORDS and statement.proposal is None:
+        return
+    told = compute_log_odds(statement.told)
+    scored = replace(scored, sentence=unit.sentence, logit=max(scored.logit, told))
+    leans = unit.leans and unit.before is not None
+    if statement.told >= LIKELY or scored.probability >= least:
+        yield ClaimCandidate(
+            unit,
+            scored,
+            category=statement.find_category(pack),
+            pack=pack,
+            standing=replace(scored, logit=NEVER if leans else told),
+            statement=statement,
+        )
 
 
 def _find_refused_messages(spoken: list[dict[str, Any]]) -> set[str]:
@@ -313,10 +370,7 @@ def _build_coding_candidate(
     unit: Unit, scored: ScoredSentence, standing_logit: float
 ) -> ClaimCandidate:
     """Return a candidate of the coding pack. A sentence that leans on another is never shown without a query."""
-    human = unit.row["origin"] == Origin.HUMAN
-    category = find_coding_category(
-        unit.text, human=human, words=count_words(unit.row["text"])
-    )
+    category = find_coding_category(unit.text, count_words(unit.row["text"]))
     leans = unit.leans and unit.before is not None
     standing = replace(scored, logit=NEVER if leans else standing_logit)
     return ClaimCandidate(
@@ -339,24 +393,32 @@ def _compose_claim_text(
 ) -> _ClaimText:
     """Return the texts of a claim that `more` continues.
 
-    A short continuation becomes a part of the summary, and a long one the detail. Without a detail, the sentence that
-    the claim leans on becomes it, or the turn that the claim answers.
+    A yes has the words of the proposal that it accepts. A short continuation becomes a part of the summary, and a long
+    one the detail. Without a detail, the reason becomes it, the sentence that the claim leans on, or the turn that the
+    claim answers.
     """
-    unit = claim.unit
+    unit, statement = claim.unit, claim.statement
+    proposal = statement.proposal if statement else None
+    reason = statement.reason if statement else None
     summary = unit.summary
     detail = strip_emphasis(more.scored.sentence.text) if more else None
     if more and claim.scored.words + more.scored.words <= SHORT:
         summary = f"{summary}. {detail}"
         detail = None
-    start = unit.start
+    start, end = unit.start, (more or claim).scored.sentence.end
     cited = [claim.row["message_id"]]
-    if detail is None and unit.before and unit.leans:
+    if proposal:
+        summary = word_decision(summary, proposal.text)
+        cited = [*cited, proposal.message_id]
+    elif detail is None and reason:
+        detail = strip_emphasis(reason.text)
+        start, end = min(start, reason.start), max(end, reason.end)
+    elif detail is None and unit.before and unit.leans:
         detail = strip_emphasis(unit.before.text)
         start = unit.before.start
     elif detail is None and unit.answered:
         detail = unit.answered.text
         cited = [*cited, unit.answered.message_id]
-    end = (more or claim).scored.sentence.end
     return _ClaimText(
         summary=summary,
         detail=detail,

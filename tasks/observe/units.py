@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slowwave.schemas.vocabulary import Origin
@@ -19,6 +19,9 @@ TERSE = 8
 """Most words of an answer that needs its question, and of a heading."""
 LONGEST_ASKED = 40
 """Most words of a question or proposal that becomes a claim's detail."""
+NO_WORD = re.compile(r"^\W+")
+MOST_IDLE = 40
+"""Most characters that open or close a sentence idly."""
 PRONOUN = re.compile(r"(?:it|they|he|she|that|this|these|those)\b", re.I)
 QUESTION = re.compile(r"\?[\"'”’)*_!?]*(?:\s|$)")
 EMPHASIS = re.compile(
@@ -75,22 +78,47 @@ class SpokenSentence:
     """Content words that are new to the session. The words of a question stay new for the answer."""
     numbers: tuple[float, ...]
     """`worth.NUMBERS`."""
+    is_part: bool = False
+    """Whether it is a clause of a sentence."""
+
+    @property
+    def whole(self) -> str:
+        """The sentence with what opens and closes it idly in its line: "No, thanks. …", "… ;-)"."""
+        if self.is_part:
+            return self.text
+        message, sentences = self.turn.text, self.turn.sentences
+        here = sentences[self.at]
+        first = sentences[self.at - 1].end if self.at else 0
+        last = (
+            sentences[self.at + 1].start
+            if self.at + 1 < len(sentences)
+            else len(message)
+        )
+        opens = message[max(first, here.start - MOST_IDLE) : here.start]
+        closes = message[here.end : min(last, here.end + MOST_IDLE)]
+        return _join_idle(opens, here.text, closes)
+
+    def cut(self, start: int, end: int) -> "SpokenSentence":
+        """Return a part of the sentence, by its place there, as a sentence."""
+        here = self.turn.sentences[self.at]
+        text = here.text[start:end]
+        part = replace(here, start=here.start + start, end=here.start + end, text=text)
+        sentences = [*self.turn.sentences]
+        sentences[self.at] = part
+        turn = replace(self.turn, sentences=sentences)
+        return replace(self, turn=turn, text=strip_emphasis(text), is_part=True)
+
+    @property
+    def crowd(self) -> int:
+        """Sentences in the message."""
+        return len(self.turn.sentences)
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
     """A sentence that may become a claim, with its neighbours."""
 
-    row: dict[str, Any]
-    """Its message."""
-    sentence: Sentence
-    text: str
-    numbers: tuple[float, ...]
-    """Its features besides its words, `worth.NUMBERS`."""
-    news: int
-    """Content words that are new to the session. The words of a question stay new for the answer."""
-    crowd: int
-    """Sentences in the message."""
+    spoken: SpokenSentence
     before: Sentence | None
     """The sentence before it, if that may become the detail."""
     heading: Sentence | None
@@ -99,6 +127,31 @@ class Unit:
     """Whether it opens with a pronoun for something in the sentence before."""
     answered: AnsweredTurn | None = None
     """The turn that it answers, if it is too short to be understood alone."""
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Its message."""
+        return self.spoken.turn.row
+
+    @property
+    def sentence(self) -> Sentence:
+        """The sentence as a span of its message."""
+        return self.spoken.turn.sentences[self.spoken.at]
+
+    @property
+    def text(self) -> str:
+        """The sentence without emphasis."""
+        return self.spoken.text
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """The id of its message, and the sentence's index there."""
+        return self.row["message_id"], self.spoken.at
+
+    @property
+    def is_said(self) -> bool:
+        """Return True if a person says it."""
+        return bool(self.row["origin"] == Origin.HUMAN)
 
     @property
     def start(self) -> int:
@@ -115,8 +168,19 @@ class Unit:
         )
 
 
-def list_sentences(spoken: Sequence[dict[str, Any]]) -> Iterator[SpokenSentence]:
-    """Yield every sentence of MIN_WORDS or more of a session's spoken messages (rows of MESSAGES in order)."""
+def _join_idle(opens: str, sentence: str, closes: str) -> str:
+    """Return a sentence with what stands before and after it in its line, without marks before the first word."""
+    before = NO_WORD.sub("", opens.rpartition("\n")[2])
+    after = closes.partition("\n")[0]
+    return " ".join(f"{before}{sentence}{after}".split())
+
+
+def list_sentences(
+    spoken: Sequence[dict[str, Any]], least_said: int = MIN_WORDS
+) -> Iterator[SpokenSentence]:
+    """Yield every sentence of MIN_WORDS or more of a session's spoken messages (rows of MESSAGES in order), and a
+    person's of `least_said` or more.
+    """
     names, own = collect_speakers(spoken)
     words_before: set[str] = set(own)
     last: TurnSentences | None = None
@@ -126,7 +190,8 @@ def list_sentences(spoken: Sequence[dict[str, Any]]) -> Iterator[SpokenSentence]
         for at, sentence in enumerate(turn.sentences):
             text = strip_emphasis(sentence.text)
             words = extract_content_words(text)
-            if count_words(text) >= MIN_WORDS:
+            least = least_said if row["origin"] == Origin.HUMAN else MIN_WORDS
+            if count_words(text) >= least:
                 new = len(words - words_before)
                 numbers = describe_sentence(
                     sentence,
@@ -149,36 +214,52 @@ def list_sentences(spoken: Sequence[dict[str, Any]]) -> Iterator[SpokenSentence]
 
 
 def extract_units(spoken: Sequence[dict[str, Any]]) -> Iterator[Unit]:
-    """Yield the sentences that may become claims. Questions, repeats, and headings of a following sentence are left
-    out.
+    """Yield the sentences that may become claims. Repeats, and headings of a following sentence, are left out.
 
-    A sentence gets the sentence that it leans on, or the turn that it answers, only if a model takes part in the
-    session. Among people, questions and pronouns are frequent, and mostly the answer is understood alone.
+    If a model takes part in the session, a person's questions and answers of one word are yielded too, since somebody
+    reads what they mean, and a sentence gets the sentence that it leans on, or the turn that it answers. Among people,
+    questions and pronouns are frequent, and mostly the answer is understood alone: questions are left out.
     """
     seen: set[str] = set()
-    aided = any(row["origin"] == Origin.MODEL for row in spoken)
-    for candidate in list_sentences(spoken):
+    aided = is_aided(spoken)
+    for candidate in list_sentences(spoken, 1 if aided else MIN_WORDS):
+        is_read = aided and candidate.turn.row["origin"] == Origin.HUMAN
         if (
-            candidate.turn.is_question(candidate.at)
+            (candidate.turn.is_question(candidate.at) and not is_read)
             or candidate.text.lower() in seen
             or _is_heading_of_next(candidate.turn, candidate.at)
         ):
             continue
-        seen.add(candidate.text.lower())
-        before = candidate.turn.find_previous_sentence(candidate.at)
-        headed = _is_heading_of_next(candidate.turn, candidate.at - 1)
-        yield Unit(
-            row=candidate.turn.row,
-            sentence=candidate.turn.sentences[candidate.at],
-            text=candidate.text,
-            numbers=candidate.numbers,
-            news=candidate.news,
-            crowd=len(candidate.turn.sentences),
-            before=None if headed else before,
-            heading=before if headed else None,
-            leans=aided and PRONOUN.match(candidate.text) is not None,
-            answered=_find_answered_turn(candidate) if aided else None,
-        )
+        answered = _find_answered_turn(candidate) if aided else None
+        if answered is None:  # the same yes may accept two proposals
+            seen.add(candidate.text.lower())
+        yield _build_unit(candidate, answered, is_aided=aided, is_read=is_read)
+
+
+def _build_unit(
+    candidate: SpokenSentence,
+    answered: AnsweredTurn | None,
+    *,
+    is_aided: bool,
+    is_read: bool,
+) -> Unit:
+    """Return a sentence with the one before it, as its heading or as what it leans on."""
+    before = candidate.turn.find_previous_sentence(candidate.at)
+    # a word or two go on with the sentence before: "No Prisma please. Take Drizzle."
+    goes_on = is_read and count_words(candidate.text) < MIN_WORDS
+    headed = goes_on or _is_heading_of_next(candidate.turn, candidate.at - 1)
+    return Unit(
+        spoken=candidate,
+        before=None if headed else before,
+        heading=before if headed else None,
+        leans=is_aided and PRONOUN.match(candidate.text) is not None,
+        answered=answered,
+    )
+
+
+def is_aided(spoken: Sequence[dict[str, Any]]) -> bool:
+    """Return True if a model takes part in a session."""
+    return any(row["origin"] == Origin.MODEL for row in spoken)
 
 
 def _is_heading_of_next(turn: TurnSentences, at: int) -> bool:
@@ -223,11 +304,21 @@ def _find_answered_turn(answer: SpokenSentence) -> AnsweredTurn | None:
         (offer for offer in offers if offer[1] or (human and offer[0])),
         default=(0, False, -1),
     )
+    if asks and at and _asks_for_before(last.sentences[at].text):
+        at -= 1
     text = strip_emphasis(last.sentences[at].text) if shared or asks else ""
     return (
         AnsweredTurn(last.row["message_id"], text)
         if 0 < count_words(text) <= LONGEST_ASKED
         else None
+    )
+
+
+def _asks_for_before(question: str) -> bool:
+    """Return True if a question asks for what was proposed before it: "Shall I?", "Shall I do that?"."""
+    few = len(extract_content_words(question)) <= 1
+    return count_words(question) <= MIN_WORDS or (
+        few and count_words(question) <= TERSE
     )
 
 

@@ -46,6 +46,12 @@ class ScoredSentence:
         return 1 / (1 + exp(-self.logit))
 
 
+def compute_log_odds(probability: float) -> float:
+    """Return the log-odds of a probability, with the ends 0 and 1 kept apart from infinity."""
+    inside = min(max(probability, 1e-6), 1 - 1e-6)
+    return log(inside / (1 - inside))
+
+
 def count_words(text: str) -> int:
     """Return the number of words between blanks. Two characters of a script without spaces count as one word."""
     if text.isascii():

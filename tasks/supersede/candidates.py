@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -30,6 +31,9 @@ linked."""
 LIKEST = 4
 """A pair is judged if, for one of its claims, fewer than this many pairs are more alike. This keeps 618 of 624 labelled
 changes and half of all pairs."""
+
+REPLIED = 2
+"""Claims of a model's turn, and of the person's turn after it, that are paired as a statement and its reply."""
 
 Scores = npt.NDArray[np.floating]
 Flags = npt.NDArray[np.bool_]
@@ -61,6 +65,38 @@ def find_candidate_pairs(
         )
     ]
     return candidates
+
+
+def find_reply_pairs(table: pa.Table, among: Places | None = None) -> Pairs:
+    """Return the pairs of a model's last claims before a person's next words in a session, and the first of these.
+
+    The words may refuse the claim in words that have nothing in common with it ("not now, wait with that"). With
+    `among`, only pairs with a row in it. Claims of unknown origin have no such pairs.
+    """
+    none = np.zeros((0, 2), dtype=np.int64)
+    if "by_model" not in table.schema.names:
+        return none
+    columns = ["session_id", "observed_at", "by_model"]
+    turn, said_by = ["session_id", "observed_at"], pl.col("by_model")
+    rows = pl.DataFrame(table.select(columns)).with_row_index("row")
+    turns = (
+        rows.group_by(turn)
+        .agg(pl.col("row").sort(), said_by.max().alias("by_model"))
+        .sort(turn)
+        .with_columns(
+            next_rows=pl.col("row").shift(-1).over("session_id"),
+            next_by=said_by.shift(-1).over("session_id"),
+        )
+        .filter(said_by & ~pl.col("next_by"))
+    )
+    pairs = [
+        (old, new)
+        for model, person in turns.select("row", "next_rows").iter_rows()
+        for old in model[-REPLIED:]
+        for new in person[:REPLIED]
+    ]
+    found = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    return found if among is None else found[np.isin(found, among).any(axis=1)]
 
 
 @dataclass(frozen=True)

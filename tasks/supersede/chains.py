@@ -1,16 +1,19 @@
 """Compute the chain of each row: the columns CHAIN of CLAIMS and PASSAGES, Arrow in, Arrow out.
 
-A chain consists of claims that were changed, or perhaps changed, one by another, and of their duplicates. Its id is the
-id of its last claim. A row of a chain that no longer holds has the time of the change and its probability.
+A chain consists of claims that were changed, or perhaps changed, one by another, and of their duplicates. Its id is
+the id of its last claim. A row of a chain that no longer holds has the time of the change and its probability.
 
-A passage belongs to the chain of a claim that was made from it or whose sentence it contains word for word. A passage
-that also states the last claim of the chain still holds. The more other claims were made from a passage, the lower the
-probability that it changed. Summaries have no such columns: in the stores measured, no summary's members are all of one
-chain.
+A passage belongs to the chain of a claim that was made from it or whose sentence it contains word for word. So does
+an earlier passage that states a changed claim in other words: one of its sentences has the claim's old value and most
+of the other words, by weight, and not the new value. A passage that also states the last claim of the chain still
+holds. The more other claims were made from a passage, the lower the probability that it changed. Summaries have no
+such columns: in the stores measured, no summary's members are all of one chain.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Set
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -19,8 +22,10 @@ import pyarrow as pa
 
 from slowwave.schemas.tables import CHAIN
 from slowwave.schemas.vocabulary import LEADS, PERHAPS_CHANGED, Status
+from slowwave.tasks.supersede.features import IdfTable
+from slowwave.text.words import singular_words
 
-CHAINS = "chains/1"
+CHAINS = "chains/2"
 LINKS = [
     "claim_id",
     "status",
@@ -34,6 +39,14 @@ CHAIN_COLUMNS = [*LINKS, "workspace", "summary", "quote", "message_ids"]
 SAID = ["passage_id", "workspace", "message_id", "text", "ts", *CHAIN]
 ROWS_AT_ONCE = 100_000
 """Passages in one batch that is cut into sentences."""
+RESTATED = 0.7
+"""Least weight of a claim's words, as a share, in a sentence that states it in other words."""
+OLD_VALUE = 3
+"""Most words of an old value that a sentence must have all of; of more, the rarest is enough."""
+REWORDED = 0.9
+"""Factor on the probability of a change for a passage that states the changed claim in other words."""
+STEM_START = 3
+"""Letters that a word shares with its stem at least."""
 SENTENCE_END = r"[.!?…]+(?:\s+|$)|\n+"
 NO_CHAIN = dict.fromkeys(CHAIN)
 
@@ -79,11 +92,13 @@ def spread_over_claims(claims: pa.Table, links: Links) -> list[Row]:
         for key, row in rows.items()
         if row["status"] == Status.SUPERSEDED
     }
-    changed = _find_changed(rows, later)
-    for key, (by, likely) in links.items():
-        if by in rows and key in rows and rows[key]["status"] == Status.ACTIVE:
-            later[key] = by
-            changed[key] = rows[by]["observed_at"], likely
+    holding = {
+        key: link
+        for key, link in links.items()
+        if link[0] in rows and key in rows and rows[key]["status"] == Status.ACTIVE
+    }
+    changed = _find_changed(rows, later) | _find_linked(rows, holding, canonical)
+    later |= {key: by for key, (by, _) in holding.items()}
     # the id of each chain is the id of its last claim
     ends = {key: _follow(key, canonical | later, rows) for key in rows}
     chains = {ends[key] for key in changed}
@@ -107,6 +122,34 @@ def _find_changed(
     }
 
 
+def _find_linked(
+    rows: Mapping[str, Row], links: Links, canonical: Mapping[str, str]
+) -> dict[str, Since]:
+    """Return linked claim -> when it was perhaps changed, and the probability.
+
+    A claim can also be changed by an older one that was said again since.
+    """
+    repeated = _find_last_times(rows, canonical)
+    linked: dict[str, Since] = {}
+    for key, (by, likely) in links.items():
+        at = rows[by]["observed_at"]
+        is_older = at < rows[key]["observed_at"]
+        linked[key] = repeated.get(by, at) if is_older else at, likely
+    return linked
+
+
+def _find_last_times(
+    rows: Mapping[str, Row], canonical: Mapping[str, str]
+) -> dict[str, datetime]:
+    """Return claim -> when a duplicate last repeated it."""
+    last: dict[str, datetime] = {}
+    for key, claim in canonical.items():
+        at = rows[key]["observed_at"]
+        if at is not None:
+            last[claim] = max(last.get(claim, at), at)
+    return last
+
+
 def spread_over_passages(passages: pa.Table, claims: pa.Table) -> list[Row]:
     """Return passages that belong, or belonged, to a chain, and passages near them, with their chain columns.
 
@@ -119,6 +162,7 @@ def spread_over_passages(passages: pa.Table, claims: pa.Table) -> list[Row]:
     rows, ordered = pl.DataFrame(passages), pl.DataFrame(claims).sort("claim_id")
     of_chain = ordered.filter(pl.col("chain_id").is_not_null()).to_dicts()
     claims_of = _find_sentences(rows, of_chain)
+    _add_restated_claims(claims_of, rows, ordered)
     # the messages of these claims and their passages
     cited = {message for claim in of_chain for message in claim["message_ids"]}
     in_chain = (
@@ -181,6 +225,74 @@ def _find_sentences(passages: pl.DataFrame, claims: list[Row]) -> ClaimsOf:
                 for claim in sentences.get((workspace, text), ())
             }
     return claims_of
+
+
+@dataclass(frozen=True)
+class ChangedClaim:
+    """A claim that was changed, with the words by which a sentence states it."""
+
+    claim: Row
+    words: frozenset[str]
+    old_value: frozenset[str]
+    """Words that the later claim lacks; of many, the rarest."""
+    new_value: frozenset[str]
+    """Words that only the later claim has."""
+
+    @classmethod
+    def from_claims(cls, claim: Row, later: Row, idf: IdfTable) -> "ChangedClaim":
+        """Compare a claim with the claim that changed it."""
+        words, others = (singular_words(row["summary"]) for row in (claim, later))
+        gone = sorted(words - others, key=lambda word: (-idf.sum_idf([word]), word))
+        kept = gone if len(gone) <= OLD_VALUE else gone[:1]
+        return cls(claim, words, frozenset(kept), others - words)
+
+    def is_stated(self, sentence: frozenset[str], idf: IdfTable) -> bool:
+        """Return True if a sentence (its stems) states the claim and not the later one."""
+        has_new = idf.compute_containment(self.new_value, sentence) >= 0.5
+        return (
+            self.old_value <= sentence
+            and not has_new
+            and idf.compute_containment(self.words, sentence) >= RESTATED
+        )
+
+
+def _add_restated_claims(
+    claims_of: ClaimsOf, passages: pl.DataFrame, claims: pl.DataFrame
+) -> None:
+    """Add each changed claim to the earlier passages of its workspace that state it in other words."""
+    idf = IdfTable.from_stems([[*singular_words(text)] for text in claims["summary"]])
+    text = pl.col("text").str.to_lowercase()
+    for changed in _list_changed_claims(claims, idf):
+        claim = changed.claim
+        rarest = max(changed.old_value, key=lambda word: (idf.sum_idf([word]), word))
+        start = rarest[: max(STEM_START, len(rarest) - 2)]
+        before = passages.filter(
+            pl.col("workspace").eq_missing(pl.lit(claim["workspace"], pl.String)),
+            pl.col("ts") < claim["chain_at"],
+            text.str.contains(start, literal=True),
+        )
+        likely = REWORDED * claim["chain_likely"]
+        for row in before.select("passage_id", "text").iter_rows(named=True):
+            sentences = re.split(SENTENCE_END, row["text"])
+            if any(changed.is_stated(singular_words(one), idf) for one in sentences):
+                claims_of[row["passage_id"]].setdefault(
+                    claim["claim_id"], claim | {"chain_likely": likely}
+                )
+
+
+def _list_changed_claims(claims: pl.DataFrame, idf: IdfTable) -> list[ChangedClaim]:
+    """Return the claims that were changed, surely or perhaps, and that have an old value."""
+    of_chain = claims.filter(pl.col("chain_id").is_not_null())
+    by_id = {row["claim_id"]: row for row in of_chain.iter_rows(named=True)}
+    found = [
+        ChangedClaim.from_claims(row, later, idf)
+        for row in by_id.values()
+        if row["status"] != Status.DUPLICATE
+        and row["chain_at"] is not None
+        and row["chain_likely"] >= PERHAPS_CHANGED
+        and (later := by_id.get(row["superseded_by"] or row["chain_id"])) is not None
+    ]
+    return [changed for changed in found if changed.old_value]
 
 
 def _add_source_claims(

@@ -11,7 +11,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.tasks.dedupe.candidates import Floats, Pairs, compute_cosines
+from slowwave.tasks.dedupe.candidates import (
+    Floats,
+    Pairs,
+    compute_cosines,
+    deduplicate_pairs,
+)
 from slowwave.tasks.dedupe.candidates import Rows as Places
 from slowwave.tasks.dedupe.normalise import ClaimTexts, normalise_claim
 from slowwave.tasks.dedupe.pairs import stack_unit_vectors, tell_pairs
@@ -21,6 +26,7 @@ from slowwave.tasks.supersede.candidates import (
     Scores,
     compute_likeness,
     find_candidate_pairs,
+    find_reply_pairs,
 )
 from slowwave.tasks.supersede.claims import CandidateClaims
 from slowwave.tasks.supersede.features import (
@@ -28,10 +34,13 @@ from slowwave.tasks.supersede.features import (
     Surroundings,
     compute_pair_features,
 )
+from slowwave.tasks.supersede.reader import Odds, PairReader
 
 ABOUT = 0.15
 """Another session counts as about as alike if its most similar claim is at most this much less similar than the best.
 What comes up in many sessions is seldom a decision that a later claim changes."""
+READS = "reads "
+"""Prefix of the features for the log-odds of `PairReader`, one for each kind of pair."""
 SAYS = "says "
 """Prefix of the features for words and word pairs of the later claim; a model uses those it was fitted with."""
 Flags = npt.NDArray[np.bool_]
@@ -72,10 +81,11 @@ class Evidence:
         candidates: CandidateClaims,
         among: Set[int] | None = None,
         idf: IdfTable | None = None,
+        reader: PairReader | None = None,
     ) -> "Evidence":
         """Return the pairs of claims to judge; with `among`, those with a row in it.
 
-        Without `idf`, words are weighted by the candidates alone.
+        Without `idf`, words are weighted by the candidates alone. `reader` reads the vectors of each pair.
         """
         ranker = PairRanker.from_candidates(candidates, idf)
         rows = (
@@ -83,28 +93,13 @@ class Evidence:
             if among is None or len(among) == len(ranker.claims)
             else np.array(sorted(among), dtype=np.int64)
         )
-        if rows is None:
-            ranked = ranker.rank_pairs(None)
-            judged: Flags = np.ones(len(ranked.pairs), dtype=bool)
-        else:
-            # A pair's rank depends on the other pairs of its two claims, so rank those of the nearest claims too.
-            first = ranker.rank_pairs(rows)
-            is_near = (first.company[:, [1, 0]] < 2 * LIKEST) & np.isin(
-                first.pairs, rows
-            )
-            reach = np.union1d(rows, first.pairs[is_near.any(axis=1)])
-            ranked = ranker.rank_pairs(reach)
-            has_row = np.isin(ranked.pairs, rows).any(axis=1)
-            judged = np.asarray(has_row & np.isin(ranked.pairs, reach).all(axis=1))
-        judged &= (ranked.company[:, :2].min(axis=1) < LIKEST) & (
-            ranked.likeness >= LEAST_LIKENESS
-        )
-        chosen = ranked.select(np.flatnonzero(judged))
+        chosen = ranker.choose_pairs(rows)
         describe = partial(
             _describe_pairs,
             ranked=chosen,
             table=candidates.table,
             around=ranker.build_around(chosen),
+            reads=ranker.read_pairs(chosen.pairs, reader),
         )
         return cls(chosen.pairs, chosen.likeness, chosen.apart, describe, ranker.idf)
 
@@ -120,6 +115,8 @@ class RankedPairs:
     apart: Flags
     company: Scores
     """The columns COMPANY; shape (pairs, columns)."""
+    is_reply: Flags
+    """Whether a person said the later claim in reply to the earlier one of a model."""
 
     def select(self, places: npt.NDArray[np.int64]) -> "RankedPairs":
         """Return some of the pairs."""
@@ -129,17 +126,25 @@ class RankedPairs:
             likeness=self.likeness[places],
             apart=self.apart[places],
             company=self.company[places],
+            is_reply=self.is_reply[places],
         )
 
     def describe(self, at: int, around: Surroundings) -> dict[str, float | None]:
         """Return the features of a pair that need more than its two claims."""
         cosine = None if np.isnan(self.cosines[at]) else float(self.cosines[at])
-        if not self.apart[at]:
-            return {"cosine": cosine}
         old, new = self.pairs[at].tolist()
+        known: dict[str, float | None] = {
+            "cosine": cosine,
+            "by a model": around.by_model[new],
+            "was by a model": around.by_model[old],
+            "later's words are older": around.compute_older_share(old, new),
+            "in reply": float(self.is_reply[at]),
+        }
+        if not self.apart[at]:
+            return known
         company = dict(zip(COMPANY, self.company[at].tolist(), strict=True))
         return {
-            "cosine": cosine,
+            **known,
             **company,
             **around.compute_features(old, new, vectors=cosine is not None),
         }
@@ -182,6 +187,8 @@ class PairRanker:
         near = find_candidate_pairs(
             table, self.claims, self.vectors, self.has_vector, among
         )
+        replies = find_reply_pairs(table, among)
+        near = deduplicate_pairs([near, replies])
         pairs = np.where(
             (times[near[:, 0]] <= times[near[:, 1]])[:, None], near, near[:, ::-1]
         )
@@ -199,7 +206,36 @@ class PairRanker:
             likeness=likeness,
             apart=apart,
             company=company,
+            is_reply=_mask_pairs(pairs, replies),
         )
+
+    def choose_pairs(self, rows: Places | None) -> RankedPairs:
+        """Return the pairs to judge (with a row in `rows`, if any): the likest of each claim, and replies."""
+        if rows is None:
+            ranked = self.rank_pairs(None)
+            judged: Flags = np.ones(len(ranked.pairs), dtype=bool)
+        else:
+            # A pair's rank depends on the other pairs of its two claims, so rank those of the nearest claims too.
+            first = self.rank_pairs(rows)
+            near = (first.company[:, [1, 0]] < 2 * LIKEST) & np.isin(first.pairs, rows)
+            reach = np.union1d(rows, first.pairs[near.any(axis=1) | first.is_reply])
+            ranked = self.rank_pairs(reach)
+            has_row = np.isin(ranked.pairs, rows).any(axis=1)
+            judged = np.asarray(has_row & np.isin(ranked.pairs, reach).all(axis=1))
+        judged &= ranked.is_reply | (
+            (ranked.company[:, :2].min(axis=1) < LIKEST)
+            & (ranked.likeness >= LEAST_LIKENESS)
+        )
+        return ranked.select(np.flatnonzero(judged))
+
+    def read_pairs(self, pairs: Pairs, reader: PairReader | None) -> dict[str, Odds]:
+        """Return the log-odds of each pair by the name of the feature; none without a reader or vectors."""
+        dim = self.vectors.shape[1]
+        if reader is None or dim * 3 != len(reader.weights):
+            return {}
+        old, new = pairs.T
+        read = reader.read(self.vectors[old], self.vectors[new])
+        return {READS + kind: read[:, at] for at, kind in enumerate(reader.kinds)}
 
     def build_around(self, ranked: RankedPairs) -> Surroundings:
         """Return the surroundings of the claims in some pairs."""
@@ -210,13 +246,33 @@ class PairRanker:
 
 
 def _describe_pairs(
-    part: slice, *, ranked: RankedPairs, table: pa.Table, around: Surroundings
+    part: slice,
+    *,
+    ranked: RankedPairs,
+    table: pa.Table,
+    around: Surroundings,
+    reads: dict[str, Odds],
 ) -> pa.Table:
     """Return one row for each pair of a slice, as `compute_features` reads it."""
     known = pa.array(
-        [ranked.describe(at, around) for at in range(len(ranked.pairs))[part]]
+        [
+            ranked.describe(at, around)
+            | {name: _get_known(odds[at]) for name, odds in reads.items()}
+            for at in range(len(ranked.pairs))[part]
+        ]
     )
     return tell_pairs(table, ranked.pairs[part], READ, known=known)
+
+
+def _mask_pairs(pairs: Pairs, some: Pairs) -> Flags:
+    """Return a mask of the pairs that are among some pairs."""
+    coded, among = (each[:, 0] << 32 | each[:, 1] for each in (pairs, some))
+    return np.isin(coded, among)
+
+
+def _get_known(value: float) -> float | None:
+    """Return a number, None for NaN."""
+    return None if np.isnan(value) else float(value)
 
 
 def compute_features(pairs: pa.Table, idf: IdfTable) -> list[dict[str, float]]:
@@ -232,10 +288,13 @@ def compute_features(pairs: pa.Table, idf: IdfTable) -> list[dict[str, float]]:
             "one speaker": old["speaker"] == new["speaker"],
             "two speakers": named and old["speaker"] != new["speaker"],
             "everyday": new["pack"] == "personal",
-            "one category": old["category"] == new["category"],
-            "event": new["category"] == "event",
-            "was an event": old["category"] == "event",
         }
+        if old["category"] and new["category"]:
+            features |= {
+                "one category": old["category"] == new["category"],
+                "event": new["category"] == "event",
+                "was an event": old["category"] == "event",
+            }
         features |= dict.fromkeys(
             (SAYS + gram for gram in list_grams(later.words)), 1.0
         )

@@ -10,7 +10,8 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
-from functools import cache
+from datetime import datetime
+from functools import cache, cached_property
 
 import numpy as np
 import polars as pl
@@ -292,6 +293,14 @@ class Surroundings:
             idf,
             candidates.table["detail"],
         )
+        self.by_model: list[float | None] = (
+            candidates.table["by_model"].cast(pa.float64()).to_pylist()
+            if "by_model" in candidates.table.schema.names
+            else [None] * candidates.table.num_rows
+        )
+        """Whether a model said each claim; None if that is unknown."""
+        self.workspaces: list[str | None] = candidates.table["workspace"].to_pylist()
+        self.times = candidates.times
         rows = pl.DataFrame(
             candidates.table.select(["session_id", "observed_at"])
         ).rename({"session_id": "session"})
@@ -315,6 +324,26 @@ class Surroundings:
         self._direct = cache(self._compute_direction)
         self._nearby = cache(self._count_nearby_stems)
         self._detail = cache(self._collect_detail_stems)
+
+    @cached_property
+    def first_used(self) -> dict[tuple[str | None, str], datetime]:
+        """Workspace and stem -> when the first claim with it was made."""
+        first: dict[tuple[str | None, str], datetime] = {}
+        for row, stems in enumerate(self.claims.stems):
+            for word in stems:
+                key = self.workspaces[row], word
+                first[key] = min(first.get(key, self.times[row]), self.times[row])
+        return first
+
+    def compute_older_share(self, old: int, new: int) -> float:
+        """Return the weight, as a share, of the later claim's own words that a claim before the earlier one has.
+
+        A new value is mostly a new word. The name of another thing was mostly used before.
+        """
+        own = frozenset(self.claims.stems[new]).difference(self.claims.stems[old])
+        place = self.workspaces[new]
+        older = {word for word in own if self.first_used[place, word] < self.times[old]}
+        return self.idf.compute_containment(own, older)
 
     def compute_features(
         self, old: int, new: int, *, vectors: bool

@@ -1,33 +1,63 @@
-"""Predict the probability that a later claim changes an earlier one: gradient-boosted trees over pair features.
+"""Predict what a later claim does to an earlier one: gradient-boosted trees over pair features.
 
-`python -m bench.fit.changes` fits and evaluates them; see docs/decisions/004 for the results. Unknown features (the
-cosine without an encoder, ranks within one session) are passed as missing, so one model serves pairs of two sessions,
-pairs of one session, and pairs without vectors.
+Of three classes the model gives the probability: nothing, another value, and taking back without a new value.
+
+`python -m bench.fit.changes` fits and evaluates them; see docs/decisions/004 and 024 for the results. Unknown features
+(the cosine without an encoder, ranks within one session) are passed as missing, so one model serves pairs of two
+sessions and pairs of one. Pairs that `PairReader` has not read, which have no vectors or those of another encoder, have
+a model of their own.
 """
 
 import json
 from collections.abc import Sequence
 from functools import cache, partial
 from importlib.resources import files
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from slowwave.engines.encoders.onnx import open_session
 from slowwave.schemas.ids import compute_content_id
-from slowwave.tasks.dedupe.pairs import CHUNK_PAIRS, SCORED, SHARD_PAIRS
+from slowwave.tasks.dedupe.pairs import CHUNK_PAIRS, SHARD_PAIRS
 from slowwave.tasks.job import digest_shipped
 from slowwave.tasks.progress import track_items
 from slowwave.tasks.shards import HERE, Executor, ShardStep, spread
 from slowwave.tasks.supersede.candidates import Scores
-from slowwave.tasks.supersede.evidence import Evidence, build_matrix, compute_features
+from slowwave.tasks.supersede.evidence import (
+    READS,
+    Evidence,
+    build_matrix,
+    compute_features,
+)
 from slowwave.tasks.supersede.features import IdfTable
 
 CHANGES_FILE = "supersede/changes.onnx"
+UNREAD_FILE = "supersede/changes_unread.onnx"
+"""The model for pairs that the reader has not read."""
+AS_SURE = (0.0, 0.4, 0.9, 1.0), (0.0, 0.4, 0.94, 1.0)
+"""Probabilities of a model of two classes, and those of the other model that are right as often."""
+SCORED = pa.schema(
+    [
+        ("place", pa.int64()),
+        ("claim", pa.string()),
+        ("likely", pa.float32()),
+        ("taken_back", pa.float32()),
+    ]
+)
+
+
+class Guesses(NamedTuple):
+    """The classifier's probabilities, one entry a pair."""
+
+    likely: Scores
+    """That the later claim changes the earlier, by another value or by taking it back."""
+    taken_back: Scores
+    """That it takes the earlier back without a new value."""
 
 
 class ChangeModel:
-    """A fitted classifier: an ONNX graph from a feature matrix to log odds, with the names of the columns."""
+    """A fitted classifier: an ONNX graph from a feature matrix to log-odds of the classes, with the columns' names."""
 
     def __init__(self, graph: bytes) -> None:
         self.session = open_session(graph)
@@ -35,27 +65,48 @@ class ChangeModel:
             self.session.get_modelmeta().custom_metadata_map["names"]
         )
 
-    def predict_probabilities(self, features: Sequence[dict[str, float]]) -> Scores:
-        """Return for each pair the probability that the later claim changes the earlier, as the ledger stores it."""
+    def predict_probabilities(self, features: Sequence[dict[str, float]]) -> Guesses:
+        """Return the probabilities of each pair, as the ledger stores them."""
         (odds,) = self.session.run(
             ["odds"], {"pairs": build_matrix(features, self.names)}
         )
-        likely: Scores = (1 / (1 + np.exp(-odds[:, 0].astype(np.float64)))).astype(
-            np.float32
-        )
-        return likely
+        odds = odds.astype(np.float64)
+        if odds.shape[1] == 1:
+            # A model of two classes does not know what is taken back.
+            likely = np.interp(1 / (1 + np.exp(-odds[:, 0])), *AS_SURE)
+            return Guesses(likely.astype(np.float32), np.zeros_like(likely, np.float32))
+        weights = np.exp(odds)
+        nothing, _, taken_back = (weights / weights.sum(axis=1, keepdims=True)).T
+        return Guesses((1 - nothing).astype(np.float32), taken_back.astype(np.float32))
 
 
 @cache
-def load_change_model() -> ChangeModel:
-    """Return the model that ships with the package."""
-    return ChangeModel(files("slowwave.tasks").joinpath(CHANGES_FILE).read_bytes())
+def load_change_model(file: str = CHANGES_FILE) -> ChangeModel:
+    """Return a model that ships with the package."""
+    return ChangeModel(files("slowwave.tasks").joinpath(file).read_bytes())
 
 
-def predict_changes(evidence: Evidence, executor: Executor = HERE) -> Scores:
-    """Return for each pair the probability that the later claim changes the earlier, computed in shards."""
+def predict_pairs(features: Sequence[dict[str, float]]) -> Guesses:
+    """Return the probabilities of each pair by the model for pairs that were read, or that were not."""
+    likely, taken_back = np.zeros((2, len(features)), np.float32)
+    is_read = np.array(
+        [any(name.startswith(READS) for name in found) for found in features], bool
+    )
+    for file, mask in ((CHANGES_FILE, is_read), (UNREAD_FILE, ~is_read)):
+        places = np.flatnonzero(mask).tolist()
+        if places:
+            model = load_change_model(file)
+            found = model.predict_probabilities([features[at] for at in places])
+            likely[places], taken_back[places] = found
+    return Guesses(likely, taken_back)
+
+
+def predict_changes(evidence: Evidence, executor: Executor = HERE) -> Guesses:
+    """Return the probabilities of each pair, computed in shards."""
     settings = compute_content_id(
-        digest_shipped(CHANGES_FILE), repr(sorted(evidence.idf.weights.items()))
+        digest_shipped(CHANGES_FILE),
+        digest_shipped(UNREAD_FILE),
+        repr(sorted(evidence.idf.weights.items())),
     )
     step = ShardStep(
         "changes",
@@ -64,19 +115,15 @@ def predict_changes(evidence: Evidence, executor: Executor = HERE) -> Scores:
         partial(judge_shard, idf=evidence.idf),
         shard_rows=SHARD_PAIRS,
     )
-    scores: list[Scores] = [np.zeros(0, np.float32)]
+    made = [SCORED.empty_table()]
     for start in track_items("changes", range(0, len(evidence.pairs), CHUNK_PAIRS)):
-        made = spread(
-            executor,
-            step,
-            evidence.describe(slice(start, start + CHUNK_PAIRS)),
-            "claim",
-        )
-        scores.append(made.sort_by("place")["score"].to_numpy())
-    return np.concatenate(scores)
+        part = evidence.describe(slice(start, start + CHUNK_PAIRS))
+        made.append(spread(executor, step, part, "claim").sort_by("place"))
+    scores = pa.concat_tables(made)
+    return Guesses(scores["likely"].to_numpy(), scores["taken_back"].to_numpy())
 
 
 def judge_shard(pairs: pa.Table, *, idf: IdfTable) -> pa.Table:
-    """Return the probability of a change for each pair of a shard."""
-    likely = load_change_model().predict_probabilities(compute_features(pairs, idf))
-    return pa.table([pairs["place"], pairs["claim"], likely], schema=SCORED)
+    """Return the probabilities of each pair of a shard."""
+    guesses = predict_pairs(compute_features(pairs, idf))
+    return pa.table([pairs["place"], pairs["claim"], *guesses], schema=SCORED)

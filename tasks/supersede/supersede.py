@@ -3,8 +3,9 @@
 1. Find candidate pairs by vector and by shared rare words, within one workspace and one speaker's talk of themselves.
 2. Compute the features of each pair and the probability that the later claim changes the earlier one
    (`slowwave.tasks.supersede.model`).
-3. Retire the earlier claim if the probability is high, unless it was repeated since. Link the two if a change is
-   likely: both stay active, and the ledger names the later one.
+3. Retire the earlier claim if the probability is high. Link the two if a change is likely: both stay active, and the
+   ledger names the later one. A claim that was repeated since holds again: it then retires the other, or is linked to
+   it as the later one. The rule in the ledger says whether the later claim has another value or takes the earlier back.
 
 A retired claim stays retired until it is repeated or the newer one is withdrawn. `unsupersede` takes either decision
 back. If a language model judges pairs (`slowwave.tasks.supersede.judge`), its answer precedes the classifier's guess.
@@ -23,6 +24,9 @@ from slowwave.schemas.tables import CLAIMS, MERGES, TRUST
 from slowwave.schemas.vocabulary import (
     CORRECTED,
     LEADS,
+    PERHAPS_CHANGED,
+    PERHAPS_RETRACTED,
+    RETRACTED,
     LedgerKind,
     Status,
     is_foreign,
@@ -51,6 +55,7 @@ from slowwave.tasks.supersede.judge import (
     reopen_misjudged,
 )
 from slowwave.tasks.supersede.model import predict_changes
+from slowwave.tasks.supersede.reader import PairReader
 
 __all__ = ["KINDS", "VERSION", "Superseded", "supersede", "unsupersede"]
 
@@ -72,6 +77,21 @@ UNCONFIRMED = 0.5
 """Probability of a correction by an agent that no person has confirmed."""
 CHANGED, REAFFIRMED, PERHAPS = "changed", "reaffirmed", "perhaps"
 """Rules of the ledger: the later claim changes the earlier; the earlier was repeated; the later may change it."""
+REASONS = {
+    CHANGED: "told anew",
+    RETRACTED: "taken back",
+    PERHAPS: "perhaps told anew",
+    PERHAPS_RETRACTED: "perhaps taken back",
+    LEADS: "perhaps told anew",
+}
+RESTORING = {
+    CHANGED: REAFFIRMED,
+    RETRACTED: REAFFIRMED,
+    PERHAPS: PERHAPS,
+    PERHAPS_RETRACTED: PERHAPS,
+    LEADS: LEADS,
+}
+"""Rule of a pair -> the rule if the earlier claim was repeated after the later one."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +112,7 @@ class Change:
     @property
     def is_doubt(self) -> bool:
         """Whether the earlier claim stays active."""
-        return self.rule in (PERHAPS, LEADS)
+        return self.rule in (PERHAPS, PERHAPS_RETRACTED, LEADS)
 
 
 @dataclass(frozen=True)
@@ -142,10 +162,22 @@ class Inputs:
     verdicts: Mapping[Ids, PairVerdict]
     judge: Judge | None
     doubts: Mapping[Ids, float]
+    taken_back: Set[Ids]
     idf: IdfTable | None
+    reader: PairReader | None
     executor: Executor
     corrections: Mapping[Ids, bool]
     unheard: Set[str]
+
+
+@dataclass(frozen=True)
+class ChangeGuesses:
+    """What the classifier finds of pairs."""
+
+    likely: dict[Rows, float]
+    """Probability of a change."""
+    taken_back: Set[Rows]
+    """Pairs whose later claim, if it changes the earlier, takes it back without a new value."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +201,9 @@ def supersede(
     judge: Judge | None = None,
     fresh: Set[str] | None = None,
     doubts: Mapping[Ids, float] | None = None,
+    taken_back: Set[Ids] = frozenset(),
     idf: IdfTable | None = None,
+    reader: PairReader | None = None,
     executor: Executor = HERE,
     corrections: Mapping[Ids, bool] | None = None,
     unheard: Set[str] = frozenset(),
@@ -185,7 +219,9 @@ def supersede(
         judge: the model to ask about other likely pairs.
         fresh: claim_ids to judge, each against the claims near it; by default all.
         doubts: probability of the pairs that earlier nights linked; kept for pairs without a fresh claim.
+        taken_back: those of them whose later claim takes the earlier back.
         idf: word weights over all claims, if the claims are only some of them.
+        reader: the reader of the claims' vectors, if it was fitted to their encoder.
         executor: computes the pairs' probabilities.
         corrections: (corrected claim, correcting claim) -> whether that is certain. A certain one retires the claim,
             another one links the two.
@@ -201,7 +237,9 @@ def supersede(
         verdicts=verdicts or {},
         judge=judge,
         doubts=doubts or {},
+        taken_back=taken_back,
         idf=idf,
+        reader=reader,
         executor=executor,
         corrections=corrections or {},
         unheard=unheard,
@@ -221,13 +259,13 @@ def _judge_claims(
     corrections = index.find_rows(inputs.corrections)
     candidates = _reopen_corrected(candidates, corrections)
     linked = index.find_rows(inputs.doubts)
-    evidence = Evidence.from_candidates(candidates, among, inputs.idf)
-    kept = {pair: likely for pair, likely in linked.items() if among.isdisjoint(pair)}
-    guesses = kept | _guess_changes(evidence, index, inputs.executor)
-    guesses = _drop_pairs(guesses, corrections)
+    evidence = Evidence.from_candidates(candidates, among, inputs.idf, inputs.reader)
+    found = _guess_changes(evidence, index, inputs.executor)
+    guesses = _add_kept(found, linked, inputs.taken_back, index, among)
+    guesses = replace(guesses, likely=_drop_pairs(guesses.likely, corrections))
     settled = index.find_rows(inputs.verdicts)
     judged = (
-        ask_judge(candidates, guesses, settled, inputs.judge)
+        ask_judge(candidates, guesses.likely, settled, inputs.judge)
         if inputs.judge
         else JudgedPairs({}, set())
     )
@@ -351,15 +389,32 @@ def _find_rows_to_judge(
 
 def _guess_changes(
     evidence: Evidence, index: ClaimRows, executor: Executor
-) -> dict[Rows, float]:
-    """Return pair -> the classifier's probability of a change; omit undone pairs."""
-    guesses: dict[Rows, float] = {}
-    for (old, new), likely in zip(
-        evidence.pairs.tolist(), predict_changes(evidence, executor), strict=True
-    ):
+) -> ChangeGuesses:
+    """Return what the classifier finds of the pairs; omit undone pairs."""
+    likely: dict[Rows, float] = {}
+    taken_back: set[Rows] = set()
+    found = predict_changes(evidence, executor)
+    for (old, new), change, back in zip(evidence.pairs.tolist(), *found, strict=True):
         if frozenset((old, new)) not in index.undone:
-            guesses[old, new] = float(likely)
-    return guesses
+            likely[old, new] = float(change)
+            if back > change - back:  # likelier than another value
+                taken_back.add((old, new))
+    return ChangeGuesses(likely, taken_back)
+
+
+def _add_kept(
+    found: ChangeGuesses,
+    linked: Mapping[Rows, float],
+    taken_back: Set[Ids],
+    index: ClaimRows,
+    among: Set[int],
+) -> ChangeGuesses:
+    """Return the guesses with those of earlier nights about linked pairs without a row in `among`."""
+    kept = {pair: likely for pair, likely in linked.items() if among.isdisjoint(pair)}
+    back = index.find_rows(dict.fromkeys(taken_back, True))
+    return ChangeGuesses(
+        kept | found.likely, found.taken_back | (back.keys() & kept.keys())
+    )
 
 
 def _select_answered(verdicts: Mapping[Rows, PairVerdict]) -> dict[Rows, PairVerdict]:
@@ -372,7 +427,7 @@ def _select_answered(verdicts: Mapping[Rows, PairVerdict]) -> dict[Rows, PairVer
 
 def _decide_changes(
     candidates: CandidateClaims,
-    guesses: Mapping[Rows, float],
+    guesses: ChangeGuesses,
     verdicts: Mapping[Rows, PairVerdict],
     undone: Set[frozenset[int]],
     corrected: list[Change],
@@ -538,7 +593,7 @@ def _explain_correction(certain: bool, since: bool) -> str:
 
 def find_changes(
     claims: CandidateClaims,
-    guesses: Mapping[Rows, float],
+    guesses: ChangeGuesses,
     verdicts: Mapping[Rows, PairVerdict],
     freed: Set[int],
 ) -> list[Change]:
@@ -546,69 +601,58 @@ def find_changes(
 
     Args:
         claims: the claims; those retired already are skipped.
-        guesses: pair -> the classifier's probability of a change.
+        guesses: what the classifier finds of the pairs.
         verdicts: pair -> a model's verdict, which precedes the guess.
         freed: retired rows that nothing active retires any more.
     """
     changes = []
-    for pair, likely in {
-        **guesses,
-        **{pair: verdict.likely for pair, verdict in verdicts.items()},
-    }.items():
+    sessions = claims.table["session_id"].to_pylist()
+    judged = {pair: verdict.likely for pair, verdict in verdicts.items()}
+    for pair, likely in {**guesses.likely, **judged}.items():
         verdict = verdicts.get(pair)
         outcome = verdict.outcome if verdict else find_outcome(likely)
-        if outcome is Outcome.NOTHING and (verdict or likely < LEADING):
+        least = PERHAPS_CHANGED if sessions[pair[0]] == sessions[pair[1]] else LEADING
+        if outcome is Outcome.NOTHING and (verdict or likely < least):
+            # What is said in one session mostly stands together.
             continue
-        if (
-            outcome is not Outcome.RETIRE
-            and claims.last[pair[0]] > claims.last[pair[1]]
-        ):
-            # The earlier claim was repeated since, and a guess is too weak against that.
-            continue
-        change = _build_change(claims, pair, outcome, likely, verdict)
+        rule = _choose_rule(outcome, taken_back=pair in guesses.taken_back)
+        change = _build_change(claims, pair, rule, likely, verdict)
         if change.earlier not in claims.retired or change.earlier in freed:
             changes.append(change)
     return changes
 
 
+def _choose_rule(outcome: Outcome, *, taken_back: bool) -> str:
+    """Return the ledger's rule for an outcome."""
+    if outcome is Outcome.RETIRE:
+        return RETRACTED if taken_back else CHANGED
+    if outcome is Outcome.LINK:
+        return PERHAPS_RETRACTED if taken_back else PERHAPS
+    return LEADS
+
+
 def _build_change(
     claims: CandidateClaims,
     pair: Rows,
-    outcome: Outcome,
+    rule: str,
     likely: float,
     verdict: PairVerdict | None,
 ) -> Change:
-    """Return the change of one pair. If the earlier claim was repeated last, it retires the later one."""
+    """Return the change of one pair. If the earlier claim was repeated last, it changes the later one."""
     old, new = pair
-    evidence, key = _explain_change(likely, verdict), verdict.key if verdict else None
-    if outcome is not Outcome.RETIRE:
-        return Change(
-            earlier=old,
-            later=new,
-            at=claims.times[new],
-            rule=PERHAPS if outcome is Outcome.LINK else LEADS,
-            likely=likely,
-            reason=f"perhaps told anew {evidence}",
-            key=key,
-        )
-    if claims.last[old] > claims.last[new]:
-        return Change(
-            earlier=new,
-            later=old,
-            at=claims.last[old],
-            rule=REAFFIRMED,
-            likely=likely,
-            reason=f"the earlier was said again {evidence}",
-            key=key,
-        )
+    is_restored = claims.last[old] > claims.last[new]
+    if is_restored:
+        old, new = new, old
+        rule = RESTORING[rule]
+    words = "the earlier was said again" if is_restored else REASONS[rule]
     return Change(
         earlier=old,
         later=new,
-        at=claims.times[new],
-        rule=CHANGED,
+        at=claims.last[new] if is_restored else claims.times[new],
+        rule=rule,
         likely=likely,
-        reason=f"told anew {evidence}",
-        key=key,
+        reason=f"{words} {_explain_change(likely, verdict)}",
+        key=verdict.key if verdict else None,
     )
 
 

@@ -20,7 +20,14 @@ from slowwave.schemas.tables import (
     TRUST,
     Table,
 )
-from slowwave.schemas.vocabulary import CORRECTED, LEADS, LedgerKind, Origin, Status
+from slowwave.schemas.vocabulary import (
+    CORRECTED,
+    LEADS,
+    RETRACTIONS,
+    LedgerKind,
+    Origin,
+    Status,
+)
 from slowwave.store.store import Store
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.dedupe.task import (
@@ -68,7 +75,8 @@ from slowwave.tasks.supersede.judge import (
     parse_answers,
     read_verdicts,
 )
-from slowwave.tasks.supersede.model import CHANGES_FILE
+from slowwave.tasks.supersede.model import CHANGES_FILE, UNREAD_FILE
+from slowwave.tasks.supersede.reader import READER_FILE, find_reader
 from slowwave.tasks.supersede.supersede import (
     ACTIVE,
     PERHAPS,
@@ -93,6 +101,7 @@ COMPARED = [
         "detail",
         "quote",
         "stems",
+        "message_ids",
     }
 ]
 """The columns that are written and those that are read, except the vector."""
@@ -102,6 +111,8 @@ JUDGED = CANONICAL & pc.field("observed_at").is_valid()
 """The claims that may change each other."""
 Doubts = dict[tuple[str, str], float]
 """Ids of the earlier and the later claim of a linked pair -> the probability of a change."""
+TAKEN_BACK = OPEN_DOUBT & pc.field("rule").isin(RETRACTIONS)
+"""Those of them whose later claim perhaps takes the earlier back."""
 
 
 def supersede_claims(job: Job) -> StepReport:
@@ -116,31 +127,16 @@ def _judge_claims(job: Job, report: StepReport) -> None:
     """Judge the claims that are new or wait for the model, and write the ledger and the claims."""
     model = get_model(job, "judge") if job.settings.supersede.pairs else None
     key, doubts = compute_supersede_key(job, model), read_doubts(job.store)
-    undone = read_undone_pairs(job.store)
-    corrections = pair_corrections(job.store, undone)
+    corrections = pair_corrections(job.store, read_undone_pairs(job.store))
     fresh = find_claims_to_judge(job.store, key, doubts)
     fresh |= _find_unwritten(job.store, corrections)
     report.rows_in = len(fresh)
     if not fresh:
         return
-    claims, elsewhere = read_scope(job.store, fresh, [*doubts, *corrections])
+    judged = fresh | _find_doubted_near(job.store, fresh, doubts)
+    claims, elsewhere = read_scope(job.store, judged, [*doubts, *corrections])
     judging = make_judge(job, model, report) if model else None
-    # Also of what the classifier decides beside a model.
-    outcome = supersede(
-        claims,
-        compute_supersede_key(job),
-        undone=undone,
-        verdicts=read_verdicts(
-            job.store.read(MERGES, where=pc.field("kind") == LedgerKind.JUDGEMENT)
-        ),
-        judge=judging,
-        fresh=fresh,
-        doubts=doubts,
-        idf=IdfTable.from_stems(job.store.read(CLAIMS, ["stems"], JUDGED)["stems"]),
-        executor=job.executor,
-        corrections=corrections,
-        unheard=_find_unheard_repeats(job.store, corrections),
-    )
+    outcome = _supersede(job, claims, judging, judged, doubts, corrections)
     # Write the ledger first: if the night ends here, the next one judges the claims again.
     job.store.merge_changed(MERGES, outcome.merges)
     job.store.delete_ids(
@@ -151,6 +147,34 @@ def _judge_claims(job: Job, report: StepReport) -> None:
     _count_outcomes(outcome, report)
     if model is not None:
         model.record_usage(report)
+
+
+def _supersede(
+    job: Job,
+    claims: pa.Table,
+    judging: Judge | None,
+    judged: set[str],
+    doubts: Doubts,
+    corrections: Mapping[tuple[str, str], bool],
+) -> Superseded:
+    """Judge these claims; ledger rows that the classifier decides get its key, with or without a model."""
+    verdicts = job.store.read(MERGES, where=pc.field("kind") == LedgerKind.JUDGEMENT)
+    stems = job.store.read(CLAIMS, ["stems"], JUDGED)["stems"]
+    return supersede(
+        claims,
+        compute_supersede_key(job),
+        undone=read_undone_pairs(job.store),
+        verdicts=read_verdicts(verdicts),
+        judge=judging,
+        fresh=judged,
+        doubts=doubts,
+        taken_back=_read_taken_back(job.store),
+        reader=find_reader(describe_encoder(job.settings)),
+        idf=IdfTable.from_stems(stems),
+        executor=job.executor,
+        corrections=corrections,
+        unheard=_find_unheard_repeats(job.store, corrections),
+    )
 
 
 def _collect_judged_rows(
@@ -261,6 +285,17 @@ def read_doubts(store: Store) -> Doubts:
     }
 
 
+def add_origins(store: Store, claims: pa.Table) -> pa.Table:
+    """Return claims with a column `by_model`: whether a model said the message that each quotes; null if unknown."""
+    quoted = [ids[0] if ids else None for ids in claims["message_ids"].to_pylist()]
+    ids = sorted({key for key in quoted if key})
+    messages = store.read_ids(MESSAGES, ids, ["message_id", "origin"]).to_pylist()
+    by_model = {row["message_id"]: row["origin"] == Origin.MODEL for row in messages}
+    return claims.append_column(
+        "by_model", pa.array([by_model.get(key) for key in quoted], pa.bool_())
+    )
+
+
 def find_claims_to_judge(store: Store, key: str, doubts: Doubts) -> set[str]:
     """Return the ids of claims to judge.
 
@@ -335,6 +370,8 @@ def compute_supersede_key(job: Job, model: Model | None = None) -> str:
         1,
         VERSION,
         digest_shipped(CHANGES_FILE),
+        digest_shipped(UNREAD_FILE),
+        digest_shipped(READER_FILE),
         describe_encoder(job.settings),
     )
     if model is None:
@@ -370,9 +407,8 @@ def read_scope(
         away |= more
     here = here | pc.field("claim_id").isin(pa.array(sorted(away), pa.string()))
     everywhere = {*named["claim_id"].to_pylist()}
-    return add_vectors(
-        store, store.read(CLAIMS, COMPARED, here), here
-    ), everywhere - ids
+    claims = add_origins(store, store.read(CLAIMS, COMPARED, here))
+    return add_vectors(store, claims, here), everywhere - ids
 
 
 def _list_ties(
@@ -386,6 +422,19 @@ def _list_ties(
         )
         ties += [(claim, other) for claim, other in ends if other]
     return ties
+
+
+def _find_doubted_near(store: Store, fresh: set[str], doubts: Doubts) -> set[str]:
+    """Return the claims of the doubts with a claim in scope of a fresh one.
+
+    They are judged again, since new claims change the weights of words and so how likely their change is.
+    """
+    if not doubts:
+        return set()
+    claims = store.read(CLAIMS, SCOPE)
+    here = build_scope(claims, pa.array(sorted(fresh), pa.string()))
+    ids = {*claims.filter(here)["claim_id"].to_pylist()}
+    return {end for pair in doubts if not ids.isdisjoint(pair) for end in pair}
 
 
 def _find_unwritten(
@@ -428,6 +477,12 @@ def _find_unheard_repeats(
         row["message_id"] for row in rows.to_pylist() if row["origin"] == Origin.HUMAN
     }
     return {claim for claim, message in quoted.items() if message not in said}
+
+
+def _read_taken_back(store: Store) -> set[tuple[str, str]]:
+    """Return the ids of the earlier and the later claim of pairs whose later perhaps takes the earlier back."""
+    rows = store.read(MERGES, ["from_id", "into_id"], TAKEN_BACK).to_pylist()
+    return {(row["from_id"], row["into_id"]) for row in rows}
 
 
 def _count_outcomes(outcome: Superseded, report: StepReport) -> None:

@@ -49,6 +49,8 @@ def test_it_says_what_holds_what_is_open_and_the_last_sessions_newest_first(
     memory.correct(wrong.id, "it is 9555, not 9443", at=at)
     right = f"it is 9555, not 9443 (corrects: {wrong.summary})"
     rest = [
+        "4 Mar 2026 · gw-2",
+        "person: The gateway needs retries, so add three of them with backoff",
         "# Open",
         "6 Mar 2026 · gw-3",
         "model: Shall I also freeze the clock there?",
@@ -62,7 +64,8 @@ def test_it_says_what_holds_what_is_open_and_the_last_sessions_newest_first(
     # before a night read the correction, and after it
     told = brief(settings).text.splitlines()
     assert told[2:-1] == [f"- {right} (not yet distilled)", *rest]
-    assert told[-1].startswith("- Asked: The gateway needs retries")
+    # What was asked stands above, so it is not repeated.
+    assert told[-1] == "- Reported: I added three retries with backoff to the gateway"
     run_night([], settings)
     told = brief(settings).text.splitlines()
     assert (told[0], told[2], told[3:-1]) == ("# Holds now", f"person: {right}", rest)

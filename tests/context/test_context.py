@@ -121,7 +121,7 @@ def test_every_line_names_its_message_under_its_session_and_day(memory: Memory) 
         "person: Too strict: reject a file only when 20 percent of its lines are bad"
         in block.text
     )
-    assert all(re.match(r"(person|model): \w", line) for line in lines)
+    assert all(re.match(r"(\[\w+\] )?(person|model): \w", line) for line in lines)
     for line in block.parts[0].lines:
         assert line.source.session == "import-7"
         assert line.source.message == f"m{line.source.seq}"

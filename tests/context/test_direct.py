@@ -26,8 +26,8 @@ from tests.recall_store import add, build, claim_row
 from tests.talk_files import session
 
 ASKED = "When does the standup of the harbour team begin?"
-MOVED = "Commit messages are written in English from now on."
-PORT = "In which language are commit messages written?"
+MOVED = "The API listens on port 8200 from now on."
+PORT = "On which port does the API listen?"
 COFFEE = "Who grinds the coffee beans for the regatta?"
 TALK = {
     2: [
@@ -36,7 +36,7 @@ TALK = {
             "assistant",
             "The standup of the harbour team begins at 9:15, noted for the whole spring.",
         ),
-        ("user", "Commit messages are written in German."),
+        ("user", "The API listens on port 7070."),
     ],
     5: [("user", COFFEE), ("assistant", "Ingrid, on Saturdays.")],
     9: [
@@ -116,7 +116,7 @@ def test_what_a_later_claim_has_changed_is_left_out_where_that_was_found_too(
 ) -> None:
     block = memory.context(PORT, 400).text
     assert MOVED in block
-    assert "Commit messages are written in German" not in block
+    assert "The API listens on port 7070" not in block
 
 
 def test_where_it_was_not_found_the_stale_message_tells_what_holds(
@@ -125,7 +125,7 @@ def test_where_it_was_not_found_the_stale_message_tells_what_holds(
     stale = [
         hit
         for hit in memory.recall(PORT, 10, "message", everything=True)
-        if "German" in hit.text
+        if "7070" in hit.text
     ]
     (one,) = rank_messages(memory.get_view(), build_query(PORT, 10, "message"), stale)
     assert one.text.endswith(f"(until 9 Mar 2026, then: {MOVED[:-1]})")
@@ -352,14 +352,14 @@ def test_a_summary_marks_the_sentence_that_a_later_claim_changed(
     scope = next(
         str(row["session_id"])
         for row in chains.claims.values()
-        if "German" in str(row["summary"])
+        if "7070" in str(row["summary"])
     )
     told = mark_changes(
-        chains, "Commit messages are written in German. The tea is green.", scope
+        chains, "The API listens on port 7070. The tea is green.", scope
     )
     assert (
         told
-        == f"Commit messages are written in German (until 9 Mar 2026, then: {MOVED[:-1]}). The tea is green."
+        == f"The API listens on port 7070 (until 9 Mar 2026, then: {MOVED[:-1]}). The tea is green."
     )
 
 

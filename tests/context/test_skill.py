@@ -146,6 +146,13 @@ def test_only_of_the_days_asked_for(store: Path) -> None:
     )
 
 
+def test_empty_says_that_there_are_claims_but_none_is_sure_enough(store: Path) -> None:
+    told = typed(store, "--workspace", "/home/ada/tidepool-ops", "--min-confidence", 1)
+    assert (
+        "none sure enough to be told: `slowwave show claims --workspace" in told.output
+    )
+
+
 def test_names() -> None:
     assert make_skill_name("/home/ada/My_Project (2)/") == "my-project-2"
     assert make_skill_name("C:\\work\\API") == "api"
@@ -354,5 +361,7 @@ def test_a_persons_fact_that_something_later_perhaps_changed_is_told_and_says_so
 ) -> None:
     store = shutil.copytree(samples_night[0], tmp_path / "store")
     lines = Memory.open(store).briefing(8_000).text.splitlines()
-    fact = "person: I plan a trip to Lisbon next year, two weeks, overland from Ireland"
+    fact = (
+        "Theo: I run four times a week, 38 km last week, and the race is on 10 October"
+    )
     assert any(line.startswith(fact) and "(perhaps until " in line for line in lines)

@@ -93,7 +93,9 @@ def test_a_terse_answer_keeps_the_proposal_and_cites_both_messages():
         for c in code((MODEL, proposal), (HUMAN, "do that, 40 seconds for tiles"))
         if "do that" in c["quote"]
     ]
-    assert claim["detail"] == proposal.rstrip(".")
+    # the answer adds "tiles", so it stands before the proposal
+    shown = "do that, 40 seconds for tiles"
+    assert claim["summary"] == f"{shown} ({proposal.rstrip('.')})"
     assert claim["message_ids"] == ["s1-1", "s1-0"]
     assert claim["quote"] == "do that, 40 seconds for tiles"
 

@@ -71,7 +71,12 @@ SAID_THERE = [
         ("o004", 3, 1.0),
     ),
     ("m21", 5, f"{OLD}.", (None, None, None)),  # said again since: not by that claim
-    ("m22", 2, f"{OLD} and 7071.", (None, None, None)),
+    # in other words: the old value, most other words, and not the new value; a guess, .9 of the claim's
+    ("m22", 2, f"{OLD} and 7071.", ("o004", 3, 0.9)),
+    ("m23", 2, "7070 is the port that the API listens on", ("o004", 3, 0.9)),
+    ("m24", 2, "Of the ports 7070 is taken", (None, None, None)),  # not the API's
+    ("m25", 2, "The API listens on port 7070, soon 8200", (None, None, None)),
+    ("m26", 5, "The API still listens on port 7070", (None, None, None)),  # later
 ]
 
 

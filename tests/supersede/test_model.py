@@ -20,10 +20,13 @@ from slowwave.tasks.supersede.claims import build_candidate_claims
 from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
 from slowwave.tasks.supersede.judge import PERHAPS_CHANGED, SUPERSEDED
 from slowwave.tasks.supersede.model import (
+    UNREAD_FILE,
     ChangeModel,
     load_change_model,
     predict_changes,
+    predict_pairs,
 )
+from slowwave.tasks.supersede.reader import load_reader
 from tests.claim_rows import claim_row
 from tests.supersede.test_supersede import AGAIN, COMPANY, MOVED, SAME, claim, told_by
 
@@ -56,10 +59,12 @@ def test_it_reads_features_that_are_computed() -> None:
     same_session = [
         claim(n, text, session_id="s") for n, text in enumerate(COMPANY[:2], 40)
     ]
+    rows = told_by(claim(0, SAME), claim(30, MOVED), *same_session)
     known = Evidence.from_candidates(
         build_candidate_claims(
-            told_by(claim(0, SAME), claim(30, MOVED), *same_session), {}
-        )
+            rows.append_column("by_model", pa.array([False] * rows.num_rows)), {}
+        ),
+        reader=load_reader(),
     )
     computed = {name for found in known.features for name in found}
     assert {
@@ -71,14 +76,29 @@ def test_likelihoods_are_between_none_and_certain_and_order_what_is_plain() -> N
     known = Evidence.from_candidates(
         build_candidate_claims(told_by(claim(0, SAME), claim(30, MOVED)), {})
     )
-    likely = predict_changes(known)
+    likely, taken_back = predict_changes(known)
+    assert ((taken_back >= 0) & (taken_back <= likely)).all()
     assert ((likely >= 0) & (likely <= 1)).all()
     assert known.pairs[int(likely.argmax())].tolist() == [0, 1]
     assert PERHAPS_CHANGED < SUPERSEDED <= likely.max()
     empty = Evidence.from_candidates(
         build_candidate_claims(CLAIMS.make_empty_table(), {})
     )
-    assert predict_changes(empty).tolist() == []
+    assert [len(scores) for scores in predict_changes(empty)] == [0, 0]
+
+
+def test_a_pair_that_was_not_read_has_a_model_of_its_own() -> None:
+    known = Evidence.from_candidates(
+        build_candidate_claims(told_by(claim(0, SAME), claim(30, MOVED)), {})
+    )
+    (unread,) = known.features
+    read = unread | {f"reads {kind}": 0.0 for kind in load_reader().kinds}
+    models = load_change_model(UNREAD_FILE), load_change_model()
+    alone = [
+        float(model.predict_probabilities([pair]).likely[0])
+        for model, pair in zip(models, (unread, read), strict=True)
+    ]
+    assert predict_pairs([unread, read]).likely.tolist() == alone
 
 
 CASE = Case("Which port?", ("8200",), ("7070",))
@@ -115,7 +135,7 @@ def test_a_file_is_learnt_from_whole_bare_and_small_and_counted_by_its_cases() -
     assert sessions[0] == len(COMPANY) + 2  # without vectors
     assert set(FEW) <= set(sessions[1:])
     names = find_names([one])
-    model = fit_model([one.whole, *one.others] * 20, names)
+    model = fit_model([(view, None) for view in (one.whole, *one.others)] * 20, names)
     told = model.predict_proba(build_matrix(one.whole.known.features, names))[:, 1]
     assert one.whole.labels[int(told.argmax())] == 1.0
     # What is labelled a change, and nothing else, called one.

@@ -83,8 +83,9 @@ def project(
         build_block,
         build_pages,
         collect_told_claims,
+        explain_empty,
     )
-    from slowwave.context.projects.standing import STANDING
+    from slowwave.context.projects.standing import SETTLED
     from slowwave.context.tokens import resolve_tokenizer
     from slowwave.store.logs import log_recall
     from slowwave.tasks.llm.fence import has_injection
@@ -93,13 +94,14 @@ def project(
     places = _find_places(memory, workspace, needed=bool(to or out))
     if to or out:
         claims = collect_told_claims(
-            view, places, STANDING, has_injection, min_confidence
+            view, places, SETTLED, has_injection, min_confidence
         )
         count = resolve_tokenizer(None, memory.settings.context.tokenizer)
         block, written_lines = build_block(
             claims, "What earlier sessions settled", budget, count
         )
-        if _keep_block(block, out or _find_file(to or Target.AGENTS, places), to):
+        file = out or _find_file(to or Target.AGENTS, places)
+        if _keep_block(block, file, to, explain_empty(view, places)):
             log_recall(
                 memory.root / memory.space,
                 {line.claim: [line.own_words] for line in written_lines},
@@ -142,10 +144,12 @@ def skill(
     Each line names its session and message. Only the text between two marks is replaced; the same release gives the
     same bytes.
     """
+    from slowwave.context.projects.projection import explain_empty
     from slowwave.context.projects.skill import (
         build_front_matter,
         build_skill,
         collect_skill_lines,
+        find_first_day,
     )
     from slowwave.context.tokens import resolve_tokenizer
     from slowwave.store.logs import log_recall
@@ -155,11 +159,11 @@ def skill(
     file = out and (out / SKILL if out.is_dir() or not out.suffix else out)
     title = PurePath(places[0].replace("\\", "/")).name or places[0]
     called = _name_skill(name, file, title)
-    lines = collect_skill_lines(
-        memory.get_view(), places, has_injection, min_confidence, days
-    )
+    view = memory.get_view()
+    lines = collect_skill_lines(view, places, has_injection, min_confidence, days)
     count = resolve_tokenizer(None, memory.settings.context.tokenizer)
-    block, written_lines = build_skill(lines, title, budget, count)
+    empty = explain_empty(view, places, find_first_day(view, days))
+    block, written_lines = build_skill(lines, title, budget, count, empty)
     front = build_front_matter(called, title, lines)
     print_notes(memory.warnings)
     if file is None:
@@ -284,18 +288,19 @@ def _print_line_count(file: Path, count: int, changed: bool) -> None:
     )
 
 
-def _keep_block(block: str, file: Path, to: Target | None) -> bool:
-    """Put the block into its file, or print it; return True if it was printed or the file changed."""
+def _keep_block(block: str, file: Path, to: Target | None, empty: str) -> bool:
+    """Put the block into its file, or print it; return True if it was printed or the file changed.
+
+    `empty` says why there are no lines.
+    """
     if str(file) == "-":
-        echo(block or "Nothing is known about it yet.")
+        echo(block or empty)
         return True
     changed = _write_block(file, block, RULE if to is Target.CURSOR else "")
     if block:
         _print_line_count(file, block.count("\n- "), changed)
     else:
-        OUT.print(
-            f"{file}: no facts yet{'; the old block was removed' if changed else ''}."
-        )
+        OUT.print(f"{file}: {empty}{' The old block was removed.' if changed else ''}")
     return changed
 
 

@@ -23,7 +23,8 @@ from slowwave.context.projects.intentions import list_intentions
 from slowwave.context.projects.standing import (
     EARLIEST,
     LIKELY,
-    STANDING,
+    SETTLED,
+    UNHEADED,
     StandingClaim,
     collect_standing_claims,
     group_by_category,
@@ -47,7 +48,6 @@ from slowwave.recall.release.view import View, is_superseded, mark_changes
 from slowwave.schemas.tables import CLAIMS, MESSAGES, PERSONAL, SUMMARIES, TOPICS, TRUST
 from slowwave.schemas.tables import SESSIONS as SESSIONS_TABLE
 from slowwave.schemas.vocabulary import (
-    EXTRACTIVE,
     MODEL_KEY,
     Role,
     Status,
@@ -216,28 +216,17 @@ def collect_facts(
 ) -> list[Line]:
     """Return the standing claims of persons: first those that replaced another claim, then rules, then the others.
 
-    Of each, those stated in most sessions come first, with `places` each category in turn. Then follow a person's
-    other statements about the project, as a model understood them; the statements that rules found are noise. Claims
-    in `corrected` are left out.
+    Of each, those stated in most sessions come first, with `places` each category in turn, and a person's claims
+    without a heading of their own last. Claims in `corrected` are left out.
     """
     # without a workspace, confidence only sorts the claims
-    categories, confidence = (
-        ((*STANDING, *PERSONAL), LIKELY) if places else (PERSONAL, 0.0)
-    )
+    settled = tuple(dict.fromkeys((*SETTLED, *PERSONAL)))
+    categories, confidence = (settled, LIKELY) if places else (PERSONAL, 0.0)
     claims = collect_standing_claims(
         view, places, categories, confidence, perhaps_changed=not places
     )
     claims = [claim for claim in claims if claim.id not in corrected]
-    if places:
-        others = collect_standing_claims(view, places, ("context",))
-        claims = [
-            *take_in_turn(group_by_category(claims)),
-            *(
-                claim
-                for claim in others
-                if claim.by_person and claim.observer != EXTRACTIVE
-            ),
-        ]
+    claims = _put_unheaded_last(claims) if places else claims
     replaced = {
         row["chain_id"] for row in view.chains.claims.values() if is_superseded(row)
     }
@@ -298,6 +287,16 @@ def join_quotes(text: str, quotes: Sequence[str]) -> str:
             joined += text[max(start, end) : stop]
             end = stop
     return joined
+
+
+def _put_unheaded_last(claims: Sequence[StandingClaim]) -> list[StandingClaim]:
+    """Return the claims of each category in turn, then a person's without a heading of their own."""
+    headed = [claim for claim in claims if claim.category not in UNHEADED]
+    others = [claim for claim in claims if claim.category in UNHEADED]
+    return [
+        *take_in_turn(group_by_category(headed)),
+        *(claim for claim in others if claim.by_person),
+    ]
 
 
 def pack_briefing(

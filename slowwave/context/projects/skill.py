@@ -11,10 +11,11 @@ import json
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import PurePath
 
 from slowwave.context.projects.projection import (
+    OTHER,
     PageLine,
     Steers,
     collect_told_claims,
@@ -24,7 +25,7 @@ from slowwave.context.projects.projection import (
 from slowwave.context.projects.standing import (
     EARLIEST,
     LIKELY,
-    STANDING,
+    SETTLED,
     StandingClaim,
     addresses_nobody,
     collect_standing_claims,
@@ -38,14 +39,13 @@ from slowwave.schemas.tables import CLAIMS
 from slowwave.schemas.vocabulary import EXTRACTIVE, ActionKind, CommandRole, HabitKind
 from slowwave.text.relative_days import add_days
 
-ALSO = "also"
-"""The section of what is sure (a person noted it, or several sessions state it) and is of no category of `STANDING`."""
 SECTIONS = {
     "decision": "Key Decisions",
     "convention": "Conventions",
     "pattern": "Patterns",
     "gotcha": "Gotchas",
-    ALSO: "Also Settled",
+    "preference": "Preferences",
+    OTHER: "Also Settled",
     "found": "Found by Agents in More than One Session",
     HabitKind.CO_EDIT: "Files Often Changed Together",
     HabitKind.SEQUENCE: "Common Workflows",
@@ -91,15 +91,9 @@ def collect_skill_lines(
         min_confidence: least confidence of a claim.
         days: include only claims and habits of so many days before the release; None for all.
     """
-    since = (
-        view.release.created_at - timedelta(days=days) if days is not None else EARLIEST
-    )
+    since = find_first_day(view, days)
     # claims of persons, and traps that agents found in several sessions
-    claims = [
-        claim if claim.category in STANDING else replace(claim, category=ALSO)
-        for claim in collect_told_claims(view, places, (), steers, min_confidence)
-        if claim.category in STANDING or claim.standing
-    ]
+    claims = collect_told_claims(view, places, SETTLED, steers, min_confidence)
     for claim in collect_standing_claims(view, places, ("gotcha",), min_confidence):
         is_told = claim.by_person or claim.code_note
         if not is_told and addresses_nobody(claim.text):
@@ -117,6 +111,13 @@ def collect_skill_lines(
         line for kind in HabitKind for line in _make_habit_lines(view, habits, kind)
     ]
     return [line for line in lines if not steers(line.text)]
+
+
+def find_first_day(view: View, days: int | None) -> datetime:
+    """Return the time so many days before the release; None is the earliest time."""
+    return (
+        view.release.created_at - timedelta(days=days) if days is not None else EARLIEST
+    )
 
 
 def _make_claim_line(claim: StandingClaim, row: Row) -> PageLine:
@@ -142,7 +143,10 @@ def _make_claim_line(claim: StandingClaim, row: Row) -> PageLine:
     session = claim.source.short or claim.source.session or ""
     cited = _cite(text, session, row["message_ids"][0])
     return PageLine(
-        category=claim.category, text=cited, claim=claim.id, own_words=claim.text
+        category=claim.category if claim.category in SECTIONS else OTHER,
+        text=cited,
+        claim=claim.id,
+        own_words=claim.text,
     )
 
 
@@ -152,10 +156,14 @@ def _cite(text: str, session: str, message: str) -> str:
 
 
 def build_skill(
-    lines: Sequence[PageLine], title: str, budget: int, count: Tokenizer
+    lines: Sequence[PageLine], title: str, budget: int, count: Tokenizer, empty: str
 ) -> tuple[str, list[PageLine]]:
-    """Return the skill's text below its front matter, at most `budget` tokens by `count`, and its lines."""
-    return fill_page(title, INTRODUCTION, SECTIONS, lines, budget, count)
+    """Return the skill's text below its front matter, at most `budget` tokens by `count`, and its lines.
+
+    Without lines it says `empty` in place of the introduction.
+    """
+    introduction = INTRODUCTION if lines else empty
+    return fill_page(title, introduction, SECTIONS, lines, budget, count)
 
 
 def make_skill_name(name: str) -> str:

@@ -1,6 +1,7 @@
 """The standing claims about a project or a person: those that may be in a text that every session loads.
 
-A claim stands if all of these hold: it is active and no later claim doubts it; a person typed it, or two sessions state
+A claim stands if all of these hold: it is active and no later claim doubts it; it
+does not take another claim back; a person typed it, or two sessions state
 it; its confidence is high enough; none of its gates is False; and it is short enough for a statement, since a longer
 one is a log or a report that somebody pasted. A person typed it if its trust is `typed`, or that of one of its
 duplicates, whose words then stand for it. Where the trust is not known, the message that it quotes decides. Other cited
@@ -41,6 +42,10 @@ LIKELY = 0.5
 """Least confidence of a standing claim."""
 STANDING = ("decision", "convention", "gotcha", "pattern")
 """Categories of a project's conventions."""
+SETTLED = (*STANDING, "preference", "fact", "context", "")
+"""Categories of what holds in a project: also what is preferred, what is so, and what has no heading of its own."""
+UNHEADED = ("context", "")
+"""Categories without a heading of their own."""
 BORNE_OUT = 2
 """Number of sessions that count as much as a person's word."""
 PARTIES = frozenset((*TALKING, "you", "your", "yours", "yourself"))
@@ -137,6 +142,7 @@ def collect_standing_claims(
         if confidences[row["claim_id"]] >= min_confidence
         and len(row["summary"]) <= LONGEST
         and (perhaps_changed or not is_perhaps_changed(row))
+        and row["claim_id"] not in view.chains.retractions
     ]
     statements = _find_own_statements(view, rows)
     quoted = {

@@ -45,6 +45,7 @@ from slowwave.schemas.tables import (
     CLAIMS,
     DEAD_ENDS,
     FILES,
+    MERGES,
     MESSAGES,
     PASSAGES,
     SESSIONS,
@@ -53,6 +54,7 @@ from slowwave.schemas.tables import (
 from slowwave.schemas.vocabulary import (
     OWN,
     PERHAPS_CHANGED,
+    RETRACTIONS,
     SHARED,
     CheckResult,
     Origin,
@@ -106,6 +108,8 @@ class Chains:
     """By id, with the columns COLUMNS."""
     by_chain: Mapping[str, list[Row]] = field(default_factory=dict)
     """Without those that repeat another, in the order they were said."""
+    retractions: Set[str] = frozenset()
+    """Ids of claims that take an earlier one back without a new value, surely or perhaps."""
 
     @property
     def perhaps_changed(self) -> dict[str, Row]:
@@ -131,6 +135,12 @@ class Chains:
         )
         return next(later, self.claims.get(str(row["chain_id"])))
 
+    def make_successor(self, row: Row) -> Successor:
+        """Return a claim as the successor of what it changes."""
+        takes_back = row["claim_id"] in self.retractions
+        said_at = localise(row["observed_at"], row["utc_offset"])
+        return Successor(row["summary"], said_at, takes_back)
+
 
 def is_changed(row: Row, as_of: datetime | None = None, likely: float = 0.0) -> bool:
     """Return whether a later claim had by then changed what a row says, that likely at least."""
@@ -143,17 +153,17 @@ def is_changed(row: Row, as_of: datetime | None = None, likely: float = 0.0) -> 
 
 
 def is_superseded(row: Row, as_of: datetime | None = None) -> bool:
-    """Return whether it surely had."""
+    """Return True if a later claim had by then certainly changed what a row says."""
     return is_changed(row, as_of, 1.0)
 
 
 def is_perhaps_changed(row: Row, as_of: datetime | None = None) -> bool:
-    """Return whether it perhaps had, and the row stands."""
+    """Return True if a later claim had by then perhaps changed what a row says, and the row stands."""
     return is_changed(row, as_of, PERHAPS_CHANGED) and not is_superseded(row, as_of)
 
 
 def read_chains(view: Tables | Snapshot) -> Chains:
-    """Return a release's."""
+    """Return the chains of a release."""
     rows = view.read(CLAIMS, COLUMNS, pc.field("chain_id").is_valid()).to_pylist()
     claims = {str(row["claim_id"]): row for row in rows}
     by_chain = defaultdict[str, list[Row]](list)
@@ -163,7 +173,9 @@ def read_chains(view: Tables | Snapshot) -> Chains:
     ):
         if row["status"] != Status.DUPLICATE and row["observed_at"] is not None:
             by_chain[str(row["chain_id"])].append(row)
-    return Chains(claims, by_chain)
+    taking_back = pc.field("rule").isin(RETRACTIONS) & ~pc.field("undone")
+    ledger = view.read(MERGES, ["into_id"], taking_back)
+    return Chains(claims, by_chain, frozenset(ledger["into_id"].to_pylist()))
 
 
 def mark_changes(
@@ -208,23 +220,18 @@ def mark_changes(
             if later["session_id"] in own_sessions:
                 beside = " ".join(str(later["summary"]).split())
             note = format_later(
-                make_successor(later),
-                is_superseded(row),
-                beside,
+                chains.make_successor(later), is_superseded(row), beside
             )
             marked, done = f"{marked}{text[done : sentence.end]} {note}", sentence.end
     return marked + text[done:]
 
 
-def make_successor(row: Row) -> Successor:
-    """Return a claim (the columns COLUMNS) as the one that holds in place of another."""
-    return Successor(row["summary"], localise(row["observed_at"], row["utc_offset"]))
-
-
 def format_later(successor: Successor, sure: bool, beside: str) -> str:
-    """Return until when something held, or perhaps did, and what was said then if that is not told beside it."""
+    """Return until when something held, or when it was taken back, and what was said then if `beside` lacks it."""
     at, later = successor.observed_at, " ".join(successor.text.split())
     until = f"until {format_day(at)}" if at else "no longer"
+    if successor.takes_back:
+        until = f"taken back on {format_day(at)}" if at else "taken back"
     until = until if sure else f"perhaps {until}"
     return f"({until})" if later in beside else f"({until}{THEN}{add_days(later, at)})"
 

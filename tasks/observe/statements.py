@@ -1,0 +1,182 @@
+"""Decide what of a person's words to an agent is kept, by what they mean: the kind, the duration, and the reason.
+
+A statement is kept if the likeliest of its kinds says what is so, what is meant to be or what was done, or if it likely
+holds beyond its session. A question, an order of the moment, a courtesy, a joke, something imagined, refused or quoted
+is kept only for what holds in it. A yes is kept in the words of the proposal that it accepts.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import fsum
+
+from slowwave.tasks.observe.reader import KINDS, SETTLING, Reading, load_reader
+from slowwave.tasks.observe.units import (
+    AnsweredTurn,
+    Unit,
+    is_adjacent,
+    strip_emphasis,
+)
+from slowwave.tasks.observe.worth import extract_content_words
+from slowwave.text.sentences import Sentence
+
+LIKELY = 0.5
+"""Probability from which a statement holds beyond its session."""
+NAMED = 0.4
+"""Probability from which a statement has the category of its kind."""
+CLAUSE = re.compile(r"[^\s,;–—，、；](?:[^,;–—，、；]|[,;](?=\S))*(?<!\s)")
+"""A clause of a sentence. A comma within a number divides nothing."""
+LEAST_TOLD = 0.25
+"""Least probability that a statement holds beyond its session for it to be kept whatever its kinds are."""
+LEAST_KEPT = 0.25
+"""Least share of the kinds that are kept in a statement's kinds."""
+FEW = 2
+"""Most content words of an answer that is not understood without its proposal."""
+KEPT = (*SETTLING, "plan", "report", "retraction")
+"""Kinds that are kept."""
+UNSAID = tuple(kind for kind in KINDS if kind not in (*SETTLING, "plan", "report"))
+"""Kinds that state nothing that holds: such a sentence is less surely to be told."""
+SETTLED = ("rule", "decision", "correction")
+"""Kinds that settle something, for which there may be a reason."""
+REASONS = ("fact", "report", "preference", "quoted")
+"""Kinds of a sentence that gives the reason for the one beside it."""
+CATEGORIES = {
+    "coding": {
+        "rule": "convention",
+        "decision": "decision",
+        "preference": "preference",
+        "plan": "plan",
+        "fact": "context",
+        "correction": "context",
+    },
+    "personal": {
+        "rule": "preference",
+        "decision": "preference",
+        "preference": "preference",
+        "plan": "plan",
+        "fact": "fact",
+        "correction": "fact",
+        "report": "event",
+    },
+}
+"""Category of a kind, by pack. A correction says what is so."""
+UNSURE = {"coding": "", "personal": "fact"}
+"""Category of a statement whose kind is not sure, by pack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A person's sentence that is kept, with its reading."""
+
+    unit: Unit
+    reading: Reading
+    reason: Sentence | None
+    """The sentence beside it that gives the reason."""
+
+    @property
+    def told(self) -> float:
+        """Probability that it may be told unasked: that it holds, and is neither asked, imagined nor quoted.
+
+        If a kind that settles something is likelier than each kind that states nothing, these count for nothing. A
+        reply of one content word without its proposal ("Yes, do that") says nothing by itself.
+        """
+        is_reply = self.unit.spoken.last is not None
+        if is_reply and self.proposal is None and self._count_words() < FEW:
+            return 0.0
+        unsaid = max(self.reading.by_head[kind] for kind in UNSAID)
+        settles = max(self.reading.by_head[kind] for kind in SETTLING)
+        if settles > unsaid:
+            return self.reading.told
+        return self.reading.told * (1 - unsaid)
+
+    def _count_words(self) -> int:
+        return len(extract_content_words(self.unit.summary))
+
+    @property
+    def proposal(self) -> AnsweredTurn | None:
+        """The proposal that it decides on, if it has few words, or mostly words of the proposal."""
+        answered = self.unit.answered
+        if answered is None or self.reading.find_likeliest(KEPT) not in SETTLED:
+            return None
+        words = extract_content_words(self.unit.text)
+        added = words - extract_content_words(answered.text)
+        is_alone = len(words) > FEW and 2 * len(added) > len(words)
+        return None if is_alone else answered
+
+    def find_category(self, pack: str) -> str:
+        """Return the category of the likeliest kind, or of an unsure one."""
+        kind = self.reading.find_likeliest(
+            SETTLING if self.reading.told >= LIKELY else KEPT
+        )
+        is_sure = self.reading.by_head[kind] >= NAMED
+        return CATEGORIES[pack].get(kind, UNSURE[pack]) if is_sure else UNSURE[pack]
+
+
+def read_statements(units: Sequence[Unit]) -> dict[tuple[str, int], Statement]:
+    """Return what persons tell an agent, by `Unit.key`: the sentences that are kept."""
+    said = [unit for unit in units if unit.is_said]
+    read = load_reader().read([unit.spoken for unit in said])
+    readings = {unit.key: reading for unit, reading in zip(said, read, strict=True)}
+    statements = {
+        unit.key: Statement(unit, readings[unit.key], _find_reason(unit, readings))
+        for unit in said
+        if is_kept(readings[unit.key])
+    }
+    for unit in said:
+        told = statements[unit.key].told if unit.key in statements else 0.0
+        clause = _find_clause(unit) if told < LIKELY else None
+        if clause:
+            statements[unit.key] = clause
+    return statements
+
+
+def _find_clause(unit: Unit) -> Statement | None:
+    """Return the clause of a question that says what holds, or None: "The limit is 2 GB, why does it not apply?"."""
+    spoken = unit.spoken
+    if not spoken.turn.is_question(spoken.at):
+        return None
+    clauses = [spoken.cut(*span) for span in _list_clauses(unit.sentence)]
+    found = [
+        Statement(replace(unit, spoken=clause), reading, None)
+        for clause, reading in zip(clauses, load_reader().read(clauses), strict=True)
+    ]
+    best = max(found, key=lambda one: one.told, default=None)
+    return best if best and best.told >= LIKELY else None
+
+
+def _list_clauses(sentence: Sentence) -> list[tuple[int, int]]:
+    """Return the spans of a sentence's clauses, which commas, semicolons or dashes divide; none if it has one."""
+    spans = [match.span() for match in CLAUSE.finditer(sentence.text)]
+    return spans if len(spans) > 1 else []
+
+
+def _find_reason(
+    unit: Unit, readings: Mapping[tuple[str, int], Reading]
+) -> Sentence | None:
+    """Return the sentence directly before or after one that settles something, if that gives a reason."""
+    if readings[unit.key].find_likeliest() not in SETTLED:
+        return None
+    message, at = unit.key
+    sentences = unit.spoken.turn.sentences
+    for beside in (at - 1, at + 1):
+        reading = readings.get((message, beside))
+        if reading is None or reading.find_likeliest() not in REASONS:
+            continue
+        first, second = sorted((at, beside))
+        if is_adjacent(unit.row["text"], sentences[first], sentences[second]):
+            return sentences[beside]
+    return None
+
+
+def is_kept(reading: Reading) -> bool:
+    """Return True if a sentence may hold beyond its session, or is not likely of a kind that is not kept."""
+    every = fsum(reading.by_head[kind] for kind in KINDS)
+    kept = fsum(reading.by_head[kind] for kind in KEPT)
+    is_other = every - kept >= LIKELY and kept < LEAST_KEPT * every
+    return reading.told >= LEAST_TOLD or not is_other
+
+
+def word_decision(answer: str, proposal: str) -> str:
+    """Return a decision in the words of the proposal; if the answer adds words to it, after the answer."""
+    added = extract_content_words(answer) - extract_content_words(proposal)
+    return f"{strip_emphasis(answer)} ({proposal})" if added else proposal

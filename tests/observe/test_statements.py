@@ -1,0 +1,67 @@
+"""What a person tells an agent: what is kept, what it is called, and how sure it is to hold."""
+
+from slowwave.context.projects.standing import LIKELY
+from slowwave.schemas.settings import ObserveSettings
+from slowwave.tasks.observe.observe import observe
+from slowwave.tasks.observe.reader import load_reader
+from slowwave.tasks.observe.units import list_sentences
+from tests.observe.test_observe import HUMAN, MODEL, said
+
+
+def claims_of(*turns):
+    table = said(*((*who, None, text) for who, text in turns), source="claude-code")
+    return observe(table, ObserveSettings()).claims.to_pylist()
+
+
+def test_a_decision_is_told_and_a_courtesy_is_no_claim():
+    claims = claims_of(
+        (HUMAN, "i need a booking page for my shop"),
+        (MODEL, "Slots of 30 minutes?"),
+        (HUMAN, "30 is too short. slots are 45 minutes from now on"),
+        (MODEL, "Done."),
+        (HUMAN, "thanks, have a nice weekend"),
+    )
+    told = [one["summary"] for one in claims if one["confidence"] >= LIKELY]
+    assert "slots are 45 minutes from now on" in told
+    assert not any("weekend" in one["summary"] for one in claims)
+
+
+def test_a_word_or_two_go_on_with_the_sentence_before():
+    (claim,) = [
+        one
+        for one in claims_of(
+            (MODEL, "Shall I use Prisma for the database?"),
+            (HUMAN, "no prisma please, i got burned by its migrations. take drizzle"),
+            (MODEL, "Drizzle it is."),
+        )
+        if "drizzle" in one["summary"]
+    ]
+    assert claim["summary"].startswith("no prisma please")
+    assert claim["quote"].endswith("take drizzle")
+
+
+def test_a_fact_in_a_question_is_a_claim_of_its_own():
+    claims = claims_of(
+        (HUMAN, "we start with the form"),
+        (MODEL, "Noted."),
+        (HUMAN, "the upload limit is 500 MB, why does it not apply to the form?"),
+        (MODEL, "It posts to another route."),
+    )
+    assert "the upload limit is 500 MB" in [one["summary"] for one in claims]
+
+
+def test_what_is_imagined_or_somebody_elses_question_is_not_told():
+    claims = claims_of(
+        (HUMAN, "Imagine that our plants were stored in Cassandra."),
+        (MODEL, "Then a query would need a key."),
+        (HUMAN, "I ask because Priya asked whether we should use Kafka."),
+        (MODEL, "It would be too much."),
+    )
+    assert [one for one in claims if one["confidence"] >= LIKELY] == []
+
+
+def test_a_reading_does_not_depend_on_what_is_read_with_it():
+    rows = said((*HUMAN, None, "We never indent with tabs. Look here! Why so?"))
+    sentences = list(list_sentences(rows.to_pylist(), 1))
+    read = load_reader().read
+    assert [read([one])[0] for one in sentences] == read(sentences)
