@@ -334,7 +334,9 @@ def _list_members(tables: Store | Snapshot, summary: str) -> list[str]:
         row["summary_id"]: row["member_ids"]
         for row in tables.read(SUMMARIES, ["summary_id", "member_ids"]).to_pylist()
     }
-    leaves, waiting, seen = dict[str, None](), [summary], set[str]()
+    leaves = dict[str, None]()
+    waiting = [summary]
+    seen = set[str]()
     while waiting:
         row_id = waiting.pop()
         if row_id in below and row_id not in seen:

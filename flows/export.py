@@ -95,7 +95,8 @@ def export_tables(
     snapshot = Snapshot(settings.store, settings.space, release)
     earlier = _open_earlier(settings, snapshot, since) if since else None
     layout = Layout(form, phrase, internal, partition_by, earlier)
-    template, to = to, fill_place(to, snapshot)
+    template = to
+    to = fill_place(to, snapshot)
     names = sorted(table.name for table in chosen)
     if kept := _find_earlier_export(to, template, snapshot, layout, names):
         return kept | {"to": str(to), "written": False}

@@ -264,7 +264,8 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
         if row["kind"] == LedgerKind.JUDGEMENT and row["rule"] != PairAnswer.UNANSWERED
     ]
     answers = {_get_pair(row): str(row["rule"]) for row in judged}
-    rows, notes = list[Row](), list[str]()
+    rows = list[Row]()
+    notes = list[str]()
     for kind, what in (
         (LedgerKind.SUPERSESSION, "changed"),
         (LedgerKind.DOUBT, "perhaps changed"),
@@ -338,10 +339,8 @@ def _collect_merges(store: Store) -> list[Row]:
         for claim in store.read_ids(CLAIMS, ids, columns).to_pylist()
     }
     for row in rows:
-        source, target = (
-            claims.get(row["from_id"], {}),
-            claims.get(row["into_id"], {}),
-        )
+        source = claims.get(row["from_id"], {})
+        target = claims.get(row["into_id"], {})
         row |= {
             "scores": dict(row["scores"] or []),
             "from": source.get("summary"),
@@ -476,7 +475,8 @@ def _list_usage(settings: Settings, everything: bool) -> Listing:
         if usage.first and usage.last
         else ""
     )
-    good, never = [*verdicts.values()].count("good"), len(usage.never)
+    good = [*verdicts.values()].count("good")
+    never = len(usage.never)
     notes = (
         f"{usage.recalls:,} answers were handed out{span}.",
         f"Of {len(rows):,} claims {len(rows) - never:,} were among them, {never:,} never; "

@@ -212,11 +212,9 @@ def _measure_runs(
 
 
 def _measure_tables(live: Snapshot) -> Iterator[Metric]:
-    sizes, unindexed, broken = (
-        dict[str, float](),
-        dict[str, float](),
-        dict[str, float](),
-    )
+    sizes = dict[str, float]()
+    unindexed = dict[str, float]()
+    broken = dict[str, float]()
     for table in RELEASED:
         folder = live.dir / f"{table.name}.lance"
         sizes[table.name] = sum(
@@ -336,14 +334,16 @@ def _measure_tokens(
         for name, n in counts.items()
         if ERRORS in name
     }
-    about, labels = "Requests that failed", ("model", "error")
+    about = "Requests that failed"
+    labels = ("model", "error")
     yield Metric("model_errors_total", about, labels, errors)
     tokens = {
         (model, kind): float(counts[f"{kind} tokens"])
         for model, counts in usage.items()
         for kind in ("prompt", "answer")
     }
-    about, labels = "Tokens read and written", ("model", "kind")
+    about = "Tokens read and written"
+    labels = ("model", "kind")
     yield Metric("model_tokens_total", about, labels, tokens)
     usd = {
         model: settings.model.compute_usd(

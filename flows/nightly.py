@@ -123,10 +123,8 @@ def run_night(
         NoSuchPath: a path does not exist, or is a pipe or a device.
         StoreLocked: another run holds the store.
     """
-    paths, check_all = (
-        check_paths(paths),
-        cache(partial(check_newest_whole, settings.store / settings.space)),
-    )
+    paths = check_paths(paths)
+    check_all = cache(partial(check_newest_whole, settings.store / settings.space))
 
     def prepare(folder: Path) -> None:
         idle = (
@@ -222,7 +220,8 @@ def publish_run(
     writer is done and nothing waits. With `whole` off it is published at once. A rewrite passes the gates, since it
     is meant to change the claims.
     """
-    rewriter, live = find_rewriter(job.store), find_released_writer(job.store)
+    rewriter = find_rewriter(job.store)
+    live = find_released_writer(job.store)
     counts = [
         pair
         for step in report.steps
@@ -261,7 +260,8 @@ def list_outside(folder: Path) -> list[tuple[str, int, int]]:
 
     These are the code, what readers write without the lock, and the checkouts that claims are about.
     """
-    stats, folders = [], os.walk(Path(__file__).parents[1], followlinks=True)
+    stats = []
+    folders = os.walk(Path(__file__).parents[1], followlinks=True)
     files = (
         Path(folder, name)
         for folder, _, names in folders

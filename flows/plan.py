@@ -205,7 +205,8 @@ def _plan_job(job: Job, paths: list[Path]) -> Estimate:
         estimate.notes.append(
             "llm is off: claims, topics and summaries are made without a model and cost nothing"
         )
-    now, named = find_writer(job.store), name_writer(job.settings)
+    now = find_writer(job.store)
+    named = name_writer(job.settings)
     if now and now != named:
         estimate.notes.append(explain_other_writer(now, named))
     planner = Planner(job, models, estimate)
@@ -275,7 +276,8 @@ class Planner:
             line.expect(self._get_rate(step), line.units, most.get(step))
 
     def _add_extraction(self, messages: pa.Table) -> None:
-        settings, model = self.job.settings, self.models["observe"]
+        settings = self.job.settings
+        model = self.models["observe"]
         try:
             plan = extract.plan_requests(
                 messages,
@@ -327,7 +329,8 @@ class Planner:
 
         A claim counts as the store's average number of messages a claim.
         """
-        job, counts = self.job, Counter[str]()
+        job = self.job
+        counts = Counter[str]()
         others = ~pl.col("session_id").is_in(sorted(self.sessions))
         spoken = read_spoken_messages(job.store).filter(others)
         if model := self.models.get("gists"):
@@ -435,7 +438,8 @@ def add_costs(
     estimate: Estimate, settings: LLMSettings, measured: MeasuredUsage
 ) -> Estimate:
     """Return the estimate with money by the prices that are set, and time by the rate that was measured."""
-    prompts, answers = estimate.prompt_tokens, estimate.answer_tokens
+    prompts = estimate.prompt_tokens
+    answers = estimate.answer_tokens
     estimate.usd = settings.compute_usd(prompts, answers)
     if measured.answer_per_second or prompts + answers == 0:
         estimate.seconds = (
@@ -478,11 +482,9 @@ def _read_transcripts(
     )
     estimate.unchanged = scan.counts["files unchanged"]
     estimate.sources = _list_sources(scan, paths)
-    index, limits, read = (
-        VaultIndex(job.store),
-        Limits(job.settings.read.max_line_bytes),
-        job.settings.read,
-    )
+    index = VaultIndex(job.store)
+    limits = Limits(job.settings.read.max_line_bytes)
+    read = job.settings.read
     for transcript in scan.pending:
         ingested = IngestedTranscript(transcript)
         rows = [

@@ -164,7 +164,8 @@ class TaskRunner:
         """Return what a step returns. Its task depends on those of the steps whose tables it reads. A step that failed
         is tried once more, if another try may help.
         """
-        done, name = list[Result](), STEP_NAMES.get(step.__name__, step.__name__)
+        done = list[Result]()
+        name = STEP_NAMES.get(step.__name__, step.__name__)
         parents = find_parents(name, self.done)
 
         @wraps(step)
@@ -224,7 +225,8 @@ def record_step(
     """Log that a step begins and, when its report is given to what is yielded, what it did. Its progress is an artifact
     while the block runs, and its counts another one. If Prefect can't keep one, log it: the step goes on.
     """
-    log, results = get_run_logger(), list[object]()
+    log = get_run_logger()
+    results = list[object]()
     after = ", ".join(
         f"{report.step} ({count_noun(report.rows_out, 'row')})" for report in parents
     )
@@ -257,7 +259,8 @@ def _follow_progress(name: str) -> Iterator[Callable[[], bool]]:
         f"step-{name}-progress",
         f"How far {name} is",
     )
-    over, kept = Event(), [key is not None]
+    over = Event()
+    kept = [key is not None]
 
     def update(percent: float) -> bool:
         kept[0] = (
@@ -397,7 +400,8 @@ def reprocess(
     Raises:
         NightIncomplete: as `nightly`.
     """
-    chosen, tasks = _read_selection(selection), TaskRunner()
+    chosen = _read_selection(selection)
+    tasks = TaskRunner()
     with name_run("reprocess", step) as name:
         settings = make_settings(merge_settings(overrides, space, model))
         report = run_reprocess(step, chosen, settings, missing=missing, call=tasks)
@@ -428,7 +432,8 @@ def backfill(
     Raises:
         NightIncomplete: as `nightly`, of the first day that did not end well; the others are done.
     """
-    tasks, reports = TaskRunner(), dict[str, RunReport]()
+    tasks = TaskRunner()
+    reports = dict[str, RunReport]()
     with name_run("backfill", step) as name:
         settings = make_settings(merge_settings(overrides, space, model))
         chosen = _read_selection(selection)
@@ -532,7 +537,8 @@ def backup(to: str, overrides: Overrides = None, space: Space = None) -> dict[st
         space: the space (user or tenant), over `overrides`.
     """
     with name_run("backup", "space") as name:
-        settings, key = make_settings(merge_settings(overrides, space)), read_key(None)
+        settings = make_settings(merge_settings(overrides, space))
+        key = read_key(None)
         file = fill_place(Path(to), Snapshot(settings.store, settings.space))
         check_encrypted(settings, settings.store if key else file)
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -597,7 +603,8 @@ def run_night_under_prefect(
     Raises:
         StoreLocked: another run is at it.
     """
-    reports, tasks = list[RunReport](), TaskRunner()
+    reports = list[RunReport]()
+    tasks = TaskRunner()
 
     @hide_words
     def do_night(
@@ -662,10 +669,8 @@ def name_flow_run(news: str, outcome: str, kind: str = "night", *labels: str) ->
     """
     try:
         with get_client(sync_client=True) as client:
-            name, tags = (
-                f"{kind} of {datetime.now():%Y-%m-%d}: {news}",
-                {*flow_run.get_tags(), outcome, *labels},
-            )
+            name = f"{kind} of {datetime.now():%Y-%m-%d}: {news}"
+            tags = {*flow_run.get_tags(), outcome, *labels}
             client.update_flow_run(UUID(flow_run.get_id()), name=name, tags=tags)
         emit_event(
             f"slowwave.{kind}.{outcome}",

@@ -25,7 +25,8 @@ from slowwave.store.store import Store
 from slowwave.tasks.job import parse_steps, parse_usage
 from slowwave.tasks.publish.gates import LOST, RETIRED
 
-SHOWN, NIGHTS = 50, 60
+SHOWN = 50
+NIGHTS = 60
 """Claims, changes and sessions that the page lists, and runs of its timeline, at most."""
 CLAIM = ["session_id", "summary", "category", "workspace", "speaker", "observed_at"]
 CLAIM += ["utc_offset"]
@@ -128,7 +129,8 @@ def _describe_claims(settings: Settings, new: View | None, old: View | None) -> 
         nothing: Data = {"learnt": [], "changed": [], "sessions": [], "gates": []}
         return nothing | {"learnt_count": 0, "changed_count": 0, "became": {}}
     news = collect_news(new, old)
-    learnt, changed = news.learnt[:SHOWN], news.changed[:SHOWN]
+    learnt = news.learnt[:SHOWN]
+    changed = news.changed[:SHOWN]
     ids = [*(claim.claim_id for claim in learnt), *(key for key, *_ in changed)]
     ids += [later_id for *_, later_id in changed]
     claims = new.read_by_id(CLAIMS, [*dict.fromkeys(ids)], CLAIM)

@@ -56,7 +56,8 @@ def collect_status(settings: Settings) -> list[StatusLine]:
         StoreMissing, NoRelease: there is no memory yet.
         StoreUnreadable: it is damaged.
     """
-    coverage, night = measure_coverage(settings), find_schedule() or find_next_night()
+    coverage = measure_coverage(settings)
+    night = find_schedule() or find_next_night()
     writing = measure_waiting(settings)
     last = next(iter(list_runs(settings, False).rows), {})
     no_night = "none is planned: `slowwave schedule install`"
@@ -159,10 +160,8 @@ def _list_unfinished(settings: Settings) -> list[StatusLine]:
 
 def _describe_run(run: Row) -> str:
     """Return a run's time, status and output; the error of one that failed."""
-    report, names = (
-        orjson.loads(run.pop("report")),
-        {"read": "messages", "observe": "claims"},
-    )
+    report = orjson.loads(run.pop("report"))
+    names = {"read": "messages", "observe": "claims"}
     # Of a broken report that was forgotten nothing is left.
     steps = report.get("steps", [])
     made = [
@@ -241,11 +240,9 @@ def _scan_transcripts(settings: Settings, folder: Path) -> "TranscriptScan":
 
 def _describe_coverage(found: Coverage) -> str:
     """Return the counts in a sentence."""
-    covered, waiting, unreadable = (
-        found["covered"],
-        found["waiting"],
-        found["unreadable"],
-    )
+    covered = found["covered"]
+    waiting = found["waiting"]
+    unreadable = found["unreadable"]
     line = f"Covers {covered:,} of {covered + waiting + unreadable:,} transcripts ({found['sessions']:,} sessions)"
     if found["until"]:
         line += f", up to {format_minute(found['until'])}"
@@ -278,11 +275,9 @@ def _describe_writer(settings: Settings, live: Release) -> dict[str, Any]:
     )
 
     store = Store.open(settings.store, settings.space)
-    writer, named, rewriter = (
-        find_writer(store),
-        name_writer(settings),
-        find_rewriter(store),
-    )
+    writer = find_writer(store)
+    named = name_writer(settings)
+    rewriter = find_rewriter(store)
     facts: dict[str, Any] = {"writer": writer, "named": named}
     if writer and writer != named:
         return facts | {
@@ -296,7 +291,8 @@ def _describe_writer(settings: Settings, live: Release) -> dict[str, Any]:
         line += f", which writes the memory anew: {live.name}, by {live.writer}, answers until that is done"
     if not asks_model(settings):
         return facts | {"line": line}
-    counts, why = _count_waiting(settings), _explain_waiting(store)
+    counts = _count_waiting(settings)
+    why = _explain_waiting(store)
     some = [text for text, n in counts.items() if n]
     line += f"; {' and '.join(some)} wait: {why}" if some else ""
     return facts | {
@@ -324,10 +320,8 @@ def _count_waiting(settings: Settings) -> dict[str, int]:
         claims = find_sessions_to_observe(
             job, get_model(job, "extract"), Mask(job)
         ).height
-        key, placed = (
-            compute_assign_key(job, get_model(job, "topics")),
-            pc.field("assign_key"),
-        )
+        key = compute_assign_key(job, get_model(job, "topics"))
+        placed = pc.field("assign_key")
         active = pc.field("status") == Status.ACTIVE
         topics = job.store.count(CLAIMS, active & (placed.is_null() | (placed != key)))
         key = compute_summaries_key(job, get_model(job, "summaries"))

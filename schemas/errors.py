@@ -70,7 +70,8 @@ class StoreUnreadable(StoreError):
     """The store can't be read: files of it are broken or gone."""
 
     def __init__(self, path: Path, why: str) -> None:
-        self.path, self.why = path, why
+        self.path = path
+        self.why = why
         super().__init__(f"the store at {name_place(path)} can't be read: {why}")
 
 
@@ -78,7 +79,8 @@ class StoreUnwritable(StoreError):
     """The store can't be written to; what was released stays as it is."""
 
     def __init__(self, path: Path, why: str) -> None:
-        self.path, self.why = path, why
+        self.path = path
+        self.why = why
         super().__init__(
             f"the store at {name_place(path)} can't be written to, its last release stays: {why}"
         )
@@ -88,7 +90,8 @@ class StoreLocked(StoreError):
     """Another run holds the writer's lock."""
 
     def __init__(self, path: Path, holder: str) -> None:
-        self.path, self.holder = path, holder
+        self.path = path
+        self.holder = holder
         super().__init__(
             f"the store at {name_place(path)} is being written by {holder}: wait for it, or end it"
         )
@@ -98,7 +101,8 @@ class NoRelease(StoreError):
     """Nothing has been released yet, or not under that name."""
 
     def __init__(self, path: Path, release: str | None = None) -> None:
-        self.path, self.release = path, release
+        self.path = path
+        self.release = release
         place = name_place(path)
         if release:
             super().__init__(
@@ -114,7 +118,8 @@ class ReleaseDropped(NoRelease):
     """A release that was made, and is no longer kept."""
 
     def __init__(self, path: Path, release: str) -> None:
-        self.path, self.release = path, release
+        self.path = path
+        self.release = release
         StoreError.__init__(
             self,
             f"{release} of {name_place(path)} is no longer kept: `storage` says how many releases are, and forgetting "
@@ -126,7 +131,9 @@ class SchemaMismatch(StoreError):
     """A table on disk is unknown to this version of slowwave, or has other columns."""
 
     def __init__(self, table: str, missing: list[str], other: list[str]) -> None:
-        self.table, self.missing, self.other = table, missing, other
+        self.table = table
+        self.missing = missing
+        self.other = other
         facts = [
             f"{name} {', '.join(of)}"
             for name, of in (("it lacks", missing), ("it has", other))
@@ -143,7 +150,8 @@ class BadRows(StoreError):
     """Rows that can't be stored: a null or repeated key, which Lance would lose or double without a word."""
 
     def __init__(self, table: str, why: str) -> None:
-        self.table, self.why = table, why
+        self.table = table
+        self.why = why
         super().__init__(
             f"rows for table {table!r} refused: {why}; nothing was written"
         )
@@ -161,7 +169,8 @@ class EncoderNotFound(EngineError):
     """No encoder of that name could be loaded; `tried` lists each place with what was wrong there."""
 
     def __init__(self, name: str, tried: Sequence[str]) -> None:
-        self.name, self.tried = name, tuple(tried)
+        self.name = name
+        self.tried = tuple(tried)
         places = "".join(f"\n  - {place}" for place in self.tried)
         super().__init__(
             f"no encoder {name!r}. Tried:{places}\n"
@@ -174,7 +183,8 @@ class EncoderFailed(EngineError):
     """The encoder called `name`, which is a server's, gave no vectors: `why`."""
 
     def __init__(self, name: str, why: str) -> None:
-        self.name, self.why = name, why
+        self.name = name
+        self.why = why
         super().__init__(f"encoder {name!r}: {why}")
 
 
@@ -197,20 +207,16 @@ def name_install(extra: str) -> str:
         )
     except (PackageNotFoundError, ValueError):
         origin = {}
-    url, vcs, packages = (
-        origin.get("url", ""),
-        origin.get("vcs_info", {}),
-        [f"slowwave[{extra}]"],
-    )
+    url = origin.get("url", "")
+    vcs = origin.get("vcs_info", {})
+    packages = [f"slowwave[{extra}]"]
     if origin.get("dir_info", {}).get("editable"):
         packages = ["-e", f"{url2pathname(url.removeprefix('file://'))}[{extra}]"]
     elif url:
         source = f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url
         packages = [f"slowwave[{extra}] @ {source}"]
-    by_pip, by_uv = (
-        [sys.executable, "-m", "pip", "install"],
-        ["uv", "pip", "install", "--python", sys.executable],
-    )
+    by_pip = [sys.executable, "-m", "pip", "install"]
+    by_uv = ["uv", "pip", "install", "--python", sys.executable]
     return shlex.join([*(by_pip if find_spec("pip") else by_uv), *packages])
 
 

@@ -33,7 +33,8 @@ NAMED = 8
 def find_project_file() -> Path | None:
     """Return the settings file of the folder that the process works in, unless that is the user's own."""
     try:
-        own, here = find_user_file(), Path.cwd() / SETTINGS_FILE
+        own = find_user_file()
+        here = Path.cwd() / SETTINGS_FILE
         return (
             here
             if here.is_file() and not (own and own.exists() and own.samefile(here))
@@ -111,7 +112,8 @@ def _insert_alias(text: str, old: str, new: str) -> str:
     line = (
         f"{json.dumps(old, ensure_ascii=False)} = {json.dumps(new, ensure_ascii=False)}"
     )
-    lines, header = text.splitlines(), f"[{ALIASES}]"
+    lines = text.splitlines()
+    header = f"[{ALIASES}]"
     at = next((n for n, other in enumerate(lines) if other.strip() == header), None)
     if at is None:
         lines += [*([""] if lines else []), header]
@@ -132,7 +134,8 @@ def load_project_excludes() -> list[str]:
     except UsageError as unreadable:
         warn_once(f"{unreadable}; it is left out")
         return []
-    patterns, refused = named.pop(OF_PROJECT, []), list(named)
+    patterns = named.pop(OF_PROJECT, [])
+    refused = list(named)
     # Globs below a folder: none is absolute, none climbs.
     if not isinstance(patterns, list) or not all(
         isinstance(glob, str)
@@ -141,10 +144,11 @@ def load_project_excludes() -> list[str]:
         and ".." not in glob.split("/")
         for glob in patterns
     ):
-        patterns, refused = (
-            [],
-            [*refused, f"{OF_PROJECT} with other than globs relative to its folder"],
-        )
+        patterns = []
+        refused = [
+            *refused,
+            f"{OF_PROJECT} with other than globs relative to its folder",
+        ]
     if refused:
         more = f" and {len(refused) - NAMED} more" if len(refused) > NAMED else ""
         warn_once(
@@ -167,7 +171,8 @@ def load_file_settings(model: type[BaseModel]) -> dict[str, Any]:
     Raises:
         UsageError: as `load_user_settings`.
     """
-    own, excluded = load_user_settings(model), load_project_excludes()
+    own = load_user_settings(model)
+    excluded = load_project_excludes()
     read = own.get("read", {})
     globs = read.get("exclude", []) if isinstance(read, dict) else None
     if not excluded or not isinstance(globs, list):

@@ -18,7 +18,8 @@ VECTOR = pa.list_(pa.float32())
 """A vector as steps see it. On disk all of a store's are of one length, that of its first encoder's, and of half the
 precision, but for centroids, which every night moves by a little."""
 
-INDEXED_ROWS, QUANTIZED_ROWS = 300_000, 10_000_000
+INDEXED_ROWS = 300_000
+QUANTIZED_ROWS = 10_000_000
 """Rows from which vectors have an index, and one of four bits a number; what that finds is compared whole."""
 UTC_US = pa.timestamp("us", tz="UTC")
 STRINGS = pa.list_(pa.string())

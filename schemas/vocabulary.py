@@ -74,7 +74,8 @@ class LedgerKind(StrEnum):
 
 PERHAPS_CHANGED = 0.4
 """Probability from which a later claim perhaps changed another one, and a reader is told so: about as likely as not."""
-RETRACTED, PERHAPS_RETRACTED = "retracted", "perhaps retracted"
+RETRACTED = "retracted"
+PERHAPS_RETRACTED = "perhaps retracted"
 """Rules of the ledger: the later claim takes the earlier back without a new value, surely or perhaps."""
 RETRACTIONS = (RETRACTED, PERHAPS_RETRACTED)
 CORRECTED = "corrected"

@@ -108,7 +108,9 @@ class Memory:
         encoder: Encoder | None,
         reranker: Reranker | None = None,
     ) -> None:
-        self.settings, self.root, self.space = settings, root, settings.space
+        self.settings = settings
+        self.root = root
+        self.space = settings.space
         self._warnings = AnswerWarnings()
         self._vectors = QueryVectors(settings.encoder, encoder, self._warnings.add)
         self._reranker = reranker
@@ -619,7 +621,8 @@ class Memory:
 
         check_encrypted(self.settings, self.root)
         project = self.settle_workspace(workspace) if workspace else None
-        folder, redact = self.root / self.space, self.settings.redact
+        folder = self.root / self.space
+        redact = self.settings.redact
         return write_note(
             folder,
             text,
@@ -771,7 +774,8 @@ class Memory:
         self, kind: Literal["recall", "sessions"], queries: list[Query], automatic: bool
     ) -> list[Any]:
         """Return what `_answer` does, of the release that is in force now."""
-        read_cost, folder = self._vectors.start_clock(kind), self.root / self.space
+        read_cost = self._vectors.start_clock(kind)
+        folder = self.root / self.space
         with (
             self._warnings.collect_answer_warnings(),
             open_memory_span("search_memory", folder) as count,

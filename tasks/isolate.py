@@ -93,11 +93,13 @@ def note_failed_units(
         failed: what was raised, by the unit's id.
         left: units that were to be done and were not tried.
     """
-    rows, waiting = [], {f"{unit}/{kind}" for unit in left}
+    rows = []
+    waiting = {f"{unit}/{kind}" for unit in left}
     clean = redact_text if job.settings.redact else str
     for unit, error in failed.items():
         LOG.info("%s/%s of %s failed", unit, kind, report.step, exc_info=error)
-        row_id, why = f"{unit}/{kind}", clean(_describe_failure(error))
+        row_id = f"{unit}/{kind}"
+        why = clean(_describe_failure(error))
         # The traceback, the same for the same failure.
         excerpt = clean(ADDRESS.sub("0x…", "".join(traceback.format_exception(error))))[
             -EXCERPT:

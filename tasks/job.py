@@ -104,7 +104,8 @@ def parse_usage(steps: Iterable[StepReport]) -> dict[str, Counter[str]]:
 @contextmanager
 def report_step(step: str) -> Iterator[StepReport]:
     """Yield a report whose seconds are those the block took."""
-    report, start = StepReport(step), time.perf_counter()
+    report = StepReport(step)
+    start = time.perf_counter()
     try:
         with show_progress(step):
             yield report

@@ -124,7 +124,8 @@ def track_items(label: str, items: Collection[Item]) -> Iterator[Item]:
 @contextmanager
 def report_progress_lines() -> Iterator[None]:
     """Tell on stderr every ten seconds, while the block works, what it is at; nothing at a terminal, which has bars."""
-    over, begun = Event(), time.monotonic()
+    over = Event()
+    begun = time.monotonic()
 
     def tell() -> None:
         while not over.wait(EVERY):

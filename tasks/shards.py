@@ -88,7 +88,8 @@ class ShardsFailed(Exception):
     """Some shards could not be computed: `units` are what these hold, `first` is the first failure."""
 
     def __init__(self, units: frozenset[str], first: Exception) -> None:
-        self.units, self.first = units, first
+        self.units = units
+        self.first = first
         super().__init__(f"{type(first).__name__}: {first}")
 
 

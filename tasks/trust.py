@@ -32,7 +32,8 @@ VERSION = "trust 1"
 """Raised when the classes change: the steps that write them have it in their keys."""
 STRIDE = 24
 """Words of half a block. Blocks overlap by half, so that a sentence of that many words stands in one as a whole."""
-LEAST_WORDS, SHARE = 4, 0.75
+LEAST_WORDS = 4
+SHARE = 0.75
 """Content words of a sentence, and their share that one block must have, for the sentence to rest on it."""
 LONGEST_OUTPUT = 1_000_000
 """Characters of one output that are looked at."""
@@ -146,7 +147,8 @@ def _add_results(row: Row, links: Collection[str], given: "GivenTexts") -> None:
 
 def _count_seconds(row: Row, last: dict[str | None, datetime]) -> float | None:
     """Return the seconds since a person's last message, and note this one's time."""
-    at, before = row["ts"], last.get(row["speaker"])
+    at = row["ts"]
+    before = last.get(row["speaker"])
     if at is not None:
         last[row["speaker"]] = at
     return (at - before).total_seconds() if at and before else None

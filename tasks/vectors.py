@@ -42,7 +42,9 @@ class ShownEncoder:
     """An encoder that shows how many of its texts are done: a batch of long ones takes seconds."""
 
     def __init__(self, encoder: Encoder) -> None:
-        self.name, self.dim, self.encoder = encoder.name, encoder.dim, encoder
+        self.name = encoder.name
+        self.dim = encoder.dim
+        self.encoder = encoder
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return the encoder's vectors, shape (len(texts), dim)."""
@@ -63,7 +65,8 @@ class SpreadEncoder:
     """The encoder, asked by shards of the texts wherever the run's executor computes them."""
 
     def __init__(self, encoder: Encoder, setting: str, executor: Executor) -> None:
-        self.name, self.dim = encoder.name, encoder.dim
+        self.name = encoder.name
+        self.dim = encoder.dim
         self._executor = executor
         self._step = ShardStep(
             "encode",
@@ -102,10 +105,8 @@ def get_encoder_if_there(job: Job, report: StepReport) -> Encoder | None:
     try:
         if not job.settings.embeddings:
             return None
-        encoder, executor = (
-            load_shared_encoder(job.settings.encoder),
-            get_encoder_executor(job),
-        )
+        encoder = load_shared_encoder(job.settings.encoder)
+        executor = get_encoder_executor(job)
         if executor is HERE:  # in one process, shards would only make batches smaller
             return encoder
         return SpreadEncoder(encoder, job.settings.encoder, executor)

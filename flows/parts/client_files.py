@@ -166,7 +166,8 @@ def list_client_files(
         command: that starts slowwave.
         more: options for it, as a store.
     """
-    home, end = Path.home(), "SessionEnd" if client is Client.CLAUDE_CODE else "Stop"
+    home = Path.home()
+    end = "SessionEnd" if client is Client.CLAUDE_CODE else "Stop"
 
     # Hooks for the start of a session, each prompt, tool calls that change something, and the end.
     def make(event: str, seconds: int = SECONDS) -> Json:

@@ -21,7 +21,8 @@ from slowwave.tasks.observe.exclusions import SESSION
 
 MOST_NAMED = 10
 """Sessions that a run's note names."""
-FEW, MOST_TIMES = 1_000, 4
+FEW = 1_000
+MOST_TIMES = 4
 """Messages from which on a store's growth says something, and how many times as many one file may bring."""
 Row = dict[str, Any]
 
@@ -108,10 +109,8 @@ def find_new_sessions(store: Store, name: str) -> set[str]:
         )
         if at is None:
             return set()
-        newer, releases = (
-            Snapshot(store.root, store.space, releases[at].release_id),
-            releases[:at],
-        )
+        newer = Snapshot(store.root, store.space, releases[at].release_id)
+        releases = releases[:at]
     older = (
         Snapshot(store.root, store.space, releases[-1].release_id) if releases else None
     )

@@ -124,7 +124,8 @@ def open_run(
     if not create:
         load_releases(settings.store / settings.space)
     _remove_left_folders(settings.store)
-    run_id, started = make_run_id(), now or datetime.now(UTC)
+    run_id = make_run_id()
+    started = now or datetime.now(UTC)
     report = RunReport(run_id, kind)
     name = "slowwave.night" if kind == "nightly" else f"slowwave.{kind}"
     with (
@@ -218,7 +219,8 @@ def run_step(
         OSError: the disk is full.
     """
     name = STEP_NAMES[step.__name__]
-    before, failed = job.store.read_versions(TAKEN_BACK), dict[str, Exception]()
+    before = job.store.read_versions(TAKEN_BACK)
+    failed = dict[str, Exception]()
     try:
         with open_span(
             "slowwave.step", **{"slowwave.step.name": name}

@@ -47,7 +47,8 @@ class Terminal(Console):
         return super().render_str(escape_control(text), **options)
 
 
-OUT, ERR = Terminal(), Terminal(stderr=True)
+OUT = Terminal()
+ERR = Terminal(stderr=True)
 
 INCOMPLETE = 3
 """Exit status of a run that released what it could."""
@@ -238,14 +239,13 @@ def report_errors() -> Iterator[None]:
     try:
         yield
     except (SlowwaveError, OSError) as error:
-        message, status = str(error), getattr(error, "exit_status", 1)
+        message = str(error)
+        status = getattr(error, "exit_status", 1)
     except ModuleNotFoundError as missing:
         if find_spec("prefect"):
             raise  # the night's packages are installed: the missing module is a bug
-        message, status = (
-            f"this needs what a night does (no module {missing.name}): {name_install('night')}",
-            1,
-        )
+        message = f"this needs what a night does (no module {missing.name}): {name_install('night')}"
+        status = 1
     else:
         return
     ERR.print(f"slowwave: {escape_line(message)}", style="red")

@@ -177,7 +177,8 @@ def _set_alias(what: str, old: str, new: str, as_json: bool) -> Row | None:
         raise UsageError(
             f"config can't {what}: write `slowwave config alias OLD NEW`, or `slowwave config` to list all"
         )
-    old, new = anchor_workspace(old), anchor_workspace(new)
+    old = anchor_workspace(old)
+    new = anchor_workspace(new)
     path = str(write_alias(old, new))
     if as_json:
         return {"old": old, "new": new, "file": path}
@@ -201,7 +202,8 @@ def _list_settings(
     environment = {name.upper() for name in os.environ}
     rows: list[tuple[str, Any, str, str]] = []
     for name, field in type(model).model_fields.items():
-        value, names = getattr(model, name), (*above, name)
+        value = getattr(model, name)
+        names = (*above, name)
         if isinstance(value, BaseModel):
             rows += _list_settings(value, names, files.get(name, {}))
             continue

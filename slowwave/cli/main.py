@@ -59,7 +59,8 @@ RENAMED = {
 """Names of commands in other memory tools, and the command that does the same here."""
 
 
-GROUP, PLUGINS = "slowwave.commands", "Plugins"
+GROUP = "slowwave.commands"
+PLUGINS = "Plugins"
 """Entry point group of the commands that plugins add, and their heading in the help."""
 
 

@@ -41,7 +41,8 @@ class ActiveMemory:
     def __init__(
         self, encoder: Encoder | None, settings: ActiveSettings | None = None
     ) -> None:
-        self.encoder, self.settings = encoder, settings or ActiveSettings()
+        self.encoder = encoder
+        self.settings = settings or ActiveSettings()
         self.traces: list[Trace] = []
         """In order of the turns."""
         self.heard = 0

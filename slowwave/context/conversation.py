@@ -162,7 +162,8 @@ class Turns:
         """Begin without turns. Without `encoder`, turns are recalled by their words alone; `write` is as in
         `RunningSummary`.
         """
-        self.settings, self.measure = settings, measure
+        self.settings = settings
+        self.measure = measure
         self.messages: list[tuple[str, str]] = []
         """Role and text of each."""
         self.active = ActiveMemory(encoder, settings.active)
@@ -224,7 +225,8 @@ class Turns:
             latest: number of latest turns that are shown in any case.
         """
         budget = room - TITLE
-        lines, recap = pack_lines(ranked, query, budget, self.measure), list[Line]()
+        lines = pack_lines(ranked, query, budget, self.measure)
+        recap = list[Line]()
         # Summaries get a share if a turn does not fit. If no summary fits, the turns get it back.
         held_back = int(budget * self.settings.active.recap_share)
         if held_back and self._list_missing(lines, latest):

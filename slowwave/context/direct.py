@@ -55,7 +55,8 @@ FADES = 1.3
 """A message's likelihood is its rank among the hits to the power of minus this number."""
 LEAST = 0.02
 """Share of the likeliest session's probability that a session needs for its messages to be in a report's block."""
-OTHERS, FOLLOWS = 0.3, 0.6
+OTHERS = 0.3
+FOLLOWS = 0.6
 """Factors on the likelihood: of a message by another speaker than the question names, and of the reply to a message
 that asks."""
 
@@ -148,7 +149,8 @@ def _rank_others(
     found = {hit.id: hit for hit in hits if hit.get_beside()}
     lines = []
     for key, row in read_others(view, list(found)).items():
-        hit, whole = found[key], str(row["text"])
+        hit = found[key]
+        whole = str(row["text"])
         is_answer = row["role"] != Role.USER
         if is_answer and _says_little(whole, query) and not is_question(hit.text):
             continue
@@ -167,10 +169,12 @@ def read_others(view: View, ids: Sequence[str]) -> dict[str, Row]:
     """Return by message the other one of its turn: a row with the columns `SHOWN` and its text."""
     if not ids:
         return {}
-    layout, keys = view.passages, view.read_keys(MESSAGES)
+    layout = view.passages
+    keys = view.read_keys(MESSAGES)
     given = pc.is_in(keys, value_set=pa.array(ids, keys.type)).to_numpy()
     at = np.flatnonzero(layout.answered >= 0)
-    answers, questions = layout.message[at], layout.answered[at]
+    answers = layout.message[at]
+    questions = layout.answered[at]
     is_turn = given[answers] | given[questions]
     own = np.where(given[answers], answers, questions)[is_turn]
     other = np.where(given[answers], questions, answers)[is_turn]
@@ -221,7 +225,8 @@ def find_acknowledgements(view: View, query: Query, hits: Sequence[Hit]) -> Set[
     short = [hit.id for hit in hits if _says_little(hit.text, query)]
     if not short:
         return frozenset()
-    layout, keys = view.passages, view.read_keys(MESSAGES)
+    layout = view.passages
+    keys = view.read_keys(MESSAGES)
     is_short = pc.is_in(keys, value_set=pa.array(short, keys.type)).to_numpy()
     at = np.flatnonzero(is_short[layout.message])
     at = at[(at > 0) & (layout.session[at] == layout.session[at - 1])]
@@ -250,7 +255,8 @@ def find_rules(view: View, ids: Sequence[str]) -> dict[str, str]:
     """Return the category of the active rule or preference that each message states, by the message's id."""
     if not ids or not view.count(CLAIMS):
         return {}
-    layout, keys = view.passages, view.read_keys(MESSAGES)
+    layout = view.passages
+    keys = view.read_keys(MESSAGES)
     is_given = pc.is_in(keys, value_set=pa.array(ids, keys.type)).to_numpy()
     positions = np.flatnonzero(is_given[layout.message])
     claims = view.claims.find_claims_at(positions)
@@ -269,7 +275,8 @@ def _make_reply_line(
     view: View, row: Row, relevance: float, as_of: datetime | None
 ) -> Line:
     """Return a reply as a line, with a note of what changed since or refused it."""
-    text, note = str(row["text"]), ""
+    text = str(row["text"])
+    note = ""
     if is_changed(row, as_of, PERHAPS_CHANGED):
         later = view.chains.find_successor(row, as_of)
         sure = is_superseded(row, as_of)

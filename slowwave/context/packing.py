@@ -70,7 +70,8 @@ def split_pieces(text: str) -> list[str]:
     ]
     borders = {0, len(text)}
     for (_, end), (start, _) in pairwise(spans):
-        between, is_inner = text[end:start], end > 0 and start < len(text)
+        between = text[end:start]
+        is_inner = end > 0 and start < len(text)
         lines = [end + at for at, character in enumerate(between) if character == "\n"]
         borders.update(
             lines[:1] if end > 0 else (), lines[-1:] if start < len(text) else ()
@@ -115,7 +116,8 @@ def pack_lines(
     query_words = frozenset(extract_content_words(query))
     groups = set[object]()
     chosen = list[Line]()
-    shown, said = set[str](), set[str]()
+    shown = set[str]()
+    said = set[str]()
     room = budget
     for line in put_echoes_after(lines):
         is_of_person = line.source.by == "person"
@@ -203,7 +205,8 @@ def shorten(
     """
     if measure.count_line(line) <= limit:
         return line
-    pieces, words = line.pieces, frozenset(query_words)
+    pieces = line.pieces
+    words = frozenset(query_words)
     shared = [len(words.intersection(extract_content_words(piece))) for piece in pieces]
     first = max(
         (at for at in range(len(pieces)) if pieces[at] != OMITTED),
@@ -213,7 +216,8 @@ def shorten(
     spans += [(start, len(pieces)) for start in reversed(range(first))]
     longest = None
     for start, stop in spans:
-        before, after = [OMITTED] * (start > 0), [OMITTED] * (stop < len(pieces))
+        before = [OMITTED] * (start > 0)
+        after = [OMITTED] * (stop < len(pieces))
         cut = show_pieces(line, [*before, *pieces[start:stop], *after])
         if measure.count_line(cut) > limit:
             break

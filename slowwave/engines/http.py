@@ -18,7 +18,8 @@ from tenacity.wait import wait_exponential_jitter
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 RETRIED = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 """Statuses after which the same request may succeed."""
-FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
+FIRST_WAIT = 0.5
+LONGEST_WAIT = 30.0
 """Seconds before the second attempt, doubled before each further one up to the longest."""
 
 
@@ -28,7 +29,9 @@ class Transient(Exception):
     def __init__(
         self, why: str, wait: float | None = None, *, connected: bool = True
     ) -> None:
-        self.why, self.wait, self.connected = why, wait, connected
+        self.why = why
+        self.wait = wait
+        self.connected = connected
         super().__init__(why)
 
 

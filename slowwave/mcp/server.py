@@ -170,7 +170,8 @@ class Tools:
             settings: of the store and space.
             open_memory: opens the memory for each call; by default it is opened once.
         """
-        self.settings, self._open = settings, open_memory
+        self.settings = settings
+        self._open = open_memory
         self.space_dir: Path = settings.store / settings.space
         self._memory: Memory | None = None
         self._opening = Lock()
@@ -230,7 +231,8 @@ class Tools:
         sourced. It stops where recall does; with `everything` it fills the budget. Its filters are `recall`'s.
         """
         with convert_to_tool_errors():
-            room, memory = max(0, budget - FENCE_TOKENS), self.open_memory()
+            room = max(0, budget - FENCE_TOKENS)
+            memory = self.open_memory()
             memory.refuse_unknown_workspace(filters.get("workspace"))
             results = self._search_web(memory, query) if web else None
             block = memory.context(
@@ -284,7 +286,8 @@ class Tools:
                 for habit in turn
                 if habit
             ]
-            name, count = memory.release.name, len(habits)
+            name = memory.release.name
+            count = len(habits)
             return fit_answer(
                 lambda number: HabitsResult(
                     release=name, habits=habits[:number], left_out=count - number

@@ -110,7 +110,10 @@ class LiveRelease:
             named: a release's id or name, which stays; None for the live one.
             note: told with each answer that a newer release can't be read.
         """
-        self.root, self.space, self.named, self._note = root, space, named, note
+        self.root = root
+        self.space = space
+        self.named = named
+        self._note = note
         self._is_in_bucket = find_url(root) is not None
         self.view: View | None = None
         """The view that answered last; None as long as the store could not be read."""
@@ -224,7 +227,9 @@ class QueryVectors:
             given: takes the place of what a release names, where the names agree.
             note: told what could not be had.
         """
-        self.chosen, self.given, self._note = chosen, given, note
+        self.chosen = chosen
+        self.given = given
+        self._note = note
         self._loaded: dict[str, Encoder | None] = {}
         self._kept: LRUCache[tuple[str, str], Vector] = LRUCache(KEPT_QUERIES)
         self._lock = Lock()
@@ -237,7 +242,8 @@ class QueryVectors:
 
     def start_clock(self, kind: str, budget: int = 0) -> Callable[[], Cost]:
         """Return a function that tells the cost of an answer that this thread begins now."""
-        start, before = time.perf_counter(), self.seconds
+        start = time.perf_counter()
+        before = self.seconds
         return lambda: Cost(
             kind, time.perf_counter() - start, self.seconds - before, budget
         )
@@ -445,7 +451,9 @@ def read_unreleased(
 
 def _make_hit(line: Mapping[str, Any]) -> Hit:
     """Return a line of a journal as a hit that is not weighed yet."""
-    session, message, text = line["session_id"], line["message_id"], line["content"]
+    session = line["session_id"]
+    message = line["message_id"]
+    text = line["content"]
     return Hit(
         kind="message",
         id=f"{session}/{message}",
@@ -513,7 +521,9 @@ def apply_corrections(view: View, query: Query, hits: Hits, space_dir: Path) -> 
     if query.as_of or not (corrections := find_pending_corrections(view, space_dir)):
         return hits
     claims = view.read_by_id(CLAIMS, sorted(corrections), ["quote", "workspace"])
-    kept, superseded, there = list[Hit](), list[Hit](), {hit.id for hit in hits}
+    kept = list[Hit]()
+    superseded = list[Hit]()
+    there = {hit.id for hit in hits}
     for hit in hits:
         key = next((key for key, row in claims.items() if _tells(hit, row)), None)
         if key is None or (later := corrections[key]).id == hit.id:

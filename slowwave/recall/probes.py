@@ -23,7 +23,9 @@ FIRST = 5
 """Hits among which the answer must stand."""
 STILL = 20
 """Hits among which it must stand yet in the release to be: what news push down a few places is not lost."""
-ASKED, NEAREST, EQUAL = 64, 10, 1e-4
+ASKED = 64
+NEAREST = 10
+EQUAL = 1e-4
 """Stored vectors that an index is tried with, rows that each should find, and cosines that far apart that are one."""
 
 
@@ -58,10 +60,8 @@ def measure_nearest_found(view: View, table: Table) -> float:
     """Return the share of the rows nearest to stored vectors, by brute force, that a search finds. Keys are hashes,
     so the vectors of the first are any, and mostly those of the release before.
     """
-    rows, read = (
-        Rows(view=view, table=table),
-        partial(view.open_dataset(table).scanner, [table.vector or ""]),
-    )
+    rows = Rows(view=view, table=table)
+    read = partial(view.open_dataset(table).scanner, [table.vector or ""])
     first = read(
         order_by=[ColumnOrdering(table.key)], limit=ASKED, with_row_id=True
     ).to_table()

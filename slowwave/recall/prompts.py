@@ -49,10 +49,12 @@ SUBJECT = 3
 """Messages of one session that a subject of it is said in, at least."""
 MAX_LETTERS = 400
 """Letters of a prompt whose n-grams are counted: what asks is short."""
-LONGEST_GRAM, BUCKETS = 4, 4_096
+LONGEST_GRAM = 4
+BUCKETS = 4_096
 """Letters of the longest n-gram; numbers that n-grams are hashed to."""
 MODEL_FILE = "prompts.npz"
-ANSWERS_FILE, PERSONS_FILE = "answers.npz", "persons.npz"
+ANSWERS_FILE = "answers.npz"
+PERSONS_FILE = "persons.npz"
 REPLIES_FILE = "replies.npz"
 ASKS_ANSWER = 0.5
 """Probability from which a query asks for what an assistant said, or for what a person said."""
@@ -87,10 +89,8 @@ def load_prompt_model(name: str = MODEL_FILE) -> PromptModel:
     """Return a model that ships, by the name of its file."""
     raw = files("slowwave.recall").joinpath(name).read_bytes()
     with np.load(io.BytesIO(raw), allow_pickle=False) as kept:
-        vector, grams = (
-            kept["vector"].astype(np.float64),
-            kept["grams"].astype(np.float64),
-        )
+        vector = kept["vector"].astype(np.float64)
+        grams = kept["grams"].astype(np.float64)
         return PromptModel(str(kept["encoder"]), vector, grams, float(kept["bias"]))
 
 
@@ -142,7 +142,8 @@ def has_subject(view: View, prompt: str, workspace: str | None = None) -> bool:
 
 def _find_words(view: View, query: Query) -> Iterator[Ints]:
     """Yield for each content word of a query the positions of the passages that hold it."""
-    passages, content = find_passages(view, query), set(query.content_words)
+    passages = find_passages(view, query)
+    content = set(query.content_words)
     try:
         known = (
             [word for word in query.index_terms if word in content]

@@ -146,12 +146,10 @@ class Search:
             note: told what could not be used.
             reranker: orders the first hits of each answer anew.
         """
-        self.view, self.settings, self._encode, self._note = (
-            view,
-            settings,
-            encoded,
-            note,
-        )
+        self.view = view
+        self.settings = settings
+        self._encode = encoded
+        self._note = note
         self._reranker = reranker
 
     def answer_queries(
@@ -309,7 +307,8 @@ class Search:
         self, kind: Kind, plan: QueryPlan, evidence: PassageEvidence | None
     ) -> Candidates:
         """Return the candidates of a kind with their scores and relevance."""
-        pool, times = POOLS[kind], plan.query.times
+        pool = POOLS[kind]
+        times = plan.query.times
         # what the indexes find, and its scores
         if evidence is None or kind in GROUPS:
             of_groups = partial(retrieve_groups, self.view, plan, pool)
@@ -323,7 +322,8 @@ class Search:
             return candidates
         # relevance on the release's scale, 0 to 1: by a row's cosine and the share of the query's words heard there, or
         # by the share alone; and that of what is nearest to the whole query, candidate or not
-        relevance, nearest = candidates.covered, 0.0
+        relevance = candidates.covered
+        nearest = 0.0
         if plan.is_unread:
             relevance = np.minimum(HEARD * candidates.covered, 1.0)
         elif (
@@ -349,7 +349,8 @@ class Search:
                     [times.is_named_in(str(row[pool.text])) for row in candidates.rows],
                     dtype=bool,
                 )
-                relevance, nearest = (inside | named).astype(np.float64), 0.0
+                relevance = (inside | named).astype(np.float64)
+                nearest = 0.0
             raised: dict[str, Scores] = {
                 "time": DATED * (inside & (relevance >= CONFIDENT)).astype(np.float64)
             }
@@ -378,7 +379,8 @@ class Search:
             # it reads the day and the speaker, which a query may name, and the claim or the passage
             texts = []
             for row in rows:
-                at, speaker = row.edges[1], row.row.get("speaker")
+                at = row.edges[1]
+                speaker = row.row.get("speaker")
                 text = f"{speaker}: {row.text}" if speaker else row.text
                 texts.append(f"{at:%Y-%m-%d} {text}" if at else text)
             # one finite number for each
@@ -398,10 +400,8 @@ class Search:
 
     def _try_full_text(self, table: Table, search: Callable[[bool], T]) -> T:
         """Return a search's result with a table's full text, or without if that turns out to be broken."""
-        full_text, unreadable = (
-            self.view.has_full_text(table),
-            f"full text of {table.name} can't be read",
-        )
+        full_text = self.view.has_full_text(table)
+        unreadable = f"full text of {table.name} can't be read"
         if not full_text:
             broken = self.view.find_broken_index(table)
             trouble = (
@@ -432,7 +432,8 @@ def leave_out_irrelevant(
 def plan_query(view: View, query: Query) -> QueryPlan:
     """Return the plan, still without vectors: those of many queries are made in one call."""
     # claims alone have a category and a confidence, summaries and topics have neither speaker nor files
-    of_claims, narrowed = query.is_of_claims, query.is_narrowed
+    of_claims = query.is_of_claims
+    narrowed = query.is_narrowed
     able = [
         kind
         for kind in query.kinds
@@ -480,8 +481,10 @@ def merge_kinds(by_kind: Sequence[Sequence[Candidate]], k: int = 60) -> list[Can
         return list(chain(*lists.values()))
     # each claim goes to the message that holds it or to its turn, or stands alone
     messages = {key: row for row in lists.get("message", ()) for key in row.ids}
-    claims, lent = dict[str, Candidate](), dict[str, Candidate]()
-    of_several, unfound = list[Candidate](), list[Candidate]()
+    claims = dict[str, Candidate]()
+    lent = dict[str, Candidate]()
+    of_several = list[Candidate]()
+    unfound = list[Candidate]()
     for claim in lists.get("claim", ()):
         ids = claim.row.get("message_ids") or []
         there = [messages[key] for key in ids if key in messages]
@@ -559,10 +562,8 @@ def order_by_change(
     # summaries and topics tell behind each sentence what changed it by then
     for index, row in enumerate(ordered):
         if row.kind in GROUPS:
-            own, scope = (
-                view.find_session_ids(query.own_sessions),
-                str(row.row.get("scope_id") or row.id),
-            )
+            own = view.find_session_ids(query.own_sessions)
+            scope = str(row.row.get("scope_id") or row.id)
             text = mark_changes(view.chains, row.text, scope, query.as_of, own)
             ordered[index] = replace(row, row={**row.row, "text": text})
     return ordered
@@ -654,10 +655,8 @@ def _mark_row(view: View, hit: Candidate, query: Query) -> Candidate:
         ):
             chain_of = NO_CHAIN
     # what changed it by then
-    superseded, perhaps = (
-        is_superseded(chain_of, query.as_of),
-        is_perhaps_changed(chain_of, query.as_of),
-    )
+    superseded = is_superseded(chain_of, query.as_of)
+    perhaps = is_perhaps_changed(chain_of, query.as_of)
     later = (
         view.chains.find_successor(chain_of, query.as_of)
         if superseded or perhaps
@@ -680,7 +679,8 @@ def _is_newer(later: Candidate, earlier: Candidate, query: Query) -> bool:
     other figures beside two words of the query, and the row has all these words: if it lacks one, something else is
     asked for.
     """
-    before, after = earlier.seconds, later.seconds
+    before = earlier.seconds
+    after = later.seconds
     if earlier.row["superseded_by"] in (
         later.id,
         later.claim.id if later.claim else later.id,
@@ -836,7 +836,8 @@ def _build_hit(
     pair: tuple[Fragment, ...],
 ) -> Hit:
     """Return a row as a hit; its messages as sources, a message in its exchange. `quote` is that of a claim."""
-    row, kind = candidate.row, candidate.kind
+    row = candidate.row
+    kind = candidate.kind
     # what is shown: of a message the whole, of which the passage that was found is quoted
     text = messages[0]["text"] if kind == "message" and messages else candidate.text
     quote = quote if kind == "claim" else candidate.text if kind == "message" else None
@@ -873,7 +874,8 @@ def _quote_messages(
     folded = {quote: fold_text(quote) for quote in quotes}
     sources = []
     for message in messages:
-        session, said = message["session_id"], fold_text(message["text"])
+        session = message["session_id"]
+        said = fold_text(message["text"])
         there = (quote for quote, words in folded.items() if words in said)
         words = next(there, message["text"][:QUOTE_CHARS])
         native = view.native_sessions.get(session) or session
@@ -894,7 +896,8 @@ def _read_exchanges(
     # which messages stand around each hit, by their offsets: the exchange, itself, and what was said next
     around: dict[str, tuple[list[int], int, int]] = {}
     for row in ranked:
-        at, last = row.row["position"], (row.beside or row).row["position"]
+        at = row.row["position"]
+        last = (row.beside or row).row["position"]
         reply = layout.find_reply(max(at, last))
         pair = layout.message[layout.find_exchange(at)].tolist()
         around[row.id] = (

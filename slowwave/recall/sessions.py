@@ -91,10 +91,8 @@ def rank_sessions(
 
 def score_sessions_by_words(view: View, query: Query) -> dict[int, float]:
     """Return BM25 of each session that holds a word of the query, by the session's number."""
-    words, session = (
-        replace(query, text=" ".join(query.content_words) or query.text),
-        view.passages.session,
-    )
+    words = replace(query, text=" ".join(query.content_words) or query.text)
+    session = view.passages.session
     # BM25 (Robertson & Zaragoza, 2009), but for a constant factor, with all lengths equal: a long session holds more
     # words by chance, but the cosines of its five best passages hold that in check
     sessions = int(session.max(initial=-1)) + 1
@@ -188,7 +186,8 @@ def find_sessions(
         evidence: what is heard at every passage.
         turns: the query's candidates among the passages, scored; one at least.
     """
-    layout, query = view.passages, plan.query
+    layout = view.passages
+    query = plan.query
     of_time = plan.is_time_only and turns.best > 0.0
     is_answer = (
         turns.relevance > 0.0 if of_time else np.ones(len(turns.scores), dtype=bool)
@@ -272,7 +271,8 @@ def _build_hits(
         master = masters.get(compute_master_id(key), {})
         if not is_visible_as_of(master.get("last_at"), query.as_of):
             master = {}
-        ended, utc_offset = row.get("ended_at"), row.get("utc_offset")
+        ended = row.get("ended_at")
+        utc_offset = row.get("utc_offset")
         if (as_of := query.as_of) is not None:
             moments = view.passages.moment[view.passages.session == number]
             moments = moments[

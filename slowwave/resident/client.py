@@ -106,14 +106,17 @@ def connect(address: Address) -> tuple[socket.socket, str] | None:
         Refused: the socket or its file is not the user's own, or is open to others.
     """
     if has_peer_credentials():
-        path, is_kind = address.socket, stat.S_ISSOCK
+        path = address.socket
+        is_kind = stat.S_ISSOCK
     else:
-        path, is_kind = address.token, stat.S_ISREG
+        path = address.token
+        is_kind = stat.S_ISREG
     try:
         if not is_private(path, is_kind):
             raise Refused(f"{path} is not this user's alone")
         if path == address.socket:
-            connection, token = socket.socket(socket.AF_UNIX), ""
+            connection = socket.socket(socket.AF_UNIX)
+            token = ""
             connection.settimeout(GREETING_SECONDS)
             connection.connect(str(path))
         else:

@@ -69,11 +69,18 @@ class Resident(ThreadingMixIn, TCPServer):
             address: the files of this reader; its lock is held by this process.
             reader: answers the requests.
         """
-        self.files, self._reader = address, reader
-        self.version, self.token = compute_version(), ""
-        self.timeout, self.is_over = LOOK, False
-        self.answers, self.since, self._used = 0, time.time(), time.monotonic()
-        self._turn, self._counting, self._begun = Lock(), Lock(), 0
+        self.files = address
+        self._reader = reader
+        self.version = compute_version()
+        self.token = ""
+        self.timeout = LOOK
+        self.is_over = False
+        self.answers = 0
+        self.since = time.time()
+        self._used = time.monotonic()
+        self._turn = Lock()
+        self._counting = Lock()
+        self._begun = 0
         if has_peer_credentials():
             self.address_family, where = socket.AF_UNIX, str(address.socket)
             address.socket.unlink(missing_ok=True)

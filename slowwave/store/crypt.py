@@ -12,9 +12,11 @@ from slowwave.schemas.settings import Settings
 from slowwave.store.place import refuse_copy
 
 MAGIC = b"age-encryption.org/v1\n"
-VARIABLE, COMMAND = "SLOWWAVE_BACKUP_KEY", "SLOWWAVE_BACKUP_KEY_COMMAND"
+VARIABLE = "SLOWWAVE_BACKUP_KEY"
+COMMAND = "SLOWWAVE_BACKUP_KEY_COMMAND"
 """Variables with the passphrase, or with a command that prints it (`secret-tool lookup app slowwave`)."""
-PUBLIC, SECRET = "age1", "AGE-SECRET-KEY-1"
+PUBLIC = "age1"
+SECRET = "AGE-SECRET-KEY-1"
 """Prefixes of age's own keys. A key encrypts a stream of any size; a passphrase holds all of it in memory."""
 FILE_SYSTEMS = (
     "fuse.gocryptfs",

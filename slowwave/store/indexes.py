@@ -12,7 +12,8 @@ from slowwave.store.manifest import find_index_damage, read_manifest
 from slowwave.store.store import Store
 from slowwave.text.full_text import FULL_TEXT
 
-CELL_ROWS, MOST_PARTS = 4_096, 8
+CELL_ROWS = 4_096
+MOST_PARTS = 8
 """Vectors in a cell of an index; parts of an index before they are merged."""
 
 

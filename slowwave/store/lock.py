@@ -64,12 +64,14 @@ def writer_lock(
         StoreLocked: another process, thread or machine has the lock.
         StoreUnwritable: the disk is full or read-only, or the writes can't be synced or published.
     """
-    lock, path = hold_lock(space_dir, wait), space_dir / HOLDER_FILE
+    lock = hold_lock(space_dir, wait)
+    path = space_dir / HOLDER_FILE
     try:
         with find_place(space_dir.parent).lease(space_dir.name, run_id, kind, wait):
             try:
                 with translate_write_errors(space_dir):
-                    left, died = path.exists(), _read_holder(space_dir)
+                    left = path.exists()
+                    died = _read_holder(space_dir)
                     if left and (died is None or died.boot != read_boot()):
                         go_back_to_synced(space_dir)
                     begin_sync(space_dir, synced=not left)
@@ -120,7 +122,8 @@ def remove_space(space_dir: Path) -> None:
     Raises:
         StoreLocked, StoreUnwritable: as `writer_lock`.
     """
-    lock, last = hold_lock(space_dir), {f"{RELEASES.name}.lance": 0, LOCK_FILE: 1}
+    lock = hold_lock(space_dir)
+    last = {f"{RELEASES.name}.lance": 0, LOCK_FILE: 1}
     try:
         with (
             find_place(space_dir.parent).lease(space_dir.name, "forget", "forget"),

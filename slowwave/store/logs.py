@@ -172,7 +172,8 @@ def parse_line(raw: bytes) -> LogLine:
 
 def read(space_dir: Path, kind: type[E]) -> list[E]:
     """Return the readable entries of a kind, oldest first."""
-    path, entries = space_dir / FILES[kind], list[E]()
+    path = space_dir / FILES[kind]
+    entries = list[E]()
     for line in map(
         parse_line, path.read_bytes().splitlines() if path.is_file() else ()
     ):

@@ -27,7 +27,9 @@ from slowwave.schemas.errors import READ_TROUBLE, StoreUnreadable
 from slowwave.schemas.tables import COMPLETIONS, RELEASES, TABLES, Table
 from slowwave.store.private import replace_file, sync_path
 
-MANIFEST_FILE, FOLDER, PART = "manifest.json", "manifests", ".part"
+MANIFEST_FILE = "manifest.json"
+FOLDER = "manifests"
+PART = ".part"
 REPAIR_FILE = "repair.json"
 """The remaining work of an unfinished repair."""
 OWN = (MANIFEST_FILE, "writer.json", "writer.lock")
@@ -181,10 +183,8 @@ def mark_synced(folder: Path) -> None:
         OSError: the disk failed.
         StoreUnreadable: the manifest is broken.
     """
-    last, names = (
-        read_manifest(folder),
-        [path[len(str(folder)) + 1 :] for path in sync_changes(folder)],
-    )
+    last = read_manifest(folder)
+    names = [path[len(str(folder)) + 1 :] for path in sync_changes(folder)]
     lasting = [
         name for name in names if _is_lasting(name) and (folder / name).is_file()
     ]
@@ -214,7 +214,8 @@ def sync_changes(folder: Path) -> Collection[str]:
     Raises:
         OSError: the disk failed.
     """
-    before, now = _states.get(folder, {}), list_state(folder)
+    before = _states.get(folder, {})
+    now = list_state(folder)
     changed = {path for path, state in now.items() if before.get(path) != state}
     folders = {
         path.rpartition("/")[0] for path in changed | (before.keys() - now.keys())
@@ -313,7 +314,8 @@ def find_torn_file(dataset: lance.LanceDataset) -> str | None:
     root = Path(dataset.uri)
     for fragment in dataset.get_fragments():
         for file in fragment.metadata.files:
-            path, size = root / "data" / file.path, file.file_size_bytes
+            path = root / "data" / file.path
+            size = file.file_size_bytes
             if size and not (path.is_file() and path.stat().st_size == size):
                 return path.name
         if deleted := fragment.deletion_file():  # a version does not record its length
@@ -412,19 +414,15 @@ def find_newest_damage(
         read: False compares only sizes, of all tables.
     """
     try:
-        listed, altered = (
-            read_manifest(folder).files,
-            find_altered(folder, within="/_versions/", read=read),
-        )
+        listed = read_manifest(folder).files
+        altered = find_altered(folder, within="/_versions/", read=read)
     except StoreUnreadable as broken:
         yield Damage(NEWEST, MANIFEST_FILE, broken.why)
         return
     for table in TABLES:
-        below, newest, files = (
-            f"{table}.lance/",
-            find_newest_version(folder, table),
-            None,
-        )
+        below = f"{table}.lance/"
+        newest = find_newest_version(folder, table)
+        files = None
         look = read and table in tables
         found = {name: what for name, what in altered.items() if name.startswith(below)}
         if newest and not found:
@@ -506,7 +504,8 @@ def _parse_manifest(content: bytes) -> Manifest | None:
     """Parse a manifest; return None if it is broken. The result is cached and must not be changed."""
     with suppress(AttributeError, KeyError, TypeError, ValueError):
         parsed = orjson.loads(content)
-        row, files = parsed.get("row"), parsed["files"]
+        row = parsed.get("row")
+        files = parsed["files"]
         versions = {
             str(name): int(version)
             for name, version in (row or parsed)["versions"].items()

@@ -36,7 +36,8 @@ from slowwave.store.place import find_place
 from slowwave.store.private import make_private_folder
 from slowwave.telemetry import open_memory_span
 
-TALK, NOTES = "talk", "notes"
+TALK = "talk"
+NOTES = "notes"
 FORGETTING = "forgetting"
 CHECKOUTS = "checkouts.json"
 """The checkouts that a space's claims are about, so that an idle night sees a new HEAD."""
@@ -116,7 +117,8 @@ class TalkLog:
         self._is_named = name is not None
         self.session = f"{TALK}-{fresh if name is None else name}"
         self.path = space_dir / TALK / f"{self.session}.jsonl"
-        self.workspace, self.count = workspace, 0
+        self.workspace = workspace
+        self.count = 0
         self._format = partial(_format_message, redact)
 
     def append(
@@ -186,7 +188,8 @@ def write_note(
         UsageError: the note is empty, too long with its names, or the day's notes are too large.
         OSError: the folder can't be written.
     """
-    moment, write = at or datetime.now(UTC), partial(_format_message, redact)
+    moment = at or datetime.now(UTC)
+    write = partial(_format_message, redact)
     path = space_dir / NOTES / f"{moment:%Y-%m-%d}.jsonl"
     length = _measure_note(note, workspace, speaker, tags, extra)
     if not note.strip() or length > MAX_NOTE:

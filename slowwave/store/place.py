@@ -15,7 +15,8 @@ from slowwave.schemas.places import find_url, find_working_copy, read_url
 from slowwave.schemas.plugins import load_plugin
 from slowwave.store.manifest import Damage
 
-GROUP, EXTRA = "slowwave.places", "bucket"
+GROUP = "slowwave.places"
+EXTRA = "bucket"
 
 
 class Place(Protocol):

@@ -112,7 +112,8 @@ def _has_changes(store: Store, table: Table, published: Release) -> bool:
     """
     if table.name not in published.versions:  # the release is older than the table
         return store.count(table) > 0
-    path, then = str(store.dir / f"{table.name}.lance"), published.versions[table.name]
+    path = str(store.dir / f"{table.name}.lance")
+    then = published.versions[table.name]
     if store.open_dataset(table).version == then:
         return False
     try:
@@ -190,10 +191,8 @@ def _draft_release(
     versions: dict[str, int] | None = None,
 ) -> Release:
     """Return the next release, with the given versions of the tables or the newest ones."""
-    versions, counts = (
-        versions or store.read_versions(RELEASED),
-        {table.name: store.count(table) for table in RELEASED},
-    )
+    versions = versions or store.read_versions(RELEASED)
+    counts = {table.name: store.count(table) for table in RELEASED}
     number = releases[-1].number + 1 if releases else 1
     release_id = compute_content_id(
         store.space, str(number), *(f"{k}={v}" for k, v in sorted(versions.items()))

@@ -99,10 +99,8 @@ def check_store(folder: Path, *, read: bool = True) -> Checked:
     place.pull(folder.name)
     if not any(folder.glob("*.lance")):
         raise StoreMissing(folder)
-    numbers, damage = (
-        list_release_manifests(folder),
-        [*find_newest_damage(folder, read=read)],
-    )
+    numbers = list_release_manifests(folder)
+    damage = [*find_newest_damage(folder, read=read)]
     try:
         releases = {release.number: release for release in read_ledger(folder)}
     except SchemaMismatch:
@@ -143,7 +141,9 @@ def find_release_damage(
     folder: Path, releases: dict[int, Release], *, read: bool = True
 ) -> list[Damage]:
     """Return differences from the releases' manifests: in the manifests, in files, and in rows of the ledger."""
-    damage, manifests, files = list[Damage](), dict[int, Manifest](), Files()
+    damage = list[Damage]()
+    manifests = dict[int, Manifest]()
+    files = Files()
     with suppress(StoreUnreadable):  # `find_newest_damage` reports it
         altered = find_altered(folder, f"{FOLDER}/", read=read)
         damage += [
@@ -223,10 +223,8 @@ def salvage(
         folder, damage
     )
     broken = find_broken_tables(folder, damage)
-    bad, dim = (
-        {folder / name for name in find_altered(folder)},
-        _find_dim(folder, broken),
-    )
+    bad = {folder / name for name in find_altered(folder)}
+    dim = _find_dim(folder, broken)
     done = {name: _salvage_table(folder, TABLES[name], bad, dim) for name in broken}
     _forget_files(folder, broken)
     return done, notes + _restore_ledger_rows(folder)
@@ -314,7 +312,8 @@ def _salvage_table(folder: Path, table: Table, bad: set[Path], dim: int) -> Salv
     cut = {fragment for fragment in bad if fragment.parent == path / "_versions"}
     for fragment in cut:
         fragment.unlink(missing_ok=True)
-    rows, total = table.build_disk_schema(dim).empty_table(), 0
+    rows = table.build_disk_schema(dim).empty_table()
+    total = 0
     present = list_versions(path)
     if not present:
         shutil.rmtree(path, ignore_errors=True)

@@ -60,7 +60,8 @@ class Store:
     """
 
     def __init__(self, root: Path, space: str) -> None:
-        self.root, self.space = root, space
+        self.root = root
+        self.space = space
         self.dir = root / space
         self._opened: dict[str, tuple[tuple[str, int, int], lance.LanceDataset]] = {}
 

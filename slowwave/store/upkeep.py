@@ -27,7 +27,8 @@ GRACE = timedelta(hours=2)
 """Age of the versions that are deleted: a reader that opened a version earlier still finds its files."""
 MOST_GONE = 0.2
 """A table is rewritten above this share of replaced or deleted rows on disk."""
-SMALL_ROWS, MOST_FILES = 100_000, 20
+SMALL_ROWS = 100_000
+MOST_FILES = 20
 """A file with fewer rows is small; a table with more small files is compacted."""
 
 

@@ -125,11 +125,9 @@ def _find_english_dates(text: str) -> Iterator[tuple[Date, str]]:
     for match in (*ISO.finditer(text), *NUMERIC.finditer(text)):
         # in figures the day stands before the month, but where only the other order can be
         parts = match.groupdict()
-        year, month, day = (
-            int(parts["year"]),
-            int(parts["month"]),
-            int(parts["day"]) if parts.get("day") else None,
-        )
+        year = int(parts["year"])
+        month = int(parts["month"])
+        day = int(parts["day"]) if parts.get("day") else None
         if parts.get("mark") == "/" and day is not None and month > len(MONTH_NAMES):
             month, day = day, month
         elif parts.get("mark") == "/" and day is not None and day <= len(MONTH_NAMES):
@@ -149,8 +147,10 @@ def _find_english_dates(text: str) -> Iterator[tuple[Date, str]]:
 def _parse_written_dates(text: str, match: re.Match[str]) -> Iterator[Date]:
     """Yield the dates that a match of `WRITTEN` names: of "3 to 5 May" each."""
     parts = match.groupdict()
-    name, year = parts["month"], int(parts["year"]) if parts["year"] else None
-    day, bare = int(parts["day"]) if parts.get("day") else None, "day" not in parts
+    name = parts["month"]
+    year = int(parts["year"]) if parts["year"] else None
+    day = int(parts["day"]) if parts.get("day") else None
+    bare = "day" not in parts
     if name.islower() and name in MODAL and year is None and not parts.get("in"):
         return
     if bare and year is None and not parts["in"] and name.lower() in CALLED:
@@ -219,7 +219,8 @@ def _resolve_day_word(day: datetime, word: str) -> Span:
 
 def _resolve_ago(day: datetime, number: str, unit: str) -> Span | None:
     """Return the unit of time around a day so long ago."""
-    middle, half = _subtract_units(day, number, unit), UNIT_DAYS[unit] // 2
+    middle = _subtract_units(day, number, unit)
+    half = UNIT_DAYS[unit] // 2
     return (
         None
         if middle is None

@@ -51,11 +51,9 @@ def find_code(text: str) -> Iterator[tuple[int, int]]:
 
     Runs of one or two pair within a line only, so that no line of a block changes what is code in another.
     """
-    following, last, runs = (
-        dict[int, int](),
-        dict[tuple[int, int], int](),
-        list(_iter_runs(text)),
-    )
+    following = dict[int, int]()
+    last = dict[tuple[int, int], int]()
+    runs = list(_iter_runs(text))
     for start, length, line in runs:
         if (key := (length, line)) in last:
             following[last[key]] = start
@@ -82,7 +80,8 @@ def neutralize_tags(text: str) -> str:
     """Return the text with everything of the form of a tag made harmless outside of code, and templates' own marks
     everywhere; as long as before.
     """
-    pieces, at = list[str](), 0
+    pieces = list[str]()
+    at = 0
     for start, end in [*find_code(text), (len(text), len(text))]:
         pieces += (TAG.sub(_replace_brackets, text[at:start]), text[start:end])
         at = end
@@ -104,7 +103,8 @@ SHAPELESS = re.compile(
 )
 """Letters and marks without a shape (Unicode's Default_Ignorable_Code_Point outside of `CONTROLS`, and the empty
 Braille pattern)."""
-JOINERS, EMOJI_STYLES = "\u200c\u200d", "\ufe0e\ufe0f"
+JOINERS = "\u200c\u200d"
+EMOJI_STYLES = "\ufe0e\ufe0f"
 KEYCAP = "\u20e3"
 
 
@@ -123,7 +123,8 @@ def escape_control(text: str) -> str:
 
 def _show_char(match: re.Match[str]) -> str:
     """Return a character, or its code if it is not seen and does not belong to the one before it."""
-    char, before = match[0], match.string[max(0, match.start() - 1) : match.start()]
+    char = match[0]
+    before = match.string[max(0, match.start() - 1) : match.start()]
     if char in JOINERS:
         belongs = not before.isascii() and category(before)[0] in "LMS"
     elif char in EMOJI_STYLES:

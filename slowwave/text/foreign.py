@@ -16,7 +16,8 @@ LEAST_PROSE = 25
 """Words of prose after a colon at a line's end from which they are taken for pasted."""
 LONGEST_SALUTATION = 5
 """Most words of a letter's salutation."""
-TYPED_A_SECOND, ALWAYS_TYPED = 20, 1_000
+TYPED_A_SECOND = 20
+ALWAYS_TYPED = 1_000
 """Characters that nobody types faster than in a second, and those of a message that may have been written before."""
 
 LONGEST = 200_000
@@ -69,7 +70,8 @@ def find_foreign_parts(text: str, seconds: float | None = None) -> list[Bounds]:
 
 def _find_tagged(text: str) -> list[Bounds]:
     """Return the bounds of each pair of tags with what stands between them."""
-    opened, found = dict[str, int](), list[Bounds]()
+    opened = dict[str, int]()
+    found = list[Bounds]()
     for tag in TAG.finditer(text):
         if not tag[1]:
             opened.setdefault(tag[2], tag.start())
@@ -83,7 +85,9 @@ def _find_pasted_end(text: str) -> int | None:
 
     None if there is none.
     """
-    at, headers, headers_at = 0, 0, 0
+    at = 0
+    headers = 0
+    headers_at = 0
     last = ""
     for line in text.splitlines(keepends=True):
         bare = line.rstrip("\r\n")
@@ -101,7 +105,8 @@ def _find_pasted_end(text: str) -> int | None:
         is_header = HEADER.match(bare) is not None
         headers_at = headers_at if headers and is_header else at
         headers = headers + 1 if is_header else 0
-        at, last = rest, bare
+        at = rest
+        last = bare
     return None
 
 

@@ -82,7 +82,8 @@ def _find_times(text: str) -> Iterator[TimeName]:
     language = find_text_language(text)
     if language in (None, ENGLISH) or language not in LISTS:
         return
-    expressions, lowered = _get_expressions(language), text.lower()
+    expressions = _get_expressions(language)
+    lowered = text.lower()
     for match in NUMBERED.finditer(lowered) if JOINED.search(text) else ():
         yield _name_date(match, MONTHS[int(match["month"]) - 1])
     for match in expressions.dates.finditer(lowered) if expressions.dates else ():

@@ -46,7 +46,8 @@ LEAST_WORDS = 2
 """Stop words that tell a language other than English, where no letter has an accent."""
 LEAST_SHARE = 0.2
 """Share of the letters from which a script tells the language: names and code stay in Latin letters."""
-READ_WORDS, READ_LETTERS = 60, 400
+READ_WORDS = 60
+READ_LETTERS = 400
 """Words and letters at the start of a text that its language is told by."""
 
 

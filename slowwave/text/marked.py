@@ -44,7 +44,8 @@ def remove_marked(text: str, marks: tuple[str, str] = MARKS) -> str:
     span = find_marked(text, marks)
     if span is None:
         return text
-    before, after = text[: span[0]], text[span[1] :]
+    before = text[: span[0]]
+    after = text[span[1] :]
     shorter = before.removesuffix("\n").removesuffix("\r")
     return (
         before if after and shorter and not shorter.endswith("\n") else shorter
@@ -102,7 +103,8 @@ def write_whole(path: Path, text: str, like: Path | None = None) -> bool:
         for folder in named.parents
         if (folder / ".git").exists() and folder != Path.home()
     ]
-    given, path = path, path.resolve()
+    given = path
+    path = path.resolve()
     if not all(path.is_relative_to(folder.resolve()) for folder in checkouts):
         raise UsageError(
             f"{given} is a link out of the project: nothing was written; name the file that is meant"

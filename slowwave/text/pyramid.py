@@ -146,13 +146,15 @@ class Pyramid:
 
 def split_full_groups(members: Sequence[Member], size: int) -> Iterator[list[Member]]:
     """Yield full groups of consecutive members; a group is full as soon as its members weigh `size`."""
-    group, weight = list[Member](), 0
+    group = list[Member]()
+    weight = 0
     for member in members:
         group.append(member)
         weight += member.weight
         if weight >= size:
             yield group
-            group, weight = [], 0
+            group = []
+            weight = 0
 
 
 @dataclass(frozen=True)
@@ -410,7 +412,8 @@ def summarize_draft(draft: Draft, max_words: int) -> str:
 
 
 def _make_group(draft: Draft, text: str) -> Group:
-    ids, span = tuple(m.id for m in draft.members), compute_span(draft.members)
+    ids = tuple(m.id for m in draft.members)
+    span = compute_span(draft.members)
     return Group(draft.tier, draft.seq, ids, text, *span, draft.sealed)
 
 

@@ -64,11 +64,13 @@ def redact(text: str, keep: frozenset[str] = NONE) -> tuple[str, Counter[str]]:
 def _redact(text: str, keep: frozenset[str]) -> tuple[str, Counter[str]]:
     before = text
     text, counts = _redact_once(text, keep)
-    more, passes = counts, 1
+    more = counts
+    passes = 1
     while more and passes < MOST_PASSES:
         # A placeholder may part what ran together, so that a second secret shows.
         text, more = _redact_once(text, keep)
-        counts, passes = counts + more, passes + 1
+        counts = counts + more
+        passes = passes + 1
     # A number in JSON, in the midst of other text: it stays JSON.
     return (
         _BARE.sub(r"\g<key>\g<quote>\g<mark>\g<quote>", text)
@@ -164,7 +166,8 @@ def _redact_assignments(text: str, counts: Counter[str], keep: frozenset[str]) -
 
 def _redact_likely(text: str, counts: Counter[str], keep: frozenset[str]) -> str:
     """Return the text without the words that are certainly secrets by what stands around them, or above in a table."""
-    pieces, at = list[str](), 0
+    pieces = list[str]()
+    at = 0
     found = {*find_secrets(text, CERTAIN), *find_tabled(text)}
     for start, end in sorted(found):
         if start < at:

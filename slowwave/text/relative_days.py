@@ -152,7 +152,8 @@ def _note(match: re.Match[str], note: str) -> RelativeDay:
 
 def _format_count(match: re.Match[str], said_on: date, sign: int) -> str | None:
     """Return the day so many units away; beyond two weeks only about, since people round."""
-    number, unit = match["n"].lower(), match["unit"].lower()
+    number = match["n"].lower()
+    unit = match["unit"].lower()
     count = NUMBERS.get(number) or (int(number) if number.isdigit() else 0)
     days = count * UNIT_DAYS[unit]
     if not 0 < days <= FARTHEST:

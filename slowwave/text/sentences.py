@@ -71,7 +71,8 @@ def split_sentences(text: str, names: tuple[str, ...] = ()) -> list[Sentence]:
             # without what opens and closes it idly
             body = piece.rstrip()
             lead = opener.match(body)
-            start, stop = lead.end() if lead else 0, len(body)
+            start = lead.end() if lead else 0
+            stop = len(body)
             while stop > start and IDLE.match(body, stop - 1):
                 stop -= 1
             tail = closer.search(body, max(start, stop - MOST_CLOSING), stop)
@@ -97,11 +98,13 @@ def _split_prose(prose: str) -> Iterator[str]:
     last = prose.rfind("`")
     parts = (prose[n : n + MOST_PROSE] for n in range(0, len(prose), MOST_PROSE))
     for piece in (piece for part in parts for piece in segment("en", part)):
-        at, ticks = at + len(piece), ticks + piece.count("`")
+        at = at + len(piece)
+        ticks = ticks + piece.count("`")
         if (ticks % 2 and at <= last) or not _ends_sentence(piece, prose, at):
             continue
         yield prose[begin:at]
-        begin, ticks = at, 0
+        begin = at
+        ticks = 0
 
 
 def _ends_sentence(piece: str, prose: str, at: int) -> bool:
@@ -118,7 +121,10 @@ def _ends_sentence(piece: str, prose: str, at: int) -> bool:
 
 def _find_paragraphs(text: str) -> Iterator[tuple[int, int, bool]]:
     """Yield spans of running prose and of list items (True), hard-wrapped lines joined."""
-    open_at, end, item, wrapped = -1, 0, False, False
+    open_at = -1
+    end = 0
+    item = False
+    wrapped = False
     for begin, stop in _find_unfenced_lines(text):
         line = text[begin:stop]
         bullet = BULLET.match(line)
@@ -129,10 +135,12 @@ def _find_paragraphs(text: str) -> Iterator[tuple[int, int, bool]]:
         if not prose:
             continue
         if open_at < 0:
-            open_at, item = begin + (bullet.end() if bullet else 0), bool(bullet)
+            open_at = begin + (bullet.end() if bullet else 0)
+            item = bool(bullet)
         body = line.rstrip()
         # whether the sentence goes on in the next line
-        end, wrapped = stop, len(body) >= WRAP_COLUMNS and body[-1] not in ".!?:;"
+        end = stop
+        wrapped = len(body) >= WRAP_COLUMNS and body[-1] not in ".!?:;"
     if open_at >= 0:
         yield open_at, end, item
 
@@ -143,7 +151,8 @@ def _find_unfenced_lines(text: str) -> Iterator[tuple[int, int]]:
     fence = next(fences, None)
     at = 0
     for line in text.splitlines(keepends=True):
-        begin, at = at, at + len(line)
+        begin = at
+        at = at + len(line)
         while fence and fence.end() <= begin:
             fence = next(fences, None)
         if not (fence and fence.start() <= begin):

@@ -87,7 +87,8 @@ def extract_spans(text: str) -> tuple[Span, ...]:
 def _find_units(text: str) -> Iterator[tuple[int, int]]:
     """Yield each line, or sentence where a line has several, without white space around it."""
     for line in LINE.finditer(text):
-        at, end = line.start(), line.start() + len(line[0].rstrip())
+        at = line.start()
+        end = line.start() + len(line[0].rstrip())
         for stop in STOP.finditer(text, at, end):
             if stop.start() == at and len(stop["stops"]) == 1:
                 continue  # a mark that opens a line ends nothing

@@ -209,10 +209,8 @@ def compute_word_shares(words: Sequence[str], texts: Sequence[str]) -> list[floa
     """Return the share of the words that each text holds, plural or not; Chinese ones within others too."""
     if not words:
         return [0.0] * len(texts)
-    singular, joined = (
-        list(map(singularise, words)),
-        {word for word in words if JOINED.search(word)},
-    )
+    singular = list(map(singularise, words))
+    joined = {word for word in words if JOINED.search(word)}
     shares = []
     for text in texts:
         held = set(map(singularise, extract_distinct_words(text)))

@@ -68,7 +68,8 @@ class Guard:
     """Requires the token, as a cookie or bearer; accepts a POST only if it is small and from the same origin."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
-        self.app, self.token = app, token
+        self.app = app
+        self.token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it."""
@@ -143,7 +144,8 @@ class Site:
     """The routes of the pages: each answers with HTML or, with `.json`, with its data."""
 
     def __init__(self, explorer: Explorer) -> None:
-        self.explorer, self.templates = explorer, make_environment()
+        self.explorer = explorer
+        self.templates = make_environment()
 
     def answer(self, page: Page, request: Request) -> Response:
         """Return a page."""
@@ -166,10 +168,9 @@ class Site:
 
     def refuse(self, request: Request, refused: Exception) -> Response:
         """Return the response for an error raised on purpose: something is missing, or the request is invalid."""
-        why, empty = (
-            str(refused),
-            isinstance(refused, StoreMissing | NoRelease)
-            and not getattr(refused, "release", None),
+        why = str(refused)
+        empty = isinstance(refused, StoreMissing | NoRelease) and not getattr(
+            refused, "release", None
         )
         if isinstance(refused, ModuleNotFoundError):
             why = f"this needs what a night does (no module {refused.name}): {name_install('night')}"

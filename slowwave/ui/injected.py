@@ -59,7 +59,8 @@ def show_injected(
     If a release or setting is named, return its block too.
     """
     at.memory.refuse_unknown_workspace(workspace)
-    automatic, given_budget = not asked, budget
+    automatic = not asked
+    given_budget = budget
     blocks = [_build_block(at, at.memory, q, workspace, budget, automatic)]
     if release or setting:
         other = copy(at.open_release(release) if release else at.memory)
@@ -294,7 +295,8 @@ def _describe_differences(
 ) -> list[Data]:
     """Return the differences with the day and the speaker of each claim, from the first release that has it."""
     ids = [one.claim_id for one in differences]
-    named, columns = pc.field("claim_id").isin(ids), ["claim_id", *SAID]
+    named = pc.field("claim_id").isin(ids)
+    columns = ["claim_id", *SAID]
     claims: dict[str, Data] = {}
     for release in releases if ids else ():
         for row in release.read(CLAIMS, columns, named).to_pylist():

@@ -125,7 +125,9 @@ def search(
 ) -> Data:
     """Return the hits of a query with their facets; without a query, the newest claims."""
     given: Data = {name: value for name, value in filters.items() if value}
-    hits, facets, end = Hits(), dict[str, list[tuple[str, int]]](), after + ROWS // 2
+    hits = Hits()
+    facets = dict[str, list[tuple[str, int]]]()
+    end = after + ROWS // 2
     if q:
         # one page more than the one shown, up to 250 hits
         hits = at.memory.recall(
@@ -228,7 +230,8 @@ def show_claim(at: Explorer, id: Id) -> Data:
     (claim,) = read_rows(at, CLAIMS, _OF_CLAIM, pc.field("claim_id") == key)
     titles = name_topics(at.view, [claim["topic_id"]] if claim["topic_id"] else [])
     texts = [claim["summary"], claim["quote"]]
-    repeats, changes = _list_repeats(at, claim)[:ROWS], _list_changes(at, key)[:ROWS]
+    repeats = _list_repeats(at, claim)[:ROWS]
+    changes = _list_changes(at, key)[:ROWS]
     sides = [one[name] for one in changes for name in ("earlier", "later") if one[name]]
     _add_voices(at, [claim, *repeats, *sides])
     return {

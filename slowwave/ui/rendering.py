@@ -55,7 +55,8 @@ def show_voice(row: Data) -> str:
 
     The source of the words follows, unless they are the person's or the person's own agent's.
     """
-    name, kind = row.get("speaker") or "", row.get("by") or ""
+    name = row.get("speaker") or ""
+    kind = row.get("by") or ""
     kind = AGENT if kind == "model" else kind
     is_plain = name in ("", kind, Role.USER, Role.ASSISTANT) or not kind
     voice = kind or name if is_plain else f"{name} ({kind})"
@@ -93,7 +94,8 @@ def show_pieces(pieces: Iterable[Piece]) -> list[tuple[Markup, object]]:
     pieces = list(pieces)
     text = "".join(piece for piece, _ in pieces)
     spans = list(_find_spans(text))
-    shown, start = list[tuple[Markup, object]](), 0
+    shown = list[tuple[Markup, object]]()
+    start = 0
     for piece, mark in pieces:
         end = start + len(piece)
         parts = _split_at_spans(text, start, end, spans)

@@ -29,7 +29,8 @@ def mask_echoes(
     """
     if not recalled or said_at is None:
         return text, 0
-    masked, echoes = text, 0
+    masked = text
+    echoes = 0
     for sentence in split_sentences(text):
         for start, end in _iter_clause_runs(sentence.text, sentence.start):
             at = recalled.get(hash_span(text[start:end]) or "")

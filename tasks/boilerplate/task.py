@@ -64,7 +64,8 @@ def _build_line_rows(job: Job, group: pl.DataFrame, key: str) -> pa.Table:
             for origin in SPOKEN
         }
         spans = {o: hash_session_spans(texts) for o, texts in by_origin.items()}
-        typed, every = sorted(spans[Origin.HUMAN]), sorted(set().union(*spans.values()))
+        typed = sorted(spans[Origin.HUMAN])
+        every = sorted(set().union(*spans.values()))
         rows.append(
             {"session_id": sid, "hashes": every, "typed": typed, "step_key": key}
         )

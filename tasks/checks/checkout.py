@@ -175,7 +175,8 @@ def _check_objects(objects: Path) -> None:
         raise CheckoutRefused("its objects lie elsewhere")
     if os.path.lexists(objects / "info" / "alternates"):
         raise CheckoutRefused("its objects lie elsewhere too")
-    folders, seen = [objects], 0
+    folders = [objects]
+    seen = 0
     while folders:
         with os.scandir(folders.pop()) as entries:
             for entry in entries:
@@ -248,7 +249,8 @@ class Git:
     """Git over the objects of a checkout. Every method gives what it could read until the deadline."""
 
     def __init__(self, checkout: Checkout, folder: Path, deadline: Deadline) -> None:
-        self.checkout, self.deadline = checkout, deadline
+        self.checkout = checkout
+        self.deadline = deadline
         self._folder = folder
         (folder / "refs").mkdir()
         (folder / "objects").mkdir()
@@ -408,7 +410,8 @@ class GitOutput:
     """What a process prints, up to a bound and a deadline."""
 
     def __init__(self, handle: int, deadline: Deadline) -> None:
-        self._handle, self._deadline = handle, deadline
+        self._handle = handle
+        self._deadline = deadline
         self._poll = select.poll()
         self._poll.register(handle, select.POLLIN)
         self._buffer = bytearray()

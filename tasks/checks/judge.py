@@ -28,7 +28,9 @@ from slowwave.tasks.checks.references import Reference
 
 PROSE = (".md", ".mdx", ".rst", ".txt", ".adoc", ".org", ".html", ".svg", ".po")
 """Ends of files that talk about code: they name what is gone too."""
-MOST_MANIFESTS, MOST_COMMITS, MOST_LINES = 40, 40, 300
+MOST_MANIFESTS = 40
+MOST_COMMITS = 40
+MOST_LINES = 300
 LONGEST_LINE = 200
 ALIKE = 60.0
 """`rapidfuzz.fuzz.ratio` from which an added line stands in the place of a removed one."""
@@ -230,7 +232,8 @@ def _cite_manifest(name: str, manifests: Mapping[str, bytes]) -> tuple[str, int,
 
 def _cite(content: bytes, at: int) -> tuple[int, str]:
     """Return number and text of the line at an offset."""
-    start, end = content.rfind(b"\n", 0, at) + 1, content.find(b"\n", at)
+    start = content.rfind(b"\n", 0, at) + 1
+    end = content.find(b"\n", at)
     line = content[start : end if end >= 0 else None]
     return content.count(b"\n", 0, at) + 1, _shorten(line)
 

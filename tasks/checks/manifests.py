@@ -21,7 +21,8 @@ from slowwave.schemas.vocabulary import CheckKind
 
 Facts = dict[tuple[CheckKind, str], set[str]]
 """By dependency or script the versions that manifests ask for; empty texts where any will do."""
-PYTHON, NODE = "python", "node"
+PYTHON = "python"
+NODE = "node"
 ALIASES = {
     "python_requires": PYTHON,
     "requires-python": PYTHON,
@@ -172,7 +173,8 @@ def _read_requirements(text: str) -> Iterator[tuple[CheckKind, str, str]]:
 
 def _read_pyproject(text: str) -> Iterator[tuple[CheckKind, str, str]]:
     table = tomllib.loads(text)
-    project, tool = table.get("project", {}), table.get("tool", {})
+    project = table.get("project", {})
+    tool = table.get("tool", {})
     poetry = tool.get("poetry", {})
     for named in (project.get("name"), poetry.get("name")):
         yield from [(CheckKind.NAME, named, "")] if named else []

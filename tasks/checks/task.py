@@ -146,7 +146,8 @@ def _find_roots(store: Store) -> dict[str, str]:
 
 def _note_checkouts(store: Store, roots: Mapping[str, str]) -> None:
     """Note the checkouts, if there are others than before."""
-    path, content = store.dir / CHECKOUTS, json.dumps(sorted(set(roots.values())))
+    path = store.dir / CHECKOUTS
+    content = json.dumps(sorted(set(roots.values())))
     before = path.read_text(encoding="utf-8") if path.is_file() else "[]"
     if before != content:
         replace_file(path, content.encode())

@@ -464,7 +464,8 @@ def _build(
     moves: Sequence[Move], tried: Sequence[int], failure: int, instead: Move | None
 ) -> DeadEnd:
     """Return a dead end of its places."""
-    attempt, failed = moves[tried[0]], moves[failure]
+    attempt = moves[tried[0]]
+    failed = moves[failure]
     is_said = failed.kind in (MoveKind.PERSON, MoveKind.MODEL)
     said = (
         move.line

@@ -14,7 +14,8 @@ from slowwave.tasks.dead_ends.moves import (
 
 ALIKE = 0.5
 """Share of a dead end's names that a call has, at least, to be the same approach."""
-TELLING, ELSEWHERE = 4, 0.6
+TELLING = 4
+ELSEWHERE = 0.6
 """Names of an edit, and the share of them, that make it the same approach in another file."""
 Row = dict[str, Any]
 
@@ -79,7 +80,8 @@ def _compare_commands(words: Sequence[str], others: Sequence[str]) -> float:
     head = 2 if len(words) > 1 and not words[1].startswith("-") else 1
     if words[:head] != tuple(others[:head]):
         return 0.0
-    items, given = _list_items(words[head:]), _list_items(others[head:])
+    items = _list_items(words[head:])
+    given = _list_items(others[head:])
     if not items:
         return 0.0 if any(not item.startswith("-") for item in given) else 1.0
     return _share(items, given)

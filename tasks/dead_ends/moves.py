@@ -287,7 +287,8 @@ def _describe_edit(
 
 def _compare_names(old: str, new: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return the names that a text brings in over an earlier one, and those that it takes out."""
-    before, after = frozenset(TOKEN.findall(old)), frozenset(TOKEN.findall(new))
+    before = frozenset(TOKEN.findall(old))
+    after = frozenset(TOKEN.findall(new))
     return after - before, before - after
 
 

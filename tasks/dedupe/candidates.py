@@ -43,10 +43,8 @@ def group_rows(table: pa.Table, *, nameless: bool = False) -> pl.DataFrame:
         .with_row_index("row")
         .cast({"row": pl.Int64})
     )
-    everyday, workspace = (
-        pl.col("pack") == "personal",
-        pl.col("workspace").rank("dense").cast(pl.Int64).fill_null(0),
-    )
+    everyday = pl.col("pack") == "personal"
+    workspace = pl.col("workspace").rank("dense").cast(pl.Int64).fill_null(0)
     here = rows.with_columns(group=workspace).filter((~everyday).any().over("group"))
     groups = [here, rows.filter(everyday).with_columns(group=pl.lit(-1, pl.Int64))]
     if nameless and rows["workspace"].null_count():

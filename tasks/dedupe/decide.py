@@ -107,7 +107,8 @@ def compute_token_sort_ratios(
 
 def compute_dice_overlap(a: ClaimText, b: ClaimText) -> float:
     """Return the Dice coefficient of the sets of content words, 0 to 1."""
-    left, right = set(a.content), set(b.content)
+    left = set(a.content)
+    right = set(b.content)
     return 2 * len(left & right) / (len(left) + len(right)) if left or right else 0.0
 
 

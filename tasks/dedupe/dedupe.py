@@ -210,7 +210,8 @@ def _rank_rows(table: pa.Table, old: int) -> list[int]:
     Settled rows come first, then claims of the person and the own agent before those of others, then the earliest, then
     by id.
     """
-    times, ids = table["observed_at"].to_pylist(), table["claim_id"].to_pylist()
+    times = table["observed_at"].to_pylist()
+    ids = table["claim_id"].to_pylist()
     foreign = _find_foreign(table)
 
     def rank(row: int) -> tuple[bool, bool, bool, float, str]:
@@ -245,7 +246,8 @@ def _mark_duplicates(
     times = zip(columns["valid_from"], table["observed_at"].to_pylist(), strict=True)
     columns["valid_from"] = [begin or observed for begin, observed in times]
     columns["dedupe_key"] = [key or step_key for key in columns["dedupe_key"]]
-    ids, foreign = table["claim_id"].to_pylist(), _find_foreign(table)
+    ids = table["claim_id"].to_pylist()
+    foreign = _find_foreign(table)
     for row, canonical in joined.items():
         columns["status"][row] = "duplicate"
         columns["canonical_id"][row] = ids[canonical]
@@ -274,7 +276,8 @@ def _build_merges(
     table: pa.Table, joined: dict[int, int], decisions: Found, step_key: str
 ) -> pa.Table:
     """Return a row of MERGES for each duplicate."""
-    ids, rows = table["claim_id"].to_pylist(), list[dict[str, Any]]()
+    ids = table["claim_id"].to_pylist()
+    rows = list[dict[str, Any]]()
     for row, canonical in sorted(joined.items()):
         decision = decisions[row][canonical]
         rows.append(

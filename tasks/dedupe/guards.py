@@ -92,7 +92,8 @@ def align_pair(a: ClaimText, b: ClaimText) -> Pair:
 
 def speaker(pair: Pair) -> str | None:
     """Object if two people speak of themselves: "I like tea" by two people is two claims."""
-    a, b = pair.a, pair.b
+    a = pair.a
+    b = pair.b
     if a.first_person and b.first_person and a.speaker != b.speaker:
         return f"said of themselves by {a.speaker} and {b.speaker}"
     return None
@@ -115,7 +116,8 @@ def question(pair: Pair) -> str | None:
 
 def negation(pair: Pair) -> str | None:
     """Object if the two have a different number of negations, or negate different words."""
-    a, b = pair.a, pair.b
+    a = pair.a
+    b = pair.b
     if len(a.negated) != len(b.negated):
         return f"negated {len(a.negated)} and {len(b.negated)} times"
     if a.negated != b.negated and set(a.negated) ^ set(b.negated) <= set(
@@ -137,11 +139,10 @@ def dates(pair: Pair) -> str | None:
 
     A long claim may have an additional one.
     """
-    a, b = pair.a, pair.b
-    undated_a, undated_b = (
-        _find_unmatched_dates(a.dates, b.dates),
-        _find_unmatched_dates(b.dates, a.dates),
-    )
+    a = pair.a
+    b = pair.b
+    undated_a = _find_unmatched_dates(a.dates, b.dates)
+    undated_b = _find_unmatched_dates(b.dates, a.dates)
     if (undated_a and undated_b) or (pair.is_short and (undated_a or undated_b)):
         return "dates differ"
     return _explain_difference(
@@ -162,10 +163,8 @@ def identifiers(pair: Pair) -> str | None:
 def names(pair: Pair) -> str | None:
     """Object to a name in place of another; a long claim may spell or shorten it differently."""
     for left, right in pair.slots:
-        only_a, only_b = (
-            pair.a.names & pair.only_a & set(left),
-            pair.b.names & pair.only_b & set(right),
-        )
+        only_a = pair.a.names & pair.only_a & set(left)
+        only_b = pair.b.names & pair.only_b & set(right)
         if only_a and only_b and len(left) == len(right):
             if not pair.is_short and any(
                 _is_same_name(x, y) for x in only_a for y in only_b
@@ -230,13 +229,13 @@ def substitution(pair: Pair) -> str | None:
 
 def order(pair: Pair) -> str | None:
     """Object if two parts change places around a common one, or around "from", "over", "before"."""
-    a, b = pair.a, pair.b
-    after_a, after_b = _collect_relations(a), _collect_relations(b)
+    a = pair.a
+    b = pair.b
+    after_a = _collect_relations(a)
+    after_b = _collect_relations(b)
     for relation in after_a.keys() & after_b.keys():
-        left, right = (
-            after_a[relation] - after_b[relation],
-            after_b[relation] - after_a[relation],
-        )
+        left = after_a[relation] - after_b[relation]
+        right = after_b[relation] - after_a[relation]
         if left and right and left <= set(b.content) and right <= set(a.content):
             return f"{relation} {min(left)}, the other {relation} {min(right)}"
     if PASSIVE.isdisjoint(a.words) != PASSIVE.isdisjoint(b.words):
@@ -331,6 +330,7 @@ def _is_swapped(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
     end = len(a) - next(
         at for at, (x, y) in enumerate(zip(a[::-1], b[::-1], strict=True)) if x != y
     )
-    a, b = a[start:end], b[start:end]
+    a = a[start:end]
+    b = b[start:end]
     cuts = [(i, j) for i in range(1, len(a) - 1) for j in range(i + 1, len(a))]
     return any(b == a[j:] + a[i:j] + a[:i] for i, j in cuts)

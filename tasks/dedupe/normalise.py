@@ -200,7 +200,8 @@ def _normalise_text(text: str, changes: tuple[Change, ...]) -> str:
 
 def _classify_token(match: re.Match[str]) -> tuple[str, str, str]:
     """Return kind, canonical form and the text itself."""
-    kind, raw = str(match.lastgroup), match[0]
+    kind = str(match.lastgroup)
+    raw = match[0]
     if kind in ("iso", "month_day", "day_month"):
         year, month, day = _parse_date(raw)
         return "date", f"{year or 0:04}-{month:02}-{day:02}", raw
@@ -228,7 +229,9 @@ def _normalise_figure(raw: str) -> str:
     parts = re.fullmatch(r"([$€£v]?)([\d,.]*\d|[a-z]+)[\s-]*(.*)", raw.casefold())
     if parts is None:
         return raw.casefold()
-    sign, number, unit = parts[1], parts[2].replace(",", ""), parts[3]
+    sign = parts[1]
+    number = parts[2].replace(",", "")
+    unit = parts[3]
     if sign == "v" or number.count(".") > 1:
         return number + (f" {unit}" if unit and unit not in UNITS else "")
     if "." in number and not unit:

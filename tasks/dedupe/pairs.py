@@ -60,7 +60,8 @@ def set_columns(table: pa.Table, **values: Any) -> pa.Table:
 Found = Mapping[int, Mapping[int, Decision]]
 """Row -> row -> the decision that they are duplicates, both ways."""
 Undone = frozenset[tuple[str, str]] | set[tuple[str, str]]
-CHUNK_PAIRS, SHARD_PAIRS = 20_000, 2_000
+CHUNK_PAIRS = 20_000
+SHARD_PAIRS = 2_000
 READ = ("summary", "speaker")
 SCORED = pa.schema(
     [("place", pa.int64()), ("claim", pa.string()), ("score", pa.float32())]
@@ -129,7 +130,8 @@ def stack_unit_vectors(table: pa.Table) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """
     column = table["vector"].combine_chunks()
     if pa.types.is_dictionary(column.type):
-        at, column = column.indices.to_numpy(), column.dictionary
+        at = column.indices.to_numpy()
+        column = column.dictionary
         vectors, has = _read_vectors(column)
         return vectors[at].astype(np.float32, copy=False), has[at]
     return _read_vectors(column)
@@ -147,7 +149,8 @@ def find_exact_pairs(claims: ClaimTexts, groups: pl.DataFrame, old: int = 0) -> 
     later one has the same words.
     """
     seen: dict[tuple[int, str, str | None], list[int]] = {}
-    new, count = set(claims.stems[old:]), Counter(claims.stems)
+    new = set(claims.stems[old:])
+    count = Counter(claims.stems)
     again = [
         row
         for row, stems in enumerate(claims.stems)
@@ -178,7 +181,8 @@ def _filter_allowed(pairs: Pairs, table: pa.Table, undone: Undone) -> Pairs:
         .to_numpy(zero_copy_only=False)
     )
     coding = np.asarray(pc.equal(table["pack"], "coding"), dtype=bool)
-    left, right = pairs[:, 0], pairs[:, 1]
+    left = pairs[:, 0]
+    right = pairs[:, 1]
     apart = (
         (coding[left] | coding[right])
         & (space[left] != space[right])
@@ -219,7 +223,8 @@ def find_promising_pairs(pairs: pa.Table, *, rules: Rules) -> pa.Table:
         [normalise_claim(*row.values()) for row in pairs[side].to_pylist()]
         for side in ("left", "right")
     )
-    ratios, cosines = compute_token_sort_ratios(left, right), pairs["cosine"].to_numpy()
+    ratios = compute_token_sort_ratios(left, right)
+    cosines = pairs["cosine"].to_numpy()
     worth = np.flatnonzero(
         (ratios >= rules.threshold) | (cosines >= rules.rephrased)
     ).tolist()

@@ -109,10 +109,8 @@ def add_vectors(
     store: Store, claims: pa.Table, where: pc.Expression | None
 ) -> pa.Table:
     """Return the claims (all that match `where`) with `vector` as a dictionary, whose rows are taken without copies."""
-    ids, rows = (
-        claims["claim_id"],
-        store.read_as_stored(CLAIMS, ["claim_id", "vector"], where),
-    )
+    ids = claims["claim_id"]
+    rows = store.read_as_stored(CLAIMS, ["claim_id", "vector"], where)
     places = pc.index_in(ids.combine_chunks(), rows["claim_id"].combine_chunks())
     return claims.append_column(
         "vector",

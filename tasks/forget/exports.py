@@ -85,7 +85,8 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 def _list_tables(folder: Path) -> list[dict[str, Any]]:
     """Return what the manifest tells of each table, and of the removed rows of an increment."""
     manifest = _read_manifest(folder)
-    tables, removed = manifest.get("tables"), manifest.get("removed")
+    tables = manifest.get("tables")
+    removed = manifest.get("removed")
     found = list(tables.values()) if isinstance(tables, dict) else []
     return [*found, removed] if isinstance(removed, dict) else found
 

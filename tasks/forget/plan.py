@@ -99,12 +99,11 @@ def find_summaries(
 
     summaries: rows of SUMMARIES (`summary_id`, `scope`, `scope_id`, `member_ids`).
     """
-    ids, of_session = (
-        summaries["summary_id"],
-        pc.equal(summaries["scope"], SummaryScope.SESSION),
-    )
+    ids = summaries["summary_id"]
+    of_session = pc.equal(summaries["scope"], SummaryScope.SESSION)
     of_these = pc.is_in(summaries["scope_id"], pa.array(sessions, pa.string()))
-    gone, lost = {*ids.filter(pc.and_(of_session, of_these)).to_pylist()}, set(claims)
+    gone = {*ids.filter(pc.and_(of_session, of_these)).to_pylist()}
+    lost = set(claims)
     while (
         lost := {*ids.filter(touch(summaries["member_ids"], lost)).to_pylist()} - gone
     ):

@@ -102,11 +102,9 @@ def write_certificate(plan: Plan, store: Store, live: Release | None) -> Path:
 
     Its `digest` is over all the rest.
     """
-    batch, there, scan = (
-        _read_batch(store, plan.run_id),
-        _list_there(store),
-        scan_store(store, plan.canaries),
-    )
+    batch = _read_batch(store, plan.run_id)
+    there = _list_there(store)
+    scan = scan_store(store, plan.canaries)
     body: Plain = {
         "format": FORMAT,
         "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -136,10 +134,8 @@ def write_certificate(plan: Plan, store: Store, live: Release | None) -> Path:
 
 def describe_certificate(path: Path, certificate: Plain) -> tuple[str, str]:
     """Return a certificate's content in two lines."""
-    rows, scan = (
-        ", ".join(f"{count:,} {name}" for name, count in certificate["rows"].items()),
-        certificate["scan"],
-    )
+    rows = ", ".join(f"{count:,} {name}" for name, count in certificate["rows"].items())
+    scan = certificate["scan"]
     canaries = f"{len(certificate['canaries']['marks'])} canaries found in {scan['found']} of {scan['files']:,} files"
     return (
         f"Forgotten: {rows}.",

@@ -190,7 +190,8 @@ def select_messages(store: Store, wanted: Wanted) -> set[str]:
     messages = store.open_dataset(MESSAGES)
     if not wanted.matches:
         return set(messages.to_table(["message_id"], fits)["message_id"].to_pylist())
-    columns, words = ["message_id", "text", "speaker", "blocks"], Words(wanted.matches)
+    columns = ["message_id", "text", "speaker", "blocks"]
+    words = Words(wanted.matches)
     batches = messages.to_batches(columns=columns, filter=fits, batch_size=2_048)
     holders = {message for batch in batches for message in _find_holders(batch, words)}
     by_id = _has_id(set(wanted.matches), sessions)
@@ -223,7 +224,8 @@ def select_due_messages(
         r["session_id"]: r["path"]
         for r in store.read(SESSIONS, ["session_id", "path"]).to_pylist()
     }
-    limits, workspaces = settings.by_workspace.items(), _list_workspaces(store)
+    limits = settings.by_workspace.items()
+    workspaces = _list_workspaces(store)
     places = {
         name: days
         for workspace, days in limits
@@ -254,7 +256,8 @@ def select_due_messages(
 
 def list_unmatched(store: Store, settings: RetentionSettings) -> list[str]:
     """Return a line for each workspace of the settings that no stored one is called, but that several or one end in."""
-    known, lines = _list_workspaces(store), list[str]()
+    known = _list_workspaces(store)
+    lines = list[str]()
     for workspace in settings.by_workspace:
         groups = (
             []
@@ -271,7 +274,8 @@ def list_unmatched(store: Store, settings: RetentionSettings) -> list[str]:
 
 def _find_holders(batch: pa.RecordBatch, words: Words) -> Iterator[str]:
     """Yield ids of the messages that hold words: said, in a tool's call or output, in the speaker's name."""
-    ids, blocks = batch["message_id"], batch["blocks"].flatten()
+    ids = batch["message_id"]
+    blocks = batch["blocks"].flatten()
     of = ids.take(pc.list_parent_indices(batch["blocks"]))
     for owners, texts in (
         (ids, batch["text"]),

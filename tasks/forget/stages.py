@@ -128,11 +128,9 @@ def blank_vault(store: Store, plan: Plan) -> None:
         store.delete_ids(MESSAGES, [row["message_id"] for row in rows])
     # the sessions without title and erased ids, with a new head; those of which nothing is left without workspace
     heads = {sid: _chain_anew(store, sid) for sid in plan.sessions}
-    sessions, whole, gone = (
-        store.read_ids(SESSIONS, plan.sessions).to_pylist(),
-        set(plan.whole),
-        set(plan.messages),
-    )
+    sessions = store.read_ids(SESSIONS, plan.sessions).to_pylist()
+    whole = set(plan.whole)
+    gone = set(plan.messages)
     blank = [
         row
         | {
@@ -152,7 +150,8 @@ def blank_vault(store: Store, plan: Plan) -> None:
 
 def _chain_anew(store: Store, session_id: str) -> str:
     """Chain a session's rows as they are now; return the hash of the last."""
-    prev, changed = GENESIS, list[Row]()
+    prev = GENESIS
+    changed = list[Row]()
     for row in sorted(
         store.read_ids(MESSAGES, [session_id], by="session_id").to_pylist(),
         key=lambda r: r["seq"],
@@ -213,7 +212,8 @@ def erase_topics(store: Store, plan: Plan) -> None:
         [new for new, old in zip(fresh, staying, strict=True) if new != old],
     )
     store.delete_ids(TOPICS, [row["topic_id"] for row in rows if row not in staying])
-    topics, claims = set(plan.topics), set(plan.claims)
+    topics = set(plan.topics)
+    claims = set(plan.claims)
     history = store.read(TOPIC_HISTORY).to_pylist()
     _merge(
         store,
@@ -224,7 +224,8 @@ def erase_topics(store: Store, plan: Plan) -> None:
 
 def erase_ledgers(store: Store, plan: Plan) -> None:
     """Remove excerpts, a person's reasons, and the words of earlier runs' reports."""
-    reasons, gone = set(plan.reasons), set(plan.messages)
+    reasons = set(plan.reasons)
+    gone = set(plan.messages)
     # Of a line its place stays: a later reading of the file finds it known.
     lines = store.read_ids(QUARANTINE, plan.quarantine).to_pylist()
     of_files = [

@@ -42,7 +42,9 @@ from slowwave.tasks.llm.writer import find_writer
 def forget_due(job: Job, now: datetime | None = None) -> StepReport:
     """Forget what is older than settings let it be. What leaned on it is made anew by the steps that follow."""
     with report_step("forget") as report:
-        moment, store, limits = now or job.now, job.store, job.settings.retention
+        moment = now or job.now
+        store = job.store
+        limits = job.settings.retention
         if limits.recalls_days:
             before = moment - timedelta(days=limits.recalls_days)
             gone = erase_old_recalls(store.dir, before)

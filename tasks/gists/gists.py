@@ -16,7 +16,8 @@ from slowwave.text.sentences import split_sentences
 VERSION = 5
 """Raised when the method changes: gists made under an older one are pending again."""
 KEYWORDS = 5
-READ, LONGEST = 20_000, 300
+READ = 20_000
+LONGEST = 300
 """Characters of a text that are read, and of a summary."""
 
 

@@ -13,7 +13,8 @@ class _Hider(MetaPathFinder):
     """Says to one thread that packages are not installed; other threads import them as ever."""
 
     def __init__(self, names: Collection[str]) -> None:
-        self.names, self.thread = names, get_ident()
+        self.names = names
+        self.thread = get_ident()
 
     def find_spec(
         self,

@@ -188,7 +188,8 @@ def _read_script(
     ok = not failed if is_known and failed is not None else None
     before = ""
     for command in commands:
-        fed, before = before == "|", command.joint
+        fed = before == "|"
+        before = command.joint
         meaning = read_command(command)
         if fed and meaning.form is None:  # `… | tail -3` reads no file
             continue

@@ -78,7 +78,8 @@ def _load_programs() -> _Programs:
 
 def read_command(command: SimpleCommand) -> Command:
     """Return the kind, form and role of a command. A command that only writes text or edits in place is an edit."""
-    programs, words = _load_programs(), command.words
+    programs = _load_programs()
+    words = command.words
     if (
         words[0] in ("cat", "echo", "printf") and command.writes
     ) or find_edited_in_place(words):
@@ -103,7 +104,8 @@ def read_command(command: SimpleCommand) -> Command:
 
 def count_wrappers(words: list[str]) -> int:
     """Return the number of words before the program: `uv run`, `timeout 60`, `env A=b`."""
-    programs, at = _load_programs(), 0
+    programs = _load_programs()
+    at = 0
     while size := _match_words(words[at:-1], programs.words["wrappers"]):
         at = _skip_options(words, at + size, programs)
         while at < len(words) - 1 and AMOUNT.fullmatch(words[at]):
@@ -170,7 +172,8 @@ def _find_form(
 
 def _drop_options(words: list[str], programs: _Programs) -> list[str]:
     """Return the program and its arguments that are neither options nor their values."""
-    plain, at = words[:1], 1
+    plain = words[:1]
+    at = 1
     while (at := _skip_options(words, at, programs)) < len(words):
         plain.append(words[at])
         at += 1

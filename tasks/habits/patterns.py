@@ -27,7 +27,8 @@ SHARE = 0.3
 """Least share of the turns of the rarer file, or of the first step."""
 MOST_FILES = 20
 """A turn that edits more files relates none of them."""
-LONGEST, EXAMPLES = 3, 3
+LONGEST = 3
+EXAMPLES = 3
 """Most steps of a sequence; most turns whose messages a habit names, the latest."""
 Row = dict[str, Any]
 Turn = tuple[str, int]
@@ -104,8 +105,10 @@ def _find_co_edits(
                     )
                 )
     for (first, second), rows in sorted(pairs.items()):
-        support, alone = len(rows), (edits[first], edits[second])
-        share, lift = support / min(alone), support * counted / (alone[0] * alone[1])
+        support = len(rows)
+        alone = (edits[first], edits[second])
+        share = support / min(alone)
+        lift = support * counted / (alone[0] * alone[1])
         if (
             support >= SUPPORT
             and share >= SHARE

@@ -88,7 +88,8 @@ def _split_commands(script: str) -> Iterator[SimpleCommand]:
     """Yield the commands between operators, including empty ones."""
     lexer = shlex.shlex(script, posix=True, punctuation_chars=JOINTS)
     lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
-    command, target = SimpleCommand(), ""
+    command = SimpleCommand()
+    target = ""
     try:
         for token in lexer:
             if not set(token) <= set(JOINTS):
@@ -104,7 +105,8 @@ def _split_commands(script: str) -> Iterator[SimpleCommand]:
                     (joint for joint in ("&&", "||", "|") if joint in token), ";"
                 )
                 yield command
-                command, target = SimpleCommand(), ""
+                command = SimpleCommand()
+                target = ""
     except ValueError:  # a quote that is not closed
         pass
     yield command

@@ -102,7 +102,8 @@ def repair_line(line: object) -> int:
 
 def _repair_message(message: Message) -> Message | Rejected:
     message.line = repair_line(message.line)
-    session, native = repair_name(message.session), repair_name(message.native_id)
+    session = repair_name(message.session)
+    native = repair_name(message.native_id)
     if session is None or native is None:
         what, value = (
             ("session", message.session)

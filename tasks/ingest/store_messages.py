@@ -220,7 +220,8 @@ def _write_sessions(
             if sid not in by_session:
                 # Each of its messages is another session's copy: it has no row.
                 continue
-            messages, old = by_session[sid], rows.get(sid)
+            messages = by_session[sid]
+            old = rows.get(sid)
             if old and not is_at_home(got.transcript.path, old["path"]):
                 # A file elsewhere changes neither name nor folder.
                 rows[sid] = _repair_session_row(sid, messages, old)

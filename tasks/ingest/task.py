@@ -71,10 +71,12 @@ from slowwave.text.words import count_noun
 
 CHANGED = "messages of a person that changed"
 FUTURE = "times in the future"
-SHOWN, WIDTH = 3, 160
+SHOWN = 3
+WIDTH = 160
 """Such messages that a report quotes, and characters of each."""
 TRESPASS = "it would change a message of "
-LOOKED_AT, FEW = 200, 20
+LOOKED_AT = 200
+FEW = 20
 """Records of a file that tell whether it is read, and rejected ones of which their share says something."""
 BATCH = 2_000
 """Messages, or finished files, that are held before they are written together."""
@@ -132,7 +134,8 @@ class VaultIndex:
         it. What was said is changed only by a file in or below the folder where its session was first read, also
         once that is gone, and by one that a person has included.
         """
-        home, native = self.home.get(sid, ""), self.natives.get(sid, session.native_id)
+        home = self.home.get(sid, "")
+        native = self.natives.get(sid, session.native_id)
         own = native.startswith(OWN_SESSIONS) and not (session.stored and not home)
         if own and not any(
             folder.resolve() in path.resolve().parents for folder in self.folders
@@ -311,9 +314,11 @@ def _read_all(
 
     Returns the files that the quota left. A file is read whole, so the last one may exceed the quota.
     """
-    index, limits = VaultIndex(job.store), Limits(job.settings.read.max_line_bytes)
+    index = VaultIndex(job.store)
+    limits = Limits(job.settings.read.max_line_bytes)
     unwritten = UnwrittenRows(job, report)
-    quota, waiting = job.settings.quota, deque(transcripts)
+    quota = job.settings.quota
+    waiting = deque(transcripts)
     label = f"reading {count_noun(len(transcripts), 'file')}: kB"
     with (
         show_progress(label, sum(t.size for t in transcripts) / 1000) as advance,
@@ -501,7 +506,8 @@ def refill_vault(
     store: Store, settings: Settings, paths: Iterable[Path], now: datetime | None = None
 ) -> int:
     """Put back from transcripts what is missing in the midst of their sessions; returns messages put back."""
-    index, limits = VaultIndex(store), Limits(settings.read.max_line_bytes)
+    index = VaultIndex(store)
+    limits = Limits(settings.read.max_line_bytes)
     read, stored = (defaultdict[str, list[dict[str, Any]]](list) for _ in range(2))
     for transcript in find_pending({}, settings, paths, None).pending:
         got = IngestedTranscript(transcript)
@@ -599,7 +605,8 @@ def _identify(
     Raises:
         TypeError, UnicodeEncodeError: its words have no UTF-8.
     """
-    session, stored = got.get_session(message.session), message.stored
+    session = got.get_session(message.session)
+    stored = message.stored
     source = got.get_source(session)
     iid = stored.identity if stored else index.settle_identity(source, session, message)
     if redact:

@@ -74,7 +74,8 @@ def find_pending(
     Messages that two sessions share belong to the one that began first, or else ended first: the other is a
     resumed or forked copy.
     """
-    scan, paths = TranscriptScan(), list(paths)
+    scan = TranscriptScan()
+    paths = list(paths)
     readers = {compute_read_key(reader, settings): reader for reader in load_readers()}
     unasked = set[Path]() if named is None else set(paths).difference(named)
     for path in find_files(paths, scan.left_out):
@@ -136,7 +137,8 @@ def detect_change(
         with part.open("rb") as stream:
             while chunk := stream.read(1 << 20):
                 sha256.update(chunk)
-    key, digest = compute_read_key(reader, settings), sha256.hexdigest()
+    key = compute_read_key(reader, settings)
+    digest = sha256.hexdigest()
     if row and (key, digest) == (row["read_key"], row["digest"]):
         return None
     return Transcript(
@@ -176,7 +178,8 @@ def is_at_home(path: Path, home: str) -> bool:
 
     It lies in the same folder or below, or its tool has moved it from one of its places to another, as Codex does.
     """
-    there, here = Path(home).resolve(), path.resolve()
+    there = Path(home).resolve()
+    here = path.resolve()
     if not home or there.parent in here.parents:
         return True
     return there.name == here.name and not there.exists() and _is_moved(there, here)

@@ -110,7 +110,9 @@ def find_first_break(
     `head_hash` is what the sessions table holds as the end of the chain: a chain that does not reach it is a break too.
     One that goes on beyond is a run that was killed before it wrote the session's row; the next run mends that.
     """
-    prev, seq, seen_head = GENESIS, -1, head_hash is None
+    prev = GENESIS
+    seq = -1
+    seen_head = head_hash is None
     for expected, row in enumerate(rows):
         seq = row["seq"]
         if seq != expected:
@@ -145,7 +147,9 @@ def fill_gaps(
         read: what its transcript has besides, in order.
     """
     filled: list[dict[str, Any]] = []
-    prev, seq, left = GENESIS, 0, list(read)
+    prev = GENESIS
+    seq = 0
+    left = list(read)
     for row in sorted(stored, key=lambda row: int(row["seq"])):
         gap: list[dict[str, Any]] = []
         for missing in left[: row["seq"] - seq]:
@@ -155,7 +159,8 @@ def fill_gaps(
         if gap and gap[-1]["hash"] == row["prev_hash"]:
             filled += gap
             left = left[len(gap) :]
-        prev, seq = row["hash"], row["seq"] + 1
+        prev = row["hash"]
+        seq = row["seq"] + 1
     return filled
 
 
@@ -170,7 +175,8 @@ def find_broken_chains(store: Store) -> tuple[dict[str, int], list[str]]:
     heads = {row["session_id"]: row for row in sessions}
     stored = store.read(MESSAGES, ["session_id"])["session_id"].unique().to_pylist()
     ids = sorted({*heads, *stored})
-    checked, broken = {"messages": 0, "sessions": len(ids)}, list[str]()
+    checked = {"messages": 0, "sessions": len(ids)}
+    broken = list[str]()
     with show_progress("verify", len(ids)) as advance:
         for start in range(0, len(ids), SESSIONS_AT_ONCE):
             chunk = ids[start : start + SESSIONS_AT_ONCE]

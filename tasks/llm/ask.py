@@ -57,11 +57,9 @@ class StoredCompletions:
         """Return the stored completions among `ids`."""
         answers: dict[str, Completion] = {}
         for row in self.store.read_ids(COMPLETIONS, ids).to_pylist():
-            key, request, flags = (
-                row.pop("completion_id"),
-                row.pop("request_id"),
-                tuple(row.pop("flags")),
-            )
+            key = row.pop("completion_id")
+            request = row.pop("request_id")
+            flags = tuple(row.pop("flags"))
             del row["created_at"]
             answers[key] = Completion(request, flags=flags, **row)
         return answers
@@ -276,7 +274,8 @@ def get_model(job: Job, task: ModelTask) -> Model | None:
     Raises:
         UsageError: the settings name an unknown engine.
     """
-    spec, limit = job.settings.get_llm(task), job.settings.model.max_tokens
+    spec = job.settings.get_llm(task)
+    limit = job.settings.model.max_tokens
     if job.run_id not in _open:
         for run_id in list(_open):
             close_models(run_id)

@@ -43,7 +43,8 @@ SAME = 85.0
 """Least `token_sort_ratio` at which two summaries that rest on the same quote are one claim."""
 SURE = 97.0
 """Least likeness at which a quote counts as standing in a message that was not cited."""
-NEAR, SUPPORT = 2, 0.5
+NEAR = 2
+SUPPORT = 0.5
 """SUPPORT is the share of a summary's content words that must occur in the cited messages, or in the NEAR messages on
 either side of them. Of the 619 sentences of `quotes.compute_support`, 99.2% reach it at their own place, and 15% at
 another place of their session."""

@@ -148,7 +148,8 @@ def count_injections(texts: Iterable[str]) -> tuple[int, int]:
 
 def mask_injections(text: str) -> str:
     """Return the text with LEFT_OUT in place of each passage that addresses the memory."""
-    pieces, at = [], 0
+    pieces = []
+    at = 0
     for start, end in find_injections(text):
         pieces += [text[at:start], LEFT_OUT]
         at = end

@@ -40,7 +40,8 @@ QUALIFIER = re.compile(r"[/.:#]+")
 """Separators between the parts of a qualified name."""
 RANGE = re.compile(r"([^\W\d_]+)(\d+)[-–]\1?(\d+)")
 INNER_WORD = re.compile(r"(?<=[^\W\d_] )[^\W\d_]{2,}")
-FEWEST_INNER, CAPITALS = 20, 0.2
+FEWEST_INNER = 20
+CAPITALS = 0.2
 """A text with a larger share of capitals within sentences capitalises its nouns, as German does."""
 ROLES = frozenset(
     {
@@ -221,7 +222,8 @@ def _is_month_plausible(month: int, ground: GroundingContext, there: set[str]) -
 def _check_name(claim: str, ground: GroundingContext) -> str | None:
     """Return a reason if a name or identifier of the claim is not in the chunk, else None."""
     words = _tokenize_words(ground.chunk)
-    mentioned, initials = frozenset(words), "".join(word[0] for word in words)
+    mentioned = frozenset(words)
+    initials = "".join(word[0] for word in words)
     for match in NAME.finditer("" if _has_capitalized_nouns(ground.chunk) else claim):
         word = match[0]
         if not word[0].isupper():
@@ -334,10 +336,8 @@ def _check_negation(claim: str, ground: GroundingContext) -> str | None:
     reason = "it denies what nobody near the messages it cites denies"
     if UNTRUE.match(claim) and not UNTRUE_THERE.search(ground.near):
         return reason
-    content, denied = (
-        set(parsed.content),
-        set(parsed.negated) - {stem(name) for name in parsed.names} - {""},
-    )
+    content = set(parsed.content)
+    denied = set(parsed.negated) - {stem(name) for name in parsed.names} - {""}
     sentences = [
         (
             set(_parse_cached(s).content),

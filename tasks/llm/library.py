@@ -25,7 +25,8 @@ from slowwave.text.fence import fence_entries
 A = TypeVar("A", bound=AnswerModel)
 T = TypeVar("T")
 SHIPPED = Path(__file__).parent
-SYSTEM, USER = "=== system ===", "=== user ==="
+SYSTEM = "=== system ==="
+USER = "=== user ==="
 TEMPLATE_TOKENS = 80
 """Tokens that the chat template and the fence add, at most."""
 

@@ -13,7 +13,8 @@ from rapidfuzz import fuzz
 from slowwave.text.dates import MONTH_NAMES, WEEKDAYS
 from slowwave.text.words import ENGLISH_STOP, stem
 
-FEWEST_WORDS, FEWEST_CHARACTERS = 3, 12
+FEWEST_WORDS = 3
+FEWEST_CHARACTERS = 12
 """A shorter quote occurs in many messages and proves nothing, unless it is the whole message."""
 HEADER = re.compile(
     r"^\s*\[?\d{0,4}\]?\s*[^:\n]{1,60}, \w{3} \d{4}-\d\d-\d\d \d\d:\d\d:\s*"
@@ -69,7 +70,8 @@ def find_anchor(quote: str, text: str, floor: float = 90.0) -> Anchor | None:
     ).strip()
     if not part or not text.strip():
         return None
-    normalised, there = normalise_text(part), normalise_text(text)
+    normalised = normalise_text(part)
+    there = normalise_text(text)
     is_short = len(part) < FEWEST_CHARACTERS and len(part.split()) < FEWEST_WORDS
     if is_short and normalised.strip(" .") != there.strip(" ."):
         return None

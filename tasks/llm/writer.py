@@ -39,7 +39,8 @@ WRITING: dict[ModelTask, str] = {
     "summaries": "summaries",
 }
 """The tasks of a writer, and what each makes."""
-STEP, UNIT = "writer", "memory"
+STEP = "writer"
+UNIT = "memory"
 """Step and unit of the mark that names the writer of a rewrite in progress."""
 MARKED = ("observe", "chains", "relate", "checks", "assign", "rollup")
 """Steps whose marks are removed with a writer's rows."""
@@ -96,7 +97,9 @@ def settle_writer(job: Job, *, rewrite: bool = False) -> list[str]:
     Raises:
         UsageError: the settings name another writer. Nothing has been changed.
     """
-    store, now, writer = job.store, find_writer(job.store), name_writer(job.settings)
+    store = job.store
+    now = find_writer(job.store)
+    writer = name_writer(job.settings)
     released = find_released_writer(store)
     if now != writer:
         if released and not rewrite:

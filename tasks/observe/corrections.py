@@ -113,7 +113,8 @@ def _stands(row: Row | None) -> bool:
 
 def _find_by_words(store: Store, words: Iterable[str]) -> dict[str, Row]:
     """Return the first claim with each of some words, by their hash."""
-    wanted, found = set(words), dict[str, str]()
+    wanted = set(words)
+    found = dict[str, str]()
     columns = ["claim_id", "workspace", "summary", "reason"]
     for row in store.read(CLAIMS, columns).sort_by("claim_id").to_pylist():
         hashed = hash_words(row["workspace"], row["summary"])
@@ -176,7 +177,8 @@ def _name_subject(text: str, subject: str) -> str:
 
     "It is 9555, not 9443" says nothing alone.
     """
-    words, said = " ".join(text.split()), singular_words(subject)
+    words = " ".join(text.split())
+    said = singular_words(subject)
     if 2 * len(said & singular_words(text)) > len(said):
         return words
     return f"{words} (corrects: {' '.join(subject.split())})"
@@ -203,7 +205,8 @@ def pair_corrections(
         ).to_pylist()
         if _stands(row)
     }
-    taken_back, holds = set(undone), dict[str, str]()
+    taken_back = set(undone)
+    holds = dict[str, str]()
     pairs: dict[tuple[str, str], bool] = {}
     for one in corrections:
         claim = claims.get((one.session, one.message))

@@ -7,7 +7,9 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.ids import hash_words
 
-SESSION, MESSAGE, CLAIM = "session", "message", "claim"
+SESSION = "session"
+MESSAGE = "message"
+CLAIM = "claim"
 """The kinds of rows in EXCLUSIONS."""
 
 

@@ -61,12 +61,17 @@ from slowwave.tasks.observe.worth import (
 VERSION = 18
 """Raised when the method changes: the sessions of claims made under an older version are pending again."""
 
-PERSONAL_THRIFT, CODING_THRIFT = 0.7, 0.3
+PERSONAL_THRIFT = 0.7
+CODING_THRIFT = 0.3
 """Power of a sentence's length by which its probability is divided. Over code it is low, since reasons take words."""
-MIN_BUDGET, MIN_BUDGET_AIDED, MIN_BUDGET_CODING = 90, 100, 200
+MIN_BUDGET = 90
+MIN_BUDGET_AIDED = 100
+MIN_BUDGET_CODING = 200
 """Words that the shortest session may spend: among people, with a model, about code. Three short messages may hold one
 decision, and a person tells a model things to be remembered."""
-MIN_CODING, MIN_CODING_SHORT, MIN_CODING_SAID = 0.5, 0.35, 0.2
+MIN_CODING = 0.5
+MIN_CODING_SHORT = 0.35
+MIN_CODING_SAID = 0.2
 """Least probability of a coding claim: in general, in a short session, and of a person's sentence in a short session.
 Of claims of real sessions outside the training data, a quarter above the second is noise, and most below it."""
 MIN_PERSONAL = {True: 0.08, False: 0.03}
@@ -397,7 +402,8 @@ def _compose_claim_text(
     one the detail. Without a detail, the reason becomes it, the sentence that the claim leans on, or the turn that the
     claim answers.
     """
-    unit, statement = claim.unit, claim.statement
+    unit = claim.unit
+    statement = claim.statement
     proposal = statement.proposal if statement else None
     reason = statement.reason if statement else None
     summary = unit.summary
@@ -405,14 +411,16 @@ def _compose_claim_text(
     if more and claim.scored.words + more.scored.words <= SHORT:
         summary = f"{summary}. {detail}"
         detail = None
-    start, end = unit.start, (more or claim).scored.sentence.end
+    start = unit.start
+    end = (more or claim).scored.sentence.end
     cited = [claim.row["message_id"]]
     if proposal:
         summary = word_decision(summary, proposal.text)
         cited = [*cited, proposal.message_id]
     elif detail is None and reason:
         detail = strip_emphasis(reason.text)
-        start, end = min(start, reason.start), max(end, reason.end)
+        start = min(start, reason.start)
+        end = max(end, reason.end)
     elif detail is None and unit.before and unit.leans:
         detail = strip_emphasis(unit.before.text)
         start = unit.before.start

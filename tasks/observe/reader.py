@@ -96,7 +96,8 @@ def describe_statement(one: SpokenSentence) -> tuple[float, ...]:
     turn before.
     """
     before = one.last.text if one.last else ""
-    message, sentence = one.turn.text, one.turn.sentences[one.at]
+    message = one.turn.text
+    sentence = one.turn.sentences[one.at]
     words = extract_content_words(one.text)
     shared = len(words & extract_content_words(before)) / max(len(words), 1)
     return (
@@ -183,7 +184,8 @@ def load_reader() -> StatementReader:
     """Return the shipped reader."""
     data = files("slowwave.tasks").joinpath(READER_FILE).read_bytes()
     with np.load(io.BytesIO(data), allow_pickle=False) as kept:
-        words, runs = kept["words"].tolist(), kept["runs"].tolist()
+        words = kept["words"].tolist()
+        runs = kept["runs"].tolist()
         return StatementReader(
             words={word: row for row, word in enumerate(words)},
             runs={run: len(words) + row for row, run in enumerate(runs)},

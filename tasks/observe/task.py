@@ -435,7 +435,8 @@ def add_keywords(job: Job, table: pa.Table, report: StepReport) -> pa.Table:
     encoder = get_encoder_if_there(job, report) if table.num_rows else None
     if encoder is None or not job.settings.keywords.top:
         return table
-    setting, top = job.settings.encoder, job.settings.keywords.top
+    setting = job.settings.encoder
+    top = job.settings.keywords.top
     do = partial(extract_shard_keywords, encoder=setting, top=top)
     step = ShardStep(
         name="keywords",

@@ -86,7 +86,8 @@ class SpokenSentence:
         """The sentence with what opens and closes it idly in its line: "No, thanks. …", "… ;-)"."""
         if self.is_part:
             return self.text
-        message, sentences = self.turn.text, self.turn.sentences
+        message = self.turn.text
+        sentences = self.turn.sentences
         here = sentences[self.at]
         first = sentences[self.at - 1].end if self.at else 0
         last = (
@@ -283,7 +284,8 @@ def _find_answered_turn(answer: SpokenSentence) -> AnsweredTurn | None:
     It is the sentence of the turn before that shares most words with the answer, among questions and what a model
     proposed to a person. If no question shares a word, the last question is returned.
     """
-    row, last = answer.turn.row, answer.last
+    row = answer.turn.row
+    last = answer.last
     if last is None or (last.row["role"], last.row["speaker"]) == (
         row["role"],
         row["speaker"],
@@ -295,7 +297,8 @@ def _find_answered_turn(answer: SpokenSentence) -> AnsweredTurn | None:
     )
     if not opens or count_words(answer.text) > TERSE:
         return None
-    words, human = extract_content_words(answer.text), row["origin"] == Origin.HUMAN
+    words = extract_content_words(answer.text)
+    human = row["origin"] == Origin.HUMAN
     offers = [
         (len(words & extract_content_words(above.text)), last.is_question(at), at)
         for at, above in enumerate(last.sentences)

@@ -138,7 +138,8 @@ def select_within_budget(
 
 Floats = npt.NDArray[np.float64]
 
-WORTH_FILE, STANDING_FILE = "observe/worth.npz", "observe/standing.npz"
+WORTH_FILE = "observe/worth.npz"
+STANDING_FILE = "observe/standing.npz"
 """Models of: worth remembering, at least together with its neighbours; worth it alone, for weeks."""
 NUMBERS = (
     "words",

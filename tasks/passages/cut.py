@@ -60,7 +60,8 @@ def build_passages(
     classes: list[Trust] = []
     ids = spoken["message_id"].to_pylist()
     for row, text in enumerate(spoken["text"].to_pylist()):
-        at, known = 0, (trust or {}).get(ids[row], UNKNOWN)
+        at = 0
+        known = (trust or {}).get(ids[row], UNKNOWN)
         for number, part in enumerate(split_into_parts(text, max_tokens)):
             at = text.find(part, at)
             classes.append(known.find_least(at, at + len(part)))
@@ -139,7 +140,8 @@ def _split_long_word(text: str, limit: int) -> Iterator[tuple[str, int]]:
         for at in range(token.start(), token.end(), LETTERS_A_TOKEN):
             if size == limit:
                 yield text[start:at], size
-                start, size = at, 0
+                start = at
+                size = 0
             size += 1
     yield text[start:], size
 

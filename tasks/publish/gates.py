@@ -42,7 +42,8 @@ class Bounds:
 
 
 BOUNDS = Bounds()
-RETIRED, LOST = ("superseded", "merged"), ("withdrawn", "gone")
+RETIRED = ("superseded", "merged")
+LOST = ("withdrawn", "gone")
 
 
 class ReleaseHeld(Exception):
@@ -168,7 +169,8 @@ def _check_made(settings: GateSettings, changes: Changes) -> Iterator[str]:
             "max_junk",
         ),
     ):
-        total, bound = len(bad) + good, getattr(settings, name)
+        total = len(bad) + good
+        bound = getattr(settings, name)
         if total >= BOUNDS.new_claims and len(bad) > bound * total:
             share = f"{len(bad) / total:.0%} of the new claims {what}"
             yield f"{share}, gates.{name} allows {bound:.0%}: {_show_texts(dict.fromkeys(bad))}"

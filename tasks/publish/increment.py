@@ -29,7 +29,8 @@ def find_increment(
     old: lance.LanceDataset, new: lance.LanceDataset, key: str, columns: Sequence[str]
 ) -> Increment:
     """Return the difference of two versions of a table in its key and some columns."""
-    before, after = _list_fragments(old), _list_fragments(new)
+    before = _list_fragments(old)
+    after = _list_fragments(new)
     shared = before.keys() & after.keys()
     old_rows = dict(_digest_rows(old, _leave_out(before, shared), key, columns))
     fragments = _leave_out(after, shared)

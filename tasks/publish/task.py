@@ -139,7 +139,8 @@ def _measure_indexes(job: Job, draft: Release) -> dict[str, float]:
         measure_nearest_found,  # it imports all of recall, which few runs need
     )
 
-    view, shares = View(job.store.dir, draft), dict[str, float]()
+    view = View(job.store.dir, draft)
+    shares = dict[str, float]()
     for table in (pool.table for pool in POOLS.values()):
         if name := indexes[table]:
             shares[table.name] = share = measure_nearest_found(view, table)
@@ -308,7 +309,8 @@ def _find_changed_sessions(store: Store, before: Snapshot) -> list[str]:
 
 def _find_lost_probes(job: Job, live: Release, draft: Release) -> list[tuple[str, str]]:
     """Return the probes that the live release answers and the draft does not."""
-    probes, now = job.settings.gates.probes, datetime.now(UTC)
+    probes = job.settings.gates.probes
+    now = datetime.now(UTC)
     if not probes:
         return []
     from slowwave.recall.probes import (  # it imports all of recall

@@ -42,11 +42,10 @@ def relate_claims(job: Job) -> StepReport:
     A relation belongs to the workspace of the claim that it starts from. It is deleted if either claim is.
     """
     with report_step("relate") as report:
-        store, key = (
-            job.store,
-            compute_step_key("relate", VERSION, describe_encoder(job.settings)),
-        )
-        claims, stored = read_claims(store), store.read(RELATIONS).to_pylist()
+        store = job.store
+        key = compute_step_key("relate", VERSION, describe_encoder(job.settings))
+        claims = read_claims(store)
+        stored = store.read(RELATIONS).to_pylist()
         keys = _compute_unit_keys(claims, key)
         done = _read_done(store)
         pending = {
@@ -136,7 +135,8 @@ def _find_stale(
     home = dict(claims.select("claim_id", "unit").iter_rows())
     stale = set[str]()
     for row in stored:
-        start, end = home.get(row["from_id"]), home.get(row["to_id"])
+        start = home.get(row["from_id"])
+        end = home.get(row["to_id"])
         if start in units or None in (start, end):
             stale.add(row["relation_id"])
     return stale

@@ -269,7 +269,9 @@ class SummaryWriter:
         report: StepReport,
         topics: Mapping[str, TopicInfo],
     ) -> None:
-        self.model, self.report, self.topics = model, report, topics
+        self.model = model
+        self.report = report
+        self.topics = topics
         self.get_words = job.settings.pyramid.get_words
         self.titles: dict[str, str] = {}
         """Session -> the title of its master summary."""

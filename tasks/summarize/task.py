@@ -679,7 +679,8 @@ def load_session_scopes(
     scopes: list[Scope] = []
     for info in group.iter_rows(named=True):
         sid = info["session_id"]
-        turns, outline = by_session[sid], outlines.get(sid, NO_OUTLINE)
+        turns = by_session[sid]
+        outline = outlines.get(sid, NO_OUTLINE)
         texts = [row["text"] for row in turns] if whole else outline["texts"]
         members = build_session_members(turns, texts, whole=whole)
         about = info if whole else {**info, "title": info["title"] or outline["title"]}

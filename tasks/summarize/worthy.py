@@ -55,7 +55,8 @@ def weigh_sentences(spoken: Sequence[dict[str, Any]]) -> list[WeighedSentence]:
     )
     weighed = []
     for sentence, log_odds in zip(sentences, worth, strict=True):
-        row, asks = sentence.turn.row, sentence.turn.is_question(sentence.at)
+        row = sentence.turn.row
+        asks = sentence.turn.is_question(sentence.at)
         weighed.append(
             WeighedSentence(
                 turn=row["message_id"],

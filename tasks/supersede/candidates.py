@@ -77,7 +77,8 @@ def find_reply_pairs(table: pa.Table, among: Places | None = None) -> Pairs:
     if "by_model" not in table.schema.names:
         return none
     columns = ["session_id", "observed_at", "by_model"]
-    turn, said_by = ["session_id", "observed_at"], pl.col("by_model")
+    turn = ["session_id", "observed_at"]
+    said_by = pl.col("by_model")
     rows = pl.DataFrame(table.select(columns)).with_row_index("row")
     turns = (
         rows.group_by(turn)
@@ -162,18 +163,16 @@ def _mask_pairs_in_scope(pairs: Pairs, scope: ClaimScope) -> Flags:
     claim. In everyday life two named people can change each other's claims if they talk with each other, except their
     preferences.
     """
-    a, b = pairs[:, 0], pairs[:, 1]
-    speaker, of_self, personal, preference = (
-        scope.speaker,
-        scope.of_self,
-        scope.personal,
-        scope.preference,
-    )
-    one_space, one_speaker = (
-        scope.workspace[a] == scope.workspace[b],
-        speaker[a] == speaker[b],
-    )
-    both_personal, both_of_self = personal[a] & personal[b], of_self[a] & of_self[b]
+    a = pairs[:, 0]
+    b = pairs[:, 1]
+    speaker = scope.speaker
+    of_self = scope.of_self
+    personal = scope.personal
+    preference = scope.preference
+    one_space = scope.workspace[a] == scope.workspace[b]
+    one_speaker = speaker[a] == speaker[b]
+    both_personal = personal[a] & personal[b]
+    both_of_self = of_self[a] & of_self[b]
     echo = ((speaker[a] < 0) | (speaker[b] < 0)) & ~both_of_self
     work = ~both_personal & ~both_of_self
     agreed = scope.find_speakers_together()[speaker[a], speaker[b]]

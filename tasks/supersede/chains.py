@@ -159,7 +159,8 @@ def spread_over_passages(passages: pa.Table, claims: pa.Table) -> list[Row]:
         passages: all passages of some workspaces (columns SAID).
         claims: all claims of these workspaces (columns CHAIN_COLUMNS), with their chains.
     """
-    rows, ordered = pl.DataFrame(passages), pl.DataFrame(claims).sort("claim_id")
+    rows = pl.DataFrame(passages)
+    ordered = pl.DataFrame(claims).sort("claim_id")
     of_chain = ordered.filter(pl.col("chain_id").is_not_null()).to_dicts()
     claims_of = _find_sentences(rows, of_chain)
     _add_restated_claims(claims_of, rows, ordered)

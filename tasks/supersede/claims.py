@@ -46,7 +46,8 @@ def build_candidate_claims(
     retired_by_claim = pc.and_(superseded, pc.is_valid(claims["superseded_by"]))
     ours = pc.or_(pc.equal(claims["status"], Status.ACTIVE), retired_by_claim)
     table = CLAIMS.sort_rows(claims, pc.and_(ours, pc.is_valid(claims["observed_at"])))
-    ids, times = table["claim_id"].to_pylist(), table["observed_at"].to_pylist()
+    ids = table["claim_id"].to_pylist()
+    times = table["observed_at"].to_pylist()
     row_of = _index_rows(ids, claims)
     retired: dict[int, int] = {}
     reopened: set[int] = set()
@@ -77,7 +78,8 @@ def _index_rows(ids: list[str], claims: pa.Table) -> dict[str, int]:
     )
     by_duplicate: dict[str, int] = {}
     for duplicate in duplicates.to_pylist():
-        oid, canonical = duplicate["claim_id"], duplicate["canonical_id"]
+        oid = duplicate["claim_id"]
+        canonical = duplicate["canonical_id"]
         if canonical in row_of and oid not in row_of:
             by_duplicate[oid] = row_of[canonical]
     return row_of | by_duplicate

@@ -180,10 +180,8 @@ class PairRanker:
 
     def rank_pairs(self, among: Places | None) -> RankedPairs:
         """Return the candidate pairs (with a row in `among`, if any) with their likeness and ranks."""
-        table, times = (
-            self.candidates.table,
-            self.candidates.table["observed_at"].to_numpy(),
-        )
+        table = self.candidates.table
+        times = self.candidates.table["observed_at"].to_numpy()
         near = find_candidate_pairs(
             table, self.claims, self.vectors, self.has_vector, among
         )
@@ -279,7 +277,8 @@ def compute_features(pairs: pa.Table, idf: IdfTable) -> list[dict[str, float]]:
     """Return the features of pairs described by `Evidence.describe`; a feature with an unknown value is left out."""
     computed = []
     for pair in pairs.to_pylist():
-        old, new = pair["left"], pair["right"]
+        old = pair["left"]
+        new = pair["right"]
         earlier, later = (
             normalise_claim(claim["summary"], claim["speaker"]) for claim in (old, new)
         )
@@ -339,8 +338,10 @@ def _rank_pairs(
 
 def _add_ranks(ranked: pl.DataFrame, claim: str, other: str, side: str) -> pl.DataFrame:
     """Add the rank of each pair among those of `claim`, most alike first, and its distances from the best of them."""
-    group, alike = [claim, "kind"], pl.col("alike")
-    first, second = alike.first().over(group), alike.slice(1, 1).first().over(group)
+    group = [claim, "kind"]
+    alike = pl.col("alike")
+    first = alike.first().over(group)
+    second = alike.slice(1, 1).first().over(group)
     rank = pl.int_range(pl.len()).over(group)
     ranked = ranked.sort(*group, "alike", other, descending=[False, False, True, False])
     return ranked.with_columns(

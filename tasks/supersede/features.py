@@ -61,7 +61,8 @@ class IdfTable:
             else pa.array(stems, pa.list_(pa.string()))
         )
         words = pl.Series("word", column).list.unique().explode().drop_nulls()
-        counts, total = words.value_counts().iter_rows(), max(len(stems), 1)
+        counts = words.value_counts().iter_rows()
+        total = max(len(stems), 1)
         return cls(
             {w: compute_smooth_idf(n, total) for w, n in counts},
             compute_smooth_idf(1, total),
@@ -107,8 +108,11 @@ def compute_pair_features(
 
 def _compute_overlap(old: ClaimText, new: ClaimText, idf: IdfTable) -> dict[str, float]:
     """Return shares of common words by weight, similarity of letters (0 to 1), and counts of words."""
-    a, b = set(old.content), set(new.content)
-    both, first, second = idf.sum_idf(a & b), idf.sum_idf(a), idf.sum_idf(b)
+    a = set(old.content)
+    b = set(new.content)
+    both = idf.sum_idf(a & b)
+    first = idf.sum_idf(a)
+    second = idf.sum_idf(b)
     rarest = max((idf.weights.get(word, idf.highest) for word in a & b), default=0.0)
     return {
         "of the earlier": both / first if first else 0.0,
@@ -135,10 +139,8 @@ def _compute_alignment(
     """Return features of the frame (the words of the sentence that both share) and of the words that differ in it."""
     runs = _align_words(old, new, x, y, idf)
     # shares of each claim's words, and capped counts
-    first, second = (
-        idf.sum_idf(stem_content_words(x)),
-        idf.sum_idf(stem_content_words(y)),
-    )
+    first = idf.sum_idf(stem_content_words(x))
+    second = idf.sum_idf(stem_content_words(y))
     only_one_value = runs.places == runs.values == 1
     return {
         "frame of the earlier": runs.frame / first if first else 0.0,
@@ -177,10 +179,13 @@ def _align_words(
     old: ClaimText, new: ClaimText, x: Words, y: Words, idf: IdfTable
 ) -> Alignment:
     """Walk over the runs that are equal and the runs that another run replaces."""
-    runs, after_equal = Alignment(), False
+    runs = Alignment()
+    after_equal = False
     for op in Levenshtein.opcodes(x, y):
-        left, right = x[op.src_start : op.src_end], y[op.dest_start : op.dest_end]
-        gone, come = stem_content_words(left), stem_content_words(right)
+        left = x[op.src_start : op.src_end]
+        right = y[op.dest_start : op.dest_end]
+        gone = stem_content_words(left)
+        come = stem_content_words(right)
         if op.tag == "equal":
             runs.frame += idf.sum_idf(gone)
             runs.matched += len(gone)
@@ -213,7 +218,8 @@ def _count_common_prefix(x: Words, y: Words) -> int:
 
 
 def _count_run_before_value(x: Words, y: Words) -> int:
-    own, other = {stem(word) for word in x}, {stem(word) for word in y}
+    own = {stem(word) for word in x}
+    other = {stem(word) for word in y}
     ends = {
         at
         for at, word in enumerate(y)
@@ -241,7 +247,8 @@ def _compute_values(old: ClaimText, new: ClaimText) -> dict[str, float]:
     """Return 0 or 1 for the values that two claims have, keep and change."""
     values: dict[str, float] = {}
     for kind in VALUES:
-        had, has = getattr(old, kind), getattr(new, kind)
+        had = getattr(old, kind)
+        has = getattr(new, kind)
         values |= {
             f"{kind} in both": bool(had and has),
             f"{kind} kept": bool(had & has),
@@ -287,12 +294,10 @@ class Surroundings:
             idf: weights of their words.
             sessions: the sessions that features are needed for.
         """
-        self.claims, self.vectors, self.idf, self.details = (
-            claims,
-            vectors,
-            idf,
-            candidates.table["detail"],
-        )
+        self.claims = claims
+        self.vectors = vectors
+        self.idf = idf
+        self.details = candidates.table["detail"]
         self.by_model: list[float | None] = (
             candidates.table["by_model"].cast(pa.float64()).to_pylist()
             if "by_model" in candidates.table.schema.names
@@ -354,7 +359,8 @@ class Surroundings:
 
     def _compute_word_shares(self, old: int, new: int) -> dict[str, float]:
         words, later = (frozenset(self.claims.stems[row]) for row in (old, new))
-        detail, later_detail = self._detail(old), self._detail(new)
+        detail = self._detail(old)
+        later_detail = self._detail(new)
         share = self.idf.compute_containment
         return {
             "earlier's words around the later": share(
@@ -370,7 +376,8 @@ class Surroundings:
 
     def _compute_cosines(self, old: int, new: int) -> dict[str, float]:
         """Return cosines of the claims, their turns, the turns around, and their sessions."""
-        own, other = self.vectors[old], self.vectors[new]
+        own = self.vectors[old]
+        other = self.vectors[new]
         turn, talk, session = (
             self._direct(*self.places[old], reach) for reach in (0, 1, None)
         )
@@ -413,7 +420,8 @@ class Surroundings:
 
     def _find_beside(self, row: int, stems: frozenset[str]) -> frozenset[str]:
         """Return the stems, of those given, that another claim of the same turn or a turn next to it has."""
-        count, own = self._nearby(*self.places[row]), set(self.claims.stems[row])
+        count = self._nearby(*self.places[row])
+        own = set(self.claims.stems[row])
         return frozenset(stem for stem in stems if count[stem] > (stem in own))
 
     def _count_nearby_stems(self, session: str, turn: int) -> Counter[str]:

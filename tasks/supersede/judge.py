@@ -31,7 +31,8 @@ from slowwave.text.words import singular_words
 VERSION = 2
 PROMPTS = ("change",)
 PAIRS_AT_ONCE = 10
-QUOTE_CHARS, CLAIM_CHARS = 120, 400
+QUOTE_CHARS = 120
+CLAIM_CHARS = 400
 TOKENS_A_PAIR = 110
 DIGITS = 4
 """Digits of a probability in the ledger."""
@@ -296,10 +297,8 @@ def build_questions(
             for which, claim in zip(("earlier", "later"), pair, strict=True)
         ]
         name = f"{compute_content_id(*(claim.id for pair in batch for claim in pair))}/change"
-        answer, tokens = (
-            limit_answer(ChangesAnswer, pairs=len(batch)),
-            TOKENS_A_PAIR * len(batch) + 20,
-        )
+        answer = limit_answer(ChangesAnswer, pairs=len(batch))
+        tokens = TOKENS_A_PAIR * len(batch) + 20
         questions.append(
             Question(
                 library.build_request("change", name, entries, answer, tokens), batch
@@ -325,7 +324,8 @@ def _check_answer(
     given: ChangeAnswer, old: ClaimShown, new: ClaimShown, *, trust: bool
 ) -> Answered:
     """Return the answer as far as the two claims support it, with the later claim's words."""
-    before, after = find_anchor(given.new, old.text), find_anchor(given.new, new.text)
+    before = find_anchor(given.new, old.text)
+    after = find_anchor(given.new, new.text)
     answer = PairAnswer(given.answer)
     if answer is PairAnswer.CHANGES:
         if after is None or (before is not None and before.score >= after.score):

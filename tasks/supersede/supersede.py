@@ -75,7 +75,9 @@ ACTIVE = {
 
 UNCONFIRMED = 0.5
 """Probability of a correction by an agent that no person has confirmed."""
-CHANGED, REAFFIRMED, PERHAPS = "changed", "reaffirmed", "perhaps"
+CHANGED = "changed"
+REAFFIRMED = "reaffirmed"
+PERHAPS = "perhaps"
 """Rules of the ledger: the later claim changes the earlier; the earlier was repeated; the later may change it."""
 REASONS = {
     CHANGED: "told anew",
@@ -510,7 +512,8 @@ def _build_ledger(
     step_key: str,
 ) -> pa.Table:
     """Return rows of MERGES: one a change, one a verdict."""
-    ids, quotes = table["claim_id"].to_pylist(), table["quote"].to_pylist()
+    ids = table["claim_id"].to_pylist()
+    quotes = table["quote"].to_pylist()
     rows = [
         {
             "merge_id": compute_content_id(ids[c.earlier], ids[c.later], c.rule),

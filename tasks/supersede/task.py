@@ -126,7 +126,8 @@ def supersede_claims(job: Job) -> StepReport:
 def _judge_claims(job: Job, report: StepReport) -> None:
     """Judge the claims that are new or wait for the model, and write the ledger and the claims."""
     model = get_model(job, "judge") if job.settings.supersede.pairs else None
-    key, doubts = compute_supersede_key(job, model), read_doubts(job.store)
+    key = compute_supersede_key(job, model)
+    doubts = read_doubts(job.store)
     corrections = pair_corrections(job.store, read_undone_pairs(job.store))
     fresh = find_claims_to_judge(job.store, key, doubts)
     fresh |= _find_unwritten(job.store, corrections)
@@ -215,10 +216,8 @@ def _write_passage_chains(store: Store) -> int:
     marks = store.read(
         MARKS, ["unit_id", "input_key"], pc.field("step") == "chains"
     ).to_pylist()
-    done, keys = (
-        {row["unit_id"]: row["input_key"] for row in marks},
-        _compute_place_keys(store),
-    )
+    done = {row["unit_id"]: row["input_key"] for row in marks}
+    keys = _compute_place_keys(store)
     linked = pl.DataFrame(
         store.read(CLAIMS, ["workspace"], pc.field("chain_id").is_valid())
     )["workspace"]
@@ -303,7 +302,8 @@ def find_claims_to_judge(store: Store, key: str, doubts: Doubts) -> set[str]:
     other claim is no longer active.
     """
     rows = pl.DataFrame(store.read(CLAIMS, STANDING))
-    active, by = pl.col("status") == Status.ACTIVE, pl.col("superseded_by")
+    active = pl.col("status") == Status.ACTIVE
+    by = pl.col("superseded_by")
     retired = (pl.col("status") == Status.SUPERSEDED) & by.is_not_null()
     standing_ids = rows.filter(
         active | retired | (pl.col("status") == Status.DUPLICATE)
@@ -400,7 +400,8 @@ def read_scope(
     """
     named = store.read(CLAIMS, [*SCOPE, "superseded_by", "canonical_id"])
     here = build_scope(named, pa.array(sorted(fresh), pa.string()))
-    ids, away = {*named.filter(here)["claim_id"].to_pylist()}, set[str]()
+    ids = {*named.filter(here)["claim_id"].to_pylist()}
+    away = set[str]()
     ties = _list_ties(named, linked)
     while more := {end for tie in ties if not ids.isdisjoint(tie) for end in tie} - ids:
         ids |= more

@@ -140,7 +140,8 @@ class _Board:
         placed: pl.DataFrame,
         pending: pa.Table,
     ) -> None:
-        self.limits, self.key = limits, key
+        self.limits = limits
+        self.key = key
         rows = topics.drop_columns("centroid").to_pylist() or build_base_topics(key)
         self.known = {t["topic_id"]: t for t in rows}
         self.opened: dict[str, Row] = {}

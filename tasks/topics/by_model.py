@@ -142,10 +142,12 @@ def split_waves(
     batches = [
         list(claims[start : start + batch]) for start in range(0, len(claims), batch)
     ]
-    at, size = 0, 1
+    at = 0
+    size = 1
     while at < len(batches):
         yield batches[at : at + size]
-        at, size = at + size, min(size * 2, LARGEST_WAVE)
+        at = at + size
+        size = min(size * 2, LARGEST_WAVE)
 
 
 class Board:
@@ -179,10 +181,8 @@ class Board:
         room -= sum(count(lines)) + 2 * len(lines)
         fitting = _count_fitting(shown, room, count)
         topics = {n: topic.id for n, topic in enumerate(near[:fitting], 1)}
-        form, entries = (
-            limit_answer(BatchAnswer, placements=len(claims)),
-            [*shown[:fitting], "", *lines],
-        )
+        form = limit_answer(BatchAnswer, placements=len(claims))
+        entries = [*shown[:fitting], "", *lines]
         places = {"first_new": fitting + 1, "most_new": NEW_TOPICS}
         request = library.build_request(
             "assign", name_batch(claims), entries, form, answer, **places
@@ -198,7 +198,8 @@ class Board:
         window: int,
     ) -> Batch:
         """Return the request to split a topic, with its latest claims that fit."""
-        topic, latest = self.topics[topic_id], claims[-SIZES.split :]
+        topic = self.topics[topic_id]
+        latest = claims[-SIZES.split :]
         values: dict[str, Any] = {
             "topic": " ".join(topic.name.split()),
             "purpose": " ".join(topic.purpose.split()),
@@ -237,10 +238,8 @@ class Board:
 
     def _open_topic(self, proposed: NewTopic) -> str | None:
         """Return the id of the topic with a similar name; open one if there is none. Return None for an unsafe name."""
-        name, purpose = (
-            " ".join(proposed.name.split()),
-            " ".join(proposed.purpose.split()),
-        )
+        name = " ".join(proposed.name.split())
+        purpose = " ".join(proposed.purpose.split())
         if not name or not purpose or has_injection(f"{name}. {purpose}"):
             return None
         names = {topic.id: topic.name.casefold() for topic in self.topics.values()}
@@ -389,7 +388,9 @@ def _place_in_waves(
     report: StepReport,
 ) -> set[str]:
     """Place claims on the board by the model; return the claims that have to wait."""
-    waiting, rejected, settled = set[str](), list[RejectedAnswer](), set[str]()
+    waiting = set[str]()
+    rejected = list[RejectedAnswer]()
+    settled = set[str]()
     for wave in split_waves(rows, SIZES.batch):
         batches: dict[str, Batch] = {}
 
@@ -448,9 +449,11 @@ def name_merge(topics: Sequence[Topic]) -> str:
 
 def read_merges(topics: Sequence[Topic], completion: Completion) -> dict[str, str]:
     """Return topic -> the topic to merge it into, by an answer; base topics and circles are omitted."""
-    numbers, into = dict(enumerate(topics, 1)), dict[str, str]()
+    numbers = dict(enumerate(topics, 1))
+    into = dict[str, str]()
     for merge in completion.value.merges:
-        goes, keeps = numbers.get(merge.topic), numbers.get(merge.into)
+        goes = numbers.get(merge.topic)
+        keeps = numbers.get(merge.into)
         if (
             goes
             and keeps

@@ -133,7 +133,9 @@ class _Merger:
         self, bundles: list[Bundle], limits: TopicLimits, largest: float
     ) -> None:
         count = len(bundles)
-        self.limits, self.largest, self.count = limits, largest, count
+        self.limits = limits
+        self.largest = largest
+        self.count = count
         self.groups = {at: [at] for at in range(count)}
         self.means = np.concatenate(
             [
@@ -161,7 +163,9 @@ class _Merger:
         return sorted(self.groups.values())
 
     def _merge_pair(self, last: int, other: int) -> None:
-        new, means, sizes = self.count, self.means, self.sizes
+        new = self.count
+        means = self.means
+        sizes = self.sizes
         sizes[new] = sizes[last] + sizes[other]
         means[new] = (means[last] * sizes[last] + means[other] * sizes[other]) / sizes[
             new
@@ -215,10 +219,8 @@ def bisect_vectors(
         if (now == side).all():
             break
         side = now
-        first, second = (
-            _normalise_vector(rows[~side].sum(axis=0)),
-            _normalise_vector(rows[side].sum(axis=0)),
-        )
+        first = _normalise_vector(rows[~side].sum(axis=0))
+        second = _normalise_vector(rows[side].sum(axis=0))
     return side
 
 

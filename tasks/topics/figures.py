@@ -36,7 +36,8 @@ NO_CLAIMS = {
 
 def measure_topics(claims: pl.DataFrame) -> pl.DataFrame:
     """Return the figures that need no vectors, for each topic with claims (in order of time)."""
-    workspace, sessions = pl.col("workspace"), pl.col("evidence_sessions")
+    workspace = pl.col("workspace")
+    sessions = pl.col("evidence_sessions")
     figures = claims.group_by("topic_id", maintain_order=True).agg(
         pl.len().cast(pl.Int64).alias("size"),
         sessions.list.len().sum().cast(pl.Int64).alias("strength"),

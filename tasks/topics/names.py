@@ -16,7 +16,8 @@ from slowwave.text.words import ENGLISH_STOP, TERM, put_spaces, stem
 HASH = re.compile(r"(?=\w*\d)(?=\w*[^\W\d_])(?:\w{12,}|\b[\da-f]{7,}\b)")
 WORD = r"[^\W\d_][\w'’.-]*[^\W_]"
 
-LEAST, SHARE = 3, 0.1
+LEAST = 3
+SHARE = 0.1
 """A term is a topic's if at least this many, and this share, of the topic's claims contain it."""
 OWN = 0.5
 """Least share of the topic's claims among all claims with the term. A word such as "runs" occurs in every topic."""
@@ -47,7 +48,8 @@ def name_topics(claims: pl.DataFrame, limit: int = 3) -> dict[str, tuple[str, st
         topic: ", ".join(_select_distinct(terms, stems, limit))
         for topic, terms, stems in best.iter_rows()
     }
-    categories, workspaces = _find_categories(claims), _find_workspaces(claims)
+    categories = _find_categories(claims)
+    workspaces = _find_workspaces(claims)
     described = dict[str, tuple[str, str]]()
     for topic in claims["topic_id"].unique():
         name = names.get(topic, "")
@@ -137,10 +139,8 @@ def _list_terms(claims: pl.DataFrame) -> pl.DataFrame:
         "size",
         term=pl.col("summary").str.to_lowercase().str.extract_all(WORD),
     )
-    is_short, is_stop = (
-        pl.col("term").str.len_chars() <= 2,
-        pl.col("term").is_in([*ENGLISH_STOP]),
-    )
+    is_short = pl.col("term").str.len_chars() <= 2
+    is_stop = pl.col("term").is_in([*ENGLISH_STOP])
     words = words.explode("term").filter(~is_short, ~is_stop)
     return (
         pl.concat([keywords, words])

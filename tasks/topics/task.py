@@ -66,7 +66,8 @@ HAS_CLAIMS = pl.col("base") | (pl.col("size") > 0)
 """The topics that are kept, unless claims wait to be placed again."""
 Centres = dict[str, Vectors | None]
 """Topic -> its centroid."""
-UNIT, NAMED = "topics", "names"
+UNIT = "topics"
+NAMED = "names"
 """Units of the marks: all topics are reviewed, and named, together."""
 
 
@@ -96,19 +97,16 @@ def _place_claims(
     report: StepReport,
 ) -> None:
     """Place the active claims that were not placed under this key; write new topics before their claims."""
-    active, placed_by = pc.field("status") == Status.ACTIVE, pc.field("assign_key")
-    placed, waiting = (
-        active & (placed_by == key),
-        active & (placed_by.is_null() | (placed_by != key)),
-    )
+    active = pc.field("status") == Status.ACTIVE
+    placed_by = pc.field("assign_key")
+    placed = active & (placed_by == key)
+    waiting = active & (placed_by.is_null() | (placed_by != key))
     report.rows_in = job.store.count(CLAIMS, waiting)
     if not report.rows_in:
         return
     live = refresh(named=False)  # claims retired since no longer count for a centre
-    pending, settled = (
-        job.store.read(CLAIMS, where=waiting),
-        job.store.read(CLAIMS, PLACED, placed),
-    )
+    pending = job.store.read(CLAIMS, where=waiting)
+    settled = job.store.read(CLAIMS, PLACED, placed)
     live_topics = _read_live_topics(job.store, key, live)
     if model:
         assigned = place_by_model(job, pending, live_topics, key, model, report)
@@ -182,10 +180,8 @@ def _merge_or_split(
 
 def _compute_topics_key(job: Job, key: str) -> str:
     """Return a hash of the topics as a model sees them: names, purposes, and the claims of oversized ones."""
-    rows, large = (
-        job.store.read(TOPICS).sort_by("topic_id").to_pylist(),
-        _find_oversized(job),
-    )
+    rows = job.store.read(TOPICS).sort_by("topic_id").to_pylist()
+    large = _find_oversized(job)
     shown = [
         (
             row["name"],

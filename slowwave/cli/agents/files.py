@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from slowwave.context.projects.projection import Pages
     from slowwave.memory import Memory
 
-BLOCK_BUDGET, SKILL_BUDGET = 1_000, 2_000
+BLOCK_BUDGET = 1_000
+SKILL_BUDGET = 2_000
 SKILL = "SKILL.md"
 RULE = "---\ndescription: What earlier sessions settled about this project\nalwaysApply: true\n---\n"
 """Front matter of Cursor's rules."""

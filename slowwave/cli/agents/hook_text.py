@@ -64,7 +64,8 @@ def build_hook_text(
 
             call = Call(tool, arguments, here or folder or "", transcript)
             return build_call_text(memory, call, own_sessions)
-        opening, waiting = "", ""
+        opening = ""
+        waiting = ""
         if event == "session-start":
             from slowwave.flows.status import describe_backlog
 

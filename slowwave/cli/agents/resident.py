@@ -156,7 +156,9 @@ class KeptMemory:
         stamp = self._read_stamp()
         is_same = stamp == self._stamp and settings == self._settings
         if self._memory is None or not is_same:
-            self._memory, self._settings, self._stamp = None, settings, stamp
+            self._memory = None
+            self._settings = settings
+            self._stamp = stamp
             self._memory = open_anew(settings, None)
             if self._memory.has_release:
                 opened = self._memory.release
@@ -232,11 +234,9 @@ class Recorder(io.RawIOBase):
     def __init__(
         self, descriptor: int, chunks: list[tuple[int, str]], is_terminal: bool
     ) -> None:
-        self.descriptor, self.chunks, self.is_terminal = (
-            descriptor,
-            chunks,
-            is_terminal,
-        )
+        self.descriptor = descriptor
+        self.chunks = chunks
+        self.is_terminal = is_terminal
 
     @classmethod
     def open(

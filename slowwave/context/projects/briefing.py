@@ -65,7 +65,8 @@ from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
 MOST_LINES = 200
 """Most lines of each kind that are considered."""
-SESSIONS, OPEN_ENDS = 2, 3
+SESSIONS = 2
+OPEN_ENDS = 3
 """Most sessions, and most things that are open, in a briefing."""
 PARTS: tuple[Name, ...] = ("briefing", "open", "sessions", "topics")
 """The parts of a briefing: what holds, what is open, the last sessions, and topics."""
@@ -182,7 +183,8 @@ def _name_corrected(
 
 def drop_repeated(kinds: Iterable[Sequence[Line]]) -> Kinds:
     """Return the lines without those that an earlier line has word for word, and without such sentences."""
-    told, kept = "", list[list[Line]]()
+    told = ""
+    kept = list[list[Line]]()
     for lines in kinds:
         kept.append([])
         for line in lines:
@@ -277,7 +279,8 @@ def join_quotes(text: str, quotes: Sequence[str]) -> str:
     """Return quotes from a text as one, in its order; words that it has between two of them are "…"."""
     if len(quotes) == 1:
         return quotes[0]
-    joined, end = "", 0
+    joined = ""
+    end = 0
     for start, stop in sorted(
         (text.index(quote), text.index(quote) + len(quote)) for quote in quotes
     ):
@@ -419,7 +422,8 @@ def collect_session_lines(
     view: View, places: Collection[str] = (), own: Collection[str] = ()
 ) -> tuple[list[Line], list[Line]]:
     """Return a line for each session, and what is open at the end of the latest ones; the latest first."""
-    sessions, open_ends = list[Line](), list[Line]()
+    sessions = list[Line]()
+    open_ends = list[Line]()
     rows = _read_last_sessions(view, places, own)
     keys = [row["scope_id"] for row in rows]
     offsets = view.read_by_id(SESSIONS_TABLE, keys, ["utc_offset"])

@@ -60,7 +60,8 @@ CHECKED = (
     CommandRole.RUN,
 )
 LOOKS = (ActionKind.READ, ActionKind.SEARCH, ActionKind.EDIT)
-LONGEST_NAME, LONGEST_DESCRIPTION = 64, 1024
+LONGEST_NAME = 64
+LONGEST_DESCRIPTION = 1024
 """Most characters in the format."""
 NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 INTRODUCTION = (

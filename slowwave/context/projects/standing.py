@@ -274,7 +274,8 @@ def _make_claim(
     first = statements[0]
     # Others' sessions are no evidence.
     sessions = _count_sessions(view, row, statements)
-    message, said = first.message, first.row
+    message = first.message
+    said = first.row
     session = view.native_sessions.get(said["session_id"])
     if session is None or not (first.typed or sessions >= BORNE_OUT):
         return None
@@ -323,10 +324,8 @@ def _count_sessions(view: View, row: Row, statements: Sequence[_Statement]) -> i
 
 def addresses_nobody(text: str) -> bool:
     """Return True if a text neither mentions speakers or reader, nor chains commands or hides characters."""
-    words, line = (
-        map(singularise, re.findall(r"\w+", text.casefold())),
-        " ".join(text.split()),
-    )
+    words = map(singularise, re.findall(r"\w+", text.casefold()))
+    line = " ".join(text.split())
     return (
         PARTIES.isdisjoint(words)
         and not any(mark in text for mark in CHAINS)

@@ -49,7 +49,8 @@ class EmbeddingServer:
     """
 
     def __init__(self, name: str, url: str, attempts: int, seconds: float) -> None:
-        self.name, self.dim = name, 0
+        self.name = name
+        self.dim = 0
         try:
             base = httpx.URL(url)
             self._client = httpx.Client(**build_client_options(url, KEY, TIMEOUT))

@@ -104,7 +104,8 @@ def load_original(name: str) -> "SentenceTransformerEncoder":
     """
     from slowwave.engines.encoders.torch import load_folder, load_from_hub
 
-    folder, tried = _find_folder(name), list[str]()
+    folder = _find_folder(name)
+    tried = list[str]()
     if folder is None:
         tried = [
             f"installed packages: of {', '.join(PACKAGED)} alone",
@@ -120,10 +121,8 @@ def load_original(name: str) -> "SentenceTransformerEncoder":
         ValueError,
     ) as error:
         # By huggingface_hub and transformers: unknown, unreachable, or broken.
-        where, why = (
-            f"folder {folder}" if folder else f"hub {name}",
-            f"{error}".strip().partition("\n")[0],
-        )
+        where = f"folder {folder}" if folder else f"hub {name}"
+        why = f"{error}".strip().partition("\n")[0]
         raise EncoderNotFound(name, [*tried, f"{where}: {why}"]) from error
 
 

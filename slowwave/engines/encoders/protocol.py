@@ -142,12 +142,10 @@ class KnownEncoder:
     def __init__(
         self, encoder: Encoder, texts: Sequence[str] = (), size: int = 100_000
     ) -> None:
-        self.name, self.dim, self.encoder, self.size = (
-            encoder.name,
-            encoder.dim,
-            encoder,
-            size,
-        )
+        self.name = encoder.name
+        self.dim = encoder.dim
+        self.encoder = encoder
+        self.size = size
         self.known: dict[str, Vectors] = {}
         self.encode(texts)
 

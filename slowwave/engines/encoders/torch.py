@@ -73,10 +73,8 @@ class SentenceTransformerEncoder:
         # from more, and what fills up the last batch of each length is computed for nothing.
         tokens = 128 if self.model.device.type == "cpu" else 2_048
         rows_by_length: dict[int, list[int]] = {}
-        tokens_of, unknown = (
-            self._read_tokens(texts),
-            getattr(self.model.tokenizer, "unk_token_id", None),
-        )
+        tokens_of = self._read_tokens(texts)
+        unknown = getattr(self.model.tokenizer, "unk_token_id", None)
         for row, read in enumerate(tokens_of):
             rows_by_length.setdefault(len(read), []).append(row)
         for length, rows in sorted(rows_by_length.items(), reverse=True):

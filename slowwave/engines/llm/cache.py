@@ -55,7 +55,8 @@ class CachedLLM(Layer):
         self, inner: LLM, cache: CompletionCache, *, batch: int = BATCH
     ) -> None:
         super().__init__(inner)
-        self.cache, self.batch = cache, batch
+        self.cache = cache
+        self.batch = batch
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
         """Yield stored answers first, then new ones. Equal requests are sent once, and each gets the answer."""
@@ -87,14 +88,16 @@ class CachedLLM(Layer):
     ) -> Iterator[Completion]:
         """Yield the engine's answers in batches; each batch is stored before it is yielded."""
         batch: list[Completion] = []
-        began, gone = time.monotonic(), None
+        began = time.monotonic()
+        gone = None
         try:
             for completion in self.inner.complete(misses) if misses else ():
                 batch.append(completion)
                 if len(batch) >= self.batch or time.monotonic() - began > BATCH_SECONDS:
                     self._keep(batch, keys)
                     yield from batch
-                    batch, began = [], time.monotonic()
+                    batch = []
+                    began = time.monotonic()
         except EngineUnavailable as error:
             gone = error
         finally:  # answers that came before a failure of the engine are paid for too

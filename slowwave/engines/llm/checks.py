@@ -30,7 +30,9 @@ RUNAWAY = 4
 """If an answer is longer than this many times its token budget, the server ignores budgets."""
 BYTES_A_TOKEN = 8
 """More bytes a token than words have: used if a server reports no tokens."""
-LOOP_TAIL, LOOP_PERIOD, LOOP_TIMES = 400, 400, 3
+LOOP_TAIL = 400
+LOOP_PERIOD = 400
+LOOP_TIMES = 3
 """A text is in a loop if its last 400 characters or more repeat, three times or more, with a period of up to 400."""
 LOOP_PENALTY = 0.5
 """Frequency penalty (as OpenAI's API defines it) of the second attempt at an answer that went in circles."""

@@ -21,7 +21,9 @@ class CopiedLLM(LLM):
 
     def __init__(self, copies: Sequence[LLM]) -> None:
         first = copies[0]
-        self.name, self.model, self.sampling = first.name, first.model, first.sampling
+        self.name = first.name
+        self.model = first.model
+        self.sampling = first.sampling
         self.gpus = sum(copy.gpus or 0 for copy in copies)
         self.copies = copies
 
@@ -37,7 +39,8 @@ class CopiedLLM(LLM):
             EngineUnavailable: a copy can't answer; the others' answers are yielded before.
         """
         index_by_id(requests)
-        answers, is_over = SimpleQueue[Completion | Exception | None](), Event()
+        answers = SimpleQueue[Completion | Exception | None]()
+        is_over = Event()
 
         def ask(copy: LLM, share: Sequence[Request]) -> None:
             try:

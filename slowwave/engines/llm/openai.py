@@ -58,7 +58,8 @@ WINDOW_FIELDS = (
     "max_context_length",
 )
 """Fields with a model's context window in servers' lists of models."""
-OLD_BUDGET, NEW_BUDGET = "max_tokens", "max_completion_tokens"
+OLD_BUDGET = "max_tokens"
+NEW_BUDGET = "max_completion_tokens"
 """The two names of an answer's budget; some clouds only accept the second."""
 TOO_LONG = (
     "context length",
@@ -251,7 +252,8 @@ class OpenAIServer(LLM):
             return completion
         if self._learn_budget_field(response, budget_field):
             return await self._send(client, request)
-        status, excerpt = response.status_code, self._read_excerpt(response)
+        status = response.status_code
+        excerpt = self._read_excerpt(response)
         if status in RETRIED:
             raise Transient(
                 f"status {status}: {excerpt}", read_retry_after(response.headers)
@@ -352,10 +354,8 @@ class OpenAIServer(LLM):
         try:
             answer = orjson.loads(response.content)
             choice = answer["choices"][0]
-            text, declined = (
-                choice["message"].get("content") or "",
-                choice["message"].get("refusal"),
-            )
+            text = choice["message"].get("content") or ""
+            declined = choice["message"].get("refusal")
             usage = answer.get("usage") or {}
             return Completion(
                 request.id,

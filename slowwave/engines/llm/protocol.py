@@ -80,7 +80,8 @@ class EngineUnavailable(EngineError):
     """The engine named `engine` can't answer any request; `why` says what to install, start or set."""
 
     def __init__(self, engine: str, why: str) -> None:
-        self.engine, self.why = engine, why
+        self.engine = engine
+        self.why = why
         super().__init__(f"{engine} is unavailable: {why}")
 
     def __reduce__(self) -> tuple[type["EngineUnavailable"], tuple[str, str]]:
@@ -247,7 +248,9 @@ class Layer(LLM):
 
     def __init__(self, inner: LLM) -> None:
         self.inner = inner
-        self.name, self.model, self.sampling = inner.name, inner.model, inner.sampling
+        self.name = inner.name
+        self.model = inner.model
+        self.sampling = inner.sampling
 
     @property
     def context_window(self) -> int:

@@ -36,12 +36,10 @@ class ScriptedLLM(LLM):
         model: str = "scripted",
         context_window: int = 32_768,
     ) -> None:
-        self.name, self.model, self.sampling, self.gpus = (
-            "scripted",
-            model,
-            Sampling(),
-            0,
-        )
+        self.name = "scripted"
+        self.model = model
+        self.sampling = Sampling()
+        self.gpus = 0
         self._context_window = context_window
         self.asked: list[Request] = []
         if script is None or callable(script):

@@ -50,11 +50,9 @@ class ChainLLM(LLM):
 
     def __init__(self, engines: Sequence[LLM]) -> None:
         self.engines = tuple(engines)
-        self.name, self.model, self.sampling = (
-            engines[0].name,
-            engines[0].model,
-            engines[0].sampling,
-        )
+        self.name = engines[0].name
+        self.model = engines[0].model
+        self.sampling = engines[0].sampling
         self.down: dict[LLM, EngineUnavailable] = {}
         self.notes: list[str] = []
 
@@ -128,7 +126,10 @@ class ChainLLM(LLM):
         errors: dict[str, list[Completion]],
     ) -> Iterator[Completion]:
         """Yield one engine's good answers and remove them from `pending`; keep errors for later engines or the end."""
-        count, good, unpaid, first = len(pending), 0, 0, engine is self.engines[0]
+        count = len(pending)
+        good = 0
+        unpaid = 0
+        first = engine is self.engines[0]
         try:
             for completion in engine.complete(list(pending.values())):
                 if not completion.ok:

@@ -74,7 +74,8 @@ POLL_SECONDS = 0.5
 """Between two looks whether the engine was killed."""
 LONGEST_MODEL = re.compile(r"estimated maximum model length is (\d+)")
 """In the error of a cache that can't hold one request of the whole window (vLLM 0.32, `kv_cache_utils`)."""
-LOOP_TOKENS, LOOP_TIMES = 20, 20
+LOOP_TOKENS = 20
+LOOP_TIMES = 20
 """A pattern of up to 20 tokens, 20 times over, ends an answer; looking for longer ones costs too much."""
 FINISHES: dict[str | None, FinishReason] = {
     "stop": "stop",
@@ -252,7 +253,8 @@ class VLLMOffline(LLM):
             EngineUnavailable: it does not start.
         """
         engine = self._open_engine()
-        waiting, asked = deque(requests), dict[str, Request]()
+        waiting = deque(requests)
+        asked = dict[str, Request]()
         try:
             with guard_engine(engine):
                 while True:
@@ -379,7 +381,8 @@ class VLLMOffline(LLM):
         from vllm import LLM
         from vllm.platforms import current_platform
 
-        s, cpu = self.settings, current_platform.is_cpu()
+        s = self.settings
+        cpu = current_platform.is_cpu()
         chosen: dict[str, Any] = (
             {"max_num_seqs": s.max_num_seqs} if s.max_num_seqs else {}
         )

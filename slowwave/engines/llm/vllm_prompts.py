@@ -83,7 +83,8 @@ class ChatPrompts:
             {"role": "system", "content": MARK},
             {"role": "user", "content": "Hello."},
         ]
-        as_is, folded = self._probe(probe), self._probe(fold_system(probe))
+        as_is = self._probe(probe)
+        folded = self._probe(fold_system(probe))
         if isinstance(as_is, Exception) and isinstance(folded, Exception):
             why = f"its chat template renders no prompt: {as_is}"
             if not self._has_template(as_is):

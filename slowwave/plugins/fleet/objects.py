@@ -30,8 +30,10 @@ from slowwave.store.private import make_private_folder, replace_file
 if TYPE_CHECKING:
     from obstore import UpdateVersion
 
-POINTER, FILES = "live.json", "files/"
-TRIES, AT_ONCE = 3, 8
+POINTER = "live.json"
+FILES = "files/"
+TRIES = 3
+AT_ONCE = 8
 Answer = TypeVar("Answer")
 
 
@@ -72,11 +74,9 @@ class Bucket:
             raise UsageError(
                 f"a store in a bucket needs obstore: {name_install('bucket')}"
             ) from None
-        self.folder, self.obs, self.trouble = (
-            folder,
-            obstore,
-            (obstore.exceptions.BaseError, OSError),
-        )
+        self.folder = folder
+        self.obs = obstore
+        self.trouble = (obstore.exceptions.BaseError, OSError)
         with self.translate_errors():
             # 1h: a whole large file.
             self.objects = obstore.store.from_url(
@@ -201,7 +201,8 @@ def fetch_objects(folder: Path, url: str) -> Path:
         UsageError: the address has no objects.
         StoreUnreadable: the bucket can't be reached.
     """
-    bucket, tags_file = Bucket(folder, url), folder.with_name(f"{folder.name}.json")
+    bucket = Bucket(folder, url)
+    tags_file = folder.with_name(f"{folder.name}.json")
     fetched = orjson.loads(tags_file.read_bytes()) if tags_file.exists() else {}
     with bucket.translate_errors():
         objects = {

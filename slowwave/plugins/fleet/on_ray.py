@@ -116,13 +116,12 @@ class ActorLLM(LLM):
     """
 
     def __init__(self, engine: LLM, gpus: int, copies: int) -> None:
-        self.name, self.model, self.sampling, self.gpus = (
-            engine.name,
-            engine.model,
-            engine.sampling,
-            gpus,
-        )
-        self._engine, self._copies = engine, copies
+        self.name = engine.name
+        self.model = engine.model
+        self.sampling = engine.sampling
+        self.gpus = gpus
+        self._engine = engine
+        self._copies = copies
         self._actors: list[Any] = []
 
     @property
@@ -207,7 +206,8 @@ def open_ray(folder: Path, address: str) -> Iterator[RayExecutor]:
     Raises:
         ClusterFailed: the address has no cluster, or Ray did not start.
     """
-    local, is_own = address == "local", not ray.is_initialized()
+    local = address == "local"
+    is_own = not ray.is_initialized()
     # Every user of this machine can read Ray's own folder, so a private one is used; its socket paths must be short.
     short = "/tmp" if sys.platform == "darwin" else None
     with TemporaryDirectory(

@@ -56,7 +56,9 @@ RECORD = "bucket.json"
 """File in the space's folder with the list of bucket files at the last synchronisation."""
 LEFT_OUT = (RECORD, "writer.json")
 """Files of a space's folder that are never uploaded, besides locks and unfinished files."""
-LEASE, SPARED, EVERY = timedelta(minutes=2), timedelta(hours=1), timedelta(seconds=10)
+LEASE = timedelta(minutes=2)
+SPARED = timedelta(hours=1)
+EVERY = timedelta(seconds=10)
 """How long a lease lasts without renewal, an unnamed file is kept, and a reader waits before it looks again."""
 TAKEN_OVER = "another machine took over, and nothing of this run is live: the next run goes on from what is"
 _looked: dict[Path, float] = {}
@@ -70,8 +72,11 @@ class Lease:
     def __init__(
         self, bucket: Bucket, pointer: Pointer, version: "UpdateVersion"
     ) -> None:
-        self.bucket, self.pointer, self._version = bucket, pointer, version
-        self._ended, self._lock = Event(), Lock()
+        self.bucket = bucket
+        self.pointer = pointer
+        self._version = version
+        self._ended = Event()
+        self._lock = Lock()
         self.put(epoch=pointer.epoch + 1)
         Thread(target=self._renew, daemon=True).start()
 
@@ -107,7 +112,8 @@ class BucketPlace:
     """A store in a bucket: `root` has the working copies of its spaces, `url` is its address."""
 
     def __init__(self, root: Path, url: str) -> None:
-        self.root, self.url = root, url
+        self.root = root
+        self.url = url
 
     def pull(self, space: str | None = None) -> None:
         """Update the working copy of a space, or of all spaces, from the bucket.
@@ -139,7 +145,8 @@ class BucketPlace:
             StoreLocked: another machine writes the space.
             StoreUnwritable: the bucket can't be reached, or another machine took over in the meantime.
         """
-        folder, is_note = self.root / space, kind == "note"
+        folder = self.root / space
+        is_note = kind == "note"
         bucket = Bucket(folder, retries=2 if is_note else 10)
         with _lock_copy(folder, 0 if is_note else 600):
             _held.add(folder)
@@ -206,7 +213,8 @@ def _refresh(folder: Path) -> None:
     Raises:
         StoreUnreadable: the bucket can't be reached, and there is no copy yet.
     """
-    now, last = time.monotonic(), _looked.get(folder)
+    now = time.monotonic()
+    last = _looked.get(folder)
     if folder in _held or (last and now - last < EVERY.total_seconds()):
         return
     has_copy = has_table(folder, RELEASES.name)
@@ -233,7 +241,8 @@ def _lock_copy(folder: Path, wait: float) -> Iterator[None]:
 
 def _take_lease(bucket: Bucket, who: str, wait: float) -> Lease:
     own_name = f"{read_boot()} {socket.gethostname()} {bucket.folder}"
-    copy, until = sha256(own_name.encode()).hexdigest(), time.monotonic() + wait
+    copy = sha256(own_name.encode()).hexdigest()
+    until = time.monotonic() + wait
     while True:
         pointer, version = bucket.read_pointer()
         left = pointer.renewed + LEASE.total_seconds() - time.time()
@@ -366,10 +375,8 @@ def _publish(bucket: Bucket, lease: Lease, *, everything: bool) -> None:
         os.sync()
         replace_file(folder / RECORD, packed)
     # files of the state before are obsolete, and other unnamed ones once they are old
-    obsolete, due = (
-        {listing, *(key for _, key in before.values())},
-        datetime.now(UTC) - SPARED,
-    )
+    obsolete = {listing, *(key for _, key in before.values())}
+    due = datetime.now(UTC) - SPARED
     deleted = [
         name
         for name, entry in stored.items()
@@ -385,11 +392,9 @@ def _publish(bucket: Bucket, lease: Lease, *, everything: bool) -> None:
 
 def _collect_contents(folder: Path) -> tuple[Files, dict[str, Path | bytes]]:
     """Return the list of a space's files, and the content of each by its SHA-256."""
-    listed, files, contents = (
-        read_manifest(folder).files,
-        Files(),
-        dict[str, Path | bytes](),
-    )
+    listed = read_manifest(folder).files
+    files = Files()
+    contents = dict[str, Path | bytes]()
     for name in sorted(_list_files(folder)):
         if name in listed:
             files[name] = listed[name]
@@ -439,7 +444,8 @@ def _find_added_lines(path: Path, before: list[Any] | None) -> bytes:
     """Return the lines that were added to a log of readers since the last synchronisation."""
     if path.suffix != ".jsonl":
         return b""
-    content, size = path.read_bytes(), before[0] if before else 0
+    content = path.read_bytes()
+    size = before[0] if before else 0
     return content[size:] if not before or _digest(content[:size]) == before else b""
 
 

@@ -109,10 +109,8 @@ def _is_hidden(message: Fields) -> bool:
 def _parse_content(message: Fields, role: Role) -> list[Block]:
     """Return the blocks of a message, by its content type."""
     content = coerce_dict(message.get("content"))
-    kind, body = (
-        str(content.get("content_type")),
-        get_text(content, "text", "result", "content"),
-    )
+    kind = str(content.get("content_type"))
+    body = get_text(content, "text", "result", "content")
     parts = [
         block
         for part in coerce_list(content.get("parts"))

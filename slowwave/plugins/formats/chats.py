@@ -248,11 +248,10 @@ def _sniff_openai(head: Head) -> bool:
 
 
 def _open_openai(path: Path, number: int, fields: Fields) -> Chat:
-    messages, began = (
-        fields.get("messages"),
-        next((fields[key] for key in _TIMES if fields.get(key)), None),
-    )
-    named, former = get_id(fields, "session_id", "conversation_id", "id"), None
+    messages = fields.get("messages")
+    began = next((fields[key] for key in _TIMES if fields.get(key)), None)
+    named = get_id(fields, "session_id", "conversation_id", "id")
+    former = None
     if named is None:
         named, former = _hash_turns(messages)
     return Chat(
@@ -335,10 +334,8 @@ def _parse_claude_ai(fields: Fields, role: Role) -> list[Block]:
     for document in filter(
         None, [*get_objects(fields, "attachments"), *get_objects(fields, "files")]
     ):
-        name, text = (
-            get_text(document, "file_name"),
-            get_text(document, "extracted_content"),
-        )
+        name = get_text(document, "file_name")
+        text = get_text(document, "extracted_content")
         media = mimetypes.guess_type(name or "")[0] or ""
         image = media.startswith("image/")
         blocks.append(

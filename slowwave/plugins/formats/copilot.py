@@ -102,7 +102,8 @@ class _Events:
 
     def feed(self, line: int, event: Json) -> Iterator[Record]:
         """Yield the records of one event."""
-        kind, data = str(event.get("type")), coerce_dict(event.get("data"))
+        kind = str(event.get("type"))
+        data = coerce_dict(event.get("data"))
         match kind:
             case "session.start" | "session.resume" | "session.context_changed":
                 self._note_session(data)
@@ -135,10 +136,8 @@ class _Events:
         self._folder = self._folder or coerce_text(context.get("cwd"))
 
     def _handle_user(self, line: int, event: Json, data: Json) -> Iterator[Record]:
-        blocks, source = (
-            parse_blocks(data.get("content")) or [],
-            coerce_text(data.get("source")),
-        )
+        blocks = parse_blocks(data.get("content")) or []
+        source = coerce_text(data.get("source"))
         said = join_text_blocks(blocks)
         text = extract_typed(said)
         sent = stringify(data.get("transformedContent"))
@@ -163,10 +162,8 @@ class _Events:
             yield from self._emit(line, event, SYSTEM, blocks, said)
 
     def _handle_assistant(self, line: int, event: Json, data: Json) -> Iterator[Record]:
-        thought, text = (
-            coerce_text(data.get("reasoningText")),
-            coerce_text(data.get("content")),
-        )
+        thought = coerce_text(data.get("reasoningText"))
+        text = coerce_text(data.get("content"))
         blocks = [Block("thinking", drop_base64(thought))] if thought else []
         blocks += parse_blocks(text) or []
         for call in map(coerce_dict, coerce_list(data.get("toolRequests"))):
@@ -185,11 +182,10 @@ class _Events:
             yield Skipped("assistant.message without content", line)
 
     def _handle_tool(self, line: int, event: Json, data: Json) -> Iterator[Record]:
-        call, success = (
-            coerce_text(data.get("toolCallId")),
-            coerce_bool(data.get("success")),
-        )
-        result, error = coerce_dict(data.get("result")), coerce_dict(data.get("error"))
+        call = coerce_text(data.get("toolCallId"))
+        success = coerce_bool(data.get("success"))
+        result = coerce_dict(data.get("result"))
+        error = coerce_dict(data.get("error"))
         output = stringify(
             result.get("content") or error.get("message") or data.get("error")
         )
@@ -213,10 +209,8 @@ class _Events:
                 "subagent" if agent else "chat",
                 self._id if agent else None,
             )
-        native, parent = (
-            coerce_text(event.get("id")),
-            coerce_text(event.get("parentId")),
-        )
+        native = coerce_text(event.get("id"))
+        parent = coerce_text(event.get("parentId"))
         yield Message(
             session,
             native or f"line-{line}",

@@ -115,7 +115,8 @@ def read_aider(path: Path, limits: Limits) -> Iterator[Record]:
     name, workspace = (
         (project.name, str(project)) if project else (path.name.split(".")[0], None)
     )
-    current, started = _AiderSession(Session(f"{name}@", workspace)), Counter[str]()
+    current = _AiderSession(Session(f"{name}@", workspace))
+    started = Counter[str]()
     for run in _group_lines(path, limits):
         if isinstance(run, Rejected):
             yield run
@@ -320,7 +321,8 @@ def _parse_header(
     path: Path, lines: list[tuple[int, str]]
 ) -> tuple[Session, datetime | None, list[tuple[int, str]]]:
     """Parse the lines before the first turn: return the session, its time, and the lines that are not a header."""
-    project, named = _find_project(path), _NAMED.match(path.name)
+    project = _find_project(path)
+    named = _NAMED.match(path.name)
     session = Session(
         path.name.split(".")[0], workspace=str(project) if project else None
     )
@@ -387,7 +389,8 @@ class _PieceSplitter:
 
     def __init__(self, lines: list[tuple[int, str]], time: datetime | None) -> None:
         """Begin at the first line, which begins a turn; `time` is used until a turn has one."""
-        self._lines, self._time = lines, time
+        self._lines = lines
+        self._time = time
         self._blocks = _BlockEnds(lines)
         self._piece = _Piece(HUMAN, time, 0)
         self._at = 0
@@ -463,7 +466,8 @@ class _PieceSplitter:
                 "tool_result", raw, name=(name[1] or name[2]) if name else None
             )
         self._piece.blocks.append(block)
-        self._at, self._above = end, self._lines[end - 1][1].strip()
+        self._at = end
+        self._above = self._lines[end - 1][1].strip()
 
 
 def _get_speaker(turn: re.Match[str]) -> Who:
@@ -522,10 +526,8 @@ class _BlockEnds:
 
     def find_end(self, start: int, opening: str) -> int | None:
         """Return the place after the end of the block that opens at `start`; None if it never ends."""
-        end, is_closed = (
-            self._ends.get((opening, start)),
-            (opening, start) in self._ends,
-        )
+        end = self._ends.get((opening, start))
+        is_closed = (opening, start) in self._ends
         if end is None:
             closings = self._closings[opening]
             after = bisect_right(closings, start)
@@ -545,14 +547,13 @@ class _BlockEnds:
         closed: places after it count.
         """
         # `fenced`: the first such place since the open fence.
-        fence, above, fenced = (
-            None,
-            "",
-            None,
-        )
+        fence = None
+        above = ""
+        fenced = None
         for at in range(start + 1, end):
             line = self._lines[at][1]
-            turn, opening = _match_turn(line, above, None), _FENCE.match(line)
+            turn = _match_turn(line, above, None)
+            opening = _FENCE.match(line)
             is_barrier = (turn and turn[1] == "User") or (
                 not is_closed and line.strip() == "---"
             )
@@ -561,7 +562,8 @@ class _BlockEnds:
             fenced = at if is_barrier and fenced is None else fenced
             if fence is not None and fenced and opening and opening[2].strip():
                 return fenced
-            fence, above = _follow_fence(line, fence), line.strip() or above
+            fence = _follow_fence(line, fence)
+            above = line.strip() or above
             fenced = fenced if fence else None
         return fenced
 

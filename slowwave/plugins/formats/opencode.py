@@ -183,7 +183,8 @@ def _parse_data(data: object) -> Fields | None:
 def _open(path: Path, number: int, fields: Fields) -> Chat | None:
     """Return the session; what was said from the message on that `revert` names was taken back."""
     info = coerce_dict(fields.get("info"))
-    session, parent = get_id(info, "id"), get_id(info, "parentID")
+    session = get_id(info, "id")
+    parent = get_id(info, "parentID")
     if session is None:
         return None
     ids = [
@@ -239,11 +240,9 @@ def _parse_part(part: Fields) -> Iterator[Block]:
                 yield Block("thinking", thought)
         case "tool":
             # A call, and its result once there is one.
-            tool, call_id, state = (
-                get_text(part, "tool"),
-                get_id(part, "callID"),
-                coerce_dict(part.get("state")),
-            )
+            tool = get_text(part, "tool")
+            call_id = get_id(part, "callID")
+            state = coerce_dict(part.get("state"))
             yield Block(
                 "tool_call",
                 encode_json(coerce_dict(state.get("input"))),
@@ -251,10 +250,8 @@ def _parse_part(part: Fields) -> Iterator[Block]:
                 call_id=call_id,
             )
             if (status := state.get("status")) in ("completed", "error"):
-                output, exit_code = (
-                    get_text(state, "output", "error") or "",
-                    get(state, "metadata.exit"),
-                )
+                output = get_text(state, "output", "error") or ""
+                exit_code = get(state, "metadata.exit")
                 failed = status == "error" or (
                     isinstance(exit_code, int) and exit_code != 0
                 )
@@ -262,7 +259,8 @@ def _parse_part(part: Fields) -> Iterator[Block]:
                     "tool_result", output, name=tool, call_id=call_id, is_error=failed
                 )
         case "file":
-            media, name = get_text(part, "mime"), get_text(part, "filename")
+            media = get_text(part, "mime")
+            name = get_text(part, "filename")
             yield Block(
                 "image" if (media or "").startswith("image/") else "other",
                 name,

@@ -251,7 +251,8 @@ def sniff(head: Head) -> bool:
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records in order of the ids; `line` is the row's id. Each break of the chain is one `Rejected`."""
-    stem, last = path.name.split(".")[0], 0
+    stem = path.name.split(".")[0]
+    last = 0
     if not is_database(path):
         yield from _read_ledger(_iter_lines(path, limits), stem)
         return
@@ -292,7 +293,8 @@ def _iter_lines(path: Path, limits: Limits) -> Iterator[Event | Rejected]:
 
 def _read_ledger(events: Iterator[Event | Rejected], stem: str) -> Iterator[Record]:
     session: str | None = None
-    chain, last = Chain(), dict[str, tuple[str, bool]]()
+    chain = Chain()
+    last = dict[str, tuple[str, bool]]()
     for event in events:
         if isinstance(event, Rejected):
             yield event

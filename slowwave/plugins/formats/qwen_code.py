@@ -49,7 +49,8 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
 
 def _adapt(record: Fields) -> Fields:
     """Return a record in Claude Code's form."""
-    kind, message = record.get("type"), coerce_dict(record.get("message"))
+    kind = record.get("type")
+    message = coerce_dict(record.get("message"))
     if kind not in ("user", "assistant", "tool_result") or "parts" not in message:
         return record
     blocks = parse_gemini(message, "assistant" if kind == "assistant" else "user")

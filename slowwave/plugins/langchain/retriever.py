@@ -43,5 +43,6 @@ class MemoryRetriever(BaseRetriever):
 def make_document(hit: Hit) -> Document:
     """Return a hit's text, with its id and what `Hit.as_dict` tells besides as metadata."""
     metadata: dict[str, Any] = hit.as_dict()
-    text, key = metadata.pop("text"), metadata.pop("id")
+    text = metadata.pop("text")
+    key = metadata.pop("id")
     return Document(page_content=text, id=key, metadata=metadata)

@@ -82,7 +82,8 @@ class MemoryStore(BaseStore):
 
     def _put(self, op: PutOp) -> None:
         """Write an item down, or forget it."""
-        namespace, key = tuple(op.namespace), str(op.key)
+        namespace = tuple(op.namespace)
+        key = str(op.key)
         if op.value is None:
             forget_notes(self.memory, self._find_sessions(namespace, key))
             return

@@ -69,7 +69,8 @@ def talk(
         raise UsageError(
             f"no language model is set ({spec!r}): SLOWWAVE_LLM or --llm names one of {OFFERED}"
         )
-    folder, memory = settings.store / settings.space, _try_open_memory(settings)
+    folder = settings.store / settings.space
+    memory = _try_open_memory(settings)
     # Stored as an absolute path, since "." changes.
     workspace = settle_project(settings, workspace)
     conversation = Conversation(
@@ -247,7 +248,8 @@ def _explain_turns(turns: "Turns", recalled: "Recalled") -> list[str]:
             for line in ranked
         ]
 
-    shown, left_out = recalled.shown, recalled.left_out
+    shown = recalled.shown
+    left_out = recalled.left_out
     lines = (
         [f"{len(recalled.recent)} latest turns went along as they are."]
         if recalled.recent

@@ -103,13 +103,13 @@ class Conversation:
         memory_seconds: float = 30.0,
     ) -> None:
         """Begin a conversation; an answer waits at most `memory_seconds` for memories."""
-        self.llm, self.memory, self.settings = llm, memory, settings
-        self.journal, self.web, self.workspace, self.space_dir = (
-            journal,
-            web,
-            workspace,
-            space_dir,
-        )
+        self.llm = llm
+        self.memory = memory
+        self.settings = settings
+        self.journal = journal
+        self.web = web
+        self.workspace = workspace
+        self.space_dir = space_dir
         self._own_sessions = (journal.session,) if journal else ()
         write = partial(summarize_drafts, llm, settings.pyramid.get_words)
         self._memory_seconds = memory_seconds
@@ -191,7 +191,8 @@ class Conversation:
     def _build_system_prompt(self, room: int) -> str:
         """Return the instructions and the briefing; they are made once."""
         if self._system is None:
-            settings, text = self.settings.context, ""
+            settings = self.settings.context
+            text = ""
             # So that it does not fill a small window, with the lines around it.
             share = int(room * 0.15) - self._count_tokens(fence_block(""))
             budget = min(settings.briefing_budget, share)
@@ -217,11 +218,9 @@ class Conversation:
             budget: tokens for the block.
             history: tokens for the conversation, which also gets the tokens that the block leaves.
         """
-        settings, memory, seconds = (
-            self.settings.context,
-            self.memory,
-            self._memory_seconds,
-        )
+        settings = self.settings.context
+        memory = self.memory
+        seconds = self._memory_seconds
         web = AwaitedWeb(self.web, message)
         call = (
             BackgroundCall(
@@ -231,7 +230,9 @@ class Conversation:
             else None
         )
         answer = web.answer
-        warnings, block, reason = answer.warnings, None, "there is no memory yet"
+        warnings = answer.warnings
+        block = None
+        reason = "there is no memory yet"
         try:
             block = call.get(PACKING_SECONDS) if call else None
         except TimeoutError:
@@ -266,7 +267,8 @@ class Conversation:
 
         If a short follow-up recalls nothing on its own, it is searched for together with the person's last message.
         """
-        count, workspace = self._count_tokens, self.workspace
+        count = self._count_tokens
+        workspace = self.workspace
         ask = partial(
             memory.context,
             budget=budget,
@@ -314,7 +316,8 @@ def estimate_effect(text: str, block: str | None) -> float:
     """
     if block is None:
         return 0.0
-    known_words, shares = frozenset(extract_content_words(block)), list[float]()
+    known_words = frozenset(extract_content_words(block))
+    shares = list[float]()
     for sentence in split_sentences(text):
         words = frozenset(extract_content_words(sentence.text))
         # A sentence may lack the mark that closes it.

@@ -223,7 +223,9 @@ class shared_property(Generic[T]):  # noqa: N801 - used as `property` is
     """A property made by the first who asks, under its owner's `lock`, and then a plain attribute."""
 
     def __init__(self, make: Callable[[Any], T]) -> None:
-        self.make, self.name, self.__doc__ = make, make.__name__, make.__doc__
+        self.make = make
+        self.name = make.__name__
+        self.__doc__ = make.__doc__
 
     def __get__(self, owner: Any, _: type) -> T:
         with owner.lock:
@@ -237,7 +239,9 @@ class Tables:
     """The tables of one space as one release has them, for reading by many threads."""
 
     def __init__(self, folder: Path, release: Release) -> None:
-        self.dir, self.release, self.lock = folder, release, RLock()
+        self.dir = folder
+        self.release = release
+        self.lock = RLock()
         self._made: dict[tuple[str, str], Any] = {}
         """By table and what: what was read of it once."""
         self._locks = {name: RLock() for name in TABLES}
@@ -427,7 +431,8 @@ class PassageIndex(RowIndex):
         is_first[1:] = np.diff(self.message) != 0
         is_first[1:] |= np.diff(self.session) != 0
         first = np.flatnonzero(is_first)
-        session, by_user = self.session[first], self.mask_role(first, Role.USER)
+        session = self.session[first]
+        by_user = self.mask_role(first, Role.USER)
         is_same = np.diff(session) == 0
         follows_user = np.append(False, by_user[:-1] & is_same)
         is_last = np.append(by_user[1:] | ~is_same, True)
@@ -603,19 +608,15 @@ class ClaimIndex(RowIndex):
     def find_claims_at(self, positions: Ints) -> Ints:
         """Return the claims made in passages at these positions, ascending, each once."""
         position, claim = self.by_position
-        first, last = (
-            np.searchsorted(position, positions, "left"),
-            np.searchsorted(position, positions, "right"),
-        )
+        first = np.searchsorted(position, positions, "left")
+        last = np.searchsorted(position, positions, "right")
         return np.unique(claim[_expand_ranges(first, last)])
 
     def find_claim_positions(self, claims: Ints) -> tuple[Ints, Ints]:
         """Return pairs: the index of a claim among those given, and a position that it was made in."""
         claim, position = self.made
-        first, last = (
-            np.searchsorted(claim, claims, "left"),
-            np.searchsorted(claim, claims, "right"),
-        )
+        first = np.searchsorted(claim, claims, "left")
+        last = np.searchsorted(claim, claims, "right")
         return np.repeat(np.arange(len(claims)), last - first), position[
             _expand_ranges(first, last)
         ]
@@ -662,7 +663,8 @@ def read_claim_index(view: Tables, passages: PassageIndex) -> ClaimIndex:
     message = pc.fill_null(
         pc.index_in(message_ids.flatten(), value_set=view.read_keys(MESSAGES)), -1
     ).to_numpy()
-    by_message, stored = np.argsort(passages.message, kind="stable"), message >= 0
+    by_message = np.argsort(passages.message, kind="stable")
+    stored = message >= 0
     there = passages.message[by_message]
     first, last = (
         np.searchsorted(there, message[stored], side) for side in ("left", "right")

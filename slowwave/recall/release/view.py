@@ -196,7 +196,8 @@ def mark_changes(
         as_of: what changed later is not marked.
         own_sessions: ids of sessions whose claims change a text, but are not quoted.
     """
-    marked, done = "", 0
+    marked = ""
+    done = 0
     # the claims in scope that changed, the certain changes first
     changed = [
         row
@@ -222,13 +223,15 @@ def mark_changes(
             note = format_later(
                 chains.make_successor(later), is_superseded(row), beside
             )
-            marked, done = f"{marked}{text[done : sentence.end]} {note}", sentence.end
+            marked = f"{marked}{text[done : sentence.end]} {note}"
+            done = sentence.end
     return marked + text[done:]
 
 
 def format_later(successor: Successor, sure: bool, beside: str) -> str:
     """Return until when something held, or when it was taken back, and what was said then if `beside` lacks it."""
-    at, later = successor.observed_at, " ".join(successor.text.split())
+    at = successor.observed_at
+    later = " ".join(successor.text.split())
     until = f"until {format_day(at)}" if at else "no longer"
     if successor.takes_back:
         until = f"taken back on {format_day(at)}" if at else "taken back"
@@ -252,10 +255,8 @@ def _tells(sentence: str, row: Row, later: Row | None) -> bool:
         return True
     text = str(row["summary"])
     values = singular_words(" ".join(VALUE.findall(text[:1].lower() + text[1:])))
-    words, come = (
-        singular_words(sentence),
-        singular_words(str(later["summary"]) if later else "") - singular_words(text),
-    )
+    words = singular_words(sentence)
+    come = singular_words(str(later["summary"]) if later else "") - singular_words(text)
     return (
         is_superseded(row)
         and bool(values)
@@ -336,7 +337,8 @@ CHECK_COLUMNS = (
 )
 SHORT_COMMIT = 7
 """Characters of a commit that are shown."""
-WHOLE_ID, SHORT_ID = 12, 6
+WHOLE_ID = 12
+SHORT_ID = 6
 """Characters of a session's id that stand as it is, and that a shortened one has at least."""
 
 

@@ -255,10 +255,8 @@ class Candidates:
         # by falling score, equal ones by trust, then by key
         keys = np.array([str(row[self.pool.table.key]) for row in self.rows])
         trust = np.array([rank_trust(row.get(TRUST)) for row in self.rows])
-        owners, best = (
-            [str(row[self.pool.owner]) for row in self.rows],
-            dict[str, int](),
-        )
+        owners = [str(row[self.pool.owner]) for row in self.rows]
+        best = dict[str, int]()
         for at in np.lexsort((keys, trust, -self.scores)).tolist():
             best.setdefault(owners[at], at)
         # messages in the same words stand together, copies of an earlier one are left out
@@ -327,11 +325,9 @@ def score_words(
     (`of_time`). Where there is no other, the names are, or else the idle words. Of a word `fade` is left one passage
     further on.
     """
-    layout, words, lookups = (
-        view.passages,
-        query.index_terms[:MAX_WORDS],
-        search_words(view, query),
-    )
+    layout = view.passages
+    words = query.index_terms[:MAX_WORDS]
+    lookups = search_words(view, query)
     if query.is_narrowed:
         # To one speaker or file: what answers Ben is heard by him, and so everybody's words count.
         unnarrowed = search_words(view, replace(query, speaker=None, files=()))
@@ -350,7 +346,8 @@ def score_words(
         or set(words)
     )
     total, telling_total, best = (np.zeros(len(layout.row_ids)) for _ in range(3))
-    rarest, bound = compute_idf(0, len(total)), 0.0
+    rarest = compute_idf(0, len(total))
+    bound = 0.0
     for word, (positions, scores) in zip(words, lookups, strict=True):
         # neighbours hear it, faded by distance
         touched = []
@@ -415,8 +412,11 @@ def compute_passage_evidence(
     view: View, plan: QueryPlan, full_text: bool
 ) -> PassageEvidence:
     """Return the evidence for a query over all passages; `full_text`: whether its index may be asked."""
-    query, rows = plan.query, find_passages(view, plan.query)
-    layout, times, dated = view.passages, query.times, np.zeros(len(rows.allowed))
+    query = plan.query
+    rows = find_passages(view, plan.query)
+    layout = view.passages
+    times = query.times
+    dated = np.zeros(len(rows.allowed))
     # passages said on a date that the query names, the more the rarer it is
     for mask in times.build_masks(layout.moment, layout.calendar) if times else []:
         dated += (
@@ -444,7 +444,8 @@ def retrieve_messages(
     The vector of the query with its names ranks nothing: greetings are nearest to it. But it tells whether the memory
     knows whom the query names, and so how relevant a passage is.
     """
-    pool, positions = POOLS["message"], evidence.top_positions
+    pool = POOLS["message"]
+    positions = evidence.top_positions
     if not len(positions):
         return Candidates(pool)
     # what each signal says of them
@@ -513,7 +514,8 @@ def compute_own(
     It is 1 for a person's. An assistant repeats what it answers, at greater length: for its passage it is the share of
     the query's words that the passage holds beyond those in the message that it answers.
     """
-    layout, words = view.passages, query.content_words
+    layout = view.passages
+    words = query.content_words
     asked = np.array(
         [layout.find_exchange(int(at))[0] for at in positions], dtype=np.int64
     )
@@ -535,11 +537,14 @@ def retrieve_claims(
 
     `full_text`: whether the claims' own full text may be asked; it is where something else is missing.
     """
-    pool, index, rows = POOLS["claim"], view.claims, find_claims(view, plan.query)
+    pool = POOLS["claim"]
+    index = view.claims
+    rows = find_claims(view, plan.query)
     near = Nearness(rows, plan.nameless_vector)
     # candidates: the nearest by vector, those whose own words match, those made in passages that match
     through = index.find_claims_at(evidence.top_positions)
-    parts, words = [near.find_nearest(plan.limit), through[rows.allowed[through]]], None
+    parts = [near.find_nearest(plan.limit), through[rows.allowed[through]]]
+    words = None
     if full_text and (near.vector is None or evidence.share is None):
         words = rows.search_text(plan.query.index_terms, plan.limit)
         parts.append(rows.locate(words))

@@ -51,7 +51,8 @@ MAX_TERMS = 256
 """Terms that are looked up together; the encoder reads about as many words."""
 MORE = 1.5
 """How many more rows than should be needed are asked for, where not all of them pass: they lie unevenly."""
-PROBES, REFINED = 20, 10
+PROBES = 20
+REFINED = 10
 """Cells of an index of vectors that a query for most rows looks into, of 4,096 rows; and how many times as many rows as
 are asked for are compared whole, where the index is coarse."""
 
@@ -126,7 +127,8 @@ class Rows:
         """Return the best rows of a search that may answer, with their `_rowid`; where they are as frequent among its
         rows as elsewhere the first look has enough.
         """
-        dataset, rows = self.view.open_dataset(self.table), self.view.count(self.table)
+        dataset = self.view.open_dataset(self.table)
+        rows = self.view.count(self.table)
         count = limit if self.share == 1.0 else int(MORE * limit / self.share)
         columns = [*self.columns, score]
         while True:
@@ -225,7 +227,8 @@ def select_top(scores: Scores, n: int, above: float = 0.0) -> Ints:
     return places[np.argsort(-scores[places], kind="stable")[:n]]
 
 
-BEFORE, AFTER = r"(?<![\w.-])", r"(?![\w/\\]|[.-]\w)"
+BEFORE = r"(?<![\w.-])"
+AFTER = r"(?![\w/\\]|[.-]\w)"
 """Where a path begins and ends within a text: `db.py` stands in "src/db.py." and not in "mydb.py" or "db.pyc"."""
 ABSOLUTE = re.compile(r"/|[A-Za-z]:/")
 
@@ -368,7 +371,8 @@ def resolve_speakers(view: View, name: str) -> frozenset[str]:
 
     Where nobody has just that one, those whose first names it is.
     """
-    plain_name, names = normalise_name(name), view.speakers.items()
+    plain_name = normalise_name(name)
+    names = view.speakers.items()
     exact = frozenset(speaker for speaker, plain in names if plain == plain_name)
     return exact or frozenset(
         speaker for speaker, plain in names if plain.startswith(f"{plain_name} ")
@@ -433,7 +437,8 @@ def find_file_matches(view: View, files: Sequence[str]) -> tuple[Mask, Mask]:
     ways = build_path_variants(key, view.workspaces)
     claims = _mask_claims_naming(view, ways)
     passages = _mask_passages_naming(view, ways)
-    index, layout = view.claims, view.passages
+    index = view.claims
+    layout = view.passages
     if claims.any():
         passages[index.find_claim_positions(np.flatnonzero(claims))[1]] = True
     messages = np.unique(layout.message[passages])
@@ -687,7 +692,8 @@ def find_short_form(view: View, word: str) -> str | None:
     """Return the speaker's name that a word is the beginning of ("Mel" of "Melanie"): the only one, where the word is
     mostly said in that speaker's company, with a capital, and never by that speaker, as "May" is by a Maya.
     """
-    names, layout = view.passages.speaker_words, view.passages
+    names = view.passages.speaker_words
+    layout = view.passages
     alike = (
         [name for name in names if name.startswith(word)]
         if len(word) >= SHORTEST
@@ -727,7 +733,8 @@ def strip_names(view: View, query: Query, *, full_text: bool) -> str:
     Args:
         full_text: whether the index of full text of the passages may be asked; else workspaces' names stay.
     """
-    text, lowered = view.passages.strip_speakers(query.text), query.text.lower()
+    text = view.passages.strip_speakers(query.text)
+    lowered = query.text.lower()
     for number, folder in enumerate(view.passages.folders if full_text else ()):
         words = TERM.findall(folder.lower())
         if not words or not all(word in lowered for word in words):

@@ -158,7 +158,8 @@ def find_outliers(view: View) -> list[str]:
     active = pc.field("status") == pa.scalar(str(Status.ACTIVE))
     rows = view.read(CLAIMS, columns, active)
     rows = rows.filter(pc.is_valid(rows["vector"]))
-    topics, names = rows["topic_id"].to_pylist(), rows["claim_id"].to_pylist()
+    topics = rows["topic_id"].to_pylist()
+    names = rows["claim_id"].to_pylist()
     groups: dict[str, list[int]] = defaultdict(list)
     for number, topic in enumerate(topics):
         if topic is not None:

@@ -87,7 +87,8 @@ def compare_claims(
     """Compare claims, with `COLUMNS`, of two releases; by kind, then by id. What holds in neither is left out."""
     # Most claims are those of the release before: leave out rows that both tables have alike.
     alike = ["claim_id", "status", *TOLD]
-    old_rows, new_rows = pl.DataFrame(old), pl.DataFrame(new)
+    old_rows = pl.DataFrame(old)
+    new_rows = pl.DataFrame(new)
     before = _index_rows(
         old_rows.join(new_rows, on=alike, how="anti", nulls_equal=True)
     )
@@ -126,7 +127,8 @@ def _compare(
     """Return the difference between two versions of a claim; None if nothing that is told differs."""
     held_before = was is not None and was["status"] == Status.ACTIVE
     holds_now = row is not None and row["status"] == Status.ACTIVE
-    reason, successor = None, None
+    reason = None
+    successor = None
     if held_before and row is None:
         kind = "gone"
     elif row and holds_now and not held_before:
@@ -134,9 +136,11 @@ def _compare(
     elif row and held_before and not holds_now:
         is_merged = row["status"] == Status.DUPLICATE
         successor = row["canonical_id"] if is_merged else row["superseded_by"]
-        kind, reason = _name_end(row, successor), row["reason"]
+        kind = _name_end(row, successor)
+        reason = row["reason"]
         if not successor:
-            key, session = row["claim_id"], row["session_id"]
+            key = row["claim_id"]
+            session = row["session_id"]
             reason = decided.get(key) or decided.get(session) or reason
     elif row and was and holds_now and _differs(was, row):
         kind = "changed"

@@ -50,7 +50,8 @@ def _read_claim(view: View, key: str) -> Row:
 
 def _explain_superseded(view: View, row: Row) -> str:
     """Return why a claim that does not hold can't be corrected, with the claim that holds in its place."""
-    name, seen = row["claim_id"][:SHORT_ID], set[str]()
+    name = row["claim_id"][:SHORT_ID]
+    seen = set[str]()
     while (later := row["superseded_by"]) and later not in seen:
         seen.add(later)
         row = _read_claim(view, later)

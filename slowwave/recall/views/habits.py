@@ -184,7 +184,8 @@ def _find_beside(habits: list[Habit], files: Sequence[str]) -> list[Habit]:
         is_asked = [any(way.is_match(path) for way in ways) for path in habit.items]
         if habit.kind == HabitKind.CO_EDIT and is_asked.count(True) == 1:
             step = 1 if is_asked[0] else -1
-            items, turns = habit.items[::step], habit.turns[::step]
+            items = habit.items[::step]
+            turns = habit.turns[::step]
             share = habit.support / turns[0]
             beside.append(replace(habit, items=items, turns=turns, share=share))
     return sorted(

@@ -106,7 +106,8 @@ def _list_latest(view: View, condition: pc.Expression, tag: str | None) -> list[
     ids: list[str] = messages["message_id"].to_pylist()
     if tag is None:
         return ids
-    word, blocks_of = tag.casefold(), messages["blocks"].to_pylist()
+    word = tag.casefold()
+    blocks_of = messages["blocks"].to_pylist()
     return [
         key
         for key, blocks in zip(ids, blocks_of, strict=True)
@@ -125,7 +126,8 @@ def _make_turns(view: View, ids: list[str]) -> list[RecentTurn]:
         of_claims[key] += words
     turns: list[RecentTurn] = []
     for key in ids:
-        row, gist = rows[key], made.get(key, {})
+        row = rows[key]
+        gist = made.get(key, {})
         turn = RecentTurn(
             key,
             session=view.native_sessions.get(row["session_id"], row["session_id"]),

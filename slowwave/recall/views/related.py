@@ -142,7 +142,8 @@ def find_related(
             for key, (of, relation, pair) in ways.items()
             if key in rows
         ]
-        related, edge = [*related, *fresh], [claim.id for claim in fresh]
+        related = [*related, *fresh]
+        edge = [claim.id for claim in fresh]
         seen.update(edge)
     return related[:limit]
 
@@ -180,10 +181,8 @@ def _find_named(view: View, name: str) -> list[Related]:
     # how a file, a word, a person and a project are met
     ways = build_path_variants([normalise_path(name)], view.workspaces)
     spelt = re.compile(rf"(?<!\w){re.escape(name.strip())}(?!\w)", re.IGNORECASE)
-    person, places = (
-        normalise_name(name),
-        find_workspaces(anchor_workspace(name), view.workspaces),
-    )
+    person = normalise_name(name)
+    places = find_workspaces(anchor_workspace(name), view.workspaces)
     places += tuple(
         chain.from_iterable(find_by_last_parts(name.strip(), view.workspaces))
     )

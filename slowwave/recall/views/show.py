@@ -400,7 +400,8 @@ def _find_ancestors(view: View, kind: str, row: Row) -> Iterator[Node]:
     scope_id = row.get(scopes.get(kind, ""))
     if scope_id is None:
         return
-    summaries, level = _read_summaries(view, str(scope_id)), {key}
+    summaries = _read_summaries(view, str(scope_id))
+    level = {key}
     while level:
         holders = [
             summary

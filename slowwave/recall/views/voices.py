@@ -6,7 +6,8 @@ from slowwave.recall.release.view import View
 from slowwave.schemas.tables import CLAIMS, MESSAGES
 from slowwave.schemas.vocabulary import Origin
 
-PERSON, AGENT = "person", "agent"
+PERSON = "person"
+AGENT = "agent"
 
 
 def find_voices(view: View, ids: Iterable[str]) -> dict[str, str]:

@@ -4,12 +4,10 @@ One shape for all: prefix, alphabet, length. Prefixes and lengths are those that
 collect them (github.com/gitleaks/gitleaks); `python -m bench.nights.redaction` holds the two against each other.
 """
 
-_LOWER, _ALNUM, _WORD, _BASE64 = (
-    "[a-z0-9]",
-    "[A-Za-z0-9]",
-    "[A-Za-z0-9_-]",
-    "[A-Za-z0-9+/]",
-)
+_LOWER = "[a-z0-9]"
+_ALNUM = "[A-Za-z0-9]"
+_WORD = "[A-Za-z0-9_-]"
+_BASE64 = "[A-Za-z0-9+/]"
 _DOTTED = "[A-Za-z0-9_=.-]"
 
 Issued = tuple[str, tuple[str, ...], str]

@@ -134,7 +134,8 @@ def _is_filled_in(match: re.Match[str]) -> bool:
     return not is_placeholder(match["secret"])
 
 
-_FIGURE, _LETTER = re.compile(r"\d"), re.compile(r"[^\W\d_]")
+_FIGURE = re.compile(r"\d")
+_LETTER = re.compile(r"[^\W\d_]")
 
 
 def _is_mixed(match: re.Match[str]) -> bool:
@@ -230,7 +231,8 @@ _SIGNATURE = re.compile(
 _SEED = re.compile(
     r"(?i:seed|mnemonic|recovery)[^\n.]{0,40}?[:\s\"'](?P<secret>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b"
 )
-_ALNUM, _WORD = "[A-Za-z0-9]", "[A-Za-z0-9_-]"
+_ALNUM = "[A-Za-z0-9]"
+_WORD = "[A-Za-z0-9_-]"
 
 _SIGNS = "!#$%&*?^"
 _ANY = f"[A-Za-z0-9{_SIGNS}@]*"
@@ -289,7 +291,8 @@ _BASE62 = f"{digits}{ascii_uppercase}{ascii_lowercase}"
 def _has_checksum(match: re.Match[str]) -> bool:
     """Return True if the last six letters are the CRC-32 of the others in base 62, as GitHub and npm publish it."""
     word = "".join(match["word"].split())
-    left, checksum = zlib.crc32(word[:30].encode()), ""
+    left = zlib.crc32(word[:30].encode())
+    checksum = ""
     while left:
         left, digit = divmod(left, 62)
         checksum = _BASE62[digit] + checksum
@@ -500,7 +503,8 @@ def _classify_value(before: str, match: re.Match[str]) -> str | None:
     values must look made by a machine. A bare hash is no secret under `token` alone: as often it is a
     cursor or a commit.
     """
-    name, value = match["name"].lower(), match["quoted"] or match["bare"]
+    name = match["name"].lower()
+    value = match["quoted"] or match["bare"]
     if _ABOUT.search(match["suffix"]) or MARK in before.rpartition("]")[2]:
         return None
     # what stands before or in the value says that it is no secret

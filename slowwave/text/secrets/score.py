@@ -20,13 +20,16 @@ import numpy as np
 MODEL_FILE = "score.npz"
 BUCKETS = 8_192
 """Numbers that features are hashed to."""
-LEFT, RIGHT, LINES = 90, 50, 160
+LEFT = 90
+RIGHT = 50
+LINES = 160
 """Letters of its line before and after a candidate, and of the lines before it, that are looked at."""
 LONGEST = 512
 CANDIDATE = re.compile(r"(?:[A-Za-z0-9!#$%*^@+/=_.~-]|[?&](?!\w{1,40}=)){6,}")
 """A run of letters, figures and signs; a query's parameters are runs of their own."""
 _VALUE = re.compile(r"(?:[A-Za-z][\w.-]*=|-[pP](?=[A-Z0-9]))(?=[^=])")
-_FIGURE, _LETTER = re.compile(r"[0-9]"), re.compile(r"[A-Za-z]")
+_FIGURE = re.compile(r"[0-9]")
+_LETTER = re.compile(r"[A-Za-z]")
 _MARK = re.compile(r"\[redacted:[a-z-]+\]")
 _MARKED = re.compile(r"""\[redacted:[a-z-]+\][^\s"',;]*\Z""")
 _WORD = re.compile(r"[^\W\d_]+")
@@ -98,13 +101,16 @@ def is_numbered_name(word: str) -> bool:
 def iter_candidates(text: str) -> Iterator[tuple[int, int]]:
     """Yield start and end of the words that mix letters and figures; of `name=value` the value."""
     for match in CANDIDATE.finditer(text):
-        start, word = match.start(), match[0].rstrip(".?!-")
+        start = match.start()
+        word = match[0].rstrip(".?!-")
         if text[start - 1 : start] == "\\":  # an escape's letter is no part of the word
             if word[0] in "ux":
                 continue
-            start, word = start + 1, word[1:]
+            start = start + 1
+            word = word[1:]
         while value := _VALUE.match(word):
-            start, word = start + value.end(), word[value.end() :]
+            start = start + value.end()
+            word = word[value.end() :]
         if 6 <= len(word) <= LONGEST and _FIGURE.search(word) and _LETTER.search(word):
             yield start, start + len(word)
 

@@ -23,7 +23,10 @@ def find_tabled(text: str) -> Iterator[tuple[int, int]]:
     """Yield start and end of the values below a heading that names a secret, in order."""
     if not CORE.search(text.lower()):
         return
-    separator, columns, width, at = "", list[int](), 0, 0
+    separator = ""
+    columns = list[int]()
+    width = 0
+    at = 0
     for line in text.splitlines(keepends=True):
         bare = line.rstrip("\r\n")
         if separator and bare.count(separator) == width:

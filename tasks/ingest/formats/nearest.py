@@ -10,7 +10,8 @@ HOW = (
     'write it as generic JSONL, a line a message: {"role": "user", "content": "…", "ts": "2026-03-01T09:00:00Z"} '
     "(docs/formats.md)"
 )
-LEAST, MOST_FIELDS = 2, 6
+LEAST = 2
+MOST_FIELDS = 6
 
 
 def explain_unknown(head: Head) -> str:

@@ -62,7 +62,8 @@ class BoundedUnpacking(io.RawIOBase):
     """
 
     def __init__(self, packed: Any, size: int) -> None:
-        self._packed, self._left = packed, max(FREE_UNPACKED, MOST_UNPACKED * size)
+        self._packed = packed
+        self._left = max(FREE_UNPACKED, MOST_UNPACKED * size)
         self._read = getattr(packed, "read1", packed.read)
 
     def readable(self) -> bool:
@@ -107,10 +108,8 @@ class _WholeFrames(io.RawIOBase):
             packed = b""
             if self._frame.eof:
                 packed = self._frame.unused_data
-                self._frame, self._begun = (
-                    zstandard.ZstdDecompressor().decompressobj(),
-                    False,
-                )
+                self._frame = zstandard.ZstdDecompressor().decompressobj()
+                self._begun = False
             packed = packed or self._file.read(STEP)
             if not packed and self._begun:
                 raise EOFError("it breaks off within a frame")
@@ -190,7 +189,9 @@ def iter_lines(
         if len(line) <= limits.max_line_bytes:
             yield number, line
             continue
-        size, start, piece = len(line), line[:EXCERPT], line
+        size = len(line)
+        start = line[:EXCERPT]
+        piece = line
         while not piece.endswith(b"\n") and (piece := stream.readline(CHUNK)):
             size += len(piece.removesuffix(b"\n"))
             start = (start + piece)[:EXCERPT].removesuffix(b"\n")
@@ -429,7 +430,8 @@ def _read_time_range(path: Path) -> tuple[datetime, datetime]:
 
     The tail of a compressed file can't be reached without reading it whole: its head has to do.
     """
-    head, tail = list[object](), list[object]()
+    head = list[object]()
+    tail = list[object]()
     if (
         get_inner_suffix(path) in (".jsonl", ".ndjson")
         or ".jsonl." in path.name.lower()

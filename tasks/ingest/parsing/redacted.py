@@ -24,14 +24,13 @@ def redact_block(
     name, in_name = (
         redact(block.name, keep) if block.name else (block.name, Counter[str]())
     )
-    text, in_text = block.text, Counter[str]()
+    text = block.text
+    in_text = Counter[str]()
     if text:
         clean = redact_json if block.type == "tool_call" else redact
         text, in_text = clean(text, keep)
-    call_id, media = (
-        block.call_id and redact_id(block.call_id),
-        block.media and redact_id(block.media),
-    )
+    call_id = block.call_id and redact_id(block.call_id)
+    media = block.media and redact_id(block.media)
     return replace(
         block, name=name, text=text, call_id=call_id, media=media
     ), in_name + in_text

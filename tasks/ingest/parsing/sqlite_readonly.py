@@ -55,7 +55,8 @@ def open_read_only(
     """
     with ExitStack() as stack:
         path = stack.enter_context(decompress_file(path)).resolve()
-        log, index = Path(f"{path}-wal"), Path(f"{path}-shm")
+        log = Path(f"{path}-wal")
+        index = Path(f"{path}-shm")
         # as it is, without a log; live, with one; else a copy
         if not index.exists() and not (log.exists() and log.stat().st_size):
             db = _connect(path, "mode=ro&immutable=1")

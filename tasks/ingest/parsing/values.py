@@ -227,7 +227,8 @@ def _find_tagged(
         elif opened.get(tag[2]):
             pairs.append((opened[tag[2]].pop(), tag))
     pairs.sort(key=lambda pair: pair[0].start())
-    outer, at = list[tuple[re.Match[str], re.Match[str]]](), 0
+    outer = list[tuple[re.Match[str], re.Match[str]]]()
+    at = 0
     for opening, closing in pairs:
         if opening.start() >= at:
             outer.append((opening, closing))
@@ -237,7 +238,8 @@ def _find_tagged(
 
 def strip_tags(text: str, names: Iterable[str]) -> str:
     """Return the text without `<name …>…</name>`, for each of the names; a tag that is never closed is a mention."""
-    pieces, at = list[str](), 0
+    pieces = list[str]()
+    at = 0
     for opening, closing in _find_tagged(text, names):
         pieces.append(text[at : opening.start()])
         at = closing.end()
@@ -276,7 +278,8 @@ def extract_typed(text: str) -> str:
     blocks, it is empty if a program named them all (`session_context`, or a tag with attributes); else a person may
     have written it so, and it stays.
     """
-    at, by_program = 0, True
+    at = 0
+    by_program = True
     while opening := _OPENING.match(text, at):
         end = _find_block_end(text, opening)
         if end is None:
@@ -291,7 +294,8 @@ def extract_typed(text: str) -> str:
 
 def _find_block_end(text: str, opening: re.Match[str]) -> int | None:
     """Return where the line ends on which a block is closed: by its own tag, else by the last of that name."""
-    depth, last = 0, None
+    depth = 0
+    last = None
     tags = re.compile(rf"<(/?){re.escape(opening[1])}(?:\s[^<>]*)?(?<!/)>")
     for tag in tags.finditer(text, opening.start()):
         depth += -1 if tag[1] else 1
@@ -352,7 +356,8 @@ def _parse_part(part: object) -> Iterator[Block]:
         case "tool_result":
             yield from parse_tool_result(fields)
         case "image":
-            call_id, media = coerce_id(fields.get("call_id")), _find_media(fields)
+            call_id = coerce_id(fields.get("call_id"))
+            media = _find_media(fields)
             yield Block("image", None, name, call_id, media=media)
         case _:
             rest = {key: value for key, value in fields.items() if key not in _BINARY}
@@ -403,10 +408,8 @@ def parse_tool_result(fields: Mapping[str, object]) -> list[Block]:
     ids = (
         coerce_id(fields.get(key)) for key in ("tool_use_id", "tool_call_id", "call_id")
     )
-    call_id, failed = (
-        next(filter(None, ids), None),
-        coerce_bool(fields.get("is_error", fields.get("isError"))),
-    )
+    call_id = next(filter(None, ids), None)
+    failed = coerce_bool(fields.get("is_error", fields.get("isError")))
     images = [block for block in parts or () if block.type == "image"]
     result = Block(
         "tool_result", text, coerce_text(fields.get("name")), call_id, failed

@@ -32,7 +32,8 @@ class WebTrouble(SlowwaveError):
     """A search failed or a page could not be fetched: `where` and `why`."""
 
     def __init__(self, where: str, why: str) -> None:
-        self.where, self.why = where, why
+        self.where = where
+        self.why = why
         super().__init__(f"{where}: {why}")
 
 
@@ -141,10 +142,8 @@ def _make_engine(name: EngineName, settings: WebSettings) -> WebEngine | str:
         key = os.environ.get(GOOGLE_KEY)
         if not key or not settings.google_cx:
             return f"google: set web.google_cx, and {GOOGLE_KEY} in the environment"
-        params, headers = (
-            {"cx": settings.google_cx, "num": str(settings.results)},
-            {"x-goog-api-key": key},
-        )
+        params = {"cx": settings.google_cx, "num": str(settings.results)}
+        headers = {"x-goog-api-key": key}
         fields = ("title", "link", "snippet")
         return JsonEngine(name, GOOGLE_URL, params, "items", fields, headers)
     if importlib.util.find_spec("ddgs") is None:
@@ -167,7 +166,8 @@ def read_bounded(
         WebTrouble: another status, or an answer that is too slow or too large.
         httpx.HTTPError: the connection failed or broke.
     """
-    until, content = time.monotonic() + TIMEOUT, bytearray()
+    until = time.monotonic() + TIMEOUT
+    content = bytearray()
     with client.stream("GET", url, params=params) as response:
         if response.status_code != 200:
             raise WebTrouble(where, f"status {response.status_code}")

@@ -91,7 +91,9 @@ class WebSearch:
         names: Iterable[str] = (),
     ) -> None:
         """Set up the engines; `names` of people, and words that the judge calls private, are removed from queries."""
-        self.settings, self.judge, self.names = settings, judge, tuple(names)
+        self.settings = settings
+        self.judge = judge
+        self.names = tuple(names)
         self.engines, self.lacking = (
             (list(engines), []) if engines is not None else make_engines(settings)
         )
@@ -215,7 +217,8 @@ class BackgroundCall(Generic[T]):
     """Calls `ask` in the background; a call that hangs does not keep the program from exiting."""
 
     def __init__(self, ask: Callable[[], T], seconds: float) -> None:
-        self.seconds, self._until = seconds, time.monotonic() + seconds
+        self.seconds = seconds
+        self._until = time.monotonic() + seconds
         self._future: Future[T] = Future()
         threading.Thread(
             target=self._fetch, args=(ask,), daemon=True, name="slowwave-background"

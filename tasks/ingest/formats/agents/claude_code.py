@@ -271,7 +271,8 @@ class Tree:
 
         `typed`: a person wrote it.
         """
-        uuid, parent = record.get("uuid"), _get_parent(record)
+        uuid = record.get("uuid")
+        parent = _get_parent(record)
         if isinstance(uuid, str):
             if typed and parent:
                 self._typed_children.setdefault(parent, []).append(len(self.records))
@@ -285,7 +286,8 @@ class Tree:
         sibling of itself. One pass in the order of the file, where a child follows its parent, so that a cycle or a
         dangling parent ends nothing.
         """
-        records, siblings = self.records, self._typed_children.values()
+        records = self.records
+        siblings = self._typed_children.values()
         replaced = [
             i
             for group in siblings
@@ -402,10 +404,8 @@ class ClaudeTranscript:
         yield from self._emit_turn(line, record, blocks)
 
     def _handle_assistant(self, line: int, record: Json) -> Iterator[Record]:
-        blocks, message = (
-            parse_blocks(get_content(record)) or [],
-            coerce_dict(record.get("message")),
-        )
+        blocks = parse_blocks(get_content(record)) or []
+        message = coerce_dict(record.get("message"))
         key = (self._find_session(record), record.get("agentId"), message.get("id"))
         if (
             self._answer
@@ -437,7 +437,8 @@ class ClaudeTranscript:
         self._answer_key = key
 
     def _handle_system(self, line: int, record: Json) -> Iterator[Record]:
-        subtype, content = record.get("subtype"), record.get("content")
+        subtype = record.get("subtype")
+        content = record.get("content")
         if subtype == "compact_boundary":
             yield from self._close_answer()
         if subtype in _TEXT_SUBTYPES and isinstance(content, str) and content.strip():
@@ -478,7 +479,8 @@ class ClaudeTranscript:
     def _handle_title(self, line: int, record: Json) -> Iterator[Record]:
         """Remember a title. A summary often tells of ANOTHER session: its leaf says of which, at the end."""
         rank, name = _TITLES[str(record["type"])]
-        text, leaf = record.get(name), record.get("leafUuid")
+        text = record.get(name)
+        leaf = record.get("leafUuid")
         if isinstance(text, str) and text.strip():
             if rank > 1:
                 self._keep_best_title(self._find_session(record), rank, text)
@@ -571,11 +573,9 @@ class ClaudeTranscript:
     def _make_message(
         self, line: int, record: Json, who: Who, blocks: list[Block], text: str
     ) -> Message:
-        session, parent, uuid = (
-            self._find_session(record),
-            _get_parent(record),
-            coerce_text(record.get("uuid")),
-        )
+        session = self._find_session(record)
+        parent = _get_parent(record)
+        uuid = coerce_text(record.get("uuid"))
         native = uuid or f"line-{line}"
         self._spoken = self._spoken or who in (HUMAN, MODEL)
         typed = (
@@ -602,7 +602,9 @@ class ClaudeTranscript:
             self._answer.text = join_claude_text(self._answer.blocks)
             yield self._answer
             yield from self._waiting
-            self._answer, self._answer_key, self._waiting = None, None, []
+            self._answer = None
+            self._answer_key = None
+            self._waiting = []
 
     # Sessions and sidechains.
 
@@ -617,7 +619,8 @@ class ClaudeTranscript:
 
     def _announce(self, record: Json) -> Iterator[Record]:
         """Yield the session, once, and once more when its folder is learnt: the first folder is its workspace."""
-        session, folder = self._find_session(record), coerce_text(record.get("cwd"))
+        session = self._find_session(record)
+        folder = coerce_text(record.get("cwd"))
         if session in self._folders and (self._folders[session] or not folder):
             return
         self._folders[session] = folder
@@ -636,7 +639,8 @@ class ClaudeTranscript:
         """Return whether a record is of a sidechain that warms the tool's cache: the prompt `Warmup`, and answers."""
         if not self._is_sidechain(record):
             return False
-        uuid, parent = record.get("uuid"), record.get("parentUuid")
+        uuid = record.get("uuid")
+        parent = record.get("parentUuid")
         prompt = (
             record.get("type") == "user"
             and join_claude_text(parse_blocks(get_content(record)) or []) == "Warmup"

@@ -108,7 +108,8 @@ AGENTS_MD = "# AGENTS.md instructions"
 IDE_CONTEXT = ("# Context from my IDE setup:", "# Files mentioned by the user:")
 IDE_REQUEST = "## My request for Codex:"
 
-CALL, OUTPUT = ("_call",), ("_output", "tool_result")
+CALL = ("_call",)
+OUTPUT = ("_output", "tool_result")
 """How the types end of items that are a call, or what a tool gave back."""
 _INNER = ("content", "output", "text")
 """Where an output without a type has its text or its parts."""
@@ -183,7 +184,8 @@ def _parse_output(item: Json) -> list[Block]:
         for block in parts
         if block.type == "image"
     ]
-    name, failed = coerce_text(item.get("name")), _detect_failure(given)
+    name = coerce_text(item.get("name"))
+    failed = _detect_failure(given)
     return [Block("tool_result", text, name, call_id, is_error=failed), *images]
 
 
@@ -289,7 +291,8 @@ class Twins:
 
     def is_twin(self, kind: str, text: str, channel: Channel) -> bool:
         """Return whether the text came already, by another channel; if not, it is remembered."""
-        texts, key = self._texts.setdefault(kind, []), hash(text)
+        texts = self._texts.setdefault(kind, [])
+        key = hash(text)
         for earlier, channels in texts:
             if earlier == key and channel not in channels:
                 channels.add(channel)
@@ -332,7 +335,8 @@ class _Rollout:
 
     def feed(self, line: int, record: Json) -> Iterator[Record]:
         """Yield the records of one line."""
-        self._line, self._stamp = line, record.get("timestamp")
+        self._line = line
+        self._stamp = record.get("timestamp")
         payload = record.get("payload")
         if not isinstance(payload, dict):
             yield from self._handle_bare(record)
@@ -398,10 +402,8 @@ class _Rollout:
 
     def _handle_session_meta(self, payload: Json) -> Iterator[Record]:
         """Yield the session. The first head names it; the next, before any message, are the parents a fork copied."""
-        native, forked = (
-            coerce_text(payload.get("id") or payload.get("session_id")),
-            payload.get("forked_from_id"),
-        )
+        native = coerce_text(payload.get("id") or payload.get("session_id"))
+        forked = payload.get("forked_from_id")
         if self._session is not None:
             if not self._chain and native:
                 self._root = native
@@ -413,7 +415,8 @@ class _Rollout:
         )
         parents = map(coerce_text, (spawner, payload.get("parent_thread_id"), forked))
         copied = forked if payload.get("history_base") is None else None
-        self._id, self._root = native or self._id, coerce_text(copied)
+        self._id = native or self._id
+        self._root = coerce_text(copied)
         kind: SessionKind = "chat" if spawn is None else "subagent"
         self._session = Session(
             self._id, kind=kind, parent_id=next(filter(None, parents), None)
@@ -449,7 +452,8 @@ class _Rollout:
             yield leave_out(f"unknown: response_item/{kind[:80]}", self._line, item)
 
     def _handle_message(self, item: Json) -> Iterator[Record]:
-        blocks, role = parse_blocks(item.get("content")) or [], item.get("role")
+        blocks = parse_blocks(item.get("content")) or []
+        role = item.get("role")
         excerpt = stringify(item)[:2_000]
         if not blocks:
             yield Rejected(self._line, "message without content", excerpt)
@@ -562,7 +566,8 @@ class _Rollout:
             f"{NAME}/{chain.hex()}": native
             for chain, native in zip(chains, self._natives[start:], strict=True)
         }
-        self._chain, self._former = self._chains[start], self._formers[start]
+        self._chain = self._chains[start]
+        self._former = self._formers[start]
         del self._natives[start:], self._chains[start:], self._formers[start:]
 
     def _emit_summary(self, blocks: list[Block], text: str) -> Iterator[Record]:
@@ -604,17 +609,16 @@ class _Rollout:
         """Yield the session where that is new, then the message, unless it is held for its twin."""
         yield from self._release()
         if not self._announced:
-            self._announced, self._session = (
-                True,
-                self._session or Session(self._id, kind="chat"),
-            )
+            self._announced = True
+            self._session = self._session or Session(self._id, kind="chat")
             yield self._session
         self._chains.append(self._chain)
         self._formers.append(self._former)
         root = (self._root or self._id).encode()
         self._chain = _hash_blocks(self._chain or root, redact_blocks(blocks))
         self._former = _hash_blocks(self._former or root, blocks)
-        identity, former = f"{NAME}/{self._chain.hex()}", f"{NAME}/{self._former.hex()}"
+        identity = f"{NAME}/{self._chain.hex()}"
+        former = f"{NAME}/{self._former.hex()}"
         ts = shift_to_zone(coerce_time(self._stamp), self._zone)
         # What was taken back and is said again at the same place is that message.
         native = self._rolled_back.pop(identity, str(self._line))

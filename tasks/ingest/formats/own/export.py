@@ -206,7 +206,8 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records in order of the messages' rows; a session comes before its first message."""
     # The files lie beside the manifest under fixed names: no name that it holds is followed.
     manifest = _parse_manifest(path.read_bytes())
-    form, tables = manifest.get("format"), coerce_dict(manifest.get("tables"))
+    form = manifest.get("format")
+    tables = coerce_dict(manifest.get("tables"))
     messages = path.with_name(f"{MESSAGES.name}.{form}")
     sessions = path.with_name(f"{SESSIONS.name}.{form}")
     if not (messages.is_file() or messages.is_dir()):
@@ -230,7 +231,8 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
         if isinstance(message, Rejected):
             yield message
             continue
-        sid, source = message.session_id, message.source
+        sid = message.session_id
+        source = message.source
         if sid not in announced:
             announced.add(sid)
             yield ahead.get(sid) or Session(sid, stored=StoredSession(sid, source))
@@ -344,7 +346,8 @@ def _read_document(
         name, [coerce_dict(claim) for claim in coerce_list(document.get("claims"))]
     )
     for gone in map(coerce_dict, coerce_list(document.get(WITHDRAWN))):
-        session, native = coerce_text(gone.get("session")), coerce_text(gone.get("id"))
+        session = coerce_text(gone.get("session"))
+        native = coerce_text(gone.get("id"))
         if session and native and session.split("/")[0] == name:
             yield Inactive(session, native)
 
@@ -387,7 +390,8 @@ def _parse_claim(
         Block("text", claim.quote),
         *(Block("other", v, name=LEARNING + k) for k, v in facts.items() if v),
     ]
-    who, at = parse_role(cited.get("role")) or MODEL, claim.observed_at
+    who = parse_role(cited.get("role")) or MODEL
+    at = claim.observed_at
     return Message(
         session,
         claim.id,

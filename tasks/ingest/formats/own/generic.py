@@ -129,7 +129,8 @@ def build_records(
 def _parse_message(
     session: str, fields: dict[str, object], seen: Counter[str], line: int
 ) -> Message | Rejected | Skipped:
-    parsed, blocks = parse_role(fields.get("role")), parse_blocks(fields.get("content"))
+    parsed = parse_role(fields.get("role"))
+    blocks = parse_blocks(fields.get("content"))
     if parsed is None or blocks is None or fields.get("content") is None:
         return Rejected(line, _explain(fields), format_excerpt(fields))
     if not blocks:
@@ -182,7 +183,8 @@ def _make_ids(
 
     `seen` counts those that are alike.
     """
-    at, stored = coerce_time(fields.get("ts")), redact_blocks(blocks)
+    at = coerce_time(fields.get("ts"))
+    stored = redact_blocks(blocks)
     when = at.astimezone(UTC).isoformat() if at else None
     about = session, str(fields["role"]).strip().lower(), when
     former = encode_json(fields["content"])

@@ -31,10 +31,8 @@ def parse_openclaw_result(message: dict[str, Any]) -> list[Block]:
     """Return blocks of a tool's answer: its output, then its images."""
     parts = parse_blocks(message.get("content")) or []
     output = join_text(parts, "\n")
-    call_id, name = (
-        coerce_text(message.get("toolCallId")),
-        coerce_text(message.get("toolName")),
-    )
+    call_id = coerce_text(message.get("toolCallId"))
+    name = coerce_text(message.get("toolName"))
     # OpenClaw's tools report a failure in their details, with isError false.
     details = message.get("details")
     in_text = (
@@ -53,10 +51,8 @@ def parse_openclaw_result(message: dict[str, Any]) -> list[Block]:
 
 def parse_bash_execution(message: dict[str, Any]) -> list[Block]:
     """Return blocks of a command a person ran beside the conversation: the call and its output."""
-    code, command = (
-        message.get("exitCode"),
-        dump_json({"command": message.get("command")}),
-    )
+    code = message.get("exitCode")
+    command = dump_json({"command": message.get("command")})
     output = drop_base64(coerce_text(message.get("output")) or "")
     failed = code != 0 if isinstance(code, int) else None
     return [

@@ -132,7 +132,8 @@ class SessionTree:
 
     def add(self, entry_id: str, event: Event, role: object) -> int:
         """Add an entry and return its number; the event of type `leaf` names the entry the session goes on from."""
-        number, is_leaf = len(self._ids), event.get("type") == "leaf"
+        number = len(self._ids)
+        is_leaf = event.get("type") == "leaf"
         parent = event.get("targetId" if is_leaf else "parentId", False)
         if parent is None or parent == self._root:
             parent_number = -1
@@ -182,7 +183,8 @@ class SessionTree:
 
     def _find_branches(self) -> dict[int, int]:
         """Return the branch of each entry off the path from the last leaf to the root: where it leaves the path."""
-        path, at = set[int](), self._leaf
+        path = set[int]()
+        at = self._leaf
         while at >= 0:
             path.add(at)
             at = self._parents[at]
@@ -242,11 +244,9 @@ class EventFold:
 
     def feed(self, line: int, event: Event) -> Iterator[Record]:
         """Yield records of one event."""
-        self.line, self.event, self.message = (
-            line,
-            event,
-            coerce_dict(event.get("message")),
-        )
+        self.line = line
+        self.event = event
+        self.message = coerce_dict(event.get("message"))
         kind = event.get("type")
         if kind == "session":
             yield self._handle_header()
@@ -295,7 +295,8 @@ class EventFold:
         return session
 
     def _handle_message(self) -> Iterator[Record]:
-        message, role = self.message, self.message.get("role")
+        message = self.message
+        role = self.message.get("role")
         if not isinstance(role, str):
             self._add_to_tree(None)
             yield self._reject("message without a role")
@@ -344,7 +345,8 @@ class EventFold:
             who = AGENT
         message = self._make_message(who, blocks, unwrapped.text, unwrapped.speaker)
         # A message that is stored again because no provider answered it is no message that is said again.
-        last, text = self.last_user, message.text
+        last = self.last_user
+        text = message.text
         if (
             self.dialect.retries
             and last
@@ -360,7 +362,8 @@ class EventFold:
 
     def _handle_assistant(self) -> Record:
         blocks = self._parse_content()
-        stop, model = self.message.get("stopReason"), self.message.get("model")
+        stop = self.message.get("stopReason")
+        model = self.message.get("model")
         if not any(
             block.type != "text" or (block.text or "").strip() for block in blocks
         ):
@@ -399,10 +402,8 @@ class EventFold:
     def _make_message(
         self, who: Who, blocks: list[Block], text: str = "", speaker: str | None = None
     ) -> Message:
-        identity, former = (
-            self._compute_identity(who, redact_blocks(blocks)),
-            self._compute_identity(who, blocks),
-        )
+        identity = self._compute_identity(who, redact_blocks(blocks))
+        former = self._compute_identity(who, blocks)
         return Message(
             self.session.native_id,
             self._native_id,
@@ -428,12 +429,15 @@ class EventFold:
         Not the session, since forks copy events; not the id alone, since it has 32 bits. None without a time: then
         session and id have to do.
         """
-        stamp, own_time = self.event.get("timestamp"), self.message.get("timestamp")
+        stamp = self.event.get("timestamp")
+        own_time = self.message.get("timestamp")
         if stamp is None and own_time is None:
             return None
-        own_id, times = None, str(stamp if own_time is None else own_time)
+        own_id = None
+        times = str(stamp if own_time is None else own_time)
         if self.dialect.ids_are_stable:
-            own_id, times = coerce_text(self.event.get("id")), f"{stamp}/{own_time}"
+            own_id = coerce_text(self.event.get("id"))
+            times = f"{stamp}/{own_time}"
         content = [(b.type, b.name, b.call_id, b.text) for b in blocks]
         return compute_content_id(
             self.dialect.name, dump_json([own_id, times, who[0], content])
