@@ -96,7 +96,9 @@ def predict_pairs(features: Sequence[dict[str, float]]) -> Guesses:
         places = np.flatnonzero(mask).tolist()
         if places:
             model = load_change_model(file)
-            found = model.predict_probabilities([features[at] for at in places])
+            found = model.predict_probabilities(
+                [features[at] for at in places.tolist()]
+            )
             likely[places], taken_back[places] = found
     return Guesses(likely, taken_back)
 
