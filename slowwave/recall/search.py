@@ -846,7 +846,7 @@ def _build_hit(
         if kind == "message"
         else None
     )
-    beside = candidate.beside and candidate.beside.text
+    beside = None if candidate.beside is None else candidate.beside.text
     sources = _quote_messages(view, messages, filter(None, (quote, beside)))
     role = messages[0]["role"] if messages else None
     return Hit(
