@@ -52,25 +52,33 @@ class MessageTrust:
     parts: tuple[tuple[int, int, Trust], ...] = ()
     """Start, end and class of the parts that are less trusted."""
 
-    def find_least(self, start: int, end: int) -> Trust:
+    def find_least(
+        self,
+        start: int,
+        end: int,
+    ) -> Trust:
         """Return the least trust of the words between two places."""
-        return find_least_trust(
-            [
-                self.own,
-                *(trust for at, to, trust in self.parts if at < end and start < to),
-            ]
-        )
+        found = [self.own]
+        for at, to, trust in self.parts:
+            if at < end and start < to:
+                found.append(trust)
+        return find_least_trust(found)
 
-    def find_least_of(self, quote: str, text: str) -> Trust:
+    def find_least_of(
+        self,
+        quote: str,
+        text: str,
+    ) -> Trust:
         """Return the least trust of a quote of the message; of all of it if the quote is not there."""
         at = text.find(quote)
-        return (
-            self.find_least(0, len(text))
-            if at < 0
-            else self.find_least(at, at + len(quote))
-        )
+        if at < 0:
+            return self.find_least(0, len(text))
+        return self.find_least(at, at + len(quote))
 
-    def keep_own_words(self, text: str) -> str:
+    def keep_own_words(
+        self,
+        text: str,
+    ) -> str:
         """Return the message's text with the less trusted parts blank."""
         return cut_out(text, [(start, end) for start, end, _ in self.parts])
 
@@ -78,7 +86,10 @@ class MessageTrust:
 UNKNOWN = MessageTrust()
 
 
-def find_class(row: Row, kind: str | None) -> Trust:
+def find_class(
+    row: Row,
+    kind: str | None,
+) -> Trust:
     """Return the class of a message (a row of MESSAGES) of a session of a kind."""
     if row["source"] == SHARED:
         return Trust.IMPORTED
@@ -91,7 +102,8 @@ def find_class(row: Row, kind: str | None) -> Trust:
 
 
 def find_session_trust(
-    messages: Sequence[Row], kind: str | None = None
+    messages: Sequence[Row],
+    kind: str | None = None,
 ) -> dict[str, MessageTrust]:
     """Return by id where the words of each message of a session (rows of MESSAGES in order) come from."""
     sentences = {row["message_id"]: list(_list_sentences(row)) for row in messages}
@@ -126,17 +138,23 @@ def _list_web_calls(messages: Sequence[Row]) -> Iterator[str]:
 
 def _find_unsaid(row: Row) -> str:
     """Return the lines of a person's message that its reader does not count as said: what a tool put beside them."""
-    texts = [block["text"] or "" for block in row["blocks"] if block["type"] == "text"]
-    return "\n".join(
-        line
-        for text in texts
-        if text != row["text"]
-        for line in text[:LONGEST_OUTPUT].splitlines()
-        if line.strip() and line.strip() not in row["text"]
-    )
+    unsaid = list[str]()
+    for block in row["blocks"]:
+        text = block["text"] or ""
+        if block["type"] != "text" or text == row["text"]:
+            continue
+        for line in text[:LONGEST_OUTPUT].splitlines():
+            bare = line.strip()
+            if bare and bare not in row["text"]:
+                unsaid.append(line)
+    return "\n".join(unsaid)
 
 
-def _add_results(row: Row, links: Collection[str], given: "GivenTexts") -> None:
+def _add_results(
+    row: Row,
+    links: Collection[str],
+    given: "GivenTexts",
+) -> None:
     """Add the outputs of tools in a message to the given texts."""
     for block in row["blocks"]:
         if block["type"] == "tool_result" and block["text"]:
@@ -145,7 +163,10 @@ def _add_results(row: Row, links: Collection[str], given: "GivenTexts") -> None:
             given.add(block["text"][:LONGEST_OUTPUT], trust)
 
 
-def _count_seconds(row: Row, last: dict[str | None, datetime]) -> float | None:
+def _count_seconds(
+    row: Row,
+    last: dict[str | None, datetime],
+) -> float | None:
     """Return the seconds since a person's last message, and note this one's time."""
     at = row["ts"]
     before = last.get(row["speaker"])
@@ -155,6 +176,11 @@ def _count_seconds(row: Row, last: dict[str | None, datetime]) -> float | None:
 
 
 Words = tuple[str, ...]
+
+
+def split_plain_words(text: str) -> list[str]:
+    """Return the words of a text in lower case, with plain apostrophes."""
+    return split_words(text.replace("’", "'"), WORD)
 
 
 def _list_sentences(row: Row) -> Iterator[tuple[int, int, Words]]:
@@ -168,7 +194,9 @@ def _list_sentences(row: Row) -> Iterator[tuple[int, int, Words]]:
 
 
 def _find_given_parts(
-    row: Row, sentences: Sequence[tuple[int, int, Words]], given: "GivenTexts"
+    row: Row,
+    sentences: Sequence[tuple[int, int, Words]],
+    given: "GivenTexts",
 ) -> Iterator[tuple[int, int, Trust]]:
     """Yield the sentences of a message that rest on a given text, with its class; a person's only word for word."""
     for start, end, words in sentences:
@@ -195,11 +223,15 @@ class GivenTexts:
     count: int = 0
     """Number of blocks."""
 
-    def add(self, text: str, trust: Trust) -> None:
+    def add(
+        self,
+        text: str,
+        trust: Trust,
+    ) -> None:
         """Add a text."""
         if not (self.vocabulary and text):
             return
-        words = [word.replace("’", "'") for word in split_words(text, WORD)]
+        words = split_plain_words(text)
         places = dict[str, list[int]]()
         for at, word in enumerate(words):
             if word in self.vocabulary:
@@ -212,32 +244,47 @@ class GivenTexts:
         self.first.append(self.count)
         self.count += len(words) // STRIDE + 2
 
-    def find_support(self, words: Words) -> Trust | None:
+    def find_support(
+        self,
+        words: Words,
+    ) -> Trust | None:
         """Return the least trust of the texts that have most of these words in one block; None if none has."""
-        shares = self._count_words(words) >= SHARE * len(words)
-        texts = np.searchsorted(self.first, np.flatnonzero(shares), "right") - 1
-        return (
-            find_least_trust(self.classes[text] for text in np.unique(texts).tolist())
-            if len(texts)
-            else None
-        )
+        found = list[Trust]()
+        for text in self._find_texts(words, SHARE * len(words)):
+            found.append(self.classes[text])
+        return find_least_trust(found) if found else None
 
-    def find_holder(self, sentence: str, words: Words) -> Trust | None:
+    def find_holder(
+        self,
+        sentence: str,
+        words: Words,
+    ) -> Trust | None:
         """Return the least trust of the texts that have a sentence word for word; None if none has."""
-        run = [word.replace("’", "'") for word in split_words(sentence, WORD)]
+        run = split_plain_words(sentence)
         if len(run) < LEAST_QUOTED:
             return None
-        shares = self._count_words(words) >= min(len(words), STRIDE // 2)
-        texts = np.searchsorted(self.first, np.flatnonzero(shares), "right") - 1
         joined = f" {' '.join(run)} "
-        holders = [
-            self.classes[text]
-            for text in np.unique(texts).tolist()
-            if joined in f" {' '.join(self.words[text])} "
-        ]
-        return find_least_trust(holders) if holders else None
+        found = list[Trust]()
+        for text in self._find_texts(words, min(len(words), STRIDE // 2)):
+            if joined in f" {' '.join(self.words[text])} ":
+                found.append(self.classes[text])
+        return find_least_trust(found) if found else None
 
-    def _count_words(self, words: Words) -> npt.NDArray[np.int64]:
+    def _find_texts(
+        self,
+        words: Words,
+        least: float,
+    ) -> list[int]:
+        """Return the numbers of the texts with a block that has at least so many of these words."""
+        blocks = np.flatnonzero(self._count_words(words) >= least)
+        texts = np.searchsorted(self.first, blocks, "right") - 1
+        numbers: list[int] = np.unique(texts).tolist()
+        return numbers
+
+    def _count_words(
+        self,
+        words: Words,
+    ) -> npt.NDArray[np.int64]:
         """Return for each block how many of these words it has."""
         counts = np.zeros(self.count + 1, dtype=np.int64)
         for word in words:

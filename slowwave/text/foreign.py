@@ -43,7 +43,10 @@ INTRODUCED = re.compile(r"[:：][ \t]*$")
 ITEM = re.compile(r"\s*(?:[-*•+]|\d{1,3}[.)])\s")
 
 
-def find_foreign_parts(text: str, seconds: float | None = None) -> list[Bounds]:
+def find_foreign_parts(
+    text: str,
+    seconds: float | None = None,
+) -> list[Bounds]:
     """Return the bounds of the parts of a message that its writer did not type, in order, none touching another.
 
     Args:
@@ -143,7 +146,10 @@ def join_bounds(bounds: Iterable[Bounds]) -> list[Bounds]:
     return joined
 
 
-def cut_out(text: str, bounds: Iterable[Bounds]) -> str:
+def cut_out(
+    text: str,
+    bounds: Iterable[Bounds],
+) -> str:
     """Return a text with these parts blank: places stay as they are, and so do lines."""
     for start, end in bounds:
         blank = re.sub(r"[^\n]", " ", text[start:end])

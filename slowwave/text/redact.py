@@ -49,7 +49,10 @@ MOST_PASSES = 8
 """So many secrets may have run together; a chain of names alone gave up one a pass, and held a night for hours."""
 
 
-def redact(text: str, keep: frozenset[str] = NONE) -> tuple[str, Counter[str]]:
+def redact(
+    text: str,
+    keep: frozenset[str] = NONE,
+) -> tuple[str, Counter[str]]:
     """Return the text with a placeholder for each secret, and how many of each kind there were.
 
     A word in `keep` is left as it is: a person says that it is no secret.
@@ -61,7 +64,10 @@ def redact(text: str, keep: frozenset[str] = NONE) -> tuple[str, Counter[str]]:
 @lru_cache(
     maxsize=8
 )  # a message's words are looked through for its id and as they are stored
-def _redact(text: str, keep: frozenset[str]) -> tuple[str, Counter[str]]:
+def _redact(
+    text: str,
+    keep: frozenset[str],
+) -> tuple[str, Counter[str]]:
     before = text
     text, counts = _redact_once(text, keep)
     more = counts
@@ -79,7 +85,10 @@ def _redact(text: str, keep: frozenset[str]) -> tuple[str, Counter[str]]:
     ), counts
 
 
-def _redact_once(text: str, keep: frozenset[str]) -> tuple[str, Counter[str]]:
+def _redact_once(
+    text: str,
+    keep: frozenset[str],
+) -> tuple[str, Counter[str]]:
     counts: Counter[str] = Counter()
     lower = text.lower()
     text = _apply_rules(_KEYS, text, lower, counts, keep)
@@ -91,12 +100,18 @@ def _redact_once(text: str, keep: frozenset[str]) -> tuple[str, Counter[str]]:
     return _apply_rules(_ANYWHERE, text, text, counts, keep), counts
 
 
-def redact_text(text: str, keep: frozenset[str] = NONE) -> str:
+def redact_text(
+    text: str,
+    keep: frozenset[str] = NONE,
+) -> str:
     """Return the text with a placeholder for each secret."""
     return redact(text, keep)[0]
 
 
-def redact_json(text: str, keep: frozenset[str] = NONE) -> tuple[str, Counter[str]]:
+def redact_json(
+    text: str,
+    keep: frozenset[str] = NONE,
+) -> tuple[str, Counter[str]]:
     """As `redact`, on the strings inside of JSON, so that it stays JSON; a text that is none is taken as it is."""
     counts: Counter[str] = Counter()
     try:
@@ -122,7 +137,10 @@ def _apply_rules(
 
 
 def _apply_rule(
-    rule: Rule, text: str, counts: Counter[str], keep: frozenset[str]
+    rule: Rule,
+    text: str,
+    counts: Counter[str],
+    keep: frozenset[str],
 ) -> str:
     """Return the text with what the rule finds replaced."""
     group = "secret" if "secret" in rule.pattern.groupindex else 0
@@ -137,7 +155,11 @@ def _apply_rule(
     return rule.pattern.sub(placeholder, text)
 
 
-def _redact_assignments(text: str, counts: Counter[str], keep: frozenset[str]) -> str:
+def _redact_assignments(
+    text: str,
+    counts: Counter[str],
+    keep: frozenset[str],
+) -> str:
     """Return the text without values that are assigned to telling names."""
     pieces: list[str] = []
     at = passed = 0
@@ -164,7 +186,11 @@ def _redact_assignments(text: str, counts: Counter[str], keep: frozenset[str]) -
     return "".join((*pieces, text[at:])) if pieces else text
 
 
-def _redact_likely(text: str, counts: Counter[str], keep: frozenset[str]) -> str:
+def _redact_likely(
+    text: str,
+    counts: Counter[str],
+    keep: frozenset[str],
+) -> str:
     """Return the text without the words that are certainly secrets by what stands around them, or above in a table."""
     pieces = list[str]()
     at = 0
@@ -181,7 +207,10 @@ def _redact_likely(text: str, counts: Counter[str], keep: frozenset[str]) -> str
 
 
 def _redact_json_value(
-    value: object, name: str, counts: Counter[str], keep: frozenset[str]
+    value: object,
+    name: str,
+    counts: Counter[str],
+    keep: frozenset[str],
 ) -> object:
     match value:
         case dict():

@@ -17,7 +17,9 @@ READ = (Trust.TOOL, Trust.OUTSIDE)
 
 
 def weigh_claims(
-    claims: pa.Table, texts: Mapping[str, str], trust: Mapping[str, MessageTrust]
+    claims: pa.Table,
+    texts: Mapping[str, str],
+    trust: Mapping[str, MessageTrust],
 ) -> pa.Table:
     """Return claims with the column `trust`; those that were only read are no decisions or conventions.
 

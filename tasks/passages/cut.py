@@ -147,7 +147,10 @@ def _split_long_word(text: str, limit: int) -> Iterator[tuple[str, int]]:
 
 
 def _build_passage_rows(
-    copied: pa.Table, numbers: list[int], made_of: dict[str, list[str]], step_key: str
+    copied: pa.Table,
+    numbers: list[int],
+    made_of: dict[str, list[str]],
+    step_key: str,
 ) -> pa.Table:
     """Return rows of the `passages` table. Columns that are neither copied nor given are null."""
     ids = [

@@ -148,7 +148,11 @@ class Scope:
         groups += [self.pyramid.master] if self.pyramid.master else []
         return {group.compute_id(self.scope, self.id): group for group in groups}
 
-    def find_trust(self, group: Group, groups: Mapping[str, Group]) -> Trust:
+    def find_trust(
+        self,
+        group: Group,
+        groups: Mapping[str, Group],
+    ) -> Trust:
         """Return the least trust of what a group is over: members, or groups of the tier below."""
         return find_least_trust(
             self.find_trust(groups[key], groups)
@@ -695,7 +699,10 @@ def load_session_scopes(
     return scopes
 
 
-def keep_own_words(messages: pa.Table, trust: Mapping[str, MessageTrust]) -> pa.Table:
+def keep_own_words(
+    messages: pa.Table,
+    trust: Mapping[str, MessageTrust],
+) -> pa.Table:
     """Return messages with the parts blank that are neither the person's nor the own agent's words, and without those
     that are wholly others'. A session that has only others' words keeps them.
     """

@@ -181,7 +181,10 @@ def _build_condition(allowed: Mapping[str, Collection[str]]) -> pc.Expression:
     return condition
 
 
-def _find_own_statements(view: View, rows: Sequence[Row]) -> dict[str, list[Row]]:
+def _find_own_statements(
+    view: View,
+    rows: Sequence[Row],
+) -> dict[str, list[Row]]:
     """Return for each claim itself, then its duplicates, without those that are neither a person's nor the agent's."""
     statements = {row["claim_id"]: [row] for row in rows}
     ids = pa.array(sorted(statements), pa.string())
@@ -211,7 +214,9 @@ class _Statement:
 
 
 def _find_statements(
-    view: View, rows: Sequence[Row], messages: Mapping[str, Row]
+    view: View,
+    rows: Sequence[Row],
+    messages: Mapping[str, Row],
 ) -> list[_Statement]:
     """Return the statements whose message is there, those that a person typed first."""
     found = []
@@ -263,7 +268,10 @@ def group_by_category(claims: Sequence[StandingClaim]) -> list[list[StandingClai
 
 
 def _make_claim(
-    view: View, row: Row, confidence: float, statements: Sequence[_Statement]
+    view: View,
+    row: Row,
+    confidence: float,
+    statements: Sequence[_Statement],
 ) -> StandingClaim | None:
     """Return the row as a claim, or None if neither a person typed it nor two sessions state it.
 
@@ -313,7 +321,11 @@ def _make_claim(
     )
 
 
-def _count_sessions(view: View, row: Row, statements: Sequence[_Statement]) -> int:
+def _count_sessions(
+    view: View,
+    row: Row,
+    statements: Sequence[_Statement],
+) -> int:
     """Return the number of sessions that state a claim; several of one file, which its writer may name, are one."""
     evidence = {statement.row["session_id"] for statement in statements}
     if not is_foreign(row[TRUST], row["observer"]):

@@ -66,7 +66,10 @@ def _names_secret(heading: str) -> bool:
 
 
 def _find_values(
-    line: str, at: int, separator: str, columns: list[int]
+    line: str,
+    at: int,
+    separator: str,
+    columns: list[int],
 ) -> Iterator[tuple[int, int]]:
     """Yield the bounds of the values in these columns of a line that starts at a place of the text."""
     start = at
