@@ -36,7 +36,7 @@ from slowwave.tasks.forget.stages import erase
 from slowwave.tasks.forget.task import find_live, forget_due, seal_plans
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.telemetry import open_memory_span
-from slowwave.text.days import format_day
+from slowwave.text.times.days import format_day
 
 
 @dataclass(frozen=True)

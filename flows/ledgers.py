@@ -34,9 +34,9 @@ from slowwave.store.notes import PREFIX, read_notes
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Snapshot, is_dropped, list_spaces, load_releases
 from slowwave.store.store import Store
-from slowwave.text.days import format_day
 from slowwave.text.fence import escape_line
 from slowwave.text.secrets.rules import MARK
+from slowwave.text.times.days import format_day
 
 Row = dict[str, Any]
 MASKED = re.compile(rf"{re.escape(MARK)}([a-z0-9-]+)\]")

@@ -46,8 +46,8 @@ from slowwave.tasks.gists.task import write_gists
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.relate.task import name_unit
 from slowwave.tasks.summarize.task import roll_up
-from slowwave.text.dates import convert_to_utc
 from slowwave.text.pyramid import compute_master_id
+from slowwave.text.times.dates import convert_to_utc
 from slowwave.text.workspaces import require_workspaces
 
 Redoable = Literal[

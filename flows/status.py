@@ -31,7 +31,7 @@ from slowwave.store.crypt import is_locked
 from slowwave.store.notes import find_talk_logs
 from slowwave.store.releases import Release, Snapshot
 from slowwave.store.store import Store
-from slowwave.text.days import format_minute
+from slowwave.text.times.days import format_minute
 from slowwave.text.words import count_noun
 
 if TYPE_CHECKING:

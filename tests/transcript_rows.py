@@ -14,7 +14,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Rejected,
     Session,
 )
-from slowwave.text.days import get_utc_offset
+from slowwave.text.times.days import get_utc_offset
 
 
 def put(path: Path, content: object) -> Path:

@@ -19,9 +19,9 @@ from slowwave.schemas.filters import Filters, MessageFilters
 from slowwave.schemas.ids import shorten_id
 from slowwave.schemas.places import name_last_part
 from slowwave.schemas.vocabulary import Role, Status, is_own
-from slowwave.text.days import format_day, format_minute
 from slowwave.text.fence import FENCE_TOKENS, escape_control, escape_line, fence_block
-from slowwave.text.relative_days import add_days
+from slowwave.text.times.days import format_day, format_minute
+from slowwave.text.times.relative_days import add_days
 
 if TYPE_CHECKING:
     from slowwave.context.build import Context

@@ -28,8 +28,8 @@ from slowwave.cli.opening import load_settings, prepare_encoder
 from slowwave.cli.under_prefect import find_server, import_prefect_quietly
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.plugins import find_plugins
-from slowwave.text.days import format_day
 from slowwave.text.fence import escape_line, escape_text
+from slowwave.text.times.days import format_day
 from slowwave.text.words import count_noun
 
 if TYPE_CHECKING:

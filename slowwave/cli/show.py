@@ -13,9 +13,9 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ClaimFilters
 from slowwave.schemas.ids import shorten_id
 from slowwave.schemas.vocabulary import Status, is_own, is_shared
-from slowwave.text.days import convert_to_local, format_day, localise
 from slowwave.text.fence import escape_line
-from slowwave.text.relative_days import add_days
+from slowwave.text.times.days import convert_to_local, format_day, localise
+from slowwave.text.times.relative_days import add_days
 
 if TYPE_CHECKING:
     from slowwave.memory import Memory

@@ -18,8 +18,8 @@ from slowwave.cli.common import (
 )
 from slowwave.cli.opening import load_settings
 from slowwave.schemas.errors import UsageError
-from slowwave.text.days import format_minute
 from slowwave.text.fence import escape_line
+from slowwave.text.times.days import format_minute
 
 if TYPE_CHECKING:
     from slowwave.flows.parts.report import RunReport

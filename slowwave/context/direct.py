@@ -42,7 +42,7 @@ from slowwave.recall.views.dead_ends import Tried, find_touched
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.tables import CHAIN, CLAIMS, GISTS, MESSAGES, PASSAGES, TRUST
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Role, Status, Trust, is_own
-from slowwave.text.days import localise
+from slowwave.text.times.days import localise
 from slowwave.text.words import UNSPACED, extract_content_words, singular_words
 
 TRIED = 2

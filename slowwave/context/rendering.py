@@ -24,9 +24,9 @@ from typing import Literal
 
 from slowwave.recall.hits import NOT_SURE, spell_time
 from slowwave.recall.release.view import shorten_session_ids
-from slowwave.text.days import convert_to_local, format_clock, format_day
 from slowwave.text.fence import escape_line, escape_text, escape_values
-from slowwave.text.relative_days import add_days
+from slowwave.text.times.days import convert_to_local, format_clock, format_day
+from slowwave.text.times.relative_days import add_days
 
 Format = Literal["markdown", "json"]
 OMITTED = "…"

@@ -19,9 +19,9 @@ from slowwave.recall.views.habits import Habit
 from slowwave.recall.views.related import Related
 from slowwave.schemas.ids import SHORT_ID, shorten_id
 from slowwave.schemas.vocabulary import Status, is_own
-from slowwave.text.days import format_date
 from slowwave.text.fence import escape_line, escape_values
-from slowwave.text.relative_days import add_days
+from slowwave.text.times.days import format_date
+from slowwave.text.times.relative_days import add_days
 
 
 class RecallResult(BaseModel):

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from slowwave.schemas.vocabulary import Role
-from slowwave.text.days import get_utc_offset
+from slowwave.text.times.days import get_utc_offset
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -20,7 +20,9 @@ import numpy.typing as npt
 from slowwave.recall.hits import Kind
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import Files, Filters, When
-from slowwave.text.dates import (
+from slowwave.text.full_text import is_left_out
+from slowwave.text.languages import ENGLISH, is_stop_word
+from slowwave.text.times.dates import (
     Date,
     DateMentions,
     Span,
@@ -29,8 +31,6 @@ from slowwave.text.dates import (
     extract_spans,
     extract_time_words,
 )
-from slowwave.text.full_text import is_left_out
-from slowwave.text.languages import ENGLISH, is_stop_word
 from slowwave.text.words import (
     TERM,
     extract_content_words,

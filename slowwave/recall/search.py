@@ -103,7 +103,7 @@ from slowwave.schemas.tables import (
     Table,
 )
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Status
-from slowwave.text.days import localise
+from slowwave.text.times.days import localise
 from slowwave.text.words import TERM, extract_content_words, singular_words, stem
 
 T = TypeVar("T")

@@ -28,8 +28,8 @@ from slowwave.recall.retrieve.candidates import (
 )
 from slowwave.recall.retrieve.rows import Nearness, find_passages, search_words
 from slowwave.schemas.tables import MESSAGES, PASSAGES, SESSIONS, SUMMARIES
-from slowwave.text.days import localise
 from slowwave.text.pyramid import compute_master_id
+from slowwave.text.times.days import localise
 from slowwave.text.words import compute_idf
 
 NEAREST = 500

@@ -3,8 +3,8 @@
 from datetime import datetime
 from types import NoneType
 
-from slowwave.text.days import format_minute
 from slowwave.text.fence import escape_line
+from slowwave.text.times.days import format_minute
 
 
 def format_cell(value: object) -> str:

@@ -20,8 +20,8 @@ from slowwave.recall.views.show import NodeLineage, show
 from slowwave.schemas.errors import UsageError, explain_invalid
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import Table
-from slowwave.text.days import localise
-from slowwave.text.relative_days import add_days
+from slowwave.text.times.days import localise
+from slowwave.text.times.relative_days import add_days
 
 ROWS = 50
 """Most rows of a page."""

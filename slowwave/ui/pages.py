@@ -30,7 +30,7 @@ from slowwave.schemas.vocabulary import LedgerKind, Origin, Role, Status
 from slowwave.store.logs import Rating, read
 from slowwave.store.store import Store
 from slowwave.text.cells import format_cell
-from slowwave.text.days import format_date, localise
+from slowwave.text.times.days import format_date, localise
 from slowwave.text.words import TERM, extract_content_words, stem
 from slowwave.ui.page import (
     ROWS,

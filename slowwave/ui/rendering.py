@@ -10,8 +10,8 @@ from markupsafe import Markup, escape
 from slowwave.recall.views.voices import AGENT
 from slowwave.schemas.tables import TRUST
 from slowwave.schemas.vocabulary import Role, is_own
-from slowwave.text.days import format_day, format_minute
 from slowwave.text.fence import escape_control, find_code
+from slowwave.text.times.days import format_day, format_minute
 from slowwave.ui.page import Data, date_text, read_said_at
 
 Piece = tuple[str, object]

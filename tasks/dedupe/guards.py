@@ -16,7 +16,7 @@ from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein
 
 from slowwave.tasks.dedupe.normalise import ClaimText, Date
-from slowwave.text.dates import MONTH_NAMES, WEEKDAYS
+from slowwave.text.times.dates import MONTH_NAMES, WEEKDAYS
 from slowwave.text.words import HEDGES, is_content_word, split_groups, stem
 
 _LISTS: dict[str, str] = tomllib.loads(

@@ -15,8 +15,8 @@ import polars as pl
 import pyarrow as pa
 
 from slowwave.schemas.tables import CATEGORIES
-from slowwave.text.dates import MONTHS
 from slowwave.text.languages import ENGLISH
+from slowwave.text.times.dates import MONTHS
 from slowwave.text.words import (
     COUNTS,
     FIRST_PERSON,

@@ -22,8 +22,8 @@ from slowwave.schemas.tables import CLAIMS, MESSAGES, SESSIONS, Table
 from slowwave.schemas.vocabulary import SHARED
 from slowwave.store.names import find_named_row, find_sessions
 from slowwave.store.store import Store
-from slowwave.text.dates import convert_to_utc
 from slowwave.text.fence import CONTROLS, SHAPELESS, neutralize_template_marks
+from slowwave.text.times.dates import convert_to_utc
 from slowwave.text.workspaces import (
     anchor_workspace,
     find_by_last_parts,

@@ -20,7 +20,7 @@ from slowwave.store.publishing import read_releases
 from slowwave.store.store import Store
 from slowwave.tasks.ingest.parsing.records import Block, Message
 from slowwave.tasks.progress import show_progress
-from slowwave.text.days import get_utc_offset
+from slowwave.text.times.days import get_utc_offset
 
 GENESIS = "0" * 64
 """prev_hash of a session's first message."""

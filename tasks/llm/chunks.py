@@ -11,8 +11,8 @@ from typing import Any
 
 from slowwave.schemas.vocabulary import is_turn, name_speaker
 from slowwave.tasks.llm.fence import mask_injections
-from slowwave.text.days import localise
 from slowwave.text.fence import format_entry
+from slowwave.text.times.days import localise
 
 Counter = Callable[[Sequence[str]], list[int]]
 """Tokens of each text."""

@@ -13,7 +13,7 @@ from rapidfuzz import fuzz
 
 from slowwave.tasks.dedupe.normalise import TOKEN, ClaimText, normalise_claim
 from slowwave.tasks.llm.quotes import DIGITS, EASTERN_DATE, is_unspaced, normalise_text
-from slowwave.text.dates import MONTH_NAMES, MONTHS, WEEKDAYS
+from slowwave.text.times.dates import MONTH_NAMES, MONTHS, WEEKDAYS
 from slowwave.text.words import ENGLISH_STOP, is_content_word, stem
 
 REACH = timedelta(days=14), timedelta(days=100)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rapidfuzz import fuzz
 
-from slowwave.text.dates import MONTH_NAMES, WEEKDAYS
+from slowwave.text.times.dates import MONTH_NAMES, WEEKDAYS
 from slowwave.text.words import ENGLISH_STOP, stem
 
 FEWEST_WORDS = 3

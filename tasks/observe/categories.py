@@ -8,7 +8,7 @@ alone. Personal categories come from tense, time and people, those of a model's 
 import re
 from dataclasses import dataclass
 
-from slowwave.text.dates import MONTH_NAMES, WEEKDAYS
+from slowwave.text.times.dates import MONTH_NAMES, WEEKDAYS
 from slowwave.text.words import COUNTS, compile_word_pattern
 
 TOKEN = re.compile(r"[^\W_][\w'’-]*|[぀-ヿ㐀-鿿가-힯]{2}")

@@ -96,9 +96,7 @@ def predict_pairs(features: Sequence[dict[str, float]]) -> Guesses:
         places = np.flatnonzero(mask).tolist()
         if places:
             model = load_change_model(file)
-            found = model.predict_probabilities(
-                [features[at] for at in places.tolist()]
-            )
+            found = model.predict_probabilities([features[at] for at in places])
             likely[places], taken_back[places] = found
     return Guesses(likely, taken_back)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from slowwave.text.dates import MONTHS, WEEKDAYS
+from slowwave.text.times.dates import MONTHS, WEEKDAYS
 from slowwave.text.words import ENGLISH_STOP, TERM, put_spaces, stem
 
 HASH = re.compile(r"(?=\w*\d)(?=\w*[^\W\d_])(?:\w{12,}|\b[\da-f]{7,}\b)")

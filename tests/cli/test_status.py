@@ -16,7 +16,7 @@ from slowwave.mcp.server import Tools
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import RUNS
 from slowwave.store import Store
-from slowwave.text.days import format_minute
+from slowwave.text.times.days import format_minute
 from tests.command_line import typed
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples" / "claude-code" / "projects"

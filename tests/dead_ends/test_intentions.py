@@ -15,7 +15,7 @@ from slowwave.flows.exclude import run_exclude
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
-from slowwave.text.coming_days import find_coming_day
+from slowwave.text.times.coming_days import find_coming_day
 
 HERE = "/home/ada/harbor"
 WEDNESDAY = datetime(2026, 5, 6, 12, tzinfo=UTC)

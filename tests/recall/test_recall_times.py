@@ -21,7 +21,7 @@ from slowwave.store import Store
 from slowwave.store.publishing import publish
 from slowwave.store.releases import Release
 from slowwave.store.upkeep import compact_store
-from slowwave.text.dates import extract_dates, extract_spans, extract_time_words
+from slowwave.text.times.dates import extract_dates, extract_spans, extract_time_words
 from tests.claim_rows import message
 from tests.recall_store import add, claim_row, passage_rows, session_rows, summary
 

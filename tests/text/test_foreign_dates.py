@@ -4,7 +4,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from slowwave.text.dates import Date, extract_dates, extract_spans, extract_time_words
+from slowwave.text.times.dates import (
+    Date,
+    extract_dates,
+    extract_spans,
+    extract_time_words,
+)
 
 NOW = datetime(2026, 11, 18, tzinfo=UTC)
 """A Wednesday."""

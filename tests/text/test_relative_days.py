@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from slowwave.text.dates import extract_spans
-from slowwave.text.days import format_minute, get_utc_offset, localise
-from slowwave.text.relative_days import add_days
+from slowwave.text.times.dates import extract_spans
+from slowwave.text.times.days import format_minute, get_utc_offset, localise
+from slowwave.text.times.relative_days import add_days
 
 NOTE = re.compile(r" \([^)]*\)")
 WEDNESDAY = datetime(2026, 4, 8, 12, tzinfo=UTC)

@@ -56,11 +56,11 @@ from slowwave.schemas.vocabulary import (
     is_own,
 )
 from slowwave.store.notes import PREFIX
-from slowwave.text.days import format_day, localise
 from slowwave.text.foreign import cut_out, find_foreign_parts
 from slowwave.text.pyramid import MASTER
 from slowwave.text.sentences import split_sentences
 from slowwave.text.summarise import UNANSWERED, split_open_part
+from slowwave.text.times.days import format_day, localise
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
 MOST_LINES = 200

@@ -18,9 +18,9 @@ from slowwave.recall.hits import Shown
 from slowwave.recall.release.view import View
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.tables import CLAIMS
-from slowwave.text.coming_days import find_coming_day
-from slowwave.text.days import format_day
 from slowwave.text.fence import escape_line
+from slowwave.text.times.coming_days import find_coming_day
+from slowwave.text.times.days import format_day
 from slowwave.text.words import TERM, WORD, extract_content_words
 
 PLAN = "plan"

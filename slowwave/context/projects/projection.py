@@ -30,8 +30,8 @@ from slowwave.recall.release.view import View
 from slowwave.schemas.ids import SHORT_ID, compute_content_id
 from slowwave.schemas.tables import CLAIMS, PERSONAL, TOPICS
 from slowwave.schemas.vocabulary import EXTRACTIVE, Status
-from slowwave.text.days import format_date
 from slowwave.text.fence import escape_line
+from slowwave.text.times.days import format_date
 from slowwave.text.words import count_noun
 
 OTHER = "other"

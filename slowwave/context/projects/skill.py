@@ -37,7 +37,7 @@ from slowwave.recall.views.habits import Habit, find_habits
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.tables import CLAIMS
 from slowwave.schemas.vocabulary import EXTRACTIVE, ActionKind, CommandRole, HabitKind
-from slowwave.text.relative_days import add_days
+from slowwave.text.times.relative_days import add_days
 
 SECTIONS = {
     "decision": "Key Decisions",

@@ -31,9 +31,9 @@ from slowwave.schemas.vocabulary import (
     is_foreign,
 )
 from slowwave.store.notes import PREFIX
-from slowwave.text.days import localise
 from slowwave.text.fence import escape_line
-from slowwave.text.relative_days import add_days
+from slowwave.text.times.days import localise
+from slowwave.text.times.relative_days import add_days
 from slowwave.text.words import singularise
 
 LONGEST = 300

@@ -65,11 +65,11 @@ from slowwave.schemas.vocabulary import (
 from slowwave.store.logs import Review, read
 from slowwave.store.notes import NOTES, OWN_SESSIONS, PREFIX
 from slowwave.store.releases import Release, Snapshot
-from slowwave.text.days import format_day, localise
 from slowwave.text.languages import ENGLISH, fold_word, stem_in
-from slowwave.text.relative_days import add_days
 from slowwave.text.sentences import split_sentences
 from slowwave.text.spans import extract_spans
+from slowwave.text.times.days import format_day, localise
+from slowwave.text.times.relative_days import add_days
 from slowwave.text.words import JOINED, TERM, singular_words
 
 Floats = npt.NDArray[np.float64]

@@ -20,7 +20,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ClaimFilters
 from slowwave.schemas.tables import CLAIMS, GATES, TOPICS, TRUST, UTC_US
 from slowwave.schemas.vocabulary import MODEL_KEY, Status
-from slowwave.text.days import localise
+from slowwave.text.times.days import localise
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
 FENCE = 1.5

@@ -10,8 +10,8 @@ from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.tables import MESSAGES
-from slowwave.text.days import format_day
 from slowwave.text.fence import escape_line
+from slowwave.text.times.days import format_day
 from slowwave.text.words import TERM
 from slowwave.text.workspaces import require_workspaces
 

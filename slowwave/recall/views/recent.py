@@ -14,7 +14,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import CLAIMS, GISTS, MESSAGES
 from slowwave.schemas.vocabulary import SPOKEN, name_speaker
 from slowwave.store.notes import collect_tags
-from slowwave.text.days import localise
+from slowwave.text.times.days import localise
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
 COLUMNS = [

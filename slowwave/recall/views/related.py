@@ -18,7 +18,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import CLAIMS, MERGES, RELATIONS
 from slowwave.schemas.vocabulary import RelationKind, Status
 from slowwave.store.names import find_named_row
-from slowwave.text.days import localise
+from slowwave.text.times.days import localise
 from slowwave.text.workspaces import (
     anchor_workspace,
     find_by_last_parts,

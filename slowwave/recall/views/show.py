@@ -27,9 +27,9 @@ from slowwave.store.logs import Rating, append, format_now
 from slowwave.store.names import KINDS, SHORTEST, find_named_row
 from slowwave.store.notes import PREFIX, collect_tags
 from slowwave.store.releases import load_releases
-from slowwave.text.days import localise
 from slowwave.text.redact import redact_text
-from slowwave.text.relative_days import add_days
+from slowwave.text.times.days import localise
+from slowwave.text.times.relative_days import add_days
 
 MOST_WHY = 500
 """Characters of a reason."""

@@ -56,7 +56,7 @@ from slowwave.tasks.ingest.parsing.values import (
     drop_control,
     parse_role,
 )
-from slowwave.text.days import localise
+from slowwave.text.times.days import localise
 
 MANIFEST = "manifest.json"
 Id = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]

@@ -63,7 +63,7 @@ from slowwave.tasks.ingest.parsing.values import (
     join_text,
     parse_blocks,
 )
-from slowwave.text.days import localise
+from slowwave.text.times.days import localise
 
 Event = dict[str, Any]
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from slowwave.text.foreign_dates import find_foreign_times
+from slowwave.text.times.foreign_dates import find_foreign_times
 from slowwave.text.words import COUNTS, split_words
 
 MONTH_NAMES = "january february march april may june july august september october november december".split()  # noqa: SIM905

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import date, datetime, timedelta
 
-from slowwave.text.dates import WEEKDAYS, extract_dates
-from slowwave.text.foreign_dates import find_foreign_times
-from slowwave.text.relative_days import find_relative_days
+from slowwave.text.times.dates import WEEKDAYS, extract_dates
+from slowwave.text.times.foreign_dates import find_foreign_times
+from slowwave.text.times.relative_days import find_relative_days
 
 WEEKDAY = re.compile(
     rf"\b(?P<day>{'|'.join(WEEKDAYS)})\b(?:,? (?:the )?(?P<number>[0-3]?\d)(?:st|nd|rd|th)\b)?",

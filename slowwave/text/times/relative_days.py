@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from slowwave.text.dates import (
+from slowwave.text.times.dates import (
     AGO,
     DAY_WORD,
     DAYS,
@@ -21,8 +21,8 @@ from slowwave.text.dates import (
     UNIT_DAYS,
     WEEKDAYS,
 )
-from slowwave.text.days import convert_to_local
-from slowwave.text.foreign_dates import find_foreign_times
+from slowwave.text.times.days import convert_to_local
+from slowwave.text.times.foreign_dates import find_foreign_times
 
 COMING = re.compile(r"\b(?:the )?(?P<day>day after tomorrow|tomorrow)\b", re.I)
 COMING_DAYS = {"tomorrow": 1, "day after tomorrow": 2}

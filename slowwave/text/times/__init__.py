@@ -1,0 +1,1 @@
+"""Dates, days and spans of time: found in texts, resolved, and printed."""
