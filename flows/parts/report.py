@@ -105,13 +105,11 @@ class RunReport:
     @property
     def status(self) -> RunStatus:
         """How the run ended, as its row says."""
-        return (
-            RunStatus.HELD
-            if self.held
-            else RunStatus.INCOMPLETE
-            if self.failures
-            else RunStatus.DONE
-        )
+        if self.held:
+            return RunStatus.HELD
+        if self.failures:
+            return RunStatus.INCOMPLETE
+        return RunStatus.DONE
 
     @property
     def news(self) -> str:

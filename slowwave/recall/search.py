@@ -840,7 +840,12 @@ def _build_hit(
     kind = candidate.kind
     # what is shown: of a message the whole, of which the passage that was found is quoted
     text = messages[0]["text"] if kind == "message" and messages else candidate.text
-    quote = quote if kind == "claim" else candidate.text if kind == "message" else None
+    if kind == "claim":
+        quote = quote
+    elif kind == "message":
+        quote = candidate.text
+    else:
+        quote = None
     beside = candidate.beside.text if candidate.beside else None
     sources = _quote_messages(view, messages, filter(None, (quote, beside)))
     role = messages[0]["role"] if messages else None

@@ -82,7 +82,8 @@ class Resident(ThreadingMixIn, TCPServer):
         self._counting = Lock()
         self._begun = 0
         if has_peer_credentials():
-            self.address_family, where = socket.AF_UNIX, str(address.socket)
+            self.address_family = socket.AF_UNIX
+            where = str(address.socket)
             address.socket.unlink(missing_ok=True)
         else:
             where = cast(Any, ("127.0.0.1", 0))

@@ -36,13 +36,12 @@ def read_key(file: Path | None) -> str | None:
         UsageError: the passphrase is too short, or the command fails.
     """
     command = "" if file or os.environ.get(VARIABLE) else os.environ.get(COMMAND, "")
-    given = (
-        file.read_text(encoding="utf-8")
-        if file
-        else _run(command)
-        if command
-        else os.environ.get(VARIABLE, "")
-    )
+    if file:
+        given = file.read_text(encoding="utf-8")
+    elif command:
+        given = _run(command)
+    else:
+        given = os.environ.get(VARIABLE, "")
     key = next(iter(given.splitlines()), "").strip()
     if (file or command or key) and len(key) < 12:
         raise UsageError("a passphrase has 12 characters at least: nothing was done")

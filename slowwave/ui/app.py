@@ -176,13 +176,12 @@ class Site:
             why = f"this needs what a night does (no module {refused.name}): {name_install('night')}"
         if isinstance(refused, HTTPException):
             why = f"no page has the id {request.url.path!r:.100}"
-        status = (
-            404
-            if empty or "has the id" in why
-            else 409
-            if isinstance(refused, StoreLocked)
-            else 400
-        )
+        if empty or "has the id" in why:
+            status = 404
+        elif isinstance(refused, StoreLocked):
+            status = 409
+        else:
+            status = 400
         if wants_json(request):
             return make_json({"error": why}, status)
         return self.render(

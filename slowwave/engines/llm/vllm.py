@@ -187,7 +187,9 @@ class VLLMOffline(LLM):
 
     def close(self) -> None:
         """End the engine's process; its memory is free when this returns."""
-        engine, self._engine, self._is_asleep = self._engine, None, False
+        engine = self._engine
+        self._engine = None
+        self._is_asleep = False
         self._finished = {}
         if engine is None:
             return

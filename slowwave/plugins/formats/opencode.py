@@ -161,13 +161,12 @@ def _fetch_data(
 ) -> Fields | Rejected:
     (data,), long = fetch_row(db, table, ["data"], "rowid", rowid)
     fields = _parse_data(data)
-    why = (
-        explain_long_cell(limits)
-        if long
-        else "it is no JSON object"
-        if fields is None
-        else None
-    )
+    if long:
+        why = explain_long_cell(limits)
+    elif fields is None:
+        why = "it is no JSON object"
+    else:
+        why = None
     return (
         Rejected(rowid, f"{what}: {why}", str(data or "")[:200])
         if why or fields is None

@@ -121,7 +121,8 @@ class Chain:
 
         Rows from before the ledger had hashes are no break.
         """
-        before, self.before = self.before, event.hash or self.before
+        before = self.before
+        self.before = event.hash or self.before
         if event.hash is None and event.prev_hash is None and before is None:
             return None
         if event.hash is None:

@@ -172,7 +172,12 @@ def _parse_written_dates(text: str, match: re.Match[str]) -> Iterator[Date]:
 
 
 def _is_date(month: int, day: int | None) -> bool:
-    longest = 29 if month == 2 else 30 if month in (4, 6, 9, 11) else 31
+    if month == 2:
+        longest = 29
+    elif month in (4, 6, 9, 11):
+        longest = 30
+    else:
+        longest = 31
     return 1 <= month <= len(MONTH_NAMES) and (day is None or 1 <= day <= longest)
 
 

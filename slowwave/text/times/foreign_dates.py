@@ -19,7 +19,9 @@ from slowwave.text.words import JOINED, TERM, find_text_language
 Names = Mapping[str, Sequence[str]]
 """In English -> the names in a language."""
 LISTS: Mapping[str, Names] = tomllib.loads(
-    files("slowwave.text.times").joinpath("foreign_dates.toml").read_text(encoding="utf-8")
+    files("slowwave.text.times")
+    .joinpath("foreign_dates.toml")
+    .read_text(encoding="utf-8")
 )
 MONTHS = "January February March April May June July August September October November December".split()  # noqa: SIM905
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")

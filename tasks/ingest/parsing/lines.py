@@ -117,7 +117,8 @@ class _WholeFrames(io.RawIOBase):
                 return b""
             self._begun = True
             self._unpacked = self._frame.decompress(packed)
-        piece, self._unpacked = self._unpacked[:size], self._unpacked[size:]
+        piece = self._unpacked[:size]
+        self._unpacked = self._unpacked[size:]
         return piece
 
     def close(self) -> None:

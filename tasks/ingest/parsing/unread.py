@@ -4,6 +4,7 @@ Whose words a record holds is told by its structure: a field that names who spea
 """
 
 import re
+from collections.abc import Iterable
 
 from slowwave.tasks.ingest.parsing.lines import format_excerpt
 from slowwave.tasks.ingest.parsing.records import HUMAN, Rejected, Skipped, Who
@@ -52,13 +53,13 @@ def has_sentence(value: object, depth: int = _DEEPEST) -> bool:
     """Return True if a text of several words, or of a script without spaces, stands anywhere in the value."""
     if isinstance(value, str):
         return len(value.split()) > 2 or (not value.isascii() and len(value) > 5)
-    below = (
-        value.values()
-        if isinstance(value, dict)
-        else value
-        if isinstance(value, list)
-        else ()
-    )
+    below: Iterable[object]
+    if isinstance(value, dict):
+        below = value.values()
+    elif isinstance(value, list):
+        below = value
+    else:
+        below = ()
     return depth > 0 and any(has_sentence(item, depth - 1) for item in below)
 
 

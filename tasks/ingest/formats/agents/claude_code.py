@@ -360,7 +360,10 @@ class ClaudeTranscript:
         if handler is None or self._is_warm_up(record):
             self._tree.add(record)
             known = handler is not None or kind in TYPES
-            kind = "warm-up" if handler else kind if known else f"unknown: {kind[:80]}"
+            if handler:
+                kind = "warm-up"
+            elif not known:
+                kind = f"unknown: {kind[:80]}"
             yield Skipped(kind, line) if known else leave_out(kind, line, record)
         elif kind in ("user", "assistant") and get_content(record) is None:
             self._tree.add(record)

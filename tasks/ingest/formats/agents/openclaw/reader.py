@@ -261,13 +261,12 @@ class EventFold:
         if kind == "session_info" and coerce_text(event.get("name")):
             yield Session(self.session.native_id, title=clean_text(event["name"]))
         summary = kind in ("compaction", "branch_summary")
-        content = (
-            event.get("summary")
-            if summary
-            else event.get("content")
-            if kind == "custom_message"
-            else None
-        )
+        if summary:
+            content = event.get("summary")
+        elif kind == "custom_message":
+            content = event.get("content")
+        else:
+            content = None
         kind = kind if isinstance(kind, str) else "no type"
         if kind in NO_TURNS:
             yield self._handle_system(content, kind)
@@ -282,7 +281,9 @@ class EventFold:
     def _handle_header(self) -> Record:
         if self.begun:
             return Skipped("session", self.line)
-        self.begun, event, session = True, self.event, self.session
+        self.begun = True
+        event = self.event
+        session = self.session
         own = coerce_text(event.get("id")) or session.native_id
         self.tree = SessionTree(own)
         session.native_id = session.native_id if self.pinned else own
