@@ -88,7 +88,20 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         ],
         "experiment": [([experiment(folder, told), *PLAIN], "training")],
         "faults": [(["--stride", 5_000, "--start", 0, "--case", "night"], "fault")],
-        "fit.changes": [([ferry, pay, "--none", told, "--json"], "amendments_fresh4")],
+        "fit.changes": [
+            ([ferry, pay, "--none", told, "--authors", "--json"], "amendments_fresh4")
+        ],
+        "fit.reader": [
+            (
+                [
+                    some(folder, "statements_wren.jsonl", slice(8)),
+                    some(folder, "statements_koi.jsonl", slice(8)),
+                ],
+                "told",
+            )
+        ],
+        "nights.scanners": [([rules(folder), "--lines", 20], "kinds")],
+        "nights.trust": [(["--each", 1, *PLAIN], "unmarked")],
         "fit.prompts": [([], "writer c")],
         "fit.secrets": [
             ([], "without a secret, masked"),

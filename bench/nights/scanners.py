@@ -1,6 +1,7 @@
 """Redaction beside other scanners of secrets, in one run over the same lines.
 
     python -m bench.nights.scanners gitleaks.toml [--gitleaks PROGRAM] [--detect-secrets PROGRAM] [--ordinary DIR]
+                                [--lines N] [--json]
 
 Three sets: *rules*, examples made of gitleaks' own patterns (`bench.nights.redaction`); *kinds*, the generated lines of
 `bench.fit.secrets`, for which the scorer here is fitted without the kind that a line is of; *ordinary*, 20,000 lines of
@@ -48,6 +49,7 @@ def measure(
     gitleaks: Path = NO_PROGRAM,
     detect_secrets: Path = NO_PROGRAM,
     ordinary: Path = NO_PROGRAM,
+    lines: int = LINES,
     scratch: Path = SCRATCH,
 ) -> Figures:
     """Return a row a set and scanner."""
@@ -57,7 +59,7 @@ def measure(
             *(Case(text, secret) for _, secret, text in true),
             *(Case(text, "") for text in harmless),
         ],
-        "ordinary": [Case(line, "") for line in _take_lines(ordinary)],
+        "ordinary": [Case(line, "") for line in _take_lines(ordinary, lines)],
     }
     scanners: dict[str, Scanner] = {"slowwave": _scan_here}
     if gitleaks != NO_PROGRAM:
@@ -110,13 +112,13 @@ def _show_touched(cases: Sequence[Case], found: Sequence[bool]) -> list[str]:
     return notes
 
 
-def _take_lines(folder: Path) -> list[str]:
-    """Return lines of ordinary sessions: of the samples, the labelled sessions, and the texts below a folder."""
+def _take_lines(folder: Path, most: int) -> list[str]:
+    """Return at most so many lines of ordinary sessions: samples, labelled sessions, and texts below a folder."""
     lines = [*_list_lines(read_ordinary())]
     if folder != NO_PROGRAM:
         lines += _list_lines(_read_texts(folder))
     lines = list(dict.fromkeys(lines))
-    return random.Random(0).sample(lines, min(LINES, len(lines)))
+    return random.Random(0).sample(lines, min(most, len(lines)))
 
 
 def _list_lines(texts: Iterator[str]) -> Iterator[str]:

@@ -34,6 +34,8 @@ FEW = 2
 """Most content words of an answer that is not understood without its proposal."""
 KEPT = (*SETTLING, "plan", "report", "retraction")
 """Kinds that are kept."""
+DROPPED = tuple(kind for kind in KINDS if kind not in (*KEPT, "quoted"))
+"""Kinds that are not kept. A sentence that looks quoted may be a person's own rule in a list: it is kept, and not told."""
 UNSAID = tuple(kind for kind in KINDS if kind not in (*SETTLING, "plan", "report"))
 """Kinds that state nothing that holds: such a sentence is less surely to be told."""
 SETTLED = ("rule", "decision", "correction")
@@ -104,7 +106,11 @@ class Statement:
         return None if is_alone else answered
 
     def find_category(self, pack: str) -> str:
-        """Return the category of the likeliest kind, or of an unsure one."""
+        """Return the category that the sentence names itself ("Convention: …"), or that of the likeliest kind."""
+        label, colon, _ = self.unit.spoken.whole.partition(":")
+        label = strip_emphasis(label).strip().casefold()
+        if colon and label in CATEGORIES[pack].values():
+            return label
         kind = self.reading.find_likeliest(
             SETTLING if self.reading.told >= LIKELY else KEPT
         )
@@ -153,7 +159,10 @@ def _list_clauses(sentence: Sentence) -> list[tuple[int, int]]:
 def _find_reason(
     unit: Unit, readings: Mapping[tuple[str, int], Reading]
 ) -> Sentence | None:
-    """Return the sentence directly before or after one that settles something, if that gives a reason."""
+    """Return the sentence directly before or after one that settles something, if that gives a reason.
+
+    The items of a list give no reasons for each other.
+    """
     if readings[unit.key].find_likeliest() not in SETTLED:
         return None
     message, at = unit.key
@@ -161,6 +170,8 @@ def _find_reason(
     for beside in (at - 1, at + 1):
         reading = readings.get((message, beside))
         if reading is None or reading.find_likeliest() not in REASONS:
+            continue
+        if sentences[at].item or sentences[beside].item:
             continue
         first, second = sorted((at, beside))
         if is_adjacent(unit.row["text"], sentences[first], sentences[second]):
@@ -170,9 +181,9 @@ def _find_reason(
 
 def is_kept(reading: Reading) -> bool:
     """Return True if a sentence may hold beyond its session, or is not likely of a kind that is not kept."""
-    every = fsum(reading.by_head[kind] for kind in KINDS)
     kept = fsum(reading.by_head[kind] for kind in KEPT)
-    is_other = every - kept >= LIKELY and kept < LEAST_KEPT * every
+    dropped = fsum(reading.by_head[kind] for kind in DROPPED)
+    is_other = dropped >= LIKELY and kept < LEAST_KEPT * (kept + dropped)
     return reading.told >= LEAST_TOLD or not is_other
 
 

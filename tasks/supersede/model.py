@@ -35,6 +35,8 @@ from slowwave.tasks.supersede.features import IdfTable
 CHANGES_FILE = "supersede/changes.onnx"
 UNREAD_FILE = "supersede/changes_unread.onnx"
 """The model for pairs that the reader has not read."""
+AS_OFTEN = ((0.0, 0.35, 0.5, 1.0), (0.0, 0.4, 0.5, 1.0))
+"""What the model of three classes says, and how often that is right in the terms of `PERHAPS_CHANGED` (decision 024)."""
 AS_SURE = (0.0, 0.4, 0.9, 1.0), (0.0, 0.4, 0.94, 1.0)
 """Probabilities of a model of two classes, and those of the other model that are right as often."""
 SCORED = pa.schema(
@@ -77,7 +79,8 @@ class ChangeModel:
             return Guesses(likely.astype(np.float32), np.zeros_like(likely, np.float32))
         weights = np.exp(odds)
         nothing, _, taken_back = (weights / weights.sum(axis=1, keepdims=True)).T
-        return Guesses((1 - nothing).astype(np.float32), taken_back.astype(np.float32))
+        likely = np.interp(1 - nothing, *AS_OFTEN)
+        return Guesses(likely.astype(np.float32), taken_back.astype(np.float32))
 
 
 @cache

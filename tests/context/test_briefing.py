@@ -65,7 +65,7 @@ def test_it_says_what_holds_what_is_open_and_the_last_sessions_newest_first(
     told = brief(settings).text.splitlines()
     assert told[2:-1] == [f"- {right} (not yet distilled)", *rest]
     # What was asked stands above, so it is not repeated.
-    assert told[-1] == "- Reported: I added three retries with backoff to the gateway"
+    assert told[-1] == "- Reported: I added three retries with backoff to the gateway."
     run_night([], settings)
     told = brief(settings).text.splitlines()
     assert (told[0], told[2], told[3:-1]) == ("# Holds now", f"person: {right}", rest)

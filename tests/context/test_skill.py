@@ -361,7 +361,5 @@ def test_a_persons_fact_that_something_later_perhaps_changed_is_told_and_says_so
 ) -> None:
     store = shutil.copytree(samples_night[0], tmp_path / "store")
     lines = Memory.open(store).briefing(8_000).text.splitlines()
-    fact = (
-        "Theo: I run four times a week, 38 km last week, and the race is on 10 October"
-    )
+    fact = "Theo: I run four times a week, 38 km last week (31 Aug to 6 Sep 2026), and the race is on 10 October"
     assert any(line.startswith(fact) and "(perhaps until " in line for line in lines)
