@@ -1,22 +1,31 @@
 """The block for a prompt to an agent, which may ask the memory nothing: a hook's, and the page that shows it."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from slowwave.context.build import Context
-    from slowwave.memory import Memory
+from slowwave.context.build import Context
+
+
+class AskedMemory(Protocol):
+    """What is used of a memory."""
+
+    def is_asked(self, prompt: str, workspace: str | None = None) -> bool:
+        """Return True if a prompt asks the memory something."""
+
+    def context(self, *args: Any, **more: Any) -> Context:
+        """Return the block for a question."""
+
 
 INSTRUCTION = "a hook takes this for an instruction to the session, not for a question to the memory"
 
 
 def build_prompted_context(
-    memory: "Memory",
+    memory: AskedMemory,
     prompt: str,
     budget: int,
     workspace: str | None,
     own_sessions: Iterable[str] = (),
-) -> "Context":
+) -> Context:
     """Return the block for a prompt; an empty one, with the reason, if the prompt asks the memory nothing.
 
     Args:
@@ -26,8 +35,6 @@ def build_prompted_context(
         workspace: the project that the agent works in; None for all.
         own_sessions: ids of the running session, which is left out.
     """
-    from slowwave.context.build import Context
-
     if not memory.is_asked(prompt, workspace):
         return Context("", 0, (), INSTRUCTION)
     return memory.context(

@@ -610,12 +610,16 @@ def _put_failing_behind(rows: list[Candidate]) -> list[Candidate]:
 
 
 def _mask_repeats(rows: Sequence[Candidate], query: Query) -> Mask:
-    """Return which rows are messages that ask the query's question word for word."""
+    """Return which rows are messages that ask the query's question word for word, or answers beside one."""
     if not unicodedata.name(query.text[-1:] or " ", "").endswith("QUESTION MARK"):
         return np.zeros(len(rows), dtype=bool)
     asked = TERM.findall(query.text.casefold())
+
+    def is_repeat(row: Candidate | None) -> bool:
+        return row is not None and TERM.findall(row.text.casefold()) == asked
+
     repeats = [
-        row.kind == "message" and TERM.findall(row.text.casefold()) == asked
+        row.kind == "message" and (is_repeat(row) or is_repeat(row.beside))
         for row in rows
     ]
     return np.array(repeats, dtype=bool)

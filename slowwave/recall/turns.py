@@ -5,9 +5,11 @@ found they are one hit, with the score and the relevance of the better one. What
 query asks for (`recall/prompts.py`):
 
 - a person's: the person's message, alone if the answer is long and does not score MARGIN more
-- an assistant's, or the person's message has no word beyond the query's, so that it only asks the same: the answer,
-  with the person's message beside it
+- an assistant's: the answer, with the person's message beside it
 - anybody's: the message that scores higher, with the other beside it
+
+A person's message that has no word beyond the query's only asks the same: its answer has its own score, and the
+question beside it.
 
 A turn is a person's message and the one message that answers it. An agent at work says many messages after one order;
 each of them stands alone.
@@ -57,9 +59,11 @@ def join_turns(
     turn_of: dict[str, Candidate] = {}
     for answer, message in zip(rows, layout.answered[at].tolist(), strict=True):
         if message >= 0 and (question := questions.get(message)):
-            is_same = _asks_the_same(question, query)
-            asked = Whose.ASSISTANT if is_same else find_asked()
-            turn = _join(question, answer, asked)
+            if _asks_the_same(question, query):
+                # Its likeness to the query says nothing of what the answer is about.
+                turn = replace(answer, beside=question)
+            else:
+                turn = _join(question, answer, find_asked())
             turn_of |= {question.id: turn, answer.id: turn}
     turns = {turn.id: turn for turn in (turn_of.get(row.id, row) for row in rows)}
     return sorted(turns.values(), key=lambda turn: -turn.score)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import CLAIMS, MERGES, TRUST
-from slowwave.schemas.vocabulary import LedgerKind, Status, is_foreign
+from slowwave.schemas.vocabulary import LedgerKind, Status, Trust, is_foreign
 from slowwave.tasks.dedupe.decide import Rules
 from slowwave.tasks.dedupe.pairs import (
     Found,
@@ -25,7 +25,7 @@ from slowwave.tasks.dedupe.pairs import (
 )
 from slowwave.tasks.shards import HERE, Executor
 
-VERSION = "dedupe/6"
+VERSION = "dedupe/7"
 MARKED = [
     "status",
     "reason",
@@ -207,18 +207,20 @@ def _mask_absent(table: pa.Table, other: pa.Table) -> pa.ChunkedArray:
 def _rank_rows(table: pa.Table, old: int) -> list[int]:
     """Return rows in the order in which they may be canonical.
 
-    Settled rows come first, then claims of the person and the own agent before those of others, then the earliest, then
-    by id.
+    Settled rows come first, then claims of the person and the own agent before those of others, then what the person
+    typed before what the agent said, then the earliest, then by id.
     """
     times = table["observed_at"].to_pylist()
     ids = table["claim_id"].to_pylist()
     foreign = _find_foreign(table)
+    typed = [trust == Trust.TYPED for trust in table[TRUST].to_pylist()]
 
-    def rank(row: int) -> tuple[bool, bool, bool, float, str]:
+    def rank(row: int) -> tuple[bool, bool, bool, bool, float, str]:
         at = times[row]
         return (
             row >= old,
             foreign[row],
+            not typed[row],
             at is None,
             at.timestamp() if at else 0.0,
             ids[row],

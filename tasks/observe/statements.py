@@ -35,7 +35,7 @@ FEW = 2
 KEPT = (*SETTLING, "plan", "report", "retraction")
 """Kinds that are kept."""
 DROPPED = tuple(kind for kind in KINDS if kind not in (*KEPT, "quoted"))
-"""Kinds that are not kept. A sentence that looks quoted may be a person's own rule in a list: it is kept, and not told."""
+"""Kinds that are not kept. A sentence that looks quoted may be a rule in a person's list: it is kept, and not told."""
 UNSAID = tuple(kind for kind in KINDS if kind not in (*SETTLING, "plan", "report"))
 """Kinds that state nothing that holds: such a sentence is less surely to be told."""
 SETTLED = ("rule", "decision", "correction")

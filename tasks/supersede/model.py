@@ -36,7 +36,7 @@ CHANGES_FILE = "supersede/changes.onnx"
 UNREAD_FILE = "supersede/changes_unread.onnx"
 """The model for pairs that the reader has not read."""
 AS_OFTEN = ((0.0, 0.35, 0.5, 1.0), (0.0, 0.4, 0.5, 1.0))
-"""What the model of three classes says, and how often that is right in the terms of `PERHAPS_CHANGED` (decision 024)."""
+"""Probabilities of the model of three classes, and those that are right as often as the earlier model's (024)."""
 AS_SURE = (0.0, 0.4, 0.9, 1.0), (0.0, 0.4, 0.94, 1.0)
 """Probabilities of a model of two classes, and those of the other model that are right as often."""
 SCORED = pa.schema(

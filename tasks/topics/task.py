@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from textwrap import shorten
 from typing import Any
 
 import polars as pl
@@ -61,6 +62,8 @@ SAID += ["evidence_sessions", "message_ids", "pack"]
 Row = dict[str, Any]
 MOST_LOOKS = 4
 """Most rounds of merging and splitting a night; stops a model that undoes its own changes."""
+NAME_CHARS = 60
+"""Characters of a claim that stands for a topic's name."""
 NAMES = ("topic_id", "name", "purpose")
 HAS_CLAIMS = pl.col("base") | (pl.col("size") > 0)
 """The topics that are kept, unless claims wait to be placed again."""
@@ -300,6 +303,8 @@ def _store_split(store: Store, topic: str, parts: Assigned, key: str) -> None:
     leaving = defaultdict[str, list[str]](list)
     for row in parts.claims.to_pylist():
         leaving[row["topic_id"]].append(row["claim_id"])
+        # A topic without a name is called by a claim that leaves it.
+        names[topic] = names.get(topic) or shorten(row["summary"], NAME_CHARS)
     events = [
         make_history_event("split", topic, new, names, claims, key)
         for new, claims in sorted(leaving.items())

@@ -44,6 +44,7 @@ def message(text: str = "I moved to Porto in March.", **more: Any) -> dict[str, 
         "blocks": [],
         "tokens": 9,
         "parent_id": None,
+        "utc_offset": None,
     }
     said = {
         "message_id": "m1",

@@ -117,7 +117,8 @@ def test_a_claim_is_grounded_in_the_words_as_they_were_said() -> None:
         "session_id": "s", "workspace": None, "summary": "The queue is kept in SQLite.", "detail": "Redis lost writes",
         "category": "decision", "pack": "coding", "files": ["config/queue.toml"],
         "quote": "We picked SQLite for the queue, because Redis lost writes", "message_ids": ["s-1"], "speaker": "Ada",
-        "confidence": pytest.approx(0.9), "observed_at": datetime(2026, 11, 2, 10, 1, tzinfo=UTC), "observer": "tiny",
+        "confidence": pytest.approx(0.9), "observed_at": datetime(2026, 11, 2, 10, 1, tzinfo=UTC), "utc_offset": None,
+        "observer": "tiny",
         "reusable": True, "non_trivial": True, "specific": True, "verified": True, "gate_reasons": [],
     }  # fmt: skip
 

@@ -40,6 +40,7 @@ def said(
 
 END = {
     "claim_id": "end", "session_id": "s", "summary": "API on port 9090", "observed_at": day(5),
+    "utc_offset": None,
     "status": "active", "chain_id": "end", "chain_at": None, "chain_likely": None, "message_ids": ["new"],
 }  # fmt: skip
 VIEW: Any = SimpleNamespace(chains=Chains({"end": END}, {"end": [END]}))

@@ -49,7 +49,8 @@ def test_a_message_is_found_with_its_native_ids_and_words(memory: Memory) -> Non
     )
     assert best.observed_at == START + timedelta(days=30)
     assert [(s.session, s.message, s.quote) for s in best.sources] == [
-        ("ses-b", "ses-b:0", best.text)
+        ("ses-b", "ses-b:0", best.text),
+        ("ses-b", "ses-b:1", "How lovely! Does she bake the pastries herself?"),
     ]
 
 

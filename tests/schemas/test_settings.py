@@ -69,6 +69,8 @@ def other_value(kind: Any, now: Any) -> Any:
         return next(one for one in get_args(kind) if one != now)
     if get_origin(kind) is tuple:
         return [*now, *now] if now else [other_value(get_args(kind)[0], None)]
+    if get_origin(kind) is list:
+        return [*now, other_value(get_args(kind)[0], None)]
     if get_origin(kind) is dict:
         return {} if now else {"codex": "x" if get_args(kind)[1] is str else 1}
     if kind in (bool, int, float):
