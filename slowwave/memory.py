@@ -294,7 +294,14 @@ class Memory:
         own = read_once(own_sessions)
         built = [
             replace(
-                build_query(query, k, kinds, now=now, own_sessions=own, **filters),
+                build_query(
+                    query,
+                    k,
+                    kinds,
+                    now=now,
+                    own_sessions=own,
+                    **filters,
+                ),
                 everything=everything,
             )
             for query in queries

@@ -23,7 +23,7 @@ NIGHTS = [
     ("a", "/shop", ["We decided to use PostgreSQL for the orders.", "Noted."]),
     ("b", "/shop", ["The invoices are printed on yellow paper.", "Noted."]),
     ("c", "/boat", ["The mast is twelve metres high.", "Noted.", "Is it oak?"]),
-    ("d", "/boat", ["I decided that the cache holds 500 entries at most.", "Noted."]),
+    ("d", "/boat", ["We decided to limit the cache to 500 entries.", "Noted."]),
 ]
 
 

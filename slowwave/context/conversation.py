@@ -119,7 +119,12 @@ class RunningSummary:
                 spans[key] = first, last
                 if key not in covered:
                     uncovered.append(
-                        Summary(tier=tier, first=first, last=last, text=group.text)
+                        Summary(
+                            tier=tier,
+                            first=first,
+                            last=last,
+                            text=group.text,
+                        )
                     )
             levels = [*uncovered, *levels]
         if not pyramid.master:

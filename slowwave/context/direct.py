@@ -60,6 +60,8 @@ FOLLOWS = 0.6
 """Factors on the likelihood: of a message by another speaker than the question names, and of the reply to a message
 that asks."""
 
+PERSON_FIRST = 1.01
+"""Factor on the likelihood of a person's message beside its answer: if one finds no room, it is the answer."""
 CURRENT = "(current)"
 """Stands behind a message that replaced an earlier one."""
 RULES = frozenset({"convention", "preference"})
@@ -154,10 +156,15 @@ def _rank_others(
         is_answer = row["role"] != Role.USER
         if is_answer and _says_little(whole, query) and not is_question(hit.text):
             continue
+        rank = (
+            likelihoods[key] / PERSON_FIRST
+            if is_answer
+            else likelihoods[key] * PERSON_FIRST
+        )
         line = make_line(
             hit.sources[1].quote if is_answer else whole,
             make_source(view, row),
-            _weigh_speaker(row, named, likelihoods[key]),
+            _weigh_speaker(row, named, rank),
             later=_format_reply(hit) if is_answer else "",
             within=whole,
         )

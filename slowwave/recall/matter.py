@@ -3,7 +3,8 @@
 Two cases, told apart by the candidates alone:
 
 - A clear answer. At most FEW of the first rows are surely about the query, the best reaches the floor of unrequested
-  recall, and each scores at least MARGIN more than every other row. These rows are the answer.
+  recall, and each scores at least MARGIN more than every other row. These rows are the answer, with the rows of later
+  sessions among the first: one of them may say what holds now, in words that the query lacks.
 - No clear answer: the evidence is spread, or nothing is sure. Then only rows are left out that score MARGIN less than
   the best row and hear less than HEARS of the query's words that some row hears.
 
@@ -23,6 +24,8 @@ FEW = 3
 """Most rows of a clear answer."""
 MARGIN = 1.0
 """Difference between the scores of two rows of one kind from which they are of different matters."""
+LATER = 5
+"""First rows in which what a later session said stays beside a clear answer."""
 HEARS = 0.3
 """Share of the words heard by the row that hears most, up to which a row is of another matter."""
 
@@ -71,7 +74,22 @@ def find_clear_answer(
     rest = [row.score for row in others if row.relevance < CONFIDENT]
     if rest and least - max(rest) < MARGIN:
         return []
-    return [*sure, *(row for row in rows if row.id in repeats)]
+    later = _find_later_rows(others, max(sure, key=lambda row: row.seconds))
+    return [*sure, *later, *(row for row in rows if row.id in repeats)]
+
+
+def _find_later_rows(rows: Sequence[Candidate], newest: Candidate) -> list[Candidate]:
+    """Return the rows among the first LATER that a later session says than the newest row of an answer."""
+    heard = max(row.covered for row in rows)
+    session = newest.row.get("session_id")
+    return [
+        row
+        for row in rows[:LATER]
+        if row.relevance < CONFIDENT
+        and row.seconds > newest.seconds
+        and row.row.get("session_id") != session
+        and row.covered >= HEARS * heard
+    ]
 
 
 def _leave_out_unheard(rows: Sequence[Candidate], hears: bool) -> list[Candidate]:

@@ -348,7 +348,13 @@ def _read_simple(
         tokens = frozenset(TOKEN.findall(" ".join(command.words[1:])))
         for path in edited:
             place = locate(path, workspace, command.folder or "") or path
-            yield Move(MoveKind.EDIT, path=place, added=tokens, text=line, **named)
+            yield Move(
+                MoveKind.EDIT,
+                path=place,
+                added=tokens,
+                text=line,
+                **named,
+            )
     elif (targets := find_undone_targets(words)) is not None:
         yield Move(MoveKind.UNDO, targets=targets, **named)
     elif match_program(words, "commits"):

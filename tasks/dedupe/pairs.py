@@ -113,7 +113,13 @@ def _find_candidates(
     """Return the pairs with the same words, shared rare words or near vectors, with a row from `old` on."""
     groups = group_rows(table, nameless=True)
     new = np.arange(old, len(claims)) if old else None
-    near = find_vector_pairs(vectors, has, nearest=10, among=new, groups=groups)
+    near = find_vector_pairs(
+        vectors,
+        has,
+        nearest=10,
+        among=new,
+        groups=groups,
+    )
     return deduplicate_pairs(
         [
             find_exact_pairs(claims, groups, old),

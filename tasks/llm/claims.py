@@ -273,7 +273,13 @@ def _validate_claim(
         return injected
     if strange := evidence.explain_unfounded(answer.summary, place.numbers):
         return f"its summary {strange}"
-    return _build_claim_row(answer, evidence, place=place, pack=part.pack, model=model)
+    return _build_claim_row(
+        answer,
+        evidence,
+        place=place,
+        pack=part.pack,
+        model=model,
+    )
 
 
 def _find_quote(answer: ClaimAnswer, evidence: _PromptEvidence) -> _QuotePlace | str:

@@ -189,7 +189,12 @@ def _build_chunk_requests(
             f"{session}/{n}", prompt, answer, max_tokens=extract.answer_tokens
         )
         requests.append(
-            ChunkRequest(request=request, session_id=session, pack=pack, chunk=chunk)
+            ChunkRequest(
+                request=request,
+                session_id=session,
+                pack=pack,
+                chunk=chunk,
+            )
         )
     return requests
 

@@ -103,11 +103,21 @@ class SpokenSentence:
         """Return a part of the sentence, by its place there, as a sentence."""
         here = self.turn.sentences[self.at]
         text = here.text[start:end]
-        part = replace(here, start=here.start + start, end=here.start + end, text=text)
+        part = replace(
+            here,
+            start=here.start + start,
+            end=here.start + end,
+            text=text,
+        )
         sentences = [*self.turn.sentences]
         sentences[self.at] = part
         turn = replace(self.turn, sentences=sentences)
-        return replace(self, turn=turn, text=strip_emphasis(text), is_part=True)
+        return replace(
+            self,
+            turn=turn,
+            text=strip_emphasis(text),
+            is_part=True,
+        )
 
     @property
     def crowd(self) -> int:

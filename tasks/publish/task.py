@@ -203,7 +203,13 @@ def _read_claims(store: Store, before: Snapshot) -> _ComparedClaims:
         "session_id"
     ]
     of_observed = pl.col("session_id").is_in(observed.implode())
-    return _ComparedClaims(old=old, new=new, was=was, now=now, of_observed=of_observed)
+    return _ComparedClaims(
+        old=old,
+        new=new,
+        was=was,
+        now=now,
+        of_observed=of_observed,
+    )
 
 
 def _compare_with_live(

@@ -51,7 +51,13 @@ def _shorten(group: Group, level: dict[str, Member], new_ids: dict[str, str]) ->
     if live == group.members or not live:
         return replace(group, members=live)
     first_at, last_at = compute_span([level[member] for member in live])
-    return replace(group, members=live, first_at=first_at, last_at=last_at, stale=True)
+    return replace(
+        group,
+        members=live,
+        first_at=first_at,
+        last_at=last_at,
+        stale=True,
+    )
 
 
 def _choose(first: Group | None, second: Group) -> Group:

@@ -536,7 +536,12 @@ def build_topic_shape(settings: PyramidSettings, *, by_model: bool = False) -> S
     claims need no summary.
     """
     small = SMALL if by_model else 0
-    return Shape(first=settings.step, above=settings.step, small=small, master=by_model)
+    return Shape(
+        first=settings.step,
+        above=settings.step,
+        small=small,
+        master=by_model,
+    )
 
 
 def build_session_shape(settings: PyramidSettings, *, by_model: bool = False) -> Shape:

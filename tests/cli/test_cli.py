@@ -160,8 +160,8 @@ def test_the_last_lines_of_a_night_say_what_is_new_learnt_changed_and_left_out(
     told = tell(write("a", first, '{"role": "us'))
     assert told[0] == "New: 3 messages in 2 sessions."
     learnt = [
-        "Learnt: we keep the gauge readings in SQLite",
-        "        tidepool listens on port 8080, everywhere",
+        "Learnt: tidepool listens on port 8080, everywhere",
+        "        we keep the gauge readings in SQLite",
     ]
     assert told[1:3] == learnt
     assert "Changed: nothing that was known before." in told

@@ -1,5 +1,6 @@
 """Recall stops where the next hit is of another matter, and says so; whoever asks for everything gets it."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,36 @@ def test_the_command_stops_and_all_prints_the_rest(tmp_path: Path) -> None:
     assert STOPPED not in typed("recall", asked, "--all", *where).stdout
     block, filled = memory.context(asked), memory.context(asked, everything=True)
     assert len(block.parts[0].lines) == 1 < len(filled.parts[0].lines)
+
+
+def test_what_a_later_session_said_stays_beside_a_clear_answer() -> None:
+    """The old value answers clearly; the new one, of another session, is said in words that the query lacks."""
+    days = (2, 9, 1, 9)
+    sessions = ("a", "b", "c", "a")
+    heard = (1.0, 0.4, 0.4, 0.4)
+    given = [
+        Candidate(
+            "message",
+            f"m{n}",
+            {
+                "text": "",
+                "ts": datetime(2026, 3, day, tzinfo=UTC),
+                "session_id": session,
+            },
+            score,
+            relevance,
+            covered,
+        )
+        for n, (day, session, score, relevance, covered) in enumerate(
+            zip(
+                days,
+                sessions,
+                (6.0, 3.0, 2.9, 2.8),
+                (1.0, 0.5, 0.5, 0.5),
+                heard,
+                strict=True,
+            )
+        )
+    ]
+    # m2 is earlier, m3 of the answer's own session
+    assert find_matter([given], frozenset(), 0.9) == {"m0", "m1"}

@@ -137,7 +137,13 @@ def ui(
     import uvicorn
 
     OUT.print("Ctrl-C ends it.")
-    uvicorn.run(app, host=LOOPBACK, port=port, log_level="warning", server_header=False)
+    uvicorn.run(
+        app,
+        host=LOOPBACK,
+        port=port,
+        log_level="warning",
+        server_header=False,
+    )
 
 
 def make_pages(settings: "Settings", port: int, *, read_only: bool) -> "Starlette":

@@ -294,7 +294,12 @@ def _parse_openai(fields: Fields, role: Role) -> list[Block] | None:
     return [*thinking, *content, *(parse_tool_call(call) for call in calls if call)]
 
 
-OPENAI = ChatFormat(open=_open_openai, parse=_parse_openai, time=_TIMES, speaker="name")
+OPENAI = ChatFormat(
+    open=_open_openai,
+    parse=_parse_openai,
+    time=_TIMES,
+    speaker="name",
+)
 
 
 # Claude.ai's export. A message's `content` is what was said; its `text` is a rendering that may differ, and serves only
@@ -574,7 +579,12 @@ def _skip_note(fields: Fields) -> Fields | str:
     return kind if kind and kind != "gemini" and not parse_role(kind) else fields
 
 
-STUDIO = ChatFormat(open=_open_studio, parse=parse_gemini, id="", time=("createTime",))
+STUDIO = ChatFormat(
+    open=_open_studio,
+    parse=parse_gemini,
+    id="",
+    time=("createTime",),
+)
 CLI = ChatFormat(
     open=_open_cli,
     parse=parse_gemini,

@@ -168,7 +168,12 @@ class Chain:
         }
         for payload in (row, {"id": event.id, "ts": event.ts, **row}):
             yield _compute_sha256(
-                json.dumps(payload, sort_keys=True, separators=(",", ":"), default=repr)
+                json.dumps(
+                    payload,
+                    sort_keys=True,
+                    separators=(",", ":"),
+                    default=repr,
+                )
             )
         yield _compute_sha256(
             f"{event.prev_hash or ''}|{event.kind}|{event.content}|{event.meta}"
@@ -191,7 +196,12 @@ class Chain:
             payload |= {"evidence": meta.get("evidence"), "prev_hash": event.prev_hash}
             for text in (
                 *texts,
-                json.dumps(payload, sort_keys=True, ensure_ascii=False, default=repr),
+                json.dumps(
+                    payload,
+                    sort_keys=True,
+                    ensure_ascii=False,
+                    default=repr,
+                ),
             ):
                 if (digest := _compute_sha256(text)) == event.hash:
                     self.zone = zone

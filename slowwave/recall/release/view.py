@@ -394,7 +394,12 @@ class View(Tables):
             same = {name: row[name] for name in CHECK_COLUMNS}
             since = str(row["since_commit"])[:SHORT_COMMIT]
             note = format_check(row, since)
-            check = CodeCheck(since=since, at=row["since_at"], note=note, **same)
+            check = CodeCheck(
+                since=since,
+                at=row["since_at"],
+                note=note,
+                **same,
+            )
             found[row["message_id"] or row["row_id"]].append(check)
         return {key: tuple(checks) for key, checks in found.items()}
 

@@ -92,7 +92,14 @@ def compare_claims(
     before = _index_rows(
         old_rows.join(new_rows, on=alike, how="anti", nulls_equal=True)
     )
-    after = _index_rows(new_rows.join(old_rows, on=alike, how="anti", nulls_equal=True))
+    after = _index_rows(
+        new_rows.join(
+            old_rows,
+            on=alike,
+            how="anti",
+            nulls_equal=True,
+        )
+    )
     texts = _read_successors(new, after.values())
     differences = [
         difference

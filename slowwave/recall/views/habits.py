@@ -187,7 +187,14 @@ def _find_beside(habits: list[Habit], files: Sequence[str]) -> list[Habit]:
             items = habit.items[::step]
             turns = habit.turns[::step]
             share = habit.support / turns[0]
-            beside.append(replace(habit, items=items, turns=turns, share=share))
+            beside.append(
+                replace(
+                    habit,
+                    items=items,
+                    turns=turns,
+                    share=share,
+                )
+            )
     return sorted(
         beside, key=lambda habit: (-(habit.share or 0), -habit.support, habit.items)
     )
