@@ -86,6 +86,7 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit]) -> list[Line]:
     known = _join_known_texts(view, query, hits)
     likelihoods = {hit.id: float(1 + rank) ** -FADES for rank, hit in enumerate(hits)}
     idle = find_acknowledgements(view, query, hits)
+    changes = _format_changes_of(view, query, rows.keys())
     lines: dict[str, Line] = {}
     for hit in hits:
         row = rows.get(hit.id)
@@ -99,7 +100,13 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit]) -> list[Line]:
             gist = str(gists[hit.id]["summary"]) if hit.id in gists else ""
             relevance = _weigh_speaker(row, named, likelihoods[hit.id])
             lines[hit.id] = _make_message_line(
-                view, hit, row, relevance=relevance, known=known, gist=gist
+                view,
+                hit,
+                row,
+                relevance=relevance,
+                known=known,
+                gist=gist,
+                change=changes.get(hit.id, ""),
             )
     marked = _mark_rules(view, hits, _mark_current(view, hits, lines))
     beside = _rank_beside(view, query, hits, likelihoods, named)
@@ -149,8 +156,12 @@ def _rank_others(
     that was found.
     """
     found = {hit.id: hit for hit in hits if hit.get_beside()}
+    others = read_others(view, list(found))
+    notes = _format_changes_of(
+        view, query, {row["message_id"] for row in others.values()}
+    )
     lines = []
-    for key, row in read_others(view, list(found)).items():
+    for key, row in others.items():
         hit = found[key]
         whole = str(row["text"])
         is_answer = row["role"] != Role.USER
@@ -165,11 +176,34 @@ def _rank_others(
             hit.sources[1].quote if is_answer else whole,
             make_source(view, row),
             _weigh_speaker(row, named, rank),
-            later=_format_reply(hit) if is_answer else "",
+            later=notes.get(row["message_id"])
+            or (_format_reply(hit) if is_answer else ""),
             within=whole,
         )
         lines.append(line)
     return lines
+
+
+def _format_changes_of(view: View, query: Query, ids: Set[str]) -> dict[str, str]:
+    """Return for each message with claims that a later one changed, or perhaps did, a note of the later claim.
+
+    Of several such claims the one counts that shares most words with the query.
+    """
+    best = dict[str, tuple[int, Row]]()
+    for row in view.chains.claims.values():
+        if not is_changed(row, query.as_of, PERHAPS_CHANGED):
+            continue
+        shared = len(query.stems & singular_words(row["summary"]))
+        for message in ids & set(row["message_ids"][:1]):
+            if message not in best or shared > best[message][0]:
+                best[message] = (shared, row)
+    notes = dict[str, str]()
+    for message, (_, row) in best.items():
+        if later := view.chains.find_successor(row, query.as_of):
+            successor = view.chains.make_successor(later)
+            sure = is_superseded(row, query.as_of)
+            notes[message] = format_later(successor, sure, "")
+    return notes
 
 
 def read_others(view: View, ids: Sequence[str]) -> dict[str, Row]:
@@ -294,15 +328,29 @@ def _make_reply_line(
 
 
 def _make_message_line(
-    view: View, hit: Hit, row: Row, *, relevance: float, known: str, gist: str
+    view: View,
+    hit: Hit,
+    row: Row,
+    *,
+    relevance: float,
+    known: str,
+    gist: str,
+    change: str,
 ) -> Line:
-    """Return a message that was found, with a note of what changed since; a person's message whole."""
+    """Return a message that was found, with a note of what changed since; a person's message whole.
+
+    `change` is the note if the hit has no successor: its passage has one chain, and may state several claims.
+    """
+    is_answer = row["role"] == Role.ASSISTANT
+    note = _format_change(hit, known) or change
+    if not note and is_answer:
+        note = _format_reply(hit)
     text = hit.text if row["role"] == Role.USER else hit.sources[0].quote
     return make_line(
         text,
         make_source(view, row),
         relevance,
-        later=_format_change(hit, known, answers=row["role"] == Role.ASSISTANT),
+        later=note,
         score=hit.score,
         gist=gist,
         within=hit.text,
@@ -546,15 +594,13 @@ def make_source(view: View, row: Row) -> LineSource:
     )
 
 
-def _format_change(hit: Hit, beside: str, *, answers: bool = False) -> str:
-    """Return a note of the later claim, or else of what the code lost, or of the user's reply to an assistant's message
-    (`answers`), which it may reject.
-    """
+def _format_change(hit: Hit, beside: str) -> str:
+    """Return a note of the later claim, or else of what the code lost."""
     if hit.successor:
         return format_later(hit.successor, hit.superseded_by is not None, beside)
     if hit.not_in_code:
         return hit.not_in_code[0].note
-    return _format_reply(hit) if answers else ""
+    return ""
 
 
 def _format_reply(hit: Hit) -> str:
