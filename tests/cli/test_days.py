@@ -13,8 +13,8 @@ from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CLAIMS, MESSAGES, SESSIONS
 from slowwave.store.store import Store
-from slowwave.ui.app import show_day
 from slowwave.ui.page import date_text
+from slowwave.ui.rendering import show_day
 from tests.command_line import typed
 
 HARBOUR = "/home/ann/harbour"

@@ -15,7 +15,7 @@ from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.exclude import run_exclude
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.run import open_run
-from slowwave.flows.plan import Line, plan_night
+from slowwave.flows.plan import PlanLine, plan_night
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import (
     LLMSettings,
@@ -488,7 +488,7 @@ def test_answers_are_kept_and_verdicts_that_were_lost_cost_nothing(store: Path) 
 def test_the_plan_counts_the_messages_of_claims_that_wait_for_a_judge(
     store: Path,
 ) -> None:
-    def plan(pairs: int) -> dict[str, Line]:
+    def plan(pairs: int) -> dict[str, PlanLine]:
         # only the judge is a model, so no session waits for extraction
         others = ModelsSettings(extract="off", topics="off", summaries="off")
         more = {"llm": "scripted:tests.llm_scripts:changing", "models": others}

@@ -6,7 +6,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from bench.fit.changes import (
     FEW,
-    Source,
+    PairSource,
     build_graph,
     count_called,
     find_names,
@@ -104,7 +104,7 @@ def test_a_pair_that_was_not_read_has_a_model_of_its_own() -> None:
 CASE = Case("Which port?", ("8200",), ("7070",))
 
 
-def source(name: str) -> Source:
+def source(name: str) -> PairSource:
     rows = [
         claim_row(0, SAME),
         claim_row(30, MOVED),
