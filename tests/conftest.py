@@ -4,6 +4,7 @@ import logging
 import os
 import pickle
 import shutil
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,6 +58,15 @@ LONGEST = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.path.as_posix().endswith(LONGEST))
+
+
+@pytest.fixture(autouse=True)
+def own_terminal() -> Iterator[None]:
+    """Give the commands this process's terminal again: a resident reader within it leaves them its last client's."""
+    yield
+    if common := sys.modules.get("slowwave.cli.common"):
+        common.OUT.renew(os.environ, stderr=False)
+        common.ERR.renew(os.environ, stderr=True)
 
 
 class Failures(logging.Handler):
