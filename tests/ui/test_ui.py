@@ -25,6 +25,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CLAIMS
 from slowwave.store import Store
 from slowwave.text.fence import fence_block
+from slowwave.ui.rendering import show_day
 from tests.many_claims import build_store
 from tests.talk_files import session
 from tests.waiting import PATIENCE, wait_until
@@ -724,7 +725,8 @@ def test_counts_narrow_a_search_and_a_hit_says_why(site: Served, browser: Any) -
     page = enter(browser, site).go("/search?q=which+port+does+tidepool+use")
     for name in ("date", "files"):
         value, count = found["facets"][name][0]
-        page.get_by_role("link", name=value, exact=True).click()
+        shown = show_day(value) if name == "date" else value
+        page.get_by_role("link", name=shown, exact=True).click()
         page.wait_for_url("**?*since=*" if name == "date" else "**?*files=*")
         narrowed = site.get(
             page.url.removeprefix(site.address).replace("/search?", "/search.json?")
