@@ -560,7 +560,7 @@ class Memory:
         """
         from slowwave.recall.views.habits import find_habits
 
-        anchored = anchor_workspace(workspace) if workspace is not None else None
+        anchored = _anchor(workspace)
         paths = (files,) if isinstance(files, str) else tuple(files)
         return self.read_release(lambda view: find_habits(view, anchored, kind, paths))
 
@@ -575,7 +575,7 @@ class Memory:
         """
         from slowwave.recall.views.dead_ends import list_dead_ends
 
-        anchored = anchor_workspace(workspace) if workspace is not None else None
+        anchored = _anchor(workspace)
         return self.read_release(lambda view: list_dead_ends(view, anchored))
 
     def intentions(self, workspace: str | None = None) -> "list[Intention]":
@@ -589,7 +589,7 @@ class Memory:
         """
         from slowwave.context.projects.intentions import list_intentions
 
-        anchored = anchor_workspace(workspace) if workspace is not None else None
+        anchored = _anchor(workspace)
 
         def read(view: View) -> "list[Intention]":
             known = view.workspaces
@@ -898,6 +898,11 @@ def recall_spaces(
     answer = Hits(merged, reason, best, warnings)
     answer.stopped = next((hits.stopped for hits in answers if hits.stopped), None)
     return answer
+
+
+def _anchor(workspace: str | None) -> str | None:
+    """Return the workspace as `anchor_workspace` does; None for all."""
+    return None if workspace is None else anchor_workspace(workspace)
 
 
 def _load_settings(space: str | None) -> Settings:

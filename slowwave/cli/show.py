@@ -264,7 +264,7 @@ def _list_habits(
     all: bool = False,
 ) -> tuple[object, list[str]]:
     """Return the habits of a project, by default this folder's, by kind."""
-    project = None if all else workspace or find_project(memory)
+    project = _choose_project(memory, workspace, all)
     habits = memory.habits(project, None, files or ())
     lines: list[str] = []
     for kind, heading in HEADINGS.items():
@@ -278,6 +278,13 @@ def _list_habits(
     return [habit.as_dict() for habit in habits], lines[1:]
 
 
+def _choose_project(
+    memory: "Memory", workspace: str | None, everywhere: bool
+) -> str | None:
+    """Return the project to list: the one named, or else this folder's; None for all projects."""
+    return None if everywhere else workspace or find_project(memory)
+
+
 def _list_dead_ends(
     memory: "Memory",
     workspace: str | None = None,
@@ -287,7 +294,7 @@ def _list_dead_ends(
     """Return what was tried and left in a project, by default this folder's, the latest first."""
     from slowwave.store.logs import log_recall
 
-    project = None if all else workspace or find_project(memory)
+    project = _choose_project(memory, workspace, all)
     found = memory.dead_ends(project)[:limit]
     log_recall(memory.root / memory.space, {one.id: [one.describe()] for one in found})
     several = len({one.workspace for one in found}) > 1
@@ -307,7 +314,7 @@ def _list_intentions(
     """Return what persons mean to do later in a project, by default this folder's; by day, the others last."""
     from slowwave.store.logs import log_recall
 
-    project = None if all else workspace or find_project(memory)
+    project = _choose_project(memory, workspace, all)
     found = memory.intentions(project)[:limit]
     log_recall(memory.root / memory.space, {one.id: [one.text] for one in found})
     return [one.as_dict() for one in found], [one.describe() for one in found]

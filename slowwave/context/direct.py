@@ -61,7 +61,7 @@ FOLLOWS = 0.6
 that asks."""
 
 PERSON_FIRST = 1.01
-"""Factor on the likelihood of a person's message beside its answer: if one finds no room, it is the answer."""
+"""Factor by which a person's message is likelier than the answer beside it: if room is short, the answer goes."""
 CURRENT = "(current)"
 """Stands behind a message that replaced an earlier one."""
 RULES = frozenset({"convention", "preference"})
@@ -167,15 +167,11 @@ def _rank_others(
         is_answer = row["role"] != Role.USER
         if is_answer and _says_little(whole, query) and not is_question(hit.text):
             continue
-        rank = (
-            likelihoods[key] / PERSON_FIRST
-            if is_answer
-            else likelihoods[key] * PERSON_FIRST
-        )
+        factor = 1 / PERSON_FIRST if is_answer else PERSON_FIRST
         line = make_line(
             hit.sources[1].quote if is_answer else whole,
             make_source(view, row),
-            _weigh_speaker(row, named, rank),
+            _weigh_speaker(row, named, likelihoods[key] * factor),
             later=notes.get(row["message_id"])
             or (_format_reply(hit) if is_answer else ""),
             within=whole,

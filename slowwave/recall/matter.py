@@ -3,8 +3,8 @@
 Two cases, told apart by the candidates alone:
 
 - A clear answer. At most FEW of the first rows are surely about the query, the best reaches the floor of unrequested
-  recall, and each scores at least MARGIN more than every other row. These rows are the answer, with the rows of later
-  sessions among the first: one of them may say what holds now, in words that the query lacks.
+  recall, and each scores at least MARGIN more than every other row. The answer is these rows and, of the first LATER
+  rows, those that a later session said: one of them may hold now, in words that the query lacks.
 - No clear answer: the evidence is spread, or nothing is sure. Then only rows are left out that score MARGIN less than
   the best row and hear less than HEARS of the query's words that some row hears.
 
@@ -25,7 +25,7 @@ FEW = 3
 MARGIN = 1.0
 """Difference between the scores of two rows of one kind from which they are of different matters."""
 LATER = 5
-"""First rows in which what a later session said stays beside a clear answer."""
+"""Number of first rows of which those of later sessions stay beside a clear answer."""
 HEARS = 0.3
 """Share of the words heard by the row that hears most, up to which a row is of another matter."""
 
@@ -79,7 +79,7 @@ def find_clear_answer(
 
 
 def _find_later_rows(rows: Sequence[Candidate], newest: Candidate) -> list[Candidate]:
-    """Return the rows among the first LATER that a later session says than the newest row of an answer."""
+    """Return the rows among the first LATER from sessions later than the answer's newest row."""
     heard = max(row.covered for row in rows)
     session = newest.row.get("session_id")
     return [
