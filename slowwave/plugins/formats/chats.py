@@ -146,17 +146,16 @@ class ChatFormat:
         if isinstance(fields, str):
             return leave_out(fields, line, item, known=fields in self.notes)
         parsed = self._parse_role(fields)
-        blocks = self.parse(fields, parsed[0]) if parsed else None
-        if parsed is None or blocks is None:
-            why = "content is neither text nor a list"
-            if parsed is None:
-                why = f"unknown role {get(fields, self.role)!r}"
-            return Rejected(line, f"message {position}: {why}", format_excerpt(item))
+        if parsed is None:
+            why = f"message {position}: unknown role {get(fields, self.role)!r}"
+            return Rejected(line, why, format_excerpt(item))
+        blocks = self.parse(fields, parsed[0])
+        if blocks is None:
+            why = f"message {position}: content is neither text nor a list"
+            return Rejected(line, why, format_excerpt(item))
         if not blocks:
             return leave_out("empty message", line, {**fields, "role": parsed[0]})
-        # Results in a turn of the user's are a tool's.
-        if parsed[0] == "user" and all(block.type == "tool_result" for block in blocks):
-            parsed = ("tool", "tool")
+        parsed = _attribute_results(parsed, blocks)
         said = join_text_blocks(blocks)
         text = chat.text(said, parsed[0])
         is_hidden = self.hides(fields) or bool(said and not text)
@@ -174,6 +173,12 @@ class ChatFormat:
             speaker=get_text(fields, self.speaker) if role != "tool" else None,
             line=line,
         )
+
+
+def _attribute_results(who: Who, blocks: Sequence[Block]) -> Who:
+    """Return the role and origin of a message. A user's turn that has results of tools alone is a tool's."""
+    is_result = all(block.type == "tool_result" for block in blocks)
+    return ("tool", "tool") if who[0] == "user" and is_result else who
 
 
 def _resolve_who(who: Who, kind: str | None, is_hidden: bool) -> Who:

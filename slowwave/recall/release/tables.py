@@ -642,6 +642,28 @@ class ClaimIndex(RowIndex):
         return position[order], claim[order]
 
 
+def _join_passages(
+    message_ids: pa.ListArray, keys: pa.Array, passage_messages: Ints
+) -> tuple[Ints, Ints]:
+    """Return the pairs of a claim and a passage of one message, as places of both, in the order of claims.
+
+    Args:
+        message_ids: the messages of each claim.
+        keys: the messages of the release, in their order.
+        passage_messages: the place of each passage's message among `keys`.
+    """
+    claim = pc.list_parent_indices(message_ids).to_numpy().astype(np.int64)
+    places = pc.index_in(message_ids.flatten(), value_set=keys)
+    message = pc.fill_null(places, -1).to_numpy()
+    by_message = np.argsort(passage_messages, kind="stable")
+    ordered = passage_messages[by_message]
+    is_stored = message >= 0
+    first = np.searchsorted(ordered, message[is_stored], "left")
+    last = np.searchsorted(ordered, message[is_stored], "right")
+    passages = by_message[_expand_ranges(first, last)]
+    return np.repeat(claim[is_stored], last - first), passages
+
+
 def read_claim_index(view: Tables, passages: PassageIndex) -> ClaimIndex:
     """Return the claims' places."""
     rows = view.open_dataset(CLAIMS).to_table(columns=CLAIM_COLUMNS, with_row_id=True)
@@ -657,22 +679,8 @@ def read_claim_index(view: Tables, passages: PassageIndex) -> ClaimIndex:
     naming = pc.list_parent_indices(files).to_numpy().astype(np.int64)
     path, paths = encode_column(pa.chunked_array([files.flatten()]))
     shown = pc.not_equal(rows["status"], Status.QUARANTINED).to_numpy()[naming]
-    # claims and positions of passages, joined over the message, in order of claim
-    message_ids = rows["message_ids"].combine_chunks()
-    claim = pc.list_parent_indices(message_ids).to_numpy().astype(np.int64)
-    message = pc.fill_null(
-        pc.index_in(message_ids.flatten(), value_set=view.read_keys(MESSAGES)), -1
-    ).to_numpy()
-    by_message = np.argsort(passages.message, kind="stable")
-    stored = message >= 0
-    there = passages.message[by_message]
-    first, last = (
-        np.searchsorted(there, message[stored], side) for side in ("left", "right")
-    )
-    made = (
-        np.repeat(claim[stored], last - first),
-        by_message[_expand_ranges(first, last)],
-    )
+    keys = view.read_keys(MESSAGES)
+    made = _join_passages(rows["message_ids"].combine_chunks(), keys, passages.message)
     return ClaimIndex(
         offsets=np.arange(len(rows)),
         row_ids=rows["_rowid"].to_numpy(),
