@@ -24,7 +24,7 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.tasks.ingest.parsing.lines import (
     format_excerpt,
     get_inner_suffix,
-    has_leading_keys,
+    has_keys_in_head,
     iter_documents,
     iter_json,
 )
@@ -227,7 +227,7 @@ def drop_injected(said: str, role: Role) -> str:
 def starts_with(*alternatives: str) -> Callable[[Head], bool]:
     """Return whether a file starts as an array, an object or lines that have all keys of one alternative."""
     return lambda head: any(
-        has_leading_keys(head, *keys.split()) for keys in alternatives
+        has_keys_in_head(head, *keys.split()) for keys in alternatives
     )
 
 
