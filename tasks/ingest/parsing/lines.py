@@ -148,7 +148,7 @@ def get_inner_suffix(path: Path) -> str:
 
 
 def read_head(path: Path) -> Head:
-    """Return the first 64 KiB and the JSON lines in them; lines that don't parse are left out.
+    """Return the first 64 KiB of a file, and the values of their first 200 lines that are whole and JSON.
 
     Of a damaged compressed file the head is what comes before the damage.
 
@@ -245,7 +245,10 @@ def parse_object(number: int, raw: bytes) -> Document | Rejected:
 
 
 def _repair_surrogates(raw: bytes) -> object | None:
-    """Return the line's value with half emoji as U+FFFD: tools in JavaScript cut strings between two surrogates."""
+    """Return the line's value with half emoji as U+FFFD: tools in JavaScript cut strings between two surrogates.
+
+    Return None if that does not make it JSON.
+    """
     if b"\\ud" not in raw.lower():
         return None
     try:
@@ -372,7 +375,9 @@ def _get_first_byte(head: bytes) -> bytes:
 
 
 def _is_jsonl_head(head: bytes) -> bool:
-    """Return True if the first line is an object by itself: pretty-printed JSON has `{` alone on its first line."""
+    """Return True if the first line begins with `{"` and ends with `}`, or goes on for over 4,096 bytes. Pretty-printed
+    JSON has `{` alone on its first line.
+    """
     first = head.removeprefix(BOM).lstrip().split(b"\n", 1)[0].rstrip()
     return first.startswith(b'{"') and (first.endswith(b"}") or len(first) > 4096)
 
