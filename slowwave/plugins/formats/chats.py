@@ -16,6 +16,7 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
@@ -138,6 +139,11 @@ class ChatFormat:
         named = self.roles.get(str(role).strip().lower())
         return parse_role(role) or parse_role(named)
 
+    def _find_time(self, fields: Fields, chat: Chat) -> datetime | None:
+        """Return when a message was written, or else when its chat began."""
+        times = (get(fields, key) for key in self.time)
+        return coerce_time(next(filter(None, times), chat.began))
+
     def parse_message(
         self, chat: Chat, position: str, item: object, line: int
     ) -> Message | Rejected | Skipped:
@@ -160,7 +166,6 @@ class ChatFormat:
         text = chat.text(said, parsed[0])
         is_hidden = self.hides(fields) or bool(said and not text)
         role, origin = _resolve_who(parsed, chat.session.kind, is_hidden)
-        times = (get(fields, key) for key in self.time)
         return Message(
             session=chat.session.native_id,
             native_id=get_id(fields, self.id) or position,
@@ -168,7 +173,7 @@ class ChatFormat:
             origin=origin,
             blocks=blocks,
             text=text,
-            ts=coerce_time(next(filter(None, times), chat.began)),
+            ts=self._find_time(fields, chat),
             parent_id=get_text(fields, self.parent),
             speaker=get_text(fields, self.speaker) if role != "tool" else None,
             line=line,
