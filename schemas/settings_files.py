@@ -1,8 +1,8 @@
-"""The files that settings come from: the user's own, and a project's, which may say little.
+"""The files that settings come from: the user's own, and a project's, which may set little.
 
-A `slowwave.toml` in the folder of a command came with that project, perhaps from a stranger. It may set what concerns
-the project alone (`OF_PROJECT`). Whatever else stands in it has no effect, and a line says so, once a
-process. It is no error: a stranger's file must not be able to turn a memory off either.
+A `slowwave.toml` in the folder of a command came with that project, perhaps from a stranger. It may only set what
+concerns the project (`OF_PROJECT`). Other settings in it have no effect, and a warning says so once per process. This is
+no error, since a stranger's file must not be able to turn a memory off either.
 """
 
 import json
@@ -25,9 +25,9 @@ OF_PROJECT = "read.exclude"
 ALIASES = "aliases"
 """The setting with other names of workspaces."""
 LARGEST = 64 * 1024
-"""Bytes of a project's file; a larger one is left out unread."""
+"""Most bytes of a project's file; a larger file is ignored."""
 NAMED = 8
-"""Refused names that are told one by one."""
+"""Most refused names in a warning."""
 
 
 def find_project_file() -> Path | None:
@@ -40,18 +40,18 @@ def find_project_file() -> Path | None:
             if here.is_file() and not (own and own.exists() and own.samefile(here))
             else None
         )
-    except OSError:  # a link into a place where nobody may look
+    except OSError:  # a link to a place without access
         return None
 
 
 def load_user_settings(model: type[BaseModel]) -> dict[str, Any]:
-    """Return what the user's own file sets.
+    """Return the table of the user's own settings file; an empty one if there is no file.
 
     Args:
-        model: whose fields the settings are.
+        model: has the settings as fields.
 
     Raises:
-        UsageError: the file that was named is not there, can't be read, or sets what there is not.
+        UsageError: the file that SLOWWAVE_CONFIG names does not exist, can't be read, or has an unknown setting.
     """
     path = find_user_file()
     if path is None:
@@ -67,7 +67,7 @@ def load_user_settings(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def load_aliases() -> dict[str, str]:
-    """Return the names of workspaces that the user's file replaces, each with its new one; none if it can't be read."""
+    """Return the new name of each workspace that the user's file renames; no names if the file can't be read."""
     path = find_user_file()
     try:
         return _load_aliases(path, path.stat().st_mtime_ns) if path else {}
@@ -79,7 +79,7 @@ def load_aliases() -> dict[str, str]:
 def _load_aliases(path: Path, mtime_ns: int) -> dict[str, str]:
     try:
         aliases = _read_toml(path).get(ALIASES)
-    except UsageError:  # whoever loads the settings is told
+    except UsageError:  # loading the settings raises it
         return {}
     pairs = aliases.items() if isinstance(aliases, dict) else ()
     return {old: new for old, new in pairs if isinstance(new, str) and old and new}
@@ -89,7 +89,7 @@ def write_alias(old: str, new: str) -> Path:
     """Write into the user's settings file that a workspace has another name now, and return the file's path.
 
     Raises:
-        UsageError: the file is no valid TOML, or can't be written.
+        UsageError: the file has an alias of the old name already, is no valid TOML, or can't be written.
     """
     path = find_user_file() or get_default_path()
     text = path.read_text(encoding="utf-8-sig") if path.is_file() else ""
@@ -108,7 +108,7 @@ def write_alias(old: str, new: str) -> Path:
 
 def _insert_alias(text: str, old: str, new: str) -> str:
     """Return the text of a settings file with the alias, as the first line of its table."""
-    # A string of TOML too.
+    # a string of JSON is one of TOML too
     line = (
         f"{json.dumps(old, ensure_ascii=False)} = {json.dumps(new, ensure_ascii=False)}"
     )
@@ -122,9 +122,9 @@ def _insert_alias(text: str, old: str, new: str) -> str:
 
 
 def load_project_excludes() -> list[str]:
-    """Return globs of what the project's file leaves out of a night, none of which reaches out of the project's folder.
+    """Return globs of paths below the project's folder that the project's file excludes from a night.
 
-    Raises nothing: what can't be read or may not be set there is told and left out.
+    A file that can't be read, and settings that it may not set, are ignored with a warning.
     """
     path = find_project_file()
     if path is None:
@@ -166,7 +166,7 @@ def load_project_excludes() -> list[str]:
 
 
 def load_file_settings(model: type[BaseModel]) -> dict[str, Any]:
-    """Return what both files set: the user's, and what the project's may add to it.
+    """Return the settings of the user's file, with the excluded paths of the project's file added.
 
     Raises:
         UsageError: as `load_user_settings`.
@@ -181,7 +181,11 @@ def load_file_settings(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _read_toml(path: Path, largest: int | None = None) -> dict[str, Any]:
-    """Return a TOML file's table; the error says in a line why there is none."""
+    """Return the table of a TOML file.
+
+    Raises:
+        UsageError: the file can't be read, is larger than `largest` bytes, or is no valid TOML in UTF-8.
+    """
     try:
         with path.open("rb") as stream:
             content = stream.read() if largest is None else stream.read(largest + 1)
@@ -201,7 +205,7 @@ def _read_toml(path: Path, largest: int | None = None) -> dict[str, Any]:
 
 
 def _list_values(table: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the values in a file's table, each with its dotted name; what lies deeper than any setting is one value."""
+    """Yield each value in a file's table with its dotted name. A table below the third level is one value."""
     for name, value in table.items():
         named = above + name[:80]
         if isinstance(value, dict) and named.count(".") < 2:
@@ -212,7 +216,7 @@ def _list_values(table: dict[str, Any], above: str = "") -> Iterator[tuple[str, 
 
 @cache
 def warn_once(line: str) -> None:
-    """Warn once a process, in one line whatever names a stranger chose."""
+    """Log a warning once per process. Characters that are not printable are escaped, so it stays one line."""
     LOG.warning(
         "%s",
         "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line),
