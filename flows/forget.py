@@ -111,8 +111,8 @@ def run_forget(
     Args:
         wanted: what to forget.
         settings: of the store.
-        rebuild: remake the rows that depended on the messages, with the night's steps. If off, the next night does. If a
-            model fails in these steps, the forgetting is completed anyway.
+        rebuild: remake the rows that depended on the messages, with the night's steps. If off, the next night does. If
+            a model fails in these steps, the forgetting is completed anyway.
         exports: also remove exports that hold some of the messages.
 
     Raises:

@@ -593,7 +593,9 @@ def _read_selection(given: Selection | dict[str, Any] | None) -> Selection:
 def merge_settings(
     overrides: Overrides, space: Space = None, model: Model = None
 ) -> dict[str, Any]:
-    """Return the settings that a flow's parameters name: `overrides`, with the space and the model replaced if given."""
+    """Return the settings that a flow's parameters name: `overrides`, with the space and the model replaced if
+    given.
+    """
     named = {} if space is None else {"space": space}
     return {
         **(overrides or {}),

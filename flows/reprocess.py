@@ -169,7 +169,8 @@ def _blank_rows(table: Table, store: Store, chosen: pl.DataFrame) -> None:
 
 
 def _blank_claims(column: str, store: Store, chosen: pl.DataFrame) -> None:
-    """Clear `column`, a step's key, in the chosen sessions' claims and in the claims that repeat them or that they repeat.
+    """Clear `column`, a step's key, in the chosen sessions' claims and in the claims that repeat them or that they
+    repeat.
 
     Only active claims and duplicates are changed.
     """

@@ -35,5 +35,8 @@ def compute_content_id(*parts: str | None) -> str:
 
 
 def hash_words(workspace: str | None, summary: str) -> str:
-    """Return a hash of a claim's workspace and summary. The summary's case and the length of its spaces do not matter."""
+    """Return a hash of a claim's workspace and summary.
+
+    The summary's case and the length of its spaces do not matter.
+    """
     return compute_content_id(workspace or "", " ".join(summary.casefold().split()))

@@ -82,7 +82,10 @@ def find_url(folder: Path) -> str | None:
 
 
 def name_last_part(path: str) -> str:
-    """Return the last part of a path of any system, as answers name a workspace. A name without a slash is unchanged."""
+    """Return the last part of a path of any system, as answers name a workspace.
+
+    A name without a slash is unchanged.
+    """
     return re.split(r"[/\\]", path.rstrip("/\\"))[-1] or path
 
 

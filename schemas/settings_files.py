@@ -1,8 +1,8 @@
 """The files that settings come from: the user's own, and a project's, which may set little.
 
 A `slowwave.toml` in the folder of a command came with that project, perhaps from a stranger. It may only set what
-concerns the project (`OF_PROJECT`). Other settings in it have no effect, and a warning says so once per process. This is
-no error, since a stranger's file must not be able to turn a memory off either.
+concerns the project (`OF_PROJECT`). Other settings in it have no effect, and a warning says so once per process. This
+is no error, since a stranger's file must not be able to turn a memory off either.
 """
 
 import json

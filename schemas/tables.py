@@ -135,7 +135,10 @@ class Table:
         return self.schema.empty_table()
 
     def sort_rows(self, rows: pa.Table, where: pa.ChunkedArray) -> pa.Table:
-        """Return the rows for which `where` is true, sorted by their key. They are copied once, since they may be many."""
+        """Return the rows for which `where` is true, sorted by their key.
+
+        They are copied once, since they may be many.
+        """
         order = pc.sort_indices(rows[self.key])
         return rows.take(order.filter(where.combine_chunks().take(order)))
 
@@ -143,8 +146,9 @@ class Table:
 TAGS = "tags"
 """Name of the block, of type other, that keeps a message's tags, a line each."""
 GIST = "gist"
-"""Name of the block, of type other, with the transcript's own gist of a message: a line of summary, then a line for each
-keyword."""
+"""Name of the block, of type other, with the transcript's own gist of a message: a line of summary, then a line for
+each keyword.
+"""
 
 MEANINGS = {
     "session_id": "hash of source and the transcript's own session id -> sessions",

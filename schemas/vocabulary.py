@@ -64,7 +64,10 @@ class Status(StrEnum):
 
 
 class LedgerKind(StrEnum):
-    """What a row of `merges` decides. After a doubt both claims stay active. A judgement is a model's answer on a pair."""
+    """What a row of `merges` decides.
+
+    After a doubt both claims stay active. A judgement is a model's answer on a pair.
+    """
 
     DUPLICATE = "duplicate"
     SUPERSESSION = "supersession"

@@ -9,8 +9,8 @@ The files, by each client's documentation (Claude Code, Codex CLI, Cursor; 2026)
 | Cursor | `hooks.json` | `mcp.json` | `~/.cursor` |
 
 Cursor takes context only at a session's start, and Gemini CLI none before a tool call. A JSON file is parsed, changed
-and written as JSON, and its earlier bytes are kept beside it (`.bak`). TOML gets a block between marks. Removal restores
-the earlier bytes if the file was not changed since; else it removes only our entries.
+and written as JSON, and its earlier bytes are kept beside it (`.bak`). TOML gets a block between marks. Removal
+restores the earlier bytes if the file was not changed since; else it removes only our entries.
 """
 
 import json

@@ -83,7 +83,8 @@ GRAPH = {
 
 
 def find_parents(step: str, done: Iterable[StepReport]) -> list[StepReport]:
-    """Return the reports of the steps that a step depends on: for each table that it reads, the last step that wrote it.
+    """Return the reports of the steps that a step depends on: for each table that it reads, the last step that wrote
+    it.
 
     Args:
         step: its name.

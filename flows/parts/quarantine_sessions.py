@@ -99,7 +99,8 @@ def find_new_sessions(store: Store, name: str) -> set[str]:
     newest tables, which are compared with the last release that is not a roll-back.
     """
     newer: Store | Snapshot = store
-    if name == CANDIDATE:  # sessions that a roll-back removed came with an earlier night
+    # Sessions that a rollback removed came with an earlier night.
+    if name == CANDIDATE:
         releases = list_made(store)
     else:
         releases = read_releases(store)

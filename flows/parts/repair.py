@@ -156,7 +156,10 @@ def _salvage(
 
 
 def _read_begun(file: Path) -> set[str]:
-    """Return the tables that a killed repair left to remake. If its file is malformed, return all that can be remade."""
+    """Return the tables that a killed repair left to remake.
+
+    If its file is malformed, return all that can be remade.
+    """
     if not file.exists():
         return set()
     try:
@@ -220,8 +223,8 @@ def _drop_orphans(store: Store) -> None:
 def _forget_made(store: Store, lost: set[str]) -> None:
     """Delete what must be remade.
 
-    If claims are lost, delete all claims, their merges that were not undone, and the tables of OF_CLAIMS. Else reset the
-    steps that made the lost rows, for all sessions.
+    If claims are lost, delete all claims, their merges that were not undone, and the tables of OF_CLAIMS. Else reset
+    the steps that made the lost rows, for all sessions.
     """
     if CLAIMS.name in lost:
         for table in OF_CLAIMS:

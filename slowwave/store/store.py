@@ -55,8 +55,8 @@ IDS_AT_ONCE = 2_000
 class Store:
     """The tables of one space, at their newest version. Writers must hold `writer_lock`.
 
-    Methods that read raise `StoreUnreadable` if a table is broken. Methods that write raise `StoreUnwritable` if a table
-    is broken, the disk is full, or a right is missing.
+    Methods that read raise `StoreUnreadable` if a table is broken. Methods that write raise `StoreUnwritable` if a
+    table is broken, the disk is full, or a right is missing.
     """
 
     def __init__(self, root: Path, space: str) -> None:
