@@ -24,7 +24,8 @@ SlowwaveError
 ├── PrefectFailed          Prefect can't run something, or can't record it (slowwave.flows.prefect)
 ├── ClusterFailed          no Ray at an address, or no machine there can do the work (slowwave.plugins.fleet.on_ray)
 ├── WebTrouble             a search or a page can't be had (slowwave.plugins.talk.web.engines)
-└── UsageError             a request that can't be carried out as put
+└── UsageError             a request that can't be carried out as given
+    └── NoSuchId           nothing has the id that was asked for
 """
 
 import re
