@@ -88,8 +88,8 @@ class Metric(NamedTuple):
 
 
 def format_figure(value: float) -> str:
-    """Return a number for a terminal: with two significant digits if it is below 100 and not whole, else rounded."""
-    return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:,.2g}"
+    """Return a number for a terminal: with two significant digits if it is below 99.5 and not whole, else rounded."""
+    return f"{value:,.0f}" if value == int(value) or value >= 99.5 else f"{value:,.2g}"
 
 
 @contextmanager
