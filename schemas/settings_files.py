@@ -7,6 +7,7 @@ is no error, since a stranger's file must not be able to turn a memory off eithe
 
 import json
 import logging
+import re
 import tomllib
 from collections.abc import Iterator
 from functools import cache, lru_cache
@@ -24,6 +25,8 @@ OF_PROJECT = "read.exclude"
 """The setting that a project's own file may set."""
 ALIASES = "aliases"
 """The setting with other names of workspaces."""
+HEADER = re.compile(rf"\s*\[\s*(['\"]?){ALIASES}\1\s*\]\s*(?:#.*)?$")
+"""The line that begins the table of the aliases."""
 LARGEST = 64 * 1024
 """Most bytes of a project's file; a larger file is ignored."""
 NAMED = 8
@@ -89,18 +92,25 @@ def write_alias(old: str, new: str) -> Path:
     """Write into the user's settings file that a workspace has another name now, and return the file's path.
 
     Raises:
-        UsageError: the file has an alias of the old name already, is no valid TOML, or can't be written.
+        UsageError: the file has an alias of the old name already, is no valid TOML, has its aliases in another form
+            than a table with a header, or can't be written.
     """
     path = find_user_file() or get_default_path()
     text = path.read_text(encoding="utf-8-sig") if path.is_file() else ""
     table = _read_toml(path) if text else {}
-    if old in table.get(ALIASES, {}):
+    aliases = table.get(ALIASES, {})
+    if isinstance(aliases, dict) and old in aliases:
         raise UsageError(
-            f"{path} has an alias of {old!r} already: {table[ALIASES][old]!r}; change it there"
+            f"{path} has an alias of {old!r} already: {aliases[old]!r}; change it there"
+        )
+    longer = _insert_alias(text, old, new)
+    if not _has_alias(longer, table, old, new):
+        raise UsageError(
+            f"{path} has `{ALIASES}` in a form that can't be added to; write the alias of {old!r} there"
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_insert_alias(text, old, new), encoding="utf-8")
+        path.write_text(longer, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path} can't be written: {error.strerror}") from None
     return path
@@ -113,12 +123,22 @@ def _insert_alias(text: str, old: str, new: str) -> str:
         f"{json.dumps(old, ensure_ascii=False)} = {json.dumps(new, ensure_ascii=False)}"
     )
     lines = text.splitlines()
-    header = f"[{ALIASES}]"
-    at = next((n for n, other in enumerate(lines) if other.strip() == header), None)
+    at = next((n for n, other in enumerate(lines) if HEADER.match(other)), None)
     if at is None:
-        lines += [*([""] if lines else []), header]
+        lines += [*([""] if lines else []), f"[{ALIASES}]"]
         at = len(lines) - 1
     return "\n".join([*lines[: at + 1], line, *lines[at + 1 :]]) + "\n"
+
+
+def _has_alias(text: str, table: dict[str, Any], old: str, new: str) -> bool:
+    """Return True if a file's new text is valid TOML and only adds the alias to its old table."""
+    try:
+        return tomllib.loads(text) == {
+            **table,
+            ALIASES: {**table.get(ALIASES, {}), old: new},
+        }
+    except (tomllib.TOMLDecodeError, TypeError):  # TypeError: the aliases are no table
+        return False
 
 
 def load_project_excludes() -> list[str]:
