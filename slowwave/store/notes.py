@@ -42,6 +42,8 @@ FORGETTING = "forgetting"
 """Folder of a space with the plans of unfinished forgettings (`slowwave.tasks.forget`)."""
 CHECKOUTS = "checkouts.json"
 """The checkouts that a space's claims are about, so that an idle night sees a new HEAD."""
+NEEDED = ("session_id", "message_id", "content", "ts")
+"""Fields of a line besides the role, all strings."""
 PREFIX = "note-"
 """Prefix of a note's session id."""
 OWN_SESSIONS = (PREFIX, f"{TALK}-")
@@ -315,7 +317,8 @@ def read_written(
 ) -> list[dict[str, str]]:
     """Return the lines of conversations and notes by users and assistants, without rejected notes and unreadable lines.
 
-    A file is skipped if its name, size and time of change (ns) are in `read_before`.
+    A line is unreadable if it is no JSON object or lacks a field of `NEEDED`. A file is skipped if its name, size and
+    time of change (ns) are in `read_before`.
     """
     paths = [
         path for folder in find_talk_logs(space_dir) for path in folder.glob("*.jsonl")
@@ -336,7 +339,12 @@ def read_written(
         for path in changed
         for line in map(parse_line, path.read_bytes().splitlines())
     ]
-    spoken = [line for line in lines if line.get("role") in ("user", "assistant")]
+    spoken = [
+        line
+        for line in lines
+        if line.get("role") in ("user", "assistant")
+        and all(isinstance(line.get(name), str) for name in NEEDED)
+    ]
     return [line for line in spoken if line["session_id"] not in rejected]
 
 
