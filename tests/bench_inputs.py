@@ -87,7 +87,8 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
             ([pairs, "--no-encoder", "--json"], "rules alone"),
         ],
         "experiment": [([experiment(folder, told), *PLAIN], "training")],
-        "faults": [(["--stride", 5_000, "--start", 0, "--case", "night"], "fault")],
+        # No call is failed, only the power is lost after the run: test_faults.py fails some.
+        "faults": [(["--start", 99_999, "--case", "night"], "power lost")],
         "fit.changes": [
             ([ferry, pay, "--none", told, "--authors", "--json"], "amendments_fresh4")
         ],
