@@ -272,12 +272,29 @@ def _collect_placed_rows(store: Store, placed: Assigned, key: str) -> pa.Table:
 def _split_oversized(job: Job, key: str, report: StepReport) -> bool:
     """Split oversized topics, always the largest, until none can be split; return True if one was.
 
-    Sizes follow the splits in memory, and all splits are written at once: `refresh_topics` reads every claim, so it
-    runs once for all of them.
+    All splits are written at once: `refresh_topics` reads every claim, so it runs once for all of them.
     """
     rows = job.store.read(TOPICS, ["topic_id", "size", "base", "step_key"]).to_pylist()
-    everything = sum(row["size"] for row in rows)
     sizes = {row["topic_id"]: row["size"] for row in rows if _may_split(row, key)}
+    everything = sum(row["size"] for row in rows)
+    splits, moved = _collect_splits(job.store, sizes, everything, key)
+    if splits:
+        _store_splits(job.store, splits, moved, key)
+    report.counts["topics split"] += len(splits)
+    return bool(splits)
+
+
+def _collect_splits(
+    store: Store, sizes: dict[str, int], everything: int, key: str
+) -> tuple[list[tuple[str, Assigned]], pa.Table]:
+    """Return the splits in their order, and the claims that moved as the last of them left them.
+
+    Args:
+        store: the store.
+        sizes: claims of each topic that may be split; they follow the splits.
+        everything: all claims.
+        key: the step's key.
+    """
     splits = list[tuple[str, Assigned]]()
     moved = CLAIMS.make_empty_table()
     indivisible = set[str]()
@@ -286,7 +303,7 @@ def _split_oversized(job: Job, key: str, report: StepReport) -> bool:
         for topic in find_oversized_topics(sizes, everything, cluster.LIMITS)
         if topic not in indivisible
     ]:
-        claims = split_topic(_read_members(job.store, large[0], moved), key)
+        claims = split_topic(_read_members(store, large[0], moved), key)
         if claims is None:
             indivisible.add(large[0])
             continue
@@ -298,10 +315,7 @@ def _split_oversized(job: Job, key: str, report: StepReport) -> bool:
         topics = pa.Table.from_pylist(opened, schema=TOPICS.schema)
         splits.append((large[0], Assigned(claims, topics, {})))
         moved = _overlay_claims(moved, claims)
-    if splits:
-        _store_splits(job.store, splits, moved, key)
-    report.counts["topics split"] += len(splits)
-    return bool(splits)
+    return splits, moved
 
 
 def _may_split(topic: Row, key: str) -> bool:
