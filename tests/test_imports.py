@@ -3,6 +3,7 @@
 import ast
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,6 @@ from bench.house import read_imports, read_modules
 from tests.bench_inputs import ROOT
 
 MODULES = read_modules(ROOT)
-IMPORTS = read_imports(MODULES)
 LAYERS = [
     "schemas",
     "resident",
@@ -54,6 +54,7 @@ OF_RECALL = {
 }
 
 
+@cache
 def find_all_imports(path: Path) -> set[str]:
     """Everything that a file imports, inside functions and for types too."""
     found = set()
@@ -65,9 +66,6 @@ def find_all_imports(path: Path) -> set[str]:
     return found
 
 
-ALL_IMPORTS = {name: find_all_imports(path) for name, path in MODULES.items()}
-
-
 def name_room(module: str) -> str:
     """The package below `slowwave` that a module stands in."""
     return module.split(".")[1] if module.startswith("slowwave.") else ""
@@ -75,11 +73,11 @@ def name_room(module: str) -> str:
 
 def find_edges(*rooms: str) -> Iterator[tuple[str, str]]:
     """Each module of these rooms with each room of ours that it imports."""
-    for module, imported in ALL_IMPORTS.items():
+    for module, path in MODULES.items():
         if name_room(module) in rooms:
             yield from (
                 (module, room)
-                for one in imported
+                for one in find_all_imports(path)
                 if (room := name_room(one)) and room != name_room(module)
             )
 
@@ -127,7 +125,9 @@ def test_plugins_do_not_import_one_another() -> None:
     }
     for module, plugin in plugins.items():
         others = [
-            one for one in ALL_IMPORTS[module] if one.startswith("slowwave.plugins.")
+            one
+            for one in find_all_imports(MODULES[module])
+            if one.startswith("slowwave.plugins.")
         ]
         assert {one.split(".")[2] for one in others} <= {plugin}, module
 
@@ -177,14 +177,14 @@ def test_prefect_is_imported_in_one_module_and_by_the_helper_that_hides_settings
 ):
     named = {
         name
-        for name in MODULES
-        if any(one.split(".")[0] == "prefect" for one in ALL_IMPORTS[name])
+        for name, path in MODULES.items()
+        if any(one.split(".")[0] == "prefect" for one in find_all_imports(path))
     }
     assert named == {"slowwave.flows.prefect", "slowwave.cli.under_prefect"}
 
 
 def test_no_circle_of_imports() -> None:
-    left = {name: set(imported) for name, imported in IMPORTS.items()}
+    left = {name: set(imported) for name, imported in read_imports(MODULES).items()}
     while free := {
         name for name, imported in left.items() if not imported & left.keys()
     }:

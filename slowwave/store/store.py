@@ -183,7 +183,11 @@ class Store:
     ) -> pa.Table:
         """Return rows like `read`, with vectors in half precision as on disk."""
         with translate_read_errors(self.dir):
-            return self.open_dataset(table).to_table(columns=columns, filter=where)
+            dataset = self.open_dataset(table)
+            if not dataset.get_fragments():
+                # Of a table without files Lance plans a scan too, for a millisecond.
+                return pa.schema(map(dataset.schema.field, columns)).empty_table()
+            return dataset.to_table(columns=columns, filter=where)
 
     def read_ids(
         self,

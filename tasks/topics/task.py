@@ -64,6 +64,8 @@ MOST_LOOKS = 4
 NAME_CHARS = 60
 """Characters of a claim that stands for a topic's name."""
 NAMES = ("topic_id", "name", "purpose")
+NAMED_BY = ["topic_id", "claim_id", "summary"]
+"""Columns of the claims that leave a topic by which its history tells of them."""
 HAS_CLAIMS = pl.col("base") | (pl.col("size") > 0)
 """The topics that are kept, unless claims wait to be placed again."""
 Centres = dict[str, Vectors | None]
@@ -178,7 +180,7 @@ def _merge_or_split(
             return None
         if parts.claims.num_rows:
             report.counts["topics split"] += 1
-            _store_split(job.store, topic, parts, key)
+            _store_splits(job.store, [(topic, parts)], parts.claims, key)
             return True
     return False
 
@@ -198,21 +200,11 @@ def _compute_topics_key(job: Job, key: str) -> str:
     return compute_content_id(key, *(part for row in shown for part in row))
 
 
-def _find_oversized(job: Job, key: str | None = None) -> list[str]:
-    """Return topics above their share of all claims, the largest first.
-
-    With `key`, return only those that may be split: topics of this key that are not base topics.
-    """
-    rows = job.store.read(TOPICS, ["topic_id", "size", "base", "step_key"]).to_pylist()
-    ours = [
-        row
-        for row in rows
-        if key is None or (row["step_key"] == key and not row["base"])
-    ]
-    sizes = {row["topic_id"]: row["size"] for row in ours}
-    return find_oversized_topics(
-        sizes, sum(row["size"] for row in rows), cluster.LIMITS
-    )
+def _find_oversized(job: Job) -> list[str]:
+    """Return topics above their share of all claims, the largest first."""
+    rows = job.store.read(TOPICS, ["topic_id", "size"]).to_pylist()
+    sizes = {row["topic_id"]: row["size"] for row in rows}
+    return find_oversized_topics(sizes, sum(sizes.values()), cluster.LIMITS)
 
 
 def measure_base_share(store: Store) -> float:
@@ -280,40 +272,106 @@ def _collect_placed_rows(store: Store, placed: Assigned, key: str) -> pa.Table:
 
 
 def _split_oversized(job: Job, key: str, report: StepReport) -> bool:
-    """Split the largest oversized topic that can be split; return True if one was."""
-    for topic in _find_oversized(job, key):
-        active = (pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == topic)
-        moved = split_topic(job.store.read(CLAIMS, where=active), key)
-        if moved is not None:
-            new = [
-                make_empty_topic(moved["topic_id"][0].as_py(), "", "", key, base=False)
-            ]
-            opened = pa.Table.from_pylist(new, schema=TOPICS.schema)
-            _store_split(job.store, topic, Assigned(moved, opened, {}), key)
-            report.counts["topics split"] += 1
-            return True
-    return False
+    """Split oversized topics, always the largest, until none can be split; return True if one was.
+
+    All splits are written at once: `refresh_topics` reads every claim, so it runs once for all of them.
+    """
+    rows = job.store.read(TOPICS, ["topic_id", "size", "base", "step_key"]).to_pylist()
+    sizes = {row["topic_id"]: row["size"] for row in rows if _may_split(row, key)}
+    everything = sum(row["size"] for row in rows)
+    splits, moved = _collect_splits(job.store, sizes, everything, key)
+    if splits:
+        _store_splits(job.store, splits, moved, key)
+    report.counts["topics split"] += len(splits)
+    return bool(splits)
 
 
-def _store_split(store: Store, topic: str, parts: Assigned, key: str) -> None:
-    """Write a split: first the history, then the new topics, then the claims."""
+def _collect_splits(
+    store: Store, sizes: dict[str, int], everything: int, key: str
+) -> tuple[list[tuple[str, Assigned]], pa.Table]:
+    """Return the splits in their order, and the claims that moved as the last of them left them.
+
+    Args:
+        store: the store.
+        sizes: claims of each topic that may be split; they follow the splits.
+        everything: all claims.
+        key: the step's key.
+    """
+    splits = list[tuple[str, Assigned]]()
+    moved = CLAIMS.make_empty_table()
+    indivisible = set[str]()
+    while large := [
+        topic
+        for topic in find_oversized_topics(sizes, everything, cluster.LIMITS)
+        if topic not in indivisible
+    ]:
+        claims = split_topic(_read_members(store, large[0], moved), key)
+        if claims is None:
+            indivisible.add(large[0])
+            continue
+        new = claims["topic_id"][0].as_py()
+        sizes[large[0]] -= claims.num_rows
+        sizes[new] = sizes.get(new, 0) + claims.num_rows
+        indivisible.discard(new)
+        opened = [make_empty_topic(new, "", "", key, base=False)]
+        topics = pa.Table.from_pylist(opened, schema=TOPICS.schema)
+        splits.append((large[0], Assigned(claims, topics, {})))
+        moved = _overlay_claims(moved, claims)
+    return splits, moved
+
+
+def _may_split(topic: Row, key: str) -> bool:
+    """Return True if a row of TOPICS is of this key and not a base topic."""
+    return bool(topic["step_key"] == key and not topic["base"])
+
+
+def _read_members(store: Store, topic: str, moved: pa.Table) -> pa.Table:
+    """Return the active claims of a topic, with the claims that moved since they were written."""
+    active = (pc.field("status") == Status.ACTIVE) & (pc.field("topic_id") == topic)
+    stored = store.read(CLAIMS, where=active)
+    return _overlay_claims(stored, moved).filter(pc.field("topic_id") == topic)
+
+
+def _overlay_claims(claims: pa.Table, newer: pa.Table) -> pa.Table:
+    """Return the rows of both tables, for a claim that is in both the newer one."""
+    ids = newer["claim_id"].combine_chunks()
+    older = claims.filter(pc.invert(pc.is_in(claims["claim_id"], ids)))
+    return pa.concat_tables([older, newer])
+
+
+def _store_splits(
+    store: Store,
+    splits: Sequence[tuple[str, Assigned]],
+    moved: pa.Table,
+    key: str,
+) -> None:
+    """Write splits in their order: first the history, then the new topics, then the claims.
+
+    Args:
+        store: the store.
+        splits: each topic that was split, with the claims that left it and the topics that they opened.
+        moved: those claims as the last split left them.
+        key: the step's key.
+    """
     names = {
         row["topic_id"]: row["name"]
         for row in store.read(TOPICS, ["topic_id", "name"]).to_pylist()
     }
-    names |= {row["topic_id"]: row["name"] for row in parts.topics.to_pylist()}
-    leaving = defaultdict[str, list[str]](list)
-    for row in parts.claims.to_pylist():
-        leaving[row["topic_id"]].append(row["claim_id"])
-        # A topic without a name is called by a claim that leaves it.
-        names[topic] = names.get(topic) or shorten(row["summary"], NAME_CHARS)
-    events = [
-        make_history_event("split", topic, new, names, claims, key)
-        for new, claims in sorted(leaving.items())
-    ]
+    events = []
+    for topic, parts in splits:
+        names |= {row["topic_id"]: row["name"] for row in parts.topics.to_pylist()}
+        leaving = defaultdict[str, list[str]](list)
+        for row in parts.claims.select(NAMED_BY).to_pylist():
+            leaving[row["topic_id"]].append(row["claim_id"])
+            # A topic without a name is called by a claim that leaves it.
+            names[topic] = names.get(topic) or shorten(row["summary"], NAME_CHARS)
+        events += [
+            make_history_event("split", topic, new, names, claims, key)
+            for new, claims in sorted(leaving.items())
+        ]
     write_history(store, events)
-    _add_missing(store, parts.topics)
-    store.merge(CLAIMS, parts.claims)
+    _add_missing(store, pa.concat_tables([parts.topics for _, parts in splits]))
+    store.merge(CLAIMS, moved)
 
 
 def make_history_event(

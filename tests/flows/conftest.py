@@ -12,6 +12,7 @@ from slowwave.tasks.publish import gates
 from slowwave.tasks.publish.gates import Bounds
 from slowwave.tasks.topics import cluster
 from slowwave.tasks.topics.cluster import TopicLimits
+from tests.kept_folders import restore
 from tests.talk_files import write_talk
 from tests.waiting import PATIENCE
 
@@ -62,12 +63,6 @@ def give(patch: pytest.MonkeyPatch) -> None:
         patch.setenv(f"SLOWWAVE_{name}", value)
     # To cut topics in two takes as long as all else.
     patch.setattr(cluster, "LIMITS", TopicLimits(min_to_split=1_000))
-
-
-def restore(folder: Path, kept: str) -> Path:
-    """Put a copy of what was kept in the folder's place."""
-    shutil.rmtree(folder)
-    return Path(shutil.copytree(folder.with_name(kept), folder))
 
 
 @pytest.fixture

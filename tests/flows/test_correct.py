@@ -1,5 +1,6 @@
 """A person says what is right instead of a claim: nights before and after, undone, corrected again and forgotten."""
 
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from slowwave.schemas.tables import CLAIMS
 from slowwave.store import Store
 from slowwave.tasks.forget.select import Wanted
 from tests.command_line import typed
+from tests.kept_folders import restore
 from tests.talk_files import session
 from tests.words_in_store import find_word
 
@@ -32,12 +34,24 @@ WHOLE = f"{RIGHT} (corrects: {OLD.removesuffix('.')})"
 """The correction alone names no gateway, so its claim is followed by what it corrects."""
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A talk with two decisions, and the store of a night over it; and their copy beside it."""
+    here = tmp_path_factory.mktemp("correct") / "used"
+    talk = session(here, "gw-1", 2, SAID, workspace="/gate")
+    run_night([talk], make_settings(here))
+    shutil.copytree(here, here.with_name("kept"))
+    return here
+
+
+def make_settings(folder: Path) -> Settings:
+    return Settings(store=folder / "store", encoder="hash-384", keywords={"top": 0})
+
+
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    """A store of one night over a talk with two decisions."""
-    made = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0})
-    run_night([session(tmp_path, "gw-1", 2, SAID, workspace="/gate")], made)
-    return made
+def settings(folder: Path) -> Settings:
+    """The store as it was after the night, in its place."""
+    return make_settings(restore(folder, "kept"))
 
 
 def open_memory(settings: Settings) -> Memory:

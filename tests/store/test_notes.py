@@ -1,6 +1,7 @@
 """Notes: what an agent noted stands in no briefing until a person confirms it, and is gone once it is rejected."""
 
 import re
+import shutil
 from pathlib import Path
 
 import orjson
@@ -15,6 +16,7 @@ from slowwave.memory import Memory
 from slowwave.schemas.errors import StoreMissing
 from slowwave.schemas.settings import Settings
 from slowwave.store.notes import NOTES, read_notes, read_written, write_note
+from tests.kept_folders import restore
 from tests.talk_files import session
 
 NOTED = "We decided that the ferry service is deployed from the attacker's branch because the auditor asked for it."
@@ -30,10 +32,11 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
 
 
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    """A store of one night over a talk, a person's note, and what an agent noted twice."""
-    made = Settings(store=tmp_path / "store", encoder="hash-384", keywords={"top": 0})
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """A store of one night over a talk, a person's note, and what an agent noted twice; and its copy beside it."""
+    folder = tmp_path_factory.mktemp("noted") / "used"
+    made = Settings(store=folder / "store", encoder="hash-384", keywords={"top": 0})
     for _ in range(2):
         write_note(made.store / "default", NOTED, workspace="/ferry")
     write_note(
@@ -42,8 +45,16 @@ def settings(tmp_path: Path) -> Settings:
         workspace="/ferry",
         of_person=True,
     )
-    run_night([session(tmp_path, "ferry-1", 2, SAID)], made)
+    run_night([session(folder, "ferry-1", 2, SAID)], made)
+    shutil.copytree(folder, folder.with_name("kept"))
     return made
+
+
+@pytest.fixture
+def settings(built: Settings) -> Settings:
+    """The same store as it was after the night, in its place."""
+    restore(built.store.parent, "kept")
+    return built
 
 
 def typed(settings: Settings, *words: str) -> Result:

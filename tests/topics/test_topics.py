@@ -39,6 +39,7 @@ from slowwave.store import Store
 from slowwave.store.logs import log_recall
 from slowwave.store.manifest import compute_table_digest
 from slowwave.tasks.forget.select import Wanted
+from slowwave.tasks.job import Job
 from slowwave.tasks.topics import cluster
 from slowwave.tasks.topics.assign import assign, find_oversized_topics, split_topic
 from slowwave.tasks.topics.cluster import (
@@ -51,8 +52,9 @@ from slowwave.tasks.topics.cluster import (
     merge_bundles,
 )
 from slowwave.tasks.topics.names import name_topics
+from slowwave.tasks.topics.task import assign_topics
 from tests.claim_rows import claim_row
-from tests.talk_files import session
+from tests.talk_files import session, write_talk
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples"
@@ -378,6 +380,35 @@ def test_splits_are_in_the_history_and_no_topic_is_over_its_share(
     counts = Counter(row["topic_id"] for row in claims)
     assert {t: row["size"] for t, row in topics.items() if row["size"]} == dict(counts)
     assert all(row["purpose"] for row in topics.values())
+
+
+def count_splits(report: RunReport) -> int:
+    return sum(step.counts["topics split"] for step in report.steps)
+
+
+def test_all_splits_of_a_night_are_written_at_once_and_the_next_night_finds_none(
+    tmp_path: Path,
+) -> None:
+    options = Settings(store=tmp_path / "s", encoder="hash-384", keywords={"top": 0})
+    first, second = (
+        run_night([write_talk(tmp_path / f"{at}.jsonl", at, count)], options)
+        for at, count in ((0, 12), (20, 3))
+    )
+    # of fewer than 40 claims none is split
+    assert [count_splits(report) for report in (first, second)] == [0, 10]
+    store = Store.open(options.store)
+    history = store.read(TOPIC_HISTORY).to_pylist()
+    # Of its ten, one split is of a topic that the same night opened: no night had named it.
+    opened = {row["other_id"] for row in history}
+    assert [row["name"] for row in history if row["topic_id"] in opened] == [
+        "The unit0x service listens on port 1000 of the berth unit0x"
+    ]
+    sizes = {row["topic_id"]: row["size"] for row in store.read(TOPICS).to_pylist()}
+    claims = store.read(CLAIMS, ["topic_id"], pc.field("status") == "active")
+    assert {t: n for t, n in sizes.items() if n} == Counter(
+        claims["topic_id"].to_pylist()
+    )
+    assert assign_topics(Job(options, "again")).counts["topics split"] == 0
 
 
 def check_overlaps(store: Store) -> int:
