@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.rows import TopicEventRow
+from slowwave.schemas.rows import TopicEventRow, TopicRow
 from slowwave.schemas.tables import CLAIMS, MARKS, MESSAGES, TOPIC_HISTORY, TOPICS
 from slowwave.schemas.vocabulary import Origin, Status
 from slowwave.store.logs import Recall, read
@@ -320,7 +320,7 @@ def _collect_splits(
     return splits, moved
 
 
-def _may_split(topic: Row, key: str) -> bool:
+def _may_split(topic: TopicRow, key: str) -> bool:
     """Return True if a row of TOPICS is of this key and not a base topic."""
     return bool(topic["step_key"] == key and not topic["base"])
 
