@@ -20,11 +20,11 @@ SAMPLE = 1_000
 LEAST = 0.05
 """Least share of a language that is named: of a hundred messages two or three are taken for another one."""
 
-Shares = Mapping[str, float]
+LanguageShares = Mapping[str, float]
 """Languages -> their share of the messages whose language is known, the largest first."""
 
 
-def measure_languages(store: Store) -> Shares:
+def measure_languages(store: Store) -> LanguageShares:
     """Return the languages that people write in."""
     dataset = store.open_dataset(MESSAGES)
     rows = dataset.count_rows()
@@ -45,7 +45,7 @@ def measure_languages(store: Store) -> Shares:
     }
 
 
-def describe_languages(shares: Shares, encoder: str | None) -> str:
+def describe_languages(shares: LanguageShares, encoder: str | None) -> str:
     """Return which other languages most messages are in if the encoder reads English alone; else an empty string.
 
     Only languages count that the multilingual encoder reads.
@@ -63,7 +63,7 @@ def describe_languages(shares: Shares, encoder: str | None) -> str:
     )
 
 
-def describe_unread(shares: Shares) -> str:
+def describe_unread(shares: LanguageShares) -> str:
     """Return the languages in which rules and decisions are not read; an empty string if there are none."""
     unread = {
         language: share
@@ -78,6 +78,6 @@ def describe_unread(shares: Shares) -> str:
     )
 
 
-def list_shares(shares: Shares) -> str:
+def list_shares(shares: LanguageShares) -> str:
     """Return languages with their shares: "German 50%, Spanish 12%"."""
     return ", ".join(f"{language} {share:.0%}" for language, share in shares.items())
