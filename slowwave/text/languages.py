@@ -112,7 +112,7 @@ def is_stop_word(word: str, language: str | None) -> bool:
 
     # ICU's list is of all languages at once, which the other scripts keep apart
     return not tokenize(
-        word,
+        word.encode("utf-8", "replace").decode("utf-8"),  # half a surrogate pair
         base_tokenizer="icu",
         stem=False,
         remove_stop_words=True,

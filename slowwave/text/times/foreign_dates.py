@@ -15,7 +15,7 @@ from functools import cache
 from importlib.resources import files
 from unicodedata import numeric
 
-from slowwave.text.languages import ENGLISH, is_stop_word, stem_in
+from slowwave.text.languages import ENGLISH, LANGUAGES_OF, is_stop_word, stem_in
 from slowwave.text.words import JOINED, TERM, UNSPACED, find_text_language
 
 Names = Mapping[str, Sequence[str]]
@@ -124,10 +124,20 @@ def _find_times(text: str) -> Iterator[TimeName]:
         yield _name_date(match, expressions.months[match["month"]])
     yield from _keep_whole(lowered, _find_relative(lowered, expressions))
     yield from _find_directed(lowered, language)
-    for other in LATIN if language in LATIN and len(text) <= SHORT else ():
-        for time in _find_relative(lowered, _get_expressions(other)):
-            if not time.words.isalpha():
-                yield time
+    if language in LATIN and len(text) <= SHORT:
+        yield from _find_of_others(lowered, language)
+
+
+def _find_of_others(lowered: str, language: str) -> Iterator[TimeName]:
+    """Yield times of several words in the other languages that a text has a stop word of."""
+    others = {
+        other for word in TERM.findall(lowered) for other in LANGUAGES_OF.get(word, ())
+    }
+    for other in LATIN:
+        if other in others and other != language:
+            for time in _find_relative(lowered, _get_expressions(other)):
+                if not time.words.isalpha():
+                    yield time
 
 
 def _find_numbered(lowered: str) -> Iterator[TimeName]:
@@ -155,7 +165,9 @@ def _find_relative(lowered: str, expressions: TimeExpressions) -> Iterator[TimeN
     for pattern, english in expressions.counted:
         for match in pattern.finditer(lowered):
             number = expressions.numbers.get(match["n"], match["n"])
-            yield TimeName(english.replace("#", number), match[0], match.start())
+            if number.isascii() and number.isdecimal():
+                words = english.replace("#", number)
+                yield TimeName(words, match[0], match.start())
     for pattern, english in expressions.weekdays:
         for match in pattern.finditer(lowered):
             yield TimeName(english, match[0], match.start())
@@ -231,7 +243,7 @@ def _get_expressions(language: str) -> TimeExpressions:
         months=months,
         phrases=_bound(f"(?:{_join(relative)})"),
         relative=relative,
-        counted=tuple(_list_counted(names, numbers)),
+        counted=tuple(_list_counted(names)),
         numbers=numbers,
         weekdays=(
             *_list_days_of_week(names, "last"),
@@ -325,21 +337,25 @@ def _list_han_numbers() -> dict[str, str]:
     }
 
 
-def _list_counted(
-    names: Names, numbers: Mapping[str, str]
-) -> Iterator[tuple[re.Pattern[str], str]]:
-    """Yield patterns of a number of days, weeks, months or years ago or from now."""
-    number = r"(?P<n>\d{1,4}" + (f"|{_join(numbers)})" if numbers else ")")
+def _list_counted(names: Names) -> Iterator[tuple[re.Pattern[str], str]]:
+    """Yield patterns of a number of days, weeks, months or years ago or from now; its word may be any."""
     for english, forms in names.items():
         way, _, unit = english.partition(" ")
-        if way == "in":
-            counted = f"in # {unit}"
-        elif unit == "ago":
-            counted = f"# {english}"
-        else:
+        if not forms or "#" not in forms[0]:
             continue
-        for form in forms:
-            yield _bound(re.escape(form).replace(r"\#", number)), counted
+        counted = f"in # {unit}" if way == "in" else f"# {english}"
+        number = (
+            r"(?P<n>\d{1,4}|[\u4e00-\u9fff])"
+            if JOINED.search(forms[0])
+            else r"(?P<n>\d{1,4}|[^\W\d_]{1,20})"
+        )
+        for before in dict.fromkeys(form.partition("#")[0] for form in forms):
+            behind = {
+                form.removeprefix(before + "#")
+                for form in forms
+                if form.startswith(before + "#")
+            }
+            yield _bound(f"{re.escape(before)}{number}(?:{_join(behind)})"), counted
 
 
 def _list_days_of_week(
