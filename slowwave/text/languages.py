@@ -4,6 +4,7 @@ A language is told by the script of the letters, or else by its stop words (`sto
 has no language (None), as code and short commands have.
 """
 
+import re
 import tomllib
 import unicodedata
 from collections import Counter, defaultdict
@@ -42,6 +43,10 @@ SCRIPTS = {
     "CYRILLIC": "Russian",
 }
 """First word of a letter's name in Unicode -> the language most written with it. Japanese also has Chinese letters."""
+POINTS = re.compile(
+    "[\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u0640\u064b-\u065f\u0670]"
+)
+"""Accents, the vowel points of Hebrew and Arabic, and the stroke that lengthens an Arabic word."""
 LEAST_WORDS = 2
 """Stop words that tell a language other than English, where no letter has an accent."""
 LEAST_SHARE = 0.2
@@ -121,14 +126,11 @@ def is_stop_word(word: str, language: str | None) -> bool:
 
 
 def fold_word(word: str) -> str:
-    """Return a word without accents and case: "résumé" as "resume", "Straße" as "strasse"."""
+    """Return a word without accents, vowel points and case, in plain letters: "résumé" as "resume", "ﬁle" as "file"."""
     if word.isascii():
         return word.lower()
-    letters = unicodedata.normalize("NFD", word.casefold())
-    return unicodedata.normalize(
-        "NFC",
-        "".join(letter for letter in letters if not "\u0300" <= letter <= "\u036f"),
-    )
+    letters = unicodedata.normalize("NFKD", word.casefold())
+    return unicodedata.normalize("NFC", POINTS.sub("", letters))
 
 
 @lru_cache(maxsize=65_536)

@@ -34,6 +34,9 @@ SAID = (
     "Her résumé is in the shared folder.",
     "The cafe\u0301 opens at nine.",
     "We log in JSON, and requests time out after 30 seconds.",
+    "ﾃﾞｰﾀﾍﾞｰｽは毎晩バックアップする。",  # half-width letters
+    "قَرَّرْنَا نَقْلَ الخَادِمِ",  # with vowel points
+    "The de\ufb01ned o\ufb03ce key is Łukasz's.",  # ligatures
 )
 
 
@@ -67,12 +70,19 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
             10,
         ),  # the text has the accent as a letter of its own
         ("request timeouts in seconds", 11),
+        ("defined office", 14),
     ],
 )
 def test_a_question_in_any_script_finds_its_message_by_words(
     memory: Memory, query: str, said: int
 ) -> None:
     assert memory.recall(query, 3, "message")[0].text == SAID[said]
+
+
+def test_plain_letters_find_half_width_and_pointed_ones(memory: Memory) -> None:
+    view = memory.get_view()
+    assert view.find_forms("الخادم", "Arabic") == ["الخَادِمِ"]
+    assert any("データベース" in text for text in view.joined_texts[1].to_pylist())
 
 
 @pytest.mark.parametrize(
