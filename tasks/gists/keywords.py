@@ -150,12 +150,16 @@ def count_phrases(text: str, top: int, max_words: int = 3) -> list[str]:
     A run of more than `max_words` words counts as pieces of equal length.
     """
     pieces = Counter(
-        join_words(piece)
+        tuple(piece)
         for run in split_word_runs(text)
         for piece in _split_evenly(run, max_words)
     )
-    names = [name for name in pieces if not name.replace(" ", "").isdecimal()]
-    return sorted(names, key=lambda name: -pieces[name] * len(name.split()))[:top]
+    names = {
+        name: count * len(piece)
+        for piece, count in pieces.items()
+        if not (name := join_words(piece)).replace(" ", "").isdecimal()
+    }
+    return sorted(names, key=lambda name: -names[name])[:top]
 
 
 def _split_evenly(run: Sequence[str], longest: int) -> Iterator[Sequence[str]]:
