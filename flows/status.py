@@ -18,7 +18,12 @@ import pyarrow.compute as pc
 
 from slowwave.flows.ledgers import Row, list_quarantine, list_runs, measure_spaces
 from slowwave.flows.parts.client_files import find_hooked_clients
-from slowwave.flows.parts.languages import describe_languages
+from slowwave.flows.parts.languages import (
+    describe_languages,
+    describe_unread,
+    list_shares,
+    measure_languages,
+)
 from slowwave.flows.parts.schedule import find_schedule
 from slowwave.resident.client import find_readers
 from slowwave.schemas.errors import TROUBLE, UsageError
@@ -69,7 +74,7 @@ def collect_status(settings: Settings) -> list[StatusLine]:
         StatusLine("next night", night or no_night, night),
         *_describe_store(settings),
         StatusLine("writer", writing["line"], writing),
-        _describe_encoder(settings),
+        *_describe_reading(settings),
         StatusLine("model", settings.llm, settings.llm),
         *_list_aliases(),
         _describe_hooks(),
@@ -97,12 +102,20 @@ def _describe_store(settings: Settings) -> list[StatusLine]:
     ]
 
 
-def _describe_encoder(settings: Settings) -> StatusLine:
-    """Return a line with the encoder, and with the share of messages in a language that it does not read."""
-    store = Store.open(settings.store, settings.space)
-    other = describe_languages(store, settings.encoder)
-    line = f"{settings.encoder}{f'; {other}' if other else ''}"
-    return StatusLine("encoder", line, settings.encoder)
+def _describe_reading(settings: Settings) -> list[StatusLine]:
+    """Return a line of the encoder, one of the messages' languages, and what is not read in them."""
+    shares = measure_languages(Store.open(settings.store, settings.space))
+    other = describe_languages(shares, settings.encoder)
+    # A language model reads claims in any language.
+    unread = describe_unread(shares) if settings.get_llm("extract") == "off" else ""
+    encoder = f"{settings.encoder}{f'; {other}' if other else ''}"
+    languages = list_shares(shares) or "none is told by the messages"
+    return [
+        StatusLine("encoder", encoder, settings.encoder),
+        StatusLine(
+            "languages", f"{languages}{f'; {unread}' if unread else ''}", shares
+        ),
+    ]
 
 
 def _describe_hooks() -> StatusLine:

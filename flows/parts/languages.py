@@ -1,37 +1,83 @@
-"""Tell a person whose messages are in another language than the encoder reads."""
+"""Tell a person in which languages the messages are, and what is not read in them."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 
 from slowwave.engines.encoders.load import PACKAGED
+from slowwave.engines.encoders.multilingual import READS
 from slowwave.schemas.errors import name_install
 from slowwave.schemas.tables import MESSAGES
 from slowwave.schemas.vocabulary import SPOKEN
 from slowwave.store.store import Store
+from slowwave.tasks.observe.reader import LEARNT_FROM
 from slowwave.text.languages import ENGLISH
 from slowwave.text.words import find_text_language
 
 SAMPLE = 1_000
 """Messages whose language is looked at, spread evenly over the store."""
+LEAST = 0.05
+"""Least share of a language that is named: of a hundred messages two or three are taken for another one."""
+
+LanguageShares = Mapping[str, float]
+"""Languages -> their share of the messages whose language is known, the largest first."""
 
 
-def describe_languages(store: Store, encoder: str | None) -> str:
-    """Return which other language most messages are in if the encoder reads English alone; else an empty string."""
+def measure_languages(store: Store) -> LanguageShares:
+    """Return the languages that people write in."""
     dataset = store.open_dataset(MESSAGES)
     rows = dataset.count_rows()
-    if encoder not in PACKAGED or not rows:
-        return ""
+    if not rows:
+        return {}
     offsets = np.unique(np.linspace(0, rows - 1, SAMPLE).astype(np.int64)).tolist()
     sample = dataset.take(offsets, columns=["text", "origin"]).to_pylist()
     languages = Counter(
-        find_text_language(row["text"]) for row in sample if row["origin"] in SPOKEN
+        language
+        for row in sample
+        if row["origin"] in SPOKEN
+        and (language := find_text_language(row["text"])) is not None
     )
-    del languages[None]
-    language, count = next(iter(languages.most_common(1)), (ENGLISH, 0))
-    if language == ENGLISH or 2 * count < languages.total():
+    return {
+        language: count / languages.total()
+        for language, count in languages.most_common()
+        if count >= LEAST * languages.total()
+    }
+
+
+def describe_languages(shares: LanguageShares, encoder: str | None) -> str:
+    """Return which other languages most messages are in if the encoder reads English alone; else an empty string.
+
+    Only languages count that the multilingual encoder reads.
+    """
+    others = {
+        language: share
+        for language, share in shares.items()
+        if language != ENGLISH and language in READS
+    }
+    if encoder not in PACKAGED or 2 * sum(others.values()) < 1:
         return ""
     return (
-        f"{count / languages.total():.0%} of the messages are {language}, and the encoder {encoder} reads English: "
+        f"{list_shares(others)} of the messages, and the encoder {encoder} reads English: "
         f'set encoder = "multilingual" to find them by meaning too ({name_install("multilingual")})'
     )
+
+
+def describe_unread(shares: LanguageShares) -> str:
+    """Return the languages in which rules and decisions are not read; an empty string if there are none."""
+    unread = {
+        language: share
+        for language, share in shares.items()
+        if language not in LEARNT_FROM
+    }
+    if not unread:
+        return ""
+    return (
+        f"{list_shares(unread)} of the messages: rules and decisions are not told apart there, "
+        "and questions are answered from what was said"
+    )
+
+
+def list_shares(shares: LanguageShares) -> str:
+    """Return languages with their shares: "German 50%, Spanish 12%"."""
+    return ", ".join(f"{language} {share:.0%}" for language, share in shares.items())

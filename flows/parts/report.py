@@ -14,7 +14,7 @@ from slowwave.context.projects.standing import (
     group_by_category,
     take_in_turn,
 )
-from slowwave.flows.parts.languages import describe_languages
+from slowwave.flows.parts.languages import describe_languages, measure_languages
 from slowwave.recall.release.view import View
 from slowwave.recall.views.compare import COLUMNS, KINDS, Difference, compare_claims
 from slowwave.schemas.errors import SlowwaveError
@@ -242,7 +242,9 @@ class RunReport:
         self.closing += _describe_claims(*views, width) if views else ()
         if left := collect_left_out(self, store, before):
             self.closing.append(f"Left out: {'; '.join(left)}.")
-        if self.release and (other := describe_languages(store, self.release.encoder)):
+        if self.release and (
+            other := describe_languages(measure_languages(store), self.release.encoder)
+        ):
             self.closing.append(f"Language: {other}.")
         if self.status == RunStatus.DONE:
             self.next_command = (

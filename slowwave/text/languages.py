@@ -4,6 +4,7 @@ The script of the letters decides, or else the stop words (`stop_words.toml`). A
 (None), for example code or a short command.
 """
 
+import re
 import tomllib
 import unicodedata
 from collections import Counter, defaultdict
@@ -41,7 +42,11 @@ SCRIPTS = {
     "GREEK": "Greek",
     "CYRILLIC": "Russian",
 }
-"""First word of a letter's name in Unicode -> the most common language with it. Japanese also has Chinese letters."""
+"""First word of a letter's name in Unicode -> the language most written with it. Japanese also has Chinese letters."""
+POINTS = re.compile(
+    "[\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u0640\u064b-\u065f\u0670]"
+)
+"""Accents, the vowel points of Hebrew and Arabic, and the stroke that lengthens an Arabic word."""
 LEAST_WORDS = 2
 """Least stop words for a language other than English in a text without accents."""
 LEAST_SHARE = 0.2
@@ -116,7 +121,7 @@ def is_stop_word(word: str, language: str | None) -> bool:
 
     # ICU's list is of all languages at once, which the other scripts keep apart
     return not tokenize(
-        word,
+        word.encode("utf-8", "replace").decode("utf-8"),  # half a surrogate pair
         base_tokenizer="icu",
         stem=False,
         remove_stop_words=True,
@@ -125,14 +130,11 @@ def is_stop_word(word: str, language: str | None) -> bool:
 
 
 def fold_word(word: str) -> str:
-    """Return a word without accents and case: "résumé" as "resume", "Straße" as "strasse"."""
+    """Return a word without accents, vowel points and case, in plain letters: "résumé" as "resume", "ﬁle" as "file"."""
     if word.isascii():
         return word.lower()
-    letters = unicodedata.normalize("NFD", word.casefold())
-    return unicodedata.normalize(
-        "NFC",
-        "".join(letter for letter in letters if not "\u0300" <= letter <= "\u036f"),
-    )
+    letters = unicodedata.normalize("NFKD", word.casefold())
+    return unicodedata.normalize("NFC", POINTS.sub("", letters))
 
 
 @lru_cache(maxsize=65_536)

@@ -5,6 +5,7 @@ summarization", JAIR 22, 2004) over TF-IDF, and a penalty for what is already sa
 No model: a thousand groups take about a second.
 """
 
+from bisect import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -12,11 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from slowwave.text.sentences import split_sentences
+from slowwave.text.words import UNSPACED, put_spaces
 
 REDUNDANCY = 0.3
 """Weight of similarity to sentences already chosen, against centrality."""
 SHORTEST = 3
-"""Least words of a sentence that can be chosen."""
+"""Sentences of fewer words say nothing on their own."""
+LETTERS = 20
+"""Letters of a word, at most, in scripts that put no spaces between words."""
+ENDS = ".!?…。！？।॥؟۔"
+"""Signs that end a sentence, of those with Unicode's property Sentence_Terminal."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,7 @@ def build_extractive_summary(
 
 def _extract_sentences(text: str) -> list[str]:
     sentences = [" ".join(text[s.start : s.end].split()) for s in split_sentences(text)]
-    return [s for s in sentences if len(s.split()) >= SHORTEST]
+    return [s for s in sentences if count_words(s) >= SHORTEST]
 
 
 def _select_central_sentences(
@@ -75,9 +81,10 @@ def _select_central_sentences(
         max_words: most words of the chosen sentences together.
     """
     likeness = _compare_sentences(own + around) if len(own) > 1 else None
+    words = [*map(count_words, own)]
     if likeness is None:
-        return [0] if len(own[0].split()) <= max_words else []
-    # the mean similarity of each sentence to all others
+        return [0] if words[0] <= max_words else []
+    # How much each sentence says of what the others say.
     central = likeness.sum(axis=1)[: len(own)] / max(1, len(own) + len(around))
     central = (1 - REDUNDANCY) * central / (central.max() or 1.0)
     likeness = likeness[: len(own), : len(own)]
@@ -86,16 +93,12 @@ def _select_central_sentences(
     redundant = np.zeros(len(own))
     for _ in own:
         scores = central - REDUNDANCY * redundant
-        fits = [
-            i
-            for i in range(len(own))
-            if i not in chosen and len(own[i].split()) <= room
-        ]
+        fits = [i for i in range(len(own)) if i not in chosen and words[i] <= room]
         if not fits:
             break
         best = max(fits, key=lambda i: (round(float(scores[i]), 6), -i))
         chosen.append(best)
-        room -= len(own[best].split())
+        room -= words[best]
         redundant = np.maximum(redundant, likeness[best])
     return chosen
 
@@ -107,20 +110,27 @@ def _compare_sentences(sentences: list[str]) -> npt.NDArray[np.float64] | None:
 
     vectorizer = TfidfVectorizer(stop_words="english", sublinear_tf=True)
     try:
-        weights = vectorizer.fit_transform(sentences)
+        weights = vectorizer.fit_transform(map(put_spaces, sentences))
     except ValueError:
         return None
     return (weights @ weights.T).toarray()  # type: ignore[no-any-return]
 
 
+def count_words(text: str) -> int:
+    """Return the number of words, in scripts without spaces too."""
+    return len(put_spaces(text).split())
+
+
 def truncate_words(text: str, max_words: int) -> str:
     """Return a text on one line, cut after `max_words` words with an ellipsis if it is longer."""
     words = text.split()
-    return (
-        " ".join(words)
-        if len(words) <= max_words
-        else " ".join(words[:max_words]) + " …"
-    )
+    plain = " ".join(words)
+    if UNSPACED.search(plain):
+        head = plain[: LETTERS * max_words]
+        places = range(len(head) + 1)
+        at = bisect(places, max_words, key=lambda end: count_words(head[:end])) - 1
+        return plain if at >= len(plain) else f"{head[:at].rstrip()} …"
+    return plain if len(words) <= max_words else " ".join(words[:max_words]) + " …"
 
 
 def pick_leading_sentences(texts: Iterable[str], max_words: int) -> list[str]:
@@ -128,7 +138,7 @@ def pick_leading_sentences(texts: Iterable[str], max_words: int) -> list[str]:
     chosen: list[str] = []
     room = max_words
     for text in texts:
-        room -= len(text.split())
+        room -= count_words(text)
         if chosen and room < 0:
             break
         chosen.append(end_sentence(truncate_words(text, max_words)))
@@ -136,8 +146,8 @@ def pick_leading_sentences(texts: Iterable[str], max_words: int) -> list[str]:
 
 
 def end_sentence(text: str) -> str:
-    """Return a text with a full stop added, unless it ends with a mark. The text must not be empty."""
-    return text if text[-1] in ".!?…" else f"{text}."
+    """Return a text with a mark at its end."""
+    return text if text[-1] in ENDS else f"{text}."
 
 
 UNANSWERED = "Unanswered:"

@@ -13,8 +13,8 @@ from slowwave.schemas.tables import GIST
 from slowwave.tasks.gists.keywords import count_phrases
 from slowwave.text.sentences import split_sentences
 
-VERSION = 5
-"""Raise it when the method changes: gists made under an older version are then made again."""
+VERSION = 6
+"""Raised when the method changes: gists made under an older one are pending again."""
 KEYWORDS = 5
 READ = 20_000
 LONGEST = 300

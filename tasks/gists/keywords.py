@@ -5,6 +5,7 @@ relevance. It gets the vectors from here: the documents' are the claims' own, an
 texts. The result is the same as calling KeyBERT for each document alone (docs/decisions/007-keywords.md).
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -84,7 +85,10 @@ def _pick_keywords(
     top: int,
     diversity: float,
 ) -> list[list[str]]:
-    """Return the keywords of a batch of texts, chosen by KeyBERT among the phrases that the encoder reads."""
+    """Return the keywords of a batch of texts, chosen by KeyBERT among the phrases that the encoder reads.
+
+    A text without a vector, or without such a phrase, gets those that take up most of it (`count_phrases`).
+    """
     phrases = {text: set(extract_phrases(text)) for text in texts}
     ngrams = sorted(set().union(*phrases.values()))
     ngram_vectors = encoder.encode(ngrams)
@@ -97,7 +101,10 @@ def _pick_keywords(
         for row, text in enumerate(texts)
         if vectors[row].any() and not read.isdisjoint(phrases[text])
     ]
-    keywords: list[list[str]] = [[] for _ in texts]
+    keywords = [
+        [] if row in rows else count_phrases(text, top)
+        for row, text in enumerate(texts)
+    ]
     if not rows:
         return keywords
     from sklearn import config_context
@@ -141,15 +148,28 @@ def load_keybert(encoder: Encoder) -> Any:
 
 
 def count_phrases(text: str, top: int, max_words: int = 3) -> list[str]:
-    """Return the `top` phrases of at most `max_words` words that fill most of a text, without a model.
+    """Return without a model the runs of words that take up most of a text; of equals the first.
 
-    A phrase counts its words times its occurrences. Of equal phrases the first in the text comes first.
+    A run of more than `max_words` words counts as pieces of equal length.
     """
-    runs = Counter(
-        join_words(run) for run in split_word_runs(text) if len(run) <= max_words
+    pieces = Counter(
+        tuple(piece)
+        for run in split_word_runs(text)
+        for piece in _split_evenly(run, max_words)
     )
-    names = [run for run in runs if not run.replace(" ", "").isdecimal()]
-    return sorted(names, key=lambda run: -runs[run] * len(run.split()))[:top]
+    names = {
+        name: count * len(piece)
+        for piece, count in pieces.items()
+        if not (name := join_words(piece)).replace(" ", "").isdecimal()
+    }
+    return sorted(names, key=lambda name: -names[name])[:top]
+
+
+def _split_evenly(run: Sequence[str], longest: int) -> Iterator[Sequence[str]]:
+    """Yield a run in as few pieces of at most `longest` words as there can be."""
+    size = math.ceil(len(run) / math.ceil(len(run) / longest))
+    for at in range(0, len(run), size):
+        yield run[at : at + size]
 
 
 def extract_phrases(text: str, max_words: int = 3) -> list[str]:

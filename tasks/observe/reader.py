@@ -25,6 +25,10 @@ from slowwave.tasks.observe.worth import (
     list_grams,
 )
 
+LEARNT_FROM = frozenset(
+    ("English", "German", "Spanish", "French", "Chinese", "Japanese")
+)
+"""Languages of the labelled sentences."""
 READER_FILE = "observe/reader.npz"
 KINDS = (
     "rule",

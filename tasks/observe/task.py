@@ -215,7 +215,7 @@ def compute_claims_key(job: Job, model: Model | None) -> str:
     encoder = describe_encoder(job.settings)
     key = compute_step_key(
         "observe",
-        2,
+        3,
         TRUST_VERSION,
         compute_observe_key(job.settings.observe),
         job.settings.keywords,

@@ -262,7 +262,7 @@ def find_sessions_to_summarise(job: Job, key: str) -> pl.DataFrame:
 def compute_summaries_key(job: Job, model: Model | None) -> str:
     """Return the step key of summaries: everything but the members that they depend on."""
     encoder = describe_encoder(job.settings)
-    key = compute_step_key("rollup", 6, TRUST_VERSION, job.settings.pyramid, encoder)
+    key = compute_step_key("rollup", 7, TRUST_VERSION, job.settings.pyramid, encoder)
     if model is None:
         return compute_content_id(key, str(WORTHY_VERSION), digest_shipped(WORTH_FILE))
     return compute_model_key(

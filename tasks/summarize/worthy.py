@@ -14,6 +14,7 @@ from slowwave.tasks.observe.units import list_sentences
 from slowwave.tasks.observe.worth import load_worth_model
 from slowwave.text.summarise import (
     UNANSWERED,
+    count_words,
     end_sentence,
     pick_leading_sentences,
     truncate_words,
@@ -122,7 +123,7 @@ def _tell_settled(by_person: Sequence[WeighedSentence], words: int) -> list[str]
     later = [
         s
         for s in by_person
-        if s.turn != by_person[0].turn and not s.asks and len(s.text.split()) <= words
+        if s.turn != by_person[0].turn and not s.asks and count_words(s.text) <= words
     ]
     best = max(later, key=lambda s: (s.worth, -s.turn), default=None)
     return ["Said:", end_sentence(best.text)] if best and best.worth >= LEAST else []

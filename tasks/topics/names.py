@@ -10,11 +10,20 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
+from slowwave.text.languages import ENGLISH, is_stop_word
 from slowwave.text.times.dates import MONTHS, WEEKDAYS
-from slowwave.text.words import ENGLISH_STOP, TERM, put_spaces, stem
+from slowwave.text.words import (
+    ENGLISH_STOP,
+    TERM,
+    find_text_language,
+    put_spaces,
+    stem,
+)
 
 HASH = re.compile(r"(?=\w*\d)(?=\w*[^\W\d_])(?:\w{12,}|\b[\da-f]{7,}\b)")
 WORD = r"[^\W\d_][\w'’.-]*[^\W_]"
+SHORT = 2
+"""Letters of a word that says nothing without a keyword, in Latin script."""
 
 LEAST = 3
 SHARE = 0.1
@@ -137,16 +146,31 @@ def _list_terms(claims: pl.DataFrame) -> pl.DataFrame:
     words = without.select(
         "topic_id",
         "size",
-        term=pl.col("summary").str.to_lowercase().str.extract_all(WORD),
+        term=_list_words(without["summary"]),
     )
-    is_short = pl.col("term").str.len_chars() <= 2
-    is_stop = pl.col("term").is_in([*ENGLISH_STOP])
-    words = words.explode("term").filter(~is_short, ~is_stop)
+    words = words.explode("term").drop_nulls("term")
     return (
         pl.concat([keywords, words])
         .with_columns(pl.col("term").str.to_lowercase())
         .unique(maintain_order=True)
     )
+
+
+def _list_words(texts: pl.Series) -> pl.Series:
+    """Return the words of each text that say something in its language, in lower case, without short Latin ones."""
+    spaced = pl.Series(map(put_spaces, texts), dtype=pl.String)
+    words = spaced.str.to_lowercase().str.extract_all(WORD)
+    says = [
+        [word for word in row if not _is_idle(word, language)]
+        for row, language in zip(words, map(find_text_language, texts), strict=True)
+    ]
+    return pl.Series(says, dtype=pl.List(pl.String))
+
+
+def _is_idle(word: str, language: str | None) -> bool:
+    if language in (None, ENGLISH):
+        return word in ENGLISH_STOP or len(word) <= SHORT
+    return is_stop_word(word, language) or (word.isascii() and len(word) <= SHORT)
 
 
 def _select_own_terms(claims: pl.DataFrame, terms: pl.DataFrame) -> pl.DataFrame:

@@ -71,7 +71,7 @@ def test_it_says_what_waits_and_the_briefing_opens_with_it_after_a_day(
 ) -> None:
     assert typed("install", "codex").exit_code == 0
     told = typed("status")
-    assert (told.exit_code, told.output.count("\n")) == (0, 11)
+    assert (told.exit_code, told.output.count("\n")) == (0, 12)
     assert "Covers 6 of 6 transcripts (6 sessions), up to 2 Nov 2026, " in told.output
     assert "1: 1 torn line: the JSON object does not end" in told.output
     assert "nightly" in told.output

@@ -283,6 +283,17 @@ def test_runs_that_take_up_most_of_a_text_without_a_model() -> None:
     text = "The lock file is old: 1800. A killed run is what left the lock file; a killed run is a lost run."
     assert count_phrases(text, 4) == ["lock file", "killed run", "lost run", "old"]
     assert count_phrases("1800 and 30", 5) == []
+    assert count_phrases("画像 \ud83d 保存", 5) == ["画像", "保存"]
+    # Four words in a row are two pieces; "เรา" and "ไว้" are stop words of Thai.
+    assert count_phrases("เราเก็บใบแจ้งหนี้ไว้", 5) == ["เก็บใบ", "แจ้งหนี้"]
+
+
+def test_a_text_that_the_encoder_does_not_read_has_keywords_too(
+    encoder: Encoder,
+) -> None:
+    assert find(["发票我们统一保存七年。", TEXTS[0]], encoder, 2)[0] == [
+        *("统一保存七年", "发票")  # the longer first
+    ]
 
 
 def find(texts: list[str], encoder: Encoder, top: int) -> list[list[str]]:

@@ -10,7 +10,8 @@ from slowwave import Memory
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
-from slowwave.flows.parts.languages import describe_languages
+from slowwave.flows.parts.languages import describe_languages, measure_languages
+from slowwave.flows.status import collect_status
 from slowwave.recall.query import build_query
 from slowwave.schemas.errors import EncoderNotFound
 from slowwave.schemas.settings import Settings
@@ -33,6 +34,9 @@ SAID = (
     "Her résumé is in the shared folder.",
     "The cafe\u0301 opens at nine.",
     "We log in JSON, and requests time out after 30 seconds.",
+    "ﾃﾞｰﾀﾍﾞｰｽは毎晩バックアップする。",  # half-width letters
+    "قَرَّرْنَا نَقْلَ الخَادِمِ",  # with vowel points
+    "The de\ufb01ned o\ufb03ce key is Łukasz's.",  # ligatures
 )
 
 
@@ -66,12 +70,19 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
             10,
         ),  # the text has the accent as a letter of its own
         ("request timeouts in seconds", 11),
+        ("defined office", 14),
     ],
 )
 def test_a_question_in_any_script_finds_its_message_by_words(
     memory: Memory, query: str, said: int
 ) -> None:
     assert memory.recall(query, 3, "message")[0].text == SAID[said]
+
+
+def test_plain_letters_find_half_width_and_pointed_ones(memory: Memory) -> None:
+    view = memory.get_view()
+    assert view.find_forms("الخادم", "Arabic") == ["الخَادِمِ"]
+    assert any("データベース" in text for text in view.joined_texts[1].to_pylist())
 
 
 @pytest.mark.parametrize(
@@ -109,20 +120,42 @@ def test_texts_that_the_encoder_does_not_read_have_no_vector_and_stay_two(
     assert not memory.recall("今天天气怎么样？", 2, "message", automatic=True)
 
 
-def test_a_store_that_is_mostly_in_another_language_is_told_of_the_multilingual_encoder(
+def test_a_store_that_is_mostly_in_other_languages_is_told_of_the_multilingual_encoder(
     tmp_path: Path,
 ) -> None:
     talks = LABELLED / "languages_de.jsonl", LABELLED / "languages_fr.jsonl"
     for number, talk in enumerate(talks, 1):
         report = run_night([talk], Settings(store=tmp_path, encoder="hash-384"))
         assert report.release is not None
-        store = Store.open(tmp_path)
-        told = describe_languages(store, "all-MiniLM-L6-v2")
-        share = {1: "100%", 2: "50%"}[number]  # 20 messages of 20, and of 40
+        shares = measure_languages(Store.open(tmp_path))
+        told = describe_languages(shares, "all-MiniLM-L6-v2")
+        # 20 messages of 20; of 40 one is taken for another language.
+        named = {1: "German 100%", 2: "German 50%, French 48%"}[number]
         assert told.startswith(
-            f"{share} of the messages are German, and the encoder all-MiniLM-L6-v2 reads English: "
+            f"{named} of the messages, and the encoder all-MiniLM-L6-v2 reads English: "
         )
-        assert not describe_languages(store, "multilingual")
+        assert not describe_languages(shares, "multilingual")
+
+
+def test_no_encoder_is_named_for_languages_that_it_does_not_read() -> None:
+    # Together the others are half; Hindi alone does not count.
+    shares = {"English": 0.45, "German": 0.3, "Korean": 0.25}
+    assert describe_languages(shares, "all-MiniLM-L6-v2")
+    shares = {"Hindi": 0.9, "German": 0.1}
+    assert not describe_languages(shares, "all-MiniLM-L6-v2")
+
+
+def test_the_status_names_languages_whose_rules_are_not_read(tmp_path: Path) -> None:
+    session(tmp_path, "s", 2, [("user", text) for text in SAID[3:8]])
+    settings = Settings(store=tmp_path / "store", encoder="hash-384")
+    run_night([tmp_path / "s.jsonl"], settings).check_complete()
+    lines = {line.heading: line for line in collect_status(settings)}
+    others = ("Hindi", "Korean", "Russian", "Arabic", "German")  # a message each
+    assert lines["languages"].value == dict.fromkeys(others, 0.2)
+    assert (
+        "Hindi 20%, Korean 20%, Russian 20%, Arabic 20% of the messages: rules and decisions are not told apart"
+        in lines["languages"].text
+    )
 
 
 @pytest.mark.skipif(

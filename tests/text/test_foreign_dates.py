@@ -24,12 +24,10 @@ NOW = datetime(2026, 11, 18, tzinfo=UTC)
         ("Was haben wir vor 3 Tagen gesagt?", 15, 16),
         ("昨日のエラーは？", 17, 18),
         ("3天前说了什么", 15, 16),
-        (
-            "上周二我们决定了什么？",
-            9,
-            16,
-        ),  # the week: its Tuesday is meant, not the last one
-        ("先週の火曜日に何を決めた？", 9, 16),
+        # The Tuesday of last week, not the last one.
+        ("上周二我们决定了什么？", 10, 11),
+        ("先週の火曜日に何を決めた？", 10, 11),
+        ("¿Qué hicimos hace tres días?", 15, 16),
         ("что было вчера", 17, 18),
     ],
 )
@@ -51,6 +49,7 @@ def test_stretches_counted_back_in_other_languages(
         ("2026年3月のリリース", (2026, 3, None)),
         ("3월 5일에 만났다", (None, 3, 5)),
         ("5 марта 2026 мы переехали", (2026, 3, 5)),
+        ("十二月二十五日放假", (None, 12, 25)),
     ],
 )
 def test_dates_in_other_languages(text: str, date: Date) -> None:
@@ -59,7 +58,20 @@ def test_dates_in_other_languages(text: str, date: Date) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["Mais que faire ?", "die Miete ist 1.234,5 Euro", "13月40日に会う", "mit Humor"],
+    [
+        *(
+            "Mais que faire ?",
+            "die Miete ist 1.234,5 Euro",
+            "13月40日に会う",
+            "mit Humor",
+        ),
+        "Pasa lunes y martes en la oficina.",  # spends, not last
+        "Ce n'est pas mes affaires.",
+        "上上周二的事不算。",  # Tuesday of the week before last
+        "前天线要换新的。",  # the front antenna: 前|天线
+        "一月一次检查。",  # once a month
+        "This takes over 1 week of work.",  # Dutch: "over 1 week", in a week
+    ],
 )
 def test_what_names_no_time(text: str) -> None:
     assert not extract_dates(text).dates

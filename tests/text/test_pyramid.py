@@ -13,7 +13,12 @@ from slowwave.text.pyramid import (
     grow,
     split_full_groups,
 )
-from slowwave.text.summarise import Utterance, build_extractive_summary
+from slowwave.text.summarise import (
+    Utterance,
+    build_extractive_summary,
+    end_sentence,
+    truncate_words,
+)
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 TOPIC = Shape(first=10, above=10)
@@ -131,3 +136,20 @@ def test_groups_are_full_by_weight_and_a_short_session_has_none() -> None:
     assert [(group.tier, len(group.members)) for group in grow(whole, said, shape, "session", "s")] == [
         (0, 2), (0, 1), (0, 4), (MASTER, 3),
     ]  # fmt: skip
+
+
+def test_words_without_spaces_are_counted_and_cut() -> None:
+    # 发票|我们|统一|保存|七年，到期|后: what stands around a comma counts as one
+    assert (
+        truncate_words("发票我们统一保存七年，到期后自动删除。", 5)
+        == "发票我们统一保存七年，到期 …"
+    )
+    assert len(truncate_words("画像を保存" * 20_000, 60)) < 200
+    said = [Utterance("发票我们统一保存七年，到期后自动删除。图片放在云盘。")]
+    assert build_extractive_summary(said, 6) == "图片放在云盘。"  # the other has nine
+
+
+def test_a_sentence_that_has_ended_gets_no_other_mark() -> None:
+    assert [end_sentence(text) for text in ("रखते हैं।", "删除。", "Done")] == [
+        *("रखते हैं।", "删除。", "Done.")
+    ]

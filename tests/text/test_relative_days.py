@@ -33,6 +33,17 @@ WEDNESDAY = datetime(2026, 4, 8, 12, tzinfo=UTC)
         "Il y a trois jours (5 Apr 2026) c'était cassé.",
         "下周五 (17 Apr 2026)发布新版本。",
         "来週の金曜日 (17 Apr 2026)にリリースします。",
+        # Of these the language is not told, or another one is.
+        "Le gel commence vendredi prochain (10 or 17 Apr 2026).",
+        "Wir liefern kommenden Montag (13 Apr 2026).",
+        "Le contrat finit le mois prochain (May 2026).",
+        "Desplegamos dentro de dos semanas (22 Apr 2026, counted from 8 Apr).",
+        "La demo es el viernes que viene (10 or 17 Apr 2026).",
+        "Два года назад (2024) мы переехали.",
+        "В следующую пятницу (10 or 17 Apr 2026) релиз.",
+        "两周后 (22 Apr 2026, counted from 8 Apr)搬家。",
+        "下个星期五 (17 Apr 2026)发布。",
+        "2週間後 (22 Apr 2026, counted from 8 Apr)に引っ越します。",
     ],
 )
 def test_a_day_named_by_its_distance_gets_its_date(expected: str) -> None:
@@ -50,6 +61,10 @@ def test_a_day_named_by_its_distance_gets_its_date(expected: str) -> None:
         "It was the last week of May.",
         "Heute Morgen war es kaputt, heute morgen auch.",
         "Today we ship version 3 in 2 parts.",
+        "下下周五才发布。",  # Friday of the week after next
+        "再来週は休みではない。",
+        "地下周一围都是电缆。",  # underground all around: 地下|周|一围
+        "La persona que viene del banco firma.",
     ],
 )
 def test_what_names_no_other_day_stays_as_it_is(text: str) -> None:

@@ -318,6 +318,12 @@ def test_names_are_of_what_the_claims_say_and_the_others_do_not() -> None:
     }
 
 
+def test_a_topic_without_keywords_is_named_in_the_words_of_its_language() -> None:
+    said = ("发票我们保存七年。", "发票在云盘里。", "发票由财务开。")
+    claims = {"a": [(text, "fact", None) for text in said]}
+    assert name_topics(build_frame(claims))["a"][0] == "发票"  # invoice
+
+
 def test_names_are_keywords_that_several_claims_share_and_few_others_say() -> None:
     keywords = ["gauge readings", "readings", "kept", "own row"]
     said = (

@@ -16,9 +16,15 @@ from slowwave.engines.encoders.protocol import MULTILINGUAL, Vectors, report_enc
 MAX_CHARS = 4_000
 """Characters of a text that are read; later ones are cut off."""
 
+READS = frozenset(
+    """Arabic Chinese Dutch English French German Italian Japanese Korean Polish Portuguese Russian Spanish Thai
+    Turkish""".split()  # noqa: SIM905
+)
+"""The languages that it was trained in, as its package names them; Chinese in both scripts."""
+
 
 class MultilingualEncoder:
-    """Unit vectors of texts in sixteen languages.
+    """Unit vectors of texts in the languages of `READS`.
 
     Raises:
         ModuleNotFoundError: the package is not installed.

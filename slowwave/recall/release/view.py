@@ -317,8 +317,13 @@ KEPT_PATHS = 64
 """Conditions on files whose rows are remembered (one byte a passage and a claim)."""
 WORD = re.compile(r"[^\W\d_]{5,}")
 """A word long enough to be told from others though a letter of it is wrong."""
-ACCENTED = r"[\x{C0}-\x{24F}\x{300}-\x{36F}\x{386}-\x{390}\x{3AA}-\x{3CE}\x{401}\x{451}\x{1E00}-\x{1FFF}]"
-"""A letter with an accent of Latin, Greek or Cyrillic script, as Arrow's expressions have it."""
+ACCENTED = (
+    r"[\x{C0}-\x{24F}\x{300}-\x{36F}\x{386}-\x{390}\x{3AA}-\x{3CE}\x{401}\x{451}"
+    r"\x{5B0}-\x{5C7}\x{640}\x{64B}-\x{65F}\x{670}\x{1E00}-\x{1FFF}\x{FB00}-\x{FDFF}\x{FE70}-\x{FEFC}]"
+)
+"""A letter with an accent of Latin, Greek or Cyrillic script, a vowel point of Hebrew or Arabic, or a letter that has a
+plain form, as Arrow's expressions have it.
+"""
 JOINED_RE2 = re.sub(r"\\[uU]0*([0-9a-f]+)", r"\\x{\1}", JOINED.pattern)
 """JOINED, as Arrow's expressions have it."""
 MAX_FORMS = 12
@@ -565,7 +570,7 @@ class View(Tables):
             pc.match_substring_regex(texts, JOINED_RE2).to_numpy(zero_copy_only=False)
         )
         return positions, pc.utf8_normalize(
-            pc.utf8_lower(texts.take(pa.array(positions))), form="NFC"
+            pc.utf8_lower(texts.take(pa.array(positions))), form="NFKC"
         )
 
     def find_similar_word(

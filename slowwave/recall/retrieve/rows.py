@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -644,7 +645,7 @@ def _find_joined_word(passages: MaskedRows, word: str) -> tuple[Ints, Scores]:
     positions, texts = passages.view.joined_texts
     if not len(positions):
         return positions, np.zeros(0)
-    pairs = split_pairs(word)[:MAX_PAIRS]
+    pairs = split_pairs(normalize("NFKC", word))[:MAX_PAIRS]
     held = np.array(
         [
             pc.match_substring(texts, pair).to_numpy(zero_copy_only=False)

@@ -69,8 +69,12 @@ RECENT = re.compile(
 ON = re.compile(rf"\b(?P<which>on|since)\s+(?P<unit>{'|'.join(WEEKDAYS)})\b", re.I)
 LAST = re.compile(
     r"\b(?P<which>last|this|past)\s+"
-    rf"(?P<unit>weekend|week|month|year|night|{'|'.join(SEASONS)}|{'|'.join(WEEKDAYS)})\b",
+    rf"(?P<unit>weekend|week|month|year|night|{'|'.join(SEASONS)}|{'|'.join(WEEKDAYS)})\b"
+    rf"(?! (?:{'|'.join(WEEKDAYS)})\b)",
     re.I,
+)
+OF_WEEK = re.compile(
+    rf"\b(?P<which>last|next) week (?P<day>{'|'.join(WEEKDAYS)})\b", re.I
 )
 
 Span = tuple[datetime, datetime]
@@ -204,6 +208,7 @@ def _find_english_spans(text: str, now: datetime) -> Iterator[tuple[Span, str]]:
     ] = (
         (AGO, _resolve_ago, ("n", "unit")),
         (RECENT, _resolve_recent, ("n", "unit")),
+        (OF_WEEK, _resolve_day_of_week, ("which", "day")),
         (LAST, _resolve_last, ("which", "unit")),
         (ON, _resolve_last, ("which", "unit")),
         (DAY_WORD, _resolve_day_word, (0,)),
@@ -246,6 +251,14 @@ def _subtract_units(day: datetime, number: str, unit: str) -> datetime | None:
     )
     # at most about a hundred years back: nobody means an earlier day
     return day - timedelta(days=days) if 0 < days < 40_000 else None
+
+
+def _resolve_day_of_week(day: datetime, which: str, weekday: str) -> Span | None:
+    """Return a day of the last week; none of the next one, which is not over."""
+    if which != "last":
+        return None
+    start = day - timedelta(days=day.weekday() + 7 - WEEKDAYS[weekday])
+    return start, start + timedelta(days=1)
 
 
 def _resolve_last(day: datetime, which: str, unit: str) -> Span:

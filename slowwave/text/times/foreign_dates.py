@@ -1,8 +1,10 @@
 """Find times in texts of other languages, and translate them to English, so that one module parses them.
 
 "letzten Dienstag" is "last tuesday", "5 de marzo de 2026" is "5 March 2026", "3月5日" is "5 March", "vor drei Tagen" is
-"3 day ago", "vendredi prochain" is "next friday". The names come from dateparser and Unicode (`foreign_dates.toml`).
-The words for "last" and "next" with a weekday are taken from those with "week"; 下周五 is "next week friday".
+"3 day ago", "vendredi prochain" is "next friday". The names are those of dateparser and Unicode (`foreign_dates.toml`).
+"Last" or "next" beside a weekday is what says so beside "week"; 下周五 is "next week friday". In scripts without
+spaces a time begins and ends where the dictionaries split the text: 下下周五 is not 下周五. The language of a short
+text in Latin letters is often taken for another one, so there times of several words are looked for in all of them.
 """
 
 import re
@@ -13,8 +15,8 @@ from functools import cache
 from importlib.resources import files
 from unicodedata import numeric
 
-from slowwave.text.languages import ENGLISH, is_stop_word, stem_in
-from slowwave.text.words import JOINED, TERM, find_text_language
+from slowwave.text.languages import ENGLISH, LANGUAGES_OF, is_stop_word, stem_in
+from slowwave.text.words import JOINED, TERM, UNSPACED, find_text_language
 
 Names = Mapping[str, Sequence[str]]
 """The English name -> the names in a language."""
@@ -25,19 +27,36 @@ LISTS: Mapping[str, Names] = tomllib.loads(
 )
 MONTHS = "January February March April May June July August September October November December".split()  # noqa: SIM905
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-RELATIVE = frozenset(
-    ("today", "yesterday", "day before yesterday", "tomorrow", "day after tomorrow")
-) | {
-    f"{which} {unit}"
-    for which in ("this", "last", "next")
-    for unit in ("week", "month", "year")
+UNITS = ("week", "month", "year")
+WHICH = ("this", "last", "next")
+RELATIVE = {
+    *("today", "yesterday", "day before yesterday", "tomorrow", "day after tomorrow"),
+    *("3 day ago", "in 3 day", "2 week ago"),
+    *(f"{which} {unit}" for which in WHICH for unit in UNITS),
 }
 """Names of times without a number."""
 NUMBERED = re.compile(
     r"(?:(?P<year>(?:19|20)\d\d)\s?[年년]\s?)?(?<!\d)(?P<month>1[0-2]|0?[1-9])\s?[月월]\s?"
     r"(?:(?P<day>[12]\d|3[01]|0?[1-9])\s?[日号號일])?"
 )
-"""A date in Chinese, Japanese or Korean, whose months have numbers."""
+"""A date of Chinese, Japanese or Korean, whose months have numbers."""
+LEAST_STEM = 5
+"""Letters of a stem that few other words begin with."""
+NEAR = 64
+"""Letters after a word in which the next one is looked for."""
+SHORT = 200
+"""Characters up to which the language of a text is often taken for another one."""
+LATIN = tuple(
+    language for language, names in LISTS.items() if names["next week"][0][0] < "\u0250"
+)
+"""The languages in Latin letters."""
+KANA = re.compile(r"(?<=[\u4e00-\u9fff])(?=[\u3041-\u309f])")
+"""Where Chinese letters end before a particle or an ending of Japanese."""
+SPELT = re.compile(
+    r"(?<![〇-龥])(?P<year>)(?P<month>十[一二]?|[一二三四五六七八九])月"
+    r"(?P<day>三十一?|二?十[一二三四五六七八九]?|[一二三四五六七八九])[日号號]"
+)
+"""Such a date in characters: only with its day, since 一月一次 is once a month."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +74,17 @@ class TimeExpressions:
     numbers: Mapping[str, str]
     """Words for numbers -> their digits."""
     weekdays: tuple[tuple[re.Pattern[str], str], ...]
-    """Patterns of the last or the next weekday -> the English phrase."""
+    """In scripts without spaces: a day of the last or the next week -> in English."""
+
+
+@dataclass(frozen=True)
+class Directions:
+    """Of a language, how a weekday, week, month or year is said to be the last or the next one."""
+
+    named: Mapping[str, str]
+    """Names of weekdays and units -> in English."""
+    patterns: Mapping[str, re.Pattern[str]]
+    """"last" and "next" -> a name with what says so beside it."""
 
 
 @dataclass(frozen=True)
@@ -85,23 +114,102 @@ def find_foreign_times(text: str) -> list[TimeName]:
 
 def _find_times(text: str) -> Iterator[TimeName]:
     language = find_text_language(text)
+    lowered = text.lower()
+    if len(text) <= SHORT and _get_marks().search(lowered):
+        for other in LATIN:
+            yield from _find_directed(lowered, other)
     if language in (None, ENGLISH) or language not in LISTS:
         return
+    if JOINED.search(text):
+        yield from _find_numbered(lowered)
     expressions = _get_expressions(language)
-    lowered = text.lower()
-    for match in NUMBERED.finditer(lowered) if JOINED.search(text) else ():
-        yield _name_date(match, MONTHS[int(match["month"]) - 1])
     for match in expressions.dates.finditer(lowered) if expressions.dates else ():
         yield _name_date(match, expressions.months[match["month"]])
+    yield from _keep_whole(lowered, _find_relative(lowered, expressions))
+    yield from _find_directed(lowered, language)
+    if language in LATIN and len(text) <= SHORT:
+        yield from _find_of_others(lowered, language)
+
+
+def _find_of_others(lowered: str, language: str) -> Iterator[TimeName]:
+    """Yield times of several words in the other languages that a text has a stop word of."""
+    others = {
+        other for word in TERM.findall(lowered) for other in LANGUAGES_OF.get(word, ())
+    }
+    for other in LATIN:
+        if other in others and other != language:
+            for time in _find_relative(lowered, _get_expressions(other)):
+                if not time.words.isalpha():
+                    yield time
+
+
+def _find_numbered(lowered: str) -> Iterator[TimeName]:
+    """Yield the dates whose months have numbers."""
+    for match in NUMBERED.finditer(lowered):
+        yield _name_date(match, MONTHS[int(match["month"]) - 1])
+    for match in SPELT.finditer(lowered):
+        named = _name_date(match, MONTHS[_read_number(match["month"]) - 1])
+        day = str(_read_number(match["day"]))
+        english = named.english.replace(match["day"], day, 1)
+        yield TimeName(english, named.words, named.start)
+
+
+def _read_number(characters: str) -> int:
+    """Return a number up to 99 in the characters of Chinese: 二十五 is 25."""
+    tens, ten, ones = characters.rpartition("十")
+    count = int(numeric(ones)) if ones else 0
+    return (int(numeric(tens)) if tens else 1) * 10 + count if ten else count
+
+
+def _find_relative(lowered: str, expressions: TimeExpressions) -> Iterator[TimeName]:
+    """Yield the times that are told by their distance from when they were said."""
     for match in expressions.phrases.finditer(lowered):
         yield TimeName(expressions.relative[match[0]], match[0], match.start())
     for pattern, english in expressions.counted:
         for match in pattern.finditer(lowered):
             number = expressions.numbers.get(match["n"], match["n"])
-            yield TimeName(english.replace("#", number), match[0], match.start())
+            if number.isascii() and number.isdecimal():
+                words = english.replace("#", number)
+                yield TimeName(words, match[0], match.start())
     for pattern, english in expressions.weekdays:
         for match in pattern.finditer(lowered):
             yield TimeName(english, match[0], match.start())
+
+
+def _find_directed(lowered: str, language: str) -> Iterator[TimeName]:
+    """Yield the weekdays, weeks, months and years that a word beside them says to be the last or the next ones."""
+    directions = _get_directions(language)
+    for which, pattern in directions.patterns.items():
+        for match in pattern.finditer(lowered):
+            name = directions.named[match["after"] or match["before"]]
+            yield TimeName(f"{which} {name}", match[0], match.start())
+
+
+def _keep_whole(lowered: str, times: Iterator[TimeName]) -> Iterator[TimeName]:
+    """Yield the times that begin and end where dictionaries split a run without spaces, such as 再来週."""
+    bounds: frozenset[int] | None = None
+    for time in times:
+        if UNSPACED.search(time.words):
+            bounds = _find_bounds(lowered) if bounds is None else bounds
+            if not {time.start, time.start + len(time.words)} <= bounds:
+                continue
+        yield time
+
+
+def _find_bounds(lowered: str) -> frozenset[int]:
+    """Return where words begin or end."""
+    from slowwave.text.full_text import split_run
+
+    bounds = set[int]()
+    for run in TERM.finditer(lowered):
+        at = run.start()
+        for word in split_run(run[0]) if UNSPACED.search(run[0]) else (run[0],):
+            # What splits the run may write a word otherwise; it is then left out.
+            start = lowered.find(word, at, at + len(word) + NEAR)
+            if start >= 0:
+                at = start + len(word)
+                bounds |= {start, at}
+    return frozenset(bounds | {match.start() for match in KANA.finditer(lowered)})
 
 
 def _name_date(match: re.Match[str], month: str) -> TimeName:
@@ -138,13 +246,89 @@ def _get_expressions(language: str) -> TimeExpressions:
         months=months,
         phrases=_bound(f"(?:{_join(relative)})"),
         relative=relative,
-        counted=tuple(_list_counted(names, numbers)),
+        counted=tuple(_list_counted(names)),
         numbers=numbers,
         weekdays=(
-            *_list_weekdays(language, "last", without=("this week", "next week")),
-            *_list_weekdays(language, "next", without=("this week", "last week")),
+            *_list_days_of_week(names, "last"),
+            *_list_days_of_week(names, "next"),
         ),
     )
+
+
+@cache
+def _get_directions(language: str) -> Directions:
+    names = LISTS[language]
+    if JOINED.search("".join(names["next week"])):
+        return Directions({}, {})
+    named = {form: day for day in DAYS for form in names.get(day, ())}
+    for unit in UNITS:
+        said = [_list_words(names, f"{which} {unit}") for which in WHICH]
+        for word in set.intersection(*map(set, said)):
+            if len(word) > 1 and not is_stop_word(word, language):
+                named[word] = unit
+    name = _join(named)
+    patterns = dict[str, re.Pattern[str]]()
+    for which in ("last", "next"):
+        marks = _list_marks(language, which)
+        one = rf"(?:{_join({mark for mark in marks if ' ' not in mark})})\w{{0,3}}"
+        several = _join({mark for mark in marks if " " in mark})
+        after = rf"(?:{one}{f'|{several}' if several else ''})"
+        patterns[which] = re.compile(
+            rf"(?<!\w)(?:(?P<after>{name})\s+{after}|{one}\s+(?P<before>{name}))(?!\w)"
+        )
+    return Directions(named, patterns)
+
+
+@cache
+def _get_marks() -> re.Pattern[str]:
+    """Return a pattern of the beginnings of all words in Latin letters that say "last" or "next"."""
+    marks = [
+        _list_marks(language, which) for language in LATIN for which in ("last", "next")
+    ]
+    return re.compile(rf"(?<!\w)(?:{_join(set().union(*marks))})")
+
+
+def _list_words(names: Names, phrase: str) -> list[str]:
+    return TERM.findall(" ".join(names.get(phrase, ())))
+
+
+def _list_marks(language: str, which: str) -> set[str]:
+    """Return beginnings of words, and phrases behind a name, that say "last" or "next": what "last week" has and "this
+    week" and "next week" lack.
+    """
+    names = LISTS[language]
+    others = [
+        word
+        for name in WHICH
+        if name != which
+        for word in _list_words(names, f"{name} week")
+    ]
+    words = [
+        word
+        for word in _list_words(names, f"{which} week")
+        if not is_stop_word(word, language)
+        and not any(_is_form(word, other) for other in others)
+    ]
+    # Of a word and its abbreviation the word.
+    full = {
+        word
+        for word in words
+        if not any(other != word and other.startswith(word) for other in words)
+    }
+    return {*(_cut_ending(word, language) for word in full), *names.get(which, ())}
+
+
+def _is_form(word: str, other: str) -> bool:
+    """Return True if one word begins with the other."""
+    return word.startswith(other) or other.startswith(word)
+
+
+def _cut_ending(word: str, language: str) -> str:
+    """Return a word without its ending: as long a piece as its stem, which has no accents; without a quarter of its
+    letters if the stem is so short that other words begin alike.
+    """
+    length = len(stem_in(word, language))
+    return word[: length if length >= LEAST_STEM else -(len(word) // 4) or None]
 
 
 def _list_han_numbers() -> dict[str, str]:
@@ -156,60 +340,39 @@ def _list_han_numbers() -> dict[str, str]:
     }
 
 
-def _list_counted(
-    names: Names, numbers: Mapping[str, str]
-) -> Iterator[tuple[re.Pattern[str], str]]:
-    """Yield patterns of a number of days, weeks, months or years ago or from now, each with the English phrase."""
-    number = r"(?P<n>\d{1,4}" + (f"|{_join(numbers)})" if numbers else ")")
+def _list_counted(names: Names) -> Iterator[tuple[re.Pattern[str], str]]:
+    """Yield patterns of a number of days, weeks, months or years ago or from now; its word may be any."""
     for english, forms in names.items():
         way, _, unit = english.partition(" ")
-        if way == "in":
-            counted = f"in # {unit}"
-        elif unit == "ago":
-            counted = f"# {english}"
-        else:
+        if not forms or "#" not in forms[0]:
             continue
-        for form in forms:
-            yield _bound(re.escape(form).replace(r"\#", number)), counted
-
-
-def _list_weekdays(
-    language: str, which: str, without: Sequence[str]
-) -> Iterator[tuple[re.Pattern[str], str]]:
-    """Yield patterns of the last or the next weekday (`which`), each with the English phrase.
-
-    The word for "last" or "next" is the one in `{which} week` that the phrases `without` lack.
-    """
-    names = LISTS[language]
-    week = " ".join(names.get(f"{which} week", ()))
-    if JOINED.search(week):
-        yield from _list_days_of_week(names, f"{which} week")
-        return
-    others = " ".join(form for name in without for form in names.get(name, ()))
-    shared = {stem_in(word, language) for word in TERM.findall(others)}
-    # a stem has no accents, so the beginning of the written word is used, with the stem's length
-    stems = {
-        word[: len(stem)]
-        for word in TERM.findall(week)
-        if not is_stop_word(word, language)
-        and (stem := stem_in(word, language)) not in shared
-    }
-    marked = f"(?:{_join(stems)})\\w{{0,4}}"
-    beside = (rf"{marked}\s+DAY", rf"DAY\s+{marked}") if stems else ()
-    for day in DAYS:
-        for form in names.get(day, ()):
-            for pattern in beside:
-                named = pattern.replace("DAY", re.escape(form))
-                yield _bound(named), f"{which} {day}"
+        counted = f"in # {unit}" if way == "in" else f"# {english}"
+        number = (
+            r"(?P<n>\d{1,4}|[\u4e00-\u9fff])"
+            if JOINED.search(forms[0])
+            else r"(?P<n>\d{1,4}|[^\W\d_]{1,20})"
+        )
+        for before in dict.fromkeys(form.partition("#")[0] for form in forms):
+            behind = {
+                form.removeprefix(before + "#")
+                for form in forms
+                if form.startswith(before + "#")
+            }
+            yield _bound(f"{re.escape(before)}{number}(?:{_join(behind)})"), counted
 
 
 def _list_days_of_week(
-    names: Names, week: str
+    names: Names, which: str
 ) -> Iterator[tuple[re.Pattern[str], str]]:
     """Yield the days of the last or the next week in scripts without spaces: 下周 and 周五 are 下周五."""
+    weeks = names.get(f"{which} week", ())
+    if not JOINED.search("".join(weeks)):
+        return
+    # What says "next" before a month does so before a weekday: 下个月, 下个星期五.
+    marks = [*_list_month_marks(names, which)]
     for day in DAYS:
         for form in names.get(day, ()):
-            for of_week in names.get(week, ()):
+            for of_week in weeks:
                 shared = next(
                     (n for n in range(len(form), 0, -1) if of_week.endswith(form[:n])),
                     0,
@@ -217,7 +380,22 @@ def _list_days_of_week(
                 # at most one particle is between them: 来週の金曜日
                 joined = f"{re.escape(of_week)}.?{re.escape(form)}"
                 merged = re.escape(of_week + form[shared:])
-                yield re.compile(f"{joined}|{merged}"), f"{week} {day}"
+                marked = [re.escape(mark + form) for mark in marks]
+                yield (
+                    re.compile("|".join((joined, merged, *marked))),
+                    f"{which} week {day}",
+                )
+
+
+def _list_month_marks(names: Names, which: str) -> Iterator[str]:
+    """Yield what the last or next month has and this one lacks: the 下个 of 下个月, beside 本月."""
+    for form in names.get(f"{which} month", ()):
+        for this in names.get("this month", ()):
+            shared = next(
+                (at for at in range(1, len(form)) if this.endswith(form[at:])), 0
+            )
+            if shared:
+                yield form[:shared]
 
 
 def _bound(pattern: str) -> re.Pattern[str]:

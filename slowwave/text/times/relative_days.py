@@ -18,6 +18,7 @@ from slowwave.text.times.dates import (
     LAST,
     NUMBER,
     NUMBERS,
+    OF_WEEK,
     UNIT_DAYS,
     WEEKDAYS,
 )
@@ -29,7 +30,6 @@ COMING_DAYS = {"tomorrow": 1, "day after tomorrow": 2}
 UNITS = "|".join(UNIT_DAYS)
 FROM_NOW = re.compile(rf"\bin {NUMBER} (?P<unit>{UNITS})s?\b(?! of\b)", re.I)
 NEXT = re.compile(rf"\bnext (?P<unit>week|month|year|{'|'.join(WEEKDAYS)})\b", re.I)
-OF_WEEK = re.compile(rf"\b(?P<which>last|next) week (?P<day>{'|'.join(WEEKDAYS)})\b")
 WITH_DATE = re.compile(r"\s*\([^)]*\d")
 """A date in brackets that follows already."""
 CODE = re.compile(r"`+[^`]*`+")
@@ -131,8 +131,8 @@ def _find_counts(text: str, said_on: date) -> Iterator[RelativeDay]:
 
 def _find_stretches(text: str, said_on: date) -> Iterator[RelativeDay]:
     for match in OF_WEEK.finditer(text):
-        weeks = 1 if match["which"] == "next" else -1
-        ahead = 7 * weeks - said_on.weekday() + WEEKDAYS[match["day"]]
+        weeks = 1 if match["which"].lower() == "next" else -1
+        ahead = 7 * weeks - said_on.weekday() + WEEKDAYS[match["day"].lower()]
         yield _note(match, _format(said_on + timedelta(days=ahead)))
     for match in LAST.finditer(text):
         note = _format_last(match["unit"].lower(), said_on)
