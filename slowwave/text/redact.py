@@ -43,8 +43,8 @@ _KEYS, _TOKENS, _PHRASES, _ANYWHERE = (
 )
 """Each hint with its rule: one look at all of them is what most texts cost."""
 NONE: frozenset[str] = frozenset()
-CERTAIN = 0.8
-"""Probability from which a word is masked as a secret. Below it most words of real sessions are none."""
+CERTAIN = 0.5
+"""Probability from which a word is masked as a secret."""
 MOST_PASSES = 8
 """So many secrets may have run together; a chain of names alone gave up one a pass, and held a night for hours."""
 

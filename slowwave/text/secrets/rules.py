@@ -143,6 +143,11 @@ def _is_mixed(match: re.Match[str]) -> bool:
     return bool(_FIGURE.search(match[0]) and _LETTER.search(match[0]))
 
 
+def _is_private_key(match: re.Match[str]) -> bool:
+    """Return True for a whole key, and for lines of base64 that the end of a key follows."""
+    return match["lines"] is None or match["end"] is not None
+
+
 def _is_credential(match: re.Match[str]) -> bool:
     return not is_placeholder(match["secret"]) and any(
         map(str.isdigit, match["secret"])
@@ -151,9 +156,11 @@ def _is_credential(match: re.Match[str]) -> bool:
 
 # --- secrets with a form of their own ------------------------------------------------------------------------------
 
-# Cut off: the lines of base64 there are.
+# A key of which the end or the start is cut off: the lines of base64 there are.
 _PRIVATE_KEY = re.compile(
-    r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:"
+    r"(?<![A-Za-z0-9+/=])(?P<lines>(?:[A-Za-z0-9+/=]{16,128}(?:\s|\\+[nr])+)++)"
+    r"(?P<end>-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----)?"
+    r"|-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:"
     r"(?:(?!-----(?:BEGIN|END) )[\s\S]){32,20000}?-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
     r"|(?:(?:\s|\\+[nr])*[A-Za-z0-9+/=]{16,})+)"
     r"|PuTTY-User-Key-File-\d:(?:(?!PuTTY-User-Key-File)[\s\S]){32,20000}?Private-MAC: [0-9a-f]+"
@@ -310,7 +317,12 @@ ANYWHERE: tuple[Rule, ...] = (
 """Secrets by their form alone; the hints are looked for in the text as it is."""
 
 KEYS: tuple[Rule, ...] = (
-    Rule("private-key", _PRIVATE_KEY, ("private key", "putty-user-key")),
+    Rule(
+        "private-key",
+        _PRIVATE_KEY,
+        ("private key", "putty-user-key"),
+        _is_private_key,
+    ),
 )
 """Secrets of many lines; the hints are looked for in the text in lower case."""
 
