@@ -76,11 +76,36 @@ def make_whole_rule(name: str, whole: str, *hints: str) -> Rule:
 
 
 _WORDS = frozenset(
-    (
-        "password passwd passphrase secret secrets token string required optional changeme undefined disabled enabled"
-        " example placeholder default unknown redacted hidden masked number boolean object encrypted plaintext username"
-        " none null"
-    ).split()
+    [
+        "password",
+        "passwd",
+        "passphrase",
+        "secret",
+        "secrets",
+        "token",
+        "string",
+        "required",
+        "optional",
+        "changeme",
+        "undefined",
+        "disabled",
+        "enabled",
+        "example",
+        "placeholder",
+        "default",
+        "unknown",
+        "redacted",
+        "hidden",
+        "masked",
+        "number",
+        "boolean",
+        "object",
+        "encrypted",
+        "plaintext",
+        "username",
+        "none",
+        "null",
+    ]
 )
 """Words that code and schemas put where a password goes. The scorer does not judge a word without a figure."""
 _TEMPLATE = re.compile(
