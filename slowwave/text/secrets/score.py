@@ -167,12 +167,16 @@ def _list_shapes(word: str) -> Iterator[str]:
 def _list_parts(word: str, words: Sequence[str]) -> Iterator[str]:
     """Yield features of the words within a word: whether they could be spoken, and how they begin."""
     parts = [part for part in _WORD.findall(word) if len(part) > 2]
-    spoken = sum(bool(_VOWEL.search(part)) and not _RUN.search(part) for part in parts)
-    yield from (
-        f"parts {min(3, spoken)} of {min(3, len(parts))}",
-        f"slashes {min(3, word.count('/'))}",
-    )
-    yield from (f"in {part[:6]}" for part in words if len(part) > 3)
+    spoken = 0
+    for part in parts:
+        if _VOWEL.search(part) and not _RUN.search(part):
+            spoken += 1
+    slashes = min(3, word.count("/"))
+    yield f"parts {min(3, spoken)} of {min(3, len(parts))}"
+    yield f"slashes {slashes}"
+    for part in words:
+        if len(part) > 3:
+            yield f"in {part[:6]}"
 
 
 def _list_context(
@@ -182,28 +186,34 @@ def _list_context(
 ) -> Iterator[str]:
     """Yield features of the words before a candidate, after it, and in the lines above."""
     for at, part in enumerate(reversed(before)):
+        place = min(2, at // 2)
         for name in _name(part):
-            yield from (f"left {min(2, at // 2)} {name}", f"any {name}")
+            yield f"left {place} {name}"
+            yield f"any {name}"
     for at, part in enumerate(after[:6]):
-        yield from (f"right {at // 3} {name}" for name in _name(part))
+        place = at // 3
+        for name in _name(part):
+            yield f"right {place} {name}"
     for part in above[-12:]:
-        yield from (f"above {name}" for name in _name(part))
+        for name in _name(part):
+            yield f"above {name}"
 
 
 def _list_letters(word: str) -> Iterator[str]:
     """Yield features of a word's letters in their order: changes of kind, and pairs of neighbours."""
     length = sum(len(word) >= edge for edge in _LENGTHS)
     cases = _CASES.findall(word)
-    start = "".join(f"{_name_case(run)}{min(3, len(run))}" for run in cases[:4])
-    yield from (
-        f"runs {min(8, len(cases))} {length}",
-        f"pattern {start} {len(cases) > 4}",
-        f"numbered {is_numbered_name(word)}",
-    )
+    start = ""
+    for run in cases[:4]:
+        start += _name_case(run)
+        start += str(min(3, len(run)))
+    yield f"runs {min(8, len(cases))} {length}"
+    yield f"pattern {start} {len(cases) > 4}"
+    yield f"numbered {is_numbered_name(word)}"
     lower = word[:LONGEST].lower()
-    yield from (
-        f"pair {pair}" for pair in map("".join, pairwise(lower)) if pair.isalpha()
-    )
+    for pair in map("".join, pairwise(lower)):
+        if pair.isalpha():
+            yield f"pair {pair}"
 
 
 def _name_case(run: str) -> str:
@@ -229,7 +239,8 @@ def _list_near(
     )
     for side, words in sides:
         for part in words:
-            yield from (f"near {side} {gram}" for gram in _list_grams(part))
+            for gram in _list_grams(part):
+                yield f"near {side} {gram}"
 
 
 def _is_repeated(words: Sequence[str], around: Sequence[str]) -> bool:
@@ -260,15 +271,21 @@ def _list_frames(left: str, right: str, *, begins: bool) -> Iterator[str]:
         right: what stands after it.
         begins: whether `left` reaches to the start of the line.
     """
-    before = ["^" if begins else "", *map(_name_run, _RUNS.findall(left)[-NEAR:])]
-    after = [
-        *map(_name_run, _RUNS.findall(right)[:3]),
-        "$" if len(right) < RIGHT else "",
-    ]
-    yield from (f"frame left {''.join(before[-count:])}" for count in (2, 3, 4))
-    yield from (f"frame right {''.join(after[:count])}" for count in (1, 2, 3))
-    yield f"frame {''.join(before[-2:])}|{after[0]}"
-    yield f"frame {''.join(before[-3:])}|{''.join(after[:2])}"
+    before = list(map(_name_run, _RUNS.findall(left)[-NEAR:]))
+    before.insert(0, "^" if begins else "")
+    after = list(map(_name_run, _RUNS.findall(right)[:3]))
+    after.append("$" if len(right) < RIGHT else "")
+    for count in (2, 3, 4):
+        signs = "".join(before[-count:])
+        yield f"frame left {signs}"
+    for count in (1, 2, 3):
+        signs = "".join(after[:count])
+        yield f"frame right {signs}"
+    two = "".join(before[-2:])
+    yield f"frame {two}|{after[0]}"
+    three = "".join(before[-3:])
+    next_two = "".join(after[:2])
+    yield f"frame {three}|{next_two}"
 
 
 def _name_run(run: str) -> str:
