@@ -4,7 +4,7 @@
 figures, in a prompt, a command, a table, code or prose, with its name before it, after it or in another field. It is
 fitted on lines made of `data/labelled/secrets.tsv` (`python -m bench.fit.secrets`). Words of the context count by
 their 4-grams, so that related languages and unseen names share weights; the signs around the candidate count
-without any words. Cost: about 50 µs a candidate.
+without any words. Cost: about 100 µs a candidate.
 """
 
 import io
