@@ -15,6 +15,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits
 from typing import Any, NamedTuple
 
@@ -27,7 +28,6 @@ from slowwave.text.secrets.score import (
     MODEL_FILE,
     SecretModel,
     hash_feature,
-    is_numbered_name,
     iter_candidates,
     list_features,
 )
@@ -35,6 +35,8 @@ from slowwave.text.secrets.score import (
 TEMPLATES = LABELLED / "secrets.tsv"
 FILLS, FOLDS = 12, 5
 """Lines made of a template; parts that the kinds are divided into."""
+LONGEST_AROUND = 120
+"""Letters of a line that is put around one with a secret."""
 STRENGTH = 1.0
 """Inverse of the penalty on weights."""
 FIELD = re.compile(r"\{([A-Z]{2,}[0-9]*|[a-z]{2,}[0-9]*)\}")
@@ -91,6 +93,8 @@ class Example(NamedTuple):
     start: int
     end: int
     secret: bool
+    template: int = -1
+    """Number of the template that the line was made of; -1 for a real one."""
 
 
 MIXED, HEX = ascii_letters + digits, "0123456789abcdef"
@@ -156,6 +160,22 @@ def _draw_base64(draw: random.Random) -> str:
     )
 
 
+def _draw_identifier(draw: random.Random) -> str:
+    """Return a name of code with a figure in it: `Quay2Lamp`, `HarborV3`, `C4PierCrane`."""
+    first, second, third = (draw.choice(WORDS).capitalize() for _ in range(3))
+    number = draw.randint(2, 9)
+    return draw.choice(
+        (
+            f"{first}{number}{second}",
+            f"{first}{second}{number}",
+            f"{first}V{number}",
+            f"{first[0]}{number}{second}{third}",
+            f"{first[:3]}{number}{second[:3]}{number}For{third}",
+            f"{first[:3].upper()}{draw.randint(16, 128)}{second}",
+        )
+    )
+
+
 FIELDS: dict[str, Callable[[random.Random], str]] = {
     "pw": _draw_password,
     "key": _draw_key,
@@ -175,6 +195,8 @@ FIELDS: dict[str, Callable[[random.Random], str]] = {
     "file": lambda draw: (
         f"src/{draw.choice(WORDS)}{draw.randint(1, 9)}.{draw.choice(('py', 'ts', 'md', 'yml'))}"
     ),
+    "ident": _draw_identifier,
+    "name": lambda draw: draw.choice((*NAMES, *WORDS)).capitalize(),
     "id11": lambda draw: _draw_some(MIXED + "_-", 11, draw),
 }
 """Fields of templates, and how their values are drawn."""
@@ -187,26 +209,37 @@ def make_examples(seed: int = 0) -> list[Example]:
         rows = list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
     return [
         example
-        for row in rows
+        for number, row in enumerate(rows)
         for _ in range(FILLS)
-        for example in _make_line(row["kind"], row["template"], draw)
+        for example in _make_line(row["kind"], row["template"], number, draw)
     ]
 
 
-def _make_line(kind: str, template: str, draw: random.Random) -> Iterator[Example]:
+def _make_line(
+    kind: str,
+    template: str,
+    number: int,
+    draw: random.Random,
+) -> Iterator[Example]:
     """Yield the candidates of a line that a template makes, among other lines."""
     whole = template.replace("\\n", "\n").replace("\\t", "\t")
-    text, secrets = _fill(NAMED.sub(lambda _: draw.choice(NAMES), whole), draw)
-    before = draw.choice(("", f"{draw.choice(WORDS)}\n", "# run2\n", "see below:\n"))
-    text = before + text + draw.choice(("", "\n", "\nok"))
+    line, secrets = _fill(NAMED.sub(lambda _: draw.choice(NAMES), whole), draw)
+    lines = list_ordinary_lines()
+    before = draw.choice(("", f"{draw.choice(WORDS)}\n", "see below:\n", None, None))
+    if before is None:
+        before = f"{draw.choice(lines)}\n{draw.choice(lines)}\n"
+    text = before + line + draw.choice(("", "\n", f"\n{draw.choice(lines)}"))
     for start, end in iter_candidates(text):
         at = start - len(before), end - len(before)
+        if at[1] <= 0 or at[0] >= len(line):
+            continue  # of a line around it
         yield Example(
             kind,
             text,
             start,
             end,
             any(at[0] < last and first < at[1] for first, last in secrets),
+            number,
         )
 
 
@@ -234,6 +267,13 @@ def read_ordinary() -> Iterator[str]:
                 except ValueError:
                     # A document of several lines, or a line that a sample has damaged.
                     yield line
+
+
+@cache
+def list_ordinary_lines() -> list[str]:
+    """Return the short lines of the ordinary texts, to put around a line that a template makes."""
+    lines = [line for text in read_ordinary() for line in text.splitlines()]
+    return sorted({line for line in lines if 3 < len(line) < LONGEST_AROUND})
 
 
 def _list_texts(value: Any) -> Iterator[str]:
@@ -268,9 +308,7 @@ def fit_model(examples: Sequence[Example]) -> SecretModel:
 
 
 def score(example: Example, model: SecretModel) -> float:
-    """Return the probability of an example; 0 for a name with a number, which is never masked."""
-    if is_numbered_name(example.text[example.start : example.end]):
-        return 0.0
+    """Return the probability that an example is a secret."""
     return model.compute_probability(example.text, example.start, example.end)
 
 
@@ -297,6 +335,13 @@ def measure(*, write: bool = False) -> Figures:
     return Figures(rows, title="Secrets of kinds that were not learnt", notes=notes)
 
 
+def leave_out(examples: Sequence[Example], fold: int) -> tuple[set[str], set[int]]:
+    """Return the kinds that a fold leaves out, and the templates of lines without a secret."""
+    kinds = sorted({one.kind for one in examples} - {"none"})
+    templates = sorted({one.template for one in examples if one.kind == "none"})
+    return {*kinds[fold::FOLDS]}, {*templates[fold::FOLDS]}
+
+
 def _measure_fold(
     fold: int,
     examples: Sequence[Example],
@@ -305,38 +350,25 @@ def _measure_fold(
     touched: Counter[str],
 ) -> list[Row]:
     """Return rows of the kinds that are left out of a fold; count what is masked of the lines without a secret."""
-    kinds = sorted({example.kind for example in examples} - {"none"})[fold::FOLDS]
-    own = set(
-        sorted({example.text for example in examples if example.kind == "none"})[
-            fold::FOLDS
-        ]
-    )
+    kinds, templates = leave_out(examples, fold)
     learnt = [
-        example
-        for example in examples
-        if example.kind not in kinds and example.text not in own
+        one
+        for one in examples
+        if one.kind not in kinds and one.template not in templates
     ]
     model = fit_model(
         [*learnt, *(one for at, one in enumerate(ordinary) if at % FOLDS != fold)]
     )
-    rest = [example for at, example in enumerate(ordinary) if at % FOLDS == fold]
-    none = [
-        example
-        for example in examples
-        if example.kind == "none" and example.text in own
-    ]
+    rest = [one for at, one in enumerate(ordinary) if at % FOLDS == fold]
+    none = [one for one in examples if one.template in templates]
     for name, without in (("ordinary", rest), ("none", none)):
         touched[name] += len(without)
         touched[f"{name} masked"] += sum(
-            score(example, model) >= CERTAIN for example in without
+            score(one, model) >= CERTAIN for one in without
         )
     rows = list[Row]()
-    for kind in kinds:
-        sure = [
-            score(example, model)
-            for example in fresh
-            if example.kind == kind and example.secret
-        ]
+    for kind in sorted(kinds):
+        sure = [score(one, model) for one in fresh if one.kind == kind and one.secret]
         rows.append({"kind": kind, "lines": len(sure)} | {"masked": _share(sure)})
     return rows
 

@@ -20,7 +20,14 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
-from bench.fit.secrets import FOLDS, Example, fit_model, make_examples, read_ordinary
+from bench.fit.secrets import (
+    FOLDS,
+    Example,
+    fit_model,
+    leave_out,
+    make_examples,
+    read_ordinary,
+)
 from bench.harness import SCRATCH, Figures, Row, run
 from bench.nights.redaction import make_examples as make_rule_examples
 from slowwave.text.redact import redact
@@ -160,20 +167,20 @@ def _scan_left_out() -> tuple[list[Case], list[bool]]:
         for text in read_ordinary()
         for start, end in iter_candidates(text)
     ]
-    kinds = sorted({one.kind for one in examples} - {"none"})
-    none = sorted({one.text for one in examples if one.kind == "none"})
+    ours = make_examples(seed=1)
     cases, found = list[Case](), list[bool]()
     for fold in range(FOLDS):
-        # of the lines without a secret a fifth is left out, of the others a fifth of the kinds
-        left_out, texts = kinds[fold::FOLDS], {*none[fold::FOLDS]}
+        # a fifth of the kinds, and a fifth of the templates without a secret
+        kinds, templates = leave_out(examples, fold)
         learnt = [
             one
             for one in examples
-            if one.kind not in left_out and one.text not in texts
+            if one.kind not in kinds and one.template not in templates
         ]
         model = fit_model([*learnt, *ordinary])
-        fresh = [one for one in make_examples(seed=1) if one.kind in left_out]
-        own = _make_cases([*fresh, *(one for one in examples if one.text in texts)])
+        own = _make_cases(
+            [one for one in ours if one.kind in kinds or one.template in templates]
+        )
         with patch.object(score, "load_secret_model", lambda model=model: model):
             found += [_is_found(case) for case in own]
         cases += own

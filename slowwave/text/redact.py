@@ -43,8 +43,8 @@ _KEYS, _TOKENS, _PHRASES, _ANYWHERE = (
 )
 """Each hint with its rule. Most texts only cost a search for these hints."""
 NONE: frozenset[str] = frozenset()
-CERTAIN = 0.8
-"""Probability from which a word is masked as a secret. Below it, most words of real sessions are no secrets."""
+CERTAIN = 0.5
+"""Probability from which a word is masked as a secret."""
 MOST_PASSES = 8
 """Most passes, and so most secrets without a separator. A chain of names alone gives one a pass, which once took a
 night hours.

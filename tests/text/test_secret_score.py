@@ -19,6 +19,9 @@ PASSWORD, KEY = "Qkwzvbhxt" + "418", "f7Rk2mWq9LzX" + "c4Vb8Nt1Hs6Yd3Pj"
         "the admin password's {s} btw",
         "パスワードは {s} です",
         "das Passwort lautet {s}",
+        "Password:\n\n{s}\n",  # the name in the line above, with an empty one between
+        "user\nada\npassword\n{s}",
+        "use {s} to get in",  # no word says what it is
     ],
 )
 def test_a_password_goes_by_the_words_around_it(text: str) -> None:
@@ -50,7 +53,18 @@ def test_a_key_goes_by_the_words_around_it(text: str) -> None:
         "password = os.environ['DB_PASSWORD_2']",
         'variable "image" {\n  default = "api:v1.20.3"\n}',
         "The password must have 8 characters, as step2 of docs/auth2.md says.",
+        "boat 10 is called Berta10",
+        "\x1b[32m▪ \x1b[32mStarting server...",  # a colour's code is no part of the word
+        "npx playwright test --workers=1 --timeout=60000",
+        "from lamp.s3.responses import S3Response",
     ],
 )
 def test_what_has_figures_and_is_no_secret_stays(text: str) -> None:
     assert redact_text(text) == text
+
+
+@pytest.mark.parametrize("broken", ["\n", "\\n", "\n    "])
+def test_the_second_half_of_a_private_key_goes_too(broken: str) -> None:
+    lines = [f"{n}{KEY}{KEY}" for n in range(6)]
+    half = broken.join((*lines, "-----END PRIVATE KEY-----"))
+    assert redact_text(f"tail:\n{half}\nok") == "tail:\n[redacted:private-key]\nok"

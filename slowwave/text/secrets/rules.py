@@ -76,43 +76,38 @@ def make_whole_rule(name: str, whole: str, *hints: str) -> Rule:
 
 
 _WORDS = frozenset(
-    (
-        *(
-            "password",
-            "passwd",
-            "passphrase",
-            "secret",
-            "secrets",
-            "token",
-            "string",
-            "required",
-            "optional",
-        ),
-        *(
-            "changeme",
-            "undefined",
-            "disabled",
-            "enabled",
-            "example",
-            "placeholder",
-            "default",
-            "unknown",
-            "redacted",
-        ),
-        *(
-            "hidden",
-            "masked",
-            "number",
-            "boolean",
-            "object",
-            "encrypted",
-            "plaintext",
-            "username",
-            "none",
-            "null",
-        ),
-    )
+    [
+        "password",
+        "passwd",
+        "passphrase",
+        "secret",
+        "secrets",
+        "token",
+        "string",
+        "required",
+        "optional",
+        "changeme",
+        "undefined",
+        "disabled",
+        "enabled",
+        "example",
+        "placeholder",
+        "default",
+        "unknown",
+        "redacted",
+        "hidden",
+        "masked",
+        "number",
+        "boolean",
+        "object",
+        "encrypted",
+        "plaintext",
+        "username",
+        "none",
+        "null",
+    ]
 )
+"""Words that code and schemas put where a password goes. The scorer does not judge a word without a figure."""
 _TEMPLATE = re.compile(
     r"<.*>\Z|\$[A-Za-z_(][\w)]*\Z|%\w+%?\Z|.*(?:\$\{|\{\{|\{[A-Za-z_][\w.]*\}|\.\.\.|…|\*{3}|[xX]{4})"
     r"|(?i:your|my|insert|enter|replace|change|dummy|fake|test|example)(?:[A-Za-z_-]*|(?:[_-][A-Za-z]+)+[_-]?[0-9]{1,3})\Z"
@@ -122,12 +117,7 @@ _TEMPLATE = re.compile(
 
 def is_placeholder(value: str) -> bool:
     """Return True if a value stands for another: `<password>`, `${VAR}`, `your-key-1`, `xxxx`, `***`, `…EXAMPLE`."""
-    return (
-        MARK in value
-        or value.lower() in _WORDS
-        or len(set(value)) < 3
-        or _TEMPLATE.match(value) is not None
-    )
+    return MARK in value or len(set(value)) < 3 or _TEMPLATE.match(value) is not None
 
 
 def _is_filled_in(match: re.Match[str]) -> bool:
@@ -139,8 +129,17 @@ _LETTER = re.compile(r"[^\W\d_]")
 
 
 def _is_mixed(match: re.Match[str]) -> bool:
-    """Return whether figures and letters are mixed, as a word or a number never has them."""
-    return bool(_FIGURE.search(match[0]) and _LETTER.search(match[0]))
+    """Return True if the match mixes figures and letters, as a word or a number never does."""
+    return _is_mixed_text(match[0])
+
+
+def _is_mixed_text(text: str) -> bool:
+    return bool(_FIGURE.search(text) and _LETTER.search(text))
+
+
+def _is_private_key(match: re.Match[str]) -> bool:
+    """Return True for a whole key, and for lines of base64 that the end of a key follows."""
+    return match["lines"] is None or match["end"] is not None
 
 
 def _is_credential(match: re.Match[str]) -> bool:
@@ -151,9 +150,11 @@ def _is_credential(match: re.Match[str]) -> bool:
 
 # --- secrets with a form of their own ------------------------------------------------------------------------------
 
-# Cut off: the lines of base64 there are.
+# A key of which the end or the start is cut off: the lines of base64 there are.
 _PRIVATE_KEY = re.compile(
-    r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:"
+    r"(?<![A-Za-z0-9+/=])(?P<lines>(?:[A-Za-z0-9+/=]{16,128}(?:\s|\\+[nr])+)++)"
+    r"(?P<end>-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----)?"
+    r"|-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:"
     r"(?:(?!-----(?:BEGIN|END) )[\s\S]){32,20000}?-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
     r"|(?:(?:\s|\\+[nr])*[A-Za-z0-9+/=]{16,})+)"
     r"|PuTTY-User-Key-File-\d:(?:(?!PuTTY-User-Key-File)[\s\S]){32,20000}?Private-MAC: [0-9a-f]+"
@@ -188,12 +189,6 @@ _NETRC = re.compile(
 _PGPASS = re.compile(
     r"(?m)^[\w.*-]{1,255}:5432:[\w*-]{1,63}:[\w.*-]{1,63}:(?P<secret>[^\s:]{3,255})$"
 )
-_XML_VALUE = re.compile(
-    r"(?i)(?:key|name)=[\"'][\w.:-]{0,40}password[\"']\s{1,9}value=[\"'](?P<secret>[^\s\"'<>]{3,255})[\"']"
-)
-_DOCKER_AUTH = re.compile(
-    r"\"auth\"\s{0,9}:\s{0,9}\"(?P<secret>[A-Za-z0-9+/]{12,512}={0,2})\""
-)
 _JWT = re.compile(
     rf"ey{build_boundary_pattern('ey')}[A-Za-z0-9_-]{{9,1000}}\.ey[A-Za-z0-9_-]{{9,}}(?:\.[A-Za-z0-9_-]*)?"
 )
@@ -224,9 +219,6 @@ _GITLAB = (
 _DISCORD = r"[MNO][A-Za-z\d_-]{23,25}\.[A-Za-z\d_-]{6}\.[A-Za-z\d_-]{27}"
 _DISCORD_HOOK = re.compile(
     rf"https:{_S}{_S}[\w.]{{0,20}}discord(?:app)?\.com{_S}api{_S}webhooks{_S}\d+{_S}[\w-]{{40,}}"
-)
-_SIGNATURE = re.compile(
-    r"(?<![A-Za-z])sig=(?P<secret>(?:[A-Za-z0-9+/]|%[0-9A-Fa-f]{2}){40,}=?)"
 )
 _SEED = re.compile(
     r"(?i:seed|mnemonic|recovery)[^\n.]{0,40}?[:\s\"'](?P<secret>(?:[a-z]{3,8} ){11,23}[a-z]{3,8})\b"
@@ -310,7 +302,12 @@ ANYWHERE: tuple[Rule, ...] = (
 """Secrets by their form alone; the hints are looked for in the text as it is."""
 
 KEYS: tuple[Rule, ...] = (
-    Rule("private-key", _PRIVATE_KEY, ("private key", "putty-user-key")),
+    Rule(
+        "private-key",
+        _PRIVATE_KEY,
+        ("private key", "putty-user-key"),
+        _is_private_key,
+    ),
 )
 """Secrets of many lines; the hints are looked for in the text in lower case."""
 
@@ -321,14 +318,11 @@ PHRASES: tuple[Rule, ...] = (
     Rule("password", _CURL_USER, ("curl",), _is_filled_in),
     Rule("password", _COMMAND, _COMMANDS, _is_filled_in),
     Rule("password", _MYSQL, ("mysql", "mariadb"), _is_filled_in),
-    Rule("azure-signature", _SIGNATURE, ("sig=",)),
     Rule("seed-phrase", _SEED, ("seed", "mnemonic", "recovery")),
     Rule("cookie", _COOKIE, ("cookie",)),
     Rule("codes", _CODES, ("codes",)),
     Rule("password", _NETRC, ("machine",), _is_filled_in),
     Rule("password", _PGPASS, (":5432:",), _is_filled_in),
-    Rule("password", _XML_VALUE, ("value=",), _is_filled_in),
-    Rule("authorization", _DOCKER_AUTH, ('"auth"',), _is_filled_in),
 )
 """Secrets that may be short or stand among white space; the hints are looked for in the text in lower case."""
 
@@ -497,65 +491,59 @@ def classify_secret(before: str, match: re.Match[str]) -> str | None:
 
 
 def _classify_value(before: str, match: re.Match[str]) -> str | None:
-    """Return the kind of secret that a match of `NAMED` assigns (`before` is the text up to it); None when it is none.
-
-    After a name for a password any quoted text is one, and a bare one that mixes letters and digits. Other names'
-    values must look made by a machine. A bare hash is no secret under `token` alone: as often it is a
-    cursor or a commit.
-    """
-    name = match["name"].lower()
-    value = match["quoted"] or match["bare"]
+    """Return the kind of secret that a match of `NAMED` assigns, or None; `before` is the text up to it."""
     if _ABOUT.search(match["suffix"]) or MARK in before.rpartition("]")[2]:
         return None
-    # what stands before or in the value says that it is no secret
-    mixed = bool(_FIGURE.search(value) and _LETTER.search(value))
     if match["option"] and not _OPTION.match(before):
-        apart = _PASSWORD.match(name) and name != "pass" and mixed and len(value) >= 8
-        return (
-            "password"
-            if apart and not _is_code_or_path(value) and not _HASH.match(value)
-            else None
-        )
-    issued = (
-        name == "token"
-        and len(value) >= 15
-        and value.isdecimal()
-        and _OF_ISSUER.search(before)
-    )
-    if match["markup"] and not issued and not (mixed and len(value) >= 8):
+        return None  # prose: left to the scorer
+    value = match["quoted"] or match["bare"]
+    name = match["name"].lower()
+    issued = name == "token" and _is_number_of_issuer(before, value)
+    if match["markup"] and not issued and not _looks_made(value):
         return None
-    if name == "pass" and not (
-        before.lower().endswith(("db_", "db-", "_", "-"))
-        or match["quoted"]
-        or match["said"]
-        or _is_line_of_settings(before, match)
-    ):
-        return None
-    # a password may be words; any other key looks as if it was made
     if _PASSWORD.match(name):
-        of_itself = value.rstrip(".,").isdecimal() and not match["suffix"]
-        if match["said"]:
-            literal = match["quoted"] is not None and not match["said"].endswith(
-                (" to ", " auf ")
-            )
-            is_known = (literal and not _is_code_or_path(value)) or bool(
-                _PARTS.match(value)
-            )
-        else:
-            is_known = match["quoted"] is not None or _is_label(match)
-        return (
-            "password"
-            if is_known or of_itself or (mixed and not _CODE.match(value))
-            else None
-        )
-    looks_made = issued or (
-        mixed and len(value) >= 8 and not (match["said"] or "").endswith(": ")
-    )
+        known = name != "pass" or _is_password(before, match)
+        return "password" if known and _is_password_value(match, value) else None
+    listed = (match["said"] or "").endswith(": ")
+    if issued or (_looks_made(value) and not listed):
+        return _classify_key_value(before, name, match["suffix"], value)
+    return None
+
+
+def _looks_made(value: str) -> bool:
+    """Return True if a value mixes letters and figures, and is long enough for a key."""
+    return _is_mixed_text(value) and len(value) >= 8
+
+
+def _is_number_of_issuer(before: str, value: str) -> bool:
+    """Return True if a token is a long number, and a name runs into the word: `facebookToken=123456789012345`."""
+    return len(value) >= 15 and value.isdecimal() and bool(_OF_ISSUER.search(before))
+
+
+def _is_password(before: str, match: re.Match[str]) -> bool:
+    """Return True if "pass" means a password, and not that a test passed."""
     return (
-        _classify_key_value(before, name, match["suffix"], value)
-        if looks_made
-        else None
+        before.lower().endswith(("db_", "db-", "_", "-"))
+        or match["quoted"] is not None
+        or match["said"] is not None
+        or _is_line_of_settings(before, match)
     )
+
+
+def _is_password_value(match: re.Match[str], value: str) -> bool:
+    """Return True for what may be a password: quoted text, letters mixed with figures, or a number.
+
+    In prose quoted text counts if it isn't code, and bare text if it is words in a row.
+    """
+    if _is_mixed_text(value) and not _CODE.match(value):
+        return True
+    if value.rstrip(".,").isdecimal() and not match["suffix"]:
+        return True
+    if not match["said"]:
+        return match["quoted"] is not None or _is_label(match)
+    becomes = match["said"].endswith((" to ", " auf "))
+    quoted = match["quoted"] is not None and not becomes
+    return bool(_PARTS.match(value)) or (quoted and not _is_code_or_path(value))
 
 
 def _is_line_of_settings(before: str, match: re.Match[str]) -> bool:
@@ -565,25 +553,31 @@ def _is_line_of_settings(before: str, match: re.Match[str]) -> bool:
 
 
 def _classify_key_value(before: str, name: str, suffix: str, value: str) -> str | None:
-    if name == "key":
-        kind = (
-            "aws-secret-key" if len(value) == 40 and _AWS.search(before) else "secret"
-        )
-        issued = len(value) >= 20 and _OF_VARIABLE.search(before)
-        is_key = bool(issued or _KEY_OF.search(before))
-        return kind if is_key and not _is_code_or_path(value) else None
+    """Return the kind of a value that looks made by a machine; None if the name or the value says that it is no key.
+
+    A bare hash is no secret under `token` alone: as often it is a cursor or a commit.
+    """
     if _is_code_or_path(value):
         return None
+    if name == "key":
+        return _classify_key(before, value)
     if name == "token" and not suffix:
-        bare_hash = _HASH.match(value) and not (
-            _SAFE_TOKEN.search(before) or _OF_ISSUER.search(before)
-        )
-        return None if bare_hash or _OTHER_TOKEN.search(before) else "secret"
+        named = _SAFE_TOKEN.search(before) or _OF_ISSUER.search(before)
+        if (_HASH.match(value) and not named) or _OTHER_TOKEN.search(before):
+            return None
     return "secret"
 
 
+def _classify_key(before: str, value: str) -> str | None:
+    """Return the kind of a key's value; None for a key of a dict, a cache or a table."""
+    of_variable = len(value) >= 20 and _OF_VARIABLE.search(before)
+    if not (of_variable or _KEY_OF.search(before)):
+        return None
+    return "aws-secret-key" if len(value) == 40 and _AWS.search(before) else "secret"
+
+
 def _is_label(match: re.Match[str]) -> bool:
-    """Return whether a line of prose ends in `password: word`."""
+    """Return True if a line of prose ends in `password: word`."""
     after = match.string[match.end() : match.end() + 1]
     return (
         match["bare"].isalpha()
