@@ -15,7 +15,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.schemas.places import find_cache_folder
 from slowwave.schemas.settings import Settings
 from tests.clients import drive
-from tests.clients.drive import ROOT, Sandbox, serve_stub
+from tests.clients.drive import ROOT, Model, Sandbox, serve_stub
 from tests.clients.test_clients import installed as installed
 from tests.killed_nights import SAMPLES
 
@@ -43,21 +43,16 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def requests(tmp_path: Path) -> Path:
-    return tmp_path / "requests.jsonl"
-
-
-@pytest.fixture
-def url(tmp_path: Path, requests: Path) -> Iterator[str]:
-    with serve_stub(tmp_path, requests) as address:
-        yield address
+def model(tmp_path: Path) -> Iterator[Model]:
+    with serve_stub(tmp_path) as started:
+        yield started
 
 
 @pytest.fixture
 def box(
     tmp_path: Path,
     installed: Path,
-    url: str,
+    model: Model,
     project: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Sandbox:
@@ -74,7 +69,7 @@ def box(
     command.write_text(f'#!/bin/sh\n{words} exec {sys.executable} -m slowwave "$@"\n')
     command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{bin}:/usr/bin:/bin")
-    box = Sandbox(tmp_path / "box", installed, url)
+    box = Sandbox(tmp_path / "box", installed, model)
     box.project = project
     shutil.copytree(ROOT / "deployments/plugins", box.folder / "deployments/plugins")
     for catalogue in (".claude-plugin", ".agents"):
@@ -83,26 +78,22 @@ def box(
 
 
 def test_claude_code_installs_it_and_hooks_and_tools_answer(
-    box: Sandbox, requests: Path
+    box: Sandbox,
 ) -> None:
     drive.prepare_claude(box)
-    program = box.bin / "node_modules/@anthropic-ai/claude-code-linux-x64/claude"
+    command = drive.claude_command(box)
+    program = command[0]
     box.run([program, "plugin", "marketplace", "add", box.folder], {})
     told = box.run([program, "plugin", "install", "slowwave@slowwave"], {})
     assert "Successfully installed plugin: slowwave@slowwave" in told
-    env = {
-        "IS_SANDBOX": "1",
-        "ANTHROPIC_API_KEY": "none",
-        "ANTHROPIC_BASE_URL": box.url,
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    }
+    env = drive.make_claude_environment(box)
     for prompt in (ASKED, call("mcp__plugin_slowwave_slowwave__recall")):
-        box.run([program, "--dangerously-skip-permissions", "-p", prompt], env)
-    assert_answered(box, requests)
+        box.run([*command, "-p", prompt], env)
+    assert_answered(box)
 
 
 def test_codex_installs_it_and_hooks_and_tools_answer(
-    box: Sandbox, requests: Path
+    box: Sandbox,
 ) -> None:
     drive.prepare_codex(box)
     program = box.bin / "node_modules/.bin/codex"
@@ -116,11 +107,11 @@ def test_codex_installs_it_and_hooks_and_tools_answer(
         trust = ["--dangerously-bypass-hook-trust", "--skip-git-repo-check"]
         trust += ["--dangerously-bypass-approvals-and-sandbox"]
         box.run([program, "exec", *trust, prompt], {})
-    assert_answered(box, requests)
+    assert_answered(box)
 
 
 def test_gemini_cli_installs_it_and_hooks_and_tools_answer(
-    box: Sandbox, requests: Path
+    box: Sandbox,
 ) -> None:
     drive.prepare_gemini(box)
     program = box.bin / "node_modules/.bin/gemini"
@@ -130,17 +121,17 @@ def test_gemini_cli_installs_it_and_hooks_and_tools_answer(
     assert 'Extension "slowwave" installed successfully' in told
     for prompt in (ASKED, call("mcp_slowwave_recall")):
         drive.gemini(box, prompt)
-    assert_answered(box, requests)
+    assert_answered(box)
 
 
 def call(tool: str) -> str:
     return drive.call("Recall it.", tool, **LISBON)
 
 
-def assert_answered(box: Sandbox, requests: Path) -> None:
+def assert_answered(box: Sandbox) -> None:
     """A request has the memories of the prompt's hook, and a later one the tool's answer."""
     (box.folder / "log").write_text("\n\n".join(box.log))
-    sent = [json.loads(line) for line in requests.read_text().splitlines()]
+    sent = [json.loads(line) for line in box.model.read().splitlines()]
     texts = [json.dumps(one, ensure_ascii=False) for one in sent]
     assert any(ANSWER in text and TOLD not in text for text in texts), box.log[-1]
     assert any(TOLD in text for text in texts), box.log[-1]

@@ -263,6 +263,9 @@ class Tree:
         self.records: list[tuple[str, str | None, str | None]] = []
         """Uuid and parent of each, and the session of the message that it gave."""
         self._typed_children: dict[str, list[int]] = {}
+        self._root: int | None = None
+        """The last prompt without a parent, while no answer follows it."""
+        self._root_has_child = False
 
     def add(
         self, record: Json, session: str | None = None, *, typed: bool = False
@@ -276,7 +279,27 @@ class Tree:
         if isinstance(uuid, str):
             if typed and parent:
                 self._typed_children.setdefault(parent, []).append(len(self.records))
+            elif typed:
+                self._add_root(session)
+            elif self._root is not None and parent == self.records[self._root][0]:
+                self._root_has_child = True
             self.records.append((uuid, parent, session))
+        if record.get("type") == "assistant":
+            self._root = None
+
+    def _add_root(self, session: str | None) -> None:
+        """Add a prompt without a parent. It replaces the root before it in its session if that was never answered.
+
+        A person interrupted the first prompt before its answer began, and sent it again. Only in a file whose records
+        name their parents, since in others each prompt is a root.
+        """
+        number, last = len(self.records), self._root
+        if last is not None and self._root_has_child:
+            uuid, _, of = self.records[last]
+            if of == session:
+                group = self._typed_children.setdefault(f"root {uuid}", [last])
+                group.append(number)
+        self._root, self._root_has_child = number, False
 
     def find_rewound(self) -> Iterator[Inactive]:
         """Yield each message on an abandoned branch.
@@ -682,5 +705,5 @@ READER = Reader(
     sniff,
     read,
     lies_in("CLAUDE_CONFIG_DIR", ".claude", ("projects",), "**/*.jsonl"),
-    version=4,
+    version=5,
 )
