@@ -507,22 +507,22 @@ def prepare_gemini(box: Sandbox) -> None:
     box.put(".gemini/commands/planit.toml", 'prompt = "Make a plan for: {{args}}"\n')
 
 
-def gemini(box: Sandbox, prompt: str, *options: str, interrupted: str = "") -> str:
-    env = {
+def make_gemini_environment(box: Sandbox) -> dict[str, str]:
+    return {
         "GEMINI_API_KEY": "none",
         "GOOGLE_GEMINI_BASE_URL": box.url,
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
     }
-    command = [
-        box.bin / "node_modules/.bin/gemini",
-        "-m",
-        "gemini-2.5-flash",
-        "-y",
-        *options,
-        "-p",
-        prompt,
-    ]
-    return box.run(command, env, interrupted=interrupted)
+
+
+def gemini_command(box: Sandbox, *options: str) -> list[str | Path]:
+    program = box.bin / "node_modules/.bin/gemini"
+    return [program, "-m", "gemini-2.5-flash", "-y", *options, "-p"]
+
+
+def gemini(box: Sandbox, prompt: str, *options: str, interrupted: str = "") -> str:
+    command = [*gemini_command(box, *options), prompt]
+    return box.run(command, make_gemini_environment(box), interrupted=interrupted)
 
 
 GEMINI = {

@@ -12,6 +12,7 @@ from slowwave.plugins.formats import (
     opencode,
     pmm,
     qwen_code,
+    vscode,
 )
 
 READERS = (
@@ -22,6 +23,7 @@ READERS = (
     qwen_code.READER,
     copilot.READER,
     cline.READER,
+    vscode.READER,
     chatgpt.READER,
     *chats.READERS,
 )
