@@ -8,9 +8,9 @@ Where each client's documentation has it (Claude Code, Codex CLI, Cursor; 2026):
 | Codex | `hooks.json` | `config.toml` | `~/.codex`, or `CODEX_HOME` |
 | Cursor | `hooks.json` | `mcp.json` | `~/.cursor` |
 
-Cursor takes context at a session's start alone, and Gemini CLI after a tool call but not before. A JSON file is read, changed
-and written as JSON, its bytes of before kept beside it (`.bak`); TOML gets a block between marks. Taken out, a file
-that is as we left it becomes what it was; of another only what is ours goes.
+Cursor takes context at a session's start alone, and Gemini CLI after a tool call but not before. A JSON file is read,
+changed and written as JSON, its bytes of before kept beside it (`.bak`); TOML gets a block between marks. Taken out, a
+file that is as we left it becomes what it was; of another only what is ours goes.
 """
 
 import json

@@ -242,6 +242,7 @@ class Talk:
     def ask(self, prompt: str) -> list[str]:
         """The requests that the model got."""
         before = len(self.box.model.read())
+        (self.box.folder / LISTED).unlink(missing_ok=True)
         printed = self.run(*self.way.command(self.box), prompt)
         answer = "Done." if "SAY Done." in prompt else "Understood."
         assert printed.rstrip().endswith(answer)
@@ -288,5 +289,8 @@ def test_what_hooks_and_tools_tell_reaches_the_model(name: str, box: Sandbox) ->
     assert (hooks.parent / MINE).exists()
 
     way.disconnect(talk)
-    assert hooks.read_bytes() == before
+    after = hooks.read_bytes()
+    # Claude Code's own command writes the file in its own form
+    assert after == before or "plugin" in name
+    assert json.loads(before).items() <= json.loads(after).items()
     assert INTRODUCTION not in talk.ask(ASKED)[-1]
