@@ -12,6 +12,7 @@ from slowwave.plugins.formats import (
     opencode,
     pmm,
     qwen_code,
+    takeout,
     vscode,
 )
 
@@ -24,6 +25,7 @@ READERS = (
     copilot.READER,
     cline.READER,
     vscode.READER,
+    takeout.READER,
     chatgpt.READER,
     *chats.READERS,
 )
