@@ -12,7 +12,8 @@ How records become messages:
   mate's message and a program's prompt (`entrypoint` `sdk-…`) are agent/model. What the tool wrote itself (meta
   records, compaction summaries, local commands, API errors) is synthetic, and system unless it stands in for an
   answer. A compaction summary above which nobody spoke is all there is of what it sums up: it stays to be found.
-- A session that a program began is `scheduled`.
+- A session that a program began is `scheduled`. A prompt in which it filled in a form (a block whose name a program
+  made), and an answer that is nothing but blocks, are synthetic: observers of other memory tools talk so.
 - A record's session is its `sessionId`; a sub-agent's file is the session `<sessionId>/<agentId>` with that parent.
   Sidechains that older versions wrote into the session's own file stay in it.
 - Rewound branches (see `Tree`), retracted, superseded and refused messages come as `Inactive`. Warm-up sidechains,
@@ -61,6 +62,8 @@ from slowwave.tasks.ingest.parsing.values import (
     extract_tag_attribute,
     extract_tag_body,
     extract_typed,
+    has_named_block,
+    is_only_blocks,
     join_text,
     parse_blocks,
     strip_tags,
@@ -355,6 +358,7 @@ class ClaudeTranscript:
         self._alias: dict[str, str] = {}
         self._answer: Message | None = None
         self._answer_key: tuple[object, ...] | None = None
+        self._for_program = False
         self._waiting: list[Message] = []
         self._handlers: dict[str, Callable[[int, Json], Iterator[Record]]] = {
             "user": self._handle_user,
@@ -460,6 +464,7 @@ class ClaudeTranscript:
             line, record, ("assistant", "synthetic") if synthetic else MODEL, blocks, ""
         )
         self._answer.speaker = self._speaker
+        self._for_program = _is_by_program(record)
         self._answer_key = key
 
     def _handle_system(self, line: int, record: Json) -> Iterator[Record]:
@@ -539,9 +544,10 @@ class ClaudeTranscript:
             by_person = (
                 coerce_dict(record.get("origin")).get("kind") == "human" or not by_other
             )
-            yield from self._emit(
-                line, record, HUMAN if by_person else AGENT, blocks, text
-            )
+            who = HUMAN if by_person else AGENT
+            if who is AGENT and _is_by_program(record) and has_named_block(text):
+                who = SYSTEM
+            yield from self._emit(line, record, who, blocks, text)
             if sender is not None:
                 # A person wrote beside another agent's words: two messages.
                 uuid = record.get("uuid")
@@ -626,6 +632,8 @@ class ClaudeTranscript:
         """Yield the open answer, whole, and what arrived while it was open."""
         if self._answer is not None:
             self._answer.text = join_claude_text(self._answer.blocks)
+            if self._for_program and is_only_blocks(self._answer.text):
+                self._answer.origin = "synthetic"
             yield self._answer
             yield from self._waiting
             self._answer = None
