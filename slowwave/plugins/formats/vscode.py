@@ -211,7 +211,10 @@ def _find_folder(path: Path) -> str | None:
 
 def _read_folder(address: str) -> str:
     """Return the path of an address: `file:///c%3A/x` is `c:/x`, and of another machine's the path there."""
-    path = unquote(urlsplit(address).path)
+    parts = urlsplit(address)
+    path = unquote(parts.path)
+    if parts.scheme == "file" and parts.netloc:
+        return f"//{unquote(parts.netloc)}{path}"
     return path[1:] if path[2:DRIVE] == ":" else path
 
 
