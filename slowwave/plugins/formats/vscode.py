@@ -142,14 +142,17 @@ class Log:
         return _put(place, path[-1], entry.get("v"))
 
     def _push(self, place: object, path: list[object], entry: Fields) -> bool:
-        """Cut a list where the line says so, and append to it."""
-        stored = coerce_list(_follow(place, path[-1:]))
+        """Cut a list where the line says so, and append to it, in its place."""
+        found = _follow(place, path[-1:])
+        stored = found if isinstance(found, list) else []
         start = entry.get("i")
-        kept = stored[:start] if isinstance(start, int) and start >= 0 else stored
-        if path == ["requests"]:
-            for request in map(coerce_dict, stored[len(kept) :]):
-                self.cut[get_id(request, "requestId")] = request
-        return _put(place, path[-1], [*kept, *coerce_list(entry.get("v"))])
+        if isinstance(start, int) and start >= 0:
+            if path == ["requests"]:
+                for request in map(coerce_dict, stored[start:]):
+                    self.cut[get_id(request, "requestId")] = request
+            del stored[start:]
+        stored.extend(coerce_list(entry.get("v")))
+        return found is stored or _put(place, path[-1], stored)
 
 
 def _follow(place: object, path: list[object]) -> object:
@@ -244,8 +247,9 @@ def _list_messages(request: Fields) -> list[Fields]:
 def _list_parts(parts: list[object]) -> list[Fields]:
     """Return the parts of an answer: pieces of one text are joined."""
     listed: list[Fields] = []
-    for part in map(coerce_dict, parts):
-        words = _read_words(part)
+    for item in parts:
+        part = coerce_dict(item)
+        words = item if isinstance(item, str) else _read_words(part)
         if words is None:
             listed += _list_other(part)
         elif listed and listed[-1]["type"] == "text":
