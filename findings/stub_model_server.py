@@ -5,14 +5,15 @@
 It speaks Anthropic Messages, OpenAI Responses, OpenAI Chat Completions and Gemini, streamed or not. It answers the last
 user message: the n-th line `CALL tool {json}` in it is the n-th tool call of the turn (for Codex
 `CALL namespace/tool {json}`); if none is left, the answer is the
-text after `SAY ` in it, else "Understood.". Lines of `SLEEP seconds` delay each answer. The requests are written to
-REQUESTS_FILE, one JSON document a line.
+text after `SAY ` in it, else "Understood.". Lines of `SLEEP seconds` delay each answer, and lines of `HOLD path` until
+there is such a file. The requests are written to REQUESTS_FILE, one JSON document a line.
 """
 
 import json
 import re
 import sys
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -65,6 +66,9 @@ def decide(body: dict) -> tuple[str, str | None, dict]:
     asked, results = last_turn(body)
     for seconds in re.findall(r"^SLEEP ([\d.]+)", asked, re.MULTILINE):
         time.sleep(float(seconds))
+    for path in re.findall(r"^HOLD (\S+)", asked, re.MULTILINE):
+        while not Path(path).exists():
+            time.sleep(0.2)
     calls = re.findall(r"^CALL (\S+) (\{.*\})\s*$", asked, re.MULTILINE)
     if results < len(calls):
         return "", calls[results][0], json.loads(calls[results][1])
@@ -258,11 +262,13 @@ class Stub(BaseHTTPRequestHandler):
                 for each in answer
             ]
             text = "".join(lines) + ("data: [DONE]\n\n" if done else "")
-        self.send_response(200)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(text.encode())))
-        self.end_headers()
-        self.wfile.write(text.encode())
+        # a client that was interrupted waits for no answer
+        with suppress(ConnectionError):
+            self.send_response(200)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(text.encode())))
+            self.end_headers()
+            self.wfile.write(text.encode())
 
     def log_message(self, *_) -> None:
         """Print nothing."""

@@ -11,6 +11,7 @@ def wait_until(
     true: Callable[[], object],
     otherwise: Callable[[], object] = lambda: "",
     every: float = 0.1,
+    patience: float = PATIENCE,
 ) -> None:
     """Return as soon as `true` returns something true, asked every so many seconds.
 
@@ -18,8 +19,9 @@ def wait_until(
         true: The state; it may raise an assertion if the state can no longer come.
         otherwise: The message, if the state does not come.
         every: Seconds between two looks.
+        patience: Seconds after which it gives up.
     """
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + patience
     while not true():
         assert time.monotonic() < until, otherwise()
         time.sleep(every)

@@ -8,8 +8,8 @@ The files, by each client's documentation (Claude Code, Codex CLI, Cursor; 2026)
 | Codex | `hooks.json` | `config.toml` | `~/.codex`, or `CODEX_HOME` |
 | Cursor | `hooks.json` | `mcp.json` | `~/.cursor` |
 
-Cursor takes context only at a session's start, and Gemini CLI none before a tool call. A JSON file is parsed, changed
-and written as JSON, and its earlier bytes are kept beside it (`.bak`). TOML gets a block between marks. Removal
+Cursor takes context only at a session's start, and Gemini CLI after a tool call but not before. A JSON file is parsed,
+changed and written as JSON, and its earlier bytes are kept beside it (`.bak`). TOML gets a block between marks. Removal
 restores the earlier bytes if the file was not changed since; else it removes only our entries.
 """
 

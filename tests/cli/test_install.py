@@ -285,6 +285,7 @@ def test_the_plugins_have_what_install_writes() -> None:
         event: group["hooks"][0]["command"] for event, (group,) in events.items()
     } == {
         "BeforeAgent": "slowwave hook user-prompt",
+        "AfterTool": "slowwave hook before-tool",  # it takes no context before
         "SessionEnd": "slowwave hook session-end",
     }
     for catalogue in (".claude-plugin", ".agents/plugins"):

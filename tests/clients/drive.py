@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -16,19 +17,22 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from tests.waiting import wait_until
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PATIENCE = 180
-"""Seconds that one run of a client may take."""
-QUIET = 4
-"""Seconds without output after which a client on a terminal waits for the next prompt."""
-SLOW = "SLEEP 8"
-"""Makes the stand-in take longer than a client is left alone for before it is interrupted."""
+"""Seconds after which one run of a client has failed. It ends a run that hangs, and none that is only slow."""
+READY = b"\x1b[?2004h"
+"""A client prints this once it takes what is pasted."""
+ENTER, ESCAPE = b"\r", b"\x1b"
+ANSWERED = r'"(Understood|Done)\."'
+"""What the stand-in answers, as a client writes it."""
 
 TURN = "We keep the tides in PostgreSQL 17."
 RESUMED = "We prefer tabs in the harbour."
@@ -37,6 +41,7 @@ ATTACHED = "@rota.txt Our release day is Tuesday."
 COMMAND = "We move the queue to NATS."
 PIPED_WITH = "Explain this log."
 INTERRUPTED = "Rewrite the gauge, slowly."
+TAKEN_BACK, SENT_AGAIN = "We drop Kafka.", "We keep Kafka for the buoys."
 GO_ON = "Go on with the harbour."
 LOOK = "Look around first."
 DELEGATE = "Delegate the counting."
@@ -48,13 +53,38 @@ FILE, PIPED = (
 """What a file and a pipe hold: words of no person."""
 
 
+@dataclass(frozen=True)
+class Model:
+    """The stand-in for a model."""
+
+    url: str
+    log: Path
+    """The requests that it got, a line each."""
+
+    def read(self) -> str:
+        return self.log.read_text() if self.log.exists() else ""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt that is typed on a terminal, and how to know that its turn has ended."""
+
+    text: str
+    ends: str = ANSWERED
+    """Pattern of what the client then adds to its files."""
+    times: int = 1
+    """How often it adds that."""
+    cut_at: str = ""
+    """Pattern of what it adds before it is interrupted; empty for no interruption."""
+
+
 @dataclass
 class Sandbox:
-    """A home and a project for one client, and the address of the model."""
+    """A home and a project for one client, and its model."""
 
     folder: Path
     bin: Path
-    url: str
+    model: Model
     project: Path = field(init=False)
     home: Path = field(init=False)
     log: list[str] = field(default_factory=list)
@@ -65,6 +95,15 @@ class Sandbox:
         self.project.mkdir(parents=True)
         (self.project / "rota.txt").write_text(FILE)
         (self.project / ".git").mkdir()
+
+    @property
+    def hold(self) -> str:
+        """A line of a prompt that the stand-in answers once the client was interrupted."""
+        return f"HOLD {self.released}"
+
+    @property
+    def released(self) -> Path:
+        return self.folder / "released"
 
     def put(self, name: str, content: object) -> None:
         """Write a file below the home: text as it is, anything else as JSON."""
@@ -87,14 +126,19 @@ class Sandbox:
             **env,
         }
 
+    @property
+    def url(self) -> str:
+        return self.model.url
+
     def run(
         self,
         command: Sequence[str | Path],
         env: dict[str, str],
         piped: str = "",
-        interrupt: float = 0,
+        interrupted: str = "",
     ) -> str:
-        """Return what the client printed; after `interrupt` seconds it gets SIGINT."""
+        """Return what the client printed; it gets SIGINT once the model was asked `interrupted`."""
+        asked = len(self.model.read())
         process = subprocess.Popen(
             list(map(str, command)),
             cwd=self.project,
@@ -105,43 +149,138 @@ class Sandbox:
             text=True,
             start_new_session=True,
         )
-        if interrupt:
-            time.sleep(interrupt)
-            process.send_signal(signal.SIGINT)
         try:
+            if interrupted:
+                wait_until(
+                    lambda: (
+                        process.poll() is not None
+                        or interrupted in self.model.read()[asked:]
+                    ),
+                    patience=PATIENCE,
+                )
+                process.send_signal(signal.SIGINT)
+                self.released.touch()
             printed = process.communicate(piped or None, timeout=PATIENCE)[0]
-        except subprocess.TimeoutExpired:
+        except (subprocess.TimeoutExpired, AssertionError):
             os.killpg(process.pid, signal.SIGKILL)
             printed = f"no end after {PATIENCE} s: {process.communicate()[0]}"
         self.log.append(f"$ {command}\n{printed}")
         return printed
 
     def type(
-        self, command: Sequence[str | Path], env: dict[str, str], keys: Sequence[str]
+        self,
+        command: Sequence[str | Path],
+        env: dict[str, str],
+        prompts: Sequence[Prompt],
+        files: str,
     ) -> None:
-        """Type prompts on a terminal, each once the client is quiet; "\\x1b" is the key that interrupts a turn."""
-        terminal, inner = pty.openpty()
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
-        environment = self.make_environment(env)
-        process = subprocess.Popen(
-            list(map(str, command)),
-            cwd=self.project,
-            env=environment,
-            stdin=inner,
-            stdout=inner,
-            stderr=inner,
-            start_new_session=True,
+        """Type prompts on a terminal, each once the turn of the one before has ended.
+
+        Args:
+            command: the client.
+            env: variables of its environment.
+            prompts: that are typed.
+            files: pattern of the files below the home that tell when a turn has ended.
+        """
+        with open_terminal(command, self.project, self.make_environment(env)) as screen:
+            try:
+                screen.wait(lambda: READY in screen.printed)
+                for prompt in prompts:
+                    self._type(screen, prompt, files)
+            finally:
+                shown = screen.printed.decode(errors="replace")[-3_000:]
+                self.log.append(f"$ {command} {prompts}\n{shown}")
+
+    def end_processes(self) -> None:
+        """End what the client left running: its environment names this home."""
+        for environment in Path("/proc").glob("[0-9]*/environ"):
+            with suppress(OSError):
+                if f"HOME={self.home}\0".encode() in environment.read_bytes():
+                    os.kill(int(environment.parent.name), signal.SIGTERM)
+
+    def _type(self, screen: "Screen", prompt: Prompt, files: str) -> None:
+        """Type one prompt."""
+        ended = self.count(prompt.ends, files) + prompt.times
+        cut = self.count(prompt.cut_at, files) + 1
+        self.send(screen, prompt.text)
+        if prompt.cut_at:
+            screen.wait(lambda: self.count(prompt.cut_at, files) >= cut)
+        key = ESCAPE if prompt.cut_at else b""
+        screen.press(key, lambda: self.count(prompt.ends, files) >= ended)
+
+    def send(self, screen: "Screen", text: str) -> None:
+        """Send a prompt, and wait until the model is asked it."""
+        asked = len(self.model.read())
+        line = text.partition("\n")[0]
+        # the model is asked what a command expands to
+        words = line.partition(" ")[2] if line.startswith("/") else line.strip()
+        # pasted, so that its line breaks send nothing
+        screen.send(b"\x1b[200~" + text.encode() + b"\x1b[201~")
+        screen.press(
+            ENTER,
+            lambda: (new := self.model.read()[asked:]).count("\n") and words in new,
         )
-        os.close(inner)
-        printed = _wait_quiet(terminal)
-        for text in keys:
-            if text == "\x1b":
-                os.write(terminal, b"\x1b")
-            else:  # pasted, so that its line breaks send nothing
-                os.write(terminal, b"\x1b[200~" + text.encode() + b"\x1b[201~")
-                time.sleep(0.7)
-                os.write(terminal, b"\r")
-            printed += _wait_quiet(terminal, 2 if SLOW in text else PATIENCE)
+
+    def count(self, pattern: str, files: str) -> int:
+        """Return how often a pattern is found in files below the home."""
+        texts = [path.read_text(errors="replace") for path in self.find(files)]
+        return sum(len(re.findall(pattern, text)) for text in texts)
+
+
+@dataclass
+class Screen:
+    """A client on a terminal."""
+
+    process: "subprocess.Popen[bytes]"
+    terminal: int
+    printed: bytes = b""
+
+    def send(self, keys: bytes) -> None:
+        os.write(self.terminal, keys)
+
+    def press(self, key: bytes, done: Callable[[], object]) -> None:
+        """Press a key until something is done: a client that is busy may drop the first."""
+        start = time.monotonic()
+        while time.monotonic() - start < PATIENCE:
+            self.read(1.0)
+            if done():
+                return
+            self.send(key)
+        raise AssertionError(f"pressed {key!r} for {PATIENCE} s")
+
+    def wait(self, done: Callable[[], object]) -> None:
+        """Wait until something is done."""
+        self.press(b"", done)
+
+    def read(self, seconds: float) -> None:
+        """Read what is printed for some seconds."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if select.select([self.terminal], [], [], left)[0]:
+                # the terminal of a process that has ended cannot be read
+                self.printed += os.read(self.terminal, 1 << 16)
+
+
+@contextmanager
+def open_terminal(
+    command: Sequence[str | Path], folder: Path, env: dict[str, str]
+) -> Iterator[Screen]:
+    """Run a client on a terminal, and end it."""
+    terminal, inner = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
+    process = subprocess.Popen(
+        list(map(str, command)),
+        cwd=folder,
+        env=env,
+        stdin=inner,
+        stdout=inner,
+        stderr=inner,
+        start_new_session=True,
+    )
+    os.close(inner)
+    try:
+        yield Screen(process, terminal)
+    finally:
         process.terminate()
         try:
             process.wait(timeout=5)
@@ -149,40 +288,18 @@ class Sandbox:
             process.kill()
             process.wait()
         os.close(terminal)
-        self.log.append(
-            f"$ {command} {keys}\n{printed.decode(errors='replace')[-3_000:]}"
-        )
-
-
-def _wait_quiet(terminal: int, longest: float = PATIENCE) -> bytes:
-    """Return what is printed until nothing has been for a while; a client that starts slowly is waited for."""
-    printed, start = b"", time.monotonic()
-    last = start
-    while time.monotonic() - start < longest and (
-        not printed or time.monotonic() - last < QUIET
-    ):
-        if select.select([terminal], [], [], 0.2)[0]:
-            try:
-                piece = os.read(terminal, 1 << 16)
-            except OSError:
-                break
-            if not piece:
-                break
-            printed, last = printed + piece, time.monotonic()
-    return printed
 
 
 @contextmanager
-def serve_stub(folder: Path, *requests: Path) -> Iterator[str]:
-    """Run the stand-in for a model, which may write the requests to a file; yield its address."""
-    port = folder / "port"
+def serve_stub(folder: Path) -> Iterator[Model]:
+    """Run the stand-in for a model."""
+    port, log = folder / "port", folder / "requests.jsonl"
     process = subprocess.Popen(
-        [sys.executable, ROOT / "findings/stub_model_server.py", port, *requests]
+        [sys.executable, ROOT / "findings/stub_model_server.py", port, log]
     )
     try:
-        while not (port.exists() and port.read_text()):
-            time.sleep(0.1)
-        yield f"http://127.0.0.1:{port.read_text()}"
+        wait_until(lambda: port.exists() and port.read_text())
+        yield Model(f"http://127.0.0.1:{port.read_text()}", log)
     finally:
         process.terminate()
         process.wait()
@@ -230,21 +347,60 @@ def prepare_claude(box: Sandbox) -> None:
     )
 
 
-def claude(
-    box: Sandbox, *keys: str, options: Sequence[str] = (), piped: str = ""
-) -> None:
-    env = {
+CLAUDE_FILES = ".claude/projects/**/*.jsonl"
+COMPACTED = '"compact_boundary"'
+
+
+def claude_command(box: Sandbox) -> list[str | Path]:
+    program = box.bin / "node_modules/@anthropic-ai/claude-code-linux-x64/claude"
+    return [program, "--dangerously-skip-permissions"]
+
+
+def make_claude_environment(box: Sandbox) -> dict[str, str]:
+    return {
         "IS_SANDBOX": "1",
         "ANTHROPIC_API_KEY": "none",
         "ANTHROPIC_BASE_URL": box.url,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     }
-    env |= {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
-    program = box.bin / "node_modules/@anthropic-ai/claude-code-linux-x64/claude"
-    command = [program, "--dangerously-skip-permissions", *options]
+
+
+def claude(
+    box: Sandbox,
+    *prompts: str,
+    options: Sequence[str] = (),
+    piped: str = "",
+    ends: str = ANSWERED,
+    times: int = 1,
+    cut_at: str = "",
+) -> None:
+    command = [*claude_command(box), *options]
+    env = make_claude_environment(box)
     if piped:
-        box.run([*command, "-p", *keys], env, piped)
+        box.run([*command, "-p", *prompts], env, piped)
     else:
-        box.type(command, env, keys)
+        typed = [
+            Prompt(text, COMPACTED if text == "/compact" else ends, times, cut_at)
+            for text in prompts
+        ]
+        box.type(command, env, typed, CLAUDE_FILES)
+
+
+def take_back_in_claude(box: Sandbox) -> None:
+    """Interrupt a prompt before its answer begins: it returns to the line of input, is changed there and sent again."""
+    with open_terminal(
+        claude_command(box),
+        box.project,
+        box.make_environment(make_claude_environment(box)),
+    ) as screen:
+        screen.wait(lambda: READY in screen.printed)
+        answers = box.count(ANSWERED, CLAUDE_FILES)
+        box.send(screen, f"{TAKEN_BACK}\n{box.hold}")
+        shown = len(screen.printed)
+        screen.press(ESCAPE, lambda: b"again to clear" in screen.printed[shown:])
+        box.released.touch()
+        box.send(screen, f" {SENT_AGAIN}")
+        screen.wait(lambda: box.count(ANSWERED, CLAUDE_FILES) > answers)
 
 
 def claude_session(box: Sandbox) -> str:
@@ -270,6 +426,7 @@ CLAUDE = {
             prompt=TASK,
             subagent_type="general-purpose",
         ),
+        times=2,  # its own answer and the sub-agent's
     ),
     "fork": lambda box: claude(
         box, FORKED, options=["--resume", claude_session(box), "--fork-session"]
@@ -277,7 +434,13 @@ CLAUDE = {
     "compaction": lambda box: claude(
         box, "/compact", GO_ON, options=["--resume", claude_session(box)]
     ),
-    "interrupt": lambda box: claude(box, f"{INTERRUPTED}\n{SLOW}", "\x1b"),
+    "interrupt": lambda box: claude(
+        box,
+        call(INTERRUPTED, "Bash", command="tail -f /dev/null", description="Wait"),
+        ends="Request interrupted by user",
+        cut_at='"name":"Bash"',
+    ),
+    "taken back": take_back_in_claude,
     "piped stdin": lambda box: claude(box, PIPED_WITH, piped=PIPED),
 }
 
@@ -293,7 +456,7 @@ def prepare_codex(box: Sandbox) -> None:
     )
 
 
-def codex(box: Sandbox, *words: str, piped: str = "", interrupt: float = 0) -> str:
+def codex(box: Sandbox, *words: str, piped: str = "", interrupted: str = "") -> str:
     command = [
         box.bin / "node_modules/.bin/codex",
         "exec",
@@ -301,25 +464,34 @@ def codex(box: Sandbox, *words: str, piped: str = "", interrupt: float = 0) -> s
         "--skip-git-repo-check",
     ]
     sandbox = [] if len(words) > 1 else ["--dangerously-bypass-approvals-and-sandbox"]
-    return box.run([*command, *sandbox, words[-1]], {}, piped, interrupt)
+    return box.run([*command, *sandbox, words[-1]], {}, piped, interrupted)
 
 
 def codex_session(box: Sandbox) -> str:
     return box.find(".codex/sessions/**/*.jsonl")[0].stem[-36:]
 
 
+def delegate_in_codex(box: Sandbox) -> None:
+    """A sub-agent ends with its parent, which therefore waits for its answer."""
+    delegate = call(
+        DELEGATE, "multi_agent_v1/spawn_agent", message=TASK, agent_type="default"
+    )
+    files = f"{box.home}/.codex/sessions/*/*/*/*.jsonl"
+    answered = f"grep -qs 'port 9999' $(grep -ls 'Understood' {files})"
+    wait = {"cmd": f"until {answered}; do sleep 0.2; done", "yield_time_ms": 30_000}
+    waits = f"\nCALL exec_command {json.dumps(wait)}" * 4
+    codex(box, delegate.replace("\nSAY", f"{waits}\nSAY"))
+
+
 CODEX = {
     "turn": lambda box: codex(box, TURN),
     "resume": lambda box: codex(box, "resume", codex_session(box), RESUMED),
     "tool call": lambda box: codex(box, call(LOOK, "exec_command", cmd="ls")),
-    "sub-agent": lambda box: codex(
-        box,
-        call(
-            DELEGATE, "multi_agent_v1/spawn_agent", message=TASK, agent_type="default"
-        ).replace("\nSAY", '\nCALL exec_command {"cmd": "sleep 5"}\nSAY'),
-    ),
+    "sub-agent": delegate_in_codex,
     "fork": lambda box: codex(box, "fork", codex_session(box), FORKED),
-    "interrupt": lambda box: codex(box, f"{INTERRUPTED}\n{SLOW}", interrupt=4),
+    "interrupt": lambda box: codex(
+        box, f"{INTERRUPTED}\n{box.hold}", interrupted=INTERRUPTED
+    ),
     "piped stdin": lambda box: codex(box, PIPED_WITH, piped=PIPED),
 }
 
@@ -335,22 +507,22 @@ def prepare_gemini(box: Sandbox) -> None:
     box.put(".gemini/commands/planit.toml", 'prompt = "Make a plan for: {{args}}"\n')
 
 
-def gemini(box: Sandbox, prompt: str, *options: str, interrupt: float = 0) -> str:
-    env = {
+def make_gemini_environment(box: Sandbox) -> dict[str, str]:
+    return {
         "GEMINI_API_KEY": "none",
         "GOOGLE_GEMINI_BASE_URL": box.url,
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
     }
-    command = [
-        box.bin / "node_modules/.bin/gemini",
-        "-m",
-        "gemini-2.5-flash",
-        "-y",
-        *options,
-        "-p",
-        prompt,
-    ]
-    return box.run(command, env, interrupt=interrupt)
+
+
+def gemini_command(box: Sandbox, *options: str) -> list[str | Path]:
+    program = box.bin / "node_modules/.bin/gemini"
+    return [program, "-m", "gemini-2.5-flash", "-y", *options, "-p"]
+
+
+def gemini(box: Sandbox, prompt: str, *options: str, interrupted: str = "") -> str:
+    command = [*gemini_command(box, *options), prompt]
+    return box.run(command, make_gemini_environment(box), interrupted=interrupted)
 
 
 GEMINI = {
@@ -361,7 +533,9 @@ GEMINI = {
     "sub-agent": lambda box: gemini(
         box, call(DELEGATE, "invoke_agent", agent_name="generalist", prompt=TASK)
     ),
-    "interrupt": lambda box: gemini(box, f"{INTERRUPTED}\n{SLOW}", interrupt=6),
+    "interrupt": lambda box: gemini(
+        box, f"{INTERRUPTED}\n{box.hold}", interrupted=INTERRUPTED
+    ),
     "resume": lambda box: gemini(box, RESUMED, "--resume", "latest"),
 }
 
@@ -370,14 +544,14 @@ def prepare_qwen(box: Sandbox) -> None:
     box.put(".qwen/settings.json", {"security": {"auth": {"selectedType": "openai"}}})
 
 
-def qwen(box: Sandbox, prompt: str, *options: str, interrupt: float = 0) -> str:
+def qwen(box: Sandbox, prompt: str, *options: str, interrupted: str = "") -> str:
     env = {
         "OPENAI_API_KEY": "none",
         "OPENAI_MODEL": "stub",
         "OPENAI_BASE_URL": f"{box.url}/v1",
     }
     command = [box.bin / "node_modules/.bin/qwen", "-y", *options, "-p", prompt]
-    return box.run(command, env, interrupt=interrupt)
+    return box.run(command, env, interrupted=interrupted)
 
 
 def qwen_session(box: Sandbox) -> str:
@@ -402,7 +576,9 @@ QWEN = {
     "fork": lambda box: qwen(
         box, FORKED, "--resume", qwen_session(box), "--fork-session"
     ),
-    "interrupt": lambda box: qwen(box, f"{INTERRUPTED}\n{SLOW}", interrupt=7),
+    "interrupt": lambda box: qwen(
+        box, f"{INTERRUPTED}\n{box.hold}", interrupted=INTERRUPTED
+    ),
 }
 
 
@@ -470,7 +646,7 @@ def prepare_pi(box: Sandbox) -> None:
     box.put(".pi/agent/skills/planit/SKILL.md", skill)
 
 
-def pi(box: Sandbox, *words: str, interrupt: float = 0) -> str:
+def pi(box: Sandbox, *words: str, interrupted: str = "") -> str:
     command = [
         box.bin / "node_modules/.bin/pi",
         "--provider",
@@ -480,7 +656,7 @@ def pi(box: Sandbox, *words: str, interrupt: float = 0) -> str:
         "-p",
         *words,
     ]
-    return box.run(command, {"PI_OFFLINE": "1"}, interrupt=interrupt)
+    return box.run(command, {"PI_OFFLINE": "1"}, interrupted=interrupted)
 
 
 PI = {
@@ -492,7 +668,9 @@ PI = {
     "fork": lambda box: pi(
         box, "--fork", str(box.find(".pi/agent/sessions/*/*.jsonl")[0]), FORKED
     ),
-    "interrupt": lambda box: pi(box, f"{INTERRUPTED}\n{SLOW}", interrupt=4),
+    "interrupt": lambda box: pi(
+        box, f"{INTERRUPTED}\n{box.hold}", interrupted=INTERRUPTED
+    ),
 }
 
 
@@ -500,7 +678,7 @@ PI = {
 
 
 def copilot(
-    box: Sandbox, prompt: str, *options: str, piped: str = "", interrupt: float = 0
+    box: Sandbox, prompt: str, *options: str, piped: str = "", interrupted: str = ""
 ) -> str:
     env = {
         "COPILOT_PROVIDER_BASE_URL": f"{box.url}/v1",
@@ -514,7 +692,7 @@ def copilot(
         prompt,
         "--allow-all-tools",
     ]
-    return box.run(command, env, piped, interrupt)
+    return box.run(command, env, piped, interrupted)
 
 
 def copilot_session(box: Sandbox) -> str:
@@ -544,7 +722,9 @@ COPILOT = {
         copilot(box, "/compact", f"--resume={copilot_session(box)}"),
         copilot(box, GO_ON, f"--resume={copilot_session(box)}"),
     ),
-    "interrupt": lambda box: copilot(box, f"{INTERRUPTED}\n{SLOW}", interrupt=4),
+    "interrupt": lambda box: copilot(
+        box, f"{INTERRUPTED}\n{box.hold}", interrupted=INTERRUPTED
+    ),
     "piped stdin": lambda box: copilot(box, PIPED_WITH, piped=PIPED),
 }
 
@@ -579,7 +759,12 @@ def cline(box: Sandbox, prompt: str) -> str:
 
 def resume_cline(box: Sandbox, prompt: str) -> None:
     session = box.find(".cline/data/sessions/*/*.messages.json")[0].parent.name
-    box.type([box.bin / CLINE_PROGRAM, "-i", "--id", session], {}, [prompt])
+    box.type(
+        [box.bin / CLINE_PROGRAM, "-i", "--id", session],
+        {},
+        [Prompt(prompt)],
+        ".cline/data/sessions/*/*.messages.json",
+    )
 
 
 CLINE = {

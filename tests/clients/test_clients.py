@@ -22,7 +22,7 @@ from slowwave.store import Store
 from slowwave.tasks.ingest.formats.registry import find_installed
 from slowwave.text.workspaces import find_workspaces
 from tests.clients import drive
-from tests.clients.drive import CLIENTS, ROOT, Client, Sandbox, serve_stub
+from tests.clients.drive import CLIENTS, ROOT, Client, Model, Sandbox, serve_stub
 
 pytestmark = pytest.mark.clients
 PINS = json.loads((Path(__file__).parent / "package.json").read_text())["dependencies"]
@@ -37,6 +37,7 @@ BY_PERSON = {
     "sub-agent": drive.DELEGATE,
     "compaction": drive.GO_ON,
     "interrupt": drive.INTERRUPTED,
+    "taken back": drive.SENT_AGAIN,
     "piped stdin": drive.PIPED_WITH,
 }
 """What a person says in each scenario."""
@@ -63,9 +64,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serve_stub(tmp_path_factory.mktemp("stub")) as address:
-        yield address
+def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
+    with serve_stub(tmp_path_factory.mktemp("stub")) as started:
+        yield started
 
 
 def read_memory(box: Sandbox) -> tuple[list[dict[str, Any]], list[str]]:
@@ -93,18 +94,21 @@ def read_memory(box: Sandbox) -> tuple[list[dict[str, Any]], list[str]]:
 def test_what_was_said_to_a_client_is_stored_once_as_who_said_it(
     name: str,
     installed: Path,
-    url: str,
+    model: Model,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for variable in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME"):
         monkeypatch.delenv(variable, raising=False)
-    client, box = CLIENTS[name], Sandbox(tmp_path, installed, url)
+    client, box = CLIENTS[name], Sandbox(tmp_path, installed, model)
     client.prepare(box)
-    for scenario in client.scenarios.values():
-        scenario(box)
+    try:
+        for scenario in client.scenarios.values():
+            scenario(box)
+    finally:
+        box.end_processes()
+        (tmp_path / "log").write_text("\n\n".join(box.log))
     rows, quarantined = read_memory(box)
-    (tmp_path / "log").write_text("\n\n".join(box.log))
     # Claude Code -p, which alone takes a pipe, is a program's.
     told = {
         scenario: text
@@ -121,6 +125,9 @@ def test_what_was_said_to_a_client_is_stored_once_as_who_said_it(
     # What the stand-in is told is no matter.
     words = [row["text"].partition("\nCALL ")[0] for row in spoken]
     assert [said for said in words if any(text in said for text in BY_NOBODY)] == []
+    # a prompt that was taken back counts as it was sent again
+    again = drive.SENT_AGAIN
+    assert all(again in said for said in words if drive.TAKEN_BACK in said)
     if "sub-agent" in told:
         prompts = [
             (row["role"], row["origin"]) for row in rows if row["text"] == drive.TASK

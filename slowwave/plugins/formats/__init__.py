@@ -12,6 +12,8 @@ from slowwave.plugins.formats import (
     opencode,
     pmm,
     qwen_code,
+    takeout,
+    vscode,
 )
 
 READERS = (
@@ -22,6 +24,8 @@ READERS = (
     qwen_code.READER,
     copilot.READER,
     cline.READER,
+    vscode.READER,
+    takeout.READER,
     chatgpt.READER,
     *chats.READERS,
 )

@@ -271,6 +271,8 @@ def extract_tag_attribute(text: str, name: str, attribute: str) -> str | None:
 
 
 _OPENING = re.compile(r"\s*<([A-Za-z][^\s<>/]*)(\s[^<>]*)?(?<!/)>")
+_NAMED = re.compile(r"<([A-Za-z]\w*_\w+)(?:\s[^<>]*)?(?<!/)>")
+_NAMED_END = re.compile(r"</(\w+)>")
 _TO_LINE_END = re.compile(r"[ \t]*(?:\r?\n|\Z)")
 
 
@@ -281,6 +283,27 @@ def extract_typed(text: str) -> str:
     but blocks, return "" if all their names look like a program's (`session_context`, or a tag with attributes). Else a
     person may have typed it, and it is returned unchanged.
     """
+    at, by_program = _skip_blocks(text)
+    rest = text[at:].strip() if at else text
+    return rest if rest or by_program else text
+
+
+def is_only_blocks(text: str) -> bool:
+    """Return True if a text is nothing but tag-delimited blocks."""
+    at, _ = _skip_blocks(text)
+    return at > 0 and not text[at:].strip()
+
+
+def has_named_block(text: str) -> bool:
+    """Return True if a text has a closed tag whose name a program made (`what_happened`): HTML has no such names."""
+    opened, closed = (
+        {tag[1] for tag in tags.finditer(text)} for tags in (_NAMED, _NAMED_END)
+    )
+    return bool(opened & closed)
+
+
+def _skip_blocks(text: str) -> tuple[int, bool]:
+    """Return where the blocks at a text's head end, and whether a program named them all."""
     at = 0
     by_program = True
     while opening := _OPENING.match(text, at):
@@ -291,8 +314,7 @@ def extract_typed(text: str) -> str:
             "-" in opening[1] or "_" in opening[1] or bool(opening[2])
         )
         at = end
-    rest = text[at:].strip() if at else text
-    return rest if rest or by_program else text
+    return at, by_program
 
 
 def _find_block_end(text: str, opening: re.Match[str]) -> int | None:

@@ -12,7 +12,8 @@ How records become messages:
   mate's message and a program's prompt (`entrypoint` `sdk-…`) are agent/model. The tool's own records (meta records,
   compaction summaries, local commands, API errors) are synthetic, and system unless they replace an answer. If no
   message is above a compaction summary, the summary is all that is left of the session, so it can be recalled.
-- A session that a program began is `scheduled`.
+- A session that a program began is `scheduled`. In it two things are synthetic, since observers of other memory tools
+  talk so: a prompt with a block whose name a program made, and an answer that consists of blocks.
 - A record's session is its `sessionId`; a sub-agent's file is the session `<sessionId>/<agentId>` with that parent.
   Sidechains that older versions wrote into the session's own file stay in it.
 - Rewound branches (see `Tree`), retracted, superseded and refused messages come as `Inactive`. Warm-up sidechains,
@@ -61,6 +62,8 @@ from slowwave.tasks.ingest.parsing.values import (
     extract_tag_attribute,
     extract_tag_body,
     extract_typed,
+    has_named_block,
+    is_only_blocks,
     join_text,
     parse_blocks,
     strip_tags,
@@ -263,6 +266,9 @@ class Tree:
         self.records: list[tuple[str, str | None, str | None]] = []
         """The uuid and parent of each record, and the session of its message (None without a message)."""
         self._typed_children: dict[str, list[int]] = {}
+        self._root: int | None = None
+        """The last prompt without a parent, while no answer follows it."""
+        self._root_has_child = False
 
     def add(
         self, record: Json, session: str | None = None, *, typed: bool = False
@@ -279,7 +285,27 @@ class Tree:
         if isinstance(uuid, str):
             if typed and parent:
                 self._typed_children.setdefault(parent, []).append(len(self.records))
+            elif typed:
+                self._add_root(session)
+            elif self._root is not None and parent == self.records[self._root][0]:
+                self._root_has_child = True
             self.records.append((uuid, parent, session))
+        if record.get("type") == "assistant":
+            self._root = None
+
+    def _add_root(self, session: str | None) -> None:
+        """Add a prompt without a parent. It replaces the root before it in its session if that was never answered.
+
+        A person interrupted the first prompt before its answer began, and sent it again. Only in a file whose records
+        name their parents, since in others each prompt is a root.
+        """
+        number, last = len(self.records), self._root
+        if last is not None and self._root_has_child:
+            uuid, _, of = self.records[last]
+            if of == session:
+                group = self._typed_children.setdefault(f"root {uuid}", [last])
+                group.append(number)
+        self._root, self._root_has_child = number, False
 
     def find_rewound(self) -> Iterator[Inactive]:
         """Yield each message on an abandoned branch as inactive.
@@ -335,6 +361,7 @@ class ClaudeTranscript:
         self._alias: dict[str, str] = {}
         self._answer: Message | None = None
         self._answer_key: tuple[object, ...] | None = None
+        self._for_program = False
         self._waiting: list[Message] = []
         self._handlers: dict[str, Callable[[int, Json], Iterator[Record]]] = {
             "user": self._handle_user,
@@ -442,6 +469,7 @@ class ClaudeTranscript:
             line, record, ("assistant", "synthetic") if synthetic else MODEL, blocks, ""
         )
         self._answer.speaker = self._speaker
+        self._for_program = _is_by_program(record)
         self._answer_key = key
 
     def _handle_system(self, line: int, record: Json) -> Iterator[Record]:
@@ -524,9 +552,10 @@ class ClaudeTranscript:
             by_person = (
                 coerce_dict(record.get("origin")).get("kind") == "human" or not by_other
             )
-            yield from self._emit(
-                line, record, HUMAN if by_person else AGENT, blocks, text
-            )
+            who = HUMAN if by_person else AGENT
+            if who is AGENT and _is_by_program(record) and has_named_block(text):
+                who = SYSTEM
+            yield from self._emit(line, record, who, blocks, text)
             if sender is not None:
                 # A person wrote beside another agent's words: two messages.
                 uuid = record.get("uuid")
@@ -614,6 +643,8 @@ class ClaudeTranscript:
         """Yield the open answer, if any, and then the messages that were kept back."""
         if self._answer is not None:
             self._answer.text = join_claude_text(self._answer.blocks)
+            if self._for_program and is_only_blocks(self._answer.text):
+                self._answer.origin = "synthetic"
             yield self._answer
             yield from self._waiting
             self._answer = None
@@ -693,5 +724,5 @@ READER = Reader(
     sniff,
     read,
     lies_in("CLAUDE_CONFIG_DIR", ".claude", ("projects",), "**/*.jsonl"),
-    version=4,
+    version=5,
 )
