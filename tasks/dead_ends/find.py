@@ -537,7 +537,7 @@ def _find_options(moves: Sequence[Move]) -> Iterator[Place]:
 def _drops_options(words: Sequence[str], fewer: Sequence[str]) -> bool:
     """Return True if the second words are the first without some options and their values."""
     left = list(fewer)
-    dropped = []
+    dropped: list[str] = []
     for before, word in pairwise(("", *words)):
         if left and left[0] == word:
             left.pop(0)

@@ -22,7 +22,7 @@ WEDNESDAY = datetime(2026, 5, 6, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("text", "weekdays", "day"),
+    ("text", "of_plan", "day"),
     [
         ("on 2 june the summer tariff starts", False, date(2026, 6, 2)),
         ("the certificate runs out on 2026-07-15", False, date(2026, 7, 15)),
@@ -31,6 +31,15 @@ WEDNESDAY = datetime(2026, 5, 6, 12, tzinfo=UTC)
         # the next one, where a plan says so
         ("todo for monday: rotate the key", True, date(2026, 5, 11)),
         ("broken since monday", False, None),
+        # a month, or a part of one, of a plan alone
+        ("mid july the banner comes in", True, date(2026, 7, 15)),
+        ("end of june the 32bit builds go", True, date(2026, 6, 30)),
+        ("come august, archive the boards", True, date(2026, 8, 1)),
+        ("by the end of the month empty it", True, date(2026, 5, 31)),
+        ("in Q3 we turn it off", True, date(2026, 7, 1)),
+        ("on the 3rd the key expires", True, date(2026, 6, 3)),
+        ("on the 3rd of july the key expires", True, date(2026, 7, 3)),
+        ("you may drop it", True, None),
         # said of the past, or of no day
         ("it broke on 2 May", False, None),
         ("we met on 3 April 2025", False, None),
@@ -39,9 +48,9 @@ WEDNESDAY = datetime(2026, 5, 6, 12, tzinfo=UTC)
     ],
 )
 def test_the_day_that_a_text_waits_for(
-    text: str, weekdays: bool, day: date | None
+    text: str, of_plan: bool, day: date | None
 ) -> None:
-    assert find_coming_day(text, WEDNESDAY, weekdays=weekdays) == day
+    assert find_coming_day(text, WEDNESDAY, of_plan=of_plan) == day
 
 
 def intend(**known: Any) -> Intention:
@@ -62,7 +71,13 @@ def intend(**known: Any) -> Intention:
 def test_what_an_intention_waits_for() -> None:
     due = intend(due="2026-06-02")
     days = [date(2026, 6, 1), date(2026, 6, 2), date(2026, 6, 16), date(2026, 6, 17)]
-    assert [due.is_due(day) for day in days] == [False, True, True, False]
+    assert [due.is_due(day) for day in days] == [False, True, True, True]
+    # nobody has worked there since; once somebody has, two weeks are enough
+    met = intend(due="2026-06-02", resumed=date(2026, 6, 9))
+    assert [met.is_due(day) for day in days] == [False, True, True, False]
+    late = intend(due="2026-06-02", resumed=date(2026, 6, 17))
+    assert late.is_due(date(2026, 6, 17))
+    assert not late.is_due(date(2026, 6, 18))
     file = intend(files=("harbor/tides.py",))
     assert file.is_about_file(["web/tides.py"])
     assert not file.is_about_file(["tides.pyi"])
