@@ -94,6 +94,36 @@ TAKING_IN: tuple[Step, ...] = (
 """Those that make a new session's passages answer, and ask no model."""
 
 
+def _check_store(
+    settings: Settings, check_all: Callable[[], object], folder: Path
+) -> None:
+    """Check the store's newest release: all files, or only those that a night reads that has nothing to do.
+
+    Raises:
+        StoreUnreadable: the store is damaged.
+    """
+    if is_settled(settings, list_outside(folder)) and not settings.retention.has_limits:
+        check_newest_whole(folder, READ)
+    else:
+        check_all()
+
+
+def _list_roots(job: Job, paths: list[Path]) -> list[Path]:
+    """Return what a night reads: the paths or else the installed tools' transcripts, and the space's own talks and
+    notes.
+    """
+    return [*(paths or collect_transcript_roots()), *find_talk_logs(job.store.dir)]
+
+
+def _report_idle_steps(settings: Settings) -> list[StepReport]:
+    """Return the reports of the steps after reading, in a night that has nothing new."""
+    steps = (*STEPS, publish_release)
+    done = [
+        step for step in steps if step is not write_gists or settings.gists != "off"
+    ]
+    return [StepReport(STEP_NAMES[step.__name__]) for step in done]
+
+
 def run_night(
     paths: list[Path],
     settings: Settings,
@@ -126,34 +156,24 @@ def run_night(
     paths = check_paths(paths)
     check_all = cache(partial(check_newest_whole, settings.store / settings.space))
 
-    def prepare(folder: Path) -> None:
-        idle = (
-            is_settled(settings, list_outside(folder))
-            and not settings.retention.has_limits
-        )
-        check_newest_whole(folder, READ) if idle else check_all()
-
-    open_night = partial(open_run, "nightly", settings, prepare, create=True)
+    open_night = partial(
+        open_run, "nightly", settings, partial(_check_store, settings, check_all)
+    )
     writes = None if same_day else rewrite
     with open_night(
-        call=call, wait=wait, executor=executor, rewrite=writes, now=now
+        create=True, call=call, wait=wait, executor=executor, rewrite=writes, now=now
     ) as (job, report):
-        written = find_talk_logs(job.store.dir)  # talks and notes of the space itself
         quarantine_candidate(job, report)
         erase_plans(job, report)
-        if not (roots := paths or collect_transcript_roots()) and not written:
+        roots = _list_roots(job, paths)
+        if not roots:
             report.searched = list_searched(Path.home())
-        run_step(job, report, read_transcripts, [*roots, *written], paths, check_all)
+        run_step(job, report, read_transcripts, roots, paths, check_all)
         if settings.retention.has_limits:
             run_step(job, report, forget_due)
         outside = list_outside(job.store.dir)
         if is_settled(settings, outside):
-            done = [
-                step
-                for step in (*STEPS, publish_release)
-                if step is not write_gists or settings.gists != "off"
-            ]
-            report.steps += [StepReport(STEP_NAMES[step.__name__]) for step in done]
+            report.steps += _report_idle_steps(settings)
             return report
         check_all()
         quarantine_floods(job, report, paths)

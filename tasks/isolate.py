@@ -14,10 +14,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 from slowwave.schemas.errors import BadRows, SlowwaveError
+from slowwave.schemas.rows import QuarantinedRow
 from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.quarantine import (
     EXCERPT,
-    Row,
     build_quarantine_row,
     update_quarantine,
 )
@@ -118,7 +118,7 @@ def note_failed_units(
             f"{what}: {_describe_failure(next(iter(failed.values())))}"
         )
 
-    def is_settled(row: Row) -> bool:
+    def is_settled(row: QuarantinedRow) -> bool:
         return str(row["row_id"]).endswith(f"/{kind}") and row["row_id"] not in waiting
 
     update_quarantine(job.store, report.step, rows, is_settled)

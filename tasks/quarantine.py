@@ -7,37 +7,43 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.rows import QuarantinedRow
 from slowwave.schemas.tables import QUARANTINE
 from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
 from slowwave.tasks.forget.plan import read_forgotten
 
 EXCERPT = 2_000
-Row = dict[str, Any]
 
 
 def build_quarantine_row(
-    step: str, key: Iterable[str], reason: str, excerpt: str, **place: str | int | None
-) -> Row:
-    """Return a row of QUARANTINE; `key` is what makes it the same in the next run, `place` path, line or row_id."""
-    row = {
+    step: str,
+    key: Iterable[str],
+    reason: str,
+    excerpt: str,
+    *,
+    path: str | None = None,
+    line: int | None = None,
+    row_id: str | None = None,
+) -> QuarantinedRow:
+    """Return a row of QUARANTINE; `key` is what makes it the same in the next run."""
+    return {
         "quarantine_id": compute_content_id(step, *key),
         "step": step,
-        "path": None,
-        "line": None,
-        "row_id": None,
-    }
-    return {
-        **row,
+        "path": path,
+        "line": line,
+        "row_id": row_id,
         "reason": reason,
         "excerpt": excerpt[:EXCERPT],
         "resolved": False,
-        **place,
     }
 
 
 def update_quarantine(
-    store: Store, step: str, rows: Iterable[Row], is_settled: Callable[[Row], bool]
+    store: Store,
+    step: str,
+    rows: Iterable[QuarantinedRow],
+    is_settled: Callable[[QuarantinedRow], bool],
 ) -> int:
     """Write rows, resolve settled earlier ones of the step that are not among them; return how many are new."""
     fresh = {row["quarantine_id"]: row for row in rows}

@@ -80,25 +80,7 @@ class ClientFile:
             UsageError: it is not of its form, or has a server of our name that is not ours.
         """
         if self.path.suffix == ".toml":
-            # Strings, numbers and lists of them are in TOML as they are in JSON.
-            values = {
-                key: json.dumps(value, ensure_ascii=False)
-                for key, value in self.entries[SERVER].items()
-            }
-            lines = [
-                f"[mcp_servers.{SERVER}]",
-                *(f"{key} = {value_text}" for key, value_text in values.items()),
-            ]
-            rest = remove_marked(text, HASH_MARKS)
-            added = replace_marked(text, "\n".join(lines), HASH_MARKS)
-            try:
-                stored = tomllib.loads(rest).get("mcp_servers")
-                if isinstance(stored, dict) and SERVER in stored:
-                    raise self._refuse(f"it has a server {SERVER} of its own")
-                tomllib.loads(added)
-            except tomllib.TOMLDecodeError as wrong:
-                raise self._refuse(str(wrong)) from None
-            return added
+            return self._add_toml(text)
         data = _remove_ours(self._parse(text))
         for name, value in self.entries.items():
             if not isinstance(value, dict):
@@ -107,15 +89,38 @@ class ClientFile:
             stored = data.setdefault(name, {})
             if not isinstance(stored, dict):
                 raise self._refuse(f"{name} is no object")
-            for key, more in value.items():
-                if key == SERVER and SERVER in stored:
-                    raise self._refuse(f"it has a server {SERVER} of its own")
-                if isinstance(more, list) and not isinstance(stored.get(key, []), list):
-                    raise self._refuse(f"{name}.{key} is no list")
-                stored[key] = (
-                    [*stored.get(key, []), *more] if isinstance(more, list) else more
-                )
+            self._add_values(name, stored, value)
         return _dump(data)
+
+    def _add_values(self, name: str, stored: Json, given: Json) -> None:
+        """Add values to an object of the file; a list grows by those of a list."""
+        for key, more in given.items():
+            if key == SERVER and SERVER in stored:
+                raise self._refuse(f"it has a server {SERVER} of its own")
+            if not isinstance(more, list):
+                stored[key] = more
+                continue
+            there = stored.get(key, [])
+            if not isinstance(there, list):
+                raise self._refuse(f"{name}.{key} is no list")
+            stored[key] = [*there, *more]
+
+    def _add_toml(self, text: str) -> str:
+        """Return the text of a TOML file with a table of our server between marks."""
+        lines = [f"[mcp_servers.{SERVER}]"]
+        for key, value in self.entries[SERVER].items():
+            # Strings, numbers and lists of them are in TOML as they are in JSON.
+            lines.append(f"{key} = {json.dumps(value, ensure_ascii=False)}")
+        rest = remove_marked(text, HASH_MARKS)
+        added = replace_marked(text, "\n".join(lines), HASH_MARKS)
+        try:
+            stored = tomllib.loads(rest).get("mcp_servers")
+            if isinstance(stored, dict) and SERVER in stored:
+                raise self._refuse(f"it has a server {SERVER} of its own")
+            tomllib.loads(added)
+        except tomllib.TOMLDecodeError as wrong:
+            raise self._refuse(str(wrong)) from None
+        return added
 
     def remove_entries(self, text: str, before: str | None) -> str | None:
         """Return its text without what is ours: as it was before, where it is as we left it; None for no file.
@@ -166,24 +171,79 @@ def list_client_files(
         command: that starts slowwave.
         more: options for it, as a store.
     """
-    home = Path.home()
-    end = "SessionEnd" if client is Client.CLAUDE_CODE else "Stop"
+    if client is Client.CLAUDE_CODE:
+        return _list_claude_files(folder, command, more)
+    if client is Client.CODEX:
+        return _list_codex_files(folder, command, more)
+    return _list_cursor_files(folder, command, more)
 
-    # Hooks for the start of a session, each prompt, tool calls that change something, and the end.
+
+def _list_claude_files(
+    folder: Path | None, command: Sequence[str], more: Sequence[str]
+) -> list[ClientFile]:
+    """Return the files of Claude Code's settings with what they get."""
+    home = Path.home()
+    own = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
+    mcp = (own if "CLAUDE_CONFIG_DIR" in os.environ else home) / ".claude.json"
+    settings = (folder / ".claude" if folder else own) / "settings.json"
+    server = {"type": "stdio", **_make_server(command, more)}
+    return [
+        ClientFile(settings, _make_hooks("SessionEnd", command, more)),
+        ClientFile(
+            folder / ".mcp.json" if folder else mcp, {"mcpServers": {SERVER: server}}
+        ),
+    ]
+
+
+def _list_codex_files(
+    folder: Path | None, command: Sequence[str], more: Sequence[str]
+) -> list[ClientFile]:
+    """Return the files of Codex's settings with what they get."""
+    own = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
+    codex = folder / ".codex" if folder else own
+    server = {**_make_server(command, more), "startup_timeout_sec": 20}
+    return [
+        ClientFile(codex / "hooks.json", _make_hooks("Stop", command, more)),
+        ClientFile(codex / "config.toml", {SERVER: server}),
+    ]
+
+
+def _list_cursor_files(
+    folder: Path | None, command: Sequence[str], more: Sequence[str]
+) -> list[ClientFile]:
+    """Return the files of Cursor's settings with what they get."""
+    cursor = (folder or Path.home()) / ".cursor"
+    start = {
+        "command": _join([*command, "hook", "session-start", *more]),
+        "timeout": SECONDS,
+    }
+    hooks = {**CURSORS, "hooks": {"sessionStart": [start]}}
+    servers = {"mcpServers": {SERVER: _make_server(command, more)}}
+    return [
+        ClientFile(cursor / "hooks.json", hooks),
+        ClientFile(cursor / "mcp.json", servers),
+    ]
+
+
+def _make_server(command: Sequence[str], more: Sequence[str]) -> Json:
+    """Return the entry of the MCP server."""
+    return {"command": command[0], "args": [*command[1:], "mcp", *more]}
+
+
+def _make_hooks(end: str, command: Sequence[str], more: Sequence[str]) -> Json:
+    """Return hooks for the start of a session, each prompt, tool calls that change something, and the event `end`."""
+
     def make(event: str, seconds: int = SECONDS) -> Json:
-        return {
-            "hooks": [
-                {
-                    "type": "command",
-                    "command": _join([*command, "hook", event, *more]),
-                    "timeout": seconds,
-                }
-            ]
+        hook = {
+            "type": "command",
+            "command": _join([*command, "hook", event, *more]),
+            "timeout": seconds,
         }
+        return {"hooks": [hook]}
 
     at_start = {"matcher": FRESH, **make("session-start")}
     before_tool = {"matcher": WRITING, **make("before-tool", SECONDS_BEFORE_TOOL)}
-    hooks = {
+    return {
         "hooks": {
             "SessionStart": [at_start],
             "UserPromptSubmit": [make("user-prompt")],
@@ -191,37 +251,6 @@ def list_client_files(
             end: [make("session-end")],
         }
     }
-    server: Json = {"command": command[0], "args": [*command[1:], "mcp", *more]}
-    if client is Client.CLAUDE_CODE:
-        own = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
-        mcp = (own if "CLAUDE_CONFIG_DIR" in os.environ else home) / ".claude.json"
-        settings = (folder / ".claude" if folder else own) / "settings.json"
-        servers = {"mcpServers": {SERVER: {"type": "stdio", **server}}}
-        return [
-            ClientFile(settings, hooks),
-            ClientFile(folder / ".mcp.json" if folder else mcp, servers),
-        ]
-    if client is Client.CODEX:
-        codex = (
-            folder / ".codex"
-            if folder
-            else Path(os.environ.get("CODEX_HOME") or home / ".codex")
-        )
-        table = {SERVER: {**server, "startup_timeout_sec": 20}}
-        return [
-            ClientFile(codex / "hooks.json", hooks),
-            ClientFile(codex / "config.toml", table),
-        ]
-    cursor = (folder or home) / ".cursor"
-    start = {
-        "command": _join([*command, "hook", "session-start", *more]),
-        "timeout": SECONDS,
-    }
-    hooks = {**CURSORS, "hooks": {"sessionStart": [start]}}
-    return [
-        ClientFile(cursor / "hooks.json", hooks),
-        ClientFile(cursor / "mcp.json", {"mcpServers": {SERVER: server}}),
-    ]
 
 
 def find_hooked_clients() -> list[str]:

@@ -139,12 +139,7 @@ def open_run(
     ):
         job = Job(settings, run_id, opened, call, started)
         prepare(folder)
-        if not has_table(folder, RELEASES.name):
-            report.notes.append(
-                f"there was no store at {name_place(folder)}: it is made"
-            )
-        if died:
-            report.notes.append(_record_killed_run(job.store, died))
+        report.notes += _note_opening(job, folder, died)
         if rewrite is not None:
             report.notes += settle_writer(job, rewrite=rewrite)
         try:
@@ -155,16 +150,7 @@ def open_run(
         finally:
             close_models(job.run_id)
         set_attribute("slowwave.run.status", report.status)
-        if report.leaves_row:
-            _write_run(
-                job.store,
-                run_id,
-                kind,
-                started,
-                datetime.now(UTC),
-                report.status,
-                report,
-            )
+        _write_ended_run(job, report, kind, started)
 
 
 def _remove_left_folders(store: Path) -> None:
@@ -177,6 +163,24 @@ def _remove_left_folders(store: Path) -> None:
         with suppress(OSError):  # gone, or another user's
             if folder.stat().st_mtime < time.time() - 6 * 3_600:
                 shutil.rmtree(folder)
+
+
+def _write_ended_run(job: Job, report: RunReport, kind: str, started: datetime) -> None:
+    """Write the row of a run that ended, if it leaves one."""
+    if report.leaves_row:
+        ended = datetime.now(UTC)
+        status = report.status
+        _write_run(job.store, job.run_id, kind, started, ended, status, report)
+
+
+def _note_opening(job: Job, folder: Path, died: Holder | None) -> list[str]:
+    """Return notes if the store is new, and if the run before was killed. Write the row of a killed run."""
+    notes = []
+    if not has_table(folder, RELEASES.name):
+        notes.append(f"there was no store at {name_place(folder)}: it is made")
+    if died:
+        notes.append(_record_killed_run(job.store, died))
+    return notes
 
 
 def _record_killed_run(store: Store, died: Holder) -> str:

@@ -144,6 +144,7 @@ def run(
     was released, unless an index failed its check; 4: the result is outside the bounds of `gates` and held back; 1:
     nothing was released.
     """
+    # Most of this function's weight is the declaration of its options.
     if rewrite and background:
         raise UsageError(
             "--rewrite asks the memory's writer, and --background asks no model: leave one out"

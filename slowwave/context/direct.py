@@ -80,11 +80,27 @@ SHOWN = [
 
 def rank_messages(view: View, query: Query, hits: Sequence[Hit]) -> list[Line]:
     """Return the messages that may answer, the likeliest first, given hits in the order of their rank."""
+    named = _find_named_speaker(view, query)
+    likelihoods = {hit.id: float(1 + rank) ** -FADES for rank, hit in enumerate(hits)}
+    lines = _make_hit_lines(view, query, hits, likelihoods, named)
+    marked = _mark_rules(view, hits, _mark_current(view, hits, lines))
+    beside = _rank_beside(view, query, hits, likelihoods, named)
+    return _keep_likeliest([*beside, *marked.values()])
+
+
+def _make_hit_lines(
+    view: View,
+    query: Query,
+    hits: Sequence[Hit],
+    likelihoods: Mapping[str, float],
+    named: str | None,
+) -> dict[str, Line]:
+    """Return by hit the message that was found as a line, without acknowledgements and without messages that another
+    one found replaced.
+    """
     rows = view.read_by_id(MESSAGES, [hit.id for hit in hits], SHOWN)
     gists = view.read_by_id(GISTS, list(rows), ["summary"])
-    named = _find_named_speaker(view, query)
     known = _join_known_texts(view, query, hits)
-    likelihoods = {hit.id: float(1 + rank) ** -FADES for rank, hit in enumerate(hits)}
     idle = find_acknowledgements(view, query, hits)
     changes = _format_changes_of(view, query, rows.keys())
     lines: dict[str, Line] = {}
@@ -92,25 +108,19 @@ def rank_messages(view: View, query: Query, hits: Sequence[Hit]) -> list[Line]:
         row = rows.get(hit.id)
         if hit.status == Status.NOT_DISTILLED:
             lines[hit.id] = make_hit_line(hit, likelihoods[hit.id])
-        elif (
-            row is not None
-            and hit.id not in idle
-            and not _is_replaced(view, hit, rows.keys())
-        ):
-            gist = str(gists[hit.id]["summary"]) if hit.id in gists else ""
-            relevance = _weigh_speaker(row, named, likelihoods[hit.id])
-            lines[hit.id] = _make_message_line(
-                view,
-                hit,
-                row,
-                relevance=relevance,
-                known=known,
-                gist=gist,
-                change=changes.get(hit.id, ""),
-            )
-    marked = _mark_rules(view, hits, _mark_current(view, hits, lines))
-    beside = _rank_beside(view, query, hits, likelihoods, named)
-    return _keep_likeliest([*beside, *marked.values()])
+            continue
+        if row is None or hit.id in idle or _is_replaced(view, hit, rows.keys()):
+            continue
+        lines[hit.id] = _make_message_line(
+            view,
+            hit,
+            row,
+            relevance=_weigh_speaker(row, named, likelihoods[hit.id]),
+            known=known,
+            gist=str(gists[hit.id]["summary"]) if hit.id in gists else "",
+            change=changes.get(hit.id, ""),
+        )
+    return lines
 
 
 def _rank_beside(

@@ -13,7 +13,7 @@ index.
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -115,20 +115,11 @@ def pack_lines(
     """
     query_words = frozenset(extract_content_words(query))
     groups = set[object]()
-    chosen = list[Line]()
-    shown = set[str]()
-    said = set[str]()
+    chosen = ChosenLines()
     room = budget
     for line in put_echoes_after(lines):
-        is_of_person = line.source.by == "person"
-        if is_of_person and shown.issuperset(map(strip_end, line.pieces)):
-            continue
-        # A person's line is cut for what a person said alone, never for an assistant's echo of it.
-        told = said if is_of_person else shown
-        pieces = _omit_shown_pieces(line.pieces, told)
-        if all(piece == OMITTED for piece in pieces) or any(
-            date_line(line) in other.own_words[1:] for other in chosen
-        ):
+        pieces = chosen.find_new_pieces(line)
+        if pieces is None:
             continue
         heading = (
             0 if line.source.group in groups else measure.count_heading(line.source)
@@ -141,13 +132,45 @@ def pack_lines(
         cost = measure.count_line(cut) if cut else 0
         if cut is None or cost > left:
             continue
-        chosen.append(cut)
+        chosen.add(cut)
         room -= cost + heading
         groups.add(line.source.group)
-        shown.update(map(strip_end, cut.pieces))
-        if is_of_person:
-            said.update(map(strip_end, cut.pieces))
-    return chosen
+    return chosen.lines
+
+
+@dataclass
+class ChosenLines:
+    """The lines of a block, and the sentences that they show."""
+
+    lines: list[Line] = field(default_factory=list)
+    shown: set[str] = field(default_factory=set)
+    said: set[str] = field(default_factory=set)
+    """Those of `shown` that a person said."""
+
+    def find_new_pieces(self, line: Line) -> Sequence[str] | None:
+        """Return a line's pieces without those that are shown already; None if it tells nothing new.
+
+        A person's line is cut for what a person said alone, never for an assistant's echo of it.
+        """
+        is_of_person = line.source.by == "person"
+        if is_of_person and self.shown.issuperset(map(strip_end, line.pieces)):
+            return None
+        pieces = _omit_shown_pieces(
+            line.pieces, self.said if is_of_person else self.shown
+        )
+        if all(piece == OMITTED for piece in pieces):
+            return None
+        if any(date_line(line) in other.own_words[1:] for other in self.lines):
+            return None
+        return pieces
+
+    def add(self, line: Line) -> None:
+        """Add a line as it is shown."""
+        self.lines.append(line)
+        pieces = [strip_end(piece) for piece in line.pieces]
+        self.shown.update(pieces)
+        if line.source.by == "person":
+            self.said.update(pieces)
 
 
 def put_echoes_after(lines: Sequence[Line]) -> list[Line]:

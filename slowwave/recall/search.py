@@ -27,8 +27,8 @@ nothing under it.
 
 import math
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import chain, zip_longest
 from typing import Any, Protocol, TypeVar, cast
@@ -57,8 +57,8 @@ from slowwave.recall.prompts import (
     load_prompt_model,
     only_assents,
 )
-from slowwave.recall.query import Mask, Query, QueryPlan, Vector
-from slowwave.recall.release.tables import Row
+from slowwave.recall.query import Mask, Query, QueryPlan, QueryTimes, Vector
+from slowwave.recall.release.tables import PassageIndex, Row
 from slowwave.recall.release.view import (
     FIGURE,
     WITNESSES,
@@ -307,59 +307,53 @@ class Search:
         self, kind: Kind, plan: QueryPlan, evidence: PassageEvidence | None
     ) -> Candidates:
         """Return the candidates of a kind with their scores and relevance."""
-        pool = POOLS[kind]
-        times = plan.query.times
-        # what the indexes find, and its scores
-        if evidence is None or kind in GROUPS:
-            of_groups = partial(retrieve_groups, self.view, plan, pool)
-            candidates = self._try_full_text(pool.table, of_groups)
-        elif kind == "message":
-            candidates = retrieve_messages(self.view, plan, evidence)
-        else:
-            of_claims = partial(retrieve_claims, self.view, plan, evidence)
-            candidates = self._try_full_text(pool.table, of_claims)
+        candidates = self._find_candidates(kind, plan, evidence)
         if not candidates.rows:
             return candidates
-        # relevance on the release's scale, 0 to 1: by a row's cosine and the share of the query's words heard there, or
-        # by the share alone; and that of what is nearest to the whole query, candidate or not
-        relevance = candidates.covered
-        nearest = 0.0
-        if plan.is_unread:
-            relevance = np.minimum(HEARD * candidates.covered, 1.0)
-        elif (
-            scale := self.view.scales.get(kind)
-        ) is not None and candidates.cosine is not None:
-            cosines = np.append(
-                np.nan_to_num(candidates.cosine, nan=-1.0), candidates.nearest
-            )
-            relevances = scale.compute_relevances(
-                cosines, np.append(candidates.covered, 0.0)
-            )
-            by_words = np.minimum(HEARD * candidates.covered, 1.0)
-            relevance = np.where(np.isnan(candidates.cosine), by_words, relevances[:-1])
-            nearest = float(relevances[-1])
-        # of a time that is named what was said then is worth more; messages and claims know it already, unless nothing
-        # else is asked for: then it alone is relevant, as what names that time is
+        relevance, nearest = self._compute_relevance(candidates, plan)
+        best = max(float(relevance.max()), nearest)
+        candidates = replace(candidates, relevance=relevance, best=best)
+        # messages and claims know the time already, unless nothing else is asked for
+        times = plan.query.times
         if times is not None and (plan.is_time_only or kind in GROUPS):
-            inside = times.mask_inside(
-                [(row[pool.first], row[pool.last]) for row in candidates.rows]
-            )
-            if plan.is_time_only:
-                named = np.array(
-                    [times.is_named_in(str(row[pool.text])) for row in candidates.rows],
-                    dtype=bool,
-                )
-                relevance = (inside | named).astype(np.float64)
-                nearest = 0.0
-            raised: dict[str, Scores] = {
-                "time": DATED * (inside & (relevance >= CONFIDENT)).astype(np.float64)
-            }
-            candidates = replace(
-                candidates, contributions={**candidates.contributions, **raised}
-            )
-        return replace(
-            candidates, relevance=relevance, best=max(float(relevance.max()), nearest)
+            return _raise_timely(candidates, plan, times)
+        return candidates
+
+    def _find_candidates(
+        self, kind: Kind, plan: QueryPlan, evidence: PassageEvidence | None
+    ) -> Candidates:
+        """Return what the indexes find of a kind, with its scores."""
+        pool = POOLS[kind]
+        if evidence is None or kind in GROUPS:
+            of_groups = partial(retrieve_groups, self.view, plan, pool)
+            return self._try_full_text(pool.table, of_groups)
+        if kind == "message":
+            return retrieve_messages(self.view, plan, evidence)
+        of_claims = partial(retrieve_claims, self.view, plan, evidence)
+        return self._try_full_text(pool.table, of_claims)
+
+    def _compute_relevance(
+        self, candidates: Candidates, plan: QueryPlan
+    ) -> tuple[Scores, float]:
+        """Return the relevance of each row on the release's scale, 0 to 1, and that of what is nearest to the whole
+        query, candidate or not.
+
+        A row's relevance is told by its cosine and the share of the query's words heard there, or by the share alone.
+        """
+        covered = candidates.covered
+        by_words = np.minimum(HEARD * covered, 1.0)
+        if plan.is_unread:
+            return by_words, 0.0
+        scale = self.view.scales.get(candidates.pool.kind)
+        if scale is None or candidates.cosine is None:
+            return covered, 0.0
+        cosines = np.append(
+            np.nan_to_num(candidates.cosine, nan=-1.0), candidates.nearest
         )
+        relevances = scale.compute_relevances(cosines, np.append(covered, 0.0))
+        is_unread = np.isnan(candidates.cosine)
+        relevance = np.where(is_unread, by_words, relevances[:-1])
+        return relevance, float(relevances[-1])
 
     def _explain_floor(self, plan: QueryPlan, best: float) -> str | None:
         """Return the reason why nothing is relevant enough for who did not ask; None where something is."""
@@ -417,6 +411,29 @@ class Search:
                 raise
             self._note(f"{unreadable} ({error}): answered by vectors alone")
             return search(False)
+
+
+def _raise_timely(
+    candidates: Candidates, plan: QueryPlan, times: QueryTimes
+) -> Candidates:
+    """Return candidates of which those said in the time that a query names score higher.
+
+    If the query asks for nothing but a time, what was said then, or names it, is all that is relevant.
+    """
+    pool = candidates.pool
+    edges = [(row[pool.first], row[pool.last]) for row in candidates.rows]
+    is_inside = times.mask_inside(edges)
+    if plan.is_time_only:
+        texts = [str(row[pool.text]) for row in candidates.rows]
+        is_named = np.array([times.is_named_in(text) for text in texts], dtype=bool)
+        relevance = (is_inside | is_named).astype(np.float64)
+        candidates = replace(
+            candidates, relevance=relevance, best=float(relevance.max())
+        )
+    is_raised = is_inside & (candidates.relevance >= CONFIDENT)
+    raised: dict[str, Scores] = {"time": DATED * is_raised.astype(np.float64)}
+    contributions = {**candidates.contributions, **raised}
+    return replace(candidates, contributions=contributions)
 
 
 def leave_out_irrelevant(
@@ -479,43 +496,58 @@ def merge_kinds(by_kind: Sequence[Sequence[Candidate]], k: int = 60) -> list[Can
     lists = {rows[0].kind: rows for rows in by_kind if rows}
     if len(lists) < 2:
         return list(chain(*lists.values()))
-    # each claim goes to the message that holds it or to its turn, or stands alone
-    messages = {key: row for row in lists.get("message", ()) for key in row.ids}
-    claims = dict[str, Candidate]()
-    lent = dict[str, Candidate]()
-    of_several = list[Candidate]()
-    unfound = list[Candidate]()
-    for claim in lists.get("claim", ()):
+    messages = lists.get("message", ())
+    placed = _place_claims(lists.get("claim", ()), messages)
+    evidence = [replace(row, claim=placed.get_claim(row.id)) for row in messages]
+    rows = list[Candidate]()
+    for turn in zip_longest(evidence, placed.of_several):
+        rows.extend(row for row in turn if row is not None)
+    rows += placed.unfound
+    for summary in lists.get("summary", ()):
+        if not any(has_words(row.text, summary.text) for row in evidence):
+            rows.append(summary)
+    rows += lists.get("topic", ())
+    return [replace(row, score=1 / (k + rank)) for rank, row in enumerate(rows, 1)]
+
+
+@dataclass(frozen=True)
+class PlacedClaims:
+    """Where claims stand among the messages that were found."""
+
+    own: dict[str, Candidate] = field(default_factory=dict)
+    """By message: the best claim that was made of it."""
+    lent: dict[str, Candidate] = field(default_factory=dict)
+    """By message: the best claim that was made of the other message of its turn."""
+    of_several: list[Candidate] = field(default_factory=list)
+    """Claims made of several messages, one of which was found."""
+    unfound: list[Candidate] = field(default_factory=list)
+    """Claims of messages that were not found."""
+
+    def get_claim(self, message: str) -> Candidate | None:
+        """Return the claim that stands beside a message."""
+        return self.own.get(message, self.lent.get(message))
+
+
+def _place_claims(
+    claims: Sequence[Candidate], rows: Sequence[Candidate]
+) -> PlacedClaims:
+    """Return for each claim the message that holds it, or that it stands alone."""
+    messages = {key: row for row in rows for key in row.ids}
+    placed = PlacedClaims()
+    for claim in claims:
         ids = claim.row.get("message_ids") or []
         there = [messages[key] for key in ids if key in messages]
-        source = next(
-            (row for row in there if len(ids) == 1 or has_words(row.text, claim.text)),
-            None,
+        holding = (
+            row for row in there if len(ids) == 1 or has_words(row.text, claim.text)
         )
-        if source is not None:
-            is_lent = {source.id, *source.copies}.isdisjoint(ids)
-            (lent if is_lent else claims).setdefault(source.id, claim)
+        source = next(holding, None)
+        if source is None:
+            (placed.of_several if there else placed.unfound).append(claim)
+        elif {source.id, *source.copies}.isdisjoint(ids):
+            placed.lent.setdefault(source.id, claim)
         else:
-            (of_several if there else unfound).append(claim)
-    # one list, its scores reciprocal ranks
-    evidence = [
-        replace(row, claim=claims.get(row.id, lent.get(row.id)))
-        for row in lists.get("message", ())
-    ]
-    turns = (
-        row
-        for turn in zip_longest(evidence, of_several)
-        for row in turn
-        if row is not None
-    )
-    texts = [row.text for row in evidence]
-    summaries = [
-        row
-        for row in lists.get("summary", ())
-        if not any(has_words(text, row.text) for text in texts)
-    ]
-    merged = chain(turns, unfound, summaries, lists.get("topic", ()))
-    return [replace(row, score=1 / (k + rank)) for rank, row in enumerate(merged, 1)]
+            placed.own.setdefault(source.id, claim)
+    return placed
 
 
 def trace_places(
@@ -683,44 +715,44 @@ def _is_newer(later: Candidate, earlier: Candidate, query: Query) -> bool:
     other figures beside two words of the query, and the row has all these words: if it lacks one, something else is
     asked for.
     """
-    before = earlier.seconds
-    after = later.seconds
-    if earlier.row["superseded_by"] in (
-        later.id,
-        later.claim.id if later.claim else later.id,
-    ):
+    own_claim = later.claim.id if later.claim else later.id
+    if earlier.row["superseded_by"] in (later.id, own_claim):
         return True  # also where it was said before, and then once more
-    if not before < after or later.row["workspace"] != earlier.row["workspace"]:
+    is_later = earlier.seconds < later.seconds
+    if not is_later or later.row["workspace"] != earlier.row["workspace"]:
         return False
-    # what the night found
-    in_one_chain = (
-        earlier.row["chain_id"] is not None
-        and earlier.row["chain_id"] == later.row["chain_id"]
-    )
-    if in_one_chain and not is_changed(earlier.row, query.as_of):
+    chain_id = earlier.row["chain_id"]
+    if chain_id is None or chain_id != later.row["chain_id"]:
+        return _has_another_value(later, earlier, query)
+    if not is_changed(earlier.row, query.as_of):
         return False
-    if in_one_chain and is_changed(earlier.row, query.as_of, PERHAPS_CHANGED):
+    if is_changed(earlier.row, query.as_of, PERHAPS_CHANGED):
         return True
-    # one sentence with another value in it, or another figure
-    text = later.text
-    query_stems, here, words = (
-        frozenset(map(stem, extract_content_words(text_of)))
-        for text_of in (query.text, earlier.text, text)
-    )
-    query_stems &= here
-    if in_one_chain:
-        return len(query_stems) < 2 * len(query_stems & words)
-    by_one = later.row.get("speaker") is not None and later.row.get(
-        "speaker"
-    ) == earlier.row.get("speaker")
-    figures, earlier_figures = (
-        set(FIGURE.findall(text_of)) for text_of in (text, earlier.text)
-    )
-    new_figure = (
-        bool(earlier_figures and figures - earlier_figures) and len(query_stems) > 1
-    )
-    alike = new_figure or fuzz.ratio(text, earlier.text) >= SAME
-    return (by_one or after - before > SITTING) and query_stems <= words and alike
+    asked = _stem_words(query.text) & _stem_words(earlier.text)
+    return len(asked) < 2 * len(asked & _stem_words(later.text))
+
+
+def _has_another_value(later: Candidate, earlier: Candidate, query: Query) -> bool:
+    """Return True if two rows are one sentence with another value in it, or have other figures, and the later one has
+    all words of the query that the earlier one has. What another said within one sitting is an answer.
+    """
+    asked = _stem_words(query.text) & _stem_words(earlier.text)
+    if not asked <= _stem_words(later.text):
+        return False
+    speaker = later.row.get("speaker")
+    is_by_one = speaker is not None and speaker == earlier.row.get("speaker")
+    if not is_by_one and later.seconds - earlier.seconds <= SITTING:
+        return False
+    figures = set(FIGURE.findall(later.text))
+    earlier_figures = set(FIGURE.findall(earlier.text))
+    if earlier_figures and figures - earlier_figures and len(asked) > 1:
+        return True
+    return fuzz.ratio(later.text, earlier.text) >= SAME
+
+
+def _stem_words(text: str) -> frozenset[str]:
+    """Return the stems of a text's content words."""
+    return frozenset(map(stem, extract_content_words(text)))
 
 
 def _add_successors(
@@ -772,64 +804,61 @@ MAX_SOURCES = 5
 
 def build_hits(view: View, ranked: Sequence[Candidate]) -> list[Hit]:
     """Return rows as hits, all their messages looked up at once."""
-    # the messages that each stands on; a message in its exchange
-    below = collect_message_ids_below(
-        view, {row.id: row.row for row in ranked if row.kind in GROUPS}
-    )
-    ids = {
-        row.id: below[row.id]
-        if row.kind in GROUPS
-        else row.row.get("message_ids") or []
-        for row in ranked
-    }
+    ids = _list_cited(view, ranked)
     messages = view.read_by_id(MESSAGES, list(chain(*ids.values())), MESSAGE_COLUMNS)
     exchanges = _read_exchanges(view, [row for row in ranked if row.kind == "message"])
-    # what the table knows of the claims, or of the claim that was made of a message
-    claims = {
-        row.id: row.claim.id if row.claim else row.id
-        for row in ranked
-        if row.claim or row.kind == "claim"
-    }
-    stored = view.take(
-        CLAIMS,
-        view.find_offsets(CLAIMS, list(claims.values())),
-        CLAIM_COLUMNS,
-    )
-    facts = {fact[CLAIMS.key]: fact for fact in stored.to_pylist()}
-    sure = dict(
-        zip(
-            facts,
-            compute_confidences(stored, view.unconfirmed_notes).tolist(),
-            strict=True,
-        )
-    )
-    names = view.read_by_id(
-        TOPICS,
-        [fact["topic_id"] for fact in facts.values() if fact["topic_id"]],
-        ["name"],
-    )
-    # each with its messages, and what is known of its claim
+    facts = _read_facts(view, ranked)
     hits: list[Hit] = []
     for row in ranked:
         cited = [messages[key] for key in ids[row.id] if key in messages]
-        fact = facts.get(key := claims.get(row.id, ""))
-        hit = _build_hit(
-            view, row, fact and fact["quote"], *exchanges.get(row.id, (cited, ()))
-        )
+        fact = facts.get(row.id, {})
+        exchange = exchanges.get(row.id, (cited, ()))
+        hit = _build_hit(view, row, fact.get("quote"), *exchange)
         if fact:
             hit = replace(
                 hit,
                 category=fact["category"],
                 detail=fact["detail"],
                 files=tuple(fact["files"]),
-                confidence=sure[key],
-                topic=names.get(fact["topic_id"], {}).get("name"),
+                confidence=fact["confidence"],
+                topic=fact["topic"],
                 trust=fact[TRUST],
             )
         if hit.kind == "message":
             hit = replace(hit, trust=view.foreign_messages.get(hit.id, hit.trust))
         hits.append(hit)
     return hits
+
+
+def _list_cited(view: View, ranked: Sequence[Candidate]) -> dict[str, list[str]]:
+    """Return the ids of the messages that each row stands on; a message is read in its exchange."""
+    groups = {row.id: row.row for row in ranked if row.kind in GROUPS}
+    cited = collect_message_ids_below(view, groups)
+    for row in ranked:
+        if row.kind not in GROUPS:
+            cited[row.id] = row.row.get("message_ids") or []
+    return cited
+
+
+def _read_facts(view: View, ranked: Sequence[Candidate]) -> dict[str, Row]:
+    """Return what the tables know of each row's claim, or of the claim that was made of a message: `CLAIM_COLUMNS`, its
+    confidence and the name of its topic.
+    """
+    claims = dict[str, str]()
+    for row in ranked:
+        if row.claim or row.kind == "claim":
+            claims[row.id] = row.claim.id if row.claim else row.id
+    offsets = view.find_offsets(CLAIMS, list(claims.values()))
+    stored = view.take(CLAIMS, offsets, CLAIM_COLUMNS)
+    sure = compute_confidences(stored, view.unconfirmed_notes).tolist()
+    rows = stored.to_pylist()
+    topic_ids = [row["topic_id"] for row in rows if row["topic_id"]]
+    topics = view.read_by_id(TOPICS, topic_ids, ["name"])
+    facts = dict[str, Row]()
+    for row, confidence in zip(rows, sure, strict=True):
+        topic = topics.get(row["topic_id"], {}).get("name")
+        facts[row[CLAIMS.key]] = {**row, "confidence": confidence, "topic": topic}
+    return {key: facts[claim] for key, claim in claims.items() if claim in facts}
 
 
 def _build_hit(
@@ -900,53 +929,66 @@ def _read_exchanges(
     """
     if not ranked:
         return {}
-    layout = view.passages
+    surroundings = {row.id: _find_surroundings(view.passages, row) for row in ranked}
+    messages = _read_messages_at(
+        view, {at for places in surroundings.values() for at in places.list_offsets()}
+    )
     turns = {row.id for row in ranked if row.beside and not row.is_alone}
-    # which messages stand around each hit, by their offsets: the exchange, itself, and what was said next
-    around: dict[str, tuple[list[int], int, int]] = {}
-    for row in ranked:
-        at = row.row["position"]
-        last = (row.beside or row).row["position"]
-        reply = layout.find_reply(max(at, last))
-        pair = layout.message[layout.find_exchange(at)].tolist()
-        around[row.id] = (
-            pair,
-            int(layout.message[at]),
-            -1 if reply is None else int(layout.message[reply]),
-        )
-    # all of them are read at once
-    offsets = sorted(
-        {
-            at
-            for pair, own, reply in around.values()
-            for at in (*pair, own, reply)
-            if at >= 0
-        }
-    )
-    rows = (
-        view.take(
-            MESSAGES, np.array(offsets, dtype=np.int64), MESSAGE_COLUMNS
-        ).to_pylist()
-        if offsets
-        else []
-    )
-    messages = dict(zip(offsets, rows, strict=True))
-    fragments = {
-        at: Fragment(row["role"], row["native_id"], row["text"])
-        for at, row in messages.items()
-    }
-    # a reply is a part of the exchange where it leans on the message: it may take it back
     exchanges: dict[str, tuple[list[Row], tuple[Fragment, ...]]] = {}
-    for key, (pair, own, reply) in around.items():
-        exchange = [fragments[at] for at in pair if at in fragments]
-        answer = fragments.get(reply)
-        if answer and _leans(answer.text):
-            exchange.append(answer)
-        others = [at for at in pair if at != own] if key in turns else []
-        cited = [own, *others]
+    for key, places in surroundings.items():
+        others = [at for at in places.exchange if at != places.own]
+        cited = [places.own, *others] if key in turns else [places.own]
         there = [messages[at] for at in cited if at in messages]
-        exchanges[key] = there, tuple(exchange)
+        exchanges[key] = there, _make_fragments(places, messages)
     return exchanges
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Which messages stand around a message that was found, by their offsets in the table."""
+
+    own: int
+    exchange: list[int]
+    """A question and its answer, the message itself among them."""
+    reply: int | None
+    """What was said next to all of them."""
+
+    def list_offsets(self) -> list[int]:
+        """Return all offsets."""
+        return [self.own, *self.exchange, *([] if self.reply is None else [self.reply])]
+
+
+def _find_surroundings(layout: PassageIndex, row: Candidate) -> Surroundings:
+    """Return which messages stand around a message that was found."""
+    at = row.row["position"]
+    last = (row.beside or row).row["position"]
+    reply = layout.find_reply(max(at, last))
+    return Surroundings(
+        own=int(layout.message[at]),
+        exchange=layout.message[layout.find_exchange(at)].tolist(),
+        reply=None if reply is None else int(layout.message[reply]),
+    )
+
+
+def _read_messages_at(view: View, offsets: Set[int]) -> dict[int, Row]:
+    """Return messages by their offsets in the table, all read at once."""
+    places = sorted(at for at in offsets if at >= 0)
+    if not places:
+        return {}
+    table = view.take(MESSAGES, np.array(places, dtype=np.int64), MESSAGE_COLUMNS)
+    return dict(zip(places, table.to_pylist(), strict=True))
+
+
+def _make_fragments(
+    places: Surroundings, messages: Mapping[int, Row]
+) -> tuple[Fragment, ...]:
+    """Return a message's exchange. A reply is a part of it if it leans on the message: it may take it back."""
+    shown = [at for at in places.exchange if at in messages]
+    reply = places.reply
+    if reply is not None and reply in messages and _leans(messages[reply]["text"]):
+        shown.append(reply)
+    rows = [messages[at] for at in shown]
+    return tuple(Fragment(row["role"], row["native_id"], row["text"]) for row in rows)
 
 
 def _leans(reply: str) -> bool:

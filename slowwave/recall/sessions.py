@@ -237,34 +237,12 @@ def _build_hits(
     quoted: Sequence[Ints],
 ) -> list[SessionHit]:
     """Return sessions, by number and probability, as hits that quote these positions."""
-    # what the tables tell of each session
     ids = read_session_ids(view, [number for number, _ in ranked])
     about = view.read_by_id(SESSIONS, ids, ABOUT)
     masters = view.read_by_id(
         SUMMARIES, [compute_master_id(key) for key in ids], ["text", "title", "last_at"]
     )
-    # the passages as sources, in the transcript's own ids
-    positions = np.concatenate(quoted)
-    texts = view.take(
-        PASSAGES, view.passages.offsets[positions], ["session_id", "message_id", "text"]
-    ).to_pylist()
-    natives = view.read_by_id(
-        MESSAGES, [row["message_id"] for row in texts], ["native_id"]
-    )
-    passages = {
-        at: Source(
-            view.native_sessions.get(row["session_id"], row["session_id"]),
-            natives[row["message_id"]]["native_id"],
-            row["text"],
-        )
-        for at, row in zip(positions.tolist(), texts, strict=True)
-        if row["message_id"] in natives
-    }
-    sources = [
-        tuple(passages[at] for at in positions_of.tolist() if at in passages)
-        for positions_of in quoted
-    ]
-    # of what is newer than the day asked about nothing is told
+    sources = _read_sources(view, quoted)
     hits: list[SessionHit] = []
     for key, (number, probability), quotes in zip(ids, ranked, sources, strict=True):
         row: Row = about.get(key, {})
@@ -272,30 +250,51 @@ def _build_hits(
         if not is_visible_as_of(master.get("last_at"), query.as_of):
             master = {}
         ended = row.get("ended_at")
+        if query.as_of is not None:
+            ended = _find_end(view, number, query.as_of)
         utc_offset = row.get("utc_offset")
-        if (as_of := query.as_of) is not None:
-            moments = view.passages.moment[view.passages.session == number]
-            moments = moments[
-                (moments != NO_TIME) & (moments <= round(as_of.timestamp() * 1e6))
-            ]
-            ended = (
-                datetime.fromtimestamp(int(moments.max()) / 1e6, UTC)
-                if len(moments)
-                else None
-            )
-        hits.append(
-            SessionHit(
-                key,
-                view.native_sessions.get(key, key),
-                probability,
-                row.get("workspace"),
-                row.get("title") or master.get("title"),
-                mark_changes(view.chains, text, key, query.as_of)
-                if (text := master.get("text"))
-                else None,
-                localise(row.get("started_at"), utc_offset),
-                localise(ended, utc_offset),
-                quotes,
-            )
+        text = master.get("text")
+        hit = SessionHit(
+            id=key,
+            session=view.native_sessions.get(key, key),
+            probability=probability,
+            workspace=row.get("workspace"),
+            title=row.get("title") or master.get("title"),
+            summary=text and mark_changes(view.chains, text, key, query.as_of),
+            started_at=localise(row.get("started_at"), utc_offset),
+            ended_at=localise(ended, utc_offset),
+            sources=quotes,
         )
+        hits.append(hit)
     return hits
+
+
+def _read_sources(view: View, quoted: Sequence[Ints]) -> list[tuple[Source, ...]]:
+    """Return for each session the passages at its positions as sources, in the transcript's own ids."""
+    positions = np.concatenate(quoted)
+    passages = view.take(
+        PASSAGES, view.passages.offsets[positions], ["session_id", "message_id", "text"]
+    ).to_pylist()
+    messages = [row["message_id"] for row in passages]
+    natives = view.read_by_id(MESSAGES, messages, ["native_id"])
+    sources = dict[int, Source]()
+    for at, row in zip(positions.tolist(), passages, strict=True):
+        if row["message_id"] not in natives:
+            continue
+        session = view.native_sessions.get(row["session_id"], row["session_id"])
+        native = natives[row["message_id"]]["native_id"]
+        sources[at] = Source(session, native, row["text"])
+    return [
+        tuple(sources[at] for at in places.tolist() if at in sources)
+        for places in quoted
+    ]
+
+
+def _find_end(view: View, number: int, as_of: datetime) -> datetime | None:
+    """Return when the last passage of a session that was said by a moment was said; None if none was."""
+    moments = view.passages.moment[view.passages.session == number]
+    by_then = moments <= round(as_of.timestamp() * 1e6)
+    moments = moments[(moments != NO_TIME) & by_then]
+    if not len(moments):
+        return None
+    return datetime.fromtimestamp(int(moments.max()) / 1e6, UTC)

@@ -15,7 +15,7 @@ from slowwave.recall.views.browse import list_claims, name_topics
 from slowwave.recall.views.compare import read_decisions
 from slowwave.recall.views.usage import find_uses
 from slowwave.recall.views.voices import AGENT, PERSON, find_voices
-from slowwave.schemas.errors import UsageError
+from slowwave.schemas.errors import NoSuchId, UsageError
 from slowwave.schemas.filters import Filters, spell_out_filters
 from slowwave.schemas.tables import (
     CLAIMS,
@@ -125,24 +125,17 @@ def search(
 ) -> Data:
     """Return the hits of a query with their facets; without a query, the newest claims."""
     given: Data = {name: value for name, value in filters.items() if value}
-    hits = Hits()
     facets = dict[str, list[tuple[str, int]]]()
     end = after + ROWS // 2
     if q:
         # one page more than the one shown, up to 250 hits
-        hits = at.memory.recall(
-            q, max(ROWS, min(after + ROWS, 250)), everything=True, **given
-        )
-        passed = [
-            hit
-            for hit in hits
-            if topic in ("", hit.topic) and status in ("", hit.status)
-        ]
-        if hits.caveat:
-            passed = passed[:UNSURE]
+        most = max(ROWS, min(after + ROWS, 250))
+        hits = at.memory.recall(q, most, everything=True, **given)
+        passed = _select_hits(hits, topic, status)
         facets = _count_facets(passed)
         rows = [_describe_hit(hits, hit) for hit in passed[after : end + 1]]
     else:
+        hits = Hits()
         rows = _list_newest(at, topic, status, given, end - after + 1, after)
     _mark_hits(at, rows, q)
     return {
@@ -201,6 +194,14 @@ def _describe_hit(hits: Hits, hit: Hit) -> Data:
     }
 
 
+def _select_hits(hits: Hits, topic: str, status: str) -> list[Hit]:
+    """Return the hits of a topic and status, where these are given; few if none is surely about the query."""
+    passed = [
+        hit for hit in hits if topic in ("", hit.topic) and status in ("", hit.status)
+    ]
+    return passed[:UNSURE] if hits.caveat else passed
+
+
 def _list_newest(
     at: Explorer, topic: str, status: str, given: Data, limit: int, after: int = 0
 ) -> list[Data]:
@@ -223,35 +224,40 @@ def _list_newest(
     ]
 
 
+def _find_topic(at: Explorer, topic_id: str | None) -> Data | None:
+    """Return a topic's id and name; None if there is no such topic."""
+    name = name_topics(at.view, [topic_id]).get(topic_id) if topic_id else None
+    return {"topic_id": topic_id, "name": name} if name is not None else None
+
+
+def _list_sides(changes: Sequence[Data]) -> list[Data]:
+    """Return the claims that changes name."""
+    return [one[name] for one in changes for name in ("earlier", "later") if one[name]]
+
+
 def show_claim(at: Explorer, id: Id) -> Data:
     """Return a claim with its transcript, repeats, changes, relations, summaries, uses and ratings."""
     lineage = find_row(at, id, "claim")
     key = lineage.node.id
     (claim,) = read_rows(at, CLAIMS, _OF_CLAIM, pc.field("claim_id") == key)
-    titles = name_topics(at.view, [claim["topic_id"]] if claim["topic_id"] else [])
     texts = [claim["summary"], claim["quote"]]
     repeats = _list_repeats(at, claim)[:ROWS]
     changes = _list_changes(at, key)[:ROWS]
-    sides = [one[name] for one in changes for name in ("earlier", "later") if one[name]]
-    _add_voices(at, [claim, *repeats, *sides])
+    _add_voices(at, [claim, *repeats, *_list_sides(changes)])
+    store = Store.open(at.settings.store, at.settings.space)
+    ratings = [rating for rating in read(at.view.dir, Rating) if rating.id == key]
     return {
         "claim": {**claim, "confidence": at.view.look_up_confidences([key]).get(key)},
         "checks": [check.as_dict() for check in at.view.code_checks.get(key, ())],
-        "left_out": read_decisions(
-            Store.open(at.settings.store, at.settings.space)
-        ).get(key),
-        "topic": next(
-            ({"topic_id": topic, "name": name} for topic, name in titles.items()), None
-        ),
+        "left_out": read_decisions(store).get(key),
+        "topic": _find_topic(at, claim["topic_id"]),
         "transcript": _build_transcript(at, claim),
         "repeats": repeats,
         "changes": changes,
         "related": [node.as_dict() for node in lineage.related][:ROWS],
         "above": [node.as_dict() for node in lineage.above if node.kind == "summary"],
         "served": find_uses(at.view.dir, key, texts)[-ROWS:][::-1],
-        "ratings": [
-            rating._asdict() for rating in read(at.view.dir, Rating) if rating.id == key
-        ][::-1],
+        "ratings": [rating._asdict() for rating in reversed(ratings)],
     }
 
 
@@ -464,7 +470,7 @@ def show_ledger(
 ) -> Data:
     """Return a ledger, as `slowwave inspect` lists it: releases, runs, quarantine, changes, notes and more."""
     if name not in LISTED:
-        raise UsageError(f"no ledger has the id {name!r}, only {', '.join(LISTED)}")
+        raise NoSuchId(f"no ledger has the id {name!r}, only {', '.join(LISTED)}")
     listing = LEDGERS[name](at.settings, bool(old))
     end = after + ROWS
     rows = [

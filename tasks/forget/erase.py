@@ -6,15 +6,15 @@ from typing import Any
 import orjson
 
 from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.rows import ClaimRow, MessageRow, RunRow, TopicEventRow, TopicRow
 from slowwave.schemas.vocabulary import WITHDRAWALS, Status
 
-Row = dict[str, Any]
 FORGOTTEN_REASON = "forgotten"
 NO_NAME = "(forgotten)"
 """Of a topic, until the next naming."""
 
 
-def blank_message(row: Row) -> Row:
+def blank_message(row: MessageRow) -> MessageRow:
     """Return a row of MESSAGES without what was said, by whom and where, under an id that hangs on none of it.
 
     Its place, its time and its identity stay. Its hash is still of what it was, until the session is chained anew.
@@ -22,8 +22,16 @@ def blank_message(row: Row) -> Row:
     own = compute_content_id(
         "forgotten", row["session_id"], row["identity"], str(row["seq"])
     )
-    ids = {"message_id": own, "native_id": own, "parent_id": None}
-    return {**row, **ids, "text": "", "blocks": [], "speaker": None, "workspace": None}
+    return {
+        **row,
+        "message_id": own,
+        "native_id": own,
+        "parent_id": None,
+        "text": "",
+        "blocks": [],
+        "speaker": None,
+        "workspace": None,
+    }
 
 
 def is_blank(row: Mapping[str, Any]) -> bool:
@@ -36,7 +44,7 @@ def is_blank(row: Mapping[str, Any]) -> bool:
     )
 
 
-def free_claim(row: Row, gone: Set[str], members: Sequence[Row]) -> Row:
+def free_claim(row: ClaimRow, gone: Set[str], members: Sequence[ClaimRow]) -> ClaimRow:
     """Return a claim that leaned on claims that are gone, as if these had never been.
 
     One that repeated another, or was changed by it, counts again and is looked at anew; one that was repeated keeps the
@@ -55,18 +63,12 @@ def free_claim(row: Row, gone: Set[str], members: Sequence[Row]) -> Row:
         }
     # what a forgotten claim superseded is active again
     if row["superseded_by"] in gone:
-        free = {
-            "status": Status.ACTIVE,
-            "reason": None,
-            "topic_id": None,
-            "assign_key": None,
-        }
-        row = {
-            **row,
-            **({} if row["reason"] in WITHDRAWALS else free),
-            "superseded_by": None,
-            "valid_to": None,
-        }
+        row = {**row, "superseded_by": None, "valid_to": None}
+        if row["reason"] not in WITHDRAWALS:
+            row["status"] = Status.ACTIVE
+            row["reason"] = None
+            row["topic_id"] = None
+            row["assign_key"] = None
     # evidence of those that are left
     sessions = {row["session_id"]}.union(
         *(member["evidence_sessions"] for member in members)
@@ -74,29 +76,36 @@ def free_claim(row: Row, gone: Set[str], members: Sequence[Row]) -> Row:
     times = [
         member["observed_at"] for member in (row, *members) if member["observed_at"]
     ]
-    evidence = {
+    return {
+        **row,
         "evidence_sessions": sorted(sessions),
         "valid_from": min(times, default=None),
+        "supersede_key": None,
     }
-    return {**row, **evidence, "supersede_key": None}
 
 
-def blank_topic(row: Row, claims: Sequence[str], samples: int) -> Row:
+def blank_topic(row: TopicRow, claims: Sequence[str], samples: int) -> TopicRow:
     """Return a row of TOPICS that has lost claims, to be named and measured anew.
 
     claims: the active ones that are left, in order of time.
     """
-    named = {} if row["base"] else {"name": NO_NAME, "purpose": ""}
-    figures = {"samples": list(claims[-samples:]), "size": len(claims)}
     return {
         **row,
-        **named,
-        **figures,
-        **dict.fromkeys(("text", "centroid", "cohesion", "overlap", "member_hash")),
+        "name": row["name"] if row["base"] else NO_NAME,
+        "purpose": row["purpose"] if row["base"] else "",
+        "samples": list(claims[-samples:]),
+        "size": len(claims),
+        "text": None,
+        "centroid": None,
+        "cohesion": None,
+        "overlap": None,
+        "member_hash": None,
     }
 
 
-def blank_event(row: Row, topics: Set[str], claims: Set[str]) -> Row:
+def blank_event(
+    row: TopicEventRow, topics: Set[str], claims: Set[str]
+) -> TopicEventRow:
     """Return a row of TOPIC_HISTORY without the names of topics, and the claims, that it should not tell."""
     return {
         **row,
@@ -106,7 +115,7 @@ def blank_event(row: Row, topics: Set[str], claims: Set[str]) -> Row:
     }
 
 
-def blank_report(row: Row) -> Row:
+def blank_report(row: RunRow) -> RunRow:
     """Return a row of RUNS whose report has figures and no words: an error may have quoted what it failed on."""
     try:
         report = orjson.loads(row["report"])

@@ -4,13 +4,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import compress
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import TypeAdapter
 
 from slowwave.schemas.errors import StoreUnreadable
+from slowwave.schemas.rows import MessageRow
 from slowwave.schemas.tables import (
     BOILERPLATE,
     CLAIMS,
@@ -34,7 +34,7 @@ from slowwave.store.store import Store
 from slowwave.tasks.forget.canaries import pick_canaries
 from slowwave.tasks.forget.erase import FORGOTTEN_REASON, blank_message
 from slowwave.tasks.forget.exports import holds_any, list_exports
-from slowwave.tasks.forget.plan import Plan, Row, find_summaries, read_forgotten, touch
+from slowwave.tasks.forget.plan import Plan, find_summaries, read_forgotten, touch
 from slowwave.tasks.forget.select import Words
 from slowwave.text.spans import format_span_id
 
@@ -303,7 +303,7 @@ def _find_reasons(store: Store, plan: Plan, words: Words | None) -> set[str]:
     }
 
 
-def _iter_rows(store: Store, ids: list[str]) -> Iterator[dict[str, Any]]:
+def _iter_rows(store: Store, ids: list[str]) -> Iterator[MessageRow]:
     for start in range(0, len(ids), AT_ONCE):
         yield from store.read_ids(MESSAGES, ids[start : start + AT_ONCE]).to_pylist()
 
@@ -324,7 +324,7 @@ def _iter_kept_texts(store: Store, gone: set[str], sessions: set[str]) -> Iterat
     yield from store.read(FILES, ["path"])["path"].to_pylist()
 
 
-def _list_texts(row: Row) -> list[str]:
+def _list_texts(row: MessageRow) -> list[str]:
     """Return the words of a row of MESSAGES."""
     in_blocks = (
         value for block in row["blocks"] for value in (block["text"], block["name"])

@@ -10,13 +10,13 @@ from html import unescape
 from itertools import compress
 from operator import and_
 from pathlib import Path
-from typing import Any
 from unicodedata import category, normalize
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.errors import UsageError
+from slowwave.schemas.rows import MessageRow, SessionRow
 from slowwave.schemas.settings import RetentionSettings
 from slowwave.schemas.tables import CLAIMS, MESSAGES, SESSIONS, Table
 from slowwave.schemas.vocabulary import SHARED
@@ -43,7 +43,6 @@ GLUE = rf"(?:[^\w\s.,;:!?/@=+]|_|{BORDER}|[-‐‑] ?)"
 LINK = re.compile(r"\]\([^()\s]{0,2000}(?:\s[^()]{0,200})?\)|\]\[[^\[\]]{0,200}\]")
 TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
 MARKUP = re.compile(r"[&<]|\]\(|\]\[")
-Row = dict[str, Any]
 
 
 class Words:
@@ -200,7 +199,7 @@ def select_messages(store: Store, wanted: Wanted) -> set[str]:
     return holders.union(named_rows.to_pylist())
 
 
-def _has_id(given: set[str], sessions: list[Row]) -> pc.Expression:
+def _has_id(given: set[str], sessions: list[SessionRow]) -> pc.Expression:
     """Return the condition that a message, or its session, has one of these ids."""
     session_ids = [
         row["session_id"]
@@ -236,7 +235,7 @@ def select_due_messages(
         str(store.dir / "notes"): settings.notes_days,
     }
 
-    def is_due(row: Row) -> bool:
+    def is_due(row: MessageRow) -> bool:
         folder = str(Path(paths.get(row["session_id"], "")).parent)
         days = settings.messages_days
         days = settings.by_source.get(row["source"], days)
@@ -326,7 +325,7 @@ def _find_cited(store: Store, name: str) -> set[str]:
 
 
 def _list_conditions(
-    store: Store, wanted: Wanted, sessions: list[Row]
+    store: Store, wanted: Wanted, sessions: list[SessionRow]
 ) -> Iterator[pc.Expression]:
     """Yield conditions on rows of MESSAGES besides session, id and words."""
     if wanted.speakers:

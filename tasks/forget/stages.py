@@ -1,9 +1,10 @@
 """The erasing, in stages that each do what is left of the plan: a killed run is finished by doing all of them again."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.errors import translate_write_errors
 from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.rows import ClaimRow
 from slowwave.schemas.tables import (
     ACTIONS,
     BOILERPLATE,
@@ -179,7 +181,7 @@ def erase_claims(store: Store, plan: Plan) -> None:
         *store.read_ids(CLAIMS, plan.shrunk).to_pylist(),
     ]
     rows = {row["claim_id"]: row for row in lean if row["claim_id"] not in gone}
-    members = defaultdict[str, list[Row]](list)
+    members = defaultdict[str, list[ClaimRow]](list)
     for row in store.read_ids(CLAIMS, rows, by="canonical_id").to_pylist():
         if row["claim_id"] not in gone:
             members[row["canonical_id"]].append(row)
@@ -303,5 +305,5 @@ STAGES: tuple[Callable[[Store, Plan], None], ...] = (
 )
 
 
-def _merge(store: Store, table: Table, rows: list[Row]) -> None:
+def _merge(store: Store, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
     store.merge(table, pa.Table.from_pylist(rows, schema=table.schema))

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -11,6 +10,7 @@ import pyarrow as pa
 from slowwave.engines.llm.protocol import Completion, Request
 from slowwave.schemas.errors import EncoderFailed
 from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.rows import MessageRow
 from slowwave.schemas.tables import GISTS, MESSAGES
 from slowwave.tasks.gists.gists import VERSION, Gist, build_gists, find_own_gist
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
@@ -37,7 +37,6 @@ from slowwave.tasks.vectors import (
 )
 
 BATCH = 2_000
-Row = Mapping[str, Any]
 COLUMNS = ["message_id", "session_id", "text", "ts", "blocks"]
 
 
@@ -120,7 +119,7 @@ def _write_gist_batch(
 
 
 def _ask_model(
-    job: Job, rows: Mapping[str, Row], model: Model, report: StepReport
+    job: Job, rows: Mapping[str, MessageRow], model: Model, report: StepReport
 ) -> tuple[dict[str, Gist], set[str]]:
     """Return the model's gists that say what their messages say, and the messages of which it is asked again another
     night. Other answers go to quarantine.
@@ -131,7 +130,7 @@ def _ask_model(
         if by_model.needs_gist(row, job.settings.extract)
     }
 
-    def build(batch: Sequence[Row]) -> list[Request]:
+    def build(batch: Sequence[MessageRow]) -> list[Request]:
         return by_model.build_gist_requests(
             batch, model.library, model.count, model.llm.context_window
         )
@@ -145,7 +144,7 @@ def _ask_model(
     }, waiting
 
 
-def _read_gist(row: Row, completion: Completion) -> Gist:
+def _read_gist(row: MessageRow, completion: Completion) -> Gist:
     """Return the gist in an answer, if it says what its message says."""
     gist = by_model.parse_gist(completion)
     times = (row["ts"],) if row["ts"] else ()

@@ -8,14 +8,15 @@ in it. Failed edits are not counted. For the bounds see docs/decisions/012-habit
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatch
-from itertools import combinations, groupby
+from itertools import chain, combinations, groupby
 from math import comb
-from typing import Any
+from typing import cast
 
 import polars as pl
 import pyarrow as pa
 
 from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.rows import ActionRow, PatternRow
 from slowwave.schemas.tables import PATTERNS
 from slowwave.schemas.vocabulary import ActionKind, HabitKind
 
@@ -30,7 +31,6 @@ MOST_FILES = 20
 LONGEST = 3
 EXAMPLES = 3
 """Most steps of a sequence; most turns whose messages a habit names, the latest."""
-Row = dict[str, Any]
 Turn = tuple[str, int]
 Items = tuple[str, ...]
 
@@ -58,9 +58,8 @@ def find_patterns(actions: pa.Table, exclude: Sequence[str], step_key: str) -> p
         for name in ("command", "line")
     )
     rows = []
-    for workspace, group in groupby(
-        frame.iter_rows(named=True), key=lambda row: str(row["workspace"])
-    ):
+    actions = cast(Iterator[ActionRow], frame.iter_rows(named=True))
+    for workspace, group in groupby(actions, key=lambda row: str(row["workspace"])):
         turns = {
             turn: list(actions_of) for turn, actions_of in groupby(group, key=_get_turn)
         }
@@ -81,16 +80,16 @@ def find_patterns(actions: pa.Table, exclude: Sequence[str], step_key: str) -> p
     return pa.Table.from_pylist(rows, schema=PATTERNS.schema)
 
 
-def _get_turn(row: Row) -> Turn:
+def _get_turn(row: ActionRow) -> Turn:
     return row["session_id"], int(row["turn"])
 
 
 def _find_co_edits(
-    turns: Mapping[Turn, list[Row]], exclude: Sequence[str]
-) -> Iterator[Row]:
+    turns: Mapping[Turn, list[ActionRow]], exclude: Sequence[str]
+) -> Iterator[PatternRow]:
     """Yield pairs of files that change in the same turn more often than by chance."""
     edits: Counter[str] = Counter()
-    pairs = defaultdict[tuple[str, str], list[Row]](list)
+    pairs = defaultdict[tuple[str, str], list[ActionRow]](list)
     counted = 0
     for rows in turns.values():
         latest = _find_latest_edits(rows, exclude)
@@ -120,14 +119,18 @@ def _find_co_edits(
             }
 
 
-def _find_latest_edits(rows: Sequence[Row], exclude: Sequence[str]) -> dict[str, Row]:
+def _find_latest_edits(
+    rows: Sequence[ActionRow], exclude: Sequence[str]
+) -> dict[str, ActionRow]:
     """Return the last edit of each file that did not fail, except of excluded files."""
-    edits = [
-        row
-        for row in rows
-        if row["kind"] == ActionKind.EDIT and row["path"] and row["ok"] is not False
-    ]
-    return {row["path"]: row for row in edits if not _is_excluded(row["path"], exclude)}
+    edits = dict[str, ActionRow]()
+    for row in rows:
+        path = row["path"]
+        if row["kind"] != ActionKind.EDIT or row["ok"] is False or not path:
+            continue
+        if not _is_excluded(path, exclude):
+            edits[path] = row
+    return edits
 
 
 def compute_chance(together: int, first: int, second: int, turns: int) -> float:
@@ -143,7 +146,7 @@ def compute_chance(together: int, first: int, second: int, turns: int) -> float:
     return sum(alike) / comb(turns, second)
 
 
-def _find_sequences(turns: Mapping[Turn, list[Row]]) -> Iterator[Row]:
+def _find_sequences(turns: Mapping[Turn, list[ActionRow]]) -> Iterator[PatternRow]:
     """Yield sequences of steps more frequent than their reverse, unless a longer one is about as frequent."""
     places, single = _count_sequences(turns)
     support = {items: len(rows) for items, rows in places.items()}
@@ -159,13 +162,13 @@ def _find_sequences(turns: Mapping[Turn, list[Row]]) -> Iterator[Row]:
 
 
 def _count_sequences(
-    turns: Mapping[Turn, list[Row]],
-) -> tuple[Mapping[Items, dict[Turn, Row]], Counter[str]]:
+    turns: Mapping[Turn, list[ActionRow]],
+) -> tuple[Mapping[Items, dict[Turn, ActionRow]], Counter[str]]:
     """Return the turns of each sequence, with its last action, and the number of turns of each step.
 
     A step that is repeated in a row counts once.
     """
-    places = defaultdict[Items, dict[Turn, Row]](dict)
+    places = defaultdict[Items, dict[Turn, ActionRow]](dict)
     single: Counter[str] = Counter()
     for turn, rows in turns.items():
         named = ((step, row) for row in rows if (step := _name_step(row)))
@@ -197,34 +200,38 @@ def _extends(longer: Items, items: Items) -> bool:
     )
 
 
-def _find_commands(turns: Mapping[Turn, list[Row]]) -> Iterator[Row]:
+def _find_commands(turns: Mapping[Turn, list[ActionRow]]) -> Iterator[PatternRow]:
     """Yield commands that recur, each with the folder that it runs in."""
-    by_command = defaultdict[str, list[Row]](list)
-    for row in (row for rows in turns.values() for row in rows if row["command"]):
-        by_command[row["command"]].append(row)
+    by_command = defaultdict[str, list[ActionRow]](list)
+    for row in chain.from_iterable(turns.values()):
+        if row["command"]:
+            by_command[row["command"]].append(row)
     for name, rows in sorted(by_command.items()):
-        row = _make_row(
-            HabitKind.COMMAND, (name,), rows, [len({*map(_get_turn, rows)})]
-        )
-        if row["support"] >= SUPPORT:
-            ended = [row["ok"] for row in rows if row["ok"] is not None]
-            lines = Counter(row["line"] for row in rows)
-            line, times = min(
-                lines.items(), key=lambda entry: (-entry[1], len(entry[0]), entry[0])
-            )
-            yield row | {
-                "line": line if times >= SUPPORT and times * 2 >= len(rows) else name,
-                "role": rows[0]["role"],
-                "times": len(rows),
-                "share": sum(ended) / len(ended)
-                if len(ended) * 2 > len(rows)
-                else None,
-            }
+        found = len({*map(_get_turn, rows)})
+        habit = _make_row(HabitKind.COMMAND, (name,), rows, [found])
+        if habit["support"] < SUPPORT:
+            continue
+        ended = [row["ok"] for row in rows if row["ok"] is not None]
+        is_known = len(ended) * 2 > len(rows)
+        habit["line"] = _find_usual_line(rows) or name
+        habit["role"] = rows[0]["role"]
+        habit["times"] = len(rows)
+        habit["share"] = sum(ended) / len(ended) if is_known else None
+        yield habit
+
+
+def _find_usual_line(rows: Sequence[ActionRow]) -> str | None:
+    """Return the line that at least half of the calls of a command have, and enough of them; None if there is none."""
+    lines = Counter(row["line"] or "" for row in rows)
+    line, times = min(
+        lines.items(), key=lambda entry: (-entry[1], len(entry[0]), entry[0])
+    )
+    return line if times >= SUPPORT and times * 2 >= len(rows) else None
 
 
 def _make_row(
-    kind: HabitKind, items: Items, rows: Sequence[Row], alone: Sequence[int]
-) -> Row:
+    kind: HabitKind, items: Items, rows: Sequence[ActionRow], alone: Sequence[int]
+) -> PatternRow:
     """Return a habit shown by these rows, which are in order of time."""
     times = [row["at"] for row in rows if row["at"] is not None]
     turns = {_get_turn(row): row["message_id"] for row in rows}
@@ -249,7 +256,7 @@ def _is_excluded(path: str, exclude: Sequence[str]) -> bool:
     )
 
 
-def _name_step(row: Row) -> str | None:
+def _name_step(row: ActionRow) -> str | None:
     """Return an action's name in a sequence: the command, else the kind; None if it is not a step."""
     is_elsewhere = row["kind"] == ActionKind.EDIT and row["path"] is None
     is_step = (

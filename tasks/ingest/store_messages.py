@@ -203,15 +203,36 @@ def _compute_session_stats(messages: pl.DataFrame) -> dict[str, Any]:
     }
 
 
+def _read_by_session(store: Store, ids: list[str]) -> dict[str, pl.DataFrame]:
+    """Return the stored messages (`COLUMNS`) of each session, in their order."""
+    stored = pl.DataFrame(store.read_ids(MESSAGES, ids, COLUMNS, by="session_id"))
+    groups = stored.sort("seq").partition_by("session_id", as_dict=True)
+    return {str(key[0]): messages for key, messages in groups.items()}
+
+
+def _merge_sessions(store: Store, rows: list[dict[str, Any]]) -> None:
+    """Write the rows of sessions that changed."""
+    if rows:
+        table = pa.Table.from_pylist(rows, schema=SESSIONS.schema)
+        store.merge_changed(SESSIONS, table)
+
+
+def _redact_ids(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of a session with secrets in its own id and in its parent's replaced."""
+    parent = row["parent_id"]
+    return {
+        **row,
+        "native_id": redact_id(row["native_id"]),
+        "parent_id": parent and redact_id(parent),
+    }
+
+
 def _write_sessions(
     store: Store, finished: list[IngestedTranscript], *, redact: bool
 ) -> None:
     """Write the row of each session that the files hold, from its stored messages and the file's header."""
-    clean = redact_id if redact else str
     ids = [sid for got in finished for sid in got.index_sessions()]
-    stored = pl.DataFrame(store.read_ids(MESSAGES, ids, COLUMNS, by="session_id"))
-    groups = stored.sort("seq").partition_by("session_id", as_dict=True)
-    by_session = {str(key[0]): messages for key, messages in groups.items()}
+    by_session = _read_by_session(store, ids)
     rows = {row["session_id"]: row for row in store.read_ids(SESSIONS, ids).to_pylist()}
     excluded = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
     for got in finished:
@@ -224,20 +245,17 @@ def _write_sessions(
             old = rows.get(sid)
             if old and not is_at_home(got.transcript.path, old["path"]):
                 # A file elsewhere changes neither name nor folder.
-                rows[sid] = _repair_session_row(sid, messages, old)
+                row = _repair_session_row(sid, messages, old)
             else:
                 natives = taken_back.get(sid, set())
                 gone = _find_gone(got, info, messages, natives, old)
                 row = build_session_row(sid, info, got, messages, gone, old)
-                row["native_id"] = clean(row["native_id"])
-                row["parent_id"] = row["parent_id"] and clean(row["parent_id"])
-                rows[sid] = row
-            _exclude_messages(rows[sid], messages, old, excluded)
+                row = _redact_ids(row) if redact else row
+            _exclude_messages(row, messages, old, excluded)
+            rows[sid] = row
     for sid in read_forgotten(store, "title") & rows.keys():
         rows[sid]["title"] = None
-    if rows:
-        table = pa.Table.from_pylist(list(rows.values()), schema=SESSIONS.schema)
-        store.merge_changed(SESSIONS, table)
+    _merge_sessions(store, list(rows.values()))
 
 
 def _find_gone(

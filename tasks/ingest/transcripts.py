@@ -54,6 +54,13 @@ class TranscriptScan:
     left_out: LeftOut = field(default_factory=LeftOut)
 
 
+def _sort_by_time(transcripts: list[Transcript]) -> None:
+    """Sort transcripts in the order in which their files are read (`sort_paths`)."""
+    in_time = sort_paths(transcript.path for transcript in transcripts)
+    order = {path: position for position, path in enumerate(in_time)}
+    transcripts.sort(key=lambda transcript: order[transcript.path])
+
+
 def find_pending(
     stored: dict[str, dict[str, Any]],
     settings: Settings,
@@ -99,9 +106,7 @@ def find_pending(
         else:
             scan.pending.append(transcript)
     scan.unreadable += scan.left_out.unreadable
-    in_time = sort_paths(transcript.path for transcript in scan.pending)
-    order = {path: position for position, path in enumerate(in_time)}
-    scan.pending.sort(key=lambda transcript: order[transcript.path])
+    _sort_by_time(scan.pending)
     return scan
 
 

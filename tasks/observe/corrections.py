@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id, hash_words
+from slowwave.schemas.rows import ClaimRow
 from slowwave.schemas.tables import CLAIMS, MESSAGES, SESSIONS
 from slowwave.schemas.vocabulary import EXTRACTIVE, WITHDRAWALS, Origin, Status
 from slowwave.store.logs import Review, read
@@ -29,7 +30,13 @@ CORRECTED = [
     *("session_id", "status", "canonical_id", "reason"),
 ]
 """The columns of a corrected claim on which the correcting claim depends."""
-Row = dict[str, Any]
+
+
+class CorrectedRow(ClaimRow, total=False):
+    """A corrected claim."""
+
+    subject: str
+    """What the claim is about: its summary, or of a claim that corrects another one the subject of that one."""
 
 
 @dataclass(frozen=True)
@@ -83,11 +90,10 @@ def read_corrections(store: Store) -> list[Correction]:
 
 def find_corrected_claims(
     store: Store, corrections: Sequence[Correction]
-) -> dict[str, Row]:
+) -> dict[str, CorrectedRow]:
     """Return the corrected claim (columns CORRECTED) of each correction, by the note's session.
 
-    A correction whose claim does not exist any more is left out. `subject` is what the claim is about: its summary, or
-    of a claim that corrects another one the subject of that one.
+    A correction whose claim does not exist any more is left out.
     """
     ids = sorted({one.claim for one in corrections})
     by_id = {
@@ -96,22 +102,23 @@ def find_corrected_claims(
     }
     missing = {one.words for one in corrections if not _stands(by_id.get(one.claim))}
     by_words = _find_by_words(store, missing) if missing else {}
-    found: dict[str, Row] = {}
+    found: dict[str, CorrectedRow] = {}
     for one in corrections:
         row = by_id.get(one.claim)
         row = row if _stands(row) else by_words.get(one.words, row)
         if row is not None:
-            subject = found.get(row["session_id"], {"subject": row["summary"]})
-            found[one.session] = row | {"subject": subject["subject"]}
+            earlier = found.get(row["session_id"])
+            subject = earlier["subject"] if earlier else row["summary"]
+            found[one.session] = {**row, "subject": subject}
     return found
 
 
-def _stands(row: Row | None) -> bool:
+def _stands(row: ClaimRow | None) -> bool:
     """Return True if a claim exists and was not withdrawn."""
     return row is not None and row["reason"] not in WITHDRAWALS
 
 
-def _find_by_words(store: Store, words: Iterable[str]) -> dict[str, Row]:
+def _find_by_words(store: Store, words: Iterable[str]) -> dict[str, ClaimRow]:
     """Return the first claim with each of some words, by their hash."""
     wanted = set(words)
     found = dict[str, str]()
@@ -125,18 +132,18 @@ def _find_by_words(store: Store, words: Iterable[str]) -> dict[str, Row]:
     return {hashed: by_id[key] for hashed, key in found.items()}
 
 
-def describe_corrected(corrected: Mapping[str, Row]) -> dict[str, str]:
+def describe_corrected(corrected: Mapping[str, CorrectedRow]) -> dict[str, str]:
     """Return by session of a correction a hash of what its claim takes over from the corrected claim."""
-    names = ("workspace", "subject", "category", "pack")
-    return {
-        session: compute_content_id(*(row[name] for name in names), *row["files"])
-        for session, row in corrected.items()
-    }
+    described = dict[str, str]()
+    for session, row in corrected.items():
+        words = (row["workspace"], row["subject"], row["category"], row["pack"])
+        described[session] = compute_content_id(*words, *row["files"])
+    return described
 
 
 def build_correction_claims(
-    messages: pa.Table, corrected: Mapping[str, Row]
-) -> list[Row]:
+    messages: pa.Table, corrected: Mapping[str, CorrectedRow]
+) -> list[dict[str, Any]]:
     """Return the claim of each correction, as `observe` makes rows.
 
     Args:

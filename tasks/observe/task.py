@@ -41,6 +41,7 @@ from slowwave.tasks.llm.claims import build_claims_table
 from slowwave.tasks.observe import by_model
 from slowwave.tasks.observe.by_model import ExtractionResult, extract_claims
 from slowwave.tasks.observe.corrections import (
+    CorrectedRow,
     build_correction_claims,
     describe_corrected,
     find_corrected_claims,
@@ -160,7 +161,7 @@ def _observe_corrections(
         def observe_some(
             ids: Sequence[str],
             pending: pl.DataFrame = pending,
-            corrected: Mapping[str, dict[str, Any]] = corrected,
+            corrected: Mapping[str, CorrectedRow] = corrected,
         ) -> None:
             group = pending.filter(pl.col("session_id").is_in(ids))
             _observe_group(job, group, key, report, mask, model, corrected)
@@ -231,6 +232,29 @@ def compute_claims_key(job: Job, model: Model | None) -> str:
     )
 
 
+def _quarantine_group(
+    job: Job, done: pl.DataFrame, seen: ExtractionResult, report: StepReport
+) -> None:
+    """Write a model's answers that were rejected to the quarantine; resolve earlier ones of the sessions."""
+    ended = done["session_id"].to_list()
+    quarantine_rejected(job.store, "observe", seen.rejected, ended, report)
+
+
+def _weigh_group_claims(
+    job: Job, claims: pa.Table, live: pa.Table, shared: pa.Table, ids: list[str]
+) -> pa.Table:
+    """Return claims with their worth, by the texts of their messages and whose words these are."""
+    texts = dict(zip(*_read_texts(live, shared), strict=True))
+    return weigh_claims(claims, texts, read_trust(job.store, ids))
+
+
+def _write_claims(job: Job, claims: pa.Table, report: StepReport) -> None:
+    """Write claims, and count the rows and the claims withdrawn."""
+    report.rows_out += job.store.merge(CLAIMS, claims)
+    is_withdrawn = pc.is_in(claims["reason"], pa.array(WITHDRAWALS))
+    report.counts["claims withdrawn"] += pc.sum(is_withdrawn).as_py() or 0
+
+
 def _observe_group(
     job: Job,
     group: pl.DataFrame,
@@ -238,7 +262,7 @@ def _observe_group(
     report: StepReport,
     mask: Mask,
     model: Model | None,
-    corrected: Mapping[str, dict[str, Any]] = MappingProxyType({}),
+    corrected: Mapping[str, CorrectedRow] = MappingProxyType({}),
 ) -> None:
     """Write the claims of some sessions, and mark the sessions as done.
 
@@ -252,28 +276,20 @@ def _observe_group(
     seen = _extract_group_claims(job, told, model, report)
     own = restore_verbatim_quotes(build_claims_table(seen.claims), shown, live)
     claims = _join_claims(own, _build_given(live, shared, corrected), seen.pending)
-    texts = dict(zip(*_read_texts(live, shared), strict=True))
-    claims = weigh_claims(claims, texts, read_trust(job.store, ids))
-    # 2. Compare them with the stored ones.
+    claims = _weigh_group_claims(job, claims, live, shared, ids)
+    # 2. Write what differs from the stored ones.
     exclusions = job.store.read(EXCLUSIONS)
-    stored, waiting = _split_by_session(
-        job.store.read_ids(CLAIMS, ids, by="session_id"), seen.pending
-    )
-    now = remove_excluded_claims(
-        build_claim_rows(job, claims, stored, key, report), exclusions
-    )
+    there = job.store.read_ids(CLAIMS, ids, by="session_id")
+    stored, waiting = _split_by_session(there, seen.pending)
+    now = build_claim_rows(job, claims, stored, key, report)
+    now = remove_excluded_claims(now, exclusions)
     fresh = select_changed_rows(now, stored, find_masked_claims(stored, shown, live))
-    fresh = pa.concat_tables([fresh, _select_withdrawn(waiting, live, exclusions)])
-    # 3. Write what changed.
-    report.rows_out += job.store.merge(CLAIMS, fresh)
-    report.counts["claims withdrawn"] += (
-        pc.sum(pc.is_in(fresh["reason"], pa.array(WITHDRAWALS))).as_py() or 0
-    )
+    withdrawn = _select_withdrawn(waiting, live, exclusions)
+    _write_claims(job, pa.concat_tables([fresh, withdrawn]), report)
+    # 3. Mark the sessions as done, but for those that wait for a model.
     done = group.filter(~pl.col("session_id").is_in(sorted(seen.pending)))
     if model:
-        quarantine_rejected(
-            job.store, "observe", seen.rejected, done["session_id"].to_list(), report
-        )
+        _quarantine_group(job, done, seen, report)
     mark_sessions_done(job.store, "observe", done, seen.notes)
 
 
@@ -295,7 +311,7 @@ def _read_active_messages(job: Job, group: pl.DataFrame) -> tuple[pa.Table, pa.T
 
 
 def _build_given(
-    live: pa.Table, shared: pa.Table, corrected: Mapping[str, dict[str, Any]]
+    live: pa.Table, shared: pa.Table, corrected: Mapping[str, CorrectedRow]
 ) -> pa.Table:
     """Return the claims that nothing extracts: those of other memories, and corrections."""
     given = [*build_shared_claims(shared), *build_correction_claims(live, corrected)]

@@ -9,13 +9,14 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.rows import ClaimRow
 from slowwave.schemas.tables import RELATIONS
 from slowwave.schemas.vocabulary import RelationKind
 from slowwave.tasks.dedupe.candidates import Floats, compute_cosines, find_vector_pairs
@@ -38,7 +39,6 @@ when the claims were made would relate every fourth pair wrongly."""
 
 Shared = dict[tuple[int, int], dict[str, float]]
 """Two rows, the earlier first -> the names that both contain, with their rarity, 0 to 1."""
-Row = Mapping[str, Any]
 
 
 class Relation(NamedTuple):
@@ -94,7 +94,7 @@ def build_rows(relations: Iterable[Relation], key: str) -> pa.Table:
 
 
 def find_common(
-    rows: Sequence[Row], vectors: Floats, has: npt.NDArray[np.bool_]
+    rows: Sequence[ClaimRow], vectors: Floats, has: npt.NDArray[np.bool_]
 ) -> Iterator[Relation]:
     """Yield the pairs of claims about the same file or the same thing, except pairs from the same messages.
 
@@ -122,7 +122,11 @@ def find_common(
 
 
 def _relate_pair(
-    kind: RelationKind, early: Row, late: Row, names: Mapping[str, float], cosine: float
+    kind: RelationKind,
+    early: ClaimRow,
+    late: ClaimRow,
+    names: Mapping[str, float],
+    cosine: float,
 ) -> Relation | None:
     """Return the relation of two claims with some common names, or None if they are not near enough.
 
@@ -170,7 +174,7 @@ def resolve_paths(files: Sequence[Sequence[str]]) -> list[set[str]]:
     return [{whole.get(path, path) for path in paths} for paths in plain]
 
 
-def name_things(rows: Iterable[Row]) -> Iterator[set[str]]:
+def name_things(rows: Iterable[ClaimRow]) -> Iterator[set[str]]:
     """Yield the names in each row that are not files: identifiers and capitalised names."""
     for row in rows:
         claim = normalise_claim(row["summary"])

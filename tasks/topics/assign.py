@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.rows import ClaimRow, TopicRow
 from slowwave.schemas.tables import BASE_TOPICS, CLAIMS, TOPICS
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.progress import track_items
@@ -36,7 +37,6 @@ PLACED = ["topic_id", "session_id", "pack", "workspace"]
 AT_ONCE = 2_000
 """New claims placed in one batch; the similarities of its bundles are held in memory."""
 
-Row = dict[str, Any]
 Place = str | None
 """The project whose claims share topics, or None for claims of everyday life, which share topics everywhere."""
 
@@ -51,7 +51,7 @@ class Assigned:
     """Removed topic -> the topic that it was merged into."""
 
 
-def build_base_topics(key: str) -> list[Row]:
+def build_base_topics(key: str) -> list[TopicRow]:
     """Return rows of TOPICS for self, user and system, without members."""
     return [
         make_empty_topic(
@@ -110,7 +110,14 @@ def assign(
     )
 
 
-def sort_by_time(claims: pa.Table) -> list[Row]:
+class PlacedClaimRow(ClaimRow, total=False):
+    """A claim to be placed."""
+
+    by_agent: bool
+    """Whether an agent wrote it of its own accord."""
+
+
+def sort_by_time(claims: pa.Table) -> list[PlacedClaimRow]:
     """Return the claims in order of time, those without a time last."""
     return sorted(
         claims.to_pylist(),
@@ -144,7 +151,7 @@ class _Board:
         self.key = key
         rows = topics.drop_columns("centroid").to_pylist() or build_base_topics(key)
         self.known = {t["topic_id"]: t for t in rows}
-        self.opened: dict[str, Row] = {}
+        self.opened: dict[str, TopicRow] = {}
         self.gone: dict[str, str] = {}
         self.placed: dict[str, str] = {}
         self.over_code = {*placed.filter(pl.col("pack") == "coding")["session_id"]}
@@ -166,7 +173,9 @@ class _Board:
             if place in fresh and centre.any() and not topic["base"]:
                 self.bundles[place][topic["topic_id"]] = _restore_bundle(topic, centre)
 
-    def place(self, rows: list[Row], vectors: Vectors, has: list[bool]) -> None:
+    def place(
+        self, rows: list[PlacedClaimRow], vectors: Vectors, has: list[bool]
+    ) -> None:
         """Place claims: by rule if a rule matches, else by similarity, or by workspace and category without a vector.
 
         A personal claim of a session about code is about the user.
@@ -188,7 +197,7 @@ class _Board:
                 [rows[at] for at in own], vectors[own], self.bundles[place]
             )
 
-    def _find_base_topic(self, row: Row) -> str | None:
+    def _find_base_topic(self, row: PlacedClaimRow) -> str | None:
         """Return the name of the base topic that a claim belongs to by rule, or None."""
         ruled = (
             match_base_topic(row["summary"], row.get("by_agent", False))
@@ -204,7 +213,7 @@ class _Board:
         )
 
     def _place_by_similarity(
-        self, rows: list[Row], vectors: Vectors, earlier: dict[str, Bundle]
+        self, rows: list[PlacedClaimRow], vectors: Vectors, earlier: dict[str, Bundle]
     ) -> None:
         groups = cluster_by_leader(vectors, self.limits.threshold)
         fresh = [
@@ -221,7 +230,7 @@ class _Board:
         self._reassign_to_nearest(rows, vectors, earlier)
 
     def _reassign_to_nearest(
-        self, rows: list[Row], vectors: Vectors, bundles: dict[str, Bundle]
+        self, rows: list[PlacedClaimRow], vectors: Vectors, bundles: dict[str, Bundle]
     ) -> None:
         """Move each new claim to the topic nearest to it after all merges; earlier claims stay."""
         ids = sorted(bundles)
@@ -270,7 +279,7 @@ class _Board:
         """Return the topic that a claim was placed in."""
         return resolve_topic(self.placed[claim], self.gone)
 
-    def list_new_topics(self, used: Set[str]) -> list[Row]:
+    def list_new_topics(self, used: Set[str]) -> list[TopicRow]:
         """Return the empty base topics, and the topics that were opened and are used."""
         base = [topic for topic in self.known.values() if topic["base"]]
         kept = used | {topic["topic_id"] for topic in base}
@@ -284,12 +293,12 @@ class _Board:
         }
 
 
-def _restore_bundle(topic: Row, centroid: Vectors) -> Bundle:
+def _restore_bundle(topic: TopicRow, centroid: Vectors) -> Bundle:
     centre = centroid.astype(np.float64) * (topic["cohesion"] or 0.0)
     return Bundle(topic["topic_id"], centre * topic["size"], topic["size"], known=True)
 
 
-def _make_bundle(rows: list[Row], vectors: Vectors) -> Bundle:
+def _make_bundle(rows: list[PlacedClaimRow], vectors: Vectors) -> Bundle:
     first = compute_content_id("topic", rows[0]["claim_id"])
     return Bundle(first, vectors.astype(np.float64).sum(axis=0), len(rows), known=False)
 
@@ -336,7 +345,7 @@ def split_topic(members: pa.Table, key: str) -> pa.Table | None:
 
 def make_empty_topic(
     topic_id: str, name: str, purpose: str, key: str, *, base: bool
-) -> Row:
+) -> TopicRow:
     """Return a row of TOPICS without members."""
     return {
         "topic_id": topic_id,
@@ -344,19 +353,18 @@ def make_empty_topic(
         "purpose": purpose,
         "base": base,
         "samples": [],
-        **dict.fromkeys(
-            (
-                "text",
-                "workspace",
-                "first_at",
-                "last_at",
-                "centroid",
-                "cohesion",
-                "share",
-                "overlap",
-            )
-        ),
-        **dict.fromkeys(("size", "strength", "sessions", "uses"), 0),
+        "text": None,
+        "workspace": None,
+        "first_at": None,
+        "last_at": None,
+        "centroid": None,
+        "cohesion": None,
+        "share": None,
+        "overlap": None,
+        "size": 0,
+        "strength": 0,
+        "sessions": 0,
+        "uses": 0,
         "member_hash": "",
         "step_key": key,
     }

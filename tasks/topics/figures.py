@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import polars as pl
@@ -22,7 +22,6 @@ SAMPLES = 5
 """Number of latest claims that a topic stores, and is shown with."""
 AT_ONCE = 256
 """Topics in one batch, when computed or compared with all others."""
-Row = dict[str, Any]
 NO_CLAIMS = {
     "size": 0,
     "strength": 0,
@@ -74,11 +73,19 @@ def count_uses(recalls: Iterable[Set[str]], claims: pl.DataFrame) -> Counter[str
     return uses
 
 
+class TopicFigures(TypedDict):
+    """What is computed from a topic's claims; null if it has none with a vector."""
+
+    centroid: Vectors | None
+    cohesion: float | None
+    text: str | None
+
+
 def find_centres_and_texts(
     job: Job, claims: pl.DataFrame, topics: Sequence[str]
-) -> dict[str, Row]:
+) -> dict[str, TopicFigures]:
     """Return by topic its centroid, cohesion and text; vectors are read for one batch of topics at a time."""
-    made = dict[str, Row]()
+    made = dict[str, TopicFigures]()
     for start in range(0, len(topics), AT_ONCE):
         batch = topics[start : start + AT_ONCE]
         own = claims.filter(pl.col("topic_id").is_in(batch))
@@ -102,7 +109,7 @@ def find_centres_and_texts(
 
 def write_centre_and_text(
     settings: Settings, claims: pl.DataFrame, vectors: Mapping[str, Vectors]
-) -> Row:
+) -> TopicFigures:
     """Return a topic's centroid, cohesion and text.
 
     In the centroid each claim weighs `alpha` times the next newer one. The text consists of the claims nearest to the

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from textwrap import shorten
-from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.rows import TopicEventRow
 from slowwave.schemas.tables import CLAIMS, MARKS, MESSAGES, TOPIC_HISTORY, TOPICS
 from slowwave.schemas.vocabulary import Origin, Status
 from slowwave.store.logs import Recall, read
@@ -59,7 +59,6 @@ SAID = [
     "keywords",
 ]
 SAID += ["evidence_sessions", "message_ids", "pack"]
-Row = dict[str, Any]
 MOST_LOOKS = 4
 """Most rounds of merging and splitting a night; stops a model that undoes its own changes."""
 NAME_CHARS = 60
@@ -321,7 +320,7 @@ def make_history_event(
     names: Mapping[str, str],
     claims: Sequence[str],
     key: str,
-) -> Row:
+) -> TopicEventRow:
     """Return a row of TOPIC_HISTORY."""
     return {
         "event_id": compute_content_id(kind, topic, other, *sorted(claims)),
@@ -335,7 +334,7 @@ def make_history_event(
     }
 
 
-def write_history(store: Store, events: list[Row]) -> None:
+def write_history(store: Store, events: list[TopicEventRow]) -> None:
     """Add events that are not stored yet."""
     store.merge_changed(
         TOPIC_HISTORY, pa.Table.from_pylist(events, schema=TOPIC_HISTORY.schema)
@@ -480,10 +479,12 @@ def _measure_centres(
         build_vector_matrix(centred["centroid"]),
         strict=True,
     )
-    centres |= {topic: row.pop("centroid") for topic, row in made.items()}
+    centres |= {topic: row["centroid"] for topic, row in made.items()}
     shape = {"topic_id": pl.String, "cohesion": pl.Float32, "text": pl.String}
     texts = pl.DataFrame(
-        [{"topic_id": topic, **row} for topic, row in made.items()], shape
+        [(topic, row["cohesion"], row["text"]) for topic, row in made.items()],
+        shape,
+        orient="row",
     )
     return topics.update(texts, on="topic_id", include_nulls=True).select(
         before.columns

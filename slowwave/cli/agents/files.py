@@ -156,6 +156,7 @@ def skill(
     from slowwave.store.logs import log_recall
     from slowwave.tasks.llm.fence import has_injection
 
+    # Most of this function's weight is the declaration of its options and its late imports.
     places = _find_places(memory, workspace)
     file = out and (out / SKILL if out.is_dir() or not out.suffix else out)
     title = PurePath(places[0].replace("\\", "/")).name or places[0]

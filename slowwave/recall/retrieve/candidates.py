@@ -20,7 +20,7 @@ Weights were found on LoCoMo's open part and kept round (`docs/decisions/002-ran
 `docs/decisions/001-claims.md` tells what each signal of claims is worth.
 """
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, reduce
@@ -37,6 +37,7 @@ from slowwave.recall.release.tables import PassageIndex, Row
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import (
     MAX_WORDS,
+    MaskedRows,
     Nearness,
     Rows,
     Scores,
@@ -252,41 +253,54 @@ class Candidates:
         Messages that are copies of an earlier one (`View.is_copy`) are left out; of several in the same words the best
         stands for all.
         """
-        # by falling score, equal ones by trust, then by key
-        keys = np.array([str(row[self.pool.table.key]) for row in self.rows])
-        trust = np.array([rank_trust(row.get(TRUST)) for row in self.rows])
-        owners = [str(row[self.pool.owner]) for row in self.rows]
-        best = dict[str, int]()
-        for at in np.lexsort((keys, trust, -self.scores)).tolist():
-            best.setdefault(owners[at], at)
-        # messages in the same words stand together, copies of an earlier one are left out
-        alike = dict[object, list[int]]()
-        for owner, at in best.items():
-            row = self.rows[at]
-            if self.pool.kind != "message":
-                alike[owner] = [at]
-            elif not is_copy(str(row["session_id"]), str(row["text"])):
-                words = (
-                    row["workspace"],
-                    row["speaker"],
-                    " ".join(str(row["text"]).split()),
-                )
-                alike.setdefault(words, []).append(at)
+        alike = self._group_alike(self._find_best_of_owners(), is_copy)
         return [
-            Candidate(
-                kind=self.pool.kind,
-                id=owners[at],
-                row=self.rows[at],
-                score=float(self.scores[at]),
-                relevance=float(self.relevance[at]),
-                covered=float(self.covered[at]),
-                contributions={
-                    name: float(part[at]) for name, part in self.contributions.items()
-                },
-                copies=tuple(owners[other] for other in copies),
-            )
+            self._make_candidate(at, copies)
             for at, *copies in islice(alike.values(), depth)
         ]
+
+    def _find_best_of_owners(self) -> list[int]:
+        """Return the best row of each owner, by falling score; equal ones by trust, then by key."""
+        keys = np.array([str(row[self.pool.table.key]) for row in self.rows])
+        trust = np.array([rank_trust(row.get(TRUST)) for row in self.rows])
+        best = dict[str, int]()
+        for at in np.lexsort((keys, trust, -self.scores)).tolist():
+            best.setdefault(self._get_owner(at), at)
+        return list(best.values())
+
+    def _group_alike(
+        self, best: Sequence[int], is_copy: Callable[[str, str], bool]
+    ) -> dict[object, list[int]]:
+        """Return the rows with messages in the same words together, and without copies of an earlier message."""
+        alike = dict[object, list[int]]()
+        for at in best:
+            row = self.rows[at]
+            if self.pool.kind != "message":
+                alike[self._get_owner(at)] = [at]
+            elif not is_copy(str(row["session_id"]), str(row["text"])):
+                text = " ".join(str(row["text"]).split())
+                words = (row["workspace"], row["speaker"], text)
+                alike.setdefault(words, []).append(at)
+        return alike
+
+    def _make_candidate(self, at: int, copies: Sequence[int]) -> Candidate:
+        """Return a row as a candidate, with the rows that are copies of it."""
+        return Candidate(
+            kind=self.pool.kind,
+            id=self._get_owner(at),
+            row=self.rows[at],
+            score=float(self.scores[at]),
+            relevance=float(self.relevance[at]),
+            covered=float(self.covered[at]),
+            contributions={
+                name: float(part[at]) for name, part in self.contributions.items()
+            },
+            copies=tuple(self._get_owner(other) for other in copies),
+        )
+
+    def _get_owner(self, at: int) -> str:
+        """Return the id of a row's hit: of a passage its message's."""
+        return str(self.rows[at][self.pool.owner])
 
 
 def weigh_signals(
@@ -327,54 +341,87 @@ def score_words(
     """
     layout = view.passages
     words = query.index_terms[:MAX_WORDS]
-    lookups = search_words(view, query)
-    if query.is_narrowed:
-        # To one speaker or file: what answers Ben is heard by him, and so everybody's words count.
-        unnarrowed = search_words(view, replace(query, speaker=None, files=()))
-        lookups = [
-            (np.concatenate(positions), np.concatenate(scores))
-            for positions, scores in (
-                zip(*pair, strict=True)
-                for pair in zip(lookups, unnarrowed, strict=True)
-            )
-        ]
-    # telling words, and what is heard of each
-    content = set(query.content_words).intersection(words)
-    telling = (
-        content - layout.speaker_words.keys() - layout.workspace_words.keys() - of_time
-        or content
-        or set(words)
-    )
-    total, telling_total, best = (np.zeros(len(layout.row_ids)) for _ in range(3))
-    rarest = compute_idf(0, len(total))
+    telling = _select_telling_words(layout, query, of_time)
+    count = len(layout.row_ids)
+    total, telling_total, best = (np.zeros(count) for _ in range(3))
     bound = 0.0
-    for word, (positions, scores) in zip(words, lookups, strict=True):
-        # neighbours hear it, faded by distance
-        touched = []
-        for offset in range(-REACH, REACH + 1):
-            moved = positions + offset
-            inside = (moved >= 0) & (moved < len(total))
-            moved = np.where(inside, moved, positions)
-            same = inside & (layout.session[moved] == layout.session[positions])
-            np.maximum.at(best, moved[same], scores[same] * fade ** abs(offset))
-            touched.append(moved[same])
-        reached = np.concatenate(touched)
+    for word, (positions, scores) in zip(
+        words, _search_all_words(view, query), strict=True
+    ):
+        reached = _spread_to_neighbours(layout, best, positions, scores, fade)
         if word in layout.workspace_words:
-            # Nobody names the place where they are, so all hear it there.
-            here = np.flatnonzero(
-                np.isin(layout.workspace, sorted(layout.workspace_words[word]))
-            )
-            best[here] = np.maximum(
-                best[here], compute_idf(len(here), len(total)) * SATURATED
-            )
+            here = _raise_in_workspaces(layout, best, word)
             reached = np.concatenate([reached, here])
         total[reached] += best[reached]  # once a position, however often it is named
         if word in telling:
             telling_total[reached] += best[reached]
+            rarest = compute_idf(0, count)
             bound += float(best[reached].max()) if len(reached) else rarest
         best[reached] = 0.0
     total[~allowed] = telling_total[~allowed] = 0.0
     return total, np.divide(telling_total, bound or 1.0, out=telling_total)
+
+
+def _search_all_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
+    """Return for each word of a query the positions of the passages that have it, and their BM25.
+
+    If the query is narrowed to one speaker or file, everybody's passages are added: what answers Ben is heard by him.
+    """
+    lookups = search_words(view, query)
+    if not query.is_narrowed:
+        return lookups
+    unnarrowed = search_words(view, replace(query, speaker=None, files=()))
+    joined = []
+    for (positions, scores), (more_positions, more_scores) in zip(
+        lookups, unnarrowed, strict=True
+    ):
+        joined.append(
+            (
+                np.concatenate([positions, more_positions]),
+                np.concatenate([scores, more_scores]),
+            )
+        )
+    return joined
+
+
+def _select_telling_words(
+    layout: PassageIndex, query: Query, of_time: Set[str]
+) -> Set[str]:
+    """Return the words of a query that tell what it asks about: content words, without names and times if any is left;
+    all words if it has no content word.
+    """
+    words = query.index_terms[:MAX_WORDS]
+    content = set(query.content_words).intersection(words)
+    names = layout.speaker_words.keys() | layout.workspace_words.keys()
+    return content - names - of_time or content or set(words)
+
+
+def _spread_to_neighbours(
+    layout: PassageIndex, best: Scores, positions: Ints, scores: Scores, fade: float
+) -> Ints:
+    """Raise `best` to one word's scores at the positions that have it, and to the faded scores at their neighbours of
+    the same session. Return the positions that were reached; one may occur more than once.
+    """
+    touched = []
+    for offset in range(-REACH, REACH + 1):
+        moved = positions + offset
+        is_inside = (moved >= 0) & (moved < len(best))
+        moved = np.where(is_inside, moved, positions)
+        is_same = is_inside & (layout.session[moved] == layout.session[positions])
+        np.maximum.at(best, moved[is_same], scores[is_same] * fade ** abs(offset))
+        touched.append(moved[is_same])
+    return np.concatenate(touched)
+
+
+def _raise_in_workspaces(layout: PassageIndex, best: Scores, word: str) -> Ints:
+    """Raise `best` to a word's worth at the passages of the workspaces that it names, where nobody needs to say it.
+    Return their positions.
+    """
+    named = sorted(layout.workspace_words[word])
+    here = np.flatnonzero(np.isin(layout.workspace, named))
+    worth = compute_idf(len(here), len(best)) * SATURATED
+    best[here] = np.maximum(best[here], worth)
+    return here
 
 
 @dataclass(frozen=True)
@@ -538,67 +585,111 @@ def retrieve_claims(
     `full_text`: whether the claims' own full text may be asked; it is where something else is missing.
     """
     pool = POOLS["claim"]
-    index = view.claims
     rows = find_claims(view, plan.query)
     near = Nearness(rows, plan.nameless_vector)
-    # candidates: the nearest by vector, those whose own words match, those made in passages that match
-    through = index.find_claims_at(evidence.top_positions)
-    parts = [near.find_nearest(plan.limit), through[rows.allowed[through]]]
     words = None
     if full_text and (near.vector is None or evidence.share is None):
         words = rows.search_text(plan.query.index_terms, plan.limit)
-        parts.append(rows.locate(words))
-    claims = np.unique(np.concatenate(parts))
+    claims = _find_claim_candidates(view, rows, near, words, evidence, plan.limit)
     if not len(claims):
         return Candidates(pool)
-    # what each signal says of them
     table = view.take(pool.table, claims, pool.columns)
-    at, positions = index.find_claim_positions(claims)
-
-    def take_best(values: Scores) -> Scores:
-        """Return for each claim the best of the values at its passages; NaN for one whose passages are gone."""
-        best = np.full(len(claims), np.nan)
-        np.fmax.at(best, at, values)
-        return best
-
-    cosine = near.compute_cosines(claims)
+    heard = HeardClaims(
+        evidence, len(claims), *view.claims.find_claim_positions(claims)
+    )
     signals = {
-        "lexical": take_best(evidence.score_words_and_dates(positions)),
-        "speaker": take_best(
-            evidence.layout.mask_speakers(plan.query.text, positions).astype(np.float64)
-        ),
-        "message": take_best(evidence.near.compute_cosines(positions)),
+        **heard.compute_signals(plan.query.text),
         "length": compute_length(table["summary"]),
-        "vector": cosine,
+        "vector": near.compute_cosines(claims),
     }
     if words is not None:
         signals["words"] = np.zeros(len(claims))
-        signals["words"][np.searchsorted(claims, rows.locate(words))] = words[
-            "_score"
-        ].to_numpy()
-    # how relevant they are: by the words heard there, and how near they are with and without the names in the query
-    if evidence.share is not None:
-        covered = np.nan_to_num(take_best(evidence.share[positions]))
-    else:
-        texts = [
-            f"{row['summary']} {row['speaker'] or ''}" for row in table.to_pylist()
-        ]
-        covered = np.array(compute_word_shares(plan.query.index_terms, texts))
-    if plan.vector_with_names is not None:
-        cosine = np.fmax(
-            cosine, replace(near, vector=plan.vector_with_names).compute_cosines(claims)
-        )
+        found = np.searchsorted(claims, rows.locate(words))
+        signals["words"][found] = words["_score"].to_numpy()
+    contributions = weigh_signals(signals, CLAIM_WEIGHTS)
+    # what the latest claim of a workspace has over the first is not standardised
+    contributions["later"] = 0.75 * view.claims.compute_recency(claims)
     return Candidates(
         pool,
         table.to_pylist(),
-        # what the latest claim of a workspace has over the first is not standardised
-        {
-            **weigh_signals(signals, CLAIM_WEIGHTS),
-            "later": 0.75 * index.compute_recency(claims),
-        },
-        covered=covered,
-        cosine=None if near.vector is None else cosine,
+        contributions,
+        covered=_compute_covered(table, heard, plan.query),
+        cosine=_compute_nearer(plan, near, claims, signals["vector"]),
     )
+
+
+def _compute_nearer(
+    plan: QueryPlan, near: Nearness, claims: Ints, cosine: Scores
+) -> Scores | None:
+    """Return each claim's cosine to the query, the nearer of with and without its names; None without an encoder."""
+    if near.vector is None:
+        return None
+    if plan.vector_with_names is None:
+        return cosine
+    named = replace(near, vector=plan.vector_with_names)
+    return np.fmax(cosine, named.compute_cosines(claims))
+
+
+def _find_claim_candidates(
+    view: View,
+    rows: MaskedRows,
+    near: Nearness,
+    words: pa.Table | None,
+    evidence: PassageEvidence,
+    limit: int,
+) -> Ints:
+    """Return the claims that are nearest by vector, that are made in passages that match, and whose own words match."""
+    through = view.claims.find_claims_at(evidence.top_positions)
+    parts = [near.find_nearest(limit), through[rows.allowed[through]]]
+    if words is not None:
+        parts.append(rows.locate(words))
+    return np.unique(np.concatenate(parts))
+
+
+@dataclass(frozen=True)
+class HeardClaims:
+    """What is heard where claims were said: at each claim's passages."""
+
+    evidence: PassageEvidence
+    count: int
+    claim: Ints
+    """Place of the claim among the candidates, for each of `positions`."""
+    positions: Ints
+
+    def compute_signals(self, text: str) -> dict[str, Scores]:
+        """Return the signals of claims that their passages give, for a query's text."""
+        spoken = self.evidence.layout.mask_speakers(text, self.positions)
+        return {
+            "lexical": self._take_best(
+                self.evidence.score_words_and_dates(self.positions)
+            ),
+            "speaker": self._take_best(spoken.astype(np.float64)),
+            "message": self._take_best(
+                self.evidence.near.compute_cosines(self.positions)
+            ),
+        }
+
+    def compute_share(self) -> Scores | None:
+        """Return the share of the query's telling words heard at each claim; None if full text can't be read."""
+        if self.evidence.share is None:
+            return None
+        shares = self._take_best(self.evidence.share[self.positions])
+        return np.nan_to_num(shares)
+
+    def _take_best(self, values: Scores) -> Scores:
+        """Return for each claim the best of the values at its passages; NaN if they are gone."""
+        best = np.full(self.count, np.nan)
+        np.fmax.at(best, self.claim, values)
+        return best
+
+
+def _compute_covered(table: pa.Table, heard: HeardClaims, query: Query) -> Scores:
+    """Return the share of the query's words that is heard at each claim, or else that it has itself."""
+    share = heard.compute_share()
+    if share is not None:
+        return share
+    texts = [f"{row['summary']} {row['speaker'] or ''}" for row in table.to_pylist()]
+    return np.array(compute_word_shares(query.index_terms, texts))
 
 
 def retrieve_groups(

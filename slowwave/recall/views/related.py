@@ -1,7 +1,7 @@
 """Claims related to a claim, or to what claims name: a file, a person, a project, a tool."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 
 from slowwave.recall.hits import Shown
 from slowwave.recall.query import normalise_path
+from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View, normalise_name
-from slowwave.recall.retrieve.rows import build_path_variants
-from slowwave.schemas.errors import UsageError
+from slowwave.recall.retrieve.rows import PathVariants, build_path_variants
+from slowwave.schemas.errors import NoSuchId, UsageError
 from slowwave.schemas.tables import CLAIMS, MERGES, RELATIONS
 from slowwave.schemas.vocabulary import RelationKind, Status
 from slowwave.store.names import find_named_row
@@ -126,7 +127,7 @@ def find_related(
     if not edge and not related:
         edge = _find_claims(view, subject)  # a transcript's own id
     if not edge and not related:
-        raise UsageError(
+        raise NoSuchId(
             f"no claim in release {view.release.name} has the id {subject!r}, is of it or mentions it"
         )
     # step by step the claims that are related to the last ones
@@ -174,43 +175,57 @@ def _find_claims(view: View, row_id: str) -> list[str]:
     )
 
 
+@dataclass(frozen=True)
+class NamedThing:
+    """A file, word, person or project that a person names."""
+
+    paths: Sequence[PathVariants]
+    word: re.Pattern[str]
+    person: str
+    workspaces: tuple[str, ...]
+
+    @classmethod
+    def from_name(cls, name: str, workspaces: Collection[str]) -> "NamedThing":
+        """Return what a name may stand for in a store with these workspaces."""
+        said = name.strip()
+        places = find_workspaces(anchor_workspace(name), workspaces)
+        ends = chain.from_iterable(find_by_last_parts(said, workspaces))
+        return cls(
+            paths=build_path_variants([normalise_path(name)], workspaces),
+            word=re.compile(rf"(?<!\w){re.escape(said)}(?!\w)", re.IGNORECASE),
+            person=normalise_name(name),
+            workspaces=(*places, *ends),
+        )
+
+    def find_relation(self, row: Row) -> int | None:
+        """Return the place in `BY_NAME` of the closest way in which a claim is about it; None if it is not."""
+        relations = (
+            self.word.search(f"{row['summary']}\n{row['detail'] or ''}"),
+            self._names_file(row),
+            normalise_name(row["speaker"] or "") == self.person,
+            row["workspace"] in self.workspaces,
+        )
+        return next((rank for rank, holds in enumerate(relations) if holds), None)
+
+    def _names_file(self, row: Row) -> bool:
+        """Return True if a claim names the file, as it is spelt in the claim's workspace."""
+        ways = [way for way in self.paths if way.is_valid_in(row["workspace"])]
+        return any(way.is_match(path) for way in ways for path in row["files"])
+
+
 def _find_named(view: View, name: str) -> list[Related]:
     """Return the claims that hold and speak of a file, person, project or word: the closest first, then the newest."""
     if not name.strip():
         return []
-    # how a file, a word, a person and a project are met
-    ways = build_path_variants([normalise_path(name)], view.workspaces)
-    spelt = re.compile(rf"(?<!\w){re.escape(name.strip())}(?!\w)", re.IGNORECASE)
-    person = normalise_name(name)
-    places = find_workspaces(anchor_workspace(name), view.workspaces)
-    places += tuple(
-        chain.from_iterable(find_by_last_parts(name.strip(), view.workspaces))
-    )
+    named = NamedThing.from_name(name, view.workspaces)
     # What has no date comes last.
-    newest = [
-        ("observed_at", "descending"),
-        ("claim_id", "ascending"),
-    ]
-    # the closest way in which each claim is of it
-    rows = (
-        view.read(CLAIMS, COLUMNS, pc.field("status") == Status.ACTIVE)
-        .sort_by(newest)
-        .to_pylist()
-    )
+    newest = [("observed_at", "descending"), ("claim_id", "ascending")]
+    claims = view.read(CLAIMS, COLUMNS, pc.field("status") == Status.ACTIVE)
     ranked: list[tuple[int, dict[str, Any]]] = []
-    for row in rows:
-        relations = (
-            spelt.search(f"{row['summary']}\n{row['detail'] or ''}"),
-            any(
-                way.is_match(path)
-                for way in ways
-                if way.is_valid_in(row["workspace"])
-                for path in row["files"]
-            ),
-            normalise_name(row["speaker"] or "") == person,
-            row["workspace"] in places,
-        )
-        ranked += [(rank, row) for rank, holds in enumerate(relations) if holds][:1]
+    for row in claims.sort_by(newest).to_pylist():
+        rank = named.find_relation(row)
+        if rank is not None:
+            ranked.append((rank, row))
     ranked.sort(key=lambda pair: pair[0])
     return [
         _make_related(view, row, BY_NAME[rank], 1.0, None, name, 1)

@@ -19,7 +19,7 @@ from slowwave.recall.views.browse import FIGURES
 from slowwave.recall.views.habits import COLUMNS as HABIT_COLUMNS
 from slowwave.recall.views.habits import build_habit
 from slowwave.recall.views.related import read_relations
-from slowwave.schemas.errors import UsageError, translate_read_errors
+from slowwave.schemas.errors import NoSuchId, UsageError, translate_read_errors
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.tables import CLAIMS, GISTS, SUMMARIES, TRUST
 from slowwave.schemas.vocabulary import Status
@@ -247,7 +247,7 @@ def _refuse(view: View, row_id: str) -> NoReturn:
             )
     if len(row_id) < SHORTEST:
         raise UsageError(f"id {row_id!r} is too short: {SHORTEST} characters at least")
-    raise UsageError(f"nothing in release {view.release.name} has the id {row_id!r}")
+    raise NoSuchId(f"nothing in release {view.release.name} has the id {row_id!r}")
 
 
 def _find_unreleased(view: View, row_id: str) -> NodeLineage | None:
@@ -352,7 +352,11 @@ def _find_children(view: View, kind: str, row: Row) -> list[tuple[str, Row]]:
             for member in _read_rows(view, below, ids)
         }
         return [children[key] for key in dict.fromkeys(ids) if key in children]
-    # of a topic or session what nothing stands above
+    return _find_roots(view, kind, row)
+
+
+def _find_roots(view: View, kind: str, row: Row) -> list[tuple[str, Row]]:
+    """Return what no summary of a topic or session stands above: summaries, and a topic's claims by time."""
     scope_id = str(row[KINDS[kind].key])
     summaries = _read_summaries(view, scope_id)
     members = {member for summary in summaries for member in summary["member_ids"]}
@@ -362,15 +366,13 @@ def _find_children(view: View, kind: str, row: Row) -> list[tuple[str, Row]]:
         if summary["summary_id"] not in members
     ]
     if kind == "topic":
-        where = (pc.field("topic_id") == scope_id) & (
-            pc.field("status") == Status.ACTIVE
-        )
+        is_active = pc.field("status") == Status.ACTIVE
+        where = (pc.field("topic_id") == scope_id) & is_active
         claims = view.read(CLAIMS, COLUMNS["claim"], where).to_pylist()
-        claims = [claim for claim in claims if claim["claim_id"] not in members]
-        roots += [
-            ("claim", claim)
-            for claim in sorted(claims, key=lambda claim: str(claim["observed_at"]))
-        ]
+        claims.sort(key=lambda claim: str(claim["observed_at"]))
+        for claim in claims:
+            if claim["claim_id"] not in members:
+                roots.append(("claim", claim))
     return roots
 
 
