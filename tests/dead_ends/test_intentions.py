@@ -149,3 +149,11 @@ def test_a_prompt_that_names_nobody_is_told_nothing(settings: Settings) -> None:
         "space": None,
     }
     assert build_hook_text(**asked) == ""
+
+
+def test_what_is_open_stands_in_context_of_its_project(settings: Settings) -> None:
+    memory = Memory.open(settings.store)
+    asked = "what about the summer tariff of the harbor?"
+    assert "Intended: On" in memory.context(asked, 800, workspace=HERE).text
+    assert "Intended" not in memory.context(asked, 800).text
+    assert "Intended" not in memory.context("who paints?", 800, workspace=HERE).text

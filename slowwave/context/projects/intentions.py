@@ -8,7 +8,7 @@ how rare they are in people's talk and in the project.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta
 from pathlib import PurePosixPath
@@ -31,7 +31,7 @@ from slowwave.text.fence import escape_line
 from slowwave.text.rarity import weigh_word
 from slowwave.text.times.coming_days import find_coming_day
 from slowwave.text.times.days import format_day
-from slowwave.text.words import TERM, WORD, extract_content_words, stem
+from slowwave.text.words import TERM, WORD, extract_content_words, split_words, stem
 
 PLAN = "plan"
 """The category of a claim that is meant to be done."""
@@ -137,10 +137,15 @@ class Intention(Shown):
             return True
         if self.is_about_file(FILE.findall(prompt)):
             return True
-        stems = {stem(word) for word in words}
+        return _weigh_shared(self.topic, words) >= ENOUGH
+
+    def is_about(self, question: str, today: date) -> bool:
+        """Return True if a question names what it waits for, or has its rare words while it is open."""
+        if self.is_named(question):
+            return True
+        said = extract_content_words(self.text)
         return (
-            sum(weigh_word(word) for word in self.topic if stem(word) in stems)
-            >= ENOUGH
+            self.is_open(today) and _weigh_shared(said, split_words(question)) >= ENOUGH
         )
 
     def has_version(self, text: str) -> bool:
@@ -163,6 +168,12 @@ class Intention(Shown):
             return True
         stems = {stem(name.lstrip(".").partition(".")[0]) for name in names}
         return any(stem(word) in stems for word in (*self.names, *self.topic))
+
+
+def _weigh_shared(words: Iterable[str], others: Iterable[str]) -> float:
+    """Return the rarity of the words together that are among others, in whatever form."""
+    stems = set(map(stem, others))
+    return sum(weigh_word(word) for word in words if stem(word) in stems)
 
 
 _KEPT: WeakKeyDictionary[View, dict[tuple[str, ...], list[Intention]]] = (
