@@ -33,7 +33,7 @@ Row = dict[str, Any]
 
 
 @dataclass
-class Count:
+class Tellings:
     """What came of the sessions."""
 
     told: set[int] = field(default_factory=set)
@@ -58,29 +58,35 @@ def measure(
     due = [
         one for one in labels["intentions"] if one["due"] and one["session"] in names
     ]
-    count = Count()
+    count = Tellings()
     for session, view in replay(folder, sessions, scratch):
         here = list_intentions(view, [session.row["workspace"]])
         judge(session, here, due, count)
         for n, label in enumerate(due):
             if label["due"]["session"] == session.name and n not in count.told:
                 count.lost[n] = find_loss(label, here, view)
-    rows: list[Row] = []
-    conditions = Counter(one["condition"] for one in due)
-    for condition, number in (*sorted(conditions.items()), ("all", len(due))):
-        found = [n for n in count.told if condition in (due[n]["condition"], "all")]
-        rows.append(
-            {"condition": condition, "due": number, "told": share(len(found), number)}
-        )
+    losses = Counter(count.lost.values())
+    lost = [{"lost": name, "intentions": number} for name, number in losses.items()]
+    notes = [f"{name}: {due[n]['quote']}" for n, name in sorted(count.lost.items())]
     wrongs = {
         "tellings": count.moments,
         "wrong": count.wrong,
         "share": share(count.wrong, count.moments),
     }
-    losses = Counter(count.lost.values())
-    lost = [{"lost": name, "intentions": number} for name, number in losses.items()]
-    notes = [f"{name}: {due[n]['quote']}" for n, name in sorted(count.lost.items())]
+    rows = count_by_condition(due, count.told)
     return Figures([*rows, wrongs, *lost], notes=[*count.notes, *notes])
+
+
+def count_by_condition(due: Sequence[Row], told: set[int]) -> list[Row]:
+    """Return a row a condition, and one of all: how many were due, and the share that was told."""
+    rows: list[Row] = []
+    conditions = Counter(one["condition"] for one in due)
+    for condition, number in (*sorted(conditions.items()), ("all", len(due))):
+        found = [n for n in told if condition in (due[n]["condition"], "all")]
+        rows.append(
+            {"condition": condition, "due": number, "told": share(len(found), number)}
+        )
+    return rows
 
 
 def replay(
@@ -99,14 +105,14 @@ def replay(
 
 
 def judge(
-    session: Session, here: Sequence[Intention], due: Sequence[Row], count: Count
+    session: Session, here: Sequence[Intention], due: Sequence[Row], count: Tellings
 ) -> None:
-    """Count what is told in a session."""
-    seen: set[str] = set()
+    """Tellings what is told in a session."""
+    seen: set[tuple[str, str]] = set()
     for one in tell(session, here):
-        if one.id in seen:
+        if (one.id, one.text) in seen:
             continue
-        seen.add(one.id)
+        seen.add((one.id, one.text))
         count.moments += 1
         right = [
             n

@@ -171,11 +171,7 @@ def _find_restored(moves: Sequence[Move], at: int, taken: set[int]) -> list[int]
     undo = moves[at]
     before = [n for n in range(_find_begun(moves, at), at) if n not in taken]
     if match_program(undo.words, "reverts"):
-        ran = [n for n in before if moves[n].kind is MoveKind.RUN and moves[n].ok]
-        same = [n for n in ran if moves[n].words[:1] == undo.words[:1]]
-        given = {*undo.words[2:]}
-        about = [n for n in same if given.intersection(moves[n].words[1:])]
-        return (about or same)[-1:]
+        return _find_reverted(moves, before, undo)
     if _is_set_aside(moves, at):
         return []
     if match_program(undo.words, "drops"):
@@ -195,6 +191,19 @@ def _find_restored(moves: Sequence[Move], at: int, taken: set[int]) -> list[int]
     if "--abort" in undo.words or is_branch:
         return []
     return _find_commands_before_failure(moves, before, undo)
+
+
+def _find_reverted(
+    moves: Sequence[Move], before: Sequence[int], undo: Move
+) -> list[int]:
+    """Return the place of the command of the same program that another one takes back: one with the same arguments, if
+    there is one.
+    """
+    ran = [n for n in before if moves[n].kind is MoveKind.RUN and moves[n].ok]
+    same = [n for n in ran if moves[n].words[:1] == undo.words[:1]]
+    given = {*undo.words[2:]}
+    about = [n for n in same if given.intersection(moves[n].words[1:])]
+    return (about or same)[-1:]
 
 
 def _find_on_branch(moves: Sequence[Move], at: int) -> list[int]:

@@ -10,7 +10,13 @@ from typer.testing import CliRunner
 
 from slowwave.cli.agents.hook_text import build_hook_text
 from slowwave.cli.main import app
-from slowwave.context.projects.intentions import Intention, list_names
+from slowwave.context.projects.intentions import (
+    Intention,
+    ProjectTalk,
+    list_names,
+    read_waits,
+    split_parts,
+)
 from slowwave.flows.exclude import run_exclude
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
@@ -73,9 +79,9 @@ def test_what_an_intention_waits_for() -> None:
     days = [date(2026, 6, 1), date(2026, 6, 2), date(2026, 6, 16), date(2026, 6, 17)]
     assert [due.is_due(day) for day in days] == [False, True, True, True]
     # nobody has worked there since; once somebody has, two weeks are enough
-    met = intend(due="2026-06-02", resumed=date(2026, 6, 9))
+    met = intend(due="2026-06-02", resumed="2026-06-09")
     assert [met.is_due(day) for day in days] == [False, True, True, False]
-    late = intend(due="2026-06-02", resumed=date(2026, 6, 17))
+    late = intend(due="2026-06-02", resumed="2026-06-17")
     assert late.is_due(date(2026, 6, 17))
     assert not late.is_due(date(2026, 6, 18))
     file = intend(files=("harbor/tides.py",))
@@ -91,6 +97,61 @@ def test_what_an_intention_waits_for() -> None:
         "ines",
         "kilbrack",
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "waits", "moment", "other"),
+    [
+        (
+            "whoever opens .goreleaser.yml: drop snap",
+            "file",
+            "fix .goreleaser.yml",
+            "goreleaser",
+        ),
+        ("once node 22 is in, drop tsx", "version", '"node": ">=22.1"', "node 2.2"),
+        ("with v2 the switch dies", "version", "git tag v2.0.1", "v21"),
+        ("when Lena is back ask her", "name", "lena is on a call", "the layout"),
+        # one rare word, or two less so
+        ("once we're at celery again set acks", "topic", "celery is slow", "set it"),
+        (
+            "when the green button is due, drop it",
+            "topic",
+            "the buttons are green",
+            "button",
+        ),
+    ],
+)
+def test_what_a_plan_waits_for(said: str, waits: str, moment: str, other: str) -> None:
+    one = read_waits(intend(), said, ProjectTalk(0, frozenset(), {}))
+    kinds = {
+        "file": one.files,
+        "version": one.versions,
+        "name": one.names,
+        "topic": one.topic,
+    }
+    assert [kind for kind, found in kinds.items() if found] == [waits]
+    assert one.is_named(moment)
+    assert not one.is_named(other)
+
+
+def test_a_topic_is_met_by_a_file_of_its_name_and_a_frequent_word_by_nothing() -> None:
+    said = "once we're at celery again set acks"
+    topic = read_waits(intend(), said, ProjectTalk(0, frozenset(), {}))
+    assert topic.is_about_file(["harbor/celery.py"])
+    frequent = read_waits(intend(), said, ProjectTalk(0, frozenset({"celeri"}), {}))
+    assert not frequent.is_named("celery is slow")
+
+
+def test_parts_wait_for_themselves() -> None:
+    both = "on friday 15th the big banner goes out, and if priya asks about analytics tell her it moved"
+    assert split_parts(both) == both.split(",")
+    assert split_parts("after 2.4 drop the old totals flag, nobody reads it") == [
+        "after 2.4 drop the old totals flag, nobody reads it"
+    ]
+    assert split_parts("drop it at 2.4\nask Lena then") == [
+        "drop it at 2.4",
+        "ask Lena then",
+    ]
 
 
 @pytest.fixture

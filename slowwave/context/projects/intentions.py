@@ -9,8 +9,8 @@ how rare they are in people's talk and in the project.
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import date, datetime, time, timedelta
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
 from pathlib import PurePosixPath
 from weakref import WeakKeyDictionary
 
@@ -83,10 +83,10 @@ class Intention(Shown):
     """Names, in lower case."""
     topic: tuple[str, ...] = ()
     """Other words that it waits for, in lower case."""
-    resumed: date | None = None
-    """First day from its day on for which a session of the project is known."""
-    met: date | None = None
-    """Day on which a person first named what it waits for in a later session."""
+    resumed: str | None = None
+    """First day, in ISO format, from its day on for which a session of the project is known."""
+    met: str | None = None
+    """Day, in ISO format, on which a person first named what it waits for in a later session."""
 
     @property
     def mark(self) -> str:
@@ -99,13 +99,20 @@ class Intention(Shown):
         return bool(self.due or self.files or self.versions or self.names or self.topic)
 
     @property
+    def waits_for(self) -> list[str]:
+        """Days, files, versions and names that it waits for, as they are shown."""
+        versions = [" ".join(filter(None, version)) for version in self.versions]
+        day = format_day(datetime.fromisoformat(self.due)) if self.due else None
+        return [*filter(None, [day]), *self.files, *versions, *self.names, *self.topic]
+
+    @property
     def when(self) -> str:
         """Its day, or the day on which what it waits for came up, in brackets; else empty."""
         if self.due:
             return f" (due {format_day(datetime.fromisoformat(self.due))})"
         if self.met is None:
             return ""
-        return f" (came up on {format_day(datetime.combine(self.met, time()))})"
+        return f" (came up on {format_day(datetime.fromisoformat(self.met))})"
 
     def describe(self) -> str:
         """Return it in a line."""
@@ -118,16 +125,18 @@ class Intention(Shown):
             return False
         day = date.fromisoformat(self.due)
         return day <= today and (
-            today <= day + OVERDUE or self.resumed in (None, today)
+            today <= day + OVERDUE or self.resumed in (None, today.isoformat())
         )
 
     def comes(self, today: date) -> bool:
         """Return True if its day has come, and nobody has worked in the project between that day and today."""
-        return self.is_due(today) and self.resumed in (None, today)
+        return self.is_due(today) and self.resumed in (None, today.isoformat())
 
     def is_open(self, today: date) -> bool:
         """Return True if its day has come, or a session not long ago had what it waits for."""
-        is_met = self.met is not None and today <= self.met + OVERDUE
+        is_met = (
+            self.met is not None and today <= date.fromisoformat(self.met) + OVERDUE
+        )
         return is_met or self.is_due(today)
 
     def is_named(self, prompt: str) -> bool:
@@ -194,39 +203,51 @@ def list_intentions(view: View, places: Sequence[str] = ()) -> list[Intention]:
 
 
 def _read_intentions(view: View, places: tuple[str, ...]) -> list[Intention]:
+    """Return the intentions of some workspaces; see `list_intentions`."""
     claims = [
         claim
         for claim in collect_standing_claims(view, places, min_confidence=0.0)
         if claim.by_person and len(claim.text) <= LONGEST
     ]
-    small = sum(claim.text[:1].islower() for claim in claims)
-    first = 0 if 2 * small > len(claims) else 1
     said = [
         (claim, frozenset(map(stem, extract_content_words(claim.text))))
         for claim in claims
     ]
-    often = find_frequent([stems for _, stems in said])
     waiting = [
-        (claim, due)
+        claim
         for claim in claims
-        for due in [_find_due(claim)]
-        if due or claim.category == PLAN
+        if (claim.category == PLAN or _is_dated(claim))
+        and not any(_answers(later, stems, claim) for later, stems in said)
     ]
-    ids = [claim.id for claim, _ in waiting]
+    if not waiting:
+        return []
+    small = sum(claim.text[:1].islower() for claim in claims)
+    talk = ProjectTalk(
+        first=0 if 2 * small > len(claims) else 1,
+        often=find_frequent([stems for _, stems in said]),
+        days=list_days(view),
+    )
+    found = _read_waiting(view, waiting, talk)
+    found.sort(key=lambda one: (str(one.said_at), one.id), reverse=True)
+    return sorted(found, key=lambda one: one.due or "9999")
+
+
+def _read_waiting(
+    view: View, claims: Sequence[StandingClaim], talk: "ProjectTalk"
+) -> list[Intention]:
+    """Return claims as intentions, each with the day on which what it waits for came up."""
+    ids = [claim.id for claim in claims]
     rows = view.read_by_id(CLAIMS, ids, ["quote", "session_id"])
-    days = list_days(view) if waiting else {}
     found = [
-        _make_intention(claim, due, str(rows[claim.id]["quote"]), first, often, days)
-        for claim, due in waiting
-        if not any(_answers(later, stems, claim) for later, stems in said)
+        one
+        for claim in claims
+        for one in _make_intentions(claim, str(rows[claim.id]["quote"]), talk)
     ]
     said_since = list_said(view, found)
-    found = [
+    return [
         replace(one, met=_find_met(one, str(rows[one.id]["session_id"]), said_since))
         for one in found
     ]
-    found.sort(key=lambda one: (str(one.said_at), one.id), reverse=True)
-    return sorted(found, key=lambda one: one.due or "9999")
 
 
 def find_frequent(texts: Sequence[frozenset[str]]) -> frozenset[str]:
@@ -264,13 +285,13 @@ def _find_day(at: datetime) -> date:
     return at.astimezone().date()
 
 
-def _find_met(one: Intention, session: str, said: Sequence[Row]) -> date | None:
+def _find_met(one: Intention, session: str, said: Sequence[Row]) -> str | None:
     """Return the day on which a person first named what an intention waits for in another session."""
     for row in said:
         is_later = one.said_at is not None and row["ts"] > one.said_at
         is_here = row["workspace"] == one.workspace and row["session_id"] != session
         if is_later and is_here and one.is_named(row["text"]):
-            return _find_day(row["ts"])
+            return _find_day(row["ts"]).isoformat()
     return None
 
 
@@ -284,49 +305,89 @@ def list_days(view: View) -> dict[str | None, list[date]]:
     return {place: sorted(found) for place, found in days.items()}
 
 
-def _find_due(claim: StandingClaim) -> date | None:
-    at = claim.source.at
-    is_plan = claim.category == PLAN
-    return find_coming_day(claim.text, at, of_plan=is_plan) if at else None
+def _is_dated(claim: StandingClaim) -> bool:
+    """Return True if a claim names a coming day."""
+    return bool(claim.source.at and find_coming_day(claim.text, claim.source.at))
 
 
-def _make_intention(
-    claim: StandingClaim,
-    due: date | None,
-    quote: str,
-    first: int,
-    often: frozenset[str],
-    days: Mapping[str | None, Sequence[date]],
-) -> Intention:
-    """Return a claim as an intention. What is no plan waits for its day alone.
+@dataclass(frozen=True)
+class ProjectTalk:
+    """What is known of a store's talk, to read one plan."""
+
+    first: int
+    """Place of the first word whose capital tells a name: 0 where persons begin sentences without one."""
+    often: frozenset[str]
+    """Stems that tell no topic."""
+    days: Mapping[str | None, Sequence[date]]
+    """On which sessions began, by workspace."""
+
+
+def _make_intentions(
+    claim: StandingClaim, quote: str, talk: ProjectTalk
+) -> list[Intention]:
+    """Return a claim as an intention, or as several where its parts wait for different things. What is no plan waits
+    for its day alone.
 
     Args:
         claim: what was said.
-        due: its day.
         quote: the claim's words, with line breaks.
-        first: place of the first word whose capital tells a name: 0 where persons begin sentences without one.
-        often: stems that tell no topic.
-        days: on which sessions began, by workspace.
+        talk: of the store.
     """
-    waits = Waits()
-    if claim.category == PLAN:
-        at = claim.source.at or EARLIEST
-        for part in split_parts(claim.text if quote == claim.text else quote):
-            waits.add(part, at, first, often)
-    since = [day for day in days.get(claim.workspace, ()) if due and day >= due]
-    return Intention(
+    whole = Intention(
         id=claim.id,
         text=claim.text,
         workspace=claim.workspace,
         session=claim.source.session,
         said_at=claim.source.at,
-        due=due.isoformat() if due else None,
-        files=tuple(waits.files),
-        versions=tuple(waits.versions),
-        names=tuple(waits.names),
-        topic=tuple(waits.topic),
-        resumed=min(since, default=None),
+        due=None,
+        files=(),
+        versions=(),
+        names=(),
     )
+    if claim.category != PLAN:
+        due = find_coming_day(claim.text, whole.said_at) if whole.said_at else None
+        found = [_set_due(whole, due, talk)]
+    else:
+        parts = [read_waits(whole, part, talk) for part in split_parts(quote)]
+        found = [part for part in parts if part.is_waiting]
+    if len(found) < 2:
+        return [replace(one, text=claim.text) for one in (found or [whole])]
+    return found
+
+
+def _set_due(one: Intention, due: date | None, talk: ProjectTalk) -> Intention:
+    """Return an intention with its day, and the first day since then on which somebody worked in its project."""
+    if due is None:
+        return one
+    since = [day for day in talk.days.get(one.workspace, ()) if day >= due]
+    resumed = min(since).isoformat() if since else None
+    return replace(one, due=due.isoformat(), resumed=resumed)
+
+
+def read_waits(one: Intention, part: str, talk: ProjectTalk) -> Intention:
+    """Return a part of a plan with what it waits for: its day, else its files and versions, else names, else words that
+    tell a topic.
+    """
+    one = replace(one, text=" ".join(part.split()))
+    due = one.said_at and find_coming_day(part, one.said_at, of_plan=True)
+    if due:
+        return _set_due(one, due, talk)
+    files = tuple(FILE.findall(part))
+    versions = list_versions(part)
+    if files or versions:
+        return replace(one, files=files, versions=versions)
+    names = list_names(part, talk.first)
+    names = tuple(name for name in names if stem(name) not in talk.often)
+    if names:
+        return replace(one, names=names)
+    topic = (
+        word
+        for word in extract_content_words(part)
+        if stem(word) not in talk.often
+        and not word.isdigit()
+        and weigh_word(word) >= LEAST
+    )
+    return replace(one, topic=tuple(topic))
 
 
 def split_parts(text: str) -> list[str]:
@@ -344,46 +405,12 @@ def split_parts(text: str) -> list[str]:
     return parts
 
 
-@dataclass
-class Waits:
-    """What a plan waits for, read part by part: a part with a day waits for it, else for its files, else …"""
-
-    files: list[str] = field(default_factory=list)
-    versions: list[tuple[str, str]] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    topic: list[str] = field(default_factory=list)
-
-    def add(
-        self, part: str, said_at: datetime, first: int, often: frozenset[str]
-    ) -> None:
-        """Add what a part waits for."""
-        if find_coming_day(part, said_at, of_plan=True):
-            return
-        files = FILE.findall(part)
-        versions = list_versions(part)
-        if files or versions:
-            self.files += files
-            self.versions += versions
-            return
-        names = [name for name in list_names(part, first) if stem(name) not in often]
-        if names:
-            self.names += names
-            return
-        self.topic += [
-            word
-            for word in extract_content_words(part)
-            if stem(word) not in often
-            and not word.isdigit()
-            and weigh_word(word) >= LEAST
-        ]
-
-
 def list_versions(text: str) -> tuple[tuple[str, str], ...]:
     """Return the versions that a text names: `2.4` by itself, `node 22` with its name, else `v2`."""
     found = tuple(
         ((match["name"] or "").casefold(), match["number"] or match["whole"])
         for match in VERSION.finditer(text)
-        if match["number"] or extract_content_words(match["name"])
+        if match["number"] or weigh_word(match["name"].casefold()) >= LEAST
     )
     return found or tuple(("v", number) for number in MAJOR.findall(text))
 
@@ -395,6 +422,10 @@ def list_names(text: str, first: int = 1) -> tuple[str, ...]:
         dict.fromkeys(
             word.casefold()
             for word in words
-            if len(word) > 2 and word[0].isupper() and word[1:].islower()
+            if len(word) > 2
+            and word.isalpha()
+            and word[0].isupper()
+            and word[1:].islower()
+            and weigh_word(word.casefold()) >= LEAST
         )
     )

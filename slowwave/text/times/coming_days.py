@@ -32,14 +32,21 @@ ALONE = re.compile(
     re.I,
 )
 """A day of the month by itself."""
-PART = r"(?P<part>early|mid|late|(?:start|beginning|middle|end) of)"
+PART = r"(?P<part>early|mid|late|(?:start|beginning|middle|end|first \w+|last \w+) of)"
 OF_MONTH = re.compile(rf"(?:\b{PART}[\s-]+)?{MONTH}(?![\s,]*\d)", re.I)
 OF_SPAN = re.compile(
     rf"\b{PART} (?:the |this )?(?P<span>week|month|quarter|year)\b", re.I
 )
 QUARTER = re.compile(r"\bQ(?P<number>[1-4])\b")
-SHARES = {"early": 0.0, "start": 0.0, "beginning": 0.0, "mid": 0.46, "middle": 0.46}
-LATE = {"late": 0.67, "end": 1.0}
+SHARES = {
+    "early": 0.0,
+    "first": 0.0,
+    "start": 0.0,
+    "beginning": 0.0,
+    "mid": 0.46,
+    "middle": 0.46,
+}
+LATE = {"late": 0.67, "last": 0.77, "end": 1.0}
 """How much of a month or year has gone by."""
 QUARTER_MONTHS = 3
 
