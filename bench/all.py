@@ -17,6 +17,7 @@ recall.changes data/labelled/amend*.jsonl
 recall.changes data/labelled/newer_first.jsonl
 nights.checks packages
 nights.dead_ends data/labelled/ends
+nights.large_checkout --files 5000 --commits 50
 nights.intentions data/labelled/ends
 nights.topics data/labelled/topics.tsv
 recall.blocks data/labelled/decisions.jsonl data/labelled/decisions_unseen.jsonl data/questions.toml

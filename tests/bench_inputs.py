@@ -80,8 +80,11 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
             ),
         ],
         "nights.checks": [([archives(folder)], "skipped: @trpc/server")],
+        "nights.large_checkout": [
+            (["--files", 40, "--commits", 3, "--statements", 5], "CPU s")
+        ],
         "nights.dead_ends": [([LABELLED / "ends"], "told before")],
-        "nights.intentions": [([LABELLED / "ends"], "not told")],
+        "nights.intentions": [([LABELLED / "ends"], "tellings")],
         "nights.dedupe": [
             ([pairs, *PLAIN], "rules and vectors"),
             ([pairs, "--no-encoder", "--json"], "rules alone"),
@@ -91,6 +94,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
         "fit.changes": [
             ([ferry, pay, "--none", told, "--authors", "--json"], "amendments_fresh4")
         ],
+        "fit.common": [([], "conversations")],
         "fit.reader": [
             (
                 [

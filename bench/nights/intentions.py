@@ -3,15 +3,19 @@
     python -m bench.nights.intentions FOLDER [--projects invoice-api storefront-web]
 
 FOLDER is that of `bench.nights.dead_ends`; its `labels.json` has `intentions` (session, uuid, quote, condition, due).
-One night reads all sessions; then each session is gone through in order: its first message gets what is due on its day,
-each message of a person what it names, each tool call what its files and versions are waited for by. What was said in
-the session itself or later is left out. A telling is right if a labelled intention is due in that session.
+The sessions are taken in order of time, with a night before each that reads those before it. A session's first message
+gets what is due on its day, each message of a person what it names, each tool call what its files and versions are
+waited for by. A telling is right if a labelled intention is due in that session. What is not told is counted by the
+step at which it was lost.
 """
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +24,24 @@ from bench.nights.dead_ends import Session, read_folder, share
 from slowwave.context.projects.intentions import Intention, list_intentions
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
+from slowwave.recall.release.view import View
 from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import CLAIMS
 from slowwave.tasks.dead_ends.moves import MoveKind
 
 Row = dict[str, Any]
+
+
+@dataclass
+class Tellings:
+    """What came of the sessions."""
+
+    told: set[int] = field(default_factory=set)
+    lost: dict[int, str] = field(default_factory=dict)
+    """Where each label that was not told was lost."""
+    moments: int = 0
+    wrong: int = 0
+    notes: list[str] = field(default_factory=list)
 
 
 def measure(
@@ -31,11 +49,6 @@ def measure(
 ) -> Figures:
     """Return by condition the intentions that are due, those that were told, and the tellings that are wrong."""
     labels = json.loads((folder / "labels.json").read_text(encoding="utf-8"))
-    settings = Settings(
-        store=scratch / "night", encoder="hash-384", keywords={"top": 0}
-    )
-    run_night([folder], settings)
-    view = Memory.open(settings.store).get_view()
     sessions = [
         one
         for one in read_folder(folder, scratch)
@@ -45,51 +58,102 @@ def measure(
     due = [
         one for one in labels["intentions"] if one["due"] and one["session"] in names
     ]
-    told, wrong, notes = set[int](), 0, list[str]()
-    moments = 0
-    for session in sessions:
+    count = Tellings()
+    for session, view in replay(folder, sessions, scratch):
         here = list_intentions(view, [session.row["workspace"]])
-        seen: set[str] = set()
-        for one in tell(session, here):
-            if one.id in seen:
-                continue
-            seen.add(one.id)
-            moments += 1
-            hits = [n for n, label in enumerate(due) if is_of(one, label)]
-            right = [n for n in hits if due[n]["due"]["session"] == session.name]
-            told.update(right)
-            if not right:
-                wrong += 1
-                notes.append(f"{session.name}: told: {one.text}")
-    rows = []
+        judge(session, here, due, count)
+        for n, label in enumerate(due):
+            if label["due"]["session"] == session.name and n not in count.told:
+                count.lost[n] = find_loss(label, here, view)
+    losses = Counter(count.lost.values())
+    lost = [{"lost": name, "intentions": number} for name, number in losses.items()]
+    notes = [f"{name}: {due[n]['quote']}" for n, name in sorted(count.lost.items())]
+    wrongs = {
+        "tellings": count.moments,
+        "wrong": count.wrong,
+        "share": share(count.wrong, count.moments),
+    }
+    rows = count_by_condition(due, count.told)
+    return Figures([*rows, wrongs, *lost], notes=[*count.notes, *notes])
+
+
+def count_by_condition(due: Sequence[Row], told: set[int]) -> list[Row]:
+    """Return a row a condition, and one of all: how many were due, and the share that was told."""
+    rows: list[Row] = []
     conditions = Counter(one["condition"] for one in due)
-    for condition, number in sorted(conditions.items()):
-        found = sum(due[n]["condition"] == condition for n in told)
+    for condition, number in (*sorted(conditions.items()), ("all", len(due))):
+        found = [n for n in told if condition in (due[n]["condition"], "all")]
         rows.append(
-            {"condition": condition, "due": number, "told": share(found, number)}
+            {"condition": condition, "due": number, "told": share(len(found), number)}
         )
-    rows.append(
-        {"condition": "all", "due": len(due), "told": share(len(told), len(due))}
+    return rows
+
+
+def replay(
+    folder: Path, sessions: Sequence[Session], scratch: Path
+) -> Iterator[tuple[Session, View]]:
+    """Yield each session but the first, in order, with the release of a night that has read those before it."""
+    settings = Settings(
+        store=scratch / "night", encoder="hash-384", keywords={"top": 0}
     )
-    wrongs = [{"tellings": moments, "wrong": wrong, "share": share(wrong, moments)}]
-    notes += [
-        f"not told: {label['quote']}" for n, label in enumerate(due) if n not in told
-    ]
-    return Figures([*rows, *wrongs], notes=notes)
+    read = scratch / "read"
+    read.mkdir()
+    for before, session in pairwise(sessions):
+        shutil.copy2(folder / before.name, read)
+        run_night([read], settings)
+        yield session, Memory.open(settings.store).get_view()
+
+
+def judge(
+    session: Session, here: Sequence[Intention], due: Sequence[Row], count: Tellings
+) -> None:
+    """Tellings what is told in a session."""
+    seen: set[tuple[str, str]] = set()
+    for one in tell(session, here):
+        if (one.id, one.text) in seen:
+            continue
+        seen.add((one.id, one.text))
+        count.moments += 1
+        right = [
+            n
+            for n, label in enumerate(due)
+            if is_of(one, label) and label["due"]["session"] == session.name
+        ]
+        count.told.update(right)
+        if not right:
+            count.wrong += 1
+            count.notes.append(f"{session.name}: told: {one.text}")
+
+
+def find_loss(label: Row, intentions: Sequence[Intention], view: View) -> str:
+    """Return the step at which a labelled intention was lost."""
+    known = [one for one in intentions if is_of(one, label)]
+    if any(one.is_waiting for one in known):
+        return "condition not met"
+    if known:
+        return "condition not read"
+    claims = view.read(CLAIMS, ["summary", "status"]).to_pylist()
+    said = [one["summary"] for one in claims if is_same(one["summary"], label["quote"])]
+    return "not read as an intention" if said else "no claim"
 
 
 def is_of(one: Intention, label: Row) -> bool:
     """Return True if an intention holds the words of a label, or they it."""
-    text, quote = one.text.casefold(), label["quote"].casefold()
+    return is_same(one.text, label["quote"])
+
+
+def is_same(text: str, quote: str) -> bool:
+    """Return True if one of two texts holds the other."""
+    text, quote = text.casefold(), quote.casefold()
     return quote in text or text.rstrip(".") in quote
 
 
 def tell(session: Session, intentions: Sequence[Intention]) -> Iterator[Intention]:
     """Yield what is told in a session, in order."""
     begun = session.row["started_at"]
-    earlier = [one for one in intentions if one.said_at and one.said_at < begun]
     today = datetime.astimezone(begun).date()
-    yield from (one for one in earlier if one.is_due(today))
+    yield from (one for one in intentions if one.comes(today))
+    earlier = [one for one in intentions if one.met is None]
     for move in session.moves:
         if move.kind is MoveKind.PERSON:
             yield from (one for one in earlier if one.is_named(move.line))

@@ -21,6 +21,7 @@ from slowwave.context.active import format_turn
 from slowwave.context.conversation import TITLE, Turns
 from slowwave.context.direct import (
     DIRECT_WORDS,
+    find_intended_lines,
     find_tried_lines,
     make_hit_line,
     put_narration_last,
@@ -349,7 +350,10 @@ def _collect_memories(
         messages = weigh_by_session(
             view, plain_query, vectors.get(plain_query.text), messages
         )
-    messages = find_tried_lines(view, plain_query) + messages
+    tried = find_tried_lines(view, plain_query)
+    # a hook tells intentions by itself, once
+    intended = [] if options.automatic else find_intended_lines(view, plain_query)
+    messages = [*intended, *tried, *messages]
     # a model's claims and topics come before the messages
     if not messages or not view.has_model_claims:
         return messages, hits

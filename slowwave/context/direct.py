@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slowwave.context.packing import make_line, show_pieces
+from slowwave.context.projects.intentions import list_intentions
 from slowwave.context.rendering import Line, LineSource
 from slowwave.recall.hits import CONFIDENT, LEANING_WORDS, Hit, Hits, has_words
 from slowwave.recall.query import Query, Vector
@@ -48,6 +49,8 @@ from slowwave.text.words import UNSPACED, extract_content_words, singular_words
 TRIED = 2
 """Most dead ends that the question names."""
 
+INTENDED = 2
+"""Most intentions that wait for what the question names."""
 DIRECT_WORDS = 16
 """Most content words of a question that one message answers. A longer query is a report, whose words occur in many
 messages."""
@@ -470,6 +473,32 @@ def find_tried_lines(view: View, query: Query) -> list[Line]:
     """Return the dead ends that a question names, as lines that stand before the memories."""
     found = find_touched(view, query, TRIED)
     return [make_tried_line(one, message) for one, message in found]
+
+
+def find_intended_lines(view: View, query: Query) -> list[Line]:
+    """Return the intentions of a project that wait for what the question names, or that are open and that it is about,
+    as lines that stand before the memories.
+    """
+    if not query.places or (
+        query.since or query.until or query.as_of or query.speaker or query.tag
+    ):
+        return []
+    today = datetime.now().astimezone().date()
+    found = [
+        one
+        for one in list_intentions(view, query.places)
+        if one.is_about(query.text, today) and one.session not in query.own_sessions
+    ]
+    return [
+        replace(
+            make_line(
+                f"Intended: {one.text}{one.when}",
+                LineSource(one.session, at=one.said_at, by="person"),
+            ),
+            rule="intention",
+        )
+        for one in found[:INTENDED]
+    ]
 
 
 def make_tried_line(tried: Tried, message: str) -> Line:

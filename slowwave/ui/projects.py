@@ -1,11 +1,13 @@
 """The page of one project: what holds, what is open, its last sessions, topics, and what the last night did to it."""
 
 from collections.abc import Collection
+from datetime import datetime
 from typing import Annotated
 
 import pyarrow.compute as pc
 
 from slowwave.context.projects.briefing import collect_session_lines
+from slowwave.context.projects.intentions import list_intentions
 from slowwave.context.projects.standing import (
     STANDING,
     StandingClaim,
@@ -29,7 +31,7 @@ SESSION = ["session_id", "native_id", "title", "messages", "ended_at", "workspac
 def show_project(
     at: Explorer, name: Annotated[str, "A project's folder, or its last part."]
 ) -> Data:
-    """Return a project: its rules, what else holds, what is open, its last sessions, its topics and its last night."""
+    """Return a project: rules, what else holds, is open, meant or was left, its last sessions, topics and night."""
     view = at.view
     places = require_workspaces(anchor_workspace(name), view.workspaces)
     claims = collect_standing_claims(view, places, (*STANDING, *PERSONAL))
@@ -37,12 +39,17 @@ def show_project(
     others = [claim for claim in claims if not claim.standing]
     _, open_ends = collect_session_lines(view, places)
     night = describe_run(at.settings, "", view)
+    today = datetime.now().astimezone().date()
     return {
         "name": places[0],
         "rules": [_describe_claim(claim) for claim in rules[:MOST]],
         "holds": [
             _describe_claim(claim)
             for claim in [*take_in_turn(group_by_category(others))][:MOST]
+        ],
+        "intended": [
+            one.as_dict() | {"open": one.is_open(today), "waits": one.waits_for}
+            for one in list_intentions(view, places)[:MOST]
         ],
         "tried": [one.as_dict() for one in list_dead_ends(view, name)[:MOST]],
         "open": [

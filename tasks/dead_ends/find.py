@@ -4,6 +4,7 @@
    dependency that is removed again; each after something failed or the person spoke.
 2. What the person refused: a call, or what the turn before did where the next turn does otherwise.
 3. A command that failed, never worked in the session, and was left.
+4. Options of a test or a build that failed, where it passed next without them.
 """
 
 import re
@@ -15,11 +16,15 @@ from itertools import pairwise
 from rapidfuzz import fuzz
 from rapidfuzz.distance import DamerauLevenshtein
 
+from slowwave.schemas.vocabulary import CommandRole
 from slowwave.tasks.dead_ends.moves import Move, MoveKind, match_program
 from slowwave.tasks.observe.coding import REFUSAL
+from slowwave.text.rarity import weigh_word
 
 GONE = 0.6
 """Share of the names that an edit brought in of which another edit has to take out at least so much to undo it."""
+RARE_GONE = 0.5
+"""The same, where a rare name counts more, of an edit after which something failed."""
 SAME = 0.9
 """Share of an edit's names that another one has, at least, to be the same edit."""
 UNLIKE = 70
@@ -32,11 +37,15 @@ FLAGS = re.compile(r"-[A-Za-z]{1,3}")
 """Options of a letter each: how much is shown, mostly."""
 TYPO = 2
 """Letters in which a misspelt word differs from the right one, at most."""
+SWAPPED = 2
+"""Names that an edit puts in place of others, at most, to be a swap."""
 STASH = ("git", "stash")
 DOING = (MoveKind.EDIT, MoveKind.RUN)
 """Moves that may be an attempt, or what was done instead."""
 LOOKING = (MoveKind.CHECK, MoveKind.RUN, MoveKind.LOOK)
 """Moves after which something is known of an attempt."""
+PROVING = (CommandRole.TEST, CommandRole.BUILD)
+"""Commands that fail by what they prove, not by what they would change."""
 NEAR = 1
 """Turns that may lie between an attempt and what takes it back, unless git names the file."""
 
@@ -65,7 +74,7 @@ def find_in_session(moves: Sequence[Move]) -> list[DeadEnd]:
     explained = {n for start, end, _ in undone for n in range(start, end + 1)}
     refused = [*_find_refused(moves, explained)]
     explained.update(start for start, _, _ in refused)
-    failed = [*_find_failed(moves, explained)]
+    failed = [*_find_failed(moves, explained), *_find_options(moves)]
     found: dict[str, tuple[int, DeadEnd]] = {}
     for start, end, dead_end in (*undone, *refused, *failed):
         if not _worked_later(moves, dead_end.attempt, end, explained):
@@ -99,6 +108,8 @@ def _find_undone(moves: Sequence[Move]) -> Iterator[Place]:
             tried = _find_restored(moves, at, taken)
         elif move.kind is MoveKind.EDIT:
             tried = _find_inverse(moves, at, taken)
+        elif move.kind is MoveKind.RUN:
+            tried = _find_other_version(moves, at, taken)
         else:
             continue
         if not tried:
@@ -109,11 +120,36 @@ def _find_undone(moves: Sequence[Move]) -> Iterator[Place]:
         taken.update(tried)
         if move.kind is MoveKind.UNDO:  # all of these files is as it was
             taken.update(n for n in range(at) if _restores(move, moves[n]))
-        own = move if move.kind is MoveKind.EDIT and move.added else None
+        is_own = move.kind is MoveKind.RUN or (
+            move.kind is MoveKind.EDIT and bool(move.added)
+        )
+        own = move if is_own else None
         instead = own or _find_next(moves, at)
         if instead and _is_alike(moves[tried[0]], instead):
             continue
         yield tried[0], at, _build(moves, tried, failure, instead)
+
+
+def _find_other_version(moves: Sequence[Move], at: int, taken: set[int]) -> list[int]:
+    """Return the place of the command that made a dependency of the same names, which is made one of other versions."""
+    names = _list_added(moves[at])
+    for n in range(at - 1, -1, -1):
+        earlier = moves[n]
+        if moves[at].turn - earlier.turn > NEAR:
+            return []
+        is_same = earlier.kind is MoveKind.RUN and _list_added(earlier) == names
+        if is_same and earlier.ok and names and n not in taken:
+            is_other = earlier.words != moves[at].words
+            return [n] if is_other and _fails_between(moves, n, at) else []
+    return []
+
+
+def _list_added(move: Move) -> set[str]:
+    """Return the names that a command makes dependencies."""
+    size = match_program(move.words, "adds")
+    return {
+        get_name(word) for word in move.words[size:] if size and word[:1] not in "-"
+    }
 
 
 def _is_alike(attempt: Move, other: Move) -> bool:
@@ -135,10 +171,11 @@ def _find_restored(moves: Sequence[Move], at: int, taken: set[int]) -> list[int]
     undo = moves[at]
     before = [n for n in range(_find_begun(moves, at), at) if n not in taken]
     if match_program(undo.words, "reverts"):
-        ran = [n for n in before if moves[n].kind is MoveKind.RUN and moves[n].ok]
-        return [n for n in ran if moves[n].words[:1] == undo.words[:1]][-1:]
+        return _find_reverted(moves, before, undo)
     if _is_set_aside(moves, at):
         return []
+    if match_program(undo.words, "drops"):
+        return _find_on_branch(moves, at)
     added = _find_added(moves, before, undo)
     if added:
         return added
@@ -154,6 +191,31 @@ def _find_restored(moves: Sequence[Move], at: int, taken: set[int]) -> list[int]
     if "--abort" in undo.words or is_branch:
         return []
     return _find_commands_before_failure(moves, before, undo)
+
+
+def _find_reverted(
+    moves: Sequence[Move], before: Sequence[int], undo: Move
+) -> list[int]:
+    """Return the place of the command of the same program that another one takes back: one with the same arguments, if
+    there is one.
+    """
+    ran = [n for n in before if moves[n].kind is MoveKind.RUN and moves[n].ok]
+    same = [n for n in ran if moves[n].words[:1] == undo.words[:1]]
+    given = {*undo.words[2:]}
+    about = [n for n in same if given.intersection(moves[n].words[1:])]
+    return (about or same)[-1:]
+
+
+def _find_on_branch(moves: Sequence[Move], at: int) -> list[int]:
+    """Return the places of the edits since the branch was made that a command drops; of the last turn that has some."""
+    made = [n for n in range(at) if moves[n].words[-1:] == moves[at].words[-1:]]
+    begun = [n for n in made if not match_program(moves[n].words, "drops")][:1]
+    edits = [
+        n
+        for n in range(begun[0] if begun else at, at)
+        if _restores(moves[at], moves[n])
+    ]
+    return [n for n in edits if moves[n].turn == moves[edits[-1]].turn]
 
 
 def _is_set_aside(moves: Sequence[Move], at: int) -> bool:
@@ -172,7 +234,7 @@ def _find_added(moves: Sequence[Move], before: Sequence[int], undo: Move) -> lis
     found = []
     for n in before:
         size = match_program(moves[n].words, "adds")
-        names = {get_name(word) for word in moves[n].words[size:]}
+        names = _list_added(moves[n])
         if size and moves[n].kind is MoveKind.RUN and gone & names:
             found.append(n)
     return found
@@ -249,22 +311,54 @@ def _find_inverse(moves: Sequence[Move], at: int, taken: set[int]) -> list[int]:
             or later.turn - earlier.turn > NEAR
         ):
             continue
-        if _undoes(earlier, later) or (
-            _replaces_text(earlier, later) and _fails_between(moves, n, at)
-        ):
+        is_left = _fails_between(moves, n, at) or _is_refused_between(moves, n, at)
+        if _undoes(earlier, later) or (is_left and _replaces_text(earlier, later)):
             return [n]
     return []
 
 
 def _replaces_text(earlier: Move, later: Move) -> bool:
-    """Return True if an edit takes out all lines that an earlier one brought in, and writes something unlike them."""
+    """Return True if an edit takes out all lines that an earlier one brought in, or most of what is rare in them, and
+    writes something unlike them.
+    """
     brought = earlier.list_fresh_lines()
-    gone = {line.strip() for line in later.old.splitlines()}
     fresh = later.list_fresh_lines()
-    if not brought or not fresh or not gone.issuperset(brought):
+    if not brought or not fresh:
         return False
+    gone = {line.strip() for line in later.old.splitlines()}
+    is_gone = gone.issuperset(brought) and not set(brought) & set(
+        later.text.splitlines()
+    )
+    is_mostly_gone = (
+        len(earlier.added) >= REWRITTEN
+        and weigh_share(earlier.added, later.removed) >= RARE_GONE
+    )
     alike = fuzz.ratio("\n".join(brought), "\n".join(fresh))
-    return not set(brought) & set(later.text.splitlines()) and alike < UNLIKE
+    is_unlike = (is_gone or is_mostly_gone) and alike < UNLIKE
+    return is_unlike or _swaps_again(earlier, later)
+
+
+def _swaps_again(earlier: Move, later: Move) -> bool:
+    """Return True if an edit put a few names in place of others, and a later one puts others in place of these: no
+    figures, and no slip put right.
+    """
+    fresh = earlier.added
+    is_swap = bool(earlier.removed) and 0 < len(fresh) <= SWAPPED
+    if not is_swap or not fresh <= later.removed or not later.added:
+        return False
+    return not any(
+        name[0].isdigit() or _is_misspelt(name, other)
+        for name in fresh
+        for other in later.added
+    )
+
+
+def _is_refused_between(moves: Sequence[Move], start: int, end: int) -> bool:
+    """Return True if the person said no between two places."""
+    return any(
+        move.kind is MoveKind.PERSON and REFUSAL.search(move.line[:REFUSING])
+        for move in moves[start + 1 : end]
+    )
 
 
 def _fails_between(moves: Sequence[Move], start: int, end: int) -> bool:
@@ -284,6 +378,13 @@ def _undoes(earlier: Move, later: Move) -> bool:
         back = get_share(earlier.removed, later.added)
         return back >= GONE or len(earlier.added) >= REWRITTEN
     return len(earlier.added) >= REWRITTEN or not later.added
+
+
+def weigh_share(names: frozenset[str], others: frozenset[str]) -> float:
+    """Return the share of some names that is among others, a rare one counting more; 0 of none."""
+    total = sum(weigh_word(name.lower()) for name in names)
+    shared = sum(weigh_word(name.lower()) for name in names & others)
+    return shared / total if total else 0.0
 
 
 def get_share(names: frozenset[str], others: frozenset[str]) -> float:
@@ -328,11 +429,13 @@ def _is_news(
         return not (deletes and any(name in moves[failure].line for name in names))
     if moves[failure].kind is MoveKind.PERSON:
         return True
+    is_swapped = _swaps_again(moves[tried[0]], moves[end])
     before = [n for n in range(tried[0]) if moves[n].words == moves[failure].words]
     worked = moves[before[-1]].ok if before else None
     attempt = moves[tried[0]]
     is_replaced = bool(attempt.removed) or _replaces_text(attempt, moves[end])
-    return worked is not False and (worked or is_replaced)
+    is_other = moves[end].kind is MoveKind.RUN
+    return worked is not False and (worked or is_replaced or is_other or is_swapped)
 
 
 def _find_next(moves: Sequence[Move], at: int) -> Move | None:
@@ -422,6 +525,36 @@ def _find_failed(moves: Sequence[Move], explained: set[int]) -> Iterator[Place]:
         ):
             continue  # the session ends with it
         yield at, last, _build(moves, tries, last, _find_next(moves, last))
+
+
+def _find_options(moves: Sequence[Move]) -> Iterator[Place]:
+    """Yield the tests and builds that failed and passed next without some options."""
+    tries = [n for n, move in enumerate(moves) if move.kind in (*DOING, MoveKind.CHECK)]
+    for at, then in pairwise(tries):
+        failed, passed = moves[at], moves[then]
+        if (
+            failed.ok is False
+            and passed.ok
+            and failed.kind is passed.kind is MoveKind.CHECK
+            and failed.turn == passed.turn
+            and failed.role in PROVING
+            and _drops_options(failed.words, passed.words)
+        ):
+            yield at, then, _build(moves, [at], at, passed)
+
+
+def _drops_options(words: Sequence[str], fewer: Sequence[str]) -> bool:
+    """Return True if the second words are the first without some options and their values."""
+    left = list(fewer)
+    dropped: list[str] = []
+    for before, word in pairwise(("", *words)):
+        if left and left[0] == word:
+            left.pop(0)
+        elif word.startswith("-") or (dropped and dropped[-1] == before):
+            dropped.append(word)
+        else:
+            return False
+    return not left and bool(dropped)
 
 
 def is_same_way(failed: Move, other: Move) -> bool:

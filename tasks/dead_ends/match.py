@@ -1,11 +1,13 @@
 """Tell whether a tool call tries again what led to a dead end."""
 
+import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from slowwave.tasks.checks.manifests import READERS
-from slowwave.tasks.dead_ends.find import get_name, get_share
+from slowwave.tasks.dead_ends.find import get_name, weigh_share
 from slowwave.tasks.dead_ends.moves import (
+    TOKEN,
     Move,
     MoveKind,
     match_program,
@@ -17,6 +19,8 @@ ALIKE = 0.5
 TELLING = 4
 ELSEWHERE = 0.6
 """Names of an edit, and the share of them, that make it the same approach in another file."""
+AFTER = re.compile(r"&&|\|\|?|;")
+"""What ends a command in a line."""
 Row = dict[str, Any]
 
 
@@ -42,29 +46,65 @@ def find_repeated(
 
 def measure_likeness(move: Move, row: Row) -> float:
     """Return how much of a dead end's approach a move has, 0 to 1."""
-    if row["kind"] == MoveKind.EDIT:
-        brought = frozenset(row["words"])
-        share = get_share(brought, move.added)
-        is_same_file = move.path == row["path"]
-        is_part = len(move.added) > 1 and move.added <= brought
-        share = max(share, ALIKE) if is_part and is_same_file else share
-        is_telling = len(row["words"]) >= TELLING and share >= ELSEWHERE
-        is_edit = move.kind is MoveKind.EDIT
-        return share if is_edit and (is_same_file or is_telling) else 0.0
     words = tuple(row["words"])
+    if row["kind"] == MoveKind.EDIT:
+        return _compare_edit(move, row)
+    if row["kind"] == MoveKind.CHECK:
+        return _compare_options(words, move.words)
     names = list_dependencies(words)
-    if names and move.kind is MoveKind.EDIT:
+    if move.kind is MoveKind.EDIT:
         is_manifest = (move.path or "").rpartition("/")[2] in READERS
-        return (
-            _share(names, [name for name in names if name in move.text])
-            if is_manifest
-            else 0.0
-        )
+        if names and is_manifest:
+            return _share(names, [name for name in names if name in move.text])
+        return _compare_written(words, move)
     if move.kind not in (MoveKind.RUN, MoveKind.CHECK):
         return 0.0
     if names:
         return _share(names, list_dependencies(move.words))
     return _compare_commands(words, move.words)
+
+
+def _compare_edit(move: Move, row: Row) -> float:
+    """Return how much of an edit that was left a move brings in again."""
+    brought = frozenset(row["words"])
+    is_manifest = (row["path"] or "").rpartition("/")[2] in READERS
+    if move.kind is MoveKind.RUN and is_manifest:
+        added = [
+            frozenset(TOKEN.findall(name)) for name in list_dependencies(move.words)
+        ]
+        return float(any(names and names <= brought for names in added))
+    if move.kind is not MoveKind.EDIT:
+        return 0.0
+    share = weigh_share(brought, move.added)
+    is_same_file = move.path == row["path"]
+    if is_same_file:
+        is_part = len(move.added) > 1 and move.added <= brought
+        return max(share, ALIKE) if is_part else share
+    is_telling = len(brought) >= TELLING and share >= ELSEWHERE
+    return share if is_telling else 0.0
+
+
+def _compare_options(words: Sequence[str], others: Sequence[str]) -> float:
+    """Return 1 for a command of the same program with all options of one that failed by them; else 0."""
+    options = {word for word in words if word.startswith("-")}
+    is_same = words[:1] == tuple(others[:1]) and options <= {*others}
+    return float(is_same and bool(options))
+
+
+def _compare_written(words: Sequence[str], move: Move) -> float:
+    """Return how much of a command stands in a line that an edit brings in, as in a script or a pipeline."""
+    head = " ".join(words[:2])
+    if len(words) < 2:
+        return 0.0
+    tails = (
+        [
+            word.strip("\"',")
+            for word in AFTER.split(line[line.index(head) :])[0].split()
+        ]
+        for line in move.list_fresh_lines()
+        if head in line
+    )
+    return max((_compare_commands(words, tail) for tail in tails), default=0.0)
 
 
 def list_dependencies(words: Sequence[str]) -> list[str]:
@@ -89,7 +129,7 @@ def _compare_commands(words: Sequence[str], others: Sequence[str]) -> float:
 
 def _list_items(words: Sequence[str]) -> list[str]:
     """Return options and arguments without values and versions, and without free text."""
-    return [get_name(word) for word in words if word and " " not in word]
+    return [get_name(word) for word in words if word.strip("-") and " " not in word]
 
 
 def _share(names: Collection[str], others: Collection[str]) -> float:

@@ -29,6 +29,11 @@ MOST_READ = 20_000
 TOKEN = re.compile(r"[^\W_]\w*")
 CODE = re.compile(r"\n|\s.*[();=]|[();=].*\s")
 """An argument that is a program by itself: a command with it only looks something up."""
+SUBSTITUTION = re.compile(
+    r"(?:^|[;\s\d$])s(?P<mark>[/|#,@!])(?P<old>(?:\\.|(?!(?P=mark)).)*)(?P=mark)"
+    r"(?P<new>(?:\\.|(?!(?P=mark)).)*)(?P=mark)"
+)
+"""What `sed` replaces, and by what."""
 COMPUTED = ("$(", "`", "<(")
 """Signs of a script that a shell fills in."""
 REJECTED = "The user doesn't want to proceed with this tool use"
@@ -65,6 +70,8 @@ class Move:
     path: str | None = None
     words: tuple[str, ...] = ()
     """Of a command: the program and its arguments, without what stands before it."""
+    role: CommandRole | None = None
+    """Of a command."""
     added: frozenset[str] = frozenset()
     """Of an edit: the names that it brings in."""
     removed: frozenset[str] = frozenset()
@@ -343,24 +350,32 @@ def _read_simple(
     edited = find_edited_in_place(command.words)
     if not edited and meaning.kind is ActionKind.EDIT:
         edited = [path for path in command.writes if not path.startswith("/dev/")]
-    named = {"line": line, "words": words, "ok": ok, **more}
+    named = {"line": line, "words": words, "role": meaning.role, "ok": ok, **more}
     if edited or meaning.kind is ActionKind.EDIT:
-        tokens = frozenset(TOKEN.findall(" ".join(command.words[1:])))
+        written = _read_substitutions(command.words) or {
+            "added": frozenset(TOKEN.findall(" ".join(command.words[1:]))),
+            "text": line,
+        }
         for path in edited:
             place = locate(path, workspace, command.folder or "") or path
-            yield Move(
-                MoveKind.EDIT,
-                path=place,
-                added=tokens,
-                text=line,
-                **named,
-            )
+            yield Move(MoveKind.EDIT, path=place, **written, **named)
     elif (targets := find_undone_targets(words)) is not None:
         yield Move(MoveKind.UNDO, targets=targets, **named)
     elif match_program(words, "commits"):
         yield Move(MoveKind.COMMIT, **named)
     else:
         yield Move(_classify(words, meaning.kind, meaning.role), **named)
+
+
+def _read_substitutions(words: Sequence[str]) -> dict[str, Any]:
+    """Return text and names of what `sed` or `perl` puts in place of something; empty without one."""
+    found = [match for word in words[1:] for match in SUBSTITUTION.finditer(word)]
+    if words[0] not in ("sed", "perl") or not found:
+        return {}
+    old = "\n".join(match["old"] for match in found)
+    new = "\n".join(match["new"] for match in found)
+    added, removed = _compare_names(old, new)
+    return {"added": added, "removed": removed, "text": new, "old": old}
 
 
 def _classify(
@@ -381,6 +396,8 @@ def find_undone_targets(words: tuple[str, ...]) -> tuple[str, ...] | None:
     """Return the paths or names that a command takes back, empty for all; None if it takes nothing back."""
     table = load_programs()
     if table["aborts"].intersection(words) or match_program(words, "reverts"):
+        return ()
+    if match_program(words, "drops"):
         return ()
     if any(word.endswith("@none") for word in words) and match_program(words, "adds"):
         return tuple(word for word in words if word.endswith("@none"))

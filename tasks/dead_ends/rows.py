@@ -127,7 +127,9 @@ def find_where_worked(
             continue
         if row["at"] and move.at and move.at <= row["at"]:
             continue
-        if move.kind is MoveKind.RUN and [*move.words] == [*row["words"]]:
+        if move.kind in (MoveKind.RUN, MoveKind.CHECK) and [*move.words] == [
+            *row["words"]
+        ]:
             return True
         is_same_file = move.kind is MoveKind.EDIT and move.path == row["path"]
         if is_same_file and get_share(names, move.added) >= SAME:

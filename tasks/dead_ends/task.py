@@ -24,7 +24,7 @@ from slowwave.tasks.pending import (
 from slowwave.tasks.progress import track_items
 
 STEP = "attempts"
-VERSION = 1
+VERSION = 2
 BATCH = 5_000
 """Messages that are read at once."""
 Row = dict[str, Any]

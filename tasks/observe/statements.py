@@ -24,6 +24,9 @@ LIKELY = 0.5
 """Probability from which a statement holds beyond its session."""
 NAMED = 0.4
 """Probability from which a statement has the category of its kind."""
+PLANNED = 0.2
+"""Probability from which a statement is a plan, if no other kind is likelier: one that is told wrongly waits for
+something, so that it is seldom told."""
 CLAUSE = re.compile(r"[^\s,;–—，、；](?:[^,;–—，、；]|[,;](?=\S))*(?<!\s)")
 """A clause of a sentence. A comma within a number divides nothing."""
 LEAST_TOLD = 0.25
@@ -111,6 +114,9 @@ class Statement:
         label = strip_emphasis(label).strip().casefold()
         if colon and label in CATEGORIES[pack].values():
             return label
+        is_plan = self.reading.find_likeliest() == "plan"
+        if is_plan and self.reading.by_head["plan"] >= PLANNED:
+            return CATEGORIES[pack]["plan"]
         kind = self.reading.find_likeliest(
             SETTLING if self.reading.told >= LIKELY else KEPT
         )

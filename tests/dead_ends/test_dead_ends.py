@@ -20,6 +20,14 @@ def tell(*steps: Step | str) -> list[tuple[str, str, str | None]]:
 
 CACHED = "@lru_cache\ndef tide(port, day):"
 PLAIN = "def tide(port, day):"
+ACL = """resource "aws_s3_bucket_acl" "logs" {
+  bucket = aws_s3_bucket.logs.id
+  acl    = "log-delivery-write"
+}"""
+POLICY = """resource "aws_s3_bucket_policy" "logs" {
+  bucket = aws_s3_bucket.logs.id
+  policy = data.aws_iam_policy_document.logs.json
+}"""
 
 
 def test_a_command_that_failed_and_was_left() -> None:
@@ -88,9 +96,97 @@ def test_a_dependency_that_is_taken_out_again() -> None:
     ) == [("npm i moment", "no second date library", None)]
 
 
+FAILED = "Exit code 1\nFAILED x"
+
+
+@pytest.mark.parametrize(
+    ("steps", "attempt"),
+    [
+        # another version of the same dependency took its place
+        (
+            [
+                run("npm i foo@2"),
+                run("npm test", FAILED),
+                run("npm i foo@1.9"),
+                run("npm test"),
+            ],
+            "npm i foo@2",
+        ),
+        # a test passed without the options that it failed with
+        ([run("pytest -n auto", FAILED), run("pytest")], "pytest -n auto"),
+        # sed puts in and takes out
+        (
+            [
+                run("sed -i 's/forks/vmThreads/' vitest.config.ts"),
+                run("npm test", FAILED),
+                run("sed -i 's/vmThreads/forks/' vitest.config.ts"),
+            ],
+            "sed -i s/forks/vmThreads/ vitest.config.ts",
+        ),
+        # one value after another
+        (
+            [
+                edit("c.yml", "pool: forks", "pool: vmThreads"),
+                run("npm test", FAILED),
+                edit("c.yml", "pool: vmThreads", "pool: threads"),
+            ],
+            "pool: vmThreads",
+        ),
+        # the person said no, and other code took its place
+        (
+            [
+                edit("a.py", "return load(k)", "return cache.fetch(k, load)"),
+                "no, don't cache there",
+                edit("a.py", "return cache.fetch(k, load)", "return batch([k])[0]"),
+            ],
+            "return cache.fetch(k, load)",
+        ),
+        # of a block most that is rare goes, some lines stay
+        (
+            [
+                edit("s3.tf", "", ACL),
+                run("terraform apply", FAILED),
+                edit("s3.tf", ACL, POLICY),
+            ],
+            'resource "aws_s3_bucket_acl" "logs" {',
+        ),
+        # a branch is dropped with what is on it
+        (
+            [
+                run("git checkout -b try-async"),
+                edit("a.py", "def f(): pass", "async def f(): await g()"),
+                run("pytest", FAILED),
+                run("git checkout main && git branch -D try-async"),
+            ],
+            "async def f(): await g()",
+        ),
+        (
+            [
+                run("kubectl apply -f hpa.yaml"),
+                run("kubectl get pods", FAILED),
+                run("kubectl delete -f hpa.yaml"),
+            ],
+            "kubectl apply -f hpa.yaml",
+        ),
+    ],
+)
+def test_kinds_of_dead_ends(steps: list[Step | str], attempt: str) -> None:
+    assert [tried for tried, _, _ in tell(*steps, "thanks")] == [attempt]
+
+
 @pytest.mark.parametrize(
     "steps",
     [
+        # a part of the tests, then all
+        [run("pytest -k a", FAILED), edit("a.py", "x", "y"), run("pytest")],
+        # a check that tells what would change
+        [run("terraform fmt -check", FAILED), run("terraform fmt")],
+        # a figure that is tuned
+        [
+            edit("a.py", "timeout = 5", "timeout = 10"),
+            run("pytest", FAILED),
+            edit("a.py", "timeout = 10", "timeout = 30"),
+        ],
         # red, then fixed by going on
         [
             edit("a.py", "x", "def total(lines): return sum(lines)"),
@@ -143,6 +239,8 @@ ROWS = [
     {"kind": "run", "path": None, "words": ["pnpm", "dedupe"]},
     {"kind": "run", "path": None, "words": ["npm", "i", "moment@2"]},
     {"kind": "edit", "path": "conftest.py", "words": ["scope", "session"]},
+    {"kind": "check", "path": None, "words": ["pytest", "-n", "auto"]},
+    {"kind": "edit", "path": "pyproject.toml", "words": ["ujson", "5"]},
 ]
 
 
@@ -157,6 +255,11 @@ ROWS = [
         (edit("package.json", "{", '{ "moment": "^2.30",'), [1]),
         (edit("conftest.py", "def db():", 'db(scope="session")'), [2]),
         (edit("conftest.py", "def db():", "def db(engine):"), []),
+        # by its options, in a pipeline, and as a command in place of an edit
+        (run("pytest -n 4 tests"), [3]),
+        (run("pytest tests"), []),
+        (edit("ci.yml", "", "  - run: pnpm dedupe && pnpm build"), [0]),
+        (run("pip install ujson"), [4]),
         (edit("other.py", "def db():", 'db(scope="session")'), []),
     ],
 )

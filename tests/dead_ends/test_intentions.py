@@ -10,7 +10,13 @@ from typer.testing import CliRunner
 
 from slowwave.cli.agents.hook_text import build_hook_text
 from slowwave.cli.main import app
-from slowwave.context.projects.intentions import Intention, list_names
+from slowwave.context.projects.intentions import (
+    Intention,
+    ProjectTalk,
+    list_names,
+    read_waits,
+    split_parts,
+)
 from slowwave.flows.exclude import run_exclude
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
@@ -22,7 +28,7 @@ WEDNESDAY = datetime(2026, 5, 6, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("text", "weekdays", "day"),
+    ("text", "of_plan", "day"),
     [
         ("on 2 june the summer tariff starts", False, date(2026, 6, 2)),
         ("the certificate runs out on 2026-07-15", False, date(2026, 7, 15)),
@@ -31,6 +37,15 @@ WEDNESDAY = datetime(2026, 5, 6, 12, tzinfo=UTC)
         # the next one, where a plan says so
         ("todo for monday: rotate the key", True, date(2026, 5, 11)),
         ("broken since monday", False, None),
+        # a month, or a part of one, of a plan alone
+        ("mid july the banner comes in", True, date(2026, 7, 15)),
+        ("end of june the 32bit builds go", True, date(2026, 6, 30)),
+        ("come august, archive the boards", True, date(2026, 8, 1)),
+        ("by the end of the month empty it", True, date(2026, 5, 31)),
+        ("in Q3 we turn it off", True, date(2026, 7, 1)),
+        ("on the 3rd the key expires", True, date(2026, 6, 3)),
+        ("on the 3rd of july the key expires", True, date(2026, 7, 3)),
+        ("you may drop it", True, None),
         # said of the past, or of no day
         ("it broke on 2 May", False, None),
         ("we met on 3 April 2025", False, None),
@@ -39,9 +54,9 @@ WEDNESDAY = datetime(2026, 5, 6, 12, tzinfo=UTC)
     ],
 )
 def test_the_day_that_a_text_waits_for(
-    text: str, weekdays: bool, day: date | None
+    text: str, of_plan: bool, day: date | None
 ) -> None:
-    assert find_coming_day(text, WEDNESDAY, weekdays=weekdays) == day
+    assert find_coming_day(text, WEDNESDAY, of_plan=of_plan) == day
 
 
 def intend(**known: Any) -> Intention:
@@ -62,7 +77,13 @@ def intend(**known: Any) -> Intention:
 def test_what_an_intention_waits_for() -> None:
     due = intend(due="2026-06-02")
     days = [date(2026, 6, 1), date(2026, 6, 2), date(2026, 6, 16), date(2026, 6, 17)]
-    assert [due.is_due(day) for day in days] == [False, True, True, False]
+    assert [due.is_due(day) for day in days] == [False, True, True, True]
+    # nobody has worked there since; once somebody has, two weeks are enough
+    met = intend(due="2026-06-02", resumed="2026-06-09")
+    assert [met.is_due(day) for day in days] == [False, True, True, False]
+    late = intend(due="2026-06-02", resumed="2026-06-17")
+    assert late.is_due(date(2026, 6, 17))
+    assert not late.is_due(date(2026, 6, 18))
     file = intend(files=("harbor/tides.py",))
     assert file.is_about_file(["web/tides.py"])
     assert not file.is_about_file(["tides.pyi"])
@@ -76,6 +97,61 @@ def test_what_an_intention_waits_for() -> None:
         "ines",
         "kilbrack",
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "waits", "moment", "other"),
+    [
+        (
+            "whoever opens .goreleaser.yml: drop snap",
+            "file",
+            "fix .goreleaser.yml",
+            "goreleaser",
+        ),
+        ("once node 22 is in, drop tsx", "version", '"node": ">=22.1"', "node 2.2"),
+        ("with v2 the switch dies", "version", "git tag v2.0.1", "v21"),
+        ("when Lena is back ask her", "name", "lena is on a call", "the layout"),
+        # one rare word, or two less so
+        ("once we're at celery again set acks", "topic", "celery is slow", "set it"),
+        (
+            "when the green button is due, drop it",
+            "topic",
+            "the buttons are green",
+            "button",
+        ),
+    ],
+)
+def test_what_a_plan_waits_for(said: str, waits: str, moment: str, other: str) -> None:
+    one = read_waits(intend(), said, ProjectTalk(0, frozenset(), {}))
+    kinds = {
+        "file": one.files,
+        "version": one.versions,
+        "name": one.names,
+        "topic": one.topic,
+    }
+    assert [kind for kind, found in kinds.items() if found] == [waits]
+    assert one.is_named(moment)
+    assert not one.is_named(other)
+
+
+def test_a_topic_is_met_by_a_file_of_its_name_and_a_frequent_word_by_nothing() -> None:
+    said = "once we're at celery again set acks"
+    topic = read_waits(intend(), said, ProjectTalk(0, frozenset(), {}))
+    assert topic.is_about_file(["harbor/celery.py"])
+    frequent = read_waits(intend(), said, ProjectTalk(0, frozenset({"celeri"}), {}))
+    assert not frequent.is_named("celery is slow")
+
+
+def test_parts_wait_for_themselves() -> None:
+    both = "on friday 15th the big banner goes out, and if priya asks about analytics tell her it moved"
+    assert split_parts(both) == both.split(",")
+    assert split_parts("after 2.4 drop the old totals flag, nobody reads it") == [
+        "after 2.4 drop the old totals flag, nobody reads it"
+    ]
+    assert split_parts("drop it at 2.4\nask Lena then") == [
+        "drop it at 2.4",
+        "ask Lena then",
+    ]
 
 
 @pytest.fixture
@@ -134,3 +210,11 @@ def test_a_prompt_that_names_nobody_is_told_nothing(settings: Settings) -> None:
         "space": None,
     }
     assert build_hook_text(**asked) == ""
+
+
+def test_what_is_open_stands_in_context_of_its_project(settings: Settings) -> None:
+    memory = Memory.open(settings.store)
+    asked = "what about the summer tariff of the harbor?"
+    assert "Intended: On" in memory.context(asked, 800, workspace=HERE).text
+    assert "Intended" not in memory.context(asked, 800).text
+    assert "Intended" not in memory.context("who paints?", 800, workspace=HERE).text

@@ -306,13 +306,17 @@ def test_a_project_has_a_page_a_click_from_tonight_and_an_unknown_id_leads_on(
     page.get_by_role("link", name="/home/ada/tidepool").first.click()
     assert page.locator("h1").inner_text() == "/home/ada/tidepool"
     told = page.locator("h2").all_inner_texts()
-    assert [one.split("\n")[0].rstrip(" 0123456789") for one in told[:5]] == [
+    assert [one.split("\n")[0].rstrip(" 0123456789") for one in told[:6]] == [
         "Rules",
         "What holds",
         "What is open",
+        "Intentions",
         "Last night",
         "Sessions",
     ]
+    # "they move to the system's keychain on 19 October"
+    waits = page.locator("section:nth-of-type(4) .later").all_inner_texts()
+    assert waits == ["Waits for 19 Oct 2026"]
     # every line says whether a person or an agent said it
     rows = page.locator("section:nth-of-type(2) .row .facts").all_inner_texts()
     assert rows

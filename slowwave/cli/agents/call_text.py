@@ -95,7 +95,7 @@ def _find_intentions(
     waiting = [
         one
         for one in list_intentions(view, places)
-        if (one.files or one.versions) and not is_of_session(one.session, own)
+        if one.met is None and one.is_waiting and not is_of_session(one.session, own)
     ]
     if not waiting:
         return []

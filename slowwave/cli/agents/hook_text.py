@@ -92,7 +92,9 @@ def find_waiting(
     found = [
         one
         for one in memory.intentions(here)
-        if one.is_named(prompt) and not is_of_session(one.session, own_sessions)
+        if one.met is None
+        and one.is_named(prompt)
+        and not is_of_session(one.session, own_sessions)
     ][:MOST_WAITING]
     if found:
         log_recall(memory.root / memory.space, {one.id: [one.text] for one in found})

@@ -60,7 +60,7 @@ from slowwave.text.foreign import cut_out, find_foreign_parts
 from slowwave.text.pyramid import MASTER
 from slowwave.text.sentences import split_sentences
 from slowwave.text.summarise import UNANSWERED, split_open_part
-from slowwave.text.times.days import format_day, localise
+from slowwave.text.times.days import localise
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
 MOST_LINES = 200
@@ -140,16 +140,16 @@ def collect_briefing_kinds(
 
 
 def collect_due(view: View, places: Sequence[str] = ()) -> list[Line]:
-    """Return the intentions whose day has come."""
+    """Return the intentions that hold now: whose day has come, or what they wait for came up in a session lately."""
     today = datetime.now().astimezone().date()
     return [
         Line(
-            f"{one.text} (due {format_day(datetime.fromisoformat(str(one.due)))})",
+            f"{one.text}{one.when}",
             LineSource(one.session, at=one.said_at, by="person"),
             own_words=(one.text,),
         )
         for one in list_intentions(view, places)
-        if one.is_due(today)
+        if one.is_open(today)
     ][:OPEN_ENDS]
 
 

@@ -1,11 +1,19 @@
-"""Find the next day that a text names: by a date, by its distance from when it was said, or by a weekday's name."""
+"""The next day that a text names: by a date, by its distance from when it was said, or, of a plan, by a weekday, a day
+of the month, a month, or a part of one ("mid July", "the end of the quarter").
+"""
 
 import re
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import date, datetime, timedelta
 
-from slowwave.text.times.dates import WEEKDAYS, extract_dates
+from slowwave.text.times.dates import (
+    MODAL,
+    MONTH,
+    MONTHS,
+    WEEKDAYS,
+    extract_dates,
+)
 from slowwave.text.times.foreign_dates import find_foreign_times
 from slowwave.text.times.relative_days import find_relative_days
 
@@ -19,30 +27,109 @@ FARTHEST = timedelta(days=180)
 """A date without a year counts as a future one only if it is at most this far away."""
 
 
+ALONE = re.compile(
+    r"\b(?:on|by|until|till|before|after|from|to) (?:the )?(?P<day>[0-3]?\d)(?:st|nd|rd|th)\b(?! of\b)(?! \d)",
+    re.I,
+)
+"""A day of the month by itself."""
+PART = r"(?P<part>early|mid|late|(?:start|beginning|middle|end|first \w+|last \w+) of)"
+OF_MONTH = re.compile(rf"(?:\b{PART}[\s-]+)?{MONTH}(?![\s,]*\d)", re.I)
+OF_SPAN = re.compile(
+    rf"\b{PART} (?:the |this )?(?P<span>week|month|quarter|year)\b", re.I
+)
+QUARTER = re.compile(r"\bQ(?P<number>[1-4])\b")
+SHARES = {
+    "early": 0.0,
+    "first": 0.0,
+    "start": 0.0,
+    "beginning": 0.0,
+    "mid": 0.46,
+    "middle": 0.46,
+}
+LATE = {"late": 0.67, "last": 0.77, "end": 1.0}
+"""How much of a month or year has gone by."""
+QUARTER_MONTHS = 3
+
+
 def find_coming_day(
-    text: str, said_at: datetime, *, weekdays: bool = False
+    text: str, said_at: datetime, *, of_plan: bool = False
 ) -> date | None:
     """Return the earliest day that a text names and that is later than when it was said; None if it names none.
 
     Args:
         text: what was said.
         said_at: when it was said; the day is that of this machine's zone.
-        weekdays: count the name of a weekday as the next such day, although it may mean the last one.
+        of_plan: count the name of a weekday as the next such day (it may as well be the last one), a day of the month
+            by itself, and of a month or quarter its first day, or that of the part that is named; where no date is.
     """
     said_on = said_at.astimezone().date()
     days = [*_list_dates(text, said_on)]
     for named in find_relative_days(text, said_on):
         days += _list_dates(named.note, said_on)
-    if weekdays:
+    if of_plan and not any(day > said_on for day in days):
         english = (time.english for time in find_foreign_times(text))
         for words in (text, *english):
-            for match in WEEKDAY.finditer(words):
-                ahead = (WEEKDAYS[match["day"].lower()] - said_on.weekday() - 1) % 7
-                first = said_on + timedelta(days=ahead + 1)
-                coming = (first + timedelta(weeks=n) for n in range(WEEKS))
-                number = int(match["number"] or 0)
-                days += [day for day in coming if number in (0, day.day)][:1]
+            days += _list_weekdays(words, said_on)
+            days += _list_months(words, said_on)
+        days += _list_days_alone(text, said_on)
+        days += _list_span_ends(text, said_on)
     return min((day for day in days if day > said_on), default=None)
+
+
+def _list_weekdays(text: str, said_on: date) -> Iterator[date]:
+    """Yield the next of each weekday that a text names; with a number the next that falls on it."""
+    for match in WEEKDAY.finditer(text):
+        ahead = (WEEKDAYS[match["day"].lower()] - said_on.weekday() - 1) % 7
+        first = said_on + timedelta(days=ahead + 1)
+        coming = (first + timedelta(weeks=n) for n in range(WEEKS))
+        number = int(match["number"] or 0)
+        yield from [day for day in coming if number in (0, day.day)][:1]
+
+
+def _list_days_alone(text: str, said_on: date) -> Iterator[date]:
+    """Yield the next of each day of the month that a text names without its month."""
+    for match in ALONE.finditer(text):
+        number = int(match["day"])
+        coming = (said_on + timedelta(days=n) for n in range(1, 62))
+        yield from [day for day in coming if day.day == number][:1]
+
+
+def _list_months(text: str, said_on: date) -> Iterator[date]:
+    """Yield the day that each month without a day, and each quarter, begins; of a part of a month the part."""
+    named = [
+        (MONTHS[match["month"].lower()], match["part"])
+        for match in OF_MONTH.finditer(text)
+        if match["part"] or match["month"].lower() not in MODAL
+    ]
+    named += [
+        (QUARTER_MONTHS * int(match["number"]) - 2, None)
+        for match in QUARTER.finditer(text)
+    ]
+    for month, part in named:
+        for year in (said_on.year, said_on.year + 1):
+            day = _find_part(date(year, month, 1), 1, part or "start")
+            if said_on < day <= said_on + FARTHEST:
+                yield day
+
+
+def _list_span_ends(text: str, said_on: date) -> Iterator[date]:
+    """Yield the days of "the end of the month" and the like."""
+    for match in OF_SPAN.finditer(text):
+        span = match["span"].lower()
+        if span == "week":
+            yield said_on + timedelta(days=(4 - said_on.weekday()) % 7)
+            continue
+        months = {"month": 1, "quarter": QUARTER_MONTHS, "year": 12}[span]
+        first = (said_on.month - 1) // months * months + 1
+        yield _find_part(date(said_on.year, first, 1), months, match["part"])
+
+
+def _find_part(first: date, months: int, part: str) -> date:
+    """Return the day on which a part of a span of months begins; of its end the last day."""
+    past = first.month - 1 + months
+    after = date(first.year + past // 12, past % 12 + 1, 1)
+    share = (SHARES | LATE)[part.lower().split()[0]]
+    return first + timedelta(days=round(share * ((after - first).days - 1)))
 
 
 def _list_dates(text: str, said_on: date) -> Iterator[date]:
