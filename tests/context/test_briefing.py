@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from slowwave.context.build import Context
-from slowwave.context.projects.briefing import join_quotes
+from slowwave.context.projects.standing import join_quotes
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
