@@ -161,8 +161,10 @@ class TaskRunner:
         """Reports of the steps that ran as tasks, in order."""
 
     def __call__(self, step: Callable[..., Result], *args: Any) -> Result:
-        """Return what a step returns. Its task depends on those of the steps whose tables it reads. A step that failed
-        is tried once more, if another try may help.
+        """Run a step as a task of Prefect's, and return its result.
+
+        The task depends on those of the steps whose tables it reads. A step that failed is tried once more, if another
+        try may help. If Prefect fails, the step runs without it, unless its result is there already.
         """
         done = list[Result]()
         name = STEP_NAMES.get(step.__name__, step.__name__)
@@ -499,7 +501,8 @@ def export(
 def check(
     quick: bool = False, overrides: Overrides = None, space: Space = None
 ) -> dict[str, Any]:
-    """Verify a space's files and the chains of its messages; return how many releases were compared.
+    """Verify a space's files and the chains of its messages. Return the number of releases compared, what was not
+    checked, and the number of messages.
 
     Args:
         quick: compare sizes alone.
@@ -528,8 +531,8 @@ def check(
 @flow(name="backup", validate_parameters=False)
 @hide_words
 def backup(to: str, overrides: Overrides = None, space: Space = None) -> dict[str, Any]:
-    """Write a space to one backup file; return its release and how many files it has. It is encrypted if
-    SLOWWAVE_BACKUP_KEY or SLOWWAVE_BACKUP_KEY_COMMAND gives a key.
+    """Write a space to one backup file. Return the file, its release, how many files it has, and whether it is
+    encrypted. It is encrypted if SLOWWAVE_BACKUP_KEY or SLOWWAVE_BACKUP_KEY_COMMAND gives a key.
 
     Args:
         to: a new file. `{release}`, `{date}` and `{space}` in it are replaced; its folder is made.
@@ -575,7 +578,7 @@ def forget_due(overrides: Overrides = None, space: Space = None) -> RunReport:
 
 
 def _read_selection(given: Selection | dict[str, Any] | None) -> Selection:
-    """Return a selection as a flow has it: a deployment's is plain values."""
+    """Return the selection, or make one from the dict that a deployment passes."""
     return given if isinstance(given, Selection) else make_selection(given or {})
 
 
@@ -684,7 +687,9 @@ def name_flow_run(news: str, outcome: str, kind: str = "night", *labels: str) ->
 
 @contextmanager
 def name_run(kind: str, label: str) -> Iterator[Callable[[str, str], None]]:
-    """Yield what names the flow's run of a kind by what came of it and its outcome; an error names it `failed`."""
+    """Yield a function that names the flow's run by its result and its outcome. If the block raises, the run is named
+    `failed`.
+    """
     try:
         yield lambda what, outcome: name_flow_run(
             f"{label}, {what}", outcome, kind, label

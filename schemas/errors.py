@@ -161,6 +161,10 @@ class UsageError(SlowwaveError):
     """A request that can't be carried out as put; the message says what would be."""
 
 
+class NoSuchId(UsageError):
+    """Nothing has the id that was asked for."""
+
+
 class EngineError(SlowwaveError):
     """A model could not be had or could not be used."""
 

@@ -192,7 +192,7 @@ def name_speaker(row: Mapping[str, Any]) -> str:
 
 
 def count_turns(rows: Iterable[Mapping[str, Any]]) -> int:
-    """Return the number of messages that are turns, or were before their text was masked."""
+    """Return the number of messages that are turns, or were turns before their text was masked."""
     return sum(is_turn({**row, "text": "masked"}) for row in rows if row["text"])
 
 

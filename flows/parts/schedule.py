@@ -89,7 +89,7 @@ def run_line(
     """Run a line of the shell with the given input.
 
     Raises:
-        UsageError: it fails, and it `must` not.
+        UsageError: the line fails, and `must` is True.
     """
     done = subprocess.run(
         line, shell=True, input=given, capture_output=True, text=True, check=False

@@ -3,10 +3,12 @@
 Two cases, told apart by the candidates alone:
 
 - A clear answer. At most FEW of the first rows are surely about the query, the best reaches the floor of unrequested
-  recall, and each scores at least MARGIN more than every other row. The answer is these rows and, of the first LATER
-  rows, those that a later session said: one of them may hold now, in words that the query lacks.
+  recall, one hears CLEAR of the query's words, and each scores at least MARGIN more than every other row. The answer is
+  these rows and, of the first LATER rows, those that a later session said: one of them may hold now, in words that the
+  query lacks.
 - No clear answer: the evidence is spread, or nothing is sure. Then only rows are left out that score MARGIN less than
-  the best row and hear less than HEARS of the query's words that some row hears.
+  the best row and hear less than HEARS of the query's words that some row hears. If nothing is sure and hardly a word
+  is heard anywhere (KNOWN), the query has other words than the memory: nothing is left out.
 
 Scores are sums of standardised signals, so MARGIN is about one standard deviation of a signal. It was measured on talk
 between friends, on talk with an assistant and on single statements (`docs/decisions/025-where-recall-stops.md`).
@@ -24,6 +26,10 @@ FEW = 3
 """Most rows of a clear answer."""
 MARGIN = 1.0
 """Difference between the scores of two rows of one kind from which they are of different matters."""
+CLEAR = 0.4
+"""Share of the query's words that some row of a clear answer hears."""
+KNOWN = 0.2
+"""Share of the query's words that some row hears if the memory has the query's words at all."""
 LATER = 5
 """Number of first rows of which those of later sessions stay beside a clear answer."""
 HEARS = 0.3
@@ -47,7 +53,7 @@ def find_matter(
     """
     lists = {rows[0].kind: rows for rows in by_kind if rows}
     leading = lists.get("message") or next(iter(lists.values()))
-    answer = find_clear_answer(leading, repeats, floor)
+    answer = find_clear_answer(leading, repeats, floor, hears=hears)
     if not answer:
         return {
             row.id for rows in lists.values() for row in _leave_out_unheard(rows, hears)
@@ -63,12 +69,14 @@ def find_matter(
 
 
 def find_clear_answer(
-    rows: Sequence[Candidate], repeats: Set[str], floor: float
+    rows: Sequence[Candidate], repeats: Set[str], floor: float, *, hears: bool = True
 ) -> list[Candidate]:
     """Return the rows of a clear answer, with those that repeat the question; empty if there is no clear answer."""
     others = [row for row in rows[:ABOUT] if row.id not in repeats]
     sure = [row for row in others if row.relevance >= CONFIDENT]
     if not 0 < len(sure) <= FEW or max(row.relevance for row in sure) < floor:
+        return []
+    if hears and max(row.covered for row in sure) < CLEAR:
         return []
     least = min(row.score for row in sure)
     rest = [row.score for row in others if row.relevance < CONFIDENT]
@@ -96,10 +104,11 @@ def _leave_out_unheard(rows: Sequence[Candidate], hears: bool) -> list[Candidate
     """Return the rows without those that score MARGIN less than the best and hear few of the query's words."""
     best = rows[0].score
     heard = max(row.covered for row in rows[:ABOUT])
+    is_sure = max(row.relevance for row in rows[:ABOUT]) >= CONFIDENT
+    if not hears or (heard < KNOWN and not is_sure):
+        return list(rows)
     return [
-        row
-        for row in rows
-        if best - row.score < MARGIN or row.covered > HEARS * heard or not hears
+        row for row in rows if best - row.score < MARGIN or row.covered > HEARS * heard
     ]
 
 

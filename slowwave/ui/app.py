@@ -26,6 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from slowwave.recall.hits import spell_time
 from slowwave.schemas.errors import (
     NoRelease,
+    NoSuchId,
     SlowwaveError,
     StoreLocked,
     StoreMissing,
@@ -72,7 +73,7 @@ class Guard:
         self.token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it."""
+        """Log in, pass the request on, or refuse it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -86,30 +87,32 @@ class Guard:
                 ]
             await send(message)
 
-        if (refusal := self.refuse(request)) is not None:
-            await refusal(scope, receive, send_safely)
+        own = self.log_in(request) or self.refuse(request)
+        if own is not None:
+            await own(scope, receive, send_safely)
         else:
             await self.app(scope, receive, send_safely)
 
+    def log_in(self, request: Request) -> Response | None:
+        """Return a redirect that sets the cookie, if the address has the token; None if not."""
+        given = request.query_params.get("token")
+        if given is None or not self.is_token(given):
+            return None
+        asked = request.query_params.multi_items()
+        rest = urlencode([(key, value) for key, value in asked if key != "token"])
+        path = f"/{request.url.path.lstrip('/')}"
+        answer = RedirectResponse(f"{path}?{rest}" if rest else path, 303)
+        answer.set_cookie(
+            self.name_cookie(request),
+            self.token,
+            httponly=True,
+            samesite="strict",
+            path="/",
+        )
+        return answer
+
     def refuse(self, request: Request) -> Response | None:
         """Return the response that refuses a request; None if it is allowed."""
-        if (given := request.query_params.get("token")) is not None and self.is_token(
-            given
-        ):
-            rest = urlencode(
-                [(k, v) for k, v in request.query_params.multi_items() if k != "token"]
-            )
-            answer = RedirectResponse(
-                f"/{request.url.path.lstrip('/')}{'?' * bool(rest)}{rest}", 303
-            )
-            answer.set_cookie(
-                self.name_cookie(request),
-                self.token,
-                httponly=True,
-                samesite="strict",
-                path="/",
-            )
-            return answer
         cookie = request.cookies.get(self.name_cookie(request))
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
         if not self.is_token(cookie or bearer):
@@ -167,21 +170,24 @@ class Site:
         return make_json(done) if wants_json(request) else RedirectResponse("/did", 303)
 
     def refuse(self, request: Request, refused: Exception) -> Response:
-        """Return the response for an error raised on purpose: something is missing, or the request is invalid."""
+        """Return the response for an error: something is missing, or the request is invalid."""
         why = str(refused)
+        status = 400
         empty = isinstance(refused, StoreMissing | NoRelease) and not getattr(
             refused, "release", None
         )
-        if isinstance(refused, ModuleNotFoundError):
-            why = f"this needs what a night does (no module {refused.name}): {name_install('night')}"
-        if isinstance(refused, HTTPException):
-            why = f"no page has the id {request.url.path!r:.100}"
-        if empty or "has the id" in why:
+        match refused:
+            case ModuleNotFoundError():
+                why = f"this needs what a night does (no module {refused.name}): {name_install('night')}"
+            case HTTPException():
+                why = f"no page has the id {request.url.path!r:.100}"
+                status = 404
+            case StoreLocked():
+                status = 409
+            case NoSuchId():
+                status = 404
+        if empty:
             status = 404
-        elif isinstance(refused, StoreLocked):
-            status = 409
-        else:
-            status = 400
         if wants_json(request):
             return make_json({"error": why}, status)
         return self.render(
@@ -250,7 +256,7 @@ def make_json(data: Data, status: int = 200) -> Response:
 
 
 def describe_api(at: Explorer) -> Data:
-    """Return the addresses with their parameters; as JSON, an OpenAPI document."""
+    """Return an OpenAPI document of the addresses and their parameters."""
     paths: Data = {}
     answer = {"responses": {"200": {"description": "The data of the page."}}}
     for page in (

@@ -17,7 +17,7 @@ from slowwave.recall.hits import GROUPS, Hit, Hits
 from slowwave.recall.release.tables import LRUCache
 from slowwave.recall.release.view import View
 from slowwave.recall.views.show import NodeLineage, show
-from slowwave.schemas.errors import UsageError, explain_invalid
+from slowwave.schemas.errors import NoSuchId, UsageError, explain_invalid
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import Table
 from slowwave.text.times.days import localise
@@ -140,7 +140,7 @@ def find_row(at: Explorer, row_id: str, kind: str, depth: int = 0) -> NodeLineag
     """
     lineage = show(at.view, row_id, depth)
     if lineage.node.kind != kind:
-        raise UsageError(
+        raise NoSuchId(
             f"no {kind} has the id {row_id!r}: it is a {lineage.node.kind}'s"
         )
     return lineage

@@ -15,7 +15,7 @@ from slowwave.recall.views.browse import list_claims, name_topics
 from slowwave.recall.views.compare import read_decisions
 from slowwave.recall.views.usage import find_uses
 from slowwave.recall.views.voices import AGENT, PERSON, find_voices
-from slowwave.schemas.errors import UsageError
+from slowwave.schemas.errors import NoSuchId, UsageError
 from slowwave.schemas.filters import Filters, spell_out_filters
 from slowwave.schemas.tables import (
     CLAIMS,
@@ -470,7 +470,7 @@ def show_ledger(
 ) -> Data:
     """Return a ledger, as `slowwave inspect` lists it: releases, runs, quarantine, changes, notes and more."""
     if name not in LISTED:
-        raise UsageError(f"no ledger has the id {name!r}, only {', '.join(LISTED)}")
+        raise NoSuchId(f"no ledger has the id {name!r}, only {', '.join(LISTED)}")
     listing = LEDGERS[name](at.settings, bool(old))
     end = after + ROWS
     rows = [

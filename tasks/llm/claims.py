@@ -324,10 +324,7 @@ def _build_claim_row(
     pack: Pack,
     model: str,
 ) -> dict[str, Any]:
-    """Return the row of a claim that passed the checks, with the fields by which `drop_repeated_claims` compares it.
-
-    `no_detail` is the reason to leave out the detail, or None.
-    """
+    """Return the row of a claim that passed the checks, with the fields by which `drop_repeated_claims` compares it."""
     row = place.row
     gates, reasons = _compute_gates(
         answer, is_comparable(answer.summary, evidence.shown)

@@ -232,6 +232,14 @@ def compute_claims_key(job: Job, model: Model | None) -> str:
     )
 
 
+def _quarantine_group(
+    job: Job, done: pl.DataFrame, seen: ExtractionResult, report: StepReport
+) -> None:
+    """Write a model's answers that were rejected to the quarantine; resolve earlier ones of the sessions."""
+    ended = done["session_id"].to_list()
+    quarantine_rejected(job.store, "observe", seen.rejected, ended, report)
+
+
 def _weigh_group_claims(
     job: Job, claims: pa.Table, live: pa.Table, shared: pa.Table, ids: list[str]
 ) -> pa.Table:
@@ -281,8 +289,7 @@ def _observe_group(
     # 3. Mark the sessions as done, but for those that wait for a model.
     done = group.filter(~pl.col("session_id").is_in(sorted(seen.pending)))
     if model:
-        ended = done["session_id"].to_list()
-        quarantine_rejected(job.store, "observe", seen.rejected, ended, report)
+        _quarantine_group(job, done, seen, report)
     mark_sessions_done(job.store, "observe", done, seen.notes)
 
 

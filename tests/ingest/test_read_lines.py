@@ -77,6 +77,14 @@ FILES: list[tuple[str, bytes, list[object]]] = [
         [(1, f"{NO_OBJECT} NoneType"), (2, f"{NO_OBJECT} list")],
     ),
     (
+        "constant.jsonl",
+        b'{"a":NaN,"b":"\\ud83d\\ude00"}\n{"b":2}\n',
+        [
+            (1, "invalid JSON: unexpected character, expected a JSON value"),
+            (2, {"b": 2}),
+        ],
+    ),
+    (
         "pieces.jsonl.gz",
         b"".join(map(gzip.compress, PACKED)),
         [(1, {"a": 1}), (200_003, {"c": 3})],
@@ -200,6 +208,13 @@ def test_a_zstandard_file_that_breaks_off_is_told_and_what_came_before_is_read(
     assert isinstance(last, Rejected)
     assert last.reason == "compressed file is damaged: it breaks off within a frame"
     assert len(read) >= 500 * (frames - 1)
+
+
+def test_lines_behind_a_byte_order_mark_are_read_whatever_the_file_is_called(
+    tmp_path: Path,
+) -> None:
+    path = written(tmp_path / "log.json", b"\xef\xbb\xbf" + TWO)
+    assert list(iter_documents(path, Limits())) == [(1, {"a": 1}), (2, {"b": 2})]
 
 
 def test_a_number_of_any_size_ends_no_file_of_conversations(tmp_path: Path) -> None:

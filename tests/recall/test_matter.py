@@ -38,8 +38,12 @@ def rows(*given: tuple[float, float, float]) -> list[Candidate]:
         ),
         # none reaches the floor of .9: no clear answer
         ([(6.0, 0.8, 1.0), (3.0, 0.5, 0.4)], {"m0", "m1"}),
-        # nobody said a word of the query: what scores 1 less is left out
-        ([(2.0, 0.5, 0.0), (1.5, 0.2, 0.0), (0.5, 0.1, 0.0)], {"m0", "m1"}),
+        # the sure row hears a quarter of the query: what answers may be said in other words
+        ([(6.0, 1.0, 0.25), (3.0, 0.5, 0.2)], {"m0", "m1"}),
+        # nobody said a word of the query, and nothing is sure: nothing tells the rows apart
+        ([(2.0, 0.5, 0.0), (1.5, 0.2, 0.0), (0.5, 0.1, 0.0)], {"m0", "m1", "m2"}),
+        # some words are heard: what scores 1 less and hears none is left out
+        ([(2.0, 0.5, 0.5), (1.5, 0.2, 0.0), (0.5, 0.1, 0.0)], {"m0", "m1"}),
     ],
 )
 def test_an_answer_is_what_stands_clear_of_the_rest(

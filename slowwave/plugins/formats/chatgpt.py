@@ -18,7 +18,7 @@ from slowwave.plugins.formats.chats import (
     get_objects,
     get_text,
 )
-from slowwave.tasks.ingest.parsing.lines import has_leading_keys
+from slowwave.tasks.ingest.parsing.lines import has_keys_in_head
 from slowwave.tasks.ingest.parsing.records import Block, Head, Reader, Role, Session
 from slowwave.tasks.ingest.parsing.values import (
     coerce_dict,
@@ -39,7 +39,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 def sniff(head: Head) -> bool:
     """Return True if the file starts as an array (or lines) of objects with a `mapping` of nodes."""
-    return has_leading_keys(head, "mapping", "children") and not has_leading_keys(
+    return has_keys_in_head(head, "mapping", "children") and not has_keys_in_head(
         head, "chat_messages"
     )
 

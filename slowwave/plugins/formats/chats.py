@@ -16,6 +16,7 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
@@ -24,7 +25,7 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.tasks.ingest.parsing.lines import (
     format_excerpt,
     get_inner_suffix,
-    has_leading_keys,
+    has_keys_in_head,
     iter_documents,
     iter_json,
 )
@@ -138,6 +139,11 @@ class ChatFormat:
         named = self.roles.get(str(role).strip().lower())
         return parse_role(role) or parse_role(named)
 
+    def _find_time(self, fields: Fields, chat: Chat) -> datetime | None:
+        """Return when a message was written, or else when its chat began."""
+        times = (get(fields, key) for key in self.time)
+        return coerce_time(next(filter(None, times), chat.began))
+
     def parse_message(
         self, chat: Chat, position: str, item: object, line: int
     ) -> Message | Rejected | Skipped:
@@ -160,7 +166,6 @@ class ChatFormat:
         text = chat.text(said, parsed[0])
         is_hidden = self.hides(fields) or bool(said and not text)
         role, origin = _resolve_who(parsed, chat.session.kind, is_hidden)
-        times = (get(fields, key) for key in self.time)
         return Message(
             session=chat.session.native_id,
             native_id=get_id(fields, self.id) or position,
@@ -168,7 +173,7 @@ class ChatFormat:
             origin=origin,
             blocks=blocks,
             text=text,
-            ts=coerce_time(next(filter(None, times), chat.began)),
+            ts=self._find_time(fields, chat),
             parent_id=get_text(fields, self.parent),
             speaker=get_text(fields, self.speaker) if role != "tool" else None,
             line=line,
@@ -227,7 +232,7 @@ def drop_injected(said: str, role: Role) -> str:
 def starts_with(*alternatives: str) -> Callable[[Head], bool]:
     """Return whether a file starts as an array, an object or lines that have all keys of one alternative."""
     return lambda head: any(
-        has_leading_keys(head, *keys.split()) for keys in alternatives
+        has_keys_in_head(head, *keys.split()) for keys in alternatives
     )
 
 

@@ -79,7 +79,7 @@ def sniff(head: Head) -> bool:
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
-    """Yield records of one session, in the order of its events."""
+    """Yield the records of one file, in the order of its events. Each sub-agent has a session of its own."""
     events = _Events(path)
     yield from read_each(iter_json(path, limits), events.feed)
 

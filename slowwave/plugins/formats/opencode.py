@@ -22,7 +22,7 @@ from slowwave.plugins.formats.chats import (
     get_objects,
     get_text,
 )
-from slowwave.tasks.ingest.parsing.lines import has_leading_keys, parse_object
+from slowwave.tasks.ingest.parsing.lines import has_keys_in_head, parse_object
 from slowwave.tasks.ingest.parsing.records import (
     Block,
     Head,
@@ -65,7 +65,7 @@ WHERE session.rowid = ? AND copy.time_created < session.time_created AND EXISTS 
 
 def sniff(head: Head) -> bool:
     """Return whether the file is opencode's database, or starts as an export of it."""
-    is_export = not head.data.startswith(MAGIC) and has_leading_keys(
+    is_export = not head.data.startswith(MAGIC) and has_keys_in_head(
         head, "info", "projectID", "directory"
     )
     return is_export or has_columns(head, "part", {"session_id", "message_id", "data"})

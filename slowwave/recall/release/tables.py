@@ -69,9 +69,14 @@ def convert_timestamps(column: pa.ChunkedArray) -> Ints:
 def build_matrix(
     vectors: pa.Array, room: npt.NDArray[np.int32] | None = None
 ) -> npt.NDArray[np.float32]:
-    """Return the vectors of a column, those that are null left out, shape (rows, dim), in `room` if there is some.
+    """Return the vectors of a column as a matrix of shape (rows with a vector, dim).
 
-    Half precision becomes single by its bits, in a fifth of NumPy's time: the exponent counts from another origin.
+    Half precision becomes single by moving the bits, in a fifth of NumPy's time: the fraction grows from 10 bits to 23,
+    and the exponent counts from 127 instead of 15. Infinity and NaN do not survive this; vectors have neither.
+
+    Args:
+        vectors: the column; null rows are left out.
+        room: memory for the matrix, overwritten by the next call that gets it; by default new memory.
     """
     column = vectors.drop_null()
     numbers: npt.NDArray[Any] = column.flatten().to_numpy(zero_copy_only=False)
@@ -80,10 +85,10 @@ def build_matrix(
             np.empty(len(numbers), np.int32) if room is None else room[: len(numbers)]
         )
         bits[...] = numbers.view(np.int16)
-        bits <<= 13  # in place: new arrays would cost more than the sums
-        bits &= ~0x70000000
+        bits <<= 23 - 10  # in place: new arrays would cost more than the sums
+        bits &= ~0x70000000  # copies of the sign, which the wider integer brought
         numbers = bits.view(np.float32)
-        numbers *= np.float32(2.0**112)
+        numbers *= np.float32(2.0 ** (127 - 15))
     return numbers.reshape(len(column), column.type.list_size)
 
 
@@ -121,7 +126,9 @@ _find_blas_libraries = cache(ThreadpoolController)
 def compute_cosines(
     vectors: pa.ChunkedArray, vector: Vector
 ) -> npt.NDArray[np.float64]:
-    """Return the cosine of each row's vector to one; NaN where a row has none or zeros, as what is not read has."""
+    """Return the cosine of each row's vector to one; both are of unit length. NaN if a row has no vector, or zeros: the
+    encoder could not read its text.
+    """
     cosines = np.full(len(vectors), np.nan)
     room = np.empty(WIDENED * len(vector), np.int32)
     with limit_blas_threads():
@@ -215,6 +222,7 @@ class LRUCache(Generic[K, T]):
         """Keep a value; the one longest unused makes room."""
         with self._lock:
             self._values[key] = value
+            self._values.move_to_end(key)
             if len(self._values) > self.size:
                 self._values.popitem(last=False)
 
@@ -248,7 +256,8 @@ class Tables:
 
     @classmethod
     def open(cls, root: Path, space: str, release: str | None = None) -> Self:
-        """Return the live release of a space, or the one of that id or name.
+        """Open the live release of a space, or the one of that id or name. If a table can't be read, the error comes
+        when it is used.
 
         Raises:
             StoreMissing: there is no such store or space.
@@ -292,7 +301,9 @@ class Tables:
         )
 
     def has_full_text(self, table: Table, column: str | None = None) -> bool:
-        """Return whether a column (by default the table's text) has a full-text index whose files are intact."""
+        """Return True if a column (by default the table's text) has a full-text index and no index of the table is
+        damaged.
+        """
 
         def read() -> frozenset[str]:
             indexes = self.open_dataset(table).describe_indices()
@@ -378,7 +389,10 @@ class Tables:
         )
 
     def load_vectors(self, table: Table) -> pa.ChunkedArray | None:
-        """Return the vector of every row, by offset, kept in memory; None where the table has an index of them."""
+        """Return the vector of every row, by offset. They are kept in memory.
+
+        A table of `INDEXED_ROWS` rows or more has an index of its vectors: for it the result is None.
+        """
         if self.count(table) >= INDEXED_ROWS:
             return None
         return self._read_once(
@@ -422,7 +436,11 @@ class PassageIndex(RowIndex):
 
     @cached_property
     def answered(self) -> Ints:
-        """Of each passage of an assistant's only answer to a user's message that message's offset; else -1."""
+        """For each passage the offset of the user's message that it answers.
+
+        It is -1 unless the passage's message is an assistant's, and the only one between a user's message and the next
+        user's message or the end of the session.
+        """
         size = len(self.message)
         if not size:
             return np.zeros(0, dtype=np.int64)
@@ -444,7 +462,7 @@ class PassageIndex(RowIndex):
 
     @cached_property
     def calendar(self) -> Calendar:
-        """When each was said."""
+        """Year, month and day on which each passage was said."""
         return compute_calendar(self.moment)
 
     @cached_property
@@ -536,7 +554,7 @@ class PassageIndex(RowIndex):
 
 
 def read_passage_index(view: Tables) -> PassageIndex:
-    """Return the passages' places."""
+    """Return where each passage of a release stands, who said it and when."""
     rows = view.open_dataset(PASSAGES).to_table(
         columns=PASSAGE_COLUMNS, with_row_id=True
     )
@@ -665,7 +683,7 @@ def _join_passages(
 
 
 def read_claim_index(view: Tables, passages: PassageIndex) -> ClaimIndex:
-    """Return the claims' places."""
+    """Return where each claim of a release stands, whose it is, and the passages that it was made in."""
     rows = view.open_dataset(CLAIMS).to_table(columns=CLAIM_COLUMNS, with_row_id=True)
     changed = pc.and_(
         pc.equal(rows["status"], Status.SUPERSEDED), pc.is_valid(rows["superseded_by"])

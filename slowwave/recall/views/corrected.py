@@ -4,7 +4,7 @@ from typing import Any
 
 from slowwave.recall.hits import fold_text
 from slowwave.recall.release.view import View
-from slowwave.schemas.errors import UsageError
+from slowwave.schemas.errors import NoSuchId, UsageError
 from slowwave.schemas.ids import SHORT_ID, hash_words
 from slowwave.schemas.tables import CLAIMS
 from slowwave.schemas.vocabulary import Status
@@ -25,7 +25,7 @@ def find_claim_to_correct(view: View, name: str, text: str) -> tuple[Row, Correc
     claim = _find_pending_target(view, name) or name
     found = find_named_row(view, claim)
     if found is None:
-        raise UsageError(
+        raise NoSuchId(
             f"nothing in release {view.release.name} has the id {name!r}: `slowwave show claims` lists the claims"
         )
     if found.kind != "claim":

@@ -15,7 +15,7 @@ from slowwave.recall.query import normalise_path
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View, normalise_name
 from slowwave.recall.retrieve.rows import PathVariants, build_path_variants
-from slowwave.schemas.errors import UsageError
+from slowwave.schemas.errors import NoSuchId, UsageError
 from slowwave.schemas.tables import CLAIMS, MERGES, RELATIONS
 from slowwave.schemas.vocabulary import RelationKind, Status
 from slowwave.store.names import find_named_row
@@ -127,7 +127,7 @@ def find_related(
     if not edge and not related:
         edge = _find_claims(view, subject)  # a transcript's own id
     if not edge and not related:
-        raise UsageError(
+        raise NoSuchId(
             f"no claim in release {view.release.name} has the id {subject!r}, is of it or mentions it"
         )
     # step by step the claims that are related to the last ones

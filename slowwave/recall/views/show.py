@@ -19,7 +19,7 @@ from slowwave.recall.views.browse import FIGURES
 from slowwave.recall.views.habits import COLUMNS as HABIT_COLUMNS
 from slowwave.recall.views.habits import build_habit
 from slowwave.recall.views.related import read_relations
-from slowwave.schemas.errors import UsageError, translate_read_errors
+from slowwave.schemas.errors import NoSuchId, UsageError, translate_read_errors
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.tables import CLAIMS, GISTS, SUMMARIES, TRUST
 from slowwave.schemas.vocabulary import Status
@@ -247,7 +247,7 @@ def _refuse(view: View, row_id: str) -> NoReturn:
             )
     if len(row_id) < SHORTEST:
         raise UsageError(f"id {row_id!r} is too short: {SHORTEST} characters at least")
-    raise UsageError(f"nothing in release {view.release.name} has the id {row_id!r}")
+    raise NoSuchId(f"nothing in release {view.release.name} has the id {row_id!r}")
 
 
 def _find_unreleased(view: View, row_id: str) -> NodeLineage | None:

@@ -102,7 +102,7 @@ class _WholeFrames(io.RawIOBase):
         self._begun = False
         self._unpacked = b""
 
-    def read(self, size: int = -1) -> bytes:
+    def read1(self, size: int) -> bytes:
         """Return some unpacked bytes, at most `size`; none at the end of the file."""
         while not self._unpacked:
             packed = b""
@@ -148,7 +148,7 @@ def get_inner_suffix(path: Path) -> str:
 
 
 def read_head(path: Path) -> Head:
-    """Return the first 64 KiB and the JSON lines in them; lines that don't parse are left out.
+    """Return the first 64 KiB of a file, and the values of their first 200 lines that are whole and JSON.
 
     Of a damaged compressed file the head is what comes before the damage.
 
@@ -245,19 +245,24 @@ def parse_object(number: int, raw: bytes) -> Document | Rejected:
 
 
 def _repair_surrogates(raw: bytes) -> object | None:
-    """Return the line's value with half emoji as U+FFFD: tools in JavaScript cut strings between two surrogates."""
+    """Return the line's value with half emoji as U+FFFD: tools in JavaScript cut strings between two surrogates.
+
+    Return None if that does not make it JSON.
+    """
     if b"\\ud" not in raw.lower():
         return None
     try:
-        text = json.dumps(json.loads(raw), ensure_ascii=False)
+        value = json.loads(raw, parse_constant=_refuse_constant)
+        text = json.dumps(value, ensure_ascii=False)
+        repaired = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return cast(object, orjson.loads(repaired))
     except (ValueError, RecursionError):
         return None
-    return cast(
-        object,
-        orjson.loads(
-            text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        ),
-    )
+
+
+def _refuse_constant(name: str) -> object:
+    """Refuse NaN and Infinity, which Python's `json` reads and JSON does not have."""
+    raise ValueError(f"{name} is no JSON")
 
 
 def _explain_invalid_json(raw: bytes, error: orjson.JSONDecodeError) -> str:
@@ -271,9 +276,12 @@ def _explain_invalid_json(raw: bytes, error: orjson.JSONDecodeError) -> str:
 
 
 def decode_excerpt(raw: bytes) -> str:
-    """Return the start of a line as text, for the quarantine row."""
+    """Return the start of a line as text, for the quarantine row.
+
+    The second half of a line that goes on is left out: the cut may go through a secret, and half a secret is not
+    recognised as one.
+    """
     text = raw[:EXCERPT].decode("utf-8", "replace")
-    # Of a line that goes on, what the cut may have gone through is left out: half a secret looks like none.
     return text if len(raw) < EXCERPT else text[: len(text) // 2]
 
 
@@ -347,13 +355,13 @@ def iter_documents(
         )
 
 
-def has_leading_keys(head: Head, *keys: str) -> bool:
-    """Return whether a file starts as an array or an object (or lines) that has these keys; for sniffing.
+def has_keys_in_head(head: Head, *keys: str) -> bool:
+    """Return True if a file starts as an array or an object (or lines) and its first 64 KiB name these keys.
 
-    Where the first line is a whole object, it must have the first key itself: a key deeper down, as in another tool's
-    record, is no sign.
+    It tells which reader to try. If the first line is a whole object, it must have the first key itself: a key deeper
+    down, as in another tool's record, is no sign.
     """
-    start = head.data.removeprefix(codecs.BOM_UTF8).lstrip()
+    start = head.data.removeprefix(BOM).lstrip()
     whole = parse_json_lines(start.split(b"\n", 1)[:1])
     if whole and isinstance(whole[0], dict) and keys[0] not in whole[0]:
         return False
@@ -363,14 +371,14 @@ def has_leading_keys(head: Head, *keys: str) -> bool:
 
 
 def _get_first_byte(head: bytes) -> bytes:
-    return head[:4096].removeprefix(codecs.BOM_UTF8).lstrip()[:1]
+    return head.removeprefix(BOM).lstrip()[:1]
 
 
 def _is_jsonl_head(head: bytes) -> bool:
-    """Return whether some line in the head is an object on its own: pretty-printed JSON has `{` alone on its first."""
-    if _get_first_byte(head) != b"{":
-        return False
-    first = head.lstrip().split(b"\n", 1)[0].rstrip()
+    """Return True if the first line begins with `{"` and ends with `}`, or goes on for over 4,096 bytes. Pretty-printed
+    JSON has `{` alone on its first line.
+    """
+    first = head.removeprefix(BOM).lstrip().split(b"\n", 1)[0].rstrip()
     return first.startswith(b'{"') and (first.endswith(b"}") or len(first) > 4096)
 
 
@@ -384,7 +392,7 @@ def _stream_items(
             if _BAD in text:
                 yield Rejected(number, f"invalid UTF-8 in conversation {number}")
             else:
-                yield _check_item(number, _parse_numbers(item, text))
+                yield _check_item(number, _convert_decimals(item, text))
     except DAMAGE as error:
         yield Rejected(number + 1, f"compressed file is damaged: {error}")
     except ijson.JSONError as error:
@@ -399,8 +407,11 @@ def _stream_items(
         )
 
 
-def _parse_numbers(item: object, text: str) -> object:
-    """Return an item with floats for the decimals that ijson reads: its own floats end the file at a large integer."""
+def _convert_decimals(item: object, text: str) -> object:
+    """Return an item with floats in place of the decimals that ijson reads; its text if it can't be written as JSON.
+
+    ijson's own floats end the file at a large integer.
+    """
     with suppress(TypeError, orjson.JSONEncodeError):
         return cast(object, orjson.loads(orjson.dumps(item, default=float)))
     with suppress(RecursionError, ValueError):
@@ -444,9 +455,8 @@ def _read_time_range(path: Path) -> tuple[datetime, datetime]:
                     stream.seek(-min(HEAD, stream.seek(0, os.SEEK_END)), os.SEEK_END)
                     tail = parse_json_lines(stream.read(HEAD).split(b"\n"))
     times = list(_parse_times(head))
-    return min(times[:1], default=_LAST), max(
-        [*times, *_parse_times(tail)], default=_LAST
-    )
+    first = times[0] if times else _LAST
+    return first, max([*times, *_parse_times(tail)], default=_LAST)
 
 
 def _parse_times(lines: Iterable[object]) -> Iterator[datetime]:

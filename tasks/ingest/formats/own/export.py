@@ -25,7 +25,7 @@ from slowwave.tasks.ingest.formats.own import generic
 from slowwave.tasks.ingest.formats.own.store_folder import is_lance_table
 from slowwave.tasks.ingest.parsing.lines import (
     format_excerpt,
-    has_leading_keys,
+    has_keys_in_head,
     iter_documents,
     iter_json,
     read_head,
@@ -324,7 +324,7 @@ class _Learning(BaseModel):
 
 def sniff_learnings(head: Head) -> bool:
     """Return whether it is a document of learnings."""
-    return has_leading_keys(head, LEARNINGS, "claims")
+    return has_keys_in_head(head, LEARNINGS, "claims")
 
 
 def read_learnings(path: Path, limits: Limits) -> Iterator[Record]:
