@@ -1,4 +1,4 @@
-"""Compare claims with the checkouts that they are about now, without a night: `slowwave check-claims`."""
+"""Check claims against the checkouts that they are about, outside a night: `slowwave check-claims`."""
 
 import operator
 from collections.abc import Callable
@@ -15,11 +15,11 @@ from slowwave.tasks.checks.task import check_claims
 def run_claim_check(
     settings: Settings, call: Callable[..., Any] = operator.call
 ) -> RunReport:
-    """Look at the checkouts that changed since the last night, and publish what came of it.
+    """Check the claims of the checkouts that changed since the last check, and publish the result. Return the report.
 
     Raises:
-        StoreMissing: there is no such store or space.
-        StoreLocked: another run is at it.
+        StoreMissing: the store or space does not exist.
+        StoreLocked: another run holds the store.
     """
     with open_run("check-claims", settings, call=call) as (job, report):
         finish_forgettings(job, report)

@@ -97,8 +97,8 @@ def run_exclude(names: Sequence[str], why: str, settings: Settings) -> RunReport
     """Exclude rows, and remake what depended on them.
 
     Args:
-        names: ids as commands print them. `candidate` names all that a held-back night added; what that night could not
-            use or paid for is decided on too.
+        names: ids as commands print them. `candidate` names all that a held-back night added; it also switches off the
+            gates on rejected input and on tokens for this run.
         why: the reason, kept with the exclusion and the run.
         settings: of the store.
 
@@ -130,7 +130,10 @@ def run_exclude(names: Sequence[str], why: str, settings: Settings) -> RunReport
 
 
 def _leave_out(store: Store, named: Named, why: str) -> list[str]:
-    """Exclude the sessions, messages, claims and merges that are not excluded yet; return the kind of each."""
+    """Exclude the sessions, messages, claims and merges that are not excluded yet; return a description of each kind.
+
+    A claim's exclusion also has a hash of its words, by which the next nights recognise it.
+    """
     done = [exclude_sessions(store, [*named.sessions.values()], why)]
     done.append(_exclude_messages(store, named.messages, why))
     excluded = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
@@ -207,7 +210,10 @@ def _take_in_again(store: Store, names: Sequence[str]) -> list[str]:
 
 
 def _forget_undoing(store: Store, merges: Sequence[str]) -> list[str]:
-    """Delete the undone merges among some, so that the night judges their pairs anew; return them."""
+    """Delete the undone merges among the given ids, and return their ids.
+
+    Their source claims lose the keys of dedupe and supersede, so the night judges the pairs anew.
+    """
     undone = [
         row for row in store.read_ids(MERGES, merges).to_pylist() if row["undone"]
     ]
@@ -433,7 +439,8 @@ def _include_messages(
 def _let_files_change(store: Store, names: Iterable[str]) -> dict[str, Path]:
     """Allow quarantined files to change messages of another file's sessions.
 
-    Returns the names that are such files, with their paths, after the permission is written.
+    Write a permission for each such file and delete its row of FILES, so it is read again. Return the names that are
+    such files, with their paths.
     """
     rows = store.read(QUARANTINE, ["path", "reason"], ~pc.field("resolved")).to_pylist()
     waiting = {row["path"] for row in rows if row["reason"].startswith(TRESPASS)}
@@ -460,7 +467,10 @@ def _let_files_change(store: Store, names: Iterable[str]) -> dict[str, Path]:
 def _review_notes(
     names: Sequence[str], settings: Settings, verdict: Verdict
 ) -> list[str]:
-    """Write the verdict on each named note; return the names, with a note replaced by the id of its session."""
+    """Write the verdict on each named note; return the names, with a note replaced by the id of its session.
+
+    If a note is rejected, or a name is a talk's or a note's session, first read the notes and talks that no night read.
+    """
     folder = settings.store / settings.space
     notes: dict[str, Note] = {
         note.id.removeprefix(PREFIX): note for note in read_notes(folder)
@@ -470,7 +480,7 @@ def _review_notes(
     reviewed = {name: note for name in names if (note := _find_note(notes, keys[name]))}
     is_talk = any(name.startswith(OWN_SESSIONS) for name in names)
     if is_talk or (reviewed and verdict == "rejected"):
-        take_in_notes(settings)  # also such as no night has read yet
+        take_in_notes(settings)
     for note in reviewed.values():
         review_note(folder, note, verdict)
     return [reviewed[name].id if name in reviewed else name for name in names]
@@ -495,6 +505,7 @@ def _find_note(notes: Mapping[str, Note], name: str) -> Note | None:
 
 
 def _find_sessions(store: Store, sessions: Iterable[Row], name: str) -> list[Row]:
+    """Return the sessions with this id or file; if there is none, the new sessions of the release with this name."""
     path = str(absolute := Path(name).expanduser().absolute())
     paths = (path, redact_path(absolute))  # as it is stored where a secret stands in it
     own = [

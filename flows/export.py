@@ -1,12 +1,12 @@
-"""Out of one memory: the released tables for analytics, and learnings, a document that another memory takes in.
+"""Export a memory: its released tables for analytics, or learnings, a document that another memory can read.
 
     slowwave export out/ --format parquet
     slowwave export 'exports/{release}'
     slowwave export increments/r8 --since r7 --partition-by day
     slowwave export learnings.json --learnings --workspace /home/ann/shop
 
-A manifest names the release and each table's rows, file and columns, so that whoever reads it needs nothing else. An
-export to a new folder is written beside it and moved there when it is whole: a killed one does not block the next.
+A manifest names the release and each table's rows, file and columns, so a reader needs nothing else. An export to a new
+folder is written beside it and moved there when it is complete, so a killed export does not block the next.
 """
 
 import re
@@ -65,7 +65,7 @@ def export_tables(
     partition_by: str | None = None,
     since: str | None = None,
 ) -> dict[str, Any]:
-    """Write the released tables below `to`, encrypted if there is a passphrase; columns of INTERNAL if `internal`.
+    """Write the released tables and a manifest below `to`.
 
     `{release}`, `{date}` and `{space}` in `to` are replaced. If `to` has `{release}` and the folder holds this very
     export of an earlier call, nothing is written.
@@ -74,7 +74,7 @@ def export_tables(
         settings: of the store.
         to: a new folder.
         form: one of FORMATS, or GRAPH.
-        tables: names of the tables; none: all.
+        tables: names of the tables; by default all.
         release: default: the live one.
         phrase: passphrase that encrypts Parquet.
         internal: write the columns of INTERNAL, too.
@@ -126,7 +126,8 @@ def _choose_tables(
     """Return the tables of an export.
 
     Raises:
-        UsageError: an unknown format or table, or a format that the tables or the encryption do not go with.
+        UsageError: a format or table is unknown, tables are chosen for GRAPH, or another format than Parquet is to be
+            encrypted.
     """
     chosen = [t for t in RELEASED if not tables or t.name in tables]
     unknown = set(tables or []) - {t.name for t in RELEASED}
@@ -169,8 +170,8 @@ def _open_earlier(settings: Settings, snapshot: Snapshot, since: str) -> Snapsho
     """Return the release that an increment starts from.
 
     Raises:
-        UsageError: it is later than the one that is exported.
-        NoRelease, ReleaseDropped: there is none of this name, or it is no longer kept.
+        UsageError: it is later than the release to export.
+        NoRelease, ReleaseDropped: no release has this name, or it is no longer kept.
     """
     earlier = Snapshot(settings.store, settings.space, since)
     if earlier.release.number > snapshot.release.number:
@@ -183,7 +184,7 @@ def _open_earlier(settings: Settings, snapshot: Snapshot, since: str) -> Snapsho
 def _write_tables(
     snapshot: Snapshot, chosen: Sequence[Table], to: Path, layout: Layout
 ) -> dict[str, Any]:
-    """Write tables, and the removed rows of an increment; return what the manifest tells of them."""
+    """Write tables, and the removed rows of an increment; return their entries in the manifest."""
     written = {table.name: write_table(snapshot, table, to, layout) for table in chosen}
     facts: dict[str, Any] = {
         "tables": {name: one.facts for name, one in written.items()}
@@ -197,7 +198,7 @@ def _write_tables(
 def _write_manifest(
     folder: Path, snapshot: Snapshot, layout: Layout, facts: dict[str, Any]
 ) -> dict[str, Any]:
-    """Write the file that makes an export whole, and return what it holds."""
+    """Write the manifest and return it. An export without this file is incomplete."""
     manifest: dict[str, Any] = {
         **_identify_export(snapshot, layout),
         "release": snapshot.release.name,
@@ -210,7 +211,7 @@ def _write_manifest(
 
 
 def _identify_export(snapshot: Snapshot, layout: Layout) -> dict[str, Any]:
-    """Return what two exports of the same rows to the same files have in common, but for their tables."""
+    """Return the fields of a manifest that identify an export, apart from its tables."""
     facts = {
         "release_id": snapshot.release.release_id,
         "space": snapshot.dir.name,
@@ -237,7 +238,7 @@ def fill_place(to: Path, snapshot: Snapshot) -> Path:
     """Return a path with `{release}`, `{date}` and `{space}` replaced by the release's name, today and its space.
 
     Raises:
-        UsageError: another name stands in braces.
+        UsageError: the path has another placeholder in braces.
     """
     values = {
         RELEASE: snapshot.release.name,
@@ -256,8 +257,9 @@ def fill_place(to: Path, snapshot: Snapshot) -> Path:
 
 @contextmanager
 def _fill_new_folder(to: Path) -> Iterator[Path]:
-    """Yield the folder to write to: an empty `to` itself, else one beside it that becomes `to` when the block ends
-    well, and is removed when it does not.
+    """Yield the folder to write to: `to` itself if it exists, else a new folder beside it.
+
+    The new folder is moved to `to` when the block ends, and removed if the block raises.
     """
     if to.exists():
         yield to
@@ -277,10 +279,11 @@ def _fill_new_folder(to: Path) -> Iterator[Path]:
 def _find_earlier_export(
     to: Path, template: Path, snapshot: Snapshot, layout: Layout, tables: list[str]
 ) -> dict[str, Any] | None:
-    """Return the manifest of this very export, if an earlier call wrote it; None if the folder is new.
+    """Return the manifest of this very export, if an earlier call wrote it; None if the folder is new or empty.
 
     Raises:
-        UsageError: the folder holds something else, or its path had nothing to be replaced.
+        UsageError: the folder holds something else; or its path has no placeholder or the export is encrypted, so an
+            earlier one can't be reused.
     """
     if not to.exists() or (to.is_dir() and not any(to.iterdir())):
         return None
@@ -332,11 +335,17 @@ def export_learnings(
     form: str = "json",
     release: str | None = None,
 ) -> int:
-    """Write the active claims of a release, of one workspace however it is written or of all, to a file that is new;
-    return how many. `{release}`, `{date}` and `{space}` in `to` are replaced.
+    """Write the active claims of a release to a new file, note the export in the space, and return how many they are.
+
+    Args:
+        settings: of the store.
+        to: the file. `{release}`, `{date}` and `{space}` in it are replaced.
+        workspace: write only claims of this workspace, in any spelling of its path; by default all.
+        form: one of LEARNINGS_FORMATS.
+        release: default: the live one.
 
     Raises:
-        UsageError: an unknown format, a file that is there already, a workspace that no claim is of.
+        UsageError: the format is unknown, the file exists, or no claim is of the workspace.
         StoreMissing, NoRelease: there is nothing to export.
     """
     if form not in LEARNINGS_FORMATS:
@@ -368,7 +377,7 @@ def export_learnings(
 
 
 def _note_file(snapshot: Snapshot, to: Path, form: str) -> None:
-    """Note an export in the space, so that a forgetting finds it."""
+    """Note an exported file in the space, so that a forgetting finds it."""
     at = datetime.now(UTC).isoformat(timespec="seconds")
     export = Export(at, str(to.resolve()), form, snapshot.release.name)
     note_export(snapshot.dir, export)

@@ -48,11 +48,13 @@ class Preview:
     messages: list[str]
     """The first five of the messages, cut."""
     transcripts: list[str]
-    """Files outside the store, still on disk, that it was read from."""
+    """Files outside the store, still on disk, that the messages were read from."""
     exports: list[str]
-    """Exports that hold some of it."""
+    """Exports that hold some of the messages."""
     left: list[str] | None = None
-    """Where no row would go and the files were searched: files that contain the text, as in ids and paths."""
+    """Tables and files of the space that contain the text, for example in ids or paths. None if rows would be erased,
+    or the files were not searched.
+    """
 
 
 def preview_forgetting(
@@ -104,16 +106,20 @@ def preview_forgetting(
 def run_forget(
     wanted: Wanted, settings: Settings, *, rebuild: bool = True, exports: bool = False
 ) -> tuple[RunReport, list[Path]]:
-    """Forget what is wanted; the run's report, and the certificates.
+    """Forget the wanted messages; return the run's report and the paths of the certificates.
 
-    What leaned on it is made anew by the night's steps, or with `rebuild` off by the next night. Where a model fails in
-    them, the forgetting is carried through all the same; where the disk does, the release before stays, whole, until
-    the next run has finished it. With `exports` on, those that hold some of it are removed too.
+    Args:
+        wanted: what to forget.
+        settings: of the store.
+        rebuild: remake the rows that depended on the messages, with the night's steps. If off, the next night does. If
+            a model fails in these steps, the forgetting is completed anyway.
+        exports: also remove exports that hold some of the messages.
 
     Raises:
-        UsageError: nothing is asked for, or what the vault does not hold.
-        StoreUnwritable: the disk fails.
-        StoreLocked: another run is at it.
+        UsageError: the request is empty, or the vault does not hold what it names.
+        StoreMissing: the store or space does not exist.
+        StoreUnwritable: the disk fails. The earlier release stays until the next run finishes the forgetting.
+        StoreLocked: another run holds the store.
     """
     take_in_notes(settings)
     with (
@@ -122,7 +128,7 @@ def run_forget(
         ) as count_records,
         open_run("forget", settings, rewrite=False) as (job, report),
     ):
-        # What can't be is an error before anything is erased.
+        # a request that can't be fulfilled raises before anything is erased
         select_messages(job.store, wanted)
         erase_plans(job, report)
         plan = _plan(job.store, job.run_id, wanted)
@@ -135,11 +141,10 @@ def run_forget(
         if pending := bool(read_plans(job.store.dir)):
             quarantine_candidate(job, report)
         if pending and rebuild:
-            # What leaned on it is made anew; a model that fails in that keeps nothing from being forgotten.
             try:
-                # Erasing is what a forgetting is for.
+                # Not gated: a forgetting is meant to lose rows.
                 run_steps_after_read(job, report, gated=False)
-            except StoreError:  # what is half made anew is not released
+            except StoreError:  # tables that are half remade are not released
                 raise
             except SlowwaveError as error:
                 report.notes.append(
@@ -154,7 +159,7 @@ def run_forget(
 def run_forget_due(
     settings: Settings, call: Callable[..., Any] = operator.call
 ) -> RunReport:
-    """Forget what is older than `retention` lets it be, now; a night does the same. Nothing is read.
+    """Forget now what is older than `retention` allows, as each night does. No transcript is read. Return the report.
 
     Args:
         settings: of the store.
@@ -162,8 +167,8 @@ def run_forget_due(
 
     Raises:
         UsageError: no setting of `retention` has a limit.
-        StoreMissing: there is no such store or space.
-        StoreLocked: a run is at it.
+        StoreMissing: the store or space does not exist.
+        StoreLocked: another run holds the store.
     """
     if not settings.retention.has_limits:
         raise UsageError("nothing is ever due: no setting of `retention` has a limit")
@@ -172,7 +177,7 @@ def run_forget_due(
         run_step(job, report, forget_due)
         if read_plans(job.store.dir):
             quarantine_candidate(job, report)
-            # Erasing is what a forgetting is for.
+            # Not gated: a forgetting is meant to lose rows.
             run_steps_after_read(job, report, gated=False)
             seal_plans(job)
             report.release = find_live(job.store)
@@ -180,10 +185,10 @@ def run_forget_due(
 
 
 def finish_unfinished(settings: Settings) -> RunReport | None:
-    """Finish what a killed run had begun to forget; return the report, None if nothing was begun.
+    """Finish a forgetting whose run was killed; return the report, or None if there is no such forgetting.
 
     Raises:
-        StoreLocked: a run is at it.
+        StoreLocked: another run holds the store.
     """
     if not is_unfinished(settings.store / settings.space):
         return None

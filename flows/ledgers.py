@@ -52,11 +52,11 @@ DECISIONS = {
     LedgerKind.DOUBT: "perhaps changed",
     LedgerKind.JUDGEMENT: "judged by a model",
 }
-"""What a row of the ledger of merges decides, as a table says it."""
+"""What each kind of row in MERGES decides, as a table says it."""
 
 
 class Listing(NamedTuple):
-    """What a ledger holds, and of it what a table shows: its headings, each with a column of the rows."""
+    """The rows of a ledger, and the columns that a table shows of them: a key of the rows for each heading."""
 
     rows: list[Row]
     columns: dict[str, str]
@@ -64,7 +64,7 @@ class Listing(NamedTuple):
 
     @property
     def table(self) -> list[Row]:
-        """What a table shows: of an id the first characters."""
+        """The rows with the table's columns alone, by heading. Ids are cut to SHORT_ID characters, except `run_id`."""
         short = [
             key
             for key in self.columns.values()
@@ -116,8 +116,9 @@ def _list_releases(settings: Settings, everything: bool) -> Listing:
 
 
 def list_runs(settings: Settings, everything: bool) -> Listing:
-    """Return the runs that changed something, paid a model, failed or died, newest first; below them, of those that did
-    not end well, why.
+    """Return the runs that changed something, paid a model, failed or died, newest first.
+
+    The notes explain the newest MOST_EXPLAINED runs that did not end well.
     """
     rows = sorted(
         _open_store(settings).read(RUNS).to_pylist(),
@@ -158,9 +159,9 @@ def list_runs(settings: Settings, everything: bool) -> Listing:
 
 
 MOST_SHOWN = 200
-"""Characters of a message."""
+"""Characters of a claim or message in `list_failed_checks`."""
 MOST_EXPLAINED = 5
-"""Runs of which a table says why they did not end well; `--json` says it of all."""
+"""Runs for which a table explains why they did not end well; `--json` explains all."""
 
 
 def _explain_end(status: str, report: Row) -> str:
@@ -180,7 +181,7 @@ def _explain_end(status: str, report: Row) -> str:
 
 
 def list_quarantine(settings: Settings, everything: bool) -> Listing:
-    """Return the input that could not be used and is not resolved: file, line and reason."""
+    """Return the input that could not be used: step, place, line and reason. `everything` includes resolved input."""
     rows = [
         row
         for row in _open_store(settings).read(QUARANTINE).to_pylist()
@@ -207,7 +208,9 @@ def _list_junk(settings: Settings, everything: bool) -> Listing:
 
 
 def list_failed_checks(settings: Settings) -> list[Row]:
-    """Return what active claims and passages name and the live release's checks did not find, by claim."""
+    """Return a row for each failed check of the live release: something that an active claim or passage names and that
+    its checkout lacks. The rows are sorted by the id of the claim or message.
+    """
     view = View.open(settings.store, settings.space)
     checks = view.code_checks
     texts = view.read_by_id(CLAIMS, list(checks), ["summary"])
@@ -225,7 +228,7 @@ def list_failed_checks(settings: Settings) -> list[Row]:
 
 
 def _list_merges(settings: Settings, everything: bool) -> Listing:
-    """Return the claims that were merged or retired, with the rule."""
+    """Return the decisions that merged or retired a claim, with the rule. `everything` includes those not in force."""
     rows = [
         row
         for row in _collect_merges(_open_store(settings))
@@ -247,9 +250,9 @@ def _list_merges(settings: Settings, everything: bool) -> Listing:
 
 
 def _list_changes(settings: Settings, everything: bool) -> Listing:
-    """Return the claims that a later one changed or may have changed, the surest first, and how many to expect wrong.
+    """Return the claims that a later claim changed, then those that one may have changed, the surest first.
 
-    Each row says who decided: the classifier, a language model or a person.
+    Each row says who decided: the classifier, a language model or a person. The notes say how many to expect wrong.
     """
     from slowwave.tasks.supersede.judge import PairAnswer
 
@@ -307,7 +310,7 @@ def _name_judge(row: Row) -> str:
 
 
 def _count_by_judge(rows: list[Row], what: str) -> list[str]:
-    """Return a line for each judge of some of the rows; for the classifier with how many to expect wrong."""
+    """Return a line for each judge that decided some of the rows. The classifier's says how many to expect wrong."""
     likely = [_get_likely(row) for row in rows if row["by"] == "classifier"]
     by_person = sum(row["by"] == "person" for row in rows)
     by_model = len(rows) - len(likely) - by_person
@@ -360,7 +363,10 @@ def _collect_merges(store: Store) -> list[Row]:
 
 
 def _list_notes(settings: Settings, everything: bool) -> Listing:
-    """Return the notes, the oldest first: when, by whom, and whether a person confirmed or rejected them."""
+    """Return the notes, the oldest first: when, by whom, and whether a person confirmed or rejected them.
+
+    `everything` includes rejected notes.
+    """
     notes = [
         note
         for note in read_notes(settings.store / settings.space)
@@ -378,7 +384,7 @@ def _list_notes(settings: Settings, everything: bool) -> Listing:
 
 
 def _list_excluded(settings: Settings, everything: bool) -> Listing:
-    """Return the sessions, messages and claims that are left out, and why."""
+    """Return the sessions, messages and claims that are excluded, and why."""
     store = _open_store(settings)
     rows = store.read(EXCLUSIONS, ["row_id", "kind", "why", "at"]).sort_by(
         [("at", "ascending"), ("row_id", "ascending")]
@@ -408,7 +414,10 @@ def _list_excluded(settings: Settings, everything: bool) -> Listing:
 
 
 def _list_redactions(settings: Settings, everything: bool) -> Listing:
-    """Return the words of messages that are masked, the latest message first, each with what stands around it."""
+    """Return the masked words of messages with the text around them, the latest message first.
+
+    Return MOST_MASKED of them at most, unless `everything`.
+    """
     store = _open_store(settings)
     columns = ["message_id", "session_id", "ts", "text", "blocks"]
     paths = dict(
@@ -452,7 +461,7 @@ def _list_redactions(settings: Settings, everything: bool) -> Listing:
 
 
 def _find_masked(message: Row) -> dict[str, str]:
-    """Return what stands around each masked word of a message, with the kind of secret."""
+    """Return the text around each masked word of a message, with the kind of secret as its value."""
     texts = [message["text"], *(block["text"] or "" for block in message["blocks"])]
     return {
         " ".join(text[max(0, match.start() - AROUND) : match.end() + AROUND].split()): (
@@ -464,7 +473,7 @@ def _find_masked(message: Row) -> dict[str, str]:
 
 
 def _list_usage(settings: Settings, everything: bool) -> Listing:
-    """Return the claims that were used or rated, of `everything` all, the most used first."""
+    """Return the claims that were used or rated, the most used first; all claims if `everything`."""
     usage = count_usage(
         Snapshot(settings.store, settings.space), settings.store / settings.space
     )

@@ -55,7 +55,7 @@ ANSWERS = {
         .mean(),
     ),
 }
-"""Of the answers of each kind (rows of `Asked`): a metric, what it is, and how it is computed."""
+"""Metrics of the answers of each kind (rows of `Asked`): a description, and how it is computed."""
 WRITING = ("gists", "rollup")
 """Steps that write summaries."""
 
@@ -70,11 +70,11 @@ class Metric(NamedTuple):
     """By the values of the labels, in a tuple."""
 
     def as_dict(self) -> dict[str, float]:
-        """Return the figures by their labels in a line."""
+        """Return the figures by their labels, which are joined by commas."""
         return {", ".join(key): value for key, value in self.values.items()}
 
     def __str__(self) -> str:
-        """Return what is not zero in a line for a terminal: the five largest figures, and the sum of the others."""
+        """Return a line for a terminal: the five largest figures that are not zero, and the sum of the others."""
         ordered = sorted(
             (-value, key) for key, value in self.as_dict().items() if value
         )
@@ -88,13 +88,16 @@ class Metric(NamedTuple):
 
 
 def format_figure(value: float) -> str:
-    """Return a number for a terminal: what is below 100 and no whole number with two digits."""
-    return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:,.2g}"
+    """Return a number for a terminal: with two significant digits if it is below 99.5 and not whole, else rounded."""
+    return f"{value:,.0f}" if value == int(value) or value >= 99.5 else f"{value:,.2g}"
 
 
 @contextmanager
 def write_metrics_after(settings: Settings) -> Iterator[None]:
-    """Write the figures into the file that the settings name, however the run inside ends: no file stops a run."""
+    """Write the figures to `storage.metrics_file`, if it is set, when the block ends or raises.
+
+    A failure to write them is logged and not raised.
+    """
     try:
         yield
     finally:
@@ -142,7 +145,7 @@ def render_metrics(settings: Settings) -> bytes:
 
 
 def list_metrics(settings: Settings) -> list[Metric]:
-    """Return every figure.
+    """Return every figure of the space.
 
     Raises:
         StoreError: there is no such store or space, or its ledgers can't be read.

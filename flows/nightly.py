@@ -84,20 +84,20 @@ STEPS: tuple[Step, ...] = (
     assign_topics,
     roll_up,
 )
-"""Between reading and the release."""
+"""The steps between reading and the release, in their order."""
 TAKING_IN: tuple[Step, ...] = (
     write_passages,
     find_boilerplate,
     find_habits,
     find_dead_ends,
 )
-"""Those that make a new session's passages answer, and ask no model."""
+"""The steps that make a new session's passages answer questions. They ask no model."""
 
 
 def _check_store(
     settings: Settings, check_all: Callable[[], object], folder: Path
 ) -> None:
-    """Check the store's newest release: all files, or only those that a night reads that has nothing to do.
+    """Check the files of the store's newest release: all of them, or only those of READ if the night has nothing to do.
 
     Raises:
         StoreUnreadable: the store is damaged.
@@ -262,7 +262,7 @@ def publish_run(
 
 
 def collect_transcript_roots() -> list[Path]:
-    """Return the transcripts of the tools installed for this user."""
+    """Return the files and folders in which the tools installed for this user keep transcripts."""
     return [path for _, path in find_installed(Path.home())]
 
 
@@ -270,15 +270,16 @@ READ = tuple(
     table.name
     for table in (RUNS, RELEASES, MARKS, FILES, SESSIONS, QUARANTINE, FORGOTTEN)
 )
-"""Tables that are read though nothing is new: the bytes of all others are compared when something is."""
+"""Tables that a night reads even if nothing is new. The files of all others are checked only if something is new."""
 SETTLED = "settled"
-"""File of a space: a hash of all that its last night read, written where that night left nothing to be done."""
+"""File of a space with a hash of all that its last night read. It is written if that night left nothing to be done."""
 
 
 def list_outside(folder: Path) -> list[tuple[str, int, int]]:
-    """Return the state of what the steps read outside the tables, before they read it.
+    """Return the state of what the steps read outside the tables: each file with its size and its mtime in nanoseconds.
 
-    These are the code, what readers write without the lock, and the checkouts that claims are about.
+    These are the code, the logs (`*.jsonl`) that are written without the lock, and the checkouts that claims are about,
+    each with its commit.
     """
     stats = []
     folders = os.walk(Path(__file__).parents[1], followlinks=True)
@@ -290,7 +291,7 @@ def list_outside(folder: Path) -> list[tuple[str, int, int]]:
     )
     for file in sorted([*folder.glob("*.jsonl"), *files]):
         with suppress(FileNotFoundError):
-            # An editor's lock, which is a link to nowhere.
+            # an editor's lock file is a link to nowhere
             stats.append(
                 (str(file), (status := file.stat()).st_size, status.st_mtime_ns)
             )
@@ -310,7 +311,7 @@ def is_settled(settings: Settings, outside: list[tuple[str, int, int]]) -> bool:
 def note_settled(
     job: Job, report: RunReport, outside: list[tuple[str, int, int]]
 ) -> None:
-    """Record the steps' inputs, unless something failed, is held back, or waits for a model or an encoder."""
+    """Record the steps' inputs, unless something failed or is held back, a model is set, or the encoder is missing."""
     asks = any(
         job.settings.get_llm(task) != "off"
         for task in get_args(ModelTask)

@@ -3,8 +3,8 @@
     slowwave plan [PATH…] --llm vllm:Qwen/Qwen3-8B
 
 The prompts of extraction are built, counted and looked up in the completions cache. The later prompts depend on answers
-that do not exist yet. They are estimated: the tokens a message of earlier runs of the model in this store, or else
-`DEFAULTS`. No model is asked and nothing is written.
+that do not exist yet. They are estimated from the tokens per message that earlier runs of the model took in this store,
+or else from `DEFAULTS`. No model is asked and nothing is written.
 """
 
 import tempfile

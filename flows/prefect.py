@@ -60,9 +60,9 @@ from slowwave.text.words import count_noun
 LOG = logging.getLogger(__name__)
 Result = TypeVar("Result")
 PROGRESS_SECONDS = 5.0
-"""From one update of a step's progress on Prefect's pages to the next."""
+"""Time between two updates of a step's progress on Prefect's pages."""
 RETRY_SECONDS = 2
-"""Before a step that failed is tried once more: what it had finished is not done again."""
+"""Wait before a failed step is tried once more. The step does not repeat what it had finished."""
 
 
 class Unquoted(SlowwaveError):
@@ -96,7 +96,7 @@ def hide_words(
 
     Args:
         function: a step or a flow.
-        where: the place that will have the words; by default what the error's own note says, which a run adds to it
+        where: the place where a person finds the words; by default the error's own note, which a run adds to it
             (`open_run`).
     """
 
@@ -120,16 +120,16 @@ def hide_words(
 
 
 UNCHANGED = "unchanged"
-"""Tag of a run that left all as it was."""
+"""Tag of a run that changed nothing."""
 Overrides = dict[str, Any] | None
 Space = Annotated[str, Field(pattern=SPACE_NAME)] | None
 Model = Annotated[str, Field(min_length=1)] | None
 ExportForm = Literal["parquet", "lance", "jsonl", "graphml"]
 Partition = Literal["day", "workspace"] | None
 UNNOTED = "no run has noted it; the same command in a terminal"
-"""What an error says that was raised outside of a run, and so has no row in the table of runs."""
+"""Where to find the words of an error that was raised outside of a run, and so has no row in the table of runs."""
 IN_RUN = "`slowwave inspect runs` has its words when the run has ended"
-"""What an error of a step says: the run writes its row at its end."""
+"""Where to find the words of an error of a step: the run writes its row at its end."""
 
 
 @contextmanager
@@ -205,7 +205,7 @@ def _run_as_task(
     """Run a step as a task that depends on those which returned `parents`.
 
     Raises:
-        PrefectFailed: Prefect can't run it, or can't record what came of it.
+        PrefectFailed: Prefect can't run the step, or can't record its result.
     """
     task = Task(
         hide_words(step, IN_RUN),
@@ -224,8 +224,10 @@ def _run_as_task(
 def record_step(
     name: str, parents: list[StepReport]
 ) -> Iterator[Callable[[object], None]]:
-    """Log that a step begins and, when its report is given to what is yielded, what it did. Its progress is an artifact
-    while the block runs, and its counts another one. If Prefect can't keep one, log it: the step goes on.
+    """Log the start of a step, yield a function that takes its report, and log what the report says.
+
+    An artifact shows the step's progress while the block runs, and another one its counts. If Prefect can't keep one,
+    this is logged and the step goes on.
     """
     log = get_run_logger()
     results = list[object]()
@@ -251,8 +253,10 @@ def record_step(
 
 @contextmanager
 def _follow_progress(name: str) -> Iterator[Callable[[], bool]]:
-    """Keep a step's progress as an artifact while the block runs; call what is yielded when the step is done. It
-    returns False if Prefect could not keep it, so that a dead server is not asked again.
+    """Start a thread that keeps a step's progress as an artifact, and yield a function to call when the step is done.
+
+    That function ends the thread, sets the progress to 100 %, and returns False if Prefect could not keep it. After a
+    first failure Prefect is not asked again.
     """
     key = _keep(
         "progress",
@@ -301,7 +305,7 @@ def _follow_progress(name: str) -> Iterator[Callable[[], bool]]:
 
 
 def _keep(what: str, keep: Callable[..., Result], *args: Any) -> Result | None:
-    """Return what a call of Prefect's returns; None, and a line in the log, if it fails."""
+    """Return what a call of Prefect's returns. If it fails, log this and return None."""
     try:
         return keep(*args)
     except Exception as trouble:
@@ -329,7 +333,10 @@ def _do_night(
     *,
     rewrite: bool,
 ) -> RunReport:
-    """Return the report of a night whose steps are tasks. The flow's run is named by it, and has it as an artifact."""
+    """Run a night whose steps are tasks, and return its report.
+
+    Unless Prefect failed, the flow's run is named by the report and keeps it as an artifact.
+    """
     try:
         given = [Path(path) for path in paths or []]
         report = run_night(
@@ -371,7 +378,8 @@ def nightly(
         model: language model of every task, over `overrides`: off, vllm:MODEL, openai:MODEL@URL, or several with >.
 
     Raises:
-        NightIncomplete: a step failed, or a session in it; what was left is released. So the flow's run ends as Failed.
+        NightIncomplete: a step failed, or a session in it, and the rest was released; or a gate holds the result back.
+            The flow's run then ends as Failed.
     """
     given = merge_settings(overrides, space, model)
     return _do_night(
@@ -393,11 +401,11 @@ def reprocess(
 
     Args:
         step: what is done again.
-        selection: its sessions; none: all.
+        selection: its sessions; by default all.
         overrides: settings by name, over those of the file and the environment.
         space: the space (user or tenant), over `overrides`.
         model: language model of every task, over `overrides`; it must be the memory's writer.
-        missing: fill in what lacks, and forget nothing. Of gists and summaries.
+        missing: for gists and summaries: make those that are missing, and keep the others.
 
     Raises:
         NightIncomplete: as `nightly`.
@@ -558,7 +566,7 @@ def backup(to: str, overrides: Overrides = None, space: Space = None) -> dict[st
 @flow(name="forget-due", validate_parameters=False)
 @hide_words
 def forget_due(overrides: Overrides = None, space: Space = None) -> RunReport:
-    """Forget what is older than the settings `retention` let it be.
+    """Forget what is older than the settings `retention` allow.
 
     Args:
         overrides: settings by name, over those of the file and the environment.
@@ -585,7 +593,9 @@ def _read_selection(given: Selection | dict[str, Any] | None) -> Selection:
 def merge_settings(
     overrides: Overrides, space: Space = None, model: Model = None
 ) -> dict[str, Any]:
-    """Return the settings that a flow's parameters name."""
+    """Return the settings that a flow's parameters name: `overrides`, with the space and the model replaced if
+    given.
+    """
     named = {} if space is None else {"space": space}
     return {
         **(overrides or {}),
@@ -601,10 +611,12 @@ def run_night_under_prefect(
     *,
     rewrite: bool = False,
 ) -> RunReport:
-    """Return the report of a run of `nightly`; of a plain night, if Prefect fails before the night has ended.
+    """Run a night as a flow of Prefect's, and return its report.
+
+    If Prefect fails before the night has ended, run a plain night and note the failure in its report.
 
     Raises:
-        StoreLocked: another run is at it.
+        StoreLocked: another run holds the store.
     """
     reports = list[RunReport]()
     tasks = TaskRunner()
@@ -639,8 +651,9 @@ def run_night_under_prefect(
 
 
 def save_artifact(report: RunReport, key: str, description: str) -> None:
-    """Keep the report with the flow's run, its steps as a table, and a link to its page: what quotes stays there. If
-    Prefect can't, log it.
+    """Keep three artifacts with the flow's run: the report, its steps as a table, and a link to its page.
+
+    Quotes are only on that page. If Prefect can't keep one, this is logged.
     """
     page = f"http://127.0.0.1:{UI_PORT}/night/{report.run_id}"
     try:
@@ -667,8 +680,10 @@ def save_artifact(report: RunReport, key: str, description: str) -> None:
 
 
 def name_flow_run(news: str, outcome: str, kind: str = "night", *labels: str) -> None:
-    """Name the flow's run by its kind, its day and what is new, tag it by its outcome and labels, and emit an event of
-    that for the automations (an event of Prefect's has the tags that a run began with). If Prefect can't, log it.
+    """Name the flow's run by its kind, its day and what is new, and tag it by its outcome and labels.
+
+    Also emit an event with the outcome for automations, since Prefect's own events have only the tags that a run began
+    with. If Prefect can't, this is logged.
     """
     try:
         with get_client(sync_client=True) as client:

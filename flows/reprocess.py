@@ -1,9 +1,9 @@
-"""Do a step again: for some sessions or for all, and then only what depends on what came out differently.
+"""Do a step again for some or all sessions, and then remake only the rows whose input became different.
 
     slowwave reprocess observe --workspace /home/ada/tidepool --since 2026-10-01
 
-A step forgets its output (or its marks) for the selection; the night's own steps then find it lacking. What comes out
-the same has the same ids, so nothing after it is done again.
+The step's output (or its marks) is forgotten for the selection, so the night's own steps find it missing. Rows that
+come out the same keep their ids, so the later steps do nothing about them.
 """
 
 import operator
@@ -88,10 +88,10 @@ class Selection:
     ] = None
 
     def select_sessions(self, store: Store) -> pl.DataFrame:
-        """Return rows of SESSIONS that are meant.
+        """Return the chosen rows of SESSIONS.
 
         Raises:
-            UsageError: a session or a workspace that the vault does not hold.
+            UsageError: the vault does not hold a session or workspace.
         """
         rows = pl.DataFrame(store.read(SESSIONS))
         if self.sessions:
@@ -139,7 +139,7 @@ def make_selection(given: Mapping[str, Any]) -> Selection:
 def _blank(
     store: Store, table: Table, rows: pa.Table, column: str = "step_key"
 ) -> None:
-    """Clear the step key of rows; they stand until others replace them."""
+    """Clear the step key of rows, so the step makes them anew. They stay until then."""
     store.merge(
         table,
         set_columns(
@@ -160,7 +160,7 @@ def _blank_marks(step: str, store: Store, chosen: pl.DataFrame) -> None:
 
 
 def _blank_rows(table: Table, store: Store, chosen: pl.DataFrame) -> None:
-    """Forget under which settings the rows made of the chosen sessions' messages were made."""
+    """Clear the step key of the table's rows that were made of the chosen sessions."""
     _blank(
         store,
         table,
@@ -169,7 +169,11 @@ def _blank_rows(table: Table, store: Store, chosen: pl.DataFrame) -> None:
 
 
 def _blank_claims(column: str, store: Store, chosen: pl.DataFrame) -> None:
-    """Clear `column`, a step's key, in the chosen sessions' claims and in all that repeat them or are repeated."""
+    """Clear `column`, a step's key, in the chosen sessions' claims and in the claims that repeat them or that they
+    repeat.
+
+    Only active claims and duplicates are changed.
+    """
     names = ["claim_id", "canonical_id"]
     own = store.read_ids(CLAIMS, chosen["session_id"].to_list(), names, by="session_id")
     heads = set(pc.coalesce(own["canonical_id"], own["claim_id"]).to_pylist())
@@ -200,13 +204,13 @@ def _forget_related(store: Store, chosen: pl.DataFrame) -> None:
 
 
 def _forget_checks(store: Store, chosen: pl.DataFrame) -> None:
-    """Forget which checkouts were looked at; they are of all sessions."""
+    """Forget which checkouts were checked, whatever sessions are chosen."""
     marks = store.read(MARKS, [MARKS.key], pc.field("step") == "checks")
     store.delete_ids(MARKS, marks[MARKS.key].to_pylist())
 
 
 def _blank_summaries(store: Store, chosen: pl.DataFrame) -> None:
-    """Forget the chosen sessions' summaries; with every session chosen, the topics' too."""
+    """Clear the step key of the chosen sessions' summaries; if every session is chosen, of the topics' too."""
     _blank_marks("rollup", store, chosen)
     theirs = pc.field("scope_id").isin(chosen["session_id"].to_list())
     if chosen.height == store.count(SESSIONS):
@@ -215,7 +219,7 @@ def _blank_summaries(store: Store, chosen: pl.DataFrame) -> None:
 
 
 def _forget_topics(store: Store, chosen: pl.DataFrame) -> None:
-    """Count the topics, their history and their summaries as never made; claims stay.
+    """Let the topics and their summaries be made anew, and delete the topics' history. The claims stay.
 
     Raises:
         UsageError: not every session is chosen.
@@ -252,9 +256,9 @@ FORGET: dict[str, Callable[..., None]] = {
     "topics": _forget_topics,
     "summaries": _blank_summaries,
 }
-"""How each step that can be done again (`Redoable`) forgets."""
+"""How each step that can be done again (`Redoable`) forgets its output for the chosen sessions."""
 STEP_OF = {"gists": write_gists, "summaries": roll_up}
-"""Steps that can be filled in where they lack."""
+"""Steps whose missing output alone can be made."""
 
 
 def run_backfill(
@@ -265,12 +269,12 @@ def run_backfill(
 ) -> Iterator[tuple[date | None, RunReport]]:
     """Do a step again a day at a time, oldest first; yield each day (UTC, of a session's beginning) and its run.
 
-    Each day is a run, and a release where something came out differently: if one is killed, the days before it are
-    kept. Sessions without a time come last, as the day None.
+    Each day is a run, and a release if something changed. If a run is killed, the days before it are kept. Sessions
+    without a time come last, as the day None.
 
     Raises:
-        UsageError: as `run_reprocess`, or topics, which are made of all sessions at once.
-        StoreLocked: another run is at it.
+        UsageError: as `run_reprocess`; or the step is topics, which are made of all sessions at once.
+        StoreLocked: another run holds the store.
     """
     if step == "topics":
         raise UsageError("topics are made of all sessions at once, not a day at a time")
@@ -295,19 +299,19 @@ def run_reprocess(
     missing: bool = False,
     call: Callable[..., Any] = operator.call,
 ) -> RunReport:
-    """Do a step again for the selection, and what depends on it.
+    """Do a step again for the selection, remake what depends on it, publish, and return the report.
 
     Args:
         step: one of `FORGET`.
         selection: its sessions.
         settings: of the run; they name the memory's writer.
-        missing: do it where it lacks, and forget nothing: what the night would write, now. Of gists and summaries.
+        missing: for gists and summaries: make those that are missing, as the night would, and keep the others.
         call: how a step is run.
 
     Raises:
-        UsageError: an unknown step, session or workspace, a selection without a session, gists that are off, or another
-            writer than the memory's.
-        StoreLocked: another run is at it.
+        UsageError: the step, a session or a workspace is unknown, the selection is empty, gists are off, or the
+            settings name another writer than the memory's.
+        StoreLocked: another run holds the store.
     """
     if step not in FORGET:
         raise UsageError(
@@ -323,7 +327,7 @@ def run_reprocess(
         )
     with open_run("reprocess", settings, call=call, rewrite=False) as (job, report):
         finish_forgettings(job, report)
-        # 1. Which sessions, and what of them is counted as never done.
+        # 1. Choose the sessions, and forget the step's output for them.
         chosen = selection.select_sessions(job.store)
         if selection != Selection() and chosen.is_empty():
             raise UsageError(
@@ -332,7 +336,7 @@ def run_reprocess(
         if not missing:
             report.notes.append(f"{chosen.height} sessions chosen for {step}")
             FORGET[step](job.store, chosen)
-        # 2. The step, and what depends on it; on some nothing does.
+        # 2. Run the step and those that depend on it. Nothing depends on gists.
         if step == "read":
             paths = [
                 path
@@ -354,7 +358,7 @@ def list_masters(selection: Selection, settings: Settings) -> list[dict[str, Any
     """Return the master summaries of the chosen sessions, rows of SUMMARIES by time, each with a title.
 
     Raises:
-        UsageError: an unknown session or workspace.
+        UsageError: a session or workspace is unknown.
     """
     store = Store.open(settings.store, settings.space)
     chosen = selection.select_sessions(store).iter_rows(named=True)

@@ -98,9 +98,10 @@ def _choose_run(ended: list[Data], run_id: str) -> Data:
 
 
 def _measure_lags(store: Store, ended: list[Data]) -> list[float | None]:
-    """Return each run's lag in hours: from the end of the first session that the run before did not see to its own end.
+    """Return each run's lag in hours, in the order of the runs.
 
-    None if no session ended in between.
+    The lag is the time from the end of the earliest session that ended since the run before began, to the end of this
+    run. It is None if no session ended in between.
     """
     times = store.read(SESSIONS, ["ended_at"])["ended_at"].drop_null()
     ends = sorted(times.to_pylist())
@@ -168,7 +169,10 @@ def _describe_change(
 
 
 def _measure_gates(settings: Settings, news: News, old: View | None) -> list[Data]:
-    """Return the shares of what was known that a night retired and lost, each with the most that its gate allows."""
+    """Return the shares of the earlier active claims that a night retired and lost, each with the limit of its gate.
+
+    Return no rows if there is no earlier release or it has no active claim.
+    """
     if old is None:
         return []
     is_active = pc.field("status") == Status.ACTIVE

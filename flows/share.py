@@ -1,8 +1,8 @@
-"""Take in the learnings that another memory exported.
+"""Import the learnings that another memory exported.
 
     slowwave import learnings.json --as ann --workspace /home/ben/shop
 
-The document is kept in the space's folder (`shared/NAME.json`) and read as any transcript, by a night.
+The document is kept in the space's folder (`shared/NAME.json`), and a night reads it as a transcript.
 """
 
 import re
@@ -40,15 +40,15 @@ def import_learnings(
     """Keep a document of learnings as NAME's, and run a night over it.
 
     Args:
-        settings: whose memory.
+        settings: of the memory that imports.
         file: what `export_learnings` wrote as JSON.
-        name: whose learnings they are; a later import under the same name is that source's newer state, and what
-            is no longer in it is taken back.
-        workspaces: `NAME=PATH`, or one `PATH` for all, by which the claims' workspaces are named here.
+        name: of the source. A later import under the same name replaces this one, and claims that it lacks are
+            withdrawn.
+        workspaces: `NAME=PATH` for each workspace of the claims, or one `PATH` for all: their workspaces here.
 
     Raises:
-        UsageError: no such document, or a name or workspace that can't be used.
-        StoreLocked: another run is at it.
+        UsageError: the file holds no learnings, or a name or workspace can't be used.
+        StoreLocked: another run holds the store.
     """
     if not _NAME.fullmatch(name) or name.startswith("."):
         raise UsageError(
@@ -72,7 +72,7 @@ def import_learnings(
 def _place_claims(
     claims: list[dict[str, Any]], settings: Settings, workspaces: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return the claims with their workspaces as these are named here.
+    """Return the claims with their workspaces renamed to those of this memory.
 
     Raises:
         UsageError: the options are neither one path for all nor a path for each workspace.
@@ -101,7 +101,9 @@ def _place_claims(
 def _find_withdrawn(
     stored: Path, name: str, claims: list[dict[str, Any]]
 ) -> list[dict[str, str]]:
-    """Return session and id of what was in a source's documents until now and is not in these claims."""
+    """Return the session and id of each claim that the source's stored document has, or had withdrawn, and that is not
+    among these claims.
+    """
     before = read_learnings(stored, Limits()) if stored.exists() else ()
     earlier = {
         (record.session, record.native_id)
@@ -136,7 +138,7 @@ def _load_document(file: Path) -> dict[str, Any]:
     """
     try:
         if file.exists() and not file.is_file():
-            # Whoever opens a pipe waits for one who writes.
+            # opening a pipe would wait for a writer
             raise OSError("it is no file")
         document = orjson.loads(file.read_bytes())
     except (OSError, orjson.JSONDecodeError) as error:

@@ -54,7 +54,7 @@ def collect_status(settings: Settings) -> list[StatusLine]:
 
     Raises:
         StoreMissing, NoRelease: there is no memory yet.
-        StoreUnreadable: it is damaged.
+        StoreUnreadable: the memory is damaged.
     """
     coverage = measure_coverage(settings)
     night = find_schedule() or find_next_night()
@@ -85,7 +85,7 @@ def _describe_quarantine(settings: Settings) -> StatusLine:
 
 
 def _describe_store(settings: Settings) -> list[StatusLine]:
-    """Return a line of the space's place and size, and one of its encryption."""
+    """Return a line with the space's place and size, and a line about its encryption."""
     rows = measure_spaces(settings, False).rows
     space = next(row for row in rows if row["space"] == settings.space)
     place = name_place(settings.store / settings.space)
@@ -98,7 +98,7 @@ def _describe_store(settings: Settings) -> list[StatusLine]:
 
 
 def _describe_encoder(settings: Settings) -> StatusLine:
-    """Return a line of the encoder, and of the messages in languages that it does not read."""
+    """Return a line with the encoder, and with the share of messages in a language that it does not read."""
     store = Store.open(settings.store, settings.space)
     other = describe_languages(store, settings.encoder)
     line = f"{settings.encoder}{f'; {other}' if other else ''}"
@@ -112,7 +112,7 @@ def _describe_hooks() -> StatusLine:
 
 
 def _describe_resident(settings: Settings) -> StatusLine:
-    """Return a line of the processes that keep this space open for hooks and questions."""
+    """Return a line about the processes that keep this space open for hooks and questions."""
     if not settings.resident:
         return StatusLine("resident", "off (the setting `resident`)", [])
     readers = find_readers(settings.store.absolute(), settings.space)
@@ -125,7 +125,7 @@ def _describe_resident(settings: Settings) -> StatusLine:
 
 
 def _list_aliases() -> list[StatusLine]:
-    """Return a line of the workspaces that have another name; none if none has."""
+    """Return a line with the workspaces that have another name; no line if there are none."""
     aliases = load_aliases()
     named = ", ".join(f"{old} is {new}" for old, new in aliases.items())
     return [StatusLine("aliases", named, aliases)] if aliases else []
@@ -159,10 +159,13 @@ def _list_unfinished(settings: Settings) -> list[StatusLine]:
 
 
 def _describe_run(run: Row) -> str:
-    """Return a run's time, status and output; the error of one that failed."""
+    """Return a run's time and status, with its output, or the last note if it failed or made nothing.
+
+    Removes `report` from the row.
+    """
     report = orjson.loads(run.pop("report"))
     names = {"read": "messages", "observe": "claims"}
-    # Of a broken report that was forgotten nothing is left.
+    # a malformed report that a forgetting emptied has no steps
     steps = report.get("steps", [])
     made = [
         f"{step['rows_out']:,} {names[step['step']]}"
@@ -252,15 +255,15 @@ def _describe_coverage(found: Coverage) -> str:
 
 
 def measure_waiting(settings: Settings) -> dict[str, Any]:
-    """Return the memory's writer, and what waits for it and why; and the same as a `line`.
+    """Return the memory's `writer`, what is `waiting` for it, and the same with the reason as a `line`.
 
-    Nothing waits for rules. What waits for a model: sessions for their claims, claims for a topic, sessions for their
-    summaries. Passages answer meanwhile.
+    Nothing waits for the rules. Sessions wait for a model to write their claims and summaries, and claims wait for a
+    topic. Their passages answer meanwhile. `waiting` is missing if the writer asks no model.
     """
     live = Snapshot(settings.store, settings.space).release
     try:
         return _describe_writer(settings, live)
-    except UsageError as wrong:  # settings name no engine, prompt or pack there is
+    except UsageError as wrong:  # the settings name an unknown engine, prompt or pack
         return {"writer": live.writer, "line": f"{live.writer}: {wrong}"}
 
 
@@ -336,7 +339,7 @@ def _count_waiting(settings: Settings) -> dict[str, int]:
 
 
 def _explain_waiting(store: Store) -> str:
-    """Return why something waits, as the last run found."""
+    """Return the reason of the last run why something waits: a failure, a spent budget, or that a night is to come."""
     from slowwave.tasks.job import parse_steps
 
     runs = sorted(
@@ -363,7 +366,10 @@ def _explain_waiting(store: Store) -> str:
 
 
 def describe_backlog(settings: Settings) -> str:
-    """Return the coverage in a line for a briefing, where it is behind and can be measured here; else nothing."""
+    """Return a line with the coverage for a briefing if a transcript has waited for more than a day; else "".
+
+    Return "" too if the coverage can't be measured, for example in an install for reading alone.
+    """
     with suppress(ModuleNotFoundError, *TROUBLE):
         coverage = measure_coverage(settings)
         return f"{coverage['line']}\n" if coverage["behind"] else ""
@@ -371,7 +377,10 @@ def describe_backlog(settings: Settings) -> str:
 
 
 def find_next_night() -> str | None:
-    """Return the start of the next night on Prefect's server: that of `make serve`, or the environment's."""
+    """Return the start of the next night on Prefect's server (PREFECT_API_URL, or that of `make serve`).
+
+    Return None if the server does not answer in 2 s, or no night is scheduled.
+    """
     server = os.environ.get("PREFECT_API_URL") or PREFECT_SERVER
     conditions = {
         "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},

@@ -15,16 +15,17 @@ SlowwaveError
 │   └── NoSuchPath         a path that was given does not exist, or is a pipe or a device
 ├── EngineError            a model can't be had or used
 │   ├── EncoderNotFound    no encoder of that name: not a folder, not an installed package, not on the hub
-│   ├── EncoderFailed      a server of vectors gave none
-│   │   └── TextsRefused   it can't do with these texts
+│   ├── EncoderFailed      an embedding server returned no vectors
+│   │   └── TextsRefused   it refused these texts
 │   └── EngineUnavailable  a language model's engine can answer nothing (slowwave.engines.llm.protocol)
 │       └── ModelNotServed it has no model of that name
 ├── NightIncomplete        a step failed, or a session in it; the rest is released (slowwave.flows.parts.report)
-├── Unquoted               what Prefect is told of an error (slowwave.flows.prefect)
-├── PrefectFailed          Prefect can't run something, or not note it (slowwave.flows.prefect)
-├── ClusterFailed          no Ray at an address, or no machine there that can do it (slowwave.plugins.fleet.on_ray)
+├── Unquoted               an error without its words, for Prefect (slowwave.flows.prefect)
+├── PrefectFailed          Prefect can't run something, or can't record it (slowwave.flows.prefect)
+├── ClusterFailed          no Ray at an address, or no machine there can do the work (slowwave.plugins.fleet.on_ray)
 ├── WebTrouble             a search or a page can't be had (slowwave.plugins.talk.web.engines)
-└── UsageError             a request that can't be carried out as put
+└── UsageError             a request that can't be carried out as given
+    └── NoSuchId           nothing has the id that was asked for
 """
 
 import re
@@ -46,7 +47,7 @@ class SlowwaveError(Exception):
     """Base of every error raised on purpose."""
 
     exit_status = 1
-    """What a command that ends in it exits with: 3 where what a person named can't be had."""
+    """Exit status of a command that ends with this error. Some errors set 3: something that was named is not there."""
 
 
 class StoreError(SlowwaveError):
@@ -158,7 +159,7 @@ class BadRows(StoreError):
 
 
 class UsageError(SlowwaveError):
-    """A request that can't be carried out as put; the message says what would be."""
+    """A request that can't be carried out as given; the message says which could be."""
 
 
 class NoSuchId(UsageError):
@@ -184,7 +185,7 @@ class EncoderNotFound(EngineError):
 
 
 class EncoderFailed(EngineError):
-    """The encoder called `name`, which is a server's, gave no vectors: `why`."""
+    """The embedding server of the encoder `name` returned no vectors; `why` says the reason."""
 
     def __init__(self, name: str, why: str) -> None:
         self.name = name
@@ -193,7 +194,7 @@ class EncoderFailed(EngineError):
 
 
 class TextsRefused(EncoderFailed):
-    """The server says that it can't do with these texts: one may be too long."""
+    """The embedding server refused these texts: one may be too long."""
 
 
 def name_install(extra: str) -> str:
@@ -232,9 +233,7 @@ SOURCE = re.compile(r"\.rs:\d+")
 
 
 def format_error(trouble: Exception) -> str:
-    """Return an error's own words, 300 characters of them, as far as they tell something: not where in Lance's sources
-    it came up.
-    """
+    """Return the first 300 characters of an error's message, without its places in Lance's source files."""
     words = " ".join(str(trouble).split()).split(", ")
     return ", ".join(word for word in words if not SOURCE.search(word))[:300]
 
@@ -251,10 +250,14 @@ def explain_invalid(error: "ValidationError") -> str:
 def translate_read_errors(
     path: Path, raised: type[StoreError] = StoreUnreadable
 ) -> Iterator[None]:
-    """Raise an error of the store for a table that can't be read inside.
+    """Turn an error of Lance in the block (READ_TROUBLE) into an error of the store.
+
+    Args:
+        path: the table, or the store.
+        raised: the class of the error to raise.
 
     Raises:
-        StoreUnreadable: in place of Lance's.
+        StoreUnreadable: by default, if the block can't read a table.
     """
     try:
         yield
@@ -263,5 +266,5 @@ def translate_read_errors(
 
 
 def translate_write_errors(path: Path) -> AbstractContextManager[None]:
-    """Raise `StoreUnwritable` for what can't be written inside: a full disk, a lost right, a broken table."""
+    """Raise `StoreUnwritable` if the block can't write: the disk is full, a right is missing, or a table is broken."""
     return translate_read_errors(path, StoreUnwritable)

@@ -1,4 +1,4 @@
-"""The filters of a query: one typed dict for Python, the command line and agents. Imports nothing, as commands do."""
+"""The filters of a query: one typed dict for Python, the command line and agents. Imports little, to load fast."""
 
 import inspect
 from collections.abc import Callable, Iterable
@@ -46,10 +46,12 @@ class ClaimFilters(TypedDict, total=False):
 
 
 def spell_out_filters(describe: Callable[[str, str], object]) -> Callable[[F], F]:
-    """Give a function's `**filters` a parameter each, for those who make options or a schema of its signature.
+    """Return a decorator that replaces `**filters` in a function's signature by a parameter for each filter.
+
+    Libraries that make options or a schema from the signature then see each filter.
 
     Args:
-        describe: the parameter's annotation, by the filter's name and what it is for.
+        describe: returns the annotation of a parameter from the filter's name and its description.
     """
 
     def spelt_out(function: F) -> F:

@@ -10,8 +10,10 @@ SHORT_ID = 12
 
 
 def shorten_id(row_id: str) -> str:
-    """Return an id as it is printed: of a hash the first characters; of what no night has read, which has no hash, the
-    note's session or SESSION/MESSAGE, whole.
+    """Return an id as it is printed: the first SHORT_ID characters of a hash.
+
+    A message that no night has read has no hash but an id SESSION/MESSAGE. It is returned whole, or for a note as its
+    session.
     """
     if "/" not in row_id:
         return row_id[:SHORT_ID]
@@ -20,7 +22,7 @@ def shorten_id(row_id: str) -> str:
 
 
 def compute_content_id(*parts: str | None) -> str:
-    """Return id of a row from the parts that make it what it is.
+    """Return the id of a row, 32 hex digits, from the parts that identify it. None differs from the empty string.
 
     Framed by length, so ("a", "b") differs from ("ab",).
     """
@@ -33,5 +35,8 @@ def compute_content_id(*parts: str | None) -> str:
 
 
 def hash_words(workspace: str | None, summary: str) -> str:
-    """Return a hash of a claim's summary and workspace, without case and spaces of the summary."""
+    """Return a hash of a claim's workspace and summary.
+
+    The summary's case and the length of its spaces do not matter.
+    """
     return compute_content_id(workspace or "", " ".join(summary.casefold().split()))

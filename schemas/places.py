@@ -1,8 +1,8 @@
-"""Where things lie: the user's settings and cache, Prefect's server, and the folder that stands for a bucket.
+"""Places of the user's settings and cache, of Prefect's server, and of the folder that stands for a bucket.
 
-A bucket (`s3://bucket/prefix`, gs and az alike) is worked on in a copy, in a folder that is named after it. So whoever
-is given a store gets a folder, and `slowwave/store/place.py` finds the bucket by its name. Hooks import this
-module with each prompt: it imports little.
+A store in a bucket (`s3://bucket/prefix`, gs and az alike) has a working copy in a folder that is named after the
+bucket. So every store is a folder, and `slowwave/store/place.py` finds the bucket by the folder's name. Hooks import
+this module with each prompt, so it imports little.
 """
 
 import os
@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 URL = re.compile(r"([a-z][a-z0-9+.-]+):/+(.+)")
-"""With one slash where it was taken for a path, as command lines do."""
+"""An address. It has only one slash if it was parsed as a path, as command lines do."""
 SCHEMES = ("s3", "gs", "az")
 """Schemes of addresses, beside those that other packages' places add (docs/plugins.md)."""
 PREFECT_SERVER = "http://127.0.0.1:4200/api"
@@ -19,7 +19,9 @@ SETTINGS_FILE = "slowwave.toml"
 
 
 def find_user_file() -> Path | None:
-    """Return the user's settings file: the one that `SLOWWAVE_CONFIG` names, else that of the config folder, if any."""
+    """Return the user's settings file: the one that `SLOWWAVE_CONFIG` names, which may not exist, else the file in the
+    config folder, or None if there is none.
+    """
     named = os.environ.get("SLOWWAVE_CONFIG")
     if named:
         return Path(named).expanduser()
@@ -71,7 +73,7 @@ def find_working_copy(store: Path | str, kind: str = "stores") -> Path:
 
 
 def find_url(folder: Path) -> str | None:
-    """Return the address of the bucket that a folder stands for; None where it is a store of its own."""
+    """Return the address of the bucket that a folder is a working copy of; None if it is no working copy."""
     if "%3A%2F%2F" not in folder.name:
         return None
     from urllib.parse import unquote
@@ -80,12 +82,15 @@ def find_url(folder: Path) -> str | None:
 
 
 def name_last_part(path: str) -> str:
-    """Return the last part of a path of any system, by which answers call a workspace; a plain name as it is."""
+    """Return the last part of a path of any system, as answers name a workspace.
+
+    A name without a slash is unchanged.
+    """
     return re.split(r"[/\\]", path.rstrip("/\\"))[-1] or path
 
 
 def name_place(path: Path) -> str:
-    """Return a path as a person names it: a bucket's working copy by the bucket's address."""
+    """Return a path as text. A path in a bucket's working copy begins with the bucket's address instead."""
     places = (
         (find_url(folder), str(path)[len(str(folder)) :])
         for folder in (path, *path.parents)

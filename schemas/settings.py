@@ -245,7 +245,7 @@ class LLMSettings(Section):
     )
 
     def compute_usd(self, prompt_tokens: int, answer_tokens: int) -> float:
-        """Return the price of some tokens, by the prices that are set."""
+        """Return the price of these tokens in US dollars, by the prices that are set."""
         return (
             prompt_tokens * self.usd_per_million_prompt
             + answer_tokens * self.usd_per_million_completion
@@ -306,7 +306,7 @@ GistStrategy = Literal["off", "extractive", "llm", "truncated"]
 
 
 def find_default_store() -> Path:
-    """Return the folder of a person's memory: among the user's data, wherever slowwave was installed from."""
+    """Return the default folder of the store: in the user's data folder."""
     return user_data_path("slowwave", appauthor=False) / "store"
 
 
@@ -433,7 +433,7 @@ class PyramidSettings(Section):
     )
 
     def get_words(self, tier: int) -> int:
-        """Return the most words of a summary of a tier; -1 is the master's."""
+        """Return the most words that a summary of a tier may have. Tier -1, the master, has those of the last level."""
         return self.max_words[min(tier, len(self.max_words) - 1)]
 
 
@@ -492,13 +492,13 @@ class RetentionSettings(Section):
 
     @property
     def has_message_limits(self) -> bool:
-        """Whether messages are ever forgotten."""
+        """True if some messages are forgotten after a time."""
         each = (self.messages_days, self.talk_days, self.notes_days)
         return any((*each, *self.by_source.values(), *self.by_workspace.values()))
 
     @property
     def has_limits(self) -> bool:
-        """Whether anything is ever forgotten."""
+        """True if anything is forgotten after a time."""
         return self.has_message_limits or any(
             (self.recalls_days, self.completions_days, self.quarantine_days)
         )
@@ -639,7 +639,7 @@ class Settings(BaseSettings):
     retention: RetentionSettings = RetentionSettings()
 
     def get_llm(self, task: ModelTask) -> str:
-        """Return the language model that a task is done with, as `llm` names it."""
+        """Return the language model of a task, in the form of the setting `llm`."""
         return getattr(self.models, task) or self.llm
 
     @classmethod
@@ -663,15 +663,15 @@ class Settings(BaseSettings):
 
 
 def name_model(llm: str) -> dict[str, Any]:
-    """Return the settings by which one language model does every task."""
+    """Return the settings that give every task the same language model."""
     return {"llm": llm, "models": dict.fromkeys(get_args(ModelTask), "")}
 
 
 def make_settings(given: Mapping[str, Any]) -> Settings:
-    """Return the settings given, over those of the environment and of files.
+    """Return the settings: the given values, over those of the environment and of files.
 
     Raises:
-        UsageError: a value that is none of its setting's, or a file that can't be read.
+        UsageError: a setting can't have its value, or a file can't be read.
     """
     try:
         return Settings(**given)

@@ -1,12 +1,13 @@
-"""The files that settings come from: the user's own, and a project's, which may say little.
+"""The files that settings come from: the user's own, and a project's, which may set little.
 
-A `slowwave.toml` in the folder of a command came with that project, perhaps from a stranger. It may set what concerns
-the project alone (`OF_PROJECT`). Whatever else stands in it has no effect, and a line says so, once a
-process. It is no error: a stranger's file must not be able to turn a memory off either.
+A `slowwave.toml` in the folder of a command came with that project, perhaps from a stranger. It may only set what
+concerns the project (`OF_PROJECT`). Other settings in it have no effect, and a warning says so once per process. This
+is no error, since a stranger's file must not be able to turn a memory off either.
 """
 
 import json
 import logging
+import re
 import tomllib
 from collections.abc import Iterator
 from functools import cache, lru_cache
@@ -24,10 +25,12 @@ OF_PROJECT = "read.exclude"
 """The setting that a project's own file may set."""
 ALIASES = "aliases"
 """The setting with other names of workspaces."""
+HEADER = re.compile(rf"\s*\[\s*(['\"]?){ALIASES}\1\s*\]\s*(?:#.*)?$")
+"""The line that begins the table of the aliases."""
 LARGEST = 64 * 1024
-"""Bytes of a project's file; a larger one is left out unread."""
+"""Most bytes of a project's file; a larger file is ignored."""
 NAMED = 8
-"""Refused names that are told one by one."""
+"""Most refused names in a warning."""
 
 
 def find_project_file() -> Path | None:
@@ -40,18 +43,18 @@ def find_project_file() -> Path | None:
             if here.is_file() and not (own and own.exists() and own.samefile(here))
             else None
         )
-    except OSError:  # a link into a place where nobody may look
+    except OSError:  # a link to a place without access
         return None
 
 
 def load_user_settings(model: type[BaseModel]) -> dict[str, Any]:
-    """Return what the user's own file sets.
+    """Return the table of the user's own settings file; an empty one if there is no file.
 
     Args:
-        model: whose fields the settings are.
+        model: has the settings as fields.
 
     Raises:
-        UsageError: the file that was named is not there, can't be read, or sets what there is not.
+        UsageError: the file that SLOWWAVE_CONFIG names does not exist, can't be read, or has an unknown setting.
     """
     path = find_user_file()
     if path is None:
@@ -67,7 +70,7 @@ def load_user_settings(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def load_aliases() -> dict[str, str]:
-    """Return the names of workspaces that the user's file replaces, each with its new one; none if it can't be read."""
+    """Return the new name of each workspace that the user's file renames; no names if the file can't be read."""
     path = find_user_file()
     try:
         return _load_aliases(path, path.stat().st_mtime_ns) if path else {}
@@ -79,7 +82,7 @@ def load_aliases() -> dict[str, str]:
 def _load_aliases(path: Path, mtime_ns: int) -> dict[str, str]:
     try:
         aliases = _read_toml(path).get(ALIASES)
-    except UsageError:  # whoever loads the settings is told
+    except UsageError:  # loading the settings raises it
         return {}
     pairs = aliases.items() if isinstance(aliases, dict) else ()
     return {old: new for old, new in pairs if isinstance(new, str) and old and new}
@@ -89,18 +92,25 @@ def write_alias(old: str, new: str) -> Path:
     """Write into the user's settings file that a workspace has another name now, and return the file's path.
 
     Raises:
-        UsageError: the file is no valid TOML, or can't be written.
+        UsageError: the file has an alias of the old name already, is no valid TOML, has its aliases in another form
+            than a table with a header, or can't be written.
     """
     path = find_user_file() or get_default_path()
     text = path.read_text(encoding="utf-8-sig") if path.is_file() else ""
     table = _read_toml(path) if text else {}
-    if old in table.get(ALIASES, {}):
+    aliases = table.get(ALIASES, {})
+    if isinstance(aliases, dict) and old in aliases:
         raise UsageError(
-            f"{path} has an alias of {old!r} already: {table[ALIASES][old]!r}; change it there"
+            f"{path} has an alias of {old!r} already: {aliases[old]!r}; change it there"
+        )
+    longer = _insert_alias(text, old, new)
+    if not _has_alias(longer, table, old, new):
+        raise UsageError(
+            f"{path} has `{ALIASES}` in a form that can't be added to; write the alias of {old!r} there"
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_insert_alias(text, old, new), encoding="utf-8")
+        path.write_text(longer, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path} can't be written: {error.strerror}") from None
     return path
@@ -108,23 +118,33 @@ def write_alias(old: str, new: str) -> Path:
 
 def _insert_alias(text: str, old: str, new: str) -> str:
     """Return the text of a settings file with the alias, as the first line of its table."""
-    # A string of TOML too.
+    # a string of JSON is one of TOML too
     line = (
         f"{json.dumps(old, ensure_ascii=False)} = {json.dumps(new, ensure_ascii=False)}"
     )
     lines = text.splitlines()
-    header = f"[{ALIASES}]"
-    at = next((n for n, other in enumerate(lines) if other.strip() == header), None)
+    at = next((n for n, other in enumerate(lines) if HEADER.match(other)), None)
     if at is None:
-        lines += [*([""] if lines else []), header]
+        lines += [*([""] if lines else []), f"[{ALIASES}]"]
         at = len(lines) - 1
     return "\n".join([*lines[: at + 1], line, *lines[at + 1 :]]) + "\n"
 
 
-def load_project_excludes() -> list[str]:
-    """Return globs of what the project's file leaves out of a night, none of which reaches out of the project's folder.
+def _has_alias(text: str, table: dict[str, Any], old: str, new: str) -> bool:
+    """Return True if a file's new text is valid TOML and only adds the alias to its old table."""
+    try:
+        return tomllib.loads(text) == {
+            **table,
+            ALIASES: {**table.get(ALIASES, {}), old: new},
+        }
+    except (tomllib.TOMLDecodeError, TypeError):  # TypeError: the aliases are no table
+        return False
 
-    Raises nothing: what can't be read or may not be set there is told and left out.
+
+def load_project_excludes() -> list[str]:
+    """Return globs of paths below the project's folder that the project's file excludes from a night.
+
+    A file that can't be read, and settings that it may not set, are ignored with a warning.
     """
     path = find_project_file()
     if path is None:
@@ -166,7 +186,7 @@ def load_project_excludes() -> list[str]:
 
 
 def load_file_settings(model: type[BaseModel]) -> dict[str, Any]:
-    """Return what both files set: the user's, and what the project's may add to it.
+    """Return the settings of the user's file, with the excluded paths of the project's file added.
 
     Raises:
         UsageError: as `load_user_settings`.
@@ -181,7 +201,11 @@ def load_file_settings(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _read_toml(path: Path, largest: int | None = None) -> dict[str, Any]:
-    """Return a TOML file's table; the error says in a line why there is none."""
+    """Return the table of a TOML file.
+
+    Raises:
+        UsageError: the file can't be read, is larger than `largest` bytes, or is no valid TOML in UTF-8.
+    """
     try:
         with path.open("rb") as stream:
             content = stream.read() if largest is None else stream.read(largest + 1)
@@ -201,7 +225,7 @@ def _read_toml(path: Path, largest: int | None = None) -> dict[str, Any]:
 
 
 def _list_values(table: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the values in a file's table, each with its dotted name; what lies deeper than any setting is one value."""
+    """Yield each value in a file's table with its dotted name. A table below the third level is one value."""
     for name, value in table.items():
         named = above + name[:80]
         if isinstance(value, dict) and named.count(".") < 2:
@@ -212,7 +236,7 @@ def _list_values(table: dict[str, Any], above: str = "") -> Iterator[tuple[str, 
 
 @cache
 def warn_once(line: str) -> None:
-    """Warn once a process, in one line whatever names a stranger chose."""
+    """Log a warning once per process. Characters that are not printable are escaped, so it stays one line."""
     LOG.warning(
         "%s",
         "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line),

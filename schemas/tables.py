@@ -15,12 +15,13 @@ from slowwave.schemas.vocabulary import EXTRACTIVE, SHARED
 VECTOR_DIM = 384
 """Dimensions of the encoder that ships (all-MiniLM-L6-v2): what a store has until its first vectors say otherwise."""
 VECTOR = pa.list_(pa.float32())
-"""A vector as steps see it. On disk all of a store's are of one length, that of its first encoder's, and of half the
-precision, but for centroids, which every night moves by a little."""
+"""A vector as steps see it. On disk all vectors of a store have the length of its first encoder's, and half precision.
+Centroids keep single precision, since every night moves them by a little."""
 
 INDEXED_ROWS = 300_000
 QUANTIZED_ROWS = 10_000_000
-"""Rows from which vectors have an index, and one of four bits a number; what that finds is compared whole."""
+"""Rows from which vectors have an index, and from which the index has four bits a number. Hits of the latter are
+compared again with the whole vectors."""
 UTC_US = pa.timestamp("us", tz="UTC")
 STRINGS = pa.list_(pa.string())
 MEANING = "description"
@@ -33,7 +34,7 @@ INTERNAL = (
     "read_key",
     "stems",
 )
-"""Columns by which nights know what is to be done, and of use to nobody else."""
+"""Columns by which a night finds what is to be done. Nothing else uses them."""
 
 
 def mean(meaning: str) -> dict[str, str]:
@@ -82,7 +83,7 @@ class Table:
     full_text: str | None = None
     """The column a full-text index covers, where there is one."""
     model_text: str | None = None
-    """A column that one covers as soon as a row of `BY_MODEL` has it."""
+    """The column that a second full-text index covers, as soon as a row of `BY_MODEL` has a value in it."""
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -120,7 +121,7 @@ class Table:
         return next((field.name for field in self.fields if field.type == VECTOR), None)
 
     def build_disk_schema(self, dim: int = VECTOR_DIM) -> pa.Schema:
-        """Return the schema as a store of vectors of `dim` dimensions has it."""
+        """Return the schema of a store whose vectors have `dim` dimensions."""
         numbers = pa.float32() if self.vector == "centroid" else pa.float16()
         return pa.schema(
             [
@@ -134,7 +135,10 @@ class Table:
         return self.schema.empty_table()
 
     def sort_rows(self, rows: pa.Table, where: pa.ChunkedArray) -> pa.Table:
-        """Return some rows in order of their key; copied once, since they may be many."""
+        """Return the rows for which `where` is true, sorted by their key.
+
+        They are copied once, since they may be many.
+        """
         order = pc.sort_indices(rows[self.key])
         return rows.take(order.filter(where.combine_chunks().take(order)))
 
@@ -142,7 +146,9 @@ class Table:
 TAGS = "tags"
 """Name of the block, of type other, that keeps a message's tags, a line each."""
 GIST = "gist"
-"""Likewise of what its transcript itself sums it up as: a line of summary, and one of each keyword."""
+"""Name of the block, of type other, with the transcript's own gist of a message: a line of summary, then a line for
+each keyword.
+"""
 
 MEANINGS = {
     "session_id": "hash of source and the transcript's own session id -> sessions",
@@ -209,7 +215,7 @@ MEANINGS = {
     "run_id": "-> runs",
     "release_id": "-> releases",
 }
-"""Of columns that mean the same, or nearly so, in each table, or that say so little that a word is enough."""
+"""What a column means by its name, if it means about the same in each table."""
 
 BLOCK = pa.struct(
     [
@@ -581,13 +587,13 @@ DEAD_ENDS = Table(
 CODING = ("decision", "pattern", "gotcha", "convention", "context")
 PERSONAL = ("fact", "preference", "event", "plan", "relationship")
 CATEGORIES = (*CODING, *PERSONAL)
-"""Of claims, but for those that a prompt of one's own or another memory's claims have besides."""
+"""Categories of claims. A user's own prompts and another memory's claims may have others besides."""
 BY_MODEL = (pc.field("observer") != EXTRACTIVE) & ~pc.starts_with(
     pc.field("observer"), f"{SHARED}:"
 )
-"""Claims that a language model wrote here: of others every word stands in a message."""
+"""True for claims that a language model wrote here. Every word of other claims is in a message."""
 GATES = ("reusable", "non_trivial", "specific")
-"""Columns of CLAIMS in which a claim may be shut."""
+"""Columns of CLAIMS with the verdicts of the gates; False shuts the claim out."""
 
 CLAIMS = Table(
     name="claims",

@@ -1,4 +1,4 @@
-"""Every word that a column may hold, as enums, and every state that is made of several columns, as a predicate.
+"""The values that columns may hold, as enums, and the states that several columns make up, as predicates.
 
 The enums are strings: Arrow, polars, Lance and JSON take them as they are. No step spells out a status.
 """
@@ -8,11 +8,11 @@ from enum import StrEnum
 from typing import Any
 
 UI_PORT = 8_766
-"""Where `slowwave ui` listens, unless told otherwise."""
+"""Default port of `slowwave ui`."""
 BEFORE_TOOL = "before-tool"
 """The event of a hook before a tool call."""
 HOOK_BUDGET = 800
-"""Tokens of what a hook tells, unless told otherwise."""
+"""Default number of tokens of a hook's answer."""
 
 
 class Role(StrEnum):
@@ -60,11 +60,14 @@ class Status(StrEnum):
     SUPERSEDED = "superseded"
     QUARANTINED = "quarantined"
     NOT_DISTILLED = "not yet distilled"
-    """Of a hit alone: what `remember` or `talk` wrote since the release."""
+    """Only of hits: `remember` or `talk` wrote it since the release."""
 
 
 class LedgerKind(StrEnum):
-    """What a row of `merges` decides; of a doubt both stand, and a judgement is a model's word on a pair."""
+    """What a row of `merges` decides.
+
+    After a doubt both claims stay active. A judgement is a model's answer on a pair.
+    """
 
     DUPLICATE = "duplicate"
     SUPERSESSION = "supersession"
@@ -73,15 +76,15 @@ class LedgerKind(StrEnum):
 
 
 PERHAPS_CHANGED = 0.4
-"""Probability from which a later claim perhaps changed another one, and a reader is told so: about as likely as not."""
+"""Probability of a change from which answers say that a later claim perhaps changed an earlier one."""
 RETRACTED = "retracted"
 PERHAPS_RETRACTED = "perhaps retracted"
-"""Rules of the ledger: the later claim takes the earlier back without a new value, surely or perhaps."""
+"""Rules of the ledger: the later claim retracts the earlier one without a new value, certainly or perhaps."""
 RETRACTIONS = (RETRACTED, PERHAPS_RETRACTED)
 CORRECTED = "corrected"
 """Rule of a change that a person named: `slowwave correct`."""
 LEADS = "leads"
-"""Rule of a doubt that is less likely: the later is told first where both are found, without a word of it."""
+"""Rule of a less likely doubt: an answer with both claims has the later one first, and does not mention a change."""
 
 
 class RelationKind(StrEnum):
@@ -142,7 +145,7 @@ class CheckKind(StrEnum):
 
 
 class CheckResult(StrEnum):
-    """What a checkout says of it."""
+    """Whether a checkout confirms what a claim names."""
 
     FOUND = "found"
     GONE = "gone"
@@ -156,7 +159,7 @@ class RunStatus(StrEnum):
     INCOMPLETE = "incomplete"
     """A step, or a session in it, failed; the rest was done and released."""
     HELD = "held"
-    """What it made is outside the bounds of `gates`: the release before is live."""
+    """Its result is outside the bounds of `gates`, so the release before is live."""
     FAILED = "failed"
     DIED = "died"
 
@@ -166,26 +169,26 @@ MASKED = (
     "its words are masked: they recur over many sessions, or recall had handed them out"
 )
 WITHDRAWALS = (WITHDRAWN, MASKED)
-"""Reasons of a superseded claim that nothing supersedes: no later claim stands for it."""
+"""Reasons of a superseded claim that no later claim replaces."""
 
 SPOKEN = (Origin.HUMAN, Origin.MODEL)
-"""Origins of somebody's words; tool traffic and synthetic turns are nobody's."""
+"""Origins of words that a person or a model said; tool traffic and synthetic turns have others."""
 TALKING = (Role.USER, Role.ASSISTANT, Role.AGENT)
-"""Roles of those who take part in the talk."""
+"""Roles of those who take part in the conversation."""
 
 
 def is_spoken(row: Mapping[str, Any]) -> bool:
-    """Return whether a message is somebody's words: a person's or a model's, and not blank."""
+    """Return True if a message has words of a person or a model, and is not blank."""
     return row["origin"] in SPOKEN and bool(row["text"].strip())
 
 
 def is_turn(row: Mapping[str, Any]) -> bool:
-    """Return whether a message is spoken by one who takes part in the talk, rather than set before it."""
+    """Return True if a message is spoken, and by one who takes part in the conversation (TALKING)."""
     return is_spoken(row) and row["role"] in TALKING
 
 
 def name_speaker(row: Mapping[str, Any]) -> str:
-    """Return a message's speaker, from `speaker` and `origin`; without a name, the user or the assistant."""
+    """Return a message's `speaker`; without one, "user" if a person wrote it, else "assistant"."""
     return str(
         row["speaker"] or ("user" if row["origin"] == Origin.HUMAN else "assistant")
     )
@@ -199,42 +202,42 @@ def count_turns(rows: Iterable[Mapping[str, Any]]) -> int:
 MODEL_KEY = "llm:"
 """Prefix of a step's key if a language model does the step."""
 LATER = " left for another night"
-"""Suffix of a step's counts of what its model has not answered."""
+"""Suffix of a step's counts of requests that its model has not answered yet."""
 WRITERS = ("observe", "assign", "rollup")
-"""Steps by which a writer makes claims, topics and summaries, by their names in a report."""
+"""The steps that make claims, topics and summaries, by their names in a report."""
 RULES = "rules"
 """The writer of a memory that no language model writes."""
 EXTRACTIVE = "extractive"
 """Observer of the claims that no model made."""
 SHARED = "shared"
-"""Source of what somebody else's memory gave; with a colon and a name the observer of its claims."""
+"""Source of claims from another memory. The observer of such a claim is this word, a colon and the source's name."""
 LEARNINGS = "slowwave_learnings"
 """First key of a document of learnings; its value is the document's version."""
 
 
 def is_shared(observer: str) -> bool:
-    """Return whether a claim came from somebody else's memory: it counts less than what was said here."""
+    """Return True if a claim came from another memory. It counts less than what was said here."""
     return observer.startswith(f"{SHARED}:")
 
 
 TRUSTED: tuple[Trust, ...] = tuple(Trust)
 """The most trusted first."""
 OWN = (Trust.TYPED, Trust.AGENT)
-"""Words of the person and of the person's own agent; others never tell what was decided."""
+"""Trust of words of the person and of the person's own agent. Others' words do not count as decisions."""
 
 
 def rank_trust(trust: str | None) -> int:
-    """Return 0 for typed words, and more the less they are trusted; as for an agent's where it is not known."""
+    """Return 0 for typed words, and a higher number for less trusted ones. Unknown trust counts as an agent's."""
     return TRUSTED.index(Trust(trust or Trust.AGENT))
 
 
 def find_least_trust(found: Iterable[str | None]) -> Trust:
-    """Return the least trust among some."""
+    """Return the least of the given trusts. Unknown trust, or none given, counts as an agent's."""
     return TRUSTED[max(map(rank_trust, found), default=rank_trust(None))]
 
 
 def is_own(trust: str | None) -> bool:
-    """Return True for words of the person or of the person's own agent, and where it is not known."""
+    """Return True for words of the person or of the person's own agent, and if the trust is unknown."""
     return trust is None or trust in OWN
 
 

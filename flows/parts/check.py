@@ -1,4 +1,4 @@
-"""What is damaged in a space: its files, then the chains of its messages."""
+"""Find what is damaged in a space: its files, then the chains of its messages."""
 
 from slowwave.schemas.settings import Settings
 from slowwave.store.repair import Checked, check_store
@@ -8,13 +8,14 @@ from slowwave.text.words import count_noun
 def find_damage(
     settings: Settings, *, quick: bool
 ) -> tuple[Checked, str | None, list[str]]:
-    """Compare a space's files, then the messages' chains if the files are whole.
+    """Check a space's files, and then the messages' chains if the files are whole and `quick` is off.
 
     Returns:
-        What was compared, how many messages were, None if none, and the damage, a line each.
+        What was compared; the number of messages and sessions in words, None if they were not compared; and the damage,
+        a line each.
 
     Raises:
-        StoreMissing: there is no such store or space.
+        StoreMissing: the store or space does not exist.
     """
     checked = check_store(settings.store / settings.space, read=not quick)
     damage = [str(problem) for problem in checked.damage]

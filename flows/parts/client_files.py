@@ -1,6 +1,6 @@
-"""What an agent's client is told of slowwave, and in which of its files: hooks and the MCP server, in and out again.
+"""Add slowwave's hooks and MCP server to the settings files of an agent's client, and remove them.
 
-Where each client's documentation has it (Claude Code, Codex CLI, Cursor; 2026):
+The files, by each client's documentation (Claude Code, Codex CLI, Cursor; 2026):
 
 | client | hooks | MCP server | Where the settings lie |
 |---|---|---|---|
@@ -8,9 +8,9 @@ Where each client's documentation has it (Claude Code, Codex CLI, Cursor; 2026):
 | Codex | `hooks.json` | `config.toml` | `~/.codex`, or `CODEX_HOME` |
 | Cursor | `hooks.json` | `mcp.json` | `~/.cursor` |
 
-Cursor takes context at a session's start alone, and Gemini CLI none before a tool call. A JSON file is read, changed
-and written as JSON, its bytes of before kept beside it (`.bak`); TOML gets a block between marks. Taken out, a file
-that is as we left it becomes what it was; of another only what is ours goes.
+Cursor takes context only at a session's start, and Gemini CLI none before a tool call. A JSON file is parsed, changed
+and written as JSON, and its earlier bytes are kept beside it (`.bak`). TOML gets a block between marks. Removal
+restores the earlier bytes if the file was not changed since; else it removes only our entries.
 """
 
 import json
@@ -35,25 +35,25 @@ from slowwave.text.marked import (
 
 SERVER = "slowwave"
 KEPT = ".bak"
-"""Suffix of the file as it was before."""
+"""Suffix of the file that keeps the earlier bytes."""
 OURS = re.compile(
     r"slowwave\b.*\shook (?:session-start|user-prompt|before-tool|session-end)\b"
 )
 SECONDS = 15
-"""A hook may take, by the client's watch."""
+"""Timeout of a hook, which the client enforces."""
 SECONDS_BEFORE_TOOL = 5
-"""One before a tool call may."""
+"""Timeout of a hook before a tool call."""
 WRITING = "Bash|Edit|MultiEdit|Write|NotebookEdit|apply_patch"
-"""Tools that may try again what failed: those that only read are not worth a hook."""
+"""Tools whose calls may repeat a failed attempt. Tools that only read get no hook."""
 FRESH = "startup|clear|compact"
-"""How a session may start that has no briefing yet."""
+"""The kinds of a session's start that have no briefing yet."""
 Json = dict[str, Any]
 CURSORS: Json = {"version": 1}
 """Additional fields of Cursor's files."""
 
 
 class Client(StrEnum):
-    """An agent that is told of the memory."""
+    """An agent whose settings can get hooks and a server."""
 
     CLAUDE_CODE = "claude-code"
     CODEX = "codex"
@@ -62,22 +62,22 @@ class Client(StrEnum):
 
 @dataclass(frozen=True)
 class ClientFile:
-    """One file of a client's settings, and what is put into it."""
+    """One file of a client's settings, and the entries to put into it."""
 
     path: Path
     entries: Json
-    """In the file's own form: hooks and servers alone; for TOML a server."""
+    """Hooks and servers, in the structure of the file. For TOML, one server by its name."""
 
     @property
     def kept(self) -> Path:
-        """Where its bytes of before are."""
+        """The file that keeps the earlier bytes."""
         return self.path.with_name(self.path.name + KEPT)
 
     def add_entries(self, text: str) -> str:
-        """Return its text with what is ours, once.
+        """Return the file's text with our entries. Earlier entries of ours are replaced.
 
         Raises:
-            UsageError: it is not of its form, or has a server of our name that is not ours.
+            UsageError: the text is malformed, or has a server of our name that is not ours.
         """
         if self.path.suffix == ".toml":
             return self._add_toml(text)
@@ -93,7 +93,7 @@ class ClientFile:
         return _dump(data)
 
     def _add_values(self, name: str, stored: Json, given: Json) -> None:
-        """Add values to an object of the file; a list grows by those of a list."""
+        """Add values to an object of the file in place. A list is appended to the list that the file has."""
         for key, more in given.items():
             if key == SERVER and SERVER in stored:
                 raise self._refuse(f"it has a server {SERVER} of its own")
@@ -123,11 +123,13 @@ class ClientFile:
         return added
 
     def remove_entries(self, text: str, before: str | None) -> str | None:
-        """Return its text without what is ours: as it was before, where it is as we left it; None for no file.
+        """Return the file's text without our entries; None if the file should be deleted.
+
+        If only our entries differ from the earlier text, that text is returned as it was.
 
         Args:
-            text: as it is now.
-            before: as it was; None where there was none, or nothing is kept of it.
+            text: the file's text now.
+            before: its earlier text; None if there was no file, or it was not kept.
         """
         if self.path.suffix == ".toml":
             return remove_marked(text, HASH_MARKS) or before
@@ -143,7 +145,7 @@ class ClientFile:
 
     def _parse(self, text: str) -> Json:
         try:
-            text.encode()  # a byte that is no UTF-8 is kept as what can't be encoded
+            text.encode()  # bytes that are not UTF-8 were read as surrogates, which can't be encoded
             data = json.loads(text.removeprefix("\ufeff")) if text.strip() else {}
         except UnicodeEncodeError:
             raise self._refuse("it is no UTF-8") from None
@@ -163,13 +165,13 @@ class ClientFile:
 def list_client_files(
     client: Client, folder: Path | None, command: Sequence[str], more: Sequence[str]
 ) -> list[ClientFile]:
-    """Return the files of a client's settings with what they get.
+    """Return the files of a client's settings with the entries that they get.
 
     Args:
-        client: whose.
-        folder: of the project; None for the user's own.
-        command: that starts slowwave.
-        more: options for it, as a store.
+        client: the client.
+        folder: of the project; None for the user's own settings.
+        command: the words that start slowwave.
+        more: options to add to each command, such as a store.
     """
     if client is Client.CLAUDE_CODE:
         return _list_claude_files(folder, command, more)
@@ -181,7 +183,7 @@ def list_client_files(
 def _list_claude_files(
     folder: Path | None, command: Sequence[str], more: Sequence[str]
 ) -> list[ClientFile]:
-    """Return the files of Claude Code's settings with what they get."""
+    """Return the files of Claude Code's settings with the entries that they get."""
     home = Path.home()
     own = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
     mcp = (own if "CLAUDE_CONFIG_DIR" in os.environ else home) / ".claude.json"
@@ -198,7 +200,7 @@ def _list_claude_files(
 def _list_codex_files(
     folder: Path | None, command: Sequence[str], more: Sequence[str]
 ) -> list[ClientFile]:
-    """Return the files of Codex's settings with what they get."""
+    """Return the files of Codex's settings with the entries that they get."""
     own = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
     codex = folder / ".codex" if folder else own
     server = {**_make_server(command, more), "startup_timeout_sec": 20}
@@ -211,7 +213,7 @@ def _list_codex_files(
 def _list_cursor_files(
     folder: Path | None, command: Sequence[str], more: Sequence[str]
 ) -> list[ClientFile]:
-    """Return the files of Cursor's settings with what they get."""
+    """Return the files of Cursor's settings with the entries that they get."""
     cursor = (folder or Path.home()) / ".cursor"
     start = {
         "command": _join([*command, "hook", "session-start", *more]),
@@ -254,7 +256,7 @@ def _make_hooks(end: str, command: Sequence[str], more: Sequence[str]) -> Json:
 
 
 def find_hooked_clients() -> list[str]:
-    """Return the clients in whose own settings our hooks are."""
+    """Return the names of the clients whose user settings have our hooks."""
     hooks = {
         str(client): list_client_files(client, None, ["slowwave"], ())[0].path
         for client in Client
@@ -267,7 +269,7 @@ def _join(words: Sequence[str]) -> str:
 
 
 def _remove_ours(data: Json) -> Json:
-    """Return the settings without our hooks and server, and without lists and objects of them that hold nothing."""
+    """Return the settings without our hooks and server, and without the lists and objects that become empty."""
     data = dict(data)
     if isinstance(hooks := data.get("hooks"), dict):
         data["hooks"] = {
@@ -306,7 +308,7 @@ def _drop_our_hooks(groups: Any) -> Any:
 
 
 def _is_ours(entry: object) -> bool:
-    """Return whether an object is a hook or a server of ours."""
+    """Return True if an object is a hook or a server of ours: `mcp` is an argument, or the command runs our hook."""
     args, command = (
         (entry.get("args"), entry.get("command", ""))
         if isinstance(entry, dict)
@@ -316,7 +318,7 @@ def _is_ours(entry: object) -> bool:
 
 
 def _dump(data: Json) -> str:
-    """Return JSON; half a character, where a client has cut a text, stays the escape that it was."""
+    """Return JSON text. If a string has half a surrogate pair, all characters beyond ASCII are escaped."""
     text = json.dumps(data, ensure_ascii=False, indent=2) + "\n"
     try:
         text.encode()

@@ -1,4 +1,4 @@
-"""The next run finishes a forgetting whose run was killed."""
+"""Finish a forgetting whose run was killed."""
 
 from slowwave.flows.parts.quarantine_sessions import quarantine_candidate
 from slowwave.flows.parts.report import RunReport
@@ -25,7 +25,7 @@ def finish_forgettings(job: Job, report: RunReport) -> None:
     """
     if not read_plans(job.store.dir):
         return
-    # A release made now would have what a gate holds back.
+    # a release made now would contain what a gate holds back
     quarantine_candidate(job, report)
     erase_plans(job, report)
     report.notes += [

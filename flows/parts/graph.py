@@ -83,12 +83,13 @@ GRAPH = {
 
 
 def find_parents(step: str, done: Iterable[StepReport]) -> list[StepReport]:
-    """Return the reports of the steps that a step depends on: of each table that it reads, the last that wrote it.
+    """Return the reports of the steps that a step depends on: for each table that it reads, the last step that wrote
+    it.
 
     Args:
         step: its name.
-        done: reports of the run so far, in order. A step that was left out or failed has none: its parents then stand
-            in its place. A step of a backfill has one for each day: the last counts.
+        done: reports of the run so far, in order. If a step has none, the step that wrote its table before it counts. A
+            step of a backfill has one for each day, of which the last counts.
     """
     reads = GRAPH[step].reads if step in GRAPH else ()
     writers = {

@@ -23,7 +23,7 @@ MOST_NAMED = 10
 """Sessions that a run's note names."""
 FEW = 1_000
 MOST_TIMES = 4
-"""Messages from which on a store's growth says something, and how many times as many one file may bring."""
+"""Floods are looked for once a release has FEW messages. One file may bring MOST_TIMES as many messages as it."""
 Row = dict[str, Any]
 
 
@@ -93,9 +93,14 @@ def quarantine_floods(job: Job, report: RunReport, named: Collection[Path]) -> N
 
 
 def find_new_sessions(store: Store, name: str) -> set[str]:
-    """Return ids of the sessions that a release has and the one before it lacks; none for the first release."""
+    """Return ids of the sessions that a release has and the one before it lacks.
+
+    Return all its sessions for the first release, and none if no release has the name or id. `CANDIDATE` names the
+    newest tables, which are compared with the last release that is not a roll-back.
+    """
     newer: Store | Snapshot = store
-    if name == CANDIDATE:  # what came before a roll-back came with another night
+    # Sessions that a rollback removed came with an earlier night.
+    if name == CANDIDATE:
         releases = list_made(store)
     else:
         releases = read_releases(store)
@@ -124,7 +129,7 @@ def find_new_sessions(store: Store, name: str) -> set[str]:
 
 
 def list_bringing(store: Store, since: str) -> list[str]:
-    """Return the names of the kept releases after one that added a session, oldest first, without roll-backs."""
+    """Return the names of the kept releases after `since` that added a session, oldest first, without roll-backs."""
     releases = read_releases(store)
     at = next(n for n, made in enumerate(releases) if made.name == since)
     later = [
@@ -143,7 +148,7 @@ def exclude_sessions(
 ) -> str:
     """Exclude sessions, or only the given messages of them, unless they are excluded already; return a description."""
     excluded = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
-    # One whose messages still count is of a run that was killed.
+    # a run that was killed can leave an excluded session whose messages still count
     left = {
         row["session_id"]: row
         for row in sessions
@@ -175,7 +180,7 @@ def keep_reasons(store: Store, rows: Sequence[Row], why: str) -> None:
 
 
 def set_inactive(store: Store, inactive: Mapping[str, list[str]]) -> None:
-    """Mark the messages of each session that do not count."""
+    """Write the ids of the messages that do not count into each session's row."""
     rows = [
         {**row, "inactive": inactive[row["session_id"]]}
         for row in store.read_ids(SESSIONS, inactive).to_pylist()
@@ -184,7 +189,7 @@ def set_inactive(store: Store, inactive: Mapping[str, list[str]]) -> None:
 
 
 def format_names(sessions: Sequence[Row]) -> str:
-    """Return the first ten of the sessions' own ids, in a line."""
+    """Return the first ten of the sessions' own ids in a line, and how many more there are."""
     names = sorted(row["native_id"] for row in sessions)
     return ", ".join(names[:MOST_NAMED]) + (
         f" and {len(names) - MOST_NAMED} more" if names[MOST_NAMED:] else ""

@@ -69,11 +69,11 @@ STEPS_OF: dict[str, tuple[str, ...]] = {
     "dead_ends": ("attempts",), "merges": ("dedupe", "supersede"), "relations": ("relate",), "checks": ("checks",),
     "topics": ("topics",), "topic_history": ("topics",), "summaries": ("summaries",),
 }  # fmt: skip
-"""Steps that are done again where a table lost rows; other derived tables are filled by whoever finds them empty."""
+"""Steps to do again if a table lost rows. The steps of other derived tables find by themselves what is missing."""
 OF_CLAIMS = (CHECKS, RELATIONS, TOPICS, TOPIC_HISTORY, SUMMARIES, MARKS)
-"""Tables that go with all claims; merges that were undone stay undone."""
+"""Tables that are emptied if claims are lost. Merges are emptied too, except those that were undone."""
 MOST_NAMED = 20
-"""Sessions that are named one by one, at most."""
+"""Sessions that are named one by one at most."""
 
 
 def run_repair(settings: Settings) -> RunReport:
@@ -99,7 +99,7 @@ def run_repair(settings: Settings) -> RunReport:
         report,
     ):
         mend_releases(job.store)
-        # What the sessions' rows say, before anything is read again.
+        # the sessions' rows, before anything is read again
         columns = ["session_id", "native_id", "path", "messages"]
         before = pl.DataFrame(job.store.read(SESSIONS, columns))
         if done:
@@ -133,7 +133,7 @@ def _make_up(
 
 
 def _restore_forgotten(job: Job) -> None:
-    """Rebuild the lost list of forgotten messages: a blank message is a forgotten one."""
+    """Rebuild the lost rows of FORGOTTEN: a blank message is a forgotten one."""
     empty = job.store.read(MESSAGES, where=pc.field("text") == "")
     rows = [row for row in empty.to_pylist() if is_blank(row)]
     plan = Plan(job.run_id, datetime.now(UTC).isoformat(), ["repair"])
@@ -156,7 +156,10 @@ def _salvage(
 
 
 def _read_begun(file: Path) -> set[str]:
-    """Return the tables that a killed repair left to remake; all tables that can be remade if its file is altered."""
+    """Return the tables that a killed repair left to remake.
+
+    If its file is malformed, return all that can be remade.
+    """
     if not file.exists():
         return set()
     try:
@@ -218,7 +221,11 @@ def _drop_orphans(store: Store) -> None:
 
 
 def _forget_made(store: Store, lost: set[str]) -> None:
-    """Reset the marks of the steps that made lost rows, and of those that depend on lost claims."""
+    """Delete what must be remade.
+
+    If claims are lost, delete all claims, their merges that were not undone, and the tables of OF_CLAIMS. Else reset
+    the steps that made the lost rows, for all sessions.
+    """
     if CLAIMS.name in lost:
         for table in OF_CLAIMS:
             store.delete_ids(

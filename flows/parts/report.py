@@ -39,7 +39,7 @@ USAGE = (
 REDACTED = "redacted "
 INDENT = " " * len("Learnt: ")
 LOST = frozenset(KINDS) - {"added", "returned"}
-"""The possible fates of an earlier claim."""
+"""The kinds of difference that an earlier claim can have."""
 
 
 class NightIncomplete(SlowwaveError):
@@ -47,7 +47,7 @@ class NightIncomplete(SlowwaveError):
 
     def __init__(self, report: "RunReport") -> None:
         self.report = report
-        # What failed quotes what was read, and a server keeps the words of errors: the run's row has it, in the store.
+        # Failures may quote transcripts, and Prefect's server keeps error messages. So they are only in the run's row.
         super().__init__(
             f"{report.format_verdict()} `slowwave inspect runs` has run {report.run_id}"
         )
@@ -66,7 +66,7 @@ class RunReport:
     release: Release | None = None
     notes: list[str] = field(default_factory=list)
     closing: list[str] = field(default_factory=list)
-    """What a night brought, in lines for a terminal alone: they quote."""
+    """Lines about the night's news, for a terminal alone: they quote transcripts."""
     next_command: str = ""
     searched: list[str] = field(default_factory=list)
     """Where transcripts were looked for, a line each, if there was none anywhere."""
@@ -191,7 +191,7 @@ class RunReport:
         return rows
 
     def list_usage(self) -> dict[str, list[dict[str, Any]]]:
-        """Return by model a row for each step that asked it, and one for all."""
+        """Return, by model, a row for each step that asked it and a row for all steps."""
         usage: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for name, steps in (
             *((step.step, [step]) for step in self.steps),
@@ -269,9 +269,15 @@ class RunReport:
 def open_views(
     made: Release | None, store: Store, live: View | None = None
 ) -> tuple[tuple[View, View | None] | None, Release | None]:
-    """Return views of a run's release and of the one before it, and that release. A dropped release's view is None.
+    """Return views of a run's release and of the release before it, and then that earlier release.
 
-    `live` is reused if it shows the run's release: its data is loaded already.
+    The views are None if the run released nothing or one of the two releases is dropped. The second view is None if
+    there is no earlier release. The earlier release is None if there is none or it is dropped.
+
+    Args:
+        made: the run's release.
+        store: of the releases.
+        live: a view to reuse if it shows the run's release: its data is loaded already.
     """
     earlier = [
         release
@@ -292,7 +298,7 @@ def open_views(
 
 
 MOST_RANKED = 2_000
-"""Claims among which those that stand are looked for: the surest."""
+"""Standing claims are looked for among this many of the surest."""
 
 
 @dataclass(frozen=True)
@@ -302,11 +308,11 @@ class News:
     learnt: list[Difference]
     """Claims that were added, those that stand first, then the surest."""
     lost: Counter[str]
-    """How many earlier claims there are of each kind of what became of them."""
+    """The number of earlier claims for each kind of difference."""
     changed: list[tuple[str, str, str, str]]
-    """Of an earlier claim its id, "is now" or "is perhaps now", and the text and the id of the later one."""
+    """For each changed claim: its id, "is now" or "is perhaps now", and the text and the id of the later claim."""
     perhaps_among_new: int
-    """How many claims that are new themselves another new one perhaps changed."""
+    """The number of new claims that another new claim perhaps changed."""
 
 
 def collect_news(new: View, old: View | None) -> News:
@@ -351,7 +357,7 @@ def collect_news(new: View, old: View | None) -> News:
 
 
 def _rank_added(view: View, added: list[str]) -> list[str]:
-    """Return ids of claims: those that hold first, the categories in turn, then by certainty."""
+    """Return the ids, standing claims first with their categories in turn, then the others by certainty."""
     sure = view.look_up_confidences(added)
     surest = sorted(sure, key=lambda key: (-sure[key], key))
     among = surest[:MOST_RANKED]
@@ -364,7 +370,7 @@ def _rank_added(view: View, added: list[str]) -> list[str]:
 
 
 def _describe_claims(new: View, old: View | None, width: int) -> Iterator[str]:
-    """Yield three of the added claims, those that hold first, and what happened to earlier claims."""
+    """Yield lines with a few of the added claims, standing claims first, and what happened to earlier claims."""
     news = collect_news(new, old)
     for n, claim in enumerate(news.learnt[: BOUNDS.examples]):
         yield fill(

@@ -95,7 +95,7 @@ def open_run(
     rewrite: bool | None = None,
     now: datetime | None = None,
 ) -> Iterator[tuple[Job, RunReport]]:
-    """Hold the writer's lock for a run, and write the run's row at the end.
+    """Hold the writer's lock for a run, yield its job and its report, and write the run's row at the end.
 
     A store that a killed run left damaged is repaired first, so read the tables inside the context. A run leaves no
     row if it changed nothing and asked no model, or if its request is refused. The row of a run that failed has its

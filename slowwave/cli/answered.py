@@ -1,7 +1,7 @@
-"""Commands that the resident reader answers: it runs them as this process would, and this process writes their output.
+"""Let the resident reader run a command, and write the output of that command in this process.
 
-What ends with an error, and all that is not answered, is run by this process itself. Only the standard library is
-imported.
+If the command fails there, or the reader does not answer, this process runs the command itself. Only the standard
+library is imported.
 """
 
 import os
@@ -23,7 +23,7 @@ NOT_SERVED = (
     "--release",
     "--web",
 )
-"""Options of which each has the command run here: of help, an earlier release, and the web that takes its time."""
+"""Options with which this process runs the command itself: help, an earlier release, and the web, which is slow."""
 SECONDS = 30.0
 """Seconds that a command waits for the resident reader."""
 
@@ -34,7 +34,10 @@ class Output(NamedTuple):
     chunks: list[tuple[int, bytes]]
 
     def write(self) -> None:
-        """Write it to this process's streams. Whoever reads a part alone, as `head` does, ends it with status 1."""
+        """Write the output to this process's streams.
+
+        If the other side closes the pipe, as `head` does, exit with 1.
+        """
         try:
             for descriptor, content in self.chunks:
                 stream = (sys.stdout if descriptor == 1 else sys.stderr).buffer
@@ -46,7 +49,7 @@ class Output(NamedTuple):
 
 
 def ask_for(words: Sequence[str]) -> Output | None:
-    """Return what the reader's run of a command line wrote; None if this process has to run it."""
+    """Return the output of a command line that the reader ran; None if this process has to run it."""
     if not words or words[0] not in SERVED:
         return None
     named = [word.partition("=")[0] for word in words]
@@ -75,7 +78,10 @@ def ask_for(words: Sequence[str]) -> Output | None:
 
 
 def find_option(words: Sequence[str], name: str) -> str | None:
-    """Return an option's value; None if it is not there. The reader parses the words anew, and refuses what differs."""
+    """Return the value of an option in a command line; None if it is missing.
+
+    This only chooses the reader. The reader parses the words itself, and refuses another store or space.
+    """
     for at, word in enumerate(words):
         if word.startswith(f"{name}="):
             return word.partition("=")[2]

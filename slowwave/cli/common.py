@@ -32,7 +32,7 @@ class Terminal(Console):
         self.renew(os.environ, stderr=stderr)
 
     def renew(self, environ: Mapping[str, str], *, stderr: bool) -> None:
-        """Look at the standard streams and the environment anew: the resident reader has each client's."""
+        """Read the standard streams and the environment again. The resident reader does this for each client."""
         super().__init__(
             stderr=stderr,
             markup=False,

@@ -1,4 +1,4 @@
-"""`slowwave status`, `inspect` and `config`: how a memory is, its ledgers, and the settings in force."""
+"""`slowwave status`, `inspect`, `config` and `check-claims`: a memory's state, ledgers, settings and code checks."""
 
 import os
 from typing import TYPE_CHECKING, Annotated, Any
@@ -100,7 +100,10 @@ def status(
 
 
 def _list_stats(settings: "Settings", *, as_json: bool) -> "list[StatusLine]":
-    """Return the figures as lines, or as one value for JSON. Lines leave out times and name the zeros last."""
+    """Return the metrics as lines, or as one value for JSON.
+
+    The lines leave out timestamps. The last line names the metrics that are zero.
+    """
     from slowwave.flows.metrics import list_metrics
     from slowwave.flows.status import StatusLine
 
@@ -143,7 +146,7 @@ def config(
 
     if alias:
         return _set_alias(*alias, as_json)
-    # The names that files set, nested as in them, each with the files that set it.
+    # the settings in files, nested as there, each with the files that set it
     own = _map_to_path(str(find_user_file()), load_user_settings(Settings))
     if load_project_excludes():
         section = own.setdefault("read", {})
@@ -196,7 +199,10 @@ def _map_to_path(path: str, table: Row) -> Row:
 def _list_settings(
     model: "BaseModel", above: tuple[str, ...], files: Row
 ) -> list[tuple[str, Any, str, str]]:
-    """Return every setting below a model: dotted name, value, who said so, what it is."""
+    """Return every setting below a model: its dotted name, its value, its origin and its description.
+
+    The origin is an environment variable, a file, or "default".
+    """
     from pydantic import BaseModel
 
     environment = {name.upper() for name in os.environ}

@@ -1,4 +1,4 @@
-"""The `slowwave` command: `slowwave --help` lists what there is."""
+"""The `slowwave` command: its groups of commands, other tools' names, and the commands of plugins."""
 
 import logging
 from typing import Annotated, Any

@@ -69,7 +69,7 @@ STEPS = "read, passages, gists, boilerplate, habits, observe, dedupe, supersede,
 def _add_model_options(
     given: dict[str, Any], llm: str | None, max_tokens: int | None, **more: Any
 ) -> dict[str, Any]:
-    """Return the settings given, and those that options name; `--llm` is the model of every task."""
+    """Return the given settings with those of these options. `--llm` sets the model of every task."""
     from slowwave.schemas.settings import name_model
 
     named = {
@@ -177,7 +177,7 @@ def _name_executor(engine: str | None, address: str | None) -> str | None:
     """Return `engine:address`, the name of the executor of a run; None if no engine is named.
 
     Raises:
-        UsageError: no plugin of this name is installed, or an address stands alone.
+        UsageError: no plugin of this name is installed, or an address is given without an engine.
     """
     if engine is None:
         if address:
@@ -202,7 +202,7 @@ def _run_each(
     """Run a night of each space, the longest-waiting space first. Return the most severe exit status.
 
     Raises:
-        UsageError: a path is one for all spaces, which would put what one says into the memory of others.
+        UsageError: a path has no {space}, so one space's transcripts would go into all of them; or there is no space.
     """
     from slowwave.store.releases import list_spaces
 
@@ -240,7 +240,7 @@ def _run_each(
 
 
 def _run_guarded(name: str, run_space: Callable[[], int]) -> int:
-    """Return the exit status of a space's night; an error in one space doesn't stop the others."""
+    """Run a space's night, and return its exit status. An error is printed and does not stop the other spaces."""
     try:
         with report_errors():
             return run_space()
@@ -293,7 +293,7 @@ def _run_one(
 
         report = run_night(absolute, settings, executor=executor, rewrite=rewrite)
     prepare_encoder(settings)
-    # What it brought, for a terminal.
+    # the night's news, for a terminal
     from slowwave.store import Store
 
     named = {
@@ -309,7 +309,7 @@ def _run_one(
 
 
 def _list_transcripts(paths: list[Path]) -> list[Path]:
-    """Return the paths to read, absolute; those of a bucket as they were fetched.
+    """Return the absolute paths to read. Transcripts in a bucket are downloaded first.
 
     Raises:
         NoSuchPath: a path does not exist, or is a pipe or a device.
@@ -375,7 +375,7 @@ def _print_sources(estimate: "Estimate") -> None:
 
 
 def _print_costs(estimate: "Estimate") -> None:
-    """Print what a night would cost, a line a step."""
+    """Print what a night would cost, a row for each step."""
     costs = [
         {
             "step": line.step,
@@ -397,7 +397,7 @@ def _print_costs(estimate: "Estimate") -> None:
 
 
 def _format_duration(seconds: float) -> str:
-    """Return seconds as a person says them."""
+    """Return a duration in seconds, minutes or hours, such as "about 5 min"."""
     if seconds < 90:
         return f"about {seconds:.0f} s"
     return (
@@ -482,7 +482,7 @@ def _backfill(
     """Redo a step a day at a time, print each run, and exit by the first that did not end well.
 
     Raises:
-        UsageError: the step should fill in what is missing, too.
+        UsageError: `missing` is set, which goes with no days.
     """
     from slowwave.flows.reprocess import run_backfill
 

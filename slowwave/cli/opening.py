@@ -70,7 +70,7 @@ def open_anew(settings: "Settings", release: str | None) -> "Memory":
 OPENER: ContextVar[Callable[["Settings", str | None], "Memory"]] = ContextVar(
     "opener", default=open_anew
 )
-"""What opens a memory: the resident reader sets one that keeps it open."""
+"""The function that opens a memory. The resident reader sets one that keeps the memory open."""
 
 
 def open_memory(
@@ -81,7 +81,7 @@ def open_memory(
     Raises:
         UsageError, StoreError: as `Memory.open`.
     """
-    # Imported objects live on: collecting during the import takes an eighth of a command's start.
+    # imported objects are never collected: trying it during the import takes an eighth of a command's start
     gc.disable()
     from slowwave.recall.live import LOG
 
@@ -98,9 +98,9 @@ def find_project(memory: "Memory", folder: str = ".") -> str | None:
 
 
 def prepare_encoder(settings: "Settings") -> None:
-    """Build the graph that queries need, if the encoder has one and it is missing: no hook has the time.
+    """Build the encoder's graph that queries need, if it is missing, since a hook has no time for it.
 
-    What is amiss with the encoder is told by whoever needs it.
+    A failure is ignored here: whoever needs the encoder reports it.
     """
     if not settings.embeddings:
         return
@@ -111,7 +111,7 @@ def prepare_encoder(settings: "Settings") -> None:
 
 
 def start_small_night(transcript: Path, given: dict[str, Any]) -> None:
-    """Distil a session that has ended, without a model, in a process that outlives this one."""
+    """Start a background night over the transcript of an ended session, in a process that outlives this one."""
     words = [
         word
         for name, value in given.items()

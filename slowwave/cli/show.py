@@ -291,7 +291,7 @@ def _list_dead_ends(
     limit: int = LISTED,
     all: bool = False,
 ) -> tuple[object, list[str]]:
-    """Return what was tried and left in a project, by default this folder's, the latest first."""
+    """Return the dead ends of a project, by default this folder's, the latest first. They are logged as recalled."""
     from slowwave.store.logs import log_recall
 
     project = _choose_project(memory, workspace, all)
@@ -311,7 +311,10 @@ def _list_intentions(
     limit: int = LISTED,
     all: bool = False,
 ) -> tuple[object, list[str]]:
-    """Return what persons mean to do later in a project, by default this folder's; by day, the others last."""
+    """Return what people intend to do later in a project, by default this folder's: by day, those without a day last.
+
+    The listed intentions are logged as recalled.
+    """
     from slowwave.store.logs import log_recall
 
     project = _choose_project(memory, workspace, all)
@@ -336,7 +339,7 @@ def _format_node_lines(node: "Node", level: int, *, whole: bool = False) -> list
 
 
 def _format_fact(value: Any, node: "Node") -> str:
-    """Return a fact of a row as text; a time as the clock of who said it, or else this machine's, showed it."""
+    """Return a fact of a row as text. A time is shown in the time zone of its message, or else of this machine."""
     if not isinstance(value, datetime):
         return str(value)
     return str(convert_to_local(localise(value, node.facts.get("utc_offset"))))

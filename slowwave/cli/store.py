@@ -1,4 +1,4 @@
-"""Commands on a whole space: check and mend it, copy it, export from it, import into it."""
+"""Commands on a whole space: check and repair it, back it up, export from it, and import into it."""
 
 from datetime import datetime
 from pathlib import Path

@@ -35,7 +35,7 @@ def find_server(wanted: bool | None) -> str | None:
         return None
     server = server or PREFECT_SERVER
     if trouble := _find_trouble(server):
-        # Without a password.
+        # without a user and password
         place = urlsplit(server).netloc.rpartition("@")[2] or server
         print_notes(
             [
@@ -48,7 +48,7 @@ def find_server(wanted: bool | None) -> str | None:
 
 
 def _find_trouble(server: str) -> str:
-    """Return why a server can't be reached; empty if it answers, whatever it answers."""
+    """Return why a server can't be reached; "" if it answers, even with an error."""
     try:
         with urlopen(f"{server.rstrip('/')}/health", timeout=PATIENCE):
             return ""
@@ -57,7 +57,7 @@ def _find_trouble(server: str) -> str:
     except (OSError, ValueError) as trouble:
         reason = trouble.reason if isinstance(trouble, URLError) else trouble
         if isinstance(reason, ssl.SSLError):
-            return ""  # Prefect has certificates of its own to check it by
+            return ""  # Prefect may trust other certificates than this check
         return " ".join(str(reason).split()) or type(reason).__name__
 
 
@@ -70,14 +70,15 @@ def import_prefect_quietly() -> None:
     from slowwave.tasks.progress import show_progress
 
     os.environ.setdefault("DO_NOT_TRACK", "1")
-    # What it would log of an error, with a traceback, is raised and printed as a line.
+    # Prefect would log an error with its traceback; it is raised too, and printed as one line
     shown = os.environ.get("PREFECT_LOGGING_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", shown)
     # The lines of steps go to the server, not to the terminal.
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO")
-    # With its own five tries, each waiting longer, a server that dies costs a minute at every call.
+    # with the default of five retries, a server that dies costs a minute at every call
     os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", "2")
-    # It remembers the folder it is imported in: there what is spawned, vLLM's engine too, looks for modules.
+    # This module remembers the folder that it is imported in: spawned processes, such as vLLM's engine, search modules
+    # there.
     import multiprocessing.process  # noqa: F401
 
     with (

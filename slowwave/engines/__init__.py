@@ -1,1 +1,1 @@
-"""Every model behind a small Protocol, and a plain fake of each that ships."""
+"""The models, each kind behind a small Protocol and with a plain fake."""

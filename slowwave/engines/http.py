@@ -82,7 +82,10 @@ def describe_failure(error: Exception, seconds: float) -> Transient:
 
 
 def build_retry_options(attempts: int, seconds: float) -> dict[str, Any]:
-    """Return arguments of tenacity's `Retrying`: `Transient` is tried again, unless that begins after `seconds`."""
+    """Return arguments of tenacity's `Retrying`.
+
+    `Transient` is tried again, up to `attempts` times in all. No attempt begins later than `seconds` after the first.
+    """
     return {
         "retry": retry_if_exception_type(Transient),
         "wait": _compute_wait,

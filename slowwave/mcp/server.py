@@ -1,9 +1,9 @@
 """The memory as tools of the Model Context Protocol: recall, context, claims, related, show, remember …
 
 `slowwave mcp` serves them over stdio, `slowwave mcp --http` on the loopback address (the SDK checks Host and Origin
-there, so that no web page can reach it). They read the live release, a newer one as soon as there is one;
-`remember` writes a note that the next night ingests, `rate` a line in a log, and neither changes a table. The memory is
-opened by the first call: a server may be started before there is one.
+there, so that no web page can reach it). The tools read the live release, and switch to a newer one when it appears.
+`remember` and `correct` write a note for the next night, `rate` a line in a log; none of them changes a table. The
+first call opens the memory, so a server can start before there is one.
 """
 
 import logging
@@ -112,7 +112,10 @@ def make_filter_argument(name: str, about: str) -> object:
 
 
 def make_known_argument(name: str, about: str) -> object:
-    """Return a filter's argument, described only where `recall` does not: an agent reads all tools at once."""
+    """Return a filter's annotation as an argument of a tool, without a description if the filter is one of `recall`.
+
+    An agent reads all tools at once, so one description is enough.
+    """
     is_filter = name in get_type_hints(Filters)
     return (
         ARGUMENTS.get(name, str | None)
@@ -402,7 +405,10 @@ class Tools:
         return f"Noted as {verdict}: {node.kind} {node.id[:12]}."
 
     async def show_metrics(self, request: Request) -> PlainTextResponse:
-        """Return the figures for Prometheus, asked of this machine by name: the SDK checks that for `/mcp` alone."""
+        """Return the metrics for Prometheus; 503 if there are none.
+
+        Return 421 if the request's host is not this machine: the SDK checks the host for `/mcp` alone.
+        """
         if request.url.hostname not in ("127.0.0.1", "localhost"):
             return PlainTextResponse("unknown host", 421)
         try:
@@ -417,10 +423,10 @@ class Tools:
             return PlainTextResponse(f"no metrics: {trouble}\n", 503)
 
     def open_memory(self) -> Memory:
-        """Return the memory, opened by whoever asks first.
+        """Return the memory. The first call opens it.
 
         Raises:
-            StoreMissing: there is none yet.
+            StoreMissing: there is no store yet.
             NoRelease: nothing is released yet.
         """
         if self._open is not None:
@@ -431,10 +437,10 @@ class Tools:
             return self._memory
 
     def _search_web(self, memory: Memory, query: str) -> Any:
-        """Begin to search the web, without the names of those whom the memory knows.
+        """Start a web search, and return its pending results. The names of people in the memory are not sent.
 
         Raises:
-            UsageError: it is off (no agent switches it on), or what it needs is not installed.
+            UsageError: the setting `web.enabled` is off, or a package is not installed.
         """
         if not self.settings.web.enabled:
             raise UsageError(
@@ -445,17 +451,17 @@ class Tools:
         )
 
     def _render_block(self, block: Block, web: str = "") -> str:
-        """Return the block's text, fenced; note that it was handed out."""
+        """Return the block's text, fenced, or NOTHING if it is empty. Log that it was returned."""
         note_block(self.space_dir, block, web)
         return fence_block(block.text) if block.text else NOTHING
 
 
 @contextmanager
 def convert_to_tool_errors() -> Iterator[None]:
-    """Tell what is refused, and a store that is gone or half there, in one line that the model reads.
+    """Turn errors of slowwave and of an unreadable store into an error of one line, which the model reads.
 
     Raises:
-        ToolError: in place of it.
+        ToolError: instead of the error in the block.
     """
     try:
         yield
@@ -469,8 +475,10 @@ def convert_to_tool_errors() -> Iterator[None]:
 
 
 class PlainSchema(GenerateJsonSchema):
-    """A short schema, since an agent has it before it for each answer: without titles, without null for what may be
-    left out, and of several forms with the first alone. The tools take the others too.
+    """Makes short schemas, since a schema is part of each of an agent's prompts.
+
+    They have no titles, no null for an optional argument, and only the first of several types. The tools accept the
+    others too.
     """
 
     def field_title_should_be_set(self, schema: object) -> bool:
@@ -482,11 +490,11 @@ class PlainSchema(GenerateJsonSchema):
         return self.generate_inner(schema["schema"])
 
     def union_schema(self, schema: core_schema.UnionSchema) -> JsonSchemaValue:
-        """Return the schema of the first form."""
+        """Return the schema of the first type."""
         return self.generate_inner(cast(Any, schema["choices"][0]))
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        """Return the schema with the default, where it is not null or false."""
+        """Return the schema, with its default unless that is null or false."""
         plain = super().default_schema(schema)
         return {
             name: value
@@ -498,7 +506,8 @@ class PlainSchema(GenerateJsonSchema):
 class StrictTool(Tool):
     """A tool that says in one line which arguments it refuses.
 
-    A tool that reads is run by the resident reader, if there can be one: servers of several agents then share a memory.
+    If `place` is set, the resident reader runs the tool, so that the servers of several agents share a memory. If the
+    reader does not answer, or the call asks for the web, this process runs it.
     """
 
     place: tuple[str, str] | None = None
@@ -513,7 +522,7 @@ class StrictTool(Tool):
         """Run the tool.
 
         Raises:
-            ToolError: the arguments are refused, or the tool failed.
+            ToolError: the arguments are invalid, or the tool failed.
         """
         is_asked = self.place and convert_result and not arguments.get("web")
         if is_asked and (answer := await run_in_threadpool(self._ask, arguments)):
@@ -531,7 +540,7 @@ class StrictTool(Tool):
             ) from refused.__cause__
 
     def _ask(self, arguments: dict[str, Any]) -> CallToolResult | None:
-        """Return what the reader's run of the tool gave; None if this process has to run it."""
+        """Return the reader's result of the tool; None if this process has to run it."""
         store, space = self.place or (None, None)
         request = {
             "do": "tool",
@@ -547,12 +556,15 @@ class StrictTool(Tool):
 
 
 class TextMetadata(FuncMetadata):
-    """The arguments of a tool, of which a text stays the text that was sent: the SDK reads "null" as no value wherever
-    an argument may be left out (`findings/mcp_text_null_becomes_none.sh`).
+    """The arguments of a tool. A text stays the text that was sent.
+
+    The SDK would parse the text "null" as no value in an optional argument (`findings/mcp_text_null_becomes_none.sh`).
     """
 
     def pre_parse_json(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments with JSON read where no text is taken; a list also where one is taken beside a text."""
+        """Return the arguments, with JSON parsed in those that can't be a text. A list is also parsed in an argument
+        that can be a text or a list.
+        """
         read = super().pre_parse_json(data)
         for name, field in self.arg_model.model_fields.items():
             kinds = {get_origin(kind) or kind for kind in get_args(field.annotation)}
@@ -570,9 +582,7 @@ def make_strict_tool(
     annotations: ToolAnnotations,
     structured: bool | None = None,
 ) -> StrictTool:
-    """Return a method as a tool that refuses arguments it does not know: a misspelt condition must not pass for
-    none.
-    """
+    """Return a method as a tool that refuses unknown arguments, since a misspelt filter must not be ignored."""
     made = StrictTool.from_function(
         method, annotations=annotations, structured_output=structured
     )
@@ -609,8 +619,8 @@ def make_server(
 
     Args:
         settings: of the store and space.
-        version: that clients are told.
-        read_only: offers no tool that writes.
+        version: the version that clients see.
+        read_only: leave out the tools that write.
     """
     calls = Tools(settings)
     reading = make_reading_tools(calls)
@@ -634,8 +644,9 @@ def make_server(
 
 
 class ByKey:
-    """An ASGI app that passes each request to the app of the key that it bears; any other request is answered 401. An
-    app without a key takes every request.
+    """An ASGI app that passes each request to the first app with the request's bearer token, or without a key.
+
+    It answers other requests with status 401.
     """
 
     def __init__(self, apps: Iterable[tuple[ASGIApp, str | None]]) -> None:
@@ -644,7 +655,7 @@ class ByKey:
         ]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it; each comparison takes as long whatever is wrong."""
+        """Pass the request on, or refuse it. Keys are compared in constant time."""
         given = dict(scope.get("headers", ())).get(b"authorization", b"")
         opened = [
             app
@@ -659,7 +670,7 @@ class ByKey:
 def make_http_app(
     servers: Iterable[tuple[MCPServer[Any], str | None]], host: str
 ) -> Starlette:
-    """Return one app of several servers, each behind its key: a session begun with one is unknown to the others."""
+    """Return one app for several servers, each behind its key. A session of one server is unknown to the others."""
     apps = [(server.streamable_http_app(host=host), key) for server, key in servers]
 
     @asynccontextmanager
@@ -678,8 +689,13 @@ def serve_http(
     port: int,
     pages: ASGIApp | None = None,
 ) -> None:
-    """Serve over HTTP until stopped, each server to those alone who know its key; beside them the `pages`, if any,
-    which have a token of their own.
+    """Serve over HTTP until stopped.
+
+    Args:
+        servers: each with its key, or None if it needs none.
+        host: the address to listen on.
+        port: the port to listen on.
+        pages: an app for all paths but `/mcp` and `/metrics`, with a token of its own.
     """
     import uvicorn
 

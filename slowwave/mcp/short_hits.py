@@ -1,6 +1,6 @@
-"""What `recall` and `habits` answer to an agent: in few tokens, as many in order as the budget has room for.
+"""Answers of `recall` and `habits` to an agent: short, and only as many as fit the budget.
 
-A hit tells what was said, where, on which day and by whom, and one short id: `show` has the rest, down to the messages.
+A hit has its text, project, day, speaker and a short id. `show` returns the rest, down to the messages.
 """
 
 from bisect import bisect_right
@@ -52,7 +52,7 @@ class RecallResult(BaseModel):
 def fit_hits(
     results: Hits | SessionHits, release: str | None, budget: int, tokenizer: str
 ) -> CallToolResult:
-    """Return the first hits, whole, whose answer has at most `budget` tokens, and how many are left out."""
+    """Return an answer of at most `budget` tokens with the first hits, and how many are left out. No hit is cut."""
     hits = [
         escape_values(
             _shorten_hit(hit) if isinstance(hit, Hit) else _shorten_session(hit)
@@ -81,7 +81,16 @@ def fit_hits(
 def fit_answer(
     keep_first: Callable[[int], BaseModel], parts: int, budget: int, tokenizer: str
 ) -> CallToolResult:
-    """Return the answer with as many of `parts` parts as fit; its text as it is counted: the SDK would indent it."""
+    """Return the answer with as many of its parts as fit the budget.
+
+    Its text is compact JSON, as it was counted; the SDK would indent it.
+
+    Args:
+        keep_first: returns the answer with a number of its first parts.
+        parts: the number of all parts.
+        budget: the most tokens, by the tokenizer.
+        tokenizer: as the setting `context.tokenizer` names it.
+    """
     count = resolve_tokenizer(None, tokenizer)
     fitting = bisect_right(
         range(1, parts + 1),
@@ -103,7 +112,7 @@ def shorten_habit(habit: Habit) -> dict[str, Any]:
 
 
 def date_claim(claim: Claim | Related) -> dict[str, Any]:
-    """Return a claim's fields; in its summary stands the date beside "yesterday" and the like."""
+    """Return a claim's fields. Its summary has the date beside words such as "yesterday"."""
     summary = add_days(claim.summary, claim.observed_at)
     plain: dict[str, Any] = escape_values(claim.as_dict() | {"summary": summary})
     return plain
@@ -159,7 +168,7 @@ def _shorten_session(hit: SessionHit) -> dict[str, Any]:
 
 
 def _get_passage(hit: Hit) -> str:
-    """Return a hit's text; of a long message the passage that was found."""
+    """Return a hit's text; for a message, the passage that was found, with ellipses if text around it is left out."""
     if hit.kind != "message" or not hit.sources:
         return hit.text
     passage = hit.sources[0].quote.strip()

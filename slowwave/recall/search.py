@@ -944,7 +944,7 @@ def _read_exchanges(
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class ExchangePlaces:
     """Which messages stand around a message that was found, by their offsets in the table."""
 
     own: int
@@ -958,12 +958,12 @@ class Surroundings:
         return [self.own, *self.exchange, *([] if self.reply is None else [self.reply])]
 
 
-def _find_surroundings(layout: PassageIndex, row: Candidate) -> Surroundings:
+def _find_surroundings(layout: PassageIndex, row: Candidate) -> ExchangePlaces:
     """Return which messages stand around a message that was found."""
     at = row.row["position"]
     last = (row.beside or row).row["position"]
     reply = layout.find_reply(max(at, last))
-    return Surroundings(
+    return ExchangePlaces(
         own=int(layout.message[at]),
         exchange=layout.message[layout.find_exchange(at)].tolist(),
         reply=None if reply is None else int(layout.message[reply]),
@@ -980,7 +980,7 @@ def _read_messages_at(view: View, offsets: Set[int]) -> dict[int, Row]:
 
 
 def _make_fragments(
-    places: Surroundings, messages: Mapping[int, Row]
+    places: ExchangePlaces, messages: Mapping[int, Row]
 ) -> tuple[Fragment, ...]:
     """Return a message's exchange. A reply is a part of it if it leans on the message: it may take it back."""
     shown = [at for at in places.exchange if at in messages]

@@ -1,6 +1,6 @@
-"""Asks the resident reader, and starts it if there is none. Whatever is amiss, the caller does the work itself.
+"""Ask the resident reader, and start it if there is none. After any failure, the caller does the work itself.
 
-Nothing but the standard library is imported: a hook does this with each prompt.
+Only the standard library is imported, since a hook does this with each prompt.
 """
 
 import os
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 GREETING_SECONDS = 1.0
-"""Seconds within which a reader greets: one that is stopped or hung does not."""
+"""Seconds to wait for a reader's greeting: one that is stopped or hung sends none."""
 PAUSE = 0.02
-"""Seconds between two looks for a reader that is starting."""
+"""Seconds between two attempts to connect to a reader that is starting."""
 READER = "slowwave.cli.agents.resident"
 """The module that a reader runs."""
 
 
 class Refused(Exception):
-    """What is there must not be asked: it is another user's, open to others, or of another version."""
+    """The reader must not be asked: it is another user's, open to others, or of another version."""
 
 
 def ask(
@@ -54,14 +54,15 @@ def ask(
     space: str | None,
     seconds: float,
 ) -> Frame | None:
-    """Return what the reader answers to this process, in its folder and environment; None if the caller has to do the
-    work itself.
+    """Return the reader's answer, or None if the caller has to do the work itself.
+
+    The request is sent with this process's folder and environment. A reader is started if none runs.
 
     Args:
-        request: what is asked.
+        request: the request.
         store: as the command line names it; None for the settings' store.
         space: as the command line names it; None for the settings' space.
-        seconds: how long to wait, for the start of a reader too; one is started if none runs.
+        seconds: how long to wait, including the start of a reader.
     """
     try:
         if (address := find_address(store, space)) is None:
@@ -76,10 +77,10 @@ def ask(
 
 
 def _ask(address: Address, request: Frame, seconds: float) -> Frame | None:
-    """Return the answer; None if there is no reader, or none in time.
+    """Return the answer; None if no reader starts in time, or it passes the request back.
 
     Raises:
-        OSError, ValueError: the connection broke, or the answer.
+        OSError, ValueError: the connection broke, or the answer is malformed.
         Refused: the reader must not be asked.
     """
     deadline = time.monotonic() + seconds
@@ -100,7 +101,7 @@ def _ask(address: Address, request: Frame, seconds: float) -> Frame | None:
 
 
 def connect(address: Address) -> tuple[socket.socket, str] | None:
-    """Return a connection to the reader and its token; None if none listens.
+    """Return a connection to the reader and its token; None if no reader listens.
 
     Raises:
         Refused: the socket or its file is not the user's own, or is open to others.
@@ -134,7 +135,7 @@ def connect(address: Address) -> tuple[socket.socket, str] | None:
 def converse(
     connection: socket.socket, token: str, request: Frame, deadline: float
 ) -> Frame:
-    """Return the answer to a request. A reader of another version is told to end.
+    """Return the answer to a request. A reader of another version gets the request to end, except for "about".
 
     Raises:
         OSError, ValueError: the connection broke, or no answer came in time.
@@ -156,9 +157,9 @@ def converse(
 
 
 def start_reader(address: Address) -> "Popen[bytes] | None":
-    """Start the reader of an address; None if another process is starting it, or it runs.
+    """Start the reader of an address and return its process; None if another process starts it, or it runs.
 
-    The lock is taken here and left to the reader, which has it until it dies.
+    This process takes the lock and passes it to the reader, which holds it until it ends.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     lock = os.open(address.lock, flags, 0o600)
@@ -196,7 +197,7 @@ def start_detached(
 
 
 def find_readers(store: Path, space: str) -> list[Frame]:
-    """Return what each of the user's readers of a store and space says of itself: pid, since, answers, megabytes."""
+    """Return the facts of each of the user's readers of a store and space: pid, since, answers, megabytes."""
     found = []
     folder = find_runtime_folder() if sys.platform != "win32" else None
     for lock in sorted(folder.glob("*.lock")) if folder else ():
@@ -207,7 +208,7 @@ def find_readers(store: Path, space: str) -> list[Frame]:
 
 
 def _ask_about(address: Address) -> Frame:
-    """Return what a reader of any version says of itself; an empty message if it does not run."""
+    """Return the facts of a reader of any version; an empty message if it does not answer."""
     try:
         if (found := connect(address)) is None:
             return {}

@@ -1,6 +1,6 @@
-"""Where a resident reader listens: a private folder, and in it files named by user, install, store and space.
+"""Find where a resident reader listens: files in a private folder, named by user, install, store and space.
 
-Two homes, stores, spaces or installs have different names, so none is answered by another's reader.
+Two homes, stores, spaces or installs have different names, so none gets answers from another's reader.
 """
 
 import hashlib
@@ -50,7 +50,7 @@ class Address(NamedTuple):
     socket: Path
     """Its Unix socket."""
     token: Path
-    """Its port and secret, where Unix sockets can't tell whose they are."""
+    """Its port and secret, for systems on which a Unix socket does not tell its user."""
     lock: Path
     """Locked (flock) as long as the reader runs."""
 
@@ -61,10 +61,10 @@ def has_peer_credentials() -> bool:
 
 
 def find_address(store: str | None, space: str | None) -> Address | None:
-    """Return the address of the reader of a store and space, as a command line names them; None for the direct way.
+    """Return the address of the reader of a store and space, which are named as on a command line.
 
-    There is none where readers are switched off, where the user's file can't be read, which the direct way explains,
-    and where the runtime folder can't be made or is not private.
+    Return None if readers are switched off, on Windows, if the user's settings file can't be read, or if the runtime
+    folder can't be made or is not private. The caller then opens the memory itself.
     """
     if sys.platform == "win32":
         return None
@@ -85,10 +85,12 @@ def find_address(store: str | None, space: str | None) -> Address | None:
 
 
 def read_file() -> dict[str, Any]:
-    """Return the user's settings file; empty if it has none of the words that matter here, and is not parsed.
+    """Return the table of the user's settings file; an empty one if there is no file.
+
+    A file without the words resident, store and space is not parsed either.
 
     Raises:
-        OSError, ValueError, RecursionError: it can't be read, or is no TOML.
+        OSError, ValueError, RecursionError: the file can't be read, or is no TOML.
     """
     path = find_user_file()
     content = path.read_bytes() if path else b""
@@ -108,7 +110,11 @@ def is_on(in_file: dict[str, Any]) -> bool:
 
 
 def find_store(given: str | None, in_file: dict[str, Any]) -> str:
-    """Return the store's path, as the settings have it. A reader refuses a request if they have another."""
+    """Return the absolute path of the store: the given one, else that of the environment, the user's file or the
+    default.
+
+    The reader compares it with its settings, and refuses a request with another path.
+    """
     if given:
         return str(find_working_copy(given).expanduser().absolute())
     if named := read_variable("SLOWWAVE_STORE") or in_file.get("store"):
@@ -130,7 +136,10 @@ def read_variable(name: str) -> str | None:
 
 
 def find_runtime_folder() -> Path | None:
-    """Return the private folder of the user's readers, made if it does not exist; None if others may use it."""
+    """Return the private folder of the user's readers, which is made if it does not exist.
+
+    Return None if it can't be made, others may use it, or its path is too long for a socket.
+    """
     bases = [os.environ.get("XDG_RUNTIME_DIR"), os.environ.get("TMPDIR"), "/tmp"]
     for base in filter(None, bases):
         is_own = base == bases[0]
@@ -146,7 +155,10 @@ def find_runtime_folder() -> Path | None:
 
 
 def is_private(path: Path, is_kind: Callable[[int], bool]) -> bool:
-    """Return True if a path itself, not what it links to, is of a kind, the user's own, and closed to all others."""
+    """Return True if a path is of this kind, belongs to the user, and is closed to all others.
+
+    Links are not followed.
+    """
     status = path.lstat()
     return (
         is_kind(status.st_mode)

@@ -1,7 +1,7 @@
-"""Serves a resident reader: takes connections of its own user, hands requests to a function, and ends by itself.
+"""The server of a resident reader: it accepts connections of its own user, passes on requests, and ends by itself.
 
-It ends after IDLE seconds without a request, when the machine's memory is short, when it is told to, and when its
-socket is replaced. Requests are answered one after the other: so each may have the client's folder and environment.
+It ends after IDLE seconds without a request, if the machine's memory is short, on request, and if its socket is
+replaced. Requests are answered one after the other, so that each can have the client's folder and environment.
 """
 
 import os
@@ -26,29 +26,29 @@ from slowwave.resident.wire import (
 )
 
 LAST_SECONDS = 5.0
-"""Seconds that a reader which ends has for the answers that it is at."""
+"""Seconds that an ending reader waits for its unfinished answers."""
 IDLE = 20 * 60
 """Seconds without a request after which a reader ends."""
 LEAST_FREE = 0.05
 """Share of the machine's memory that must be available; below it a reader ends."""
 LOOK = 1.0
-"""Seconds between two looks at the clock, the memory and the store."""
+"""Seconds between two checks of the clock, the memory and the store."""
 PATIENCE = 10.0
 """Seconds that a client may take to send its request, or to take its answer."""
 
 
 class Answering(Protocol):
-    """What a server hands its requests to."""
+    """Answers the requests of a server."""
 
     is_over: bool
-    """Set when the reader is of no more use, as after a change of the settings."""
+    """True if the reader should end, for example after a change of the settings."""
 
     def answer(self, request: Frame) -> Frame:
         """Return the answer to a request, or a reason under "pass"; called by one thread at a time."""
         ...
 
     def look(self) -> None:
-        """Drop what is outdated; called once a second, never during an answer."""
+        """Drop outdated data. It is called about once a second, never during an answer."""
         ...
 
     def describe(self) -> Frame:
@@ -63,7 +63,7 @@ class Resident(ThreadingMixIn, TCPServer):
     request_queue_size = 128
 
     def __init__(self, address: Address, reader: Answering) -> None:
-        """Listen from now on.
+        """Start to listen.
 
         Args:
             address: the files of this reader; its lock is held by this process.
@@ -103,7 +103,7 @@ class Resident(ThreadingMixIn, TCPServer):
         return self.files.socket if is_unix else self.files.token
 
     def _write_token(self) -> None:
-        """Write the port and a new token into a file that appears at once, whole."""
+        """Write the port and a new token into the token file, which is replaced in one step."""
         self.token = make_nonce()
         fresh = self.files.token.with_suffix(".new")
         fresh.unlink(missing_ok=True)
@@ -111,12 +111,12 @@ class Resident(ThreadingMixIn, TCPServer):
         fresh.replace(self.files.token)
 
     def _read_mark(self) -> tuple[int, int]:
-        """Return what tells the reader's own file from one that took its place, and whether its mode was changed."""
+        """Return the inode and change time of the reader's file, which differ if it is replaced or its mode changes."""
         status = self._listed.lstat()
         return status.st_ino, status.st_ctime_ns
 
     def run(self) -> None:
-        """Serve until it is time to end."""
+        """Serve until the reader should end; then wait up to LAST_SECONDS for unfinished answers."""
         try:
             while not self.is_over:
                 self.handle_request()
@@ -129,14 +129,16 @@ class Resident(ThreadingMixIn, TCPServer):
             self.server_close()
 
     def end(self) -> None:
-        """End: take no more connections, and remove the file by which clients find this reader, if it is its own."""
+        """Accept no more connections, and remove the file by which clients find this reader, unless it was replaced."""
         self.is_over = True
         with suppress(OSError):
             if self._read_mark()[0] == self._mark[0]:
                 self._listed.unlink()
 
     def _look_around(self) -> None:
-        """End if the reader is idle, memory is short, or its file is gone or changed; have outdated content dropped."""
+        """End if the reader is idle or over, memory is short, or its file is gone or changed. Else, between two
+        answers, let it drop outdated data.
+        """
         is_busy = self._turn.locked()
         is_idle = time.monotonic() - self._used > IDLE and not is_busy
         try:
@@ -152,14 +154,17 @@ class Resident(ThreadingMixIn, TCPServer):
                 self._turn.release()
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Return True if a connection is of this user; over the loopback address the token tells."""
+        """Return True if a connection comes from this user. Over the loopback address, the token is checked later."""
         return self.address_family != socket.AF_UNIX or is_own_user(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a connection that broke: its client does the work itself."""
+        """Ignore a connection that broke: its client does the work itself."""
 
     def take_request(self, request: Frame, connection: socket.socket) -> Frame:
-        """Return the answer to a request; an empty one if the client has gone while others were served."""
+        """Return the answer to a request. Requests other than "end" and "about" wait for their turn.
+
+        Return a reason under "pass" if the reader ends, or the client has gone while it waited.
+        """
         if request.get("do") == "end":
             self.end()
             return {}
@@ -175,12 +180,12 @@ class Resident(ThreadingMixIn, TCPServer):
             return answer
 
     def count_begun(self, more: int) -> None:
-        """Count the requests that are not answered yet."""
+        """Add `more` to the number of unanswered requests."""
         with self._counting:
             self._begun += more
 
     def describe(self) -> Frame:
-        """Return what `slowwave status` shows."""
+        """Return the reader's facts for `slowwave status`: pid, since, answers, and those of `Answering.describe`."""
         facts = {
             "pid": os.getpid(),
             "since": self.since,
@@ -225,7 +230,7 @@ def has_gone(connection: socket.socket) -> bool:
 
 
 def is_memory_short() -> bool:
-    """Return True if little of the machine's memory is available; False where the system does not tell."""
+    """Return True if less than LEAST_FREE of the machine's memory is available; False if the system does not say."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:

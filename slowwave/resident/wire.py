@@ -1,11 +1,11 @@
-"""What reader and client say to each other: lines of JSON over a stream.
+"""The protocol between reader and client: lines of JSON over a stream.
 
 1. The client sends a nonce.
 2. The reader sends its version, process id, a nonce of its own, and a proof that it knows the token.
 3. The client sends its request, with its proof.
 4. The reader sends the answer.
 
-Over a Unix socket the kernel tells who is at the other end, and the token is empty.
+Over a Unix socket the kernel names the user at the other end, and the token is empty.
 """
 
 import hmac
@@ -22,7 +22,7 @@ Frame = dict[str, Any]
 
 
 def write_message(stream: BufferedIOBase, message: Frame) -> None:
-    """Write one message. Lone surrogates, as in names of files, are kept."""
+    """Write one message. Lone surrogates, for example in file names, are kept."""
     stream.write(json.dumps(message).encode("ascii") + b"\n")
     stream.flush()
 
@@ -31,7 +31,7 @@ def read_message(stream: BufferedIOBase) -> Frame:
     """Read one message.
 
     Raises:
-        ValueError: it is no whole line, no JSON, or no object.
+        ValueError: the line is incomplete or too long, or is no JSON object.
     """
     line = stream.readline(LARGEST)
     if not line.endswith(b"\n"):
@@ -53,7 +53,7 @@ def prove(token: str, who: str, nonce: str) -> str:
 
 
 def is_proven(token: str, who: str, nonce: str, proof: object) -> bool:
-    """Return True if a proof is right; the comparison takes as long whatever is wrong."""
+    """Return True if a proof is right. It is compared in constant time."""
     return isinstance(proof, str) and hmac.compare_digest(
         prove(token, who, nonce).encode(), proof.encode("utf-8", "replace")
     )

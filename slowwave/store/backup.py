@@ -40,8 +40,9 @@ def back_up(root: Path, space: str, file: Path, key: str | None = None) -> Manif
 
     Raises:
         UsageError: the file exists, or would lie in the space.
-        StoreMissing, StoreLocked: as for every writer.
-        StoreUnreadable: also if files of the space are damaged.
+        StoreMissing: the store or space does not exist.
+        StoreLocked: another run holds the store.
+        StoreUnreadable: files of the space are damaged.
     """
     folder = root / space
     releases = load_releases(folder)

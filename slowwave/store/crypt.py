@@ -17,7 +17,7 @@ COMMAND = "SLOWWAVE_BACKUP_KEY_COMMAND"
 """Variables with the passphrase, or with a command that prints it (`secret-tool lookup app slowwave`)."""
 PUBLIC = "age1"
 SECRET = "AGE-SECRET-KEY-1"
-"""Prefixes of age's own keys. A key encrypts a stream of any size; a passphrase holds all of it in memory."""
+"""Prefixes of age's own keys. A key encrypts a stream of any size; a passphrase needs all of it in memory."""
 FILE_SYSTEMS = (
     "fuse.gocryptfs",
     "fuse.cryfs",
@@ -61,7 +61,7 @@ def _run(command: str) -> str:
 
 
 def encrypt(plain: IO[bytes], out: IO[bytes], key: str) -> None:
-    """Write an encrypted copy of a file; a passphrase holds all of it in memory, an age key none.
+    """Write an encrypted copy of a file. With a passphrase the whole file is in memory, with an age key it is not.
 
     Raises:
         UsageError: the key is damaged.
@@ -95,7 +95,7 @@ def decrypt(source: IO[bytes], out: IO[bytes], key: str) -> None:
         else:
             out.write(pyrage.passphrase.decrypt(source.read(), key))
     except (pyrage.DecryptError, pyrage.IdentityError, OSError) as error:
-        # On a busy machine, that it takes too long.
+        # the reason may also be that age finds the passphrase's work factor too high for a busy machine
         why = ascii(f"{error}").replace("\\n", " ")
         raise UsageError(
             f"the passphrase is wrong, or the file was altered: nothing was restored ({why})"

@@ -83,7 +83,7 @@ def writer_lock(
                         format_now(),
                         read_boot(),
                     )
-                    # Synced: nothing else shows that a run began.
+                    # synced, since nothing else shows that a run began
                     replace_file(path, orjson.dumps(holder))
                 yield died
             except BaseException:
@@ -98,7 +98,9 @@ def writer_lock(
 
 @contextmanager
 def wait_alone(space_dir: Path, what: str) -> Iterator[bool]:
-    """Yield True if no other process waits to do the same work or does it; else False: the caller leaves it to that."""
+    """Yield True if no other process does the same work (`what`) or waits to do it. Else yield False: the caller should
+    leave the work to that process.
+    """
     make_private_folder(space_dir)
     path = space_dir / WAITING_FILES.format(crc32(what.encode("utf-8", "replace")))
     lock = FileLock(path)

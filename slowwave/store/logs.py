@@ -22,7 +22,7 @@ from slowwave.text.words import TERM
 LOG = logging.getLogger(__name__)
 LogLine = dict[str, Any]
 MIN_WORDS = 4
-"""Shorter sentences are equal by chance."""
+"""Words of a sentence below which it has no hash: shorter ones are equal by chance."""
 
 
 class Recall(NamedTuple):
@@ -80,12 +80,14 @@ INCLUDED = "included"
 
 
 class Review(NamedTuple):
-    """A person's verdict on a note, the last one counts; or on a file, by its path: it may change what others said."""
+    """A person's verdict on a note; the last one counts. Or a person's permission for a file, by its path, to change
+    messages of other files' sessions.
+    """
 
     at: str
     id: str
     verdict: str
-    """confirmed or rejected; of a file `INCLUDED`."""
+    """confirmed or rejected; for a file `INCLUDED`."""
 
 
 class Export(NamedTuple):
@@ -187,10 +189,15 @@ def read(space_dir: Path, kind: type[E]) -> list[E]:
 
 
 def rewrite(path: Path, keep: Callable[[LogLine], LogLine | None]) -> int:
-    """Write a file of lines anew with what `keep` makes of them, None for none; a file without lines goes.
+    """Rewrite a file of lines, and return how many lines were changed or dropped.
 
-    Returns how many lines are others now. A line that can't be read goes: nobody can tell whose it is. The new file is
-    renamed over the old one; what was appended to that one meanwhile is brought over.
+    A line that can't be parsed is dropped, since nobody can tell whom it is about. The new file is renamed over the old
+    one, and lines that were appended to the old one meanwhile are copied. A file that would be empty is deleted. A file
+    that would not change is not written.
+
+    Args:
+        path: the file, which need not exist.
+        keep: returns what a line becomes, or None to drop it.
     """
     if not path.is_file():
         return 0
@@ -201,7 +208,7 @@ def rewrite(path: Path, keep: Callable[[LogLine], LogLine | None]) -> int:
             changed := sum(fresh is None or fresh != line for _, line, fresh in rows)
         ):
             return 0
-        # The lines that stay take the file's place; what was appended meanwhile goes below them.
+        # the kept lines replace the file; lines that were appended meanwhile are added below
         content = b"".join(
             raw + b"\n" if fresh == line else format_line(fresh)
             for raw, line, fresh in rows

@@ -114,7 +114,7 @@ def find_named_row(
 def find_sessions(
     tables: ReadableTables, names: Collection[str], what: str = "session"
 ) -> set[str]:
-    """Return slowwave's ids of the named sessions; if several transcripts gave a session the same id, all of them.
+    """Return slowwave's ids of the named sessions. If sessions of several transcripts have the same id, return all.
 
     Raises:
         UsageError: a session does not exist, or an id is the beginning of several ids.

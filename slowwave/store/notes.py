@@ -39,9 +39,11 @@ from slowwave.telemetry import open_memory_span
 TALK = "talk"
 NOTES = "notes"
 FORGETTING = "forgetting"
+"""Folder of a space with the plans of unfinished forgettings (`slowwave.tasks.forget`)."""
 CHECKOUTS = "checkouts.json"
 """The checkouts that a space's claims are about, so that an idle night sees a new HEAD."""
-"""Folder of a space with the plans of unfinished forgettings (`slowwave.tasks.forget`)."""
+NEEDED = ("session_id", "message_id", "content", "ts")
+"""Fields of a line besides the role, all strings."""
 PREFIX = "note-"
 """Prefix of a note's session id."""
 OWN_SESSIONS = (PREFIX, f"{TALK}-")
@@ -66,7 +68,7 @@ class Corrected(NamedTuple):
 
 
 def collect_tags(blocks: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a message's tags, out of the block that keeps them."""
+    """Return a message's tags, from the lines of its block TAGS."""
     return [
         tag
         for block in blocks
@@ -100,7 +102,7 @@ def find_talk_logs(space_dir: Path) -> list[Path]:
 
 
 class TalkLog:
-    """Writes a conversation to a file, which is made with the first message."""
+    """Writes a conversation to a file. The file is made with the first message."""
 
     def __init__(
         self,
@@ -111,7 +113,7 @@ class TalkLog:
         redact: bool = True,
         name: str | None = None,
     ) -> None:
-        """Begin a conversation, or go on with the one of this name."""
+        """Begin a conversation, or continue the conversation `name`. Secrets are masked unless `redact` is off."""
         started = at or datetime.now(UTC)
         fresh = f"{started:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         self._is_named = name is not None
@@ -138,12 +140,12 @@ class TalkLog:
             speaker: the speaker's name.
             at: the time, with a time zone; default: now.
             tags: words to store with it.
-            extra: what `read_lines` gives back beside; no night reads it.
+            extra: values that `read_lines` returns as `extra`; no night reads them.
 
         Raises:
             OSError: the folder can't be written to.
         """
-        # A named conversation may have lost messages to a forgetting: no id is used twice.
+        # a named conversation may have lost messages to a forgetting, whose ids must not be used again
         message = secrets.token_hex(8) if self._is_named else f"m{self.count + 1}"
         line = self._format(
             self.session,
@@ -162,7 +164,7 @@ class TalkLog:
         return message
 
     def read_lines(self) -> list[LogLine]:
-        """Return the messages that its file holds, in order."""
+        """Return the messages in the conversation's file, in order; an empty list if there is no file."""
         if not self.path.is_file():
             return []
         lines = map(parse_line, self.path.read_bytes().splitlines())
@@ -181,8 +183,10 @@ def write_note(
     redact: bool = True,
     extra: Mapping[str, object] | None = None,
 ) -> str:
-    """Write a note as a session of its own, and return the session's id. `Memory.remember` describes the arguments;
-    `extra` stays beside it in its line (`read_note_lines`), and no night reads it.
+    """Write a note as a session of its own, and return the session's id.
+
+    `Memory.remember` describes the arguments. `extra` is stored in the note's line, where `read_note_lines` returns it;
+    no night reads it.
 
     Raises:
         UsageError: the note is empty, too long with its names, or the day's notes are too large.
@@ -200,13 +204,13 @@ def write_note(
         raise UsageError(
             f"this day's notes have over {max_bytes:,} bytes: nothing was noted"
         )
-    # Not a hash of the note: the id outlives a forgetting.
+    # no hash of the note, since the id remains after a forgetting
     session = f"{PREFIX}{secrets.token_hex(8)}"
     role = "user" if of_person else "assistant"
     lines = write(
         session, "m1", role, note.strip(), workspace, speaker, moment, tags, extra
     )
-    # A session has two messages at least.
+    # a session has at least two messages
     answer = write(session, "m2", "agent", NOTED, workspace, "slowwave", moment)
     with open_memory_span("create_memory", space_dir) as count_records:
         make_private_folder(path.parent)
@@ -223,7 +227,7 @@ def _measure_note(
     tags: Sequence[str],
     extra: Mapping[str, object] | None,
 ) -> int:
-    """Return the characters of a note, with its names and what stays beside it."""
+    """Return the number of characters of a note, its names and tags, and its `extra` as JSON."""
     names = "".join((note.strip(), workspace or "", speaker or "", *tags))
     return len(names) + (len(format_line(extra)) if extra else 0)
 
@@ -240,7 +244,7 @@ def _format_message(
     tags: Iterable[str] = (),
     extra: Mapping[str, object] | None = None,
 ) -> bytes:
-    """Return the line of a message, without secrets unless `redact` is off."""
+    """Return a message as a line of JSON. Secrets are masked unless `redact` is off."""
     from slowwave.text.redact import redact_json, redact_text
 
     clean = redact_text if redact else str
@@ -311,9 +315,10 @@ def read_note_lines(space_dir: Path) -> list[LogLine]:
 def read_written(
     space_dir: Path, read_before: Container[tuple[str, int, int]]
 ) -> list[dict[str, str]]:
-    """Return the lines of conversations and notes, without rejected notes and unreadable lines.
+    """Return the lines of conversations and notes by users and assistants, without rejected notes and unreadable lines.
 
-    A file is skipped if its name, size and time of change (ns) are in `read_before`.
+    A line is unreadable if it is no JSON object or lacks a field of `NEEDED`. A file is skipped if its name, size and
+    time of change (ns) are in `read_before`.
     """
     paths = [
         path for folder in find_talk_logs(space_dir) for path in folder.glob("*.jsonl")
@@ -334,15 +339,20 @@ def read_written(
         for path in changed
         for line in map(parse_line, path.read_bytes().splitlines())
     ]
-    spoken = [line for line in lines if line.get("role") in ("user", "assistant")]
+    spoken = [
+        line
+        for line in lines
+        if line.get("role") in ("user", "assistant")
+        and all(isinstance(line.get(name), str) for name in NEEDED)
+    ]
     return [line for line in spoken if line["session_id"] not in rejected]
 
 
 def review_note(space_dir: Path, note: Note, verdict: Verdict) -> None:
-    """Write a person's verdict down.
+    """Append a person's verdict on a note to the log of reviews, and publish it if the store is in a bucket.
 
     Raises:
-        StoreUnwritable: the folder takes no more.
+        StoreUnwritable: the folder's disk is full or read-only.
     """
     append(space_dir, Review(format_now(), note.id, verdict))
     find_place(space_dir.parent).push(space_dir.name)

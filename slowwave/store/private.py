@@ -1,4 +1,4 @@
-"""Files that only their owner can read (folders 0700, files 0600, whatever the umask), and files that are new."""
+"""Make files that only their owner can read (folders 0700, files 0600, whatever the umask), and write files safely."""
 
 import os
 from collections.abc import Iterator
@@ -32,10 +32,10 @@ def make_private_folder(folder: Path) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file that only its owner may read, beside the old one, and put it in its place once it is durable.
+    """Replace a file, or make it, so that only its owner can read it. The content is synced before it replaces the old.
 
     Raises:
-        OSError: it can't be written; the old one stands.
+        OSError: the file can't be written. The old file is unchanged.
     """
     fresh = path.with_name(f".{path.name}.new")
     fresh.unlink(missing_ok=True)
@@ -48,10 +48,10 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def open_new(path: Path, mode: int = 0o666) -> BinaryIO:
-    """Open a file that is not there yet for writing; a link that somebody put there is neither followed nor replaced.
+    """Create a file and open it for reading and writing. A link that somebody put there is not followed or replaced.
 
     Raises:
-        FileExistsError: something is there.
+        FileExistsError: the path exists.
     """
     return os.fdopen(
         os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode), "w+b"

@@ -42,7 +42,7 @@ from slowwave.store.place import find_place
 from slowwave.store.private import close_to_others, make_private_folder
 from slowwave.store.releases import check_columns, check_tables_exist, load_releases
 
-if TYPE_CHECKING:  # it takes a second to import, and only who writes needs it
+if TYPE_CHECKING:  # importing it takes a second, and only writers need it
     from lancedb.db import DBConnection
     from lancedb.table import LanceTable
 
@@ -53,10 +53,10 @@ IDS_AT_ONCE = 2_000
 
 
 class Store:
-    """The tables of one space, at their newest version. Writers hold `writer_lock`.
+    """The tables of one space, at their newest version. Writers must hold `writer_lock`.
 
-    What reads raises `StoreUnreadable` for a table that is broken; what writes raises `StoreUnwritable`, also where
-    there is no room or no right.
+    Methods that read raise `StoreUnreadable` if a table is broken. Methods that write raise `StoreUnwritable` if a
+    table is broken, the disk is full, or a right is missing.
     """
 
     def __init__(self, root: Path, space: str) -> None:
@@ -75,11 +75,14 @@ class Store:
     def open(
         cls, root: Path, space: str = "default", *, create: bool = False
     ) -> "Store":
-        """Open a space's tables; with `create`, make those that are not there.
+        """Open a space's tables.
+
+        With `create`, make the missing tables, restore the last complete version of the others, and remove other users'
+        permissions.
 
         Raises:
-            StoreMissing: there is none, and create is False.
-            StoreUnreadable: a table is broken, or gone though a release names it.
+            StoreMissing: the store or space does not exist, and `create` is off.
+            StoreUnreadable: a table is broken, or missing although a release names it.
             SchemaMismatch: another version of slowwave wrote a table.
         """
         directory = root / space
@@ -98,7 +101,7 @@ class Store:
         store = cls(root, space)
         there = [table for table in TABLES.values() if has_table(directory, table.name)]
         with translate_read_errors(directory):
-            for table in there:  # all, before anything is changed
+            for table in there:  # all are checked before anything is changed
                 check_columns(table, store.open_dataset(table).schema)
         if create:
             with translate_write_errors(directory):
@@ -116,16 +119,17 @@ class Store:
 
     @property
     def dim(self) -> int:
-        """Dimensions of the store's vectors, or those that it was made for while it has none."""
+        """Dimensions of the store's vectors, or of those it was made for if it has none yet."""
         if not has_table(self.dir, PASSAGES.name):
             return VECTOR_DIM
         return int(self.open_dataset(PASSAGES).schema.field("vector").type.list_size)
 
     def change_dim(self, dim: int) -> None:
-        """Make room for vectors of another dimension. Those that are there are dropped, and kept by the releases that
-        have them: each step makes its own again, since it sees another encoder.
+        """Change the dimension of the vector columns. All vectors are set to null in the newest tables.
 
-        Passages are the last: a run that dies before finds the store as it was, and does it again.
+        Earlier releases keep their vectors. Each step makes its vectors again, since the encoder is another one.
+        Passages are changed last, and `dim` reads them. So if the run is killed before, the next run does all of it
+        again.
         """
         tables = sorted(
             (table for table in TABLES.values() if table.vector),
@@ -148,7 +152,7 @@ class Store:
                 check_not_torn(self.dir, table)
 
     def open_dataset(self, table: Table) -> lance.LanceDataset:
-        """Return a table at its newest version, for reading what this class does not."""
+        """Return the Lance dataset of a table at its newest version. An open dataset of this version is reused."""
         path = self.dir / f"{table.name}.lance"
         newest = identify_newest_version(path)
         version, dataset = self._opened.get(table.name, (None, None))
@@ -159,7 +163,7 @@ class Store:
         return dataset
 
     def open_table(self, table: Table) -> "LanceTable":
-        """Return the LanceDB table at its newest version, for writing what this class does not."""
+        """Return the LanceDB table at its newest version."""
         return cast("LanceTable", self._db.open_table(table.name))
 
     def read(
@@ -168,7 +172,7 @@ class Store:
         columns: list[str] | None = None,
         where: pc.Expression | None = None,
     ) -> pa.Table:
-        """Return rows of a table in Arrow, in no order that may be relied on."""
+        """Return rows of a table as Arrow, in an undefined order."""
         rows = self.read_as_stored(table, columns or table.schema.names, where)
         return rows.cast(
             pa.schema([table.schema.field(name) for name in rows.schema.names])
@@ -177,7 +181,7 @@ class Store:
     def read_as_stored(
         self, table: Table, columns: list[str], where: pc.Expression | None = None
     ) -> pa.Table:
-        """Return rows like `read`, with vectors as they are on disk: in half the bytes."""
+        """Return rows like `read`, with vectors in half precision as on disk."""
         with translate_read_errors(self.dir):
             return self.open_dataset(table).to_table(columns=columns, filter=where)
 
@@ -189,7 +193,7 @@ class Store:
         by: str | None = None,
         where: pc.Expression | None = None,
     ) -> pa.Table:
-        """Return rows whose key (or column `by`) is among the ids, and that fit `where`."""
+        """Return the rows whose key (or column `by`) is among the ids and that pass `where`, in an undefined order."""
         chunks = list(_split_chunks(ids))
         if not chunks:
             return table.make_empty_table().select(columns or table.schema.names)
@@ -202,25 +206,25 @@ class Store:
         )
 
     def count(self, table: Table, where: pc.Expression | None = None) -> int:
-        """Return rows of a table."""
+        """Return the number of rows of a table, or of those that pass `where`."""
         with translate_read_errors(self.dir):
             return int(self.open_dataset(table).count_rows(where))
 
     def append(self, table: Table, rows: pa.Table) -> int:
-        """Add rows that are known to be new; returns how many.
+        """Add rows that are known to be new; return how many.
 
         Raises:
-            BadRows: a null or repeated key among them.
+            BadRows: a key is null or occurs twice.
         """
         return self._write(
             table, rows, lambda opened, fit: opened.add(fit, on_bad_vectors="null")
         )
 
     def merge(self, table: Table, rows: pa.Table) -> int:
-        """Insert the new keys and replace the rows of known ones; returns how many were written.
+        """Insert rows with new keys, and replace the rows with known keys; return how many were written.
 
         Raises:
-            BadRows: a null or repeated key among them.
+            BadRows: a key is null or occurs twice.
         """
 
         def merge(opened: "LanceTable", fit: pa.Table) -> None:
@@ -234,19 +238,21 @@ class Store:
         return self._write(table, rows, merge)
 
     def update(self, table: Table, rows: pa.Table) -> int:
-        """Set columns of stored rows, by their key; returns how many. Others of many rows are neither read nor written.
+        """Set the given columns of stored rows with the same keys; return how many rows were given.
+
+        If many rows are changed, the other columns are neither read nor written.
 
         Raises:
-            BadRows: a null or repeated key among them.
+            BadRows: a key is null or occurs twice.
         """
         others = [name for name in table.schema.names if name not in rows.column_names]
-        # Else it is refused.
+        # other rows are refused by `_write`
         is_fit = (
             pc.count_distinct(rows[table.key], mode="only_valid").as_py()
             == rows.num_rows
         )
         if is_fit and 10 * rows.num_rows < self.count(table):
-            # Few are written whole: a column is, for a whole file.
+            # Few rows are written with all columns, since Lance rewrites a single column for a whole file.
             stored = self.read_ids(
                 table, rows[table.key].to_pylist(), [table.key, *others]
             )
@@ -268,7 +274,7 @@ class Store:
         return self._write(table, rows, merge, others)
 
     def merge_changed(self, table: Table, rows: pa.Table) -> int:
-        """Merge like `merge`, but rows equal to what is stored are left out; with none left, no version is made."""
+        """Merge like `merge`, without the rows that are stored already. If none is left, no version is made."""
         stored = {
             row[table.key]: row
             for row in self.read_ids(
@@ -279,7 +285,7 @@ class Store:
         return self.merge(table, pa.Table.from_pylist(fresh, schema=table.schema))
 
     def delete_ids(self, table: Table, ids: Iterable[str]) -> None:
-        """Remove rows by key. The vault has no such call on its way through the night."""
+        """Delete the rows with these keys. Without keys, no version is made."""
         if not (chunks := list(_split_chunks(ids))):
             return
         from lancedb.expr import col
@@ -290,12 +296,12 @@ class Store:
             check_not_torn(self.dir, table)
 
     def read_versions(self, tables: Iterable[Table]) -> dict[str, int]:
-        """Return newest version of each table."""
+        """Return the newest version of each table, by its name."""
         with translate_read_errors(self.dir):
             return {t.name: int(self.open_dataset(t).version) for t in tables}
 
     def restore_versions(self, versions: Mapping[str, int]) -> None:
-        """Make the tables again what they were at these versions; one that has not changed is left alone."""
+        """Restore the tables to these versions, each as a new version. Tables that have not changed are left alone."""
         with translate_write_errors(self.dir):
             for name, version in versions.items():
                 if int((table := self.open_table(TABLES[name])).version) != version:
@@ -304,7 +310,13 @@ class Store:
     def _write(
         self, table: Table, rows: pa.Table, write: "Write", but: Sequence[str] = ()
     ) -> int:
-        """Write rows that may be stored, without some columns, and return how many; of none no version is made."""
+        """Check rows, cast them to the stored schema without the columns `but`, write them, and return how many.
+
+        Without rows, no version is made.
+
+        Raises:
+            BadRows: a key is null or occurs twice.
+        """
         if rows.num_rows:
             # Keys are there, and unique.
             keys = rows.column(table.key)
@@ -330,7 +342,7 @@ class Store:
 
 
 def release_memory() -> None:
-    """Give back what is no longer used: Arrow and the C library keep it, as much again as Lance takes for a merge."""
+    """Return unused memory to the system. Arrow and the C library keep about as much as Lance needs for a merge."""
     pa.default_memory_pool().release_unused()
     with suppress(AttributeError, TypeError):  # no GNU C library
         ctypes.CDLL(None).malloc_trim(0)

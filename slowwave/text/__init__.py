@@ -1,1 +1,1 @@
-"""Plain text work that both the night and recall need."""
+"""Text processing for both nights and recall."""

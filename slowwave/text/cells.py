@@ -1,4 +1,4 @@
-"""Values as tables on the screen show them."""
+"""Format values for tables on the screen."""
 
 from datetime import datetime
 from types import NoneType
@@ -8,7 +8,7 @@ from slowwave.text.times.days import format_minute
 
 
 def format_cell(value: object) -> str:
-    """Return a value as a table shows it, in one line."""
+    """Return a value on one line for a table: a number with separators, None as ""."""
     if isinstance(value, datetime):
         return format_minute(value)
     forms = {

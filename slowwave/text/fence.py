@@ -1,12 +1,12 @@
 """Fencing and escaping of untrusted text for prompts, pages and terminals: whatever it says, it stays data.
 
-Five things keep a text from steering whoever reads it; none goes by what the text says:
-1. it stands between two lines with a mark that is the hash of all that is fenced, so that no text can hold its own;
-2. the marks by which chat templates tell turns apart lose their brackets: a tokenizer would obey them;
-3. in what is handed out, so does everything of the form of a tag outside of code: a client tells its own words from
-   those of others by tags, as in `<system-reminder>`;
-4. every line of a message but its first is indented, so that none can pass itself off as another message;
-5. what is not seen (a terminal's codes, the direction of writing, letters without a shape) is shown as its code.
+Five measures keep a text from instructing its reader. None depends on what the text says:
+1. The text is between two lines with a mark that is the hash of all that is fenced, so no text can contain its own
+mark. 2. The marks of chat templates that separate turns lose their brackets, since a tokenizer would obey them. 3. In
+texts that are returned, everything that looks like a tag outside of code loses them too, since clients mark their
+   own words by tags, such as `<system-reminder>`.
+4. Every line of a message but its first is indented, so that no line looks like another message.
+5. Invisible characters (control codes, marks of direction, letters without a shape) are shown as their codes.
 """
 
 import json
@@ -25,7 +25,7 @@ TEMPLATE_MARK = re.compile(
 
 
 def neutralize_template_marks(text: str) -> str:
-    """Return the text with chat templates' own marks made harmless; as long as before, so places stay the same."""
+    """Return the text with the brackets of chat templates' marks replaced. Its length and all offsets stay the same."""
     return TEMPLATE_MARK.sub(
         lambda m: (
             m[0].replace("<", "‹").replace(">", "›").replace("[", "(").replace("]", ")")
@@ -35,21 +35,22 @@ def neutralize_template_marks(text: str) -> str:
 
 
 _NAME = r"[/|~!]{0,2}\s{0,3}[\w:.-]{1,64}\s{0,3}[/|~]?"
-# Also one that is not closed: what stands after it in a block may close it.
+# It also matches a tag that is not closed, since later text in a block may close it.
 TAG = re.compile(
     r"(?<![<＜﹤])[<＜﹤]+(?=[^\s=\d<＜﹤>＞﹥-])(?:[^<>＜＞﹤﹥]{0,200}[>＞﹥]+)?"
     rf"|[<＜﹤]\s{{1,9}}{_NAME}[>＞﹥]+"
     r"|\[/\w{1,40}\]|\[[A-Z][A-Z_]{2,40}\]|\[\|[^\[\]|\n]{1,40}\|\]|[\[\]][a-z]?~!?[a-z]?[\[\]]"
 )
-"""The form of a tag or a mark in brackets, whatever its name. No tag: `a < b`, `<=`, `<-`, `<3`, `[x]`, `[1]`."""
+"""A tag or a mark in brackets, whatever its name. It does not match `a < b`, `<=`, `<-`, `<3`, `[x]` and `[1]`."""
 _OTHER_BRACKETS = str.maketrans("<＜﹤>＞﹥[]", "‹‹‹›››()")
 _BACKTICKS = re.compile(r"\n|(?<!\\)`+")
 
 
 def find_code(text: str) -> Iterator[tuple[int, int]]:
-    """Yield start and end of what stands in code: between two runs of as many backticks, as CommonMark pairs them.
+    """Yield the start and end of each piece of code: between two runs of the same number of backticks, as in
+    CommonMark.
 
-    Runs of one or two pair within a line only, so that no line of a block changes what is code in another.
+    Runs of one or two backticks pair only within a line, so that no line of a block changes what is code in another.
     """
     following = dict[int, int]()
     last = dict[tuple[int, int], int]()
@@ -66,7 +67,10 @@ def find_code(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _iter_runs(text: str) -> Iterator[tuple[int, int, int]]:
-    """Yield start and length of each run of backticks, and its line, -1 for one that may pair with one of another."""
+    """Yield the start, the length and the line of each run of backticks.
+
+    The line is -1 for a run of three or more, which may pair with a run on another line.
+    """
     line = 0
     for match in _BACKTICKS.finditer(text):
         if match[0] == "\n":
@@ -77,8 +81,9 @@ def _iter_runs(text: str) -> Iterator[tuple[int, int, int]]:
 
 
 def neutralize_tags(text: str) -> str:
-    """Return the text with everything of the form of a tag made harmless outside of code, and templates' own marks
-    everywhere; as long as before.
+    """Return the text with the brackets of tags outside of code replaced, and those of templates' marks everywhere.
+
+    Its length stays the same.
     """
     pieces = list[str]()
     at = 0
@@ -89,14 +94,14 @@ def neutralize_tags(text: str) -> str:
 
 
 def _replace_brackets(match: re.Match[str]) -> str:
-    """Return a tag with its outer brackets replaced by others."""
+    """Return a tag with its outer brackets replaced by similar characters."""
     inner = match[0].strip("<＜﹤>＞﹥[]")
     before, _, after = match[0].partition(inner) if inner else (match[0], "", "")
     return before.translate(_OTHER_BRACKETS) + inner + after.translate(_OTHER_BRACKETS)
 
 
 CONTROLS = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
-"""Unicode's categories of what is not seen and changes what is."""
+"""Unicode's categories of invisible characters that change how others are shown."""
 SHAPELESS = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164"
     "\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
@@ -109,20 +114,21 @@ KEYCAP = "\u20e3"
 
 
 def is_unseen(char: str) -> bool:
-    """Return True if a character is not seen: a control, a mark of direction, a letter without a shape."""
+    """Return True if a character is invisible: a control code, a mark of direction, or a letter without a shape."""
     return category(char) in CONTROLS or SHAPELESS.match(char) is not None
 
 
 def escape_control(text: str) -> str:
-    """Return a text as it may be shown: what is not seen in it as its code in JSON, so that JSON stays the same JSON.
+    """Return a text with its invisible characters as codes of JSON, so that a JSON text keeps its value.
 
-    Line breaks and tabs stay, joiners after a letter or emoji that is no ASCII, and a style right after an emoji.
+    These are kept: line breaks and tabs, joiners after a letter or emoji beyond ASCII, and a style after an emoji. CRLF
+    becomes LF.
     """
     return re.sub(r"[^\n\t -~]", _show_char, text.replace("\r\n", "\n"))
 
 
 def _show_char(match: re.Match[str]) -> str:
-    """Return a character, or its code if it is not seen and does not belong to the one before it."""
+    """Return a character, or its code if it is invisible and does not belong to the character before it."""
     char = match[0]
     before = match.string[max(0, match.start() - 1) : match.start()]
     if char in JOINERS:
@@ -137,19 +143,20 @@ def _show_char(match: re.Match[str]) -> str:
 
 
 def escape_line(text: str) -> str:
-    """Return a name, an id, a title or a text as it may stand in a line: one line, nothing of the form of a tag."""
+    """Return a text for a line of output: on one line, without tags and invisible characters."""
     return escape_control(neutralize_tags(" ".join(text.split())))
 
 
 def escape_text(text: str) -> str:
-    """Return a text as it may stand in a block: nothing of the form of a tag, and each line but its first indented, so
-    that none passes for a heading or for somebody's words.
+    """Return a text for a block of output: without tags and invisible characters, each line but the first indented.
+
+    The indent keeps a line from looking like a heading or another message.
     """
     return "\n    ".join(map(escape_control, neutralize_tags(text).splitlines()))
 
 
 def escape_values(value: Any) -> Any:
-    """Return plain values, as of JSON, with tags and what is not seen made harmless in every text and name."""
+    """Return plain values, such as those of JSON, without tags and invisible characters in their texts and keys."""
     match value:
         case str():
             return escape_control(neutralize_tags(value))
@@ -165,13 +172,13 @@ def escape_values(value: Any) -> Any:
 
 
 FENCE_TOKENS = 32
-"""Tokens that `fence_block` adds, about: 95 bytes."""
+"""About the tokens that `fence_block` adds, which are 95 bytes."""
 
 
 def fence_block(text: str) -> str:
-    """Return a block between two lines that no text in it can hold, the first of which says what it is.
+    """Return a block between two lines that no text in it can contain. The first line says that the block is data.
 
-    Whatever is handed out passes here: of the block as a whole nothing has the form of a tag outside of code.
+    All blocks for an agent pass through here. So no part of a block, even across its lines, is a tag outside of code.
     """
     text = neutralize_tags(text)
     mark = compute_content_id("block", text)[:16]
@@ -179,7 +186,10 @@ def fence_block(text: str) -> str:
 
 
 def format_entry(label: str, text: str) -> str:
-    """Return one message or claim: its label and text, later lines indented so that none can be taken for a label."""
+    """Return a message or claim for a prompt: its label, then its text without blank lines.
+
+    Later lines are indented, so that none looks like a label.
+    """
     lines = [
         line for line in neutralize_template_marks(text).splitlines() if line.strip()
     ]
@@ -187,7 +197,9 @@ def format_entry(label: str, text: str) -> str:
 
 
 def fence_entries(entries: Sequence[str]) -> dict[str, str]:
-    """Return a prompt's values `mark` and `fenced`: entries between two lines with a mark, the hash of them all."""
+    """Return a prompt's values: `mark`, the hash of the entries, and `fenced`, the entries between lines with
+    the mark.
+    """
     body = "\n".join(entries)
     mark = compute_content_id("fence", body)
     return {"mark": mark, "fenced": f"<<<{mark}\n{body}\n{mark}>>>"}

@@ -1,8 +1,8 @@
 """Find the parts of a typed message that its writer did not type: quoted, pasted and forwarded text.
 
-The form alone decides, in any language: quotation marks and lines, blocks of code, tags, the headers of a mail, lines
-that part a text, a letter's salutation, and a colon before long prose. A guess costs a text its rank as typed words. It
-is never lost by that.
+Only the form decides, in any language: quotation marks and quoted lines, blocks of code, tags, the headers of a mail,
+separating lines, a letter's salutation, and a colon before long prose. A wrong guess only lowers the trust in a text;
+no text is lost.
 """
 
 import re
@@ -11,17 +11,17 @@ from collections.abc import Iterable
 Bounds = tuple[int, int]
 
 LEAST_QUOTED = 6
-"""Words from which a text in quotation marks is a statement, and not a name."""
+"""Least words of a text in quotation marks that counts as quoted; a shorter one may be a name."""
 LEAST_PROSE = 25
-"""Words of prose after a colon at a line's end from which they are taken for pasted."""
+"""Least words of prose after a colon at a line's end that count as pasted."""
 LONGEST_SALUTATION = 5
 """Most words of a letter's salutation."""
 TYPED_A_SECOND = 20
 ALWAYS_TYPED = 1_000
-"""Characters that nobody types faster than in a second, and those of a message that may have been written before."""
+"""Characters per second that nobody exceeds, and characters that count as typed however soon they come."""
 
 LONGEST = 200_000
-"""Characters of a message that are looked at; nobody types what follows."""
+"""Characters of a message that are searched; the rest counts as not typed."""
 
 BLOCKS = re.compile(
     r"^[ \t]*(?P<fence>```|~~~)[^\n]*\n.*?(?:^[ \t]*(?P=fence)[ \t]*$|\Z)"
@@ -29,13 +29,13 @@ BLOCKS = re.compile(
     r"|^[ \t]*>[^\n]*(?:\n[ \t]*>[^\n]*)*",
     re.M | re.S,
 )
-"""Blocks of code, triple quotation marks, quoted lines."""
+"""Blocks of code, texts in triple quotation marks, and quoted lines."""
 TAG = re.compile(r"<(/?)([A-Za-z][\w.:-]*)(?:\s[^<>\n]*)?>")
 QUOTATIONS = re.compile(
     r"“[^“”]*”|„[^“”„]*[“”]|«[^«»]*»|»[^«»]*«|「[^「」]*」|『[^『』]*』|(?<!\w)\"[^\"\n]*\"(?!\w)"
 )
 HEADER = re.compile(r"[ \t*_]*[^\W\d_][\w -]{0,30}[*_]*[:：][*_]*[ \t]+\S")
-"""A line of a name and a value, as over a mail."""
+"""A line with a name and a value, as in the header of a mail."""
 PARTING = re.compile(r"[ \t]*([-=_~])\1{3}")
 """The beginning of a line of marks: "-----Original Message-----"."""
 SALUTATION = re.compile(r"[ \t]*([^\n,，]+)[,，][ \t]*$")
@@ -47,11 +47,12 @@ def find_foreign_parts(
     text: str,
     seconds: float | None = None,
 ) -> list[Bounds]:
-    """Return the bounds of the parts of a message that its writer did not type, in order, none touching another.
+    """Return the bounds of the parts of a message that its writer did not type, in order and without overlaps.
 
     Args:
         text: the message.
-        seconds: since its writer's last message; None if unknown.
+        seconds: the seconds since its writer's last message; None if unknown. Text beyond what can be typed in this
+            time counts as not typed.
     """
     head = text[:LONGEST]
     found = [match.span() for match in BLOCKS.finditer(head)]
@@ -72,7 +73,7 @@ def find_foreign_parts(
 
 
 def _find_tagged(text: str) -> list[Bounds]:
-    """Return the bounds of each pair of tags with what stands between them."""
+    """Return the bounds of each pair of tags, including the text between them."""
     opened = dict[str, int]()
     found = list[Bounds]()
     for tag in TAG.finditer(text):
@@ -84,9 +85,9 @@ def _find_tagged(text: str) -> list[Bounds]:
 
 
 def _find_pasted_end(text: str) -> int | None:
-    """Return where a part begins that reaches to the text's end: a mail, a letter, or long prose after a colon.
+    """Return the start of a part that reaches to the text's end: a mail, a letter, or long prose after a colon.
 
-    None if there is none.
+    Return None if there is none.
     """
     at = 0
     headers = 0
@@ -114,7 +115,7 @@ def _find_pasted_end(text: str) -> int | None:
 
 
 def _is_salutation(line: str) -> bool:
-    """Return True for a few words with a comma behind them."""
+    """Return True for a line of a few words that ends in a comma."""
     match = SALUTATION.match(line)
     return match is not None and _count_words(match[1]) <= LONGEST_SALUTATION
 
@@ -125,7 +126,7 @@ def _is_long_prose(text: str) -> bool:
 
 
 def _count_words(text: str) -> int:
-    """Return the number of words; of a script without spaces two letters count as one."""
+    """Return the number of words. In a script without spaces, two letters count as a word."""
     spaced = len(text.split())
     return max(spaced, sum(map(_is_unspaced, text)) // 2)
 
@@ -136,7 +137,7 @@ def _is_unspaced(letter: str) -> bool:
 
 
 def join_bounds(bounds: Iterable[Bounds]) -> list[Bounds]:
-    """Return bounds in order, those that overlap or touch as one."""
+    """Return bounds in order. Bounds that overlap or touch are joined."""
     joined = list[Bounds]()
     for start, end in sorted(bounds):
         if joined and start <= joined[-1][1]:
@@ -150,7 +151,7 @@ def cut_out(
     text: str,
     bounds: Iterable[Bounds],
 ) -> str:
-    """Return a text with these parts blank: places stay as they are, and so do lines."""
+    """Return a text with these parts replaced by spaces. Line breaks and all offsets stay the same."""
     for start, end in bounds:
         blank = re.sub(r"[^\n]", " ", text[start:end])
         text = f"{text[:start]}{blank}{text[end:]}"

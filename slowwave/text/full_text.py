@@ -1,7 +1,7 @@
-"""How texts are split into words: the tokenizer of the full-text indexes, and which words they leave out.
+"""Split texts into words: the tokenizer of the full-text indexes, and the words that they leave out.
 
-Words are split as Unicode says (UAX 29) and at every sign. ICU's dictionaries split scripts that put no space between
-words (Chinese, Japanese, Thai). On English this gives the words of Lance's "simple" tokenizer
+Words are split by Unicode's rules (UAX 29) and at every sign. ICU's dictionaries split scripts without spaces between
+words (Chinese, Japanese, Thai). For English the result is that of Lance's "simple" tokenizer
 (`docs/decisions/021-languages.md`).
 """
 
@@ -13,8 +13,8 @@ from lance import tokenize
 from slowwave.text.languages import ENGLISH, STOP_WORDS
 
 LEFT_OUT = sorted(word for word in STOP_WORDS[ENGLISH] if word.isalpha())
-"""Words that are left out. They are given by name: ICU's default is the stop words of all languages at once, and leaves
-out "com", which is one of Portuguese.
+"""Words that the indexes leave out. They are listed, since ICU's default is the stop words of all languages at once: it
+would leave out "com", a stop word of Portuguese.
 """
 FULL_TEXT: dict[str, Any] = {
     "with_position": False,
@@ -28,33 +28,33 @@ FULL_TEXT: dict[str, Any] = {
     "custom_stop_words": LEFT_OUT,
     "ascii_folding": True,
 }
-"""How words are indexed. An index that was built otherwise is built anew."""
+"""Settings of the full-text indexes. An index with other settings is built again."""
 TOKENIZER = {
     name: value for name, value in FULL_TEXT.items() if name != "with_position"
 }
 LONGEST_RUN = 1_000
-"""Letters without a space that are split together: ICU takes quadratic time over them."""
+"""Most letters without a space that are split together, since ICU takes quadratic time."""
 
 
 @lru_cache(maxsize=65_536)
 def is_left_out(word: str) -> bool:
-    """Return True if the full-text index holds nothing for a word, by the tokenizer that it is built with.
+    """Return True if the full-text index leaves a word out.
 
-    Lance compares stems with its list of stop words: "owned" is left out as "own" is, and "above" is not.
+    Lance compares stems with the list of stop words. So "owned" is left out like "own", and "above" is not.
     """
     return not tokenize(word, **TOKENIZER)
 
 
 @lru_cache(maxsize=16_384)
 def split_run(run: str) -> tuple[str, ...]:
-    """Return the words of a run of letters, in order, in lower case, as ICU's dictionaries split it."""
+    """Return the words of a run of letters by ICU's dictionaries, in order and in lower case."""
     whole = {
         "base_tokenizer": "icu",
         "stem": False,
         "remove_stop_words": False,
         "ascii_folding": False,
     }
-    # "icu/split" takes the tones out of Thai words.
+    # "icu/split" would remove the tone marks of Thai words
     plain: dict[str, Any] = {
         **TOKENIZER,
         **whole,

@@ -1,7 +1,7 @@
-"""The language of a text, and which of its words carry nothing in it.
+"""Find the language of a text, and its stop words.
 
-A language is told by the script of the letters, or else by its stop words (`stop_words.toml`). A text without either
-has no language (None), as code and short commands have.
+The script of the letters decides, or else the stop words (`stop_words.toml`). A text without either has no language
+(None), for example code or a short command.
 """
 
 import tomllib
@@ -41,23 +41,23 @@ SCRIPTS = {
     "GREEK": "Greek",
     "CYRILLIC": "Russian",
 }
-"""First word of a letter's name in Unicode -> the language most written with it. Japanese also has Chinese letters."""
+"""First word of a letter's name in Unicode -> the most common language with it. Japanese also has Chinese letters."""
 LEAST_WORDS = 2
-"""Stop words that tell a language other than English, where no letter has an accent."""
+"""Least stop words for a language other than English in a text without accents."""
 LEAST_SHARE = 0.2
-"""Share of the letters from which a script tells the language: names and code stay in Latin letters."""
+"""Share of the letters from which a script decides the language. It is low, since names and code have Latin letters."""
 READ_WORDS = 60
 READ_LETTERS = 400
-"""Words and letters at the start of a text that its language is told by."""
+"""Words and letters at the start of a text that decide its language."""
 
 
 @lru_cache(maxsize=16_384)
 def find_language(words: tuple[str, ...]) -> str | None:
-    """Return the language of a text by its words, in lower case and in order; None if nothing tells it.
+    """Return the language of a text from its words, in lower case and in order; None if it is unknown.
 
-    A stop word of several languages counts for each by its share. English is meant if none has more, and if as many
-    are of another one, unless a letter has an accent. Without accents one stop word tells nothing: "CI passes" is no
-    Italian.
+    A stop word of several languages counts as a part of one for each. If English and another language are equal, a
+    letter beyond ASCII decides against English, and English wins without one. Without such a letter, another language
+    needs LEAST_WORDS stop words: "CI passes" is not Italian.
     """
     letters = "".join(words)[:READ_LETTERS]
     if not letters.isascii() and (of_script := _find_script_language(letters)):
@@ -103,7 +103,11 @@ def _name_script(letter: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def is_stop_word(word: str, language: str | None) -> bool:
-    """Return True if a lower-case word only holds sentences of a language together."""
+    """Return True if a lower-case word is a stop word of a language.
+
+    For a language without a list of its own, ICU's list is used for words beyond ASCII. Return False if the language is
+    None.
+    """
     if language in STOP_WORDS:
         return word in STOP_WORDS[language]
     if language is None or word.isascii():
@@ -133,7 +137,7 @@ def fold_word(word: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def stem_in(word: str, language: str | None) -> str:
-    """Return a lower-case word's stem in a language, folded; the folded word where Snowball does not know it."""
+    """Return a lower-case word's stem in a language, folded; the folded word if Snowball lacks the language."""
     stemmer = _get_stemmer(language)
     return fold_word(
         str(stemmer.stemWord(unicodedata.normalize("NFC", word))) if stemmer else word

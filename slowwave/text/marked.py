@@ -1,11 +1,10 @@
-"""A block between two marks in a file that is somebody's: the block is ours, what stands around it stays as it is.
+"""Replace a block between two marks in a person's file. The text around the block is never changed.
 
     <!-- slowwave:begin -->
     …
     <!-- slowwave:end -->
 
-Each mark is a line of its own. Files are read and written as they are: their bytes, whatever they encode, and the ends
-of their lines.
+Each mark is on a line of its own. Bytes that are not UTF-8 and the ends of lines are kept.
 """
 
 import os
@@ -16,11 +15,11 @@ from slowwave.schemas.errors import UsageError
 
 MARKS = ("<!-- slowwave:begin -->", "<!-- slowwave:end -->")
 HASH_MARKS = ("# slowwave:begin", "# slowwave:end")
-"""In TOML and the like."""
+"""The marks in files whose comments begin with `#`, such as TOML."""
 
 
 def replace_marked(text: str, block: str, marks: tuple[str, str] = MARKS) -> str:
-    """Return the text with the block between its marks; after all else in a text without marks.
+    """Return the text with the block between its marks. If the text has no marks, they are added at its end.
 
     Raises:
         UsageError: the marks are not one pair.
@@ -34,9 +33,9 @@ def replace_marked(text: str, block: str, marks: tuple[str, str] = MARKS) -> str
 
 
 def remove_marked(text: str, marks: tuple[str, str] = MARKS) -> str:
-    """Return the text as it was before `replace_marked`; one without marks as it is.
+    """Return the text without the marks and the block, as it was before `replace_marked`.
 
-    Where somebody has written below the block since, the line before it keeps its end.
+    If there is text below the block, the line above the block keeps its line break.
 
     Raises:
         UsageError: the marks are not one pair.
@@ -53,7 +52,7 @@ def remove_marked(text: str, marks: tuple[str, str] = MARKS) -> str:
 
 
 def find_marked(text: str, marks: tuple[str, str] = MARKS) -> tuple[int, int] | None:
-    """Return the bounds of the lines from the first mark to the last; None in a text without marks.
+    """Return the bounds of the lines from the first mark to the last; None if the text has no marks.
 
     Raises:
         UsageError: the marks are not one pair.
@@ -76,10 +75,10 @@ def find_marked(text: str, marks: tuple[str, str] = MARKS) -> tuple[int, int] | 
 
 
 def read_as_it_is(path: Path) -> str:
-    """Return a file's text, with whatever is no UTF-8 kept for writing; empty where there is none.
+    """Return a file's text; "" if the file does not exist. Bytes that are not UTF-8 become lone surrogates.
 
     Raises:
-        UsageError: it is a pipe, a device or a folder.
+        UsageError: the path is a pipe, a device or a folder.
     """
     if path.exists() and not path.is_file():
         raise UsageError(f"{path} is no file")
@@ -87,15 +86,17 @@ def read_as_it_is(path: Path) -> str:
 
 
 def write_whole(path: Path, text: str, like: Path | None = None) -> bool:
-    """Write a file at once, or not at all; a link's target, with the rights it had. Return whether anything changed.
+    """Write a file in one step, and return True if its content changed. A link's target is written.
+
+    An existing file keeps its permissions. Missing folders are made.
 
     Args:
-        path: where.
-        text: as `read_as_it_is` returns one.
-        like: a file whose rights a new one gets; by default they go by the umask.
+        path: the file.
+        text: as `read_as_it_is` returns it.
+        like: a file whose permissions a new file gets; default: by the umask.
 
     Raises:
-        UsageError: it stands in a checkout, which is others' work, and is a link out of it.
+        UsageError: the path is in a checkout and links out of it, since others may have written the checkout.
     """
     named = Path(os.path.normpath(path.absolute()))  # with its links
     checkouts = [

@@ -1,9 +1,9 @@
-"""Secrets out of text before anything is stored or sent to a model: each becomes a typed placeholder.
+"""Replace secrets in a text by typed placeholders, before anything is stored or sent to a model.
 
-`password = "[redacted:password]"`: place and kind stay readable, the value is gone. What counts as a secret is in
-`secret_rules.py`. The same text always gives the same result, and redacting twice changes nothing.
+In `password = "[redacted:password]"` the place and the kind stay readable. The rules are in `secrets/rules.py`. The
+same text always gives the same result, and redacting twice changes nothing.
 
-Cost: a text is searched for each rule's literals; patterns run only where one stands.
+Cost: a text is first searched for each rule's literals. A rule's pattern runs only if one is found.
 """
 
 import json
@@ -31,9 +31,9 @@ from slowwave.text.secrets.tables import find_tabled
 _QUOTES = str.maketrans(dict.fromkeys("\"'`\\", "_"))
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 BEFORE = 60
-"""How much of the text before a name is looked at."""
+"""Characters before a name that are considered."""
 MOST_VALUE = 512
-"""Letters of a bare value, as `NAMED` has it."""
+"""Most letters of a bare value, as in `NAMED`."""
 _BARE = re.compile(
     rf'(?P<key>(?P<quote>\\{{0,7}}")\s{{0,9}}:\s{{0,9}})(?P<mark>{re.escape(MARK)}[a-z-]+\])(?=\s*[,}}\]])'
 )
@@ -41,29 +41,29 @@ _KEYS, _TOKENS, _PHRASES, _ANYWHERE = (
     [(hint, rule) for rule in rules for hint in rule.hints]
     for rules in (KEYS, TOKENS, PHRASES, ANYWHERE)
 )
-"""Each hint with its rule: one look at all of them is what most texts cost."""
+"""Each hint with its rule. Most texts only cost a search for these hints."""
 NONE: frozenset[str] = frozenset()
 CERTAIN = 0.8
-"""Probability from which a word is masked as a secret. Below it most words of real sessions are none."""
+"""Probability from which a word is masked as a secret. Below it, most words of real sessions are no secrets."""
 MOST_PASSES = 8
-"""So many secrets may have run together; a chain of names alone gave up one a pass, and held a night for hours."""
+"""Most passes, and so most secrets without a separator. A chain of names alone gives one a pass, which once took a
+night hours.
+"""
 
 
 def redact(
     text: str,
     keep: frozenset[str] = NONE,
 ) -> tuple[str, Counter[str]]:
-    """Return the text with a placeholder for each secret, and how many of each kind there were.
+    """Return the text with a placeholder for each secret, and the number of secrets of each kind.
 
-    A word in `keep` is left as it is: a person says that it is no secret.
+    A word in `keep` is left as it is: a person said that it is no secret.
     """
     clean, counts = _redact(text, keep)
     return clean, Counter(counts)
 
 
-@lru_cache(
-    maxsize=8
-)  # a message's words are looked through for its id and as they are stored
+@lru_cache(maxsize=8)  # a message is redacted for its id, and again for storing
 def _redact(
     text: str,
     keep: frozenset[str],
@@ -73,11 +73,11 @@ def _redact(
     more = counts
     passes = 1
     while more and passes < MOST_PASSES:
-        # A placeholder may part what ran together, so that a second secret shows.
+        # a placeholder may separate two secrets, so that the second one is found
         text, more = _redact_once(text, keep)
         counts = counts + more
         passes = passes + 1
-    # A number in JSON, in the midst of other text: it stays JSON.
+    # a number in JSON within other text becomes a string, so that it stays JSON
     return (
         _BARE.sub(r"\g<key>\g<quote>\g<mark>\g<quote>", text)
         if text != before
@@ -92,7 +92,7 @@ def _redact_once(
     counts: Counter[str] = Counter()
     lower = text.lower()
     text = _apply_rules(_KEYS, text, lower, counts, keep)
-    # Before the phrases: in a URL a token is the secret half.
+    # before the phrases, since a token can be the secret part of a URL
     text = _apply_rules(_TOKENS, text, text, counts, keep)
     text = _apply_rules(_PHRASES, text, lower, counts, keep)
     text = _redact_assignments(text, counts, keep)
@@ -112,7 +112,10 @@ def redact_json(
     text: str,
     keep: frozenset[str] = NONE,
 ) -> tuple[str, Counter[str]]:
-    """As `redact`, on the strings inside of JSON, so that it stays JSON; a text that is none is taken as it is."""
+    """Redact the strings and numbers inside a JSON text, so that it stays JSON; return it and the counts, as `redact`.
+
+    A text that is no JSON is redacted as plain text.
+    """
     counts: Counter[str] = Counter()
     try:
         clean = _redact_json_value(json.loads(text), "", counts, keep)
@@ -130,7 +133,7 @@ def _apply_rules(
     counts: Counter[str],
     keep: frozenset[str],
 ) -> str:
-    """Return the text without what the rules find of which a hint stands in `lower`."""
+    """Return the text after applying the rules with a hint in `lower`; add to `counts`."""
     for rule in dict.fromkeys([rule for hint, rule in hints if hint in lower]):
         text = _apply_rule(rule, text, counts, keep)
     return text
@@ -142,7 +145,7 @@ def _apply_rule(
     counts: Counter[str],
     keep: frozenset[str],
 ) -> str:
-    """Return the text with what the rule finds replaced."""
+    """Return the text with the secrets that the rule finds replaced; add to `counts`."""
     group = "secret" if "secret" in rule.pattern.groupindex else 0
 
     def placeholder(match: re.Match[str]) -> str:
@@ -160,7 +163,7 @@ def _redact_assignments(
     counts: Counter[str],
     keep: frozenset[str],
 ) -> str:
-    """Return the text without values that are assigned to telling names."""
+    """Return the text with the values of names such as `password` replaced; add to `counts`."""
     pieces: list[str] = []
     at = passed = 0
     lower = text.lower()
@@ -181,7 +184,7 @@ def _redact_assignments(
             pieces += (text[at:start], f"{MARK}{kind}]")
             at = end
         elif match and len(match["bare"] or "") == MOST_VALUE:
-            # A run that never ends: of a line of ten million letters a name may stand at each.
+            # skip a very long run: in a line of ten million letters, a name could begin at each of them
             passed = match.end()
     return "".join((*pieces, text[at:])) if pieces else text
 
@@ -191,7 +194,9 @@ def _redact_likely(
     counts: Counter[str],
     keep: frozenset[str],
 ) -> str:
-    """Return the text without the words that are certainly secrets by what stands around them, or above in a table."""
+    """Return the text with words replaced that are secrets by their context, or by a table's heading; add to
+    `counts`.
+    """
     pieces = list[str]()
     at = 0
     found = {*find_secrets(text, CERTAIN), *find_tabled(text)}
@@ -225,7 +230,7 @@ def _redact_json_value(
         case str():
             text, here = redact(value, keep)
             if not here and name and value not in keep:
-                # As the member of an object: only its name may say that it is a secret.
+                # test it as the member of an object: only its name may say that it is a secret
                 here = redact(f'"{name}": "{value.translate(_QUOTES)}"', keep)[1]
                 text = f"{MARK}{next(iter(here))}]" if here else value
             counts.update(here)

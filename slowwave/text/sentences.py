@@ -1,10 +1,10 @@
-"""Sentences of a message, as spans of its text: what could become a claim, cut to what it says.
+"""Split a message into sentences, as spans of its text. Each could become a claim.
 
-Code blocks, headings, tables, quoted lines and stack traces are left out; a list item is a unit of its own. What
-opens or closes a sentence without saying anything ("Wow, thanks Mel! …", "…, you know?") is cut off the span, so a
-claim is always a verbatim piece of its message. Sentence borders are found by sentencex (Wikimedia), which keeps
-`file.py`, `3.11` and URLs whole; those that it sees within `./gradlew`, ` .NET` or `System.IO` are passed over.
-400,000 chat messages a second.
+Code blocks, headings, tables, quoted lines and stack traces are left out. A list item is a unit of its own. Empty words
+at a sentence's start or end ("Wow, thanks Mel! …", "…, you know?") are cut off the span, so a claim is always a
+verbatim piece of its message. sentencex (Wikimedia) finds the borders, and keeps `file.py`, `3.11` and URLs whole.
+Borders that it finds within `./gradlew`, ` .NET` or `System.IO` are ignored. It takes a second for 400,000 chat
+messages.
 """
 
 import re
@@ -15,9 +15,9 @@ from functools import lru_cache
 from sentencex import segment  # type: ignore[import-untyped]
 
 LONGEST_NAME = 40
-"""Letters of a name up to which its beginnings are short forms of it."""
+"""Most letters of a short form of a name."""
 WRAP_COLUMNS = 60
-"""A line at least this long that does not end a sentence was wrapped: the next line goes on with it."""
+"""A line at least this long that does not end a sentence was wrapped: the next line continues it."""
 
 FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.M | re.S)
 NOT_PROSE = re.compile(
@@ -34,13 +34,13 @@ OPENERS = (
 )
 CLOSERS = "right|you know|lol|haha|though|too|man|btw"
 IDLE = re.compile("(?<!/\\.)\\.|[!…,:;—–\\s\U0001f300-\U0001faff☀-➿️-]")
-"""A character that may stand at a sentence's end and says nothing."""
+"""A character at a sentence's end that is cut off."""
 MOST_CLOSING = 200
-"""Characters that may close a sentence idly, before those."""
+"""Characters at a sentence's end, before those, that are searched for closing words."""
 WITHIN = re.compile(r"[^\w\s/]*[\w/]")
-"""What follows a stop that is part of a path, a name or a number."""
+"""Text that follows a stop within a path, a name or a number."""
 MOST_PROSE = 8_000
-"""Characters of a paragraph that are looked at together: sentencex's time grows with the square."""
+"""Characters of a paragraph that are split together: sentencex's time grows with the square."""
 FACE = r"(?:[:;]-?[)D(P]|<3)"
 
 
@@ -52,15 +52,15 @@ class Sentence:
     end: int
     text: str
     item: bool
-    """Whether it stands in a list."""
+    """True if it is in an item of a list."""
     position: int
     """0, 1, 2… among the sentences of its message; neighbours differ by one."""
 
 
 def split_sentences(text: str, names: tuple[str, ...] = ()) -> list[Sentence]:
-    """Return trimmed sentences of `text` in order.
+    """Return the trimmed sentences of `text`, in order. Pieces without a letter or digit are left out.
 
-    `names`: those who speak, cut off where they are merely addressed.
+    `names` of speakers are cut off at a sentence's start or end, where they only address somebody.
     """
     opener, closer = _compile_trimmers(names)
     sentences: list[Sentence] = []
@@ -93,7 +93,7 @@ def split_sentences(text: str, names: tuple[str, ...] = ()) -> list[Sentence]:
 
 
 def _split_prose(prose: str) -> Iterator[str]:
-    """Yield the prose cut into sentences, but nowhere within `code` or a token: a dot in "%d.%m.%Y" ends nothing."""
+    """Yield the prose cut into sentences, but not within `code` or a token, such as "%d.%m.%Y"."""
     begin = at = ticks = 0
     last = prose.rfind("`")
     parts = (prose[n : n + MOST_PROSE] for n in range(0, len(prose), MOST_PROSE))
@@ -108,9 +108,10 @@ def _split_prose(prose: str) -> Iterator[str]:
 
 
 def _ends_sentence(piece: str, prose: str, at: int) -> bool:
-    """Return whether the piece, which ends at this place of the prose, ends with a token: not within one, and not with
-    a dot that stands alone, as in "git add . && git commit" or "cp ./. out". Scripts that write no spaces have stops of
-    their own.
+    """Return True if a piece that ends at offset `at` of the prose ends a sentence.
+
+    It does not if it ends within a token, or with a dot that stands alone, as in "git add . && git commit" or
+    "cp ./. out". A stop beyond ASCII always ends a sentence, since scripts without spaces have stops of their own.
     """
     if not piece[-1].isspace():
         return not piece[-1].isascii() or not WITHIN.match(prose, at)
@@ -120,7 +121,7 @@ def _ends_sentence(piece: str, prose: str, at: int) -> bool:
 
 
 def _find_paragraphs(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Yield spans of running prose and of list items (True), hard-wrapped lines joined."""
+    """Yield the start and end of each paragraph, and True if it is an item of a list. Wrapped lines are joined."""
     open_at = -1
     end = 0
     item = False
@@ -138,7 +139,7 @@ def _find_paragraphs(text: str) -> Iterator[tuple[int, int, bool]]:
             open_at = begin + (bullet.end() if bullet else 0)
             item = bool(bullet)
         body = line.rstrip()
-        # whether the sentence goes on in the next line
+        # True if the sentence continues on the next line
         end = stop
         wrapped = len(body) >= WRAP_COLUMNS and body[-1] not in ".!?:;"
     if open_at >= 0:
@@ -160,9 +161,9 @@ def _find_unfenced_lines(text: str) -> Iterator[tuple[int, int]]:
 
 
 def list_short_forms(names: Iterable[str]) -> frozenset[str]:
-    """Return the names and the beginnings of each that people may be called by; a beginning has 2 letters or more.
+    """Return the names, and the beginnings of each name with 2 letters up to LONGEST_NAME.
 
-    Of a name of any length: the beginnings of one of 200,000 letters would fill the memory.
+    The limit is needed, since all beginnings of a name of 200,000 letters would fill the memory.
     """
     return frozenset(
         n[:k]
@@ -175,7 +176,7 @@ def list_short_forms(names: Iterable[str]) -> frozenset[str]:
 def _compile_trimmers(
     names: tuple[str, ...],
 ) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return patterns of what is cut off a sentence's front and back, for people's names and their short forms."""
+    """Return the patterns of text that is cut off a sentence's start and end, with the names and their short forms."""
     called = "|".join(sorted(map(re.escape, list_short_forms(names)), reverse=True))
     name = rf"|(?-i:{called})" if called else ""
     idle = rf"(?:{OPENERS}{name})\b(?:\s+(?:so much|a lot|again|for asking|everyone|guys{name})\b)?"

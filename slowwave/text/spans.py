@@ -1,10 +1,10 @@
-"""Boilerplate: spans of text that stand in many sessions word for word, and messages without them.
+"""Find boilerplate, spans of text that occur word for word in many sessions, and mask it in messages.
 
-Templates, pasted rules (CLAUDE.md, AGENTS.md), system prompts and tool banners come back session after session. What a
-person typed is kept in the first sessions that hold it; later copies, and what no person typed, are masked. Method:
-exact hashes of line- and sentence-sized shingles, counted by distinct session (as CCNet drops paragraphs: Wenzek et
-al., LREC 2020). MinHash finds documents that are alike, but a mask needs places, and a body that was edited in one line
-still shares its other lines; exact hashes give both, at a few MB/s.
+Templates, pasted rules (CLAUDE.md, AGENTS.md), system prompts and tool banners recur in session after session. A
+person's typed text is kept in the first sessions that have it. Later copies, and text that no person typed, are masked.
+Method: exact hashes of line- and sentence-sized shingles, counted by distinct session (as CCNet drops paragraphs:
+Wenzek et al., LREC 2020). MinHash finds similar documents, but a mask needs places, and a document that was edited in
+one line still shares the others. Exact hashes give both, at a few MB/s.
 """
 
 import hashlib
@@ -22,22 +22,22 @@ from slowwave.text.words import TERM
 VERSION = 2
 LINE = re.compile(r"\S[^\n]*")
 STOP = re.compile(r"(?<![.!?…])(?P<stops>[.!?…]++)[\"'”’)\]*]*+(?=\s)")
-"""Ends a sentence. It begins where a run of stops does, and keeps what it took: a line of stops alone is read once."""
+"""The end of a sentence. It begins with a run of stops and does not backtrack, so a line of stops takes linear time."""
 MIN_SESSIONS = 5
-"""Sessions that hold a shingle, from which on it recurs."""
+"""Sessions with a shingle from which on it counts as recurring."""
 MIN_WORDS = 8
-"""Words of a line; shorter ones count together with their neighbours. Raise VERSION with it."""
+"""Least words of a shingle: shorter lines are joined with their neighbours. Raise VERSION if you change it."""
 DIGIT = re.compile(r"\d")
 CHANGING = re.compile(
     r"\b\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:z|[+-]\d\d:?\d\d)?)?\b|\b\d{1,2}:\d\d(?::\d\d)?\b"
     r"|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b(?=[0-9a-f]*\d)[0-9a-f]{12,}\b"
 )
-"""Dates, times and ids of machines: all that differs between two copies of a banner."""
+"""Dates, times and machine-made ids, which differ between two copies of a banner."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A shingle: one line or sentence, with the next ones where it is short."""
+    """A shingle: one line or sentence, with its neighbours if it is short."""
 
     start: int
     end: int
@@ -46,9 +46,9 @@ class Span:
 
 @lru_cache(maxsize=8)
 def extract_spans(text: str) -> tuple[Span, ...]:
-    """Return the text's shingles in order: from each line or sentence on, the fewest that have MIN_WORDS words.
+    """Return the text's shingles in order: from each line or sentence on, the fewest units with MIN_WORDS words in all.
 
-    The last ones, after which too little follows, reach back instead. A text of fewer words in all has none.
+    A unit with too few words after it begins no shingle, but ends one. A text with fewer words has no shingle.
     """
     # the words of each unit
     units: list[tuple[int, int, list[str]]] = []
@@ -63,7 +63,7 @@ def extract_spans(text: str) -> tuple[Span, ...]:
                 ),
             )
         )
-    # the units of each shingle: from each on, but of a run without words from one
+    # the units of each shingle; of several units without words in a row, only the first begins one
     before = [0, *accumulate(len(words) for _, _, words in units)]
     starts = (
         at for at in range(len(units)) if units[at][2] or not at or units[at - 1][2]
@@ -85,7 +85,7 @@ def extract_spans(text: str) -> tuple[Span, ...]:
 
 
 def _find_units(text: str) -> Iterator[tuple[int, int]]:
-    """Yield each line, or sentence where a line has several, without white space around it."""
+    """Yield the bounds of each line, or of each sentence in a line with several, without white space around it."""
     for line in LINE.finditer(text):
         at = line.start()
         end = line.start() + len(line[0].rstrip())
@@ -99,10 +99,10 @@ def _find_units(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _find_span_bounds(words: list[int], at: int) -> tuple[int, int] | None:
-    """Return first and last unit of the shingle that begins, or else ends, with this one.
+    """Return the first and last unit of the shingle that begins, or else ends, with a unit; None if there is none.
 
     Args:
-        words: how many there are before each unit, and in all.
+        words: the number of words before each unit, and then that of all words.
         at: the unit.
     """
     last = bisect_left(words, words[at] + MIN_WORDS) - 1
@@ -118,7 +118,7 @@ def hash_session_spans(texts: Iterable[str]) -> set[int]:
 
 
 def find_recurring_spans(sessions: Iterable[Collection[int]]) -> dict[int, int]:
-    """Return hash of each shingle that at least `MIN_SESSIONS` sessions hold -> how many do.
+    """Return the hash of each shingle that at least `MIN_SESSIONS` sessions have, with the number of these sessions.
 
     Args:
         sessions: the distinct hashes of each session.
@@ -134,7 +134,7 @@ def find_recurring_spans(sessions: Iterable[Collection[int]]) -> dict[int, int]:
 
 
 def mask_spans(text: str, hashes: Collection[int]) -> str:
-    """Return the text with each shingle in `hashes` blanked by line breaks; all other characters keep their place."""
+    """Return the text with each shingle in `hashes` replaced by line breaks. All offsets stay the same."""
     if not hashes:
         return text
     gone = [span for span in extract_spans(text) if span.hash in hashes]
@@ -149,7 +149,13 @@ def mask_spans(text: str, hashes: Collection[int]) -> str:
 def find_repeating_sessions(
     quote: str, text: str, holders: Mapping[int, Collection[str]]
 ) -> set[str]:
-    """Return the sessions that hold all of a quote from the text, by the sessions that hold each shingle's hash."""
+    """Return the sessions that have all of a quote from the text.
+
+    Args:
+        quote: a piece of the text.
+        text: the text.
+        holders: the sessions that have each shingle, by its hash.
+    """
     start = text.find(quote)
     end = start + len(quote)
     near = [
@@ -167,7 +173,7 @@ def find_repeating_sessions(
 
 
 def restore_quote(quote: str, masked_text: str, text: str) -> str:
-    """Return a quote of the masked text as it stands in the original, with what was blanked inside it."""
+    """Return a quote of the masked text as it is in the original text, with the masked parts inside it."""
     if quote in text:
         return quote
     at = masked_text.find(quote)
@@ -185,7 +191,7 @@ def parse_span_id(span_id: str) -> int:
 
 
 def find_span_texts(texts: Iterable[str], hashes: Collection[int]) -> Mapping[int, str]:
-    """Return the text of each wanted shingle where it first stands."""
+    """Return the text of each shingle in `hashes`, from its first occurrence."""
     every = ((span, text) for text in texts for span in extract_spans(text))
     pairs = [
         (span.hash, text[span.start : span.end])

@@ -1,4 +1,4 @@
-"""Extractive summaries: the sentences that say most of what the others say, in their own order.
+"""Extractive summaries: the most central sentences of some texts, in their order.
 
 Method: LexRank with degree centrality (Erkan & Radev, "LexRank: Graph-based lexical centrality as salience in text
 summarization", JAIR 22, 2004) over TF-IDF, and a penalty for what is already said (Carbonell & Goldstein, MMR, 1998).
@@ -14,9 +14,9 @@ import numpy.typing as npt
 from slowwave.text.sentences import split_sentences
 
 REDUNDANCY = 0.3
-"""Weight of likeness to sentences already chosen against centrality."""
+"""Weight of similarity to sentences already chosen, against centrality."""
 SHORTEST = 3
-"""Sentences of fewer words say nothing on their own."""
+"""Least words of a sentence that can be chosen."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ def build_extractive_summary(
 
     Args:
         parts: the group's members in order.
-        max_words: words at most; one sentence that is longer alone is cut at a word, with an ellipsis.
-        context: what came before the group: it weighs in on what is central, and is not quoted.
+        max_words: most words. If no sentence is short enough, the first one is cut, with an ellipsis.
+        context: the texts before the group. They count in centrality, but are not quoted.
 
     Returns:
-        One line of text; empty when the parts say nothing.
+        One line of text; empty if the parts have no words.
     """
     own = list(
         dict.fromkeys((p.speaker, s) for p in parts for s in _extract_sentences(p.text))
@@ -67,11 +67,17 @@ def _extract_sentences(text: str) -> list[str]:
 def _select_central_sentences(
     own: list[str], around: list[str], max_words: int
 ) -> list[int]:
-    """Return indices of the sentences taken, best first, while they fit."""
+    """Return the indices of the chosen sentences, best first, until none fits into `max_words`.
+
+    Args:
+        own: the sentences to choose from.
+        around: sentences that only count in centrality.
+        max_words: most words of the chosen sentences together.
+    """
     likeness = _compare_sentences(own + around) if len(own) > 1 else None
     if likeness is None:
         return [0] if len(own[0].split()) <= max_words else []
-    # How much each sentence says of what the others say.
+    # the mean similarity of each sentence to all others
     central = likeness.sum(axis=1)[: len(own)] / max(1, len(own) + len(around))
     central = (1 - REDUNDANCY) * central / (central.max() or 1.0)
     likeness = likeness[: len(own), : len(own)]
@@ -95,7 +101,7 @@ def _select_central_sentences(
 
 
 def _compare_sentences(sentences: list[str]) -> npt.NDArray[np.float64] | None:
-    """Return the cosines of the sentences' TF-IDF vectors, shape (n, n); None if they hold nothing but stop words."""
+    """Return the cosines of the sentences' TF-IDF vectors, shape (n, n); None if they have nothing but stop words."""
     # Imported here: it takes a second, and a night without news summarises nothing.
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -108,7 +114,7 @@ def _compare_sentences(sentences: list[str]) -> npt.NDArray[np.float64] | None:
 
 
 def truncate_words(text: str, max_words: int) -> str:
-    """Return the first words of a text, and … where some are left out."""
+    """Return a text on one line, cut after `max_words` words with an ellipsis if it is longer."""
     words = text.split()
     return (
         " ".join(words)
@@ -118,7 +124,7 @@ def truncate_words(text: str, max_words: int) -> str:
 
 
 def pick_leading_sentences(texts: Iterable[str], max_words: int) -> list[str]:
-    """Return the leading texts that have so many words together, as sentences; the first is cut where it has more."""
+    """Return the first texts that have at most `max_words` words together, as sentences. The first one may be cut."""
     chosen: list[str] = []
     room = max_words
     for text in texts:
@@ -130,17 +136,20 @@ def pick_leading_sentences(texts: Iterable[str], max_words: int) -> list[str]:
 
 
 def end_sentence(text: str) -> str:
-    """Return a text with a mark at its end."""
+    """Return a text with a full stop added, unless it ends with a mark. The text must not be empty."""
     return text if text[-1] in ".!?…" else f"{text}."
 
 
 UNANSWERED = "Unanswered:"
 OPEN_PARTS = (UNANSWERED, "Open:")
-"""Labels of the last part of a session's summary without a model: a person's last words, or an agent's question."""
+"""Labels of the last part of a session's summary by rules: a person's last words, or an agent's question."""
 
 
 def split_open_part(text: str) -> tuple[str, str, str]:
-    """Return a session's summary without its last part if that says what is open, then the label and text of that."""
+    """Return a session's summary without its open part, then the label and the text of that part.
+
+    Both are "" if the summary has no open part.
+    """
     for label in OPEN_PARTS:
         before, found, after = text.rpartition(f" {label} ")
         if found:

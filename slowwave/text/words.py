@@ -1,8 +1,7 @@
-"""Words: what counts as one, which say nothing, what two forms of one have in common, how much a rare one tells, and
-which give away how a sentence is meant: a doubt, or a question.
+"""Words of a text: splitting, stop words, stems, weights of rare words, and the marks of doubts and questions.
 
-What says nothing, and what two forms have in common, is told by the language of the text (`languages.py`); of English
-by the closed lists here, with the numbers that are spelt out and the units of measure.
+The language of a text (`languages.py`) decides its stop words and stems. For English there are closed lists here, also
+of numbers in words and units of measure.
 """
 
 import math
@@ -26,21 +25,22 @@ MARKS = (
     r"\u0dca-\u0df3\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece\u0f71-\u0f84\u102b-\u103e\u1056-\u1059"
     r"\u17b4-\u17d3\u1ab0-\u1aff\u1dc0-\u1dff\u3099\u309a\u200c\u200d"
 )
-"""Vowel signs, tones and accents of their own, and the joiners: Python takes them for no part of a word."""
+"""Combining vowel signs, tones and accents, and the joiners. Python's `\\w` does not match them."""
 LETTER = rf"\w[\w{MARKS}]*"
 TERM = re.compile(LETTER)
-"""A word as an index of full text has it: "don't" is two."""
+"""A word as in the full-text index: "don't" is two."""
 WORD = re.compile(rf"{LETTER}(?:['’]{LETTER})?")
-"""A word as people have it."""
+"""A word as people count it: "don't" is one."""
 UNSPACED = re.compile(
     r"[\u0e01-\u0eff\u1000-\u109f\u1780-\u17d3\u2e80-\u2fdf\u3005-\u3007\u3031-\u30fa\u30fc-\u312f\u31f0-\u31ff"
     r"\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"
 )
 """A letter of a script that puts no space between words: Chinese, Japanese, Thai, Lao, Khmer or Burmese."""
 JOINED = re.compile(rf"{UNSPACED.pattern}|[\uac00-\ud7a3\u1100-\u11ff]")
-"""A letter of such a script or a Korean one, whose words end in particles: such words are found by pairs of letters."""
+"""A letter of such a script, or a Korean one, since Korean words end in particles. Such words are compared by pairs of
+letters."""
 LATIN = re.compile(r"[a-z]+")
-"""Runs of lower-case letters, for looking English words up."""
+"""Runs of lower-case letters, for finding English words."""
 
 _LISTS: dict[str, str] = tomllib.loads(
     files("slowwave.text").joinpath("words.toml").read_text("utf-8")
@@ -48,7 +48,7 @@ _LISTS: dict[str, str] = tomllib.loads(
 
 
 def split_groups(lines: str) -> tuple[frozenset[str], ...]:
-    """Return the words of each line that has some."""
+    """Return the words of each line that is not blank."""
     return tuple(frozenset(line.split()) for line in lines.splitlines() if line.strip())
 
 
@@ -69,7 +69,7 @@ STOP = frozenset(
 )
 """Words without content in a question or a passage."""
 CLAIM_STOP = frozenset(_LISTS["stop"].split())
-"""Words without content in a claim. Fewer than in `STOP`: "all", "only" or "until" make another claim."""
+"""Words without content in a claim. They are fewer than in `STOP`: "all", "only" or "until" change a claim."""
 ENGLISH_STOP = frozenset(_LISTS["english"].split())
 """scikit-learn's English stop words."""
 NEGATIONS = frozenset(_LISTS["negations"].split())
@@ -80,11 +80,11 @@ ONE_WORD = {
     word: min(group) for group in split_groups(_LISTS["same_words"]) for word in group
 }
 ONE_STEM = {STEMMER.stemWord(word): first for word, first in ONE_WORD.items()}
-"""For their other forms: "teaching" has the stem of "teach", which stands with "taught"."""
+"""The same by stem, for other forms: "teaching" has the stem of "teach", which is in a group with "taught"."""
 STEM = 5
-"""Letters that tell a word: "deletions" and "delete" are one."""
+"""Letters by which two forms of a word are compared: "deletions" and "delete" are one."""
 SHORTEST_PLURAL = 4
-"""Letters from which an "s" at the end is taken for a plural's."""
+"""Least letters of a word whose final "s" counts as a plural's."""
 
 
 def split_words(text: str, pattern: re.Pattern[str] = TERM) -> list[str]:
@@ -102,7 +102,7 @@ def split_words(text: str, pattern: re.Pattern[str] = TERM) -> list[str]:
 
 
 def put_spaces(text: str) -> str:
-    """Return a text with spaces between the words of scripts that put none."""
+    """Return a text with spaces added between the words of scripts that use none."""
     if text.isascii() or not UNSPACED.search(text):
         return text
     return TERM.sub(
@@ -114,20 +114,20 @@ def put_spaces(text: str) -> str:
 
 
 def find_text_language(text: str) -> str | None:
-    """Return the language of a text; None if nothing tells it."""
+    """Return the language of a text, by its first MOST_READ characters; None if it is unknown."""
     return find_language(
         tuple(word.lower() for word in TERM.findall(CLITIC.sub("", text[:MOST_READ])))
     )
 
 
 MOST_READ = 1_000
-"""Characters that the language of a text is told by, at most."""
+"""Most characters that decide the language of a text."""
 CLITIC = re.compile(r"(?<=\w)['’]\w\b")
-"""English "'s" and "'t": as letters they are stop words of French."""
+"""English "'s" and "'t", which as single letters would be stop words of French."""
 
 
 def extract_content_words(text: str) -> list[str]:
-    """Return lower-cased words of a text that say something in its language, in order, each once."""
+    """Return the lower-case words of a text without the stop words of its language, in order, each once."""
     words = [word.replace("’", "'") for word in split_words(text, WORD)]
     language = find_text_language(text)
     if language in (None, ENGLISH):
@@ -147,30 +147,35 @@ def extract_content_words(text: str) -> list[str]:
 
 
 def split_pairs(word: str) -> list[str]:
-    """Return each pair of neighbouring letters of a word, with their marks, each once; a letter alone as it is."""
+    """Return each pair of neighbouring letters of a word, with their marks, each once; a word of one letter as
+    it is.
+    """
     letters = re.findall(rf"\w[{MARKS}]*", word)
     return list(dict.fromkeys(map("".join, pairwise(letters)))) or [word]
 
 
 def is_follow_up(text: str, max_words: int = 3) -> bool:
-    """Return whether a message has so few content words that it follows on what was just said."""
+    """Return True if a message has at most `max_words` content words, so that it needs the message before it."""
     return len(extract_content_words(text)) <= max_words
 
 
 def is_content_word(word: str) -> bool:
-    """Return whether the word carries a claim, rather than holds a sentence together or negates it."""
+    """Return True if a lower-case English word is neither a stop word of claims nor a negation."""
     return word not in CLAIM_STOP and word not in NEGATIONS
 
 
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
-    """Return the stem of a lower-case word; spellings, short forms and irregular forms of one word share theirs."""
+    """Return the stem of a lower-case English word.
+
+    Spellings, short forms and irregular forms of a word share a stem.
+    """
     common = ONE_WORD.get(word) or ONE_STEM.get(STEMMER.stemWord(word), word)
     return str(STEMMER.stemWord(common))
 
 
 def singularise(word: str) -> str:
-    """Return a lower-case name without a plural or possessive ending; a stem would unite "Withings" and "with"."""
+    """Return a lower-case word without a plural or possessive ending. A stem would make "Withings" equal to "with"."""
     word = word.removesuffix("'s")
     if (
         len(word) < SHORTEST_PLURAL
@@ -186,17 +191,20 @@ def singularise(word: str) -> str:
 
 
 def stem_content_words(words: Iterable[str]) -> list[str]:
-    """Return the stems of a claim's words that carry it, in order."""
+    """Return the stems of the content words among lower-case words, in order."""
     return [stem(word) for word in words if is_content_word(word)]
 
 
 def compute_idf(holding: float, total: float) -> float:
-    """Return BM25's inverse document frequency of what `holding` of `total` texts hold; above 0 even where all do."""
+    """Return BM25's inverse document frequency of a word that `holding` of `total` texts have. It is always above 0."""
     return math.log1p((total - holding + 0.5) / (holding + 0.5))
 
 
 def compute_smooth_idf(holding: float, total: float) -> float:
-    """Return log(1 + total / holding): among few rows a shared word still counts, where BM25's idf nears zero."""
+    """Return log(1 + total / holding).
+
+    Unlike BM25's idf, it is not near zero for a word that most of a few rows share.
+    """
     return math.log(1 + total / holding)
 
 
@@ -206,7 +214,10 @@ def extract_distinct_words(text: str) -> list[str]:
 
 
 def compute_word_shares(words: Sequence[str], texts: Sequence[str]) -> list[float]:
-    """Return the share of the words that each text holds, plural or not; Chinese ones within others too."""
+    """Return, for each text, the share of the words that it has, in the singular or plural.
+
+    Words of scripts without spaces, and Korean ones, also count within other words.
+    """
     if not words:
         return [0.0] * len(texts)
     singular = list(map(singularise, words))
@@ -220,7 +231,7 @@ def compute_word_shares(words: Sequence[str], texts: Sequence[str]) -> list[floa
 
 
 def singular_words(text: str) -> frozenset[str]:
-    """Return the stems of a text's content words in its language; in English only an s at the end is left out."""
+    """Return the stems of a text's content words in its language; for English, only without plural endings."""
     language = find_text_language(text)
     if language in (None, ENGLISH):
         return frozenset(map(singularise, extract_content_words(text)))
@@ -241,11 +252,11 @@ HEDGES = compile_word_pattern(
     r"maybe|might|perhaps|possibly|probably|could|either|options?|alternatively|hypothetical\w*|i guess|i wonder|"
     r"not sure|what if|considering|thinking"
 )
-"""What may be, and is not said to be."""
+"""Words of a statement that is not certain."""
 ASKS = re.compile(r"\?[\"'”’)*_]*\s*$")
 """The end of a question."""
 QUESTION = re.compile(r"(?<![^.!?\n])[^.!?\n]*\?+")
-"""A whole question, to be taken out of a text."""
+"""A whole question, to be removed from a text."""
 
 
 _ONES = (
@@ -256,7 +267,8 @@ _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 TENS = {word: 10 * n for n, word in enumerate(_TENS.split(), 2)}
 COUNTS = {word: n for n, word in enumerate(_ONES.split(), 2)} | TENS
 COUNTS |= {"hundred": 100, "dozen": 12, "twice": 2, "thrice": 3}
-"""Without "one" and "zero": in "no one", "the one" and "number one" they are no counts."""
+"""Numbers in words -> their values. "one" and "zero" are left out: "no one", "the one" and "number one" are no counts.
+"""
 UNITS: dict[str, tuple[str, float]] = {
     name: (base, factor)
     for base, factor, names in (
@@ -289,7 +301,7 @@ UNITS: dict[str, tuple[str, float]] = {
     )
     for name in names.split()
 }
-"""Unit -> (base unit, factor): 60 seconds and 1 minute are one figure."""
+"""Unit -> (base unit, factor), so that 60 seconds and 1 minute are the same figure."""
 
 SCALES = {
     "k": 1e3,
@@ -302,7 +314,7 @@ SCALES = {
 
 
 def find_phrase(phrases: Iterable[str], text: str) -> str | None:
-    """Return the first phrase that a text has as whole words, in whatever case; None if it has none."""
+    """Return the first phrase that a text has as whole words, in any case; None if it has none."""
     said = f" {' '.join(TERM.findall(put_spaces(text.casefold())))} "
     for phrase in phrases:
         plain = " ".join(TERM.findall(put_spaces(phrase.casefold())))

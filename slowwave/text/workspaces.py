@@ -1,16 +1,16 @@
-"""A workspace is one thing however it is written: which of the stored names are the one that is asked for.
+"""Find the stored names of a workspace, whatever spelling of its name or path is given.
 
-The tables keep a workspace as its transcript names it. Two names are one workspace where they are the same folder (a
-slash at the end, `.`, `..`, `~`, a symbolic link), where they lie in the same checkout of git, or in two checkouts of
-the same remote, by what `.git/config` says; git itself is not run. A folder that is gone is compared by its normalised
-path and, if it lay in a checkout (a work tree that was removed), belongs to that. A folder of Windows is one in all
-its spellings, also as WSL, Cygwin and MSYS write it, and a client's own name for a folder is that folder: its remote,
-its path with dashes for what is no letter or digit, its path's hash. Any other name goes by itself alone.
-The user's `aliases` come before all that.
+The tables keep a workspace as its transcript names it. Two names are the same workspace if they are the same folder (a
+slash at the end, `.`, `..`, `~`, a symbolic link), or are in the same git checkout, or in two checkouts of the same
+remote, by `.git/config`; git itself is not run. A folder that no longer exists is compared by its normalised path and,
+if it was in a checkout (a removed work tree), belongs to that. A Windows folder is the same in all its spellings,
+including those of WSL, Cygwin and MSYS. A client's own name of a folder is that folder: its remote, its path with
+dashes for other characters than letters and digits, or its path's hash. Any other name only equals itself. The user's
+`aliases` are applied first.
 
-Answers show the last part of a path. So if no stored name is the one that is asked for, the last parts are compared:
-"tidepool" is "/home/ada/tidepool", unless another workspace ends so too. What is deleted by a setting goes by
-`match_workspaces`, which does not do that.
+Answers show the last part of a path. So if no stored name matches, the last parts are compared: "tidepool" is
+"/home/ada/tidepool", unless another workspace ends so too. Settings that delete use `match_workspaces`, which does not
+compare last parts.
 """
 
 import configparser
@@ -35,9 +35,9 @@ DRIVE = re.compile(r"[A-Za-z]:[/\\]|\\\\")
 WSL = re.compile(
     r"[/\\]{2}(?:wsl\$|wsl\.localhost)[/\\][^/\\]+(?=[/\\])", re.IGNORECASE
 )
-"""What Windows writes before a path of a Linux that runs in it."""
+"""What Windows puts before a path in WSL."""
 MOUNTED = re.compile(r"/(?:mnt/|cygdrive/)?([A-Za-z])(/.*)?")
-"""A folder of Windows as WSL, Cygwin or MSYS mounts its drive."""
+"""A Windows folder as WSL, Cygwin or MSYS mounts its drive."""
 SCP_URL = re.compile(r"(?:[^@/\s]+@)?([^:/\s]{2,}):(?!//)(.+)")
 """`git@host:owner/name`; one letter before the colon is a drive."""
 WEB_URL = re.compile(r"[a-z+]+://(?:[^@/\s]*@)?([^:/\s]+)(?::\d+)?/(.+)", re.IGNORECASE)
@@ -46,13 +46,12 @@ WEB_URL = re.compile(r"[a-z+]+://(?:[^@/\s]*@)?([^:/\s]+)(?::\d+)?/(.+)", re.IGN
 def find_workspaces(
     workspace: str, workspaces: Iterable[str | None]
 ) -> tuple[str, ...]:
-    """Return the known names that are the workspace asked for, sorted; none if it is not known, or if it is the last
-    part of several.
+    """Return the known names of a workspace, sorted; none if it is unknown, or the last part of several workspaces.
 
     Args:
         workspace: as a person writes it: a name, a path that may begin at the current folder or at home, or the last
             parts of a path.
-        workspaces: as the tables have them.
+        workspaces: the known names, as in the tables.
     """
     names = {name for name in workspaces if name}
     if matches := match_workspaces(workspace, names):
@@ -64,7 +63,7 @@ def find_workspaces(
 def match_workspaces(
     workspace: str, workspaces: Iterable[str | None]
 ) -> tuple[str, ...]:
-    """Return the known names that are the workspace asked for by its whole name or path, sorted."""
+    """Return the known names of a workspace, given by its whole name or path, sorted."""
     names = sorted({name for name in workspaces if name})
     aliases = load_aliases()
     wanted = _follow_alias(workspace, aliases)
@@ -84,8 +83,9 @@ def match_workspaces(
 def find_by_last_parts(
     workspace: str, workspaces: Iterable[str | None]
 ) -> list[tuple[str, ...]]:
-    """Return the workspaces whose path ends in these parts, each with all its names; if none does, those that end so in
-    another case. None for what is a whole path.
+    """Return the workspaces whose path ends in these parts, each with all its names.
+
+    If there is none, compare without case. Return an empty list for a whole path.
     """
     if _is_path(anchor_workspace(workspace)):
         return []
@@ -103,7 +103,7 @@ def find_by_last_parts(
     for name in ends:
         if not any(name in group for group in groups):
             groups.append(match_workspaces(name, names))
-    # A repository that no checkout is left of belongs to the only folder that is called like it.
+    # a repository without a checkout belongs to the only folder with its name
     bare = [group for group in groups if all(map(_read_address, group))]
     folders = [group for group in groups if group not in bare]
     return (
@@ -114,7 +114,7 @@ def find_by_last_parts(
 
 
 def anchor_workspace(name: str) -> str:
-    """Return a path that begins at the current folder or at home as an absolute one; any other name as it is."""
+    """Return the absolute path if a path begins with `.`, `..` or `~`; any other name unchanged."""
     return (
         _make_absolute(_expand_home(name))
         if re.split(r"[/\\]", name)[0] in (".", "..", "~")
@@ -123,11 +123,12 @@ def anchor_workspace(name: str) -> str:
 
 
 def settle_workspace(workspace: str, workspaces: Iterable[str | None]) -> str:
-    """Return the name by which something new of a workspace is stored: a known one if it is one, also by the last part
-    of its path; else as it is written.
+    """Return the name under which new rows of a workspace are stored.
+
+    This is an absolute path as it is, else a known name that matches, also by its last parts, else the name as given.
 
     Raises:
-        UsageError: several known ones end so.
+        UsageError: several known workspaces end so.
     """
     anchored = anchor_workspace(workspace)
     names = {name for name in workspaces if name}
@@ -143,11 +144,11 @@ def settle_workspace(workspace: str, workspaces: Iterable[str | None]) -> str:
 def require_workspaces(
     workspace: str, workspaces: Iterable[str | None]
 ) -> tuple[str, ...]:
-    """Return `find_workspaces`.
+    """Return the known names of a workspace, as `find_workspaces`.
 
     Raises:
-        UsageError: it is not known, and the message names the nearest; or it may be several, and the message lists
-            them.
+        UsageError: the workspace is unknown, and the message names the most similar ones; or it may be several, and the
+            message lists them.
     """
     names = {name for name in workspaces if name}
     if matches := find_workspaces(workspace, names):
@@ -156,9 +157,7 @@ def require_workspaces(
 
 
 def explain_unknown_workspace(workspace: str, workspaces: Iterable[str | None]) -> str:
-    """Return a message that a workspace is not known, with the most similar known ones; or that it may be several,
-    with these.
-    """
+    """Return an error message: the workspace is unknown, with the most similar ones; or it may be one of several."""
     names = sorted({name for name in workspaces if name})
     if groups := find_by_last_parts(workspace, names):
         listed = ", ".join(repr(group[0]) for group in groups[:MOST_LISTED])
@@ -183,10 +182,9 @@ def explain_unknown_workspace(workspace: str, workspaces: Iterable[str | None]) 
 
 
 def find_project_root(folder: Path) -> Path | None:
-    """Return the top of the git checkout that a folder lies in; None outside one.
+    """Return the top folder of the git checkout that a folder is in; None outside of one.
 
-    A checkout that is the home folder itself, as those keep who version their settings, is not the project of all
-    that lies in it.
+    A checkout of the home folder itself (some people version their settings) is not the project of folders in it.
     """
     home = Path(os.path.realpath(Path.home()))
     for parent in (folder, *folder.parents):
@@ -196,12 +194,12 @@ def find_project_root(folder: Path) -> Path | None:
 
 
 def _compose(name: str) -> str:
-    """Return a name with its letters composed: a Mac's folders are written apart."""
+    """Return a name in Unicode's composed form, since a Mac's file names are decomposed."""
     return normalize("NFC", name)
 
 
 def _follow_alias(name: str, aliases: Mapping[str, str]) -> str:
-    """Return the name that the user's aliases have for a workspace, or for a folder that it lies below."""
+    """Return the name of a workspace after applying the user's alias for it, or for a folder above it."""
     for old in sorted(aliases, key=len, reverse=True):
         rest = _compose(name)[len(_compose(old)) :]
         if _compose(name).startswith(_compose(old)) and (not rest or rest[0] in "/\\"):
@@ -214,14 +212,16 @@ def _compute_composed_keys(path: str) -> set[str]:
 
 
 def _compute_name_keys(name: str) -> set[str]:
-    """Return the keys of a stored name: of a path those of the folder, of any other the one that a client gives it."""
+    """Return the keys of a stored name: for a path those of the folder, else its repository's address or its own
+    key.
+    """
     if _is_path(name):
         return _compute_composed_keys(name)
     return {_read_address(name) or f"{_CLIENTS} {name}"}
 
 
 def _name_as_clients_do(folder: str) -> set[str]:
-    """Return the keys of the names that clients have for a folder: Cursor's and Gemini CLI's."""
+    """Return the keys of the names that Cursor and Gemini CLI give to a folder."""
     dashed = re.sub(r"[^A-Za-z0-9]+", "-", folder).strip("-")
     digest = hashlib.sha256(folder.encode("utf-8", "surrogatepass")).hexdigest()
     return {f"{_CLIENTS} {name}" for name in (dashed, digest) if "-" in dashed}
@@ -233,8 +233,9 @@ def _split(name: str) -> list[str]:
 
 
 def _compute_keys(path: str) -> frozenset[str]:
-    """Return the keys of a workspace, of which two names for it share one: the path, the checkout, the remote, and what
-    clients call it.
+    """Return the keys of a path: its plain forms, its checkout, its remote, and clients' names for it.
+
+    Two names are the same workspace if they share a key.
     """
     plain, drive = _normalise(path)
     own = frozenset([plain, *([drive] if drive else []), *_name_as_clients_do(plain)])
@@ -242,7 +243,7 @@ def _compute_keys(path: str) -> frozenset[str]:
         near, is_there = _find_near(plain, drive)
         folder = Path(os.path.realpath(near))
         root = find_project_root(folder)
-    except (OSError, ValueError):  # no folder of ours to look into
+    except (OSError, ValueError):  # the folder can't be read
         return own
     return own.union(
         [str(folder)] if is_there else [], _compute_checkout_keys(root) if root else []
@@ -261,7 +262,7 @@ def _compute_checkout_keys(root: Path) -> set[str]:
 
 
 def _normalise(path: str) -> tuple[str, str | None]:
-    """Return a path in its plain spelling and, if it may be a folder of Windows, as that."""
+    """Return a path in a normalised form and, if it may be a Windows folder, also in the form of Windows, else None."""
     path = _expand_home(path)
     if linux := WSL.match(path):
         path = path[linux.end() :].replace("\\", "/")
@@ -276,8 +277,9 @@ def _normalise(path: str) -> tuple[str, str | None]:
 
 
 def _find_near(plain: str, drive: str | None) -> tuple[Path, bool]:
-    """Return the folder, where Windows' drives are mounted if need be, or the nearest one above it; and whether it is
-    the folder itself.
+    """Return the existing folder of a path, or the nearest one above it, and True if it is the folder itself.
+
+    A Windows folder is also searched where its drive is mounted.
     """
     rest = drive[2:].replace("\\", "/") if drive and drive[1:2] == ":" else ""
     mounts = (
@@ -293,7 +295,7 @@ def _find_near(plain: str, drive: str | None) -> tuple[Path, bool]:
 
 
 def _is_path(name: str) -> bool:
-    """Return whether a stored name is a folder's path rather than a name somebody gave."""
+    """Return True if a stored name is a folder's path, not a given name."""
     return name.startswith(("/", "~")) or bool(DRIVE.match(name))
 
 
@@ -309,7 +311,7 @@ def _expand_home(path: str) -> str:
 
 
 def _find_common_git_folder(root: Path) -> Path:
-    """Return the folder of git's own files, which all work trees of a checkout share."""
+    """Return the folder of git's own files, which all work trees of a checkout share; `.git` itself if unreadable."""
     git = root / ".git"
     try:
         if git.is_file():  # a further work tree, or a submodule
@@ -326,11 +328,11 @@ def _find_common_git_folder(root: Path) -> Path:
 
 
 def _read_remote(git: Path) -> str | None:
-    """Return the normalised address of `origin`, or of the only remote; None where there is none."""
+    """Return the normalised address of `origin`, or of the only remote; None if there is none or it can't be read."""
     config = configparser.ConfigParser(
         strict=False, interpolation=None, allow_no_value=True
     )
-    if not (git / "config").is_file():  # whoever opens a pipe waits for one who writes
+    if not (git / "config").is_file():  # opening a pipe would wait for a writer
         return None
     try:
         config.read_string((git / "config").read_text(encoding="utf-8"))
@@ -356,7 +358,7 @@ def _read_remote(git: Path) -> str | None:
 
 
 def _read_address(url: str) -> str | None:
-    """Return host and path of a repository's address; None for what is no address."""
+    """Return the host and path of a repository's address as one text; None if the text is no address."""
     if not _is_path(url) and (match := WEB_URL.match(url) or SCP_URL.fullmatch(url)):
         return f"{match[1].casefold()}:{match[2].strip('/').removesuffix('.git')}"
     return None

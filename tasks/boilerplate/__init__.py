@@ -1,1 +1,1 @@
-"""Mask text that recurs over many sessions, and what recall handed out."""
+"""Mask text that recurs in many sessions, and text that recall returned."""

@@ -23,8 +23,7 @@ def mask_echoes(
     Args:
         text: a message's text.
         said_at: the time of the message. A message before the recall is the memory's source, not its echo. Without a
-            time
-            the text is returned unchanged.
+            time the text is returned unchanged.
         recalled: hash of a sentence -> when recall first returned it (`slowwave.store.logs`).
     """
     if not recalled or said_at is None:

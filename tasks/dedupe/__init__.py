@@ -1,1 +1,1 @@
-"""Find claims that are one claim."""
+"""Find claims that say the same."""

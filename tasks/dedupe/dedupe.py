@@ -65,9 +65,8 @@ def dedupe(
 
     Args:
         pending: rows of CLAIMS that were not compared yet. Only the columns that are compared are needed.
-        settled: rows that were compared before and are active or superseded by another claim. They stay canonical: a
-            claim
-            that repeats a superseded one makes that one active again.
+        settled: rows that were compared before and are active or superseded by another claim. They stay canonical. A
+            claim that repeats a superseded one makes that one active again.
         rules: the thresholds.
         step_key: the step's key.
         undone: (from_id, into_id) of merges that were taken back; they are never made again.
@@ -230,7 +229,7 @@ def _rank_rows(table: pa.Table, old: int) -> list[int]:
 
 
 def _find_foreign(table: pa.Table) -> list[bool]:
-    """Return for each claim whether others than the person and the own agent made it."""
+    """Return for each claim True if neither the person nor the own agent made it."""
     return list(
         map(is_foreign, table[TRUST].to_pylist(), table["observer"].to_pylist())
     )

@@ -67,7 +67,7 @@ class Pair:
 
     @property
     def is_short(self) -> bool:
-        """Whether the shorter of the two is a short claim."""
+        """True if the shorter of the two is a short claim."""
         return min(len(self.a.content), len(self.b.content)) <= SHORT
 
 
@@ -100,7 +100,7 @@ def speaker(pair: Pair) -> str | None:
 
 
 def language(pair: Pair) -> str | None:
-    """Ask for the same words in a language whose negations are not known here."""
+    """Object if one of the two is not in English, unless both have the same words: the guards know English only."""
     known = pair.a.english and pair.b.english
     return (
         None
@@ -110,7 +110,7 @@ def language(pair: Pair) -> str | None:
 
 
 def question(pair: Pair) -> str | None:
-    """Object to a question beside a statement."""
+    """Object if one is a question and the other is not."""
     return "one is a question" if pair.a.question != pair.b.question else None
 
 

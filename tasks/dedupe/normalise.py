@@ -111,7 +111,7 @@ class ClaimText:
     first_person: bool
     question: bool
     english: bool
-    """Whether the guards know its language: if nothing tells it, letters without accents are taken for English."""
+    """True if it is in English, the guards' language. If the language is unknown, ASCII text counts as English."""
 
 
 def fold_text(text: str) -> str:

@@ -1,1 +1,1 @@
-"""Forgetting: what is to be gone, through all that was made of it, and the proof that it is."""
+"""Forget messages: find all rows made from them, erase these, and prove that nothing is left."""

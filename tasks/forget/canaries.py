@@ -1,9 +1,8 @@
-"""Canaries: random pieces of what is to be gone, kept as keyed hashes, and looked for in any bytes.
+"""Canaries: random pieces of forgotten texts, stored as keyed hashes, which a scan searches in files.
 
-A piece is 24 bytes that stand in nothing that is kept. Every window of 24 bytes is hashed by three multiplications
-(multiply-add over 64-bit words, Dietzfelbinger 1996), so a file is looked through at some 100 MB a second; what
-fits is held against BLAKE2b under the same key. The hashes give no text away, but who has a certificate and a guess can
-test it.
+A piece is 24 bytes that occur in no text that is kept. A scan hashes every window of 24 bytes by three multiplications
+(multiply-add over 64-bit words, Dietzfelbinger 1996), at about 100 MB a second. A window whose hash matches is compared
+by BLAKE2b under the same key. The hashes reveal no text, but a person with a certificate can test a guess of it.
 """
 
 import hashlib
@@ -17,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 WIDTH = 24
-"""Bytes of a piece. Of 16 some are found where a topic's purpose is put together of set words and a folder's name."""
+"""Bytes of a piece. Pieces of 16 bytes were found in topics' purposes, which combine fixed words and folders' names."""
 MOST = 256
-"""Canaries of one forgetting."""
+"""Most canaries of one plan."""
 A_TEXT = 4
 """Pieces tried of one text."""
 STEP = 1 << 22
@@ -29,7 +28,7 @@ UNFIT = frozenset(b'"\\' + bytes(range(32)) + b"\x7f")
 
 @dataclass(frozen=True)
 class Canaries:
-    """Pieces of a text that must be nowhere, as hashes under a key."""
+    """Pieces of texts that no file may contain, as hashes under a key."""
 
     key: str
     """Hex, 32 bytes."""
@@ -38,7 +37,7 @@ class Canaries:
     width: ClassVar[int] = WIDTH
 
     def find(self, data: bytes | memoryview) -> set[str]:
-        """Return the canaries that stand in some bytes, by their BLAKE2b."""
+        """Return the BLAKE2b hashes of the canaries that the bytes contain."""
         hits: set[str] = set()
         hashes = np.array(
             [int(mark, 16) for mark in self.marks.values()], dtype=np.uint64
@@ -57,7 +56,7 @@ class Canaries:
 
 
 def pick_canaries(texts: Iterable[str], staying: Iterable[str]) -> Canaries:
-    """Return random pieces of some texts that stand in none of the texts that are kept."""
+    """Return at most `MOST` random pieces of `texts` that occur in none of the `staying` texts."""
     key = secrets.token_hex(32)
     pieces = [
         piece
@@ -65,7 +64,7 @@ def pick_canaries(texts: Iterable[str], staying: Iterable[str]) -> Canaries:
         for piece in _pick_pieces(text.encode("utf-8", "replace"))
     ]
     random.shuffle(pieces)
-    drawn = pieces[: 4 * MOST]  # some stand in what is kept
+    drawn = pieces[: 4 * MOST]  # some also occur in texts that are kept
     marks = {
         _digest_piece(piece, key): f"{_hash_windows(memoryview(piece), key)[0]:016x}"
         for piece in drawn
@@ -86,7 +85,7 @@ def _pick_pieces(raw: bytes) -> Iterator[bytes]:
 
 
 def _join_texts(texts: Iterable[str]) -> Iterator[bytes]:
-    """Yield texts by the megabyte."""
+    """Yield the texts joined into blocks of at least `STEP` bytes; the last may be shorter."""
     buffer = bytearray()
     for text in texts:
         buffer += text.encode("utf-8", "replace") + b"\0"
@@ -97,7 +96,7 @@ def _join_texts(texts: Iterable[str]) -> Iterator[bytes]:
 
 
 def _hash_windows(data: memoryview, key: str) -> npt.NDArray[np.uint64]:
-    """Return the hash of each window; shape (bytes - 23,)."""
+    """Return the hash of each window of `WIDTH` bytes, shape (len(data) - 23,)."""
     mixed = np.zeros(len(data) - WIDTH + 1, dtype=np.uint64)
     for at in range(0, WIDTH, 8):
         factor = np.uint64(

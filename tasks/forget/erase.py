@@ -1,4 +1,4 @@
-"""Removal of what is forgotten from rows: rows in, the rows to store out."""
+"""Remove forgotten content from single rows: each function returns the row to store."""
 
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
@@ -11,13 +11,13 @@ from slowwave.schemas.vocabulary import WITHDRAWALS, Status
 
 FORGOTTEN_REASON = "forgotten"
 NO_NAME = "(forgotten)"
-"""Of a topic, until the next naming."""
+"""Name of a topic that lost claims, until it is named again."""
 
 
 def blank_message(row: MessageRow) -> MessageRow:
-    """Return a row of MESSAGES without what was said, by whom and where, under an id that hangs on none of it.
+    """Return a row of MESSAGES without text, blocks, speaker and workspace, under an id that does not depend on these.
 
-    Its place, its time and its identity stay. Its hash is still of what it was, until the session is chained anew.
+    It keeps its place, time and identity. Its hash is still that of the old row, until the session is chained again.
     """
     own = compute_content_id(
         "forgotten", row["session_id"], row["identity"], str(row["seq"])
@@ -35,7 +35,7 @@ def blank_message(row: MessageRow) -> MessageRow:
 
 
 def is_blank(row: Mapping[str, Any]) -> bool:
-    """Return whether a row of MESSAGES says nothing any more."""
+    """Return True if a row of MESSAGES has no text, blocks, speaker and workspace."""
     return (
         not row["text"]
         and not row["blocks"]
@@ -45,10 +45,10 @@ def is_blank(row: Mapping[str, Any]) -> bool:
 
 
 def free_claim(row: ClaimRow, gone: Set[str], members: Sequence[ClaimRow]) -> ClaimRow:
-    """Return a claim that leaned on claims that are gone, as if these had never been.
+    """Return a claim as if the claims in `gone` had never existed.
 
-    One that repeated another, or was changed by it, counts again and is looked at anew; one that was repeated keeps the
-    evidence of its `members`, the rows left that repeat it.
+    If it repeated one of them, or was superseded by one, it is active again and pending for the next steps. Its
+    evidence becomes its own session and that of `members`, the rows left that repeat it.
     """
     if row["canonical_id"] in gone:
         row = {
@@ -69,7 +69,7 @@ def free_claim(row: ClaimRow, gone: Set[str], members: Sequence[ClaimRow]) -> Cl
             row["reason"] = None
             row["topic_id"] = None
             row["assign_key"] = None
-    # evidence of those that are left
+    # evidence of the claims that are left
     sessions = {row["session_id"]}.union(
         *(member["evidence_sessions"] for member in members)
     )
@@ -85,9 +85,14 @@ def free_claim(row: ClaimRow, gone: Set[str], members: Sequence[ClaimRow]) -> Cl
 
 
 def blank_topic(row: TopicRow, claims: Sequence[str], samples: int) -> TopicRow:
-    """Return a row of TOPICS that has lost claims, to be named and measured anew.
+    """Return a row of TOPICS that lost claims, so that the next night names and measures it again.
 
-    claims: the active ones that are left, in order of time.
+    A base topic keeps its name and purpose.
+
+    Args:
+        row: the topic.
+        claims: ids of its active claims that are left, in order of time.
+        samples: the most samples to keep.
     """
     return {
         **row,
@@ -106,7 +111,7 @@ def blank_topic(row: TopicRow, claims: Sequence[str], samples: int) -> TopicRow:
 def blank_event(
     row: TopicEventRow, topics: Set[str], claims: Set[str]
 ) -> TopicEventRow:
-    """Return a row of TOPIC_HISTORY without the names of topics, and the claims, that it should not tell."""
+    """Return a row of TOPIC_HISTORY without the names of these topics and without these claims."""
     return {
         **row,
         "name": NO_NAME if row["topic_id"] in topics else row["name"],
@@ -116,7 +121,7 @@ def blank_event(
 
 
 def blank_report(row: RunRow) -> RunRow:
-    """Return a row of RUNS whose report has figures and no words: an error may have quoted what it failed on."""
+    """Return a row of RUNS with only the figures of its report: an error's message may quote a forgotten text."""
     try:
         report = orjson.loads(row["report"])
     except orjson.JSONDecodeError:

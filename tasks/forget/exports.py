@@ -1,6 +1,6 @@
-"""Exports that were made of the space: which are still there, which hold what goes, and their removal.
+"""Find the exports of a space that still exist and that contain forgotten rows, and remove them.
 
-What a person moved or removed since is not told.
+An export that a person moved since is not found.
 """
 
 import re
@@ -25,23 +25,23 @@ ID = re.compile(rb"\b[0-9a-f]{32}\b")
 
 
 def list_exports(space_dir: Path) -> list[Export]:
-    """Return the exports that are still there, of each place the last."""
+    """Return the exports that still exist: the last one of each path."""
     exports = {export.path: export for export in read(space_dir, Export)}
     return [export for export in exports.values() if _is_there(export)]
 
 
 def _is_there(export: Export) -> bool:
-    """Return whether an export is where it was made, and no other stands in its place."""
+    """Return True if an export still exists, and nothing else was written in its place."""
     path = Path(export.path)
-    if path.is_file():  # what was written since is somebody's own
+    if path.is_file():  # a file that was written since is not this export
         return path.stat().st_mtime <= datetime.fromisoformat(export.at).timestamp() + 1
     return bool(_read_manifest(path).get("exported_at") == export.at)
 
 
 def holds_any(export: Export, ids: Set[str]) -> bool:
-    """Return whether an export names any of some rows; True also where that can't be told."""
+    """Return True if an export contains one of these row ids, or if that can't be determined."""
     path = Path(export.path)
-    if export.form == "md":  # it names no row
+    if export.form == "md":  # it has no ids of rows
         return True
     if path.is_file():
         return _names_any(path, ids)
@@ -56,17 +56,17 @@ def holds_any(export: Export, ids: Set[str]) -> bool:
 
 
 def remove_export(export: Export) -> None:
-    """Remove what an export wrote; what else lies in its folder stays.
+    """Delete an export's files. Other files in its folder stay.
 
     Raises:
-        OSError: it can't be removed.
+        OSError: a file can't be deleted.
     """
     path = Path(export.path)
     if path.is_file():
         path.unlink()
         return
     for name in {str(facts["file"]) for facts in _list_tables(path)}:
-        if Path(name).name == name:  # a manifest that was altered names any place
+        if Path(name).name == name:  # an altered manifest could name any path
             part = path / name
             shutil.rmtree(part) if part.is_dir() else part.unlink(missing_ok=True)
     (path / MANIFEST).unlink()
@@ -83,7 +83,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _list_tables(folder: Path) -> list[dict[str, Any]]:
-    """Return what the manifest tells of each table, and of the removed rows of an increment."""
+    """Return the manifest's entry of each table, and that of an increment's removed rows."""
     manifest = _read_manifest(folder)
     tables = manifest.get("tables")
     removed = manifest.get("removed")

@@ -15,13 +15,15 @@ from slowwave.tasks.ingest.formats.own.export import read_learnings
 from slowwave.tasks.ingest.parsing.records import Limits, Message
 
 AGENT = "agent"
-"""Role of the answer that slowwave itself puts beside a note."""
+"""Role of the answer that slowwave itself writes after a note."""
 
 
 def erase_said(space_dir: Path, gone: Collection[tuple[str, str]]) -> None:
-    """Take messages out of talks and notes.
+    """Remove messages from the files of talks and notes.
 
-    gone: native ids of session and message. Of a session of which nobody's words are left, slowwave's own go too.
+    If all messages that others wrote in a session are gone, slowwave's own answers in it go too.
+
+    gone: native ids of session and message.
     """
     for path in [
         file
@@ -53,12 +55,11 @@ def _keep_said(
 
 
 def erase_shared(space_dir: Path, gone: Collection[tuple[str, str]]) -> None:
-    """Take claims out of the documents of other memories. A document without claims goes.
+    """Remove claims from the documents of other memories. Delete a document that has no claims left.
 
-    gone: native ids of session and message. With a claim goes what of its document is no claim: nobody can tell whose
-    it is.
+    gone: native ids of session and message.
     """
-    # By the memory's name: the session's has the workspace too, where the document has several.
+    # Compare by the memory's name: if a document has several workspaces, the session id has the workspace too.
     gone_ids = {(session.split("/")[0], message) for session, message in gone}
     for path in sorted((space_dir / SHARED_FOLDER).glob("*.json")):
         records = [
@@ -93,7 +94,10 @@ def erase_shared(space_dir: Path, gone: Collection[tuple[str, str]]) -> None:
 def erase_recalled(
     space_dir: Path, ids: Collection[str], spans: Collection[str]
 ) -> None:
-    """Take hits and sentences' hashes out of the log of recalls, and ratings of these hits."""
+    """Remove hits with these ids, their ratings, and these hashes of sentences from the log of recalls.
+
+    A recall without hits is removed.
+    """
 
     def keep(line: LogLine) -> LogLine | None:
         hits = []
@@ -114,7 +118,7 @@ def erase_recalled(
 
 
 def erase_old_recalls(space_dir: Path, before: datetime) -> int:
-    """Take the lines of an earlier time out of the log of recalls; returns how many went."""
+    """Remove the lines before a time from the log of recalls; return how many were removed."""
     return rewrite(
         space_dir / FILES[Recall],
         lambda line: line if datetime.fromisoformat(line["at"]) >= before else None,

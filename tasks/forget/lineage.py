@@ -1,4 +1,4 @@
-"""Everything derived from some messages, traced through the tables and stored as a plan before anything is erased."""
+"""Find all rows that were made from some messages, and write them down as a plan before anything is erased."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -40,7 +40,7 @@ from slowwave.text.spans import format_span_id
 
 AT_ONCE = 2_000
 SAMPLED = 500
-"""Messages whose texts canaries are drawn from, at most."""
+"""About how many messages give texts for canaries."""
 
 
 def make_plan(
@@ -51,9 +51,14 @@ def make_plan(
     *,
     matches: Sequence[str] = (),
 ) -> Plan:
-    """Return all that goes with some messages; those that are forgotten already are left out.
+    """Return the plan to forget some messages and all rows made from them. Nothing is written or erased.
 
-    matches: words by which also titles, lines in quarantine and the reasons that a person gave are meant.
+    Args:
+        store: the store to search.
+        run_id: the run that forgets.
+        why: the kinds of the request.
+        messages: ids; messages that are forgotten already are left out.
+        matches: words; titles, lines in quarantine and a person's reasons that contain them are forgotten too.
     """
     gone = set(messages) - read_forgotten(store, "message")
     plan = Plan(run_id, datetime.now(UTC).isoformat(), sorted(why), sorted(gone))
@@ -75,7 +80,7 @@ def make_plan(
 
 
 def _match_quarantine(store: Store, words: Words) -> list[str]:
-    """Return ids of the lines in quarantine that hold the words."""
+    """Return ids of the lines in quarantine that contain the words."""
     columns = ["quarantine_id", "reason", "excerpt"]
     rows = store.read(QUARANTINE, columns).to_pylist()
     texts = [f"{row['reason']} {row['excerpt'] or ''}" for row in rows]
@@ -84,14 +89,14 @@ def _match_quarantine(store: Store, words: Words) -> list[str]:
 
 
 def _match_titles(store: Store, words: Words) -> list[str]:
-    """Return ids of the sessions whose titles hold the words."""
+    """Return ids of the sessions whose titles contain the words."""
     titled = store.read(SESSIONS, ["session_id", "title"])
     hits = words.stand_in(titled["title"].to_pylist())
     return list(compress(titled["session_id"].to_pylist(), hits))
 
 
 def _plan_sessions(store: Store, plan: Plan, gone: set[str]) -> None:
-    """Note the sessions that lose a message, and those that lose all of them."""
+    """Add to the plan the sessions that lose a message, and those that lose all messages."""
     rows = store.read(MESSAGES, ["message_id", "session_id"])
     sessions = rows["session_id"]
     lost = pc.is_in(rows["message_id"], pa.array(gone, pa.string()))
@@ -104,7 +109,7 @@ def _plan_sessions(store: Store, plan: Plan, gone: set[str]) -> None:
 
 
 def _find_exports(store: Store, plan: Plan) -> list[tuple[str, str]]:
-    """Return path and time of each export that names a row of the plan."""
+    """Return path and time of each export that contains a row of the plan."""
     ids = {
         *plan.messages,
         *plan.sessions,
@@ -143,7 +148,7 @@ def _count_rows(store: Store, plan: Plan) -> dict[str, int]:
 
 
 def write_plan(space_dir: Path, plan: Plan) -> None:
-    """Write a plan down before anything is erased."""
+    """Write a plan to the space's folder, in place of an older version of it."""
     make_private_folder(space_dir / FORGETTING)
     replace_file(
         space_dir / FORGETTING / f"{plan.run_id}.json",
@@ -152,10 +157,10 @@ def write_plan(space_dir: Path, plan: Plan) -> None:
 
 
 def read_plans(space_dir: Path) -> list[Plan]:
-    """Return the plans that are not carried out yet, oldest first: of runs that were killed, and this one's.
+    """Return the plans that are not carried out yet, sorted by run: those of killed runs, and that of this run.
 
     Raises:
-        StoreUnreadable: one is altered: what it says is forgotten can't be finished.
+        StoreUnreadable: a plan is malformed, so its forgetting can't be finished.
     """
     plans = []
     for path in sorted((space_dir / FORGETTING).glob("*.json")):
@@ -168,12 +173,15 @@ def read_plans(space_dir: Path) -> list[Plan]:
 
 
 def drop_plan(space_dir: Path, plan: Plan) -> None:
-    """Note that a plan is carried out."""
+    """Delete the file of a plan that is carried out, if it exists."""
     (space_dir / FORGETTING / f"{plan.run_id}.json").unlink(missing_ok=True)
 
 
 def complete_plan(store: Store, plan: Plan) -> None:
-    """Note what only erasing needs to know of the messages, and draw canaries: all texts are read for it."""
+    """Add to the plan what only the erasing needs: ids and hashes of the messages, and canaries.
+
+    This reads all texts of the store.
+    """
     rows = store.read(SESSIONS, ["session_id", "native_id", "title"]).to_pylist()
     sessions = {row["session_id"]: row for row in rows}
     texts: list[str] = []
@@ -200,7 +208,7 @@ def complete_plan(store: Store, plan: Plan) -> None:
 
 
 def _plan_claims(store: Store, plan: Plan, gone: set[str]) -> None:
-    """Note the claims that rest on the messages, and the topics made from these claims."""
+    """Add to the plan the claims made from the messages, those that lose evidence, and the topics of the former."""
     columns = [
         "claim_id",
         "session_id",
@@ -228,7 +236,7 @@ def _plan_claims(store: Store, plan: Plan, gone: set[str]) -> None:
 
 
 def _plan_summaries(store: Store, plan: Plan) -> None:
-    """Note the summaries of the sessions and claims, and the spans of boilerplate in the sessions."""
+    """Add to the plan the summaries of its sessions and claims, and the spans of boilerplate in the sessions."""
     summaries = store.read(SUMMARIES, ["summary_id", "scope", "scope_id", "member_ids"])
     plan.summaries = sorted(find_summaries(summaries, set(plan.sessions), plan.claims))
     hashes = store.read_ids(LINES, plan.sessions, ["hashes"])["hashes"].to_pylist()
@@ -236,7 +244,7 @@ def _plan_summaries(store: Store, plan: Plan) -> None:
 
 
 def _plan_quarantine(store: Store, plan: Plan) -> None:
-    """Add the lines in quarantine that come from the sessions' files or are about a row of the plan."""
+    """Add to the plan the lines in quarantine that come from its sessions' files or are about one of its rows."""
     sessions = store.read_ids(SESSIONS, plan.sessions, ["path"])
     paths = set(sessions["path"].to_pylist())
     units = _list_units(plan)
@@ -249,7 +257,7 @@ def _plan_quarantine(store: Store, plan: Plan) -> None:
 
 
 def _plan_completions(store: Store, plan: Plan) -> None:
-    """Note a model's answers that are not certainly about something else.
+    """Add to the plan all of a model's answers, except those that are certainly about other rows.
 
     An answer about a pair or a batch of claims is named by a hash of several ids, so all of these go.
     """
@@ -270,12 +278,15 @@ def _plan_completions(store: Store, plan: Plan) -> None:
 
 
 def _list_units(plan: Plan) -> set[str]:
-    """Return ids of all that a request to a model or a line in quarantine may be about."""
+    """Return the plan's ids that a request to a model or a line in quarantine may be about."""
     return {*plan.sessions, *plan.messages, *plan.claims, *plan.topics}
 
 
 def _find_reasons(store: Store, plan: Plan, words: Words | None) -> set[str]:
-    """Return ids of what a person gave a reason for that tells of the messages, or has the words."""
+    """Return ids of exclusions, ratings and runs whose reason or report must go.
+
+    A reason must go if it is about a session or claim of the plan, or if it contains the words.
+    """
     about = {*plan.sessions, *plan.claims}
     given = [
         *(
@@ -309,7 +320,7 @@ def _iter_rows(store: Store, ids: list[str]) -> Iterator[MessageRow]:
 
 
 def _iter_kept_texts(store: Store, gone: set[str], sessions: set[str]) -> Iterator[str]:
-    """Yield all that stays and is text, of people, files and folders."""
+    """Yield all texts that stay: messages, speakers, titles, workspaces, native ids and paths."""
     columns = ["message_id", "text", "speaker", "blocks", "workspace", "native_id"]
     for batch in store.open_dataset(MESSAGES).to_batches(columns=columns):
         for row in batch.to_pylist():
@@ -325,7 +336,7 @@ def _iter_kept_texts(store: Store, gone: set[str], sessions: set[str]) -> Iterat
 
 
 def _list_texts(row: MessageRow) -> list[str]:
-    """Return the words of a row of MESSAGES."""
+    """Return the texts of a row of MESSAGES: its text, its speaker, and the texts and names in its blocks."""
     in_blocks = (
         value for block in row["blocks"] for value in (block["text"], block["name"])
     )

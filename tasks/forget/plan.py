@@ -1,7 +1,7 @@
-"""The plan of a forgetting: the id of every row derived from some messages. It has no text, so it may lie on disk.
+"""The plan of a forgetting: the id of every row derived from some messages. It has no text, so it may be on disk.
 
-A plan is made once and written down before anything is erased; each part of the erasing goes by it alone. So a
-forgetting that is killed is finished by the plan, even where the rows that led from one table to the next are gone.
+A plan is made once and written down before anything is erased. Each part of the erasing uses only the plan. So a killed
+forgetting can be finished even if the rows that led from one table to the next are already gone.
 """
 
 from collections.abc import Collection, Set
@@ -30,42 +30,44 @@ class Plan:
     """The kinds of the request: session, match, retention, …"""
     messages: list[str] = field(default_factory=list)
     blanks: list[tuple[str, str]] = field(default_factory=list)
-    """Of each message the id that its blank row gets, and its identity."""
+    """For each message, the id of its blank row and its identity."""
     said: list[tuple[str, str]] = field(default_factory=list)
-    """Of each message the transcript's own ids of session and message."""
+    """For each message, the native ids of its session and of itself."""
     sessions: list[str] = field(default_factory=list)
-    """Sessions that lose a message, or their title alone."""
+    """Sessions that lose a message, or only their title."""
     whole: list[str] = field(default_factory=list)
     """Sessions that lose all messages."""
     claims: list[str] = field(default_factory=list)
     denied: list[str] = field(default_factory=list)
-    """Those of them that stand on the messages: where one was taken back, a hash of its words tells so, and goes."""
+    """Those of `claims` that cite the messages. If one was retracted, the exclusion has a hash of its words, which
+    goes.
+    """
     shrunk: list[str] = field(default_factory=list)
-    """Claims that are left, with less evidence."""
+    """Claims that stay, with less evidence."""
     topics: list[str] = field(default_factory=list)
     """Topics that lose a claim."""
     summaries: list[str] = field(default_factory=list)
     spans: list[str] = field(default_factory=list)
-    """Boilerplate that stood in the sessions."""
+    """Ids of the spans in the sessions that may be boilerplate."""
     quarantine: list[str] = field(default_factory=list)
     completions: list[str] = field(default_factory=list)
     recalled: list[str] = field(default_factory=list)
-    """Hashes of sentences, as the log of recalls has them."""
+    """Hashes of the messages' sentences, as in the log of recalls."""
     counts: dict[str, int] = field(default_factory=dict)
-    """Rows that go, by table."""
+    """The number of rows that go, by table."""
     reasons: list[str] = field(default_factory=list)
-    """Exclusions, claims taken back, ratings and runs whose reason, in a person's words, goes."""
+    """Ids of exclusions, ratings and runs whose reason or report goes."""
     exports: list[tuple[str, str]] = field(default_factory=list)
-    """Exports that hold what is to be gone: where, and made when."""
+    """Path and time of each export that contains a row of the plan."""
     drop_exports: bool = False
-    """Whether these are removed too."""
+    """True if the exports are deleted too."""
     erased: bool = False
-    """Whether all of it was carried out, but for the files' rewriting."""
+    """True if all stages were carried out. The files still have to be rewritten."""
     canaries: Canaries = field(default_factory=lambda: Canaries("", {}))
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to erase."""
+        """True if there is nothing to erase."""
         return not (
             self.messages
             or self.sessions
@@ -76,7 +78,7 @@ class Plan:
 
 
 def read_forgotten(store: Store, kind: str, column: str = "row_id") -> set[str]:
-    """Return a column of what is forgotten of a kind (message, title, quarantine): by it nothing comes back."""
+    """Return a column's values of the rows of FORGOTTEN of a kind: message, title or quarantine."""
     values: list[str] = store.read(FORGOTTEN, [column], pc.field("kind") == kind)[
         column
     ].to_pylist()
@@ -84,7 +86,7 @@ def read_forgotten(store: Store, kind: str, column: str = "row_id") -> set[str]:
 
 
 def touch(lists: pa.ChunkedArray, ids: Collection[str]) -> pa.Array:
-    """Return of each list whether it has one of the ids."""
+    """Return a mask of the lists: True for a list that contains one of the ids."""
     rows = lists.combine_chunks()
     fits = pc.is_in(rows.flatten(), pa.array(ids, pa.string()))
     return pc.is_in(
@@ -95,7 +97,7 @@ def touch(lists: pa.ChunkedArray, ids: Collection[str]) -> pa.Array:
 def find_summaries(
     summaries: pa.Table, sessions: Set[str], claims: Collection[str]
 ) -> set[str]:
-    """Return ids of the summaries of sessions, of those over claims, and of all above them.
+    """Return ids of the summaries of these sessions, those with these claims as members, and all summaries above them.
 
     summaries: rows of SUMMARIES (`summary_id`, `scope`, `scope_id`, `member_ids`).
     """

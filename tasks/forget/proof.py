@@ -1,9 +1,9 @@
 """The proof of a forgetting: a scan of every file for canaries, a certificate, and its verification.
 
-A certificate has hashes and counts, which release holds none of it, and what the scan found. Each file of Lance is read
-by itself, and not by way of a version that names it: so rows marked as deleted and files that no version names any more
-are looked at too. The words of a full-text index are packed into automata that no scan reads: these are built anew from
-what is left.
+A certificate has hashes and counts, the first release without the forgotten rows, and the scan's results. The scan
+reads each Lance file directly and not through a version of the table. So it also sees rows that are marked as deleted
+and files that no version names. It can't read the words in a full-text index, which are packed into automata; the
+indexes are rebuilt from the rows that are left.
 """
 
 import hashlib
@@ -37,25 +37,25 @@ Plain = dict[str, Any]
 
 @dataclass
 class Scan:
-    """What was looked at, and where a canary was found."""
+    """What a scan read, and where it found canaries."""
 
     files: int = 0
     bytes: int = 0
     decoded: int = 0
-    """Files of Lance that were read as tables too."""
+    """Lance files that were also read as tables."""
     unread: list[str] = field(default_factory=list)
-    """Files that could not be read, or of Lance's not as tables."""
+    """Files that could not be read, and Lance files that could not be read as tables; each with the reason."""
     found: dict[str, int] = field(default_factory=dict)
-    """File -> canaries in it."""
+    """File -> the number of canaries in it."""
 
 
 def scan_store(store: Store, canaries: Canaries) -> Scan:
-    """Look for canaries in the store's space."""
+    """Search all files of the store's space for canaries."""
     return scan_files([store.dir], canaries)
 
 
 def scan_files(paths: Iterable[Path], canaries: Canaries | Words) -> Scan:
-    """Look for canaries in the files, and in all files below the folders, that are there."""
+    """Search files, and all files in folders, for canaries or words. Paths that do not exist are ignored."""
     from lance.file import LanceFileReader
 
     result = Scan()
@@ -70,7 +70,7 @@ def scan_files(paths: Iterable[Path], canaries: Canaries | Words) -> Scan:
                     hits |= canaries.find(tail + chunk)
                     tail = (tail + chunk)[1 - canaries.width :]
             if path.suffix == ".lance" and path.stat().st_size:
-                # Of an empty one, as a power cut leaves, Lance panics.
+                # Lance panics on an empty file, which a power cut may leave.
                 batches = (
                     LanceFileReader(str(path)).read_all(batch_size=4_096).to_batches()
                 )
@@ -86,7 +86,7 @@ def scan_files(paths: Iterable[Path], canaries: Canaries | Words) -> Scan:
                     *(canaries.find(memoryview(buffer)) for buffer in buffers)
                 )
                 result.decoded += 1
-        except FileNotFoundError:  # a reader's, gone since it was listed
+        except FileNotFoundError:  # a reader's file, deleted since it was listed
             continue
         except READ_TROUBLE as trouble:
             result.unread.append(
@@ -98,9 +98,9 @@ def scan_files(paths: Iterable[Path], canaries: Canaries | Words) -> Scan:
 
 
 def write_certificate(plan: Plan, store: Store, live: Release | None) -> Path:
-    """Scan the store, and write what says that a plan is carried out into the space's folder; returns where.
+    """Scan the store, write the certificate of a plan that is carried out, and return its path in the space's folder.
 
-    Its `digest` is over all the rest.
+    The certificate's `digest` covers all its other fields.
     """
     batch = _read_batch(store, plan.run_id)
     there = _list_there(store)
@@ -144,10 +144,10 @@ def describe_certificate(path: Path, certificate: Plain) -> tuple[str, str]:
 
 
 def load_certificate(path: Path) -> Plain:
-    """Return a certificate.
+    """Read a certificate from a file.
 
     Raises:
-        UsageError: the file is none.
+        UsageError: the file does not exist, or is no certificate.
     """
     try:
         plain = (
@@ -163,7 +163,10 @@ def load_certificate(path: Path) -> Plain:
 
 
 def list_certificates(space_dir: Path, since: str) -> list[Path]:
-    """Return the certificates of a space that were made after a time (ISO, UTC), the oldest first; no broken one."""
+    """Return the certificates of a space that were made after a time (ISO, UTC), sorted by run.
+
+    Leave out broken ones.
+    """
     paths = []
     for path in sorted((space_dir / FOLDER).glob("*.json")):
         with suppress(UsageError):
@@ -173,7 +176,7 @@ def list_certificates(space_dir: Path, since: str) -> list[Path]:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check of a certificate."""
 
     what: str
     holds: bool
@@ -181,7 +184,7 @@ class Finding:
 
 
 def check_certificate(store: Store, certificate: Plain) -> list[Finding]:
-    """Return which parts of a certificate hold: its digest, the ledger, messages, releases, exports and bytes."""
+    """Check a certificate against the store: its digest, the ledger, messages, chains, releases, exports and bytes."""
     batch = _read_batch(store, certificate["run_id"])
     forgotten = store.read_ids(MESSAGES, read_forgotten(store, "message"))
     back = sum(not is_blank(row) for row in forgotten.to_pylist())
@@ -210,7 +213,7 @@ def check_certificate(store: Store, certificate: Plain) -> list[Finding]:
 
 
 def _find_older_versions(store: Store, certificate: Plain) -> list[str]:
-    """Return the tables with a version on disk older than those of the certificate's release and all later ones."""
+    """Return the tables that still have a version on disk from before the certificate's release."""
     number = (certificate["release"] or {"number": 0})["number"]
     later = [release for release in read_releases(store) if release.number >= number]
     older = []
@@ -228,7 +231,7 @@ def _find_older_versions(store: Store, certificate: Plain) -> list[str]:
 
 
 def _find_left_exports(store: Store, certificate: Plain) -> list[str]:
-    """Return the paths of the exports that the certificate names and that are still there."""
+    """Return the paths of the certificate's exports that still exist."""
     there = _list_there(store)
     return [
         export["path"]
@@ -238,7 +241,7 @@ def _find_left_exports(store: Store, certificate: Plain) -> list[str]:
 
 
 def _scan_bytes(store: Store, certificate: Plain) -> Finding:
-    """Return whether a file of the store holds one of the certificate's canaries."""
+    """Return the finding on bytes: it holds if no file of the store contains one of the certificate's canaries."""
     canaries = Canaries(**certificate["canaries"])
     scan = scan_store(store, canaries)
     files = (
@@ -255,7 +258,7 @@ def _name(paths: list[str]) -> str:
 
 
 def _read_batch(store: Store, run_id: str) -> list[str]:
-    """Return ids of what a run noted as forgotten, sorted."""
+    """Return the ids of the rows of FORGOTTEN that a run wrote, sorted."""
     return sorted(
         store.read(FORGOTTEN, ["forgotten_id"], pc.field("run_id") == run_id)[
             "forgotten_id"
@@ -264,12 +267,12 @@ def _read_batch(store: Store, run_id: str) -> list[str]:
 
 
 def _list_there(store: Store) -> set[tuple[str, str]]:
-    """Return the exports that are still there: where, and made when."""
+    """Return path and time of the exports that still exist."""
     return {(export.path, export.at) for export in list_exports(store.dir)}
 
 
 def _digest_body(body: Plain) -> str:
-    """Return the digest of a certificate's canonical JSON, its own digest left out."""
+    """Return the digest of a certificate's canonical JSON without the field `digest`."""
     plain = {name: value for name, value in body.items() if name != "digest"}
     return _digest(json.dumps(plain, sort_keys=True, separators=(",", ":")))
 

@@ -1,4 +1,4 @@
-"""Which messages are meant: rows of MESSAGES in, the ids of those to forget out."""
+"""Select the messages to forget: those that a request names, and those that are too old."""
 
 import json
 import re
@@ -32,13 +32,13 @@ from slowwave.text.workspaces import (
 )
 
 ESCAPED = re.compile(r'\\(?:u[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4})*|["\\/bfnrt])')
-"""JSON's escapes; two numbers in a row may be one letter."""
+"""An escape of JSON. Consecutive `\\u` escapes are matched together, since two may form one character."""
 BORDER = "\x02"
-"""A character that no folded text has by itself."""
+"""Marks the borders of words in camel case; folded texts do not contain it."""
 CAMEL = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 NO_LETTER = re.compile(r"[\W_]+")
 NO_ASCII_LETTERS = bytes(code for code in range(128) if not chr(code).isalnum())
-# A word that is hyphenated goes on after white space.
+# A hyphen may have a space after it.
 GLUE = rf"(?:[^\w\s.,;:!?/@=+]|_|{BORDER}|[-‐‑] ?)"
 LINK = re.compile(r"\]\([^()\s]{0,2000}(?:\s[^()]{0,200})?\)|\]\[[^\[\]]{0,200}\]")
 TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
@@ -46,8 +46,10 @@ MARKUP = re.compile(r"[&<]|\]\(|\]\[")
 
 
 class Words:
-    """Words to find, as they are written and as recall shows them: whatever their case, letter forms, white space, JSON
-    escapes, invisible characters, marks, markup, links, entities, hyphens and camel case.
+    """Finds words in texts, both as they are written and as recall shows them.
+
+    It ignores case, letter forms, white space, JSON escapes, invisible characters, marks, markup, links, entities,
+    hyphens and camel case.
     """
 
     def __init__(self, phrases: Sequence[str]) -> None:
@@ -58,10 +60,10 @@ class Words:
         self._letters = {
             NO_LETTER.sub("", phrase): _build_pattern(phrase) for phrase in self.folded
         }
-        self._letters.pop("", None)  # of an emoji or other signs there is one spelling
+        self._letters.pop("", None)  # a phrase of signs only has no other spelling
 
     def stand_in(self, texts: Sequence[str | None]) -> list[bool]:
-        """Return of each text whether it holds any of them."""
+        """Return for each text True if it contains one of the words. An empty or missing text contains none."""
         return [self._stands_in(text) if text else False for text in texts]
 
     def _stands_in(self, text: str) -> bool:
@@ -78,16 +80,17 @@ class Words:
         return False
 
     def find(self, data: bytes | memoryview) -> set[str]:
-        """Return the words where some bytes hold any of them."""
+        """Return all the words if the bytes, read as UTF-8, contain one of them; else an empty set."""
         return (
             self.folded if self.stand_in([str(data, "utf-8", "ignore")])[0] else set()
         )
 
 
 def _build_pattern(phrase: str) -> re.Pattern[str]:
-    """Return the pattern of a folded phrase in a text folded with borders.
+    """Return the pattern of a folded phrase, for a text that is folded with borders.
 
-    Within a word marks and hyphens may stand, between words anything but letters and figures must.
+    Marks and hyphens may occur within a word. Between words there must be one or more characters other than letters
+    and digits.
     """
     words = [
         f"{GLUE}*".join(map(re.escape, word))
@@ -98,20 +101,20 @@ def _build_pattern(phrase: str) -> re.Pattern[str]:
 
 
 def _keep_letters(text: str) -> str:
-    """Return the letters and figures of a text."""
+    """Return the letters and digits of a text."""
     if not text.isascii():
         return NO_LETTER.sub("", text)
-    # Some twenty times as fast.
+    # This is about twenty times as fast as the pattern.
     return text.encode().translate(None, NO_ASCII_LETTERS).decode()
 
 
 def _show(text: str) -> str:
-    """Return a text as it is shown where Markdown and HTML are: links by their names, no tags, entities as letters."""
+    """Return a text as Markdown and HTML show it: links as their names, no tags, entities as characters."""
     return TAG.sub("", LINK.sub("]", unescape(text)))
 
 
 def _fold(text: str, border: str = "") -> str:
-    """Return a text in the form that it is compared in, with `border` where camel case begins a word."""
+    """Return a text in the form in which it is compared, with `border` before each word inside camel case."""
     while "\\" in text and text != (
         text := ESCAPED.sub(lambda match: json.loads(f'"{match[0]}"'), text)
     ):
@@ -133,31 +136,31 @@ def _fold(text: str, border: str = "") -> str:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to forget. Of one kind any, of several kinds all must hold."""
+    """What to forget. A message must match one value of each kind that is given."""
 
     sessions: tuple[str, ...] = ()
-    """By the transcript's own id, or ours, whole or its first characters."""
+    """Native ids, or our ids or their first characters."""
     messages: tuple[str, ...] = ()
     matches: tuple[str, ...] = ()
-    """`Words` of the text, of a tool's call or output, or of the speaker's name; or an id."""
+    """`Words` in the text, in a tool's call or output, or in the speaker's name; or an id of a message or session."""
     speakers: tuple[str, ...] = ()
     workspaces: tuple[str, ...] = ()
     before: datetime | None = field(default=None, kw_only=True)
     notes: tuple[str, ...] = ()
-    """Notes and talks, by the id that `remember` gave."""
+    """Ids of notes and talks, as `remember` returned them."""
     sources: tuple[str, ...] = ()
-    """A format's name; `shared:NAME` for what one other memory gave."""
+    """Names of formats; `shared:NAME` for the claims of one other memory."""
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """What is asked for, without its words: they may be what is to be forgotten."""
+        """The names of the kinds that are given, without their values, which may be what is to be forgotten."""
         return tuple(name for name, value in vars(self).items() if value)
 
     def check(self) -> None:
-        """Check that something is asked for.
+        """Check that the request names something.
 
         Raises:
-            UsageError: nothing is, or nothing but blanks.
+            UsageError: it names nothing, or one of `matches` is blank.
         """
         if not self.kinds:
             raise UsageError(
@@ -168,11 +171,11 @@ class Wanted:
 
 
 def select_messages(store: Store, wanted: Wanted) -> set[str]:
-    """Return ids of the messages that are meant.
+    """Return ids of the messages that a request names.
 
     Raises:
-        UsageError: a session, message, note or workspace that the vault does not hold, or a message of several
-            sessions.
+        UsageError: the request names nothing, the vault does not have a session, message, note or workspace of it, or a
+            message's id is in several sessions.
     """
     wanted.check()
     sessions = store.read(
@@ -216,7 +219,11 @@ def _has_id(given: set[str], sessions: list[SessionRow]) -> pc.Expression:
 def select_due_messages(
     store: Store, settings: RetentionSettings, now: datetime
 ) -> set[str]:
-    """Return ids of the messages whose time is over: of their kind, else of their workspace, source, or any."""
+    """Return ids of the messages that are older than the settings allow.
+
+    The limit for talks and notes applies first, then that of the workspace, the source, and all messages. A message
+    without a time is never due.
+    """
     if not settings.has_message_limits:
         return set()
     paths = {
@@ -254,7 +261,9 @@ def select_due_messages(
 
 
 def list_unmatched(store: Store, settings: RetentionSettings) -> list[str]:
-    """Return a line for each workspace of the settings that no stored one is called, but that several or one end in."""
+    """Return a line for each workspace of the settings that no stored workspace matches, but that is the end of
+    some.
+    """
     known = _list_workspaces(store)
     lines = list[str]()
     for workspace in settings.by_workspace:
@@ -272,7 +281,9 @@ def list_unmatched(store: Store, settings: RetentionSettings) -> list[str]:
 
 
 def _find_holders(batch: pa.RecordBatch, words: Words) -> Iterator[str]:
-    """Yield ids of the messages that hold words: said, in a tool's call or output, in the speaker's name."""
+    """Yield ids of the messages that contain the words in their text, a tool's call or output, or the speaker's
+    name.
+    """
     ids = batch["message_id"]
     blocks = batch["blocks"].flatten()
     of = ids.take(pc.list_parent_indices(batch["blocks"]))
@@ -287,10 +298,15 @@ def _find_holders(batch: pa.RecordBatch, words: Words) -> Iterator[str]:
 def _find_messages(
     store: Store, names: tuple[str, ...], sessions: set[str] | None
 ) -> set[str]:
-    """Return our ids of messages: by their own id, in `sessions` if these are given; of a claim those that it cites.
+    """Return our ids of the messages with these ids (native or ours), or of the messages that claims with them cite.
+
+    Args:
+        store: the store to search.
+        names: ids as a person gave them.
+        sessions: look for messages only in these sessions; None for all.
 
     Raises:
-        UsageError: there is no such message, or several, or the id is of what stands for more than a claim does.
+        UsageError: there is no such message, several sessions have it, or the id is that of another kind of row.
     """
     ids = set[str]()
     for name in names:
@@ -307,7 +323,11 @@ def _find_messages(
 
 
 def _find_cited(store: Store, name: str) -> set[str]:
-    """Return the message of an id as commands print it, or the messages that a claim cites."""
+    """Return the message with an id as commands print it, or the messages that a claim with this id cites.
+
+    Raises:
+        UsageError: nothing has the id, or it is that of another kind of row.
+    """
     found = find_named_row(store, name)
     if found is None:
         raise UsageError(
@@ -348,7 +368,7 @@ def _list_conditions(
         inside = [row["session_id"] for row in sessions if row["workspace"] in places]
         yield _is_in("workspace", places) | _is_in("session_id", inside)
     if wanted.sources:
-        # Of another memory's claims the observer, as `shared:ann` of its sessions `ann` and `ann/shop`.
+        # `shared:ann` names the sessions `ann` and `ann/shop` of another memory.
         given = [
             row["session_id"]
             for row in sessions

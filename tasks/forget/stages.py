@@ -1,4 +1,7 @@
-"""The erasing, in stages that each do what is left of the plan: a killed run is finished by doing all of them again."""
+"""Erase what a plan names, in stages.
+
+Each stage can be repeated: a killed run is finished by doing all of them again.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -78,23 +81,23 @@ WHOLE_ROWS: tuple[tuple[Table, str, str], ...] = (
     (EXCLUSIONS, "row_id", "denied"),
     (EXCLUSIONS, "row_id", "messages"),
 )
-"""Rows that go whole: a table, a column of it, and the list of the plan with the ids that stand in it."""
+"""The rows that are deleted: a table, one of its columns, and the plan's list of ids that the column is compared to."""
 
 
 def erase(store: Store, plan: Plan) -> None:
-    """Erase what a plan says, in stages, and note that it is erased: what is made anew then is not erased again."""
+    """Erase what a plan names, and write it down as erased, so that rows that are remade later are not erased again."""
     for stage in STAGES:
         stage(store, plan)
     (store.dir / CHECKOUTS).unlink(missing_ok=True)
     plan.erased = True
     with translate_write_errors(store.dir):
-        # Else a loss of power could bring it back under a plan that says it is gone.
+        # Else a power cut could restore the rows although the plan says that they are erased.
         mark_synced(store.dir)
         write_plan(store.dir, plan)
 
 
 def write_ledger(store: Store, plan: Plan) -> None:
-    """Note what is forgotten, before it is: from here on no night reads it again."""
+    """Write the rows of FORGOTTEN before anything is erased: from here on no night stores these messages again."""
     rows: list[tuple[str, str, str | None]] = [
         ("message", *blank) for blank in plan.blanks
     ]
@@ -118,9 +121,9 @@ def write_ledger(store: Store, plan: Plan) -> None:
 
 
 def blank_vault(store: Store, plan: Plan) -> None:
-    """Put a blank row in the place of each message, chain its session anew, and blank the session's title.
+    """Replace each message by a blank row, chain its session again, and remove the session's title.
 
-    An id and a link of the chain are hashes of the words, by which a guess of them could be tested: none is kept.
+    Old ids and hashes of the chain are not kept: a guess of the words could be tested with them.
     """
     for start in range(0, len(plan.messages), AT_ONCE):
         rows = store.read_ids(
@@ -128,7 +131,7 @@ def blank_vault(store: Store, plan: Plan) -> None:
         ).to_pylist()
         _merge(store, MESSAGES, [blank_message(row) for row in rows])
         store.delete_ids(MESSAGES, [row["message_id"] for row in rows])
-    # the sessions without title and erased ids, with a new head; those of which nothing is left without workspace
+    # Sessions lose their title and the erased ids, and get a new head; sessions without messages lose their workspace.
     heads = {sid: _chain_anew(store, sid) for sid in plan.sessions}
     sessions = store.read_ids(SESSIONS, plan.sessions).to_pylist()
     whole = set(plan.whole)
@@ -151,7 +154,7 @@ def blank_vault(store: Store, plan: Plan) -> None:
 
 
 def _chain_anew(store: Store, session_id: str) -> str:
-    """Chain a session's rows as they are now; return the hash of the last."""
+    """Chain a session's stored rows again, write those that change, and return the hash of the last."""
     prev = GENESIS
     changed = list[Row]()
     for row in sorted(
@@ -166,14 +169,14 @@ def _chain_anew(store: Store, session_id: str) -> str:
 
 
 def erase_rows(store: Store, plan: Plan) -> None:
-    """Remove the rows that go whole: habits are counted anew, and the next steps go through the sessions again."""
+    """Delete the rows of `WHOLE_ROWS`. Since marks go too, the next steps process the sessions again."""
     for table, column, ids in WHOLE_ROWS:
         rows = store.read_ids(table, getattr(plan, ids), [table.key], by=column)
         store.delete_ids(table, rows[table.key].to_pylist())
 
 
 def erase_claims(store: Store, plan: Plan) -> None:
-    """Free the claims that leaned on those that go."""
+    """Update the claims that repeated a deleted claim, were superseded by one, or lose evidence (see `free_claim`)."""
     gone = set(plan.claims)
     lean = [
         *store.read_ids(CLAIMS, plan.claims, by="canonical_id").to_pylist(),
@@ -190,7 +193,9 @@ def erase_claims(store: Store, plan: Plan) -> None:
 
 
 def erase_topics(store: Store, plan: Plan) -> None:
-    """Take names, centres and samples from topics that lose a claim; one without any goes."""
+    """Remove names, centres and samples of topics that lose a claim. Delete a topic without claims, unless it is a base
+    topic.
+    """
     columns = ["claim_id", "topic_id", "observed_at"]
     active = pc.field("status") == Status.ACTIVE
     claims_left = pl.DataFrame(
@@ -225,10 +230,10 @@ def erase_topics(store: Store, plan: Plan) -> None:
 
 
 def erase_ledgers(store: Store, plan: Plan) -> None:
-    """Remove excerpts, a person's reasons, and the words of earlier runs' reports."""
+    """Remove excerpts in quarantine, a person's reasons, the words of earlier runs' reports, and digests of files."""
     reasons = set(plan.reasons)
     gone = set(plan.messages)
-    # Of a line its place stays: a later reading of the file finds it known.
+    # Keep a line's place, so that the line is known when its file is read again.
     lines = store.read_ids(QUARANTINE, plan.quarantine).to_pylist()
     of_files = [
         {**row, "reason": FORGOTTEN_REASON, "excerpt": None}
@@ -251,7 +256,8 @@ def erase_ledgers(store: Store, plan: Plan) -> None:
         EXCLUSIONS,
         [new for new, old in zip(blank, given, strict=True) if new != old],
     )
-    # A digest of a file tests a guess of one line of it; without one the file is read again when it changes.
+    # A guess of one line of a file could be tested with the file's digest. Without it the file is read again when it
+    # changes.
     digests = (
         [
             {**row, "digest": ""}
@@ -270,7 +276,7 @@ def erase_ledgers(store: Store, plan: Plan) -> None:
 
 
 def erase_files(store: Store, plan: Plan) -> None:
-    """Take lines out of talks, notes, what was imported and the log of recalls."""
+    """Remove messages and claims from the files of talks, notes, other memories, and the log of recalls."""
     erase_said(store.dir, plan.said)
     erase_shared(store.dir, plan.said)
     spoken = ("/".join(pair) for pair in plan.said)
@@ -286,7 +292,7 @@ def erase_files(store: Store, plan: Plan) -> None:
 
 
 def erase_exports(store: Store, plan: Plan) -> None:
-    """Remove the exports that hold it, if the plan says so; one that can't be removed is certified as still there."""
+    """Delete the exports that the plan lists, if it says so. The certificate names an export that can't be deleted."""
     for export in list_exports(store.dir) if plan.drop_exports else ():
         if (export.path, export.at) in plan.exports:
             with suppress(OSError):

@@ -1,7 +1,7 @@
-"""Forget what settings say is too old, by a plan as what a person asks for; and the end of any forgetting.
+"""Forget what is older than the settings allow, and finish any forgetting.
 
-At the end no byte is left of it: files and indexes are rewritten, older releases dropped. Then every
-file is looked through for canaries, and a certificate says what was found. Each part may be done again.
+Finishing removes the last bytes: it rewrites files and indexes, and drops older releases. Then it scans every file for
+canaries and writes a certificate with the result. Each part can be repeated.
 """
 
 import shutil
@@ -40,7 +40,10 @@ from slowwave.tasks.llm.writer import find_writer
 
 
 def forget_due(job: Job, now: datetime | None = None) -> StepReport:
-    """Forget what is older than settings let it be. What leaned on it is made anew by the steps that follow."""
+    """Forget messages, lines in quarantine, recalls and models' answers that are older than the settings allow.
+
+    The steps that follow remake the rows that depended on the messages. `now` is the job's time by default.
+    """
     with report_step("forget") as report:
         moment = now or job.now
         store = job.store
@@ -66,7 +69,7 @@ def forget_due(job: Job, now: datetime | None = None) -> StepReport:
 
 
 def _drop_completions(store: Store, before: datetime) -> int:
-    """Erase a model's answers that were kept before a time, and return their number.
+    """Erase the models' answers from before a time, and return their number.
 
     No release pins them, so their old versions are dropped at once.
     """
@@ -81,10 +84,10 @@ def _drop_completions(store: Store, before: datetime) -> int:
 
 
 def _plan_old_quarantine(store: Store, plan: Plan, moment: datetime, days: int) -> None:
-    """Add the lines in quarantine whose file did not change for so many days, or is unknown by now."""
+    """Add to the plan the lines in quarantine whose file did not change for `days` days, or is unknown."""
     limit = (moment - timedelta(days=days)).timestamp() * 1e9
     latest = (moment + AHEAD).timestamp() * 1e9
-    # A time of change in the future says nothing, so it does not keep a line.
+    # A time of change in the future is wrong, so it does not keep a line.
     changed = {
         row["path"]: row["mtime_ns"]
         for row in store.read(FILES, ["path", "mtime_ns"]).to_pylist()
@@ -102,7 +105,7 @@ def _plan_old_quarantine(store: Store, plan: Plan, moment: datetime, days: int) 
 
 
 def _report_plan(report: StepReport, plan: Plan) -> None:
-    """Count what a plan forgot, and name the exports that still hold it."""
+    """Add to the report the rows that a plan forgot, and the exports that contained them."""
     report.rows_in = len(plan.messages)
     report.notes += [
         f"an export made before holds what was forgotten: {path}"
@@ -113,16 +116,22 @@ def _report_plan(report: StepReport, plan: Plan) -> None:
 
 
 def rewrite_store(job: Job) -> None:
-    """Remove what no row has any more from the files: deleted rows, words of indexes."""
+    """Rewrite the tables' files without deleted rows, and rebuild indexes.
+
+    Delete tables that slowwave no longer has.
+    """
     for folder in job.store.dir.glob("*.lance"):
-        # A table that an earlier slowwave had, as its copies of vectors.
+        # An earlier slowwave wrote this table, for example its copies of vectors.
         if folder.stem not in TABLES:
             shutil.rmtree(folder)
     rewrite_tables(job.store)
 
 
 def release_rest(job: Job) -> None:
-    """Release the tables as they are, with the scale of relevance of the release before; none if that has them so."""
+    """Release the tables as they are, with the encoder and the relevance scale of the previous release.
+
+    No release is made if the previous one has the same tables.
+    """
     before = read_releases(job.store)
     scale = before[-1].calibration if before else None
     encoder = hide_url(job.settings.encoder) if job.settings.embeddings else None
@@ -145,7 +154,10 @@ SEALS: tuple[Callable[[Job], None], ...] = (rewrite_store, release_rest, drop_ol
 
 
 def seal_plans(job: Job) -> list[Path]:
-    """Carry the plans that are erased to their end; returns the certificates."""
+    """Finish the erased plans: rewrite and release the tables, drop old releases, and scan the files.
+
+    Return the paths of the certificates; none if no plan is erased.
+    """
     plans = [plan for plan in read_plans(job.store.dir) if plan.erased]
     if not plans:
         return []
@@ -159,5 +171,5 @@ def seal_plans(job: Job) -> list[Path]:
 
 
 def find_live(store: Store) -> Release | None:
-    """Return the live release."""
+    """Return the live release, or None if there is none."""
     return next(iter(read_releases(store)[::-1]), None)

@@ -1,4 +1,4 @@
-"""`build_gists`: texts in, one gist a text out: the sentence nearest to the text's own vector, else its first words."""
+"""Summarise single texts without a model: by the sentence nearest to the text's own vector, else by its first words."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from slowwave.tasks.gists.keywords import count_phrases
 from slowwave.text.sentences import split_sentences
 
 VERSION = 5
-"""Raised when the method changes: gists made under an older one are pending again."""
+"""Raise it when the method changes: gists made under an older version are then made again."""
 KEYWORDS = 5
 READ = 20_000
 LONGEST = 300
-"""Characters of a text that are read, and of a summary."""
+"""Most characters of a text that are read (READ), and of a summary (LONGEST)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class Gist:
 
 
 def summarize_text(text: str, encoder: Encoder | None = None) -> tuple[str, list[str]]:
-    """Return a summary of a text and its keywords: the sentence nearest to it, and the phrases that stand out.
+    """Return a text's summary and at most `KEYWORDS` keywords: "" and no keywords for a blank text.
 
     Args:
-        text: any; of more than `READ` characters the first are read.
-        encoder: by whose vectors the sentence is found; None: the one that ships.
+        text: any text; only its first `READ` characters are read.
+        encoder: makes the vectors; None for the default encoder.
     """
     if not text.strip():
         return "", []
@@ -45,7 +45,7 @@ def summarize_text(text: str, encoder: Encoder | None = None) -> tuple[str, list
 
 
 def find_own_gist(blocks: Sequence[Mapping[str, str | None]]) -> Gist | None:
-    """Return the gist that a message's transcript has of it; None where it has none."""
+    """Return the gist of a message that its transcript has, or None if it has none."""
     lines = next(
         (
             (block["text"] or "").splitlines()
@@ -64,11 +64,12 @@ def find_own_gist(blocks: Sequence[Mapping[str, str | None]]) -> Gist | None:
 def build_gists(
     texts: Sequence[str], encode: Callable[[list[str]], Vectors] | None
 ) -> list[Gist]:
-    """Return a gist of each text, which depends on that text alone.
+    """Return a gist of each text. It depends on that text alone.
 
     Args:
-        texts: not blank.
-        encode: makes unit vectors. Without it, as of a text without a sentence (code, a log), the first words are told.
+        texts: texts that are not blank.
+        encode: makes unit vectors. Without it, and for a text without a sentence (code, a log), the summary is the
+            text's first words.
     """
     texts = [text[:READ].strip() for text in texts]
     sentences_of = [

@@ -1,4 +1,4 @@
-"""`hide_packages`: import a library as where the packages that it can do without are not installed."""
+"""Import a library as if its optional packages were not installed."""
 
 import sys
 from collections.abc import Collection, Iterator, Sequence
@@ -10,7 +10,7 @@ from types import ModuleType
 
 
 class _Hider(MetaPathFinder):
-    """Says to one thread that packages are not installed; other threads import them as ever."""
+    """Makes imports of some packages fail in the thread that created it; other threads import them as usual."""
 
     def __init__(self, names: Collection[str]) -> None:
         self.names = names
@@ -22,7 +22,7 @@ class _Hider(MetaPathFinder):
         path: Sequence[str] | None,
         target: ModuleType | None = None,
     ) -> ModuleSpec | None:
-        """Leave every other import to the finders that follow.
+        """Return None, so that the next finder is asked.
 
         Raises:
             ModuleNotFoundError: the package is one of the hidden ones.
@@ -34,8 +34,9 @@ class _Hider(MetaPathFinder):
 
 @contextmanager
 def hide_packages(names: Collection[str]) -> Iterator[None]:
-    """Let no import of this thread inside the block load these packages: it fails as if they were not installed. A
-    package that was imported before stays usable.
+    """Make imports of these packages fail in this thread inside the block, as if they were not installed.
+
+    A package that was imported before stays usable.
     """
     hider = _Hider(names)
     sys.meta_path.insert(0, hider)

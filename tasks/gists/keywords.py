@@ -1,8 +1,8 @@
-"""`extract_keywords`: texts in, the phrases nearest to each text's meaning out, with KeyBERT (Grootendorst 2020).
+"""Find a text's keywords, the phrases nearest to its meaning, with KeyBERT (Grootendorst 2020).
 
-KeyBERT is given the vectors: an n-gram is encoded once across calls, and the documents' vectors are the claims' own.
-It picks by maximal marginal relevance. The keywords are those of KeyBERT called per document with the same candidates
-(docs/decisions/007-keywords.md): runs of words between stop words and punctuation.
+The candidates are runs of words between stop words and punctuation. KeyBERT chooses among them by maximal marginal
+relevance. It gets the vectors from here: the documents' are the claims' own, and each n-gram is encoded once for many
+texts. The result is the same as calling KeyBERT for each document alone (docs/decisions/007-keywords.md).
 """
 
 import re
@@ -38,7 +38,9 @@ TOKEN = re.compile(
     rf"(?:(?<![\w.])[.@]|(?<!\S)--)?{LETTER}(?:[-./:@]{LETTER}|['’]{LETTER}|(?<=\d),\d{{3}}(?!\w))*(?:\+\+|#(?!\w))?"
     r"|[^\w\s]"
 )
-"""`.env`, `--fix`, `src/app/main.py`, `3.11`, `snake_case`, `web-based`, `1,800`, `c++`; or one sign: a border."""
+"""A word (`.env`, `--fix`, `src/app/main.py`, `3.11`, `snake_case`, `web-based`, `1,800`, `c++`), or a sign that ends a
+run of words.
+"""
 IDLE_WORDS = """
     actually also anyway awesome basically btw can cannot could did do does done e.g etc going gonna got great guess ha
     haha having hello hey hi hmm http https huh i.e just kind kinda let lol lot lots maybe mm mmm nah nope oh ok okay
@@ -57,13 +59,13 @@ def extract_keywords(
     top: int,
     diversity: float = 0.3,
 ) -> list[list[str]]:
-    """Return keywords of each text, the nearest first; none for one without a candidate.
+    """Return keywords of each text, the nearest first. A text without a candidate has none.
 
     Args:
         texts: any strings.
-        vectors: theirs, shape (len(texts), dim).
-        encoder: of n-grams; one that remembers those of earlier calls saves most.
-        top: how many, at most.
+        vectors: the texts' vectors, shape (len(texts), dim).
+        encoder: encodes the n-grams; an encoder that keeps vectors of earlier calls saves most of the time.
+        top: the most keywords of a text.
         diversity: weight of the keywords' difference from each other, 0 to 1.
     """
     keywords: list[list[str]] = []
@@ -102,7 +104,7 @@ def _pick_keywords(
     from sklearn.feature_extraction.text import CountVectorizer
 
     with config_context(assume_finite=True, skip_parameter_validation=True):
-        # A third of its time.
+        # scikit-learn's checks of its input take about as long as the work itself.
         picked = load_keybert(encoder).extract_keywords(
             [texts[row] for row in rows],
             vectorizer=CountVectorizer(
@@ -121,15 +123,16 @@ def _pick_keywords(
 
 
 def load_keybert(encoder: Encoder) -> Any:
-    """Return a KeyBERT whose vectors are those of our encoder. KeyBERT is imported as where the packages that it can do
-    without are not installed: two of them import torch, which takes 3 to 15 s.
+    """Return a KeyBERT that uses our encoder.
+
+    KeyBERT is imported without its optional packages: two of them import torch, which takes 3 to 15 s.
     """
     with hide_packages(KEYBERT_OPTIONAL):
         from keybert import KeyBERT
         from keybert.backend import BaseEmbedder
 
     class EncoderBackend(BaseEmbedder):  # type: ignore[misc]  # KeyBERT has no types
-        """Encodes KeyBERT's texts by our encoder: on the GPU if that is where it runs."""
+        """Encodes KeyBERT's texts with our encoder."""
 
         def embed(self, documents: Sequence[str], verbose: bool = False) -> Vectors:
             return encoder.encode([*documents])
@@ -138,7 +141,10 @@ def load_keybert(encoder: Encoder) -> Any:
 
 
 def count_phrases(text: str, top: int, max_words: int = 3) -> list[str]:
-    """Return without a model the runs of at most `max_words` words that take up most of a text; of equals the first."""
+    """Return the `top` phrases of at most `max_words` words that fill most of a text, without a model.
+
+    A phrase counts its words times its occurrences. Of equal phrases the first in the text comes first.
+    """
     runs = Counter(
         join_words(run) for run in split_word_runs(text) if len(run) <= max_words
     )
@@ -147,10 +153,10 @@ def count_phrases(text: str, top: int, max_words: int = 3) -> list[str]:
 
 
 def extract_phrases(text: str, max_words: int = 3) -> list[str]:
-    """Return lower-cased candidates, repeats included: each run of words, in windows of `max_words`, and each word of
-    it.
+    """Return a text's candidates in lower case, with repeats: each word, and each run of words.
 
-    A number alone is none; a version or a number with its noun is.
+    A run of more than `max_words` words gives each window of that length. A number alone is no candidate, but a version
+    or a number with its noun is.
     """
     phrases: list[str] = []
     for run in split_word_runs(text):
@@ -164,12 +170,12 @@ def extract_phrases(text: str, max_words: int = 3) -> list[str]:
 
 
 def join_words(words: Sequence[str]) -> str:
-    """Return words as a phrase, with a space between them where their script puts one."""
+    """Return the words as a phrase. There is no space between words of a script that is written without spaces."""
     return JOIN.sub("", " ".join(words))
 
 
 def split_word_runs(text: str) -> Iterator[list[str]]:
-    """Yield lower-cased words that stand together, between punctuation and the stop words of the text's language."""
+    """Yield the runs of words between punctuation and the stop words of the text's language, in lower case."""
     run: list[str] = []
     language = find_text_language(text)
     is_english = language in (None, ENGLISH)

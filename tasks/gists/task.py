@@ -1,4 +1,4 @@
-"""A gist of every spoken message that lacks one. Only run where gists are on: off costs nothing."""
+"""Write a gist of every spoken message that has none. The step runs only if the setting `gists` is on."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -41,7 +41,10 @@ COLUMNS = ["message_id", "session_id", "text", "ts", "blocks"]
 
 
 def write_gists(job: Job, sessions: frozenset[str] | None = None) -> StepReport:
-    """Summarise each message that has no gist by the strategy in force; of `sessions` alone, where they are named."""
+    """Write a gist of each spoken message that has none under the current settings. Delete those of retracted messages.
+
+    With `sessions`, write gists only in these sessions.
+    """
     with report_step("gists") as report:
         model = get_model(job, "extract") if job.settings.gists == "llm" else None
         key = compute_gists_key(job, model)
@@ -80,10 +83,10 @@ def compute_gists_key(job: Job, model: Model | None) -> str:
 def _write_gist_batch(
     job: Job, batch: pl.DataFrame, key: str, model: Model | None, report: StepReport
 ) -> int:
-    """Write a batch's gists; those made without a missing model or encoder have a key that is pending next night.
+    """Write a batch's gists and return the number of rows written.
 
-    A gist alone falls back to rules while the model can't answer: it is shown beside its message and nothing rests on
-    it.
+    If the model or the encoder was missing, a gist is made without it and gets a key that is pending next night. Only
+    gists have such a fallback: a gist is shown beside its message, and no other row is made from it.
     """
     table = job.store.read_ids(
         MESSAGES, batch["message_id"].to_list(), COLUMNS
@@ -121,8 +124,9 @@ def _write_gist_batch(
 def _ask_model(
     job: Job, rows: Mapping[str, MessageRow], model: Model, report: StepReport
 ) -> tuple[dict[str, Gist], set[str]]:
-    """Return the model's gists that say what their messages say, and the messages of which it is asked again another
-    night. Other answers go to quarantine.
+    """Return the model's gists by message, and the messages that wait for another night.
+
+    An answer that its message does not support goes to quarantine.
     """
     items = {
         f"{i}/gist": row
@@ -145,7 +149,11 @@ def _ask_model(
 
 
 def _read_gist(row: MessageRow, completion: Completion) -> Gist:
-    """Return the gist in an answer, if it says what its message says."""
+    """Return the gist in an answer.
+
+    Raises:
+        Unusable: the answer has no gist, or its message does not support it.
+    """
     gist = by_model.parse_gist(completion)
     times = (row["ts"],) if row["ts"] else ()
     strange = (
@@ -163,7 +171,7 @@ def _read_gist(row: MessageRow, completion: Completion) -> Gist:
 def _make_gists(
     job: Job, texts: list[str], report: StepReport
 ) -> tuple[list[Gist], bool]:
-    """Return gists made without a model, and whether an encoder that settings name was missed."""
+    """Return gists made without a model, and True if they lack the encoder that the settings name."""
     encoder = (
         get_encoder_if_there(job, report)
         if texts and job.settings.gists != "truncated"

@@ -62,7 +62,7 @@ def find_actions(messages: pa.Table, sessions: pa.Table, step_key: str) -> pa.Ta
 
 
 def _find_calls(messages: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
-    """Return the tool calls of the active messages, each with its turn, its workspace and whether it failed."""
+    """Return the tool calls of the active messages, each with its turn, its workspace and its failure, if known."""
     inactive = about.explode("inactive", empty_as_null=True)["inactive"].drop_nulls()
     live = messages.filter(~pl.col("message_id").is_in(inactive.implode())).sort(
         "session_id", "seq"
@@ -131,7 +131,7 @@ def read_call(
     Args:
         tool: the tool's name in the transcript.
         given: its arguments, as JSON or, for patches, as text.
-        failed: whether the result is an error, or None if the result does not say.
+        failed: True if the result is an error; None if the result does not say.
         workspace: a folder, or only a name. Paths are relative to it; paths outside are dropped.
     """
     kinds, names = _load_tools()

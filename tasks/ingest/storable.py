@@ -1,6 +1,7 @@
-"""Records as the store can hold them: text that UTF-8 can spell, lines that are numbers, times that are past.
+"""Repair records so that the store can hold them: valid UTF-8, lines that are numbers, times that are not in the
+future.
 
-A reader takes what a file says. One value that no column holds would otherwise end the reading of every file.
+Readers return values as they are in files. Without a repair, one value that no column can hold would stop the night.
 """
 
 import os
@@ -18,13 +19,13 @@ from slowwave.tasks.ingest.parsing.records import (
 )
 
 AHEAD = timedelta(days=1)
-"""How far a time may lie after the run's own: clocks differ, and times without a zone are taken for UTC."""
+"""How far a time may be after the run's own: clocks differ, and times without a zone count as UTC."""
 STEP = timedelta(microseconds=1)
 BIGGEST = 2**63
 
 
 def show_path(path: Path) -> str:
-    """Return a path as text that UTF-8 can spell: bytes of a name that are no UTF-8 as `\\xfc`."""
+    """Return a path as valid UTF-8. Bytes that are not UTF-8 are written as `\\xfc`."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
@@ -37,7 +38,7 @@ def find_shown(name: str) -> Path:
 
 
 def is_utf8(text: str) -> bool:
-    """Return True if UTF-8 can spell the text: no half of a surrogate pair stands alone in it."""
+    """Return True if the text can be encoded as UTF-8: it has no lone surrogate."""
     try:
         return text.isascii() or bool(text.encode())
     except UnicodeEncodeError:
@@ -45,14 +46,17 @@ def is_utf8(text: str) -> bool:
 
 
 def repair_text(text: str) -> str:
-    """Return what was said with each lone surrogate as U+FFFD."""
+    """Return the text with each lone surrogate replaced by U+FFFD."""
     if is_utf8(text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def repair_name(name: object) -> str | None:
-    """Return an id or a name with each lone surrogate as its code, so that two names stay two; None for no text."""
+    """Return an id or a name with each lone surrogate as its code, so that different names stay different.
+
+    A whole number becomes text. Return None for anything else, and for an empty text.
+    """
     if isinstance(name, int) and not isinstance(name, bool):
         name = str(name)
     if not isinstance(name, str) or not name:
@@ -94,7 +98,7 @@ def make_storable(record: Record) -> Record:
 
 
 def repair_line(line: object) -> int:
-    """Return a line's number; 0 where it is no number that a column holds."""
+    """Return a line's number; 0 if it is no whole number of 64 bits."""
     if not isinstance(line, int) or isinstance(line, bool):
         return 0
     return line if -BIGGEST <= line < BIGGEST else 0
@@ -130,11 +134,11 @@ def _repair_message(message: Message) -> Message | Rejected:
 
 
 class Timeline:
-    """The times of one file's messages. One that lies over a day after the run's own counts as unknown.
+    """Replaces times of one file's messages that are more than a day after the run's own.
 
-    Its message is placed by its position instead, right after the message before it in its session, else in the file.
-    Where none is before it, it is placed before the first known time of those that follow; without any, at the time of
-    the file's last change, or of the run: it was said before that.
+    Such a message gets a time right after the message before it in its session, else in the file. Without one, it gets
+    a time before the first known time of those that follow; without any, that of the file's last change, or of the run
+    if that is earlier.
     """
 
     def __init__(self, now: datetime, first: Sequence[Record], mtime_ns: int) -> None:
@@ -142,7 +146,7 @@ class Timeline:
         self.count = 0
         """Messages whose time counts as unknown."""
         self.first: Rejected | None = None
-        """Where the first of them is, and what it says."""
+        """The line of the first of them, with its time as the reason."""
         times = [
             record.ts for record in first if isinstance(record, Message) and record.ts
         ]
@@ -156,7 +160,7 @@ class Timeline:
         self._by_session = dict[str, datetime]()
 
     def place(self, message: Message) -> None:
-        """Give a message whose time lies in the future the time of its place."""
+        """Replace a message's time in place if it is in the future. Messages without a time are left alone."""
         if message.ts is None:
             return
         if message.ts > self._end:
@@ -166,7 +170,7 @@ class Timeline:
         self._latest = self._by_session[message.session] = message.ts
 
     def explain(self) -> Rejected | None:
-        """Return what is told of the file; None where every time is past or unknown."""
+        """Return a rejection that says how many times were replaced; None if there was none."""
         if self.first is None:
             return None
         many = f"{self.count:,} messages are" if self.count > 1 else "a message is"

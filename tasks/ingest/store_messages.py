@@ -1,4 +1,4 @@
-"""Storing of what was read: sessions from the vault's own rows, quarantine, and last the files' marks."""
+"""Store what was read: sessions, computed from the vault's own rows, then quarantine, and last the files' marks."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -40,7 +40,7 @@ COLUMNS = [
 
 @dataclass
 class IngestedTranscript:
-    """What one transcript gave besides its messages."""
+    """The records of one transcript apart from its messages."""
 
     transcript: Transcript
     sessions: dict[str, Session] = field(default_factory=dict)
@@ -49,30 +49,31 @@ class IngestedTranscript:
     skipped: Counter[str] = field(default_factory=Counter)
     redacted: Counter[str] = field(default_factory=Counter)
     seen_again: set[str] = field(default_factory=set)
-    """Messages held as taken back that this reading met again: what it says of them now counts."""
+    """Ids of messages that were inactive and that this reading found again: it decides whether they still are."""
     changed: list[str] = field(default_factory=list)
-    """Words of each message of a person that takes the place of an earlier version of it."""
+    """The text of each person's message that replaces an earlier version of it."""
     unread: list[Skipped] = field(default_factory=list)
-    """Records that hold a person's words and were left out as known kinds, once for every kind."""
+    """Skipped records with a person's words, read before any turn of a person."""
     persons: int = 0
-    """Turns of persons that were read, also those that are stored already."""
+    """Number of persons' turns that were read, including those that are stored already."""
     future: int = 0
-    """Messages whose time lies after the run's."""
+    """Number of messages whose time is after the run's."""
     stored: int = 0
     present: int = 0
 
     @property
     def has_secrets(self) -> bool:
-        """Whether words of the file are redacted, also in what could not be used."""
+        """True if something in the file is redacted, also in rejected records."""
         left_out = ((line.reason, line.excerpt) for line in self.rejected)
         return bool(self.redacted) or any(
             redact_text(words) != words for pair in left_out for words in pair
         )
 
     def settle(self, times: Rejected | None, future: int) -> None:
-        """Note at the end of the file what is told of its times, and what its reader left out.
+        """At the end of the file, add the rejection about its times, and decide about skipped records with words.
 
-        If no turn of a person was read, records that hold a person's words are no longer told by another record.
+        If a turn of a person was read, these are counted as skipped. Else they are rejected, since no other record has
+        the person's words.
         """
         self.rejected += [times] if times else []
         self.future = future
@@ -85,11 +86,11 @@ class IngestedTranscript:
         self.unread.clear()
 
     def get_session(self, key: str) -> Session:
-        """Return a session as known so far."""
+        """Return a session as known so far; add it if it is unknown."""
         return self.sessions.setdefault(key, Session(key))
 
     def reuse_former_id(self, fresh: Session, known: Collection[str]) -> None:
-        """Keep a session under the id that an earlier version of its reader gave it, if it is `known` under it."""
+        """Give a session the id that an earlier version of its reader gave it, if the store has that id (`known`)."""
         if (
             fresh.former
             and compute_session_id(self.transcript.reader.source, fresh.former) in known
@@ -97,7 +98,7 @@ class IngestedTranscript:
             self.sessions.setdefault(fresh.key, Session(fresh.former))
 
     def update_session(self, fresh: Session) -> None:
-        """Take over what a later record says of a session: its non-null fields win."""
+        """Update a session from a later record, whose non-null fields win."""
         session = self.sessions.setdefault(
             fresh.key, Session(fresh.native_id, stored=fresh.stored)
         )
@@ -105,19 +106,19 @@ class IngestedTranscript:
             setattr(session, name, getattr(fresh, name) or getattr(session, name))
 
     def index_sessions(self) -> dict[str, Session]:
-        """Return sessions by our id."""
+        """Return the sessions by slowwave's id."""
         return {
             self.get_session_id(session): session for session in self.sessions.values()
         }
 
     def get_session_id(self, session: Session) -> str:
-        """Return our id of a session."""
+        """Return slowwave's id of a session."""
         if session.stored:
             return session.stored.session_id
         return compute_session_id(self.get_source(session), session.native_id)
 
     def get_source(self, session: Session) -> str:
-        """Return the tool whose session it is."""
+        """Return the tool of a session."""
         return (
             session.stored.source if session.stored else self.transcript.reader.source
         )
@@ -126,7 +127,7 @@ class IngestedTranscript:
 def write_ingested(
     store: Store, finished: list[IngestedTranscript], *, redact: bool
 ) -> None:
-    """Write sessions, quarantine and files of the transcripts that are read to their end, in this order."""
+    """Write the sessions, quarantine and files of transcripts that were read to their end, in this order."""
     if not finished:
         return
     # sessions and quarantine
@@ -145,7 +146,7 @@ def write_ingested(
             "mtime_ns": got.transcript.mtime_ns,
             "digest": ""
             if got.has_secrets
-            else got.transcript.digest,  # a short secret is guessed from a hash
+            else got.transcript.digest,  # a hash would give away a short secret
             "read_key": got.transcript.read_key,
             "sessions": len(got.sessions),
             "messages": got.stored + got.present,
@@ -159,9 +160,9 @@ def write_ingested(
 
 
 def repair_sessions(store: Store) -> None:
-    """Make each session's row true to the messages stored: a run that was killed may have written these alone.
+    """Correct the sessions' rows by the stored messages: a run that was killed may have written only the messages.
 
-    Their transcript may be gone by now, so they can't wait until it is read again.
+    This does not wait until the transcript is read again, since it may no longer exist.
     """
     if sum(store.read(SESSIONS, ["messages"])["messages"].to_pylist()) == store.count(
         MESSAGES
@@ -239,7 +240,7 @@ def _write_sessions(
         taken_back = _list_taken_back(got)
         for sid, info in got.index_sessions().items():
             if sid not in by_session:
-                # Each of its messages is another session's copy: it has no row.
+                # all its messages are copies of another session's, so it has no row
                 continue
             messages = by_session[sid]
             old = rows.get(sid)
@@ -265,14 +266,16 @@ def _find_gone(
     taken_back: set[str],
     old: dict[str, Any] | None,
 ) -> set[str]:
-    """Return ids of a session's inactive messages: now, before unless seen again, and as an export says."""
+    """Return the ids of a session's inactive messages: by this reading, by earlier ones unless found again, and by the
+    export that it comes from.
+    """
     gone = find_inactive_ids(messages, taken_back)
     gone |= set((old or {}).get("inactive") or ()) - got.seen_again
     return gone | set(info.stored.inactive if info.stored else ())
 
 
 def _list_taken_back(got: IngestedTranscript) -> dict[str, set[str]]:
-    """Return the ids of the messages that a file took back, by session: as they are and as they would be stored."""
+    """Return the native ids of the messages that a file took back, by session: unredacted and redacted."""
     taken_back: dict[str, set[str]] = {}
     for message in got.inactive:
         sid = got.get_session_id(got.get_session(message.session))
@@ -287,9 +290,9 @@ def _exclude_messages(
     old: dict[str, Any] | None,
     excluded: set[str],
 ) -> None:
-    """Set messages that a person excluded inactive in a session's row, whatever its transcript says now.
+    """Make messages that a person excluded inactive in a session's row, whatever its transcript says.
 
-    Of an excluded session the messages that an earlier night left active stay so; a new one is never active.
+    In an excluded session, messages that were active before stay active, and new ones never are.
     """
     ids = messages["message_id"]
     if row["session_id"] in excluded:
@@ -325,7 +328,7 @@ def build_session_row(
 
 
 def find_inactive_ids(messages: pl.DataFrame, taken_back: set[str]) -> set[str]:
-    """Return ids of messages that their transcript took back, and of superseded versions of rewritten messages."""
+    """Return the ids of messages that their transcript took back, and of older versions of rewritten messages."""
     newest = (
         messages.group_by("identity")
         .agg(pl.col("message_id").last())["message_id"]
@@ -344,8 +347,11 @@ def quarantine_lines(
     redact: bool,
     settled: Collection[str] = (),
 ) -> None:
-    """Quarantine what of files could not be used; `settled` are the paths of those that were just read anew."""
-    # Redacted before it is cut: half a secret is no longer known for one.
+    """Quarantine the rejected lines of files.
+
+    Earlier rows of files in `settled`, which were read again, are resolved.
+    """
+    # redacted before it is cut, since half a secret would not be recognised
     clean, name = (redact_text, redact_path) if redact else (str, show_path)
     rows = (
         build_quarantine_row(
@@ -364,5 +370,5 @@ def quarantine_lines(
 
 
 def _is_renamed(row: Mapping[str, Any]) -> bool:
-    """Return True for a file whose name was no UTF-8, and that is no longer there under it."""
+    """Return True for the row of a file whose name was not UTF-8, if it no longer exists under that name."""
     return row["reason"] == BAD_NAME and not find_shown(row["path"]).exists()

@@ -1,8 +1,8 @@
-"""Transcripts into the vault: read what is new, redact, chain, store.
+"""Read new transcripts into the vault: read, redact, chain, store.
 
-A changed file is read from its start: readers give the same records for the same bytes, and what the vault already
-holds is left out by id. So a crash anywhere is mended by reading the file again, and a transcript that shrank, was
-rewritten or went away takes nothing with it.
+A changed file is read from its start. Readers give the same records for the same bytes, and messages that the vault has
+already are left out by id. So after a crash the file is just read again, and a transcript that shrank, was rewritten or
+was deleted removes nothing from the vault.
 """
 
 from collections import defaultdict, deque
@@ -73,17 +73,17 @@ CHANGED = "messages of a person that changed"
 FUTURE = "times in the future"
 SHOWN = 3
 WIDTH = 160
-"""Such messages that a report quotes, and characters of each."""
+"""Most changed messages that a report quotes, and most characters of each."""
 TRESPASS = "it would change a message of "
 LOOKED_AT = 200
 FEW = 20
-"""Records of a file that tell whether it is read, and rejected ones of which their share says something."""
+"""First records of a file that decide whether it is read, and least rejected ones among them for rejecting the file."""
 BATCH = 2_000
-"""Messages, or finished files, that are held before they are written together."""
+"""Messages, or finished files, that are written together."""
 
 
 class VaultIndex:
-    """What the vault already holds: ids as 64-bit integers, so that a million messages fit in about 200 MB."""
+    """The ids in the vault, as 64-bit integers, so that a million messages take about 200 MB."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -108,13 +108,13 @@ class VaultIndex:
         ).to_pylist()
         self.inactive = {_shorten_id(i): i for row in sessions for i in row["inactive"]}
         self.home = {row["session_id"]: row["path"] for row in sessions}
-        """Session to the file that it was first read from."""
+        """The file from which each session was first read."""
         self.included = {
             review.id
             for review in read_journal(store.dir, Review)
             if review.verdict == INCLUDED
         }
-        """Files that a person lets change what was said elsewhere."""
+        """Files that a person allowed to change messages of other files' sessions."""
         self.natives = {row["session_id"]: row["native_id"] for row in sessions}
         self._known = frozenset(self.home)
         last = stored.sort("seq").group_by("session_id").last()
@@ -128,11 +128,12 @@ class VaultIndex:
     def find_trespass(
         self, session: Session, sid: str, iid: str | None, path: Path
     ) -> str | None:
-        """Return why a file may not say this of a session, or take messages of it back (no `iid`); None where it may.
+        """Return why a file may not add or change a message of a session, or take messages back (without `iid`).
 
-        What slowwave itself wrote down comes from the space's folders alone, or from an export into a store that lacks
-        it. What was said is changed only by a file in or below the folder where its session was first read, also
-        once that is gone, and by one that a person has included.
+        Return None if it may. slowwave's own sessions are only read from the space's folders, or from an export if the
+        store lacks the session. A stored message may be changed only by a file in or below the folder where its session
+        was first read, even if that file no longer exists, and by a file that a person included. New messages may come
+        from any file.
         """
         home = self.home.get(sid, "")
         native = self.natives.get(sid, session.native_id)
@@ -150,7 +151,10 @@ class VaultIndex:
         return f"{TRESPASS}{home}, where its session was first read"
 
     def settle_identity(self, source: str, session: Session, message: Message) -> str:
-        """Return a message's identity, or the one that an earlier version of its reader gave it if that is known."""
+        """Return a message's identity; if the vault has one that an earlier version of its reader gave it, return that.
+
+        Also sets the message's `session` to its session's native id.
+        """
         message.session = session.native_id
         former = (
             message.former,
@@ -164,11 +168,11 @@ class VaultIndex:
         return next(filter(self.has_identity, iids), iids[0])
 
     def find_identity(self, sid: str, message: Message) -> str | None:
-        """Return the identity of the stored message at a message's place in its session; None if there is none.
+        """Return the identity of the stored message with a message's native id in its session; None if there is none.
 
-        Its native id is the place. What stands there is the same message if its content is the same: a reader that
-        learns to tell copies apart gives identities of another form. If the identity is made of words that were
-        redacted otherwise, the same role and time decide in place of the content.
+        It is the same message if its content is the same, since a new version of a reader may give identities of
+        another form. If the identity is made of words that were redacted in another way, the same role and time are
+        enough.
         """
         blocks = dump_json(
             [
@@ -191,7 +195,7 @@ class VaultIndex:
 
     @lru_cache(maxsize=1)  # noqa: B019  # one file's session at a time; the index lives for one reading
     def _list_places(self, sid: str) -> dict[str, list[dict[str, Any]]]:
-        """Return the messages that were stored of a session before this reading, by native id."""
+        """Return the messages of a session that were stored before this reading, by native id."""
         places = defaultdict[str, list[dict[str, Any]]](list)
         if sid in self._known:
             columns = ["native_id", "role", "ts", "blocks", "identity"]
@@ -202,7 +206,7 @@ class VaultIndex:
         return places
 
     def append_row(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return the row chained at the end of its session, and known from now on."""
+        """Return the row, chained at the end of its session, and add its ids to the index."""
         seq, prev = self.tail.get(row["session_id"], (0, GENESIS))
         placed = chain_row(row, seq, prev)
         self.tail[row["session_id"]] = (seq + 1, placed["hash"])
@@ -226,8 +230,8 @@ def read_transcripts(
     Args:
         job: the run.
         paths: files and folders.
-        named: those that a person named: a file that gave no message is reported, and a folder without a transcript.
-        check_all: called before what is new is written: where nothing is, not all tables are compared.
+        named: paths that a person named: a file without a message, and a folder without a transcript, is reported.
+        check_all: called before anything new is written. Without news it is not called, so not all tables are checked.
     """
     with report_step("read") as report:
         repair_sessions(job.store)
@@ -251,7 +255,7 @@ def read_transcripts(
 
 
 def _report_scan(report: StepReport, scan: TranscriptScan) -> None:
-    """Count the files that were found, and name those that were left out."""
+    """Add the counts of the files found to the report, and notes on those that were left out."""
     report.rows_in = len(scan.pending)
     report.counts.update(scan.counts)
     report.counts.update(scan.left_out.counts)
@@ -260,7 +264,7 @@ def _report_scan(report: StepReport, scan: TranscriptScan) -> None:
 
 
 def _report_waiting(report: StepReport, left: list[Transcript]) -> None:
-    """Note messages from the future, and the transcripts that the quota left for another night."""
+    """Add notes on messages from the future, and on transcripts that the quota leaves for another night."""
     if late := report.counts[FUTURE]:
         report.notes.append(
             f"messages dated after this run: {late:,}; they are placed by their order in the file"
@@ -284,7 +288,7 @@ def find_unread(
     )
     lines = []
     for path in named:
-        # the reason, unless something of it was read
+        # the reason, unless some of it was read
         row = files.get(name_path(path, job.settings))
         if path.is_dir():
             below = f"{name_path(path, job.settings).rstrip('/')}/"
@@ -310,9 +314,9 @@ def find_unread(
 def _read_all(
     job: Job, transcripts: list[Transcript], report: StepReport
 ) -> list[Transcript]:
-    """Read file by file and write by the batch: many small files share one commit, a large one has several.
+    """Read transcripts and write them in batches: many small files share a commit, a large one has several.
 
-    Returns the files that the quota left. A file is read whole, so the last one may exceed the quota.
+    Return the files that the quota leaves. A file is read to its end, so the last one may exceed the quota.
     """
     index = VaultIndex(job.store)
     limits = Limits(job.settings.read.max_line_bytes)
@@ -350,7 +354,7 @@ def _read_all(
 
 @dataclass
 class UnwrittenRows:
-    """Rows and files that were read and are not written yet, and sums over all that was read."""
+    """Rows and files that were read but not written yet, and totals of all that was read."""
 
     job: Job
     report: StepReport
@@ -361,14 +365,14 @@ class UnwrittenRows:
     size: int = 0
 
     def add_row(self, row: dict[str, Any]) -> None:
-        """Add a row of MESSAGES."""
+        """Add a row of MESSAGES; write the rows if there are BATCH of them."""
         self.rows.append(row)
         self.sessions.add(row["session_id"])
         if len(self.rows) >= BATCH:
             self.commit()
 
     def finish_file(self, got: IngestedTranscript) -> None:
-        """Add a file that was read to its end."""
+        """Add a file that was read to its end; write the files if there are BATCH of them."""
         self.files.append(got)
         self.messages += got.stored
         self.size += got.transcript.size
@@ -376,7 +380,7 @@ class UnwrittenRows:
             self.commit()
 
     def commit(self) -> None:
-        """Write messages first, then what is derived from them, then the marks that say these files are read."""
+        """Write the messages, then the rows derived from them, then the marks of the files; update the report."""
         table = build_message_table(self.rows)
         self.report.rows_out += self.job.store.append(MESSAGES, table)
         write_ingested(self.job.store, self.files, redact=self.job.settings.redact)
@@ -392,7 +396,7 @@ class UnwrittenRows:
 
 
 def _count_file(report: StepReport, got: IngestedTranscript) -> None:
-    """Add what was read of a file to the counts of a report."""
+    """Add a file's counts to a report."""
     without_message = not (got.stored or got.present or got.rejected)
     counts = {
         "files": 1,
@@ -416,9 +420,9 @@ def iter_new_rows(
     exclude: Sequence[str] = (),
     now: datetime | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Yield chained rows of MESSAGES that the vault lacks; everything else the reader yields is noted in `got`.
+    """Yield chained rows of MESSAGES that the vault lacks, and collect the reader's other records in `got`.
 
-    `now` is the run's clock, else the machine's time: a time over a day after it counts as unknown.
+    `now` is the run's clock, by default the machine's. A time more than a day after it counts as unknown.
     """
     first, rest = _begin_reading(got, limits)
     times = Timeline(now or datetime.now(UTC), first, got.transcript.mtime_ns)
@@ -445,7 +449,7 @@ def iter_new_rows(
                 if not why:
                     got.inactive.append(record)
                 elif got.rejected[-1:] != [Rejected(0, why)]:
-                    # A file has many, of which most say what is known.
+                    # a file has many such records, most of which change nothing
                     got.rejected.append(Rejected(0, why))
             case Rejected():
                 got.rejected.append(record)
@@ -455,7 +459,7 @@ def iter_new_rows(
 
 
 def _redact_session(session: Session) -> Session:
-    """Return a session without secrets in its title and folder: they are words too."""
+    """Replace the secrets in a session's title, workspace and repository in place, and return the session."""
     for name in ("title", "workspace", "repository"):
         setattr(session, name, redact_text(getattr(session, name) or "") or None)
     return session
@@ -472,10 +476,10 @@ def _note_skipped(got: IngestedTranscript, record: Skipped, *, redact: bool) -> 
 def _begin_reading(
     got: IngestedTranscript, limits: Limits
 ) -> tuple[list[Record], Iterator[Record]]:
-    """Return the first records of a transcript, and the rest.
+    """Return the first records of a transcript, and an iterator over the rest.
 
-    A reader that reads no turn of a person there, and leaves a person's words unread, gives the file up to the next
-    reader that recognises it and reads one.
+    If the reader finds no turn of a person in the first records, but unread words of a person, then the next reader
+    that recognises the file and finds such a turn reads the file instead; `got.transcript` names it.
     """
     transcript = got.transcript
     records = _read_records(transcript, limits)
@@ -505,7 +509,7 @@ def _has_person(records: Iterable[Record]) -> bool:
 def refill_vault(
     store: Store, settings: Settings, paths: Iterable[Path], now: datetime | None = None
 ) -> int:
-    """Put back from transcripts what is missing in the midst of their sessions; returns messages put back."""
+    """Store messages again that are missing in the middle of sessions, from their transcripts; return how many."""
     index = VaultIndex(store)
     limits = Limits(settings.read.max_line_bytes)
     read, stored = (defaultdict[str, list[dict[str, Any]]](list) for _ in range(2))
@@ -535,7 +539,7 @@ def _read_records(transcript: Transcript, limits: Limits) -> Iterator[Record]:
     try:
         yield from map(make_storable, transcript.reader.read(transcript.path, limits))
     except Exception as error:
-        # Deliberately broad: one file that a reader can't bear must not cost everybody the night.
+        # deliberately broad: an error in one file must not stop the night
         yield Rejected(
             line=0,
             reason=f"reader {transcript.reader.name} stopped: {type(error).__name__}: {error}",
@@ -543,7 +547,7 @@ def _read_records(transcript: Transcript, limits: Limits) -> Iterator[Record]:
 
 
 def find_unusable(first: Sequence[Record]) -> Rejected | None:
-    """Return the reason to reject a whole file: most of its first records can't be used. None where it is read."""
+    """Return a rejection of a whole file if most of its first records (at least FEW) are rejected; else None."""
     rejected = [record for record in first if isinstance(record, Rejected)]
     rows = len(rejected) + sum(isinstance(record, Message) for record in first)
     if len(rejected) < FEW or 2 * len(rejected) <= rows:
@@ -560,7 +564,7 @@ def _prepare_message_row(
     redact: bool,
     exclude: Sequence[str],
 ) -> dict[str, Any] | None:
-    """Return the row of a message; None if it is stored already, excluded or rejected, which `got` notes."""
+    """Return the row of a message; None if it is stored already, excluded or rejected. Update the counts in `got`."""
     session = got.get_session(message.session)
     if _is_excluded_workspace(session.workspace, exclude):
         got.skipped["message of an excluded workspace"] += 1
@@ -568,7 +572,7 @@ def _prepare_message_row(
     try:
         iid, mid = _identify(message, got, index, redact=redact)
     except (TypeError, UnicodeEncodeError) as error:
-        # A lone surrogate has no UTF-8.
+        # a lone surrogate can't be encoded as UTF-8
         why = f"message can't be stored as UTF-8: {error}"
         got.rejected.append(Rejected(message.line, why))
         return None
@@ -600,10 +604,10 @@ def _is_excluded_workspace(workspace: str | None, exclude: Sequence[str]) -> boo
 def _identify(
     message: Message, got: IngestedTranscript, index: VaultIndex, *, redact: bool
 ) -> tuple[str, str]:
-    """Redact a message, and return the ids of the message and of this version of it.
+    """Redact a message in place, and return its identity and the id of this version of it.
 
     Raises:
-        TypeError, UnicodeEncodeError: its words have no UTF-8.
+        TypeError, UnicodeEncodeError: its text can't be encoded as UTF-8.
     """
     session = got.get_session(message.session)
     stored = message.stored
@@ -622,9 +626,9 @@ def _identify(
 def _is_present(
     message: Message, index: VaultIndex, sid: str, iid: str, mid: str
 ) -> bool:
-    """Return True if a message is stored, was forgotten in any version, or is a copy of another session's.
+    """Return True if a message is stored, was forgotten in any version, or is a copy of another session's message.
 
-    A person's other words are no copy: another file may have taken their id before.
+    A person's message is no copy unless its content is the same, since another file may have used its id before.
     """
     owner = index.owner.get(_shorten_id(iid))
     is_elsewhere = owner is not None and owner != _shorten_id(sid)

@@ -1,4 +1,4 @@
-"""New and changed transcripts, by fingerprints in the `files` table, originals before resumed copies; and redaction."""
+"""Find new and changed transcripts by fingerprints in FILES, originals before resumed copies; and redact messages."""
 
 import hashlib
 import os
@@ -30,11 +30,11 @@ FOREIGN = "it lies among a tool's transcripts, and is of the format {}: name it,
 
 @dataclass(frozen=True)
 class Transcript:
-    """A file to be read, with what is known of it before it is opened."""
+    """A file to read, with its fingerprint and reader."""
 
     path: Path
     name: str
-    """The path as the store has it: without a secret."""
+    """The path in the store, with secrets replaced."""
     reader: Reader
     size: int
     mtime_ns: int
@@ -46,7 +46,7 @@ class Transcript:
 
 @dataclass
 class TranscriptScan:
-    """What lies below the paths: transcripts to read, files that no reader knows, and counts of the rest."""
+    """The files below the paths: transcripts to read, files that can't be read, and counts of the others."""
 
     pending: list[Transcript] = field(default_factory=list)
     unreadable: list[tuple[Path, str]] = field(default_factory=list)
@@ -71,15 +71,15 @@ def find_pending(
 
     Args:
         stored: rows of FILES by path.
-        settings: `read.exclude` and what else changes how a file is read.
+        settings: `read.exclude`, and the settings that change how a file is read.
         paths: files and folders.
-        named: those that a person named, None for all. Of the others a file that lies where a tool keeps its
-            transcripts is left out if it is none of that tool's and was not read before.
+        named: the paths that a person named; None for all. A file in another path is left out if it lies where a
+            tool keeps its transcripts, is of another format than that tool's, and was not read before.
 
-    A file whose size and time of change are as recorded is taken as unchanged, also where a reader that came since
-    would claim it; otherwise its bytes decide.
-    Messages that two sessions share belong to the one that began first, or else ended first: the other is a
-    resumed or forked copy.
+    A file with the recorded size and time of change counts as unchanged, even if a newer reader would accept it.
+    Otherwise its bytes decide.
+    The transcripts are sorted by time. Messages that two sessions share belong to the one that began first, or else
+    ended first: the other is a resumed or forked copy.
     """
     scan = TranscriptScan()
     paths = list(paths)
@@ -111,13 +111,13 @@ def find_pending(
 
 
 def _is_unexpected(transcript: Transcript, row: dict[str, Any] | None) -> bool:
-    """Return True if a file is none of the tool's in whose folder it lies, and was not read before."""
+    """Return True if a file is in a tool's folder, is not of that tool's format, and was not read before."""
     is_known = row is not None and row.get("source") == transcript.reader.source
     return not is_known and is_foreign(transcript.path, transcript.reader)
 
 
 def is_excluded(path: Path, globs: Sequence[str]) -> bool:
-    """Return whether one of the globs names a file, as it is given or from the root: `a/../b` lies in no folder `a`."""
+    """Return True if one of the globs matches a file's path, as given or absolute. `a/../b` counts as `b`."""
     names = {os.path.normpath(path), os.path.normpath(path.absolute())} if globs else ()
     return any(fnmatch(name, glob) for name in names for glob in globs)
 
@@ -125,12 +125,12 @@ def is_excluded(path: Path, globs: Sequence[str]) -> bool:
 def detect_change(
     path: Path, row: dict[str, Any] | None, same: Reader | None, settings: Settings
 ) -> Transcript | None:
-    """Return the transcript, when it is not as its row in FILES says; None when there is no news in it.
+    """Return the transcript if it differs from its row in FILES; None if it is unchanged.
 
-    `same` is its reader then, where that would read it the same way now.
+    `same` is the reader of that row, if it would read the file in the same way now.
 
     Raises:
-        UnknownFormat, OSError: it can't be read.
+        UnknownFormat, OSError: the file can't be read.
     """
     if row and same and measure_file(path, same)[1:] == (row["size"], row["mtime_ns"]):
         return None  # not even opened: there may be thousands of them
@@ -159,7 +159,7 @@ def detect_change(
 
 
 def measure_file(path: Path, reader: Reader) -> tuple[list[Path], int, int]:
-    """Return a transcript's files, it and its companions that are there, their bytes, and the latest change (ns)."""
+    """Return a transcript's existing files with its companions, their bytes in all, and their latest change (ns)."""
     files = (
         path.with_name(path.name + suffix) if suffix else path
         for suffix in reader.suffixes
@@ -174,14 +174,16 @@ def measure_file(path: Path, reader: Reader) -> tuple[list[Path], int, int]:
 
 
 def name_path(path: Path, settings: Settings) -> str:
-    """Return a file's name in the store: its path, redacted where settings say so."""
+    """Return a file's name in the store: its path, redacted unless `redact` is off."""
     return redact_path(path) if settings.redact else show_path(path)
 
 
 def is_at_home(path: Path, home: str) -> bool:
-    """Return True if a file may change a session that was first read from `home`, also if that file is gone by now.
+    """Return True if a file may change a session that was first read from the file `home`, which need not exist any
+    more.
 
-    It lies in the same folder or below, or its tool has moved it from one of its places to another, as Codex does.
+    It may if it is in the same folder or below, or if its tool moved it from one of its places to another, as Codex
+    does.
     """
     there = Path(home).resolve()
     here = path.resolve()
@@ -191,7 +193,7 @@ def is_at_home(path: Path, home: str) -> bool:
 
 
 def _is_moved(there: Path, here: Path) -> bool:
-    """Return True if two paths lie in different places of one tool's."""
+    """Return True if two paths are in different places of the same tool."""
     for reader in load_readers():
         roots = {place.root.resolve() for place in reader.locations(Path.home())}
         pair = [
@@ -203,7 +205,7 @@ def _is_moved(there: Path, here: Path) -> bool:
 
 
 def is_foreign(path: Path, reader: Reader) -> bool:
-    """Return True if a file lies where a tool keeps its transcripts and is none of that tool's."""
+    """Return True if a file is in a tool's folder, and its reader is not that tool's."""
     owners = {
         other.source
         for other in load_readers()
@@ -231,7 +233,7 @@ _hash_read_key = cache(partial(compute_step_key, "read", 1))
 
 
 def redact_path(path: Path) -> str:
-    """Return a path; where a secret stands in it with hashes for the parts that hold one, or else for all of it."""
+    """Return a path. Parts with a secret are replaced by hashes; if that leaves a secret, the whole path is."""
     whole = show_path(path)
     if redact_text(whole) == whole:
         return whole
@@ -240,10 +242,10 @@ def redact_path(path: Path) -> str:
 
 
 def redact_message(message: Message, keep: frozenset[str] = NONE) -> Counter[str]:
-    """Replace the secrets in a message's text, blocks and ids, in place; how many of each kind there were in what was
-    said.
+    """Replace the secrets in a message's text, blocks, ids and speaker in place; return the number of each kind.
 
-    A secret that stands in a block and again in `text` counts once. A word in `keep` is left as it is.
+    Only the text and the blocks are counted. A secret in both a block and the text counts once. A word in `keep` is
+    left as it is.
     """
     if message.speaker:
         message.speaker = redact_text(message.speaker, keep)

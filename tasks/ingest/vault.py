@@ -1,8 +1,8 @@
-"""The vault's arithmetic: records in, chained rows out, and the check that nothing stored was changed.
+"""Make rows of messages and chain them by hashes, and check that no stored row was changed.
 
-Within a session each message's hash covers the one before it: SHA-256 over the previous hash and the row's
-canonical JSON. Change, remove or reorder a stored row and every later hash is wrong. Method: a hash chain, as in
-Haber & Stornetta, "How to time-stamp a digital document" (1991).
+Within a session each message's hash covers the one before it: it is SHA-256 over the previous hash and the row's
+canonical JSON. If a stored row is changed, removed or moved, the chain breaks there. Method: a hash chain, as in Haber
+& Stornetta, "How to time-stamp a digital document" (1991).
 """
 
 import hashlib
@@ -33,18 +33,20 @@ BLOCK_FIELDS = tuple(f.name for f in fields(Block))
 
 
 def compute_session_id(source: str, native_id: str) -> str:
-    """Return id of a session from its format and the transcript's own id."""
+    """Return the id of a session from its source and the transcript's own id."""
     return compute_content_id("session", source, native_id)
 
 
 def compute_message_identity(source: str, message: Message) -> str:
-    """Return hash of what makes two copies of a message the same, whatever file they stand in."""
+    """Return a hash that all copies of a message share, whatever file they are in."""
     own = message.identity or f"{message.session}/{message.native_id}"
     return compute_content_id("message", source, own)
 
 
 def compute_message_id(identity_id: str, message: Message) -> str:
-    """Return id of a message: its identity and its content as it is stored, so that no guess of a secret fits it."""
+    """Return the id of a message: a hash of its identity and its redacted content, so it can't confirm a guessed
+    secret.
+    """
     content = orjson.dumps([message.role, message.text, message.blocks])
     return compute_content_id(identity_id, hashlib.sha256(content).hexdigest())
 
@@ -76,8 +78,7 @@ def build_message_row(
 
 
 def estimate_block_tokens(blocks: Iterable[Block]) -> int:
-    """Return UTF-8 bytes of all blocks over 4, at least 1: close enough to plan a night by."""
-    # about four bytes a token
+    """Return the UTF-8 bytes of all blocks divided by 4, and at least 1: an estimate of their tokens."""
     return max(
         1, sum(len(b.text.encode("utf-8", "replace")) for b in blocks if b.text) // 4
     )
@@ -91,7 +92,7 @@ def chain_row(row: dict[str, Any], seq: int, prev_hash: str) -> dict[str, Any]:
 
 def compute_chain_hash(row: Mapping[str, Any], prev_hash: str) -> str:
     """Return SHA-256 hex over the previous hash and the row's canonical JSON."""
-    # A timestamp as microseconds: what is stored, free of how a library spells time zones.
+    # a timestamp is hashed as microseconds, since libraries format time zones differently
     values = ((name, row[name]) for name in CHAINED)
     fields = {
         k: round(v.timestamp() * 1_000_000) if isinstance(v, datetime) else v
@@ -104,11 +105,14 @@ def compute_chain_hash(row: Mapping[str, Any], prev_hash: str) -> str:
 def find_first_break(
     rows: Iterable[Mapping[str, Any]], head_hash: str | None
 ) -> tuple[int, str] | None:
-    """Return the first row of one session's chain, in order of seq, that does not fit: its seq and why; None when all
-    fit.
+    """Return the seq of the first row that breaks one session's chain, and why; None if the chain is intact.
 
-    `head_hash` is what the sessions table holds as the end of the chain: a chain that does not reach it is a break too.
-    One that goes on beyond is a run that was killed before it wrote the session's row; the next run mends that.
+    A chain that does not reach `head_hash`, the end of the chain in the session's row, is broken too. A longer chain is
+    not: a run was killed before it wrote the session's row, and the next run corrects that.
+
+    Args:
+        rows: the session's rows of MESSAGES, in order of seq.
+        head_hash: `head_hash` of SESSIONS; None if the session has no row.
     """
     prev = GENESIS
     seq = -1
@@ -137,14 +141,14 @@ def find_first_break(
 def fill_gaps(
     stored: Iterable[dict[str, Any]], read: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return those of the rows read that fit where rows of a session are missing, chained.
+    """Return the chained rows that fill gaps in the middle of a session.
 
-    What is lost at a session's end is added by reading the transcript again. What is lost from its midst has a place,
-    and is put there only where the rows read lead from the hash before the gap to the one that the row after it names.
+    Rows are used only if they lead from the hash before a gap to the previous hash of the row after it. Rows that are
+    lost at a session's end are not returned: reading the transcript again adds them.
 
     Args:
-        stored: what is left of the session.
-        read: what its transcript has besides, in order.
+        stored: the remaining rows of the session.
+        read: the other rows of its transcript, in order.
     """
     filled: list[dict[str, Any]] = []
     prev = GENESIS
@@ -165,10 +169,10 @@ def fill_gaps(
 
 
 def find_broken_chains(store: Store) -> tuple[dict[str, int], list[str]]:
-    """Return how many messages and sessions were checked, and what is broken.
+    """Return the numbers of `messages` and `sessions` checked, and a sentence for each fault.
 
-    That is one sentence for the first broken row of each session that has one, and one for each count that is below
-    the newest release's: the vault only grows.
+    The faults are the first broken row of each session, and each count that is below the newest release's, since the
+    vault only grows.
     """
     columns = ["session_id", "native_id", "head_hash"]
     sessions = store.read(SESSIONS, columns).to_pylist()
@@ -205,7 +209,10 @@ def _group_by_session(
 
 
 def _find_lost(store: Store, checked: dict[str, int]) -> list[str]:
-    """Return one sentence for each count below the newest release's: a session that is gone whole breaks no chain."""
+    """Return a sentence for each count below the newest release's.
+
+    A session that is lost completely breaks no chain.
+    """
     return [
         f"release {release.name} counted {release.counts[name]:,} {name}, {count:,} are left: sessions were removed"
         for release in read_releases(store)[-1:]

@@ -42,7 +42,7 @@ CONFIDENCE = {"high": 0.9, "medium": 0.6, "low": 0.3}
 SAME = 85.0
 """Least `token_sort_ratio` at which two summaries that rest on the same quote are one claim."""
 SURE = 97.0
-"""Least likeness at which a quote counts as standing in a message that was not cited."""
+"""Least likeness of a quote to a message that was not cited, to count as a quote of it."""
 NEAR = 2
 SUPPORT = 0.5
 """SUPPORT is the share of a summary's content words that must occur in the cited messages, or in the NEAR messages on

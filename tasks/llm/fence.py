@@ -29,7 +29,7 @@ FORGED = re.compile(
 Elsewhere a text only mentions them."""
 
 _START = r"(?:^|[.!?:;,(\]]\s+|[-–—*>\"'“”]\s*|\b(?:please|pls|now|and|then|must|should|just|to|you)\s+)"
-"""Where an order begins, and not a sentence about what somebody does."""
+"""Beginning of an order, as opposed to a sentence about somebody's actions."""
 _ORDERS = r"(?:instructions?|prompts?|rules|guidelines|directives|guardrails|orders)"
 _DISOBEY = (
     r"(?:ignore|disregard|forget|override|overrule|bypass|discard|drop|do\s+not\s+(?:follow|obey)|"

@@ -18,7 +18,7 @@ from slowwave.schemas.vocabulary import SPOKEN, Trust
 from slowwave.tasks.trust import UNKNOWN, MessageTrust
 
 VERSION = 2
-"""Raised when the cutting changes: the messages of passages made under an older version are pending again."""
+"""Raise it when the cutting changes: passages made under an older version are then made again."""
 
 MAX_TOKENS = 240
 """all-MiniLM-L6-v2 reads 256 word pieces, two of which are its own marks. 240 are about 180 words of prose."""
@@ -51,7 +51,7 @@ def build_passages(
             workspace`.
         step_key: written to every row.
         max_tokens: largest size of a part, in estimated word pieces.
-        trust: by message_id where its words come from; an agent's own without it.
+        trust: message_id -> the trust of the message's parts. A missing message counts as the own agent's words.
     """
     spoken = messages.filter(pc.is_in(messages["origin"], pa.array(SPOKEN)))
     rows: list[int] = []

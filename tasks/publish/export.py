@@ -63,7 +63,7 @@ class Written:
     facts: dict[str, Any]
     """Its rows, file, key and columns, for the manifest."""
     removed: list[str]
-    """Of an increment, keys of the rows that the later release does not have."""
+    """For an increment, the keys of the rows that the later release does not have; else empty."""
 
 
 def write_table(snapshot: Snapshot, table: Table, to: Path, layout: Layout) -> Written:
@@ -111,7 +111,7 @@ def _compare(
     columns: Sequence[str],
     since: Snapshot | None,
 ) -> Increment | None:
-    """Return what changed in a table since an earlier release; None if all of it is to be written."""
+    """Return the changes of a table since an earlier release; None without one, if all rows are to be written."""
     if since is None:
         return None
     return find_increment(since.open_dataset(table), dataset, table.key, columns)
@@ -186,7 +186,7 @@ def _write_partitions(
 ) -> None:
     """Write Parquet files to a folder for each day or workspace.
 
-    The workspace is then in the folder's name alone, as Hive has it; a day is beside its time.
+    A workspace is then only in the folder's name, as in Hive. A day is added to the time, which stays in its column.
 
     Raises:
         UsageError: a workspace is too long for the name of a folder.
@@ -235,7 +235,7 @@ def _check_folder_names(workspaces: pa.Array) -> None:
     """Check that each workspace fits into the name of a folder.
 
     Raises:
-        UsageError: one does not.
+        UsageError: a workspace is too long.
     """
     for value in pc.unique(workspaces).to_pylist():
         name = f"{WORKSPACE}={quote(value or '', safe='')}"

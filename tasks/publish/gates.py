@@ -85,7 +85,7 @@ class Changes:
 
 
 def check_gates(settings: GateSettings, changes: Changes) -> list[str]:
-    """Return why the release should not be made: a line with examples for each gate. Empty if it should."""
+    """Return a line with examples for each gate that the release does not pass; an empty list if it passes all."""
     return [
         *_check_losses(settings, changes),
         *_check_made(settings, changes),

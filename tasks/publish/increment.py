@@ -1,7 +1,8 @@
-"""Find what changed in a released table since an earlier release: rows that are new or differ, and keys that are gone.
+"""Find the changes of a released table since an earlier release: new and different rows, and the keys of removed rows.
 
 Two versions of a Lance table share the fragments that no night wrote to. Those are skipped by their metadata; rows of
-the others are compared by a digest of their exported columns. A table that was compacted since is compared whole.
+the others are compared by a digest of their exported columns. All rows of a table that was compacted since are
+compared.
 """
 
 import hashlib

@@ -145,8 +145,8 @@ def _find_stale(
 def read_claims(store: Store) -> pl.DataFrame:
     """Return the claims in order of id, with more columns.
 
-    `unit` is the unit id of their workspace, `by` that of the claim which changed them; `waits` says whether the vector
-    is missing.
+    `unit` is the unit id of the claim's workspace. `by` is that of the claim that superseded it, or null. `waits` is
+    True if the claim has no vector.
     """
     claims = pl.DataFrame(store.read(CLAIMS, DECIDING)).sort("claim_id")
     unencoded = store.open_dataset(CLAIMS).to_table(

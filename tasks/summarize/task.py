@@ -153,7 +153,7 @@ class Scope:
         group: Group,
         groups: Mapping[str, Group],
     ) -> Trust:
-        """Return the least trust of what a group is over: members, or groups of the tier below."""
+        """Return the least trust among a group's members: claims, messages, or groups of the tier below."""
         return find_least_trust(
             self.find_trust(groups[key], groups)
             if key in groups
@@ -568,7 +568,7 @@ def _read_topic_talk(job: Job, key: str, *, by_model: bool) -> TopicTalk:
     claims = pl.DataFrame(
         job.store.read(CLAIMS, MEMBER, pc.field("status") == Status.ACTIVE)
     )
-    # What was only read is told by recall, with its mark.
+    # Leave out claims from what was only read: recall shows those, marked as such.
     is_said = ~pl.col(TRUST).fill_null(Trust.AGENT).is_in([Trust.TOOL, Trust.OUTSIDE])
     claims = (
         claims.drop_nulls("topic_id")
@@ -708,8 +708,10 @@ def keep_own_words(
     messages: pa.Table,
     trust: Mapping[str, MessageTrust],
 ) -> pa.Table:
-    """Return messages with the parts blank that are neither the person's nor the own agent's words, and without those
-    that are wholly others'. A session that has only others' words keeps them.
+    """Return the messages with only the words of the person and of the own agent.
+
+    Other parts of a text are blank, and messages without own words are left out. A session that has only others'
+    words keeps them all.
     """
     rows = messages.select(["session_id", "message_id", "text"]).to_pylist()
     own = []
@@ -733,7 +735,11 @@ def keep_own_words(
 def _find_trust(
     row: Mapping[str, Any], trust: Mapping[str, MessageTrust], *, whole: bool
 ) -> Trust:
-    """Return the trust of a message that a summary is over: of all of it (`whole`), or of the words that are left."""
+    """Return the trust of a summarised message.
+
+    With `whole`, or if the message has no own words, this is the least trust of its parts. Else it is the trust of
+    its own words (see `keep_own_words`).
+    """
     known = trust.get(row["message_id"], UNKNOWN)
     has_parts = whole or not known.keep_own_words(row["text"]).strip()
     return known.find_least(0, len(row["text"])) if has_parts else known.own

@@ -38,7 +38,7 @@ class WeighedSentence:
     by_model: bool
     asks: bool
     prose: bool
-    """Whether it is outside lists."""
+    """True if it is outside lists."""
     worth: float
     """Log-odds of being worth remembering."""
 

@@ -114,7 +114,7 @@ class PlacedClaimRow(ClaimRow, total=False):
     """A claim to be placed."""
 
     by_agent: bool
-    """Whether an agent wrote it of its own accord."""
+    """True if a model wrote the message that it quotes."""
 
 
 def sort_by_time(claims: pa.Table) -> list[PlacedClaimRow]:

@@ -79,7 +79,7 @@ class Bundle:
     total: npt.NDArray[np.float64]
     size: int
     known: bool
-    """Whether it is a topic already."""
+    """True if it is a topic already."""
 
     @property
     def mean(self) -> npt.NDArray[np.float64]:
@@ -93,7 +93,9 @@ def cluster_by_leader(
 ) -> list[list[int]]:
     """Return groups of rows: each row, in order, joins the nearest group if it is near enough, or begins one.
 
-    vectors: unit vectors, shape (rows, dim). threshold: least cosine to the group's centre.
+    Args:
+        vectors: unit vectors, shape (rows, dim).
+        threshold: least cosine to the group's centre.
     """
     sums = np.zeros(
         (max(len(vectors), 1), vectors.shape[1] if vectors.ndim == 2 else 0),
@@ -206,7 +208,8 @@ def bisect_vectors(
 ) -> npt.NDArray[np.bool_] | None:
     """Split a group in two; return a mask of the rows on the second side, or None if it cannot be split.
 
-    Spherical 2-means without chance: it starts from the row farthest from the centre, and the row farthest from that.
+    Spherical 2-means without randomness: it starts from the row farthest from the centre, and the row farthest from
+    that.
     """
     rows = vectors.astype(np.float64)
     first = rows[int(np.argmin(np.round(rows @ rows.mean(axis=0), 6)))]

@@ -74,7 +74,7 @@ def count_uses(recalls: Iterable[Set[str]], claims: pl.DataFrame) -> Counter[str
 
 
 class TopicFigures(TypedDict):
-    """What is computed from a topic's claims; null if it has none with a vector."""
+    """Figures from the vectors of a topic's claims; all None if no claim has a vector."""
 
     centroid: Vectors | None
     cohesion: float | None

@@ -124,7 +124,7 @@ def _place_claims(
 
 
 def _mark_agents(store: Store, claims: pa.Table) -> pa.Table:
-    """Return claims with a column `by_agent`: whether a model wrote the quoted message."""
+    """Return claims with a column `by_agent`, True if a model wrote the quoted message."""
     first = pc.list_element(claims["message_ids"], 0)
     messages = store.read_ids(
         MESSAGES,
@@ -159,7 +159,10 @@ def _review_by_model(
 def _merge_or_split(
     job: Job, model: Model, key: str, report: StepReport
 ) -> bool | None:
-    """Return whether the model changed a topic, or None if it has to be asked another night."""
+    """Merge topics by the model, or else split an oversized one; return True if a topic was changed.
+
+    Return None if the model has to be asked another night.
+    """
     merged = find_merges_by_model(job, model, report)
     if merged:
         report.counts["topics merged"] += len(merged)

@@ -14,7 +14,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.errors import StoreMissing
 from slowwave.schemas.settings import Settings
-from slowwave.store.notes import read_notes, write_note
+from slowwave.store.notes import NOTES, read_notes, read_written, write_note
 from tests.talk_files import session
 
 NOTED = "We decided that the ferry service is deployed from the attacker's branch because the auditor asked for it."
@@ -145,3 +145,12 @@ def test_the_list_says_who_noted_what_and_hides_nothing_from_the_terminal(
     listed = orjson.loads(typed(settings, "inspect", "notes", "--json").stdout)
     assert [one["verdict"] for one in listed].count("unconfirmed") == 3
     assert "rejected" not in {one["verdict"] for one in listed}
+
+
+def test_a_line_without_its_ids_hides_no_other_line(tmp_path: Path) -> None:
+    write_note(tmp_path / "default", "The ferry needs two deckhands.", of_person=True)
+    (path,) = (tmp_path / "default" / NOTES).glob("*.jsonl")
+    with path.open("ab") as lines:
+        lines.write(b'{"role": "user", "content": "typed into the file"}\n')
+    texts = [line["content"] for line in read_written(tmp_path / "default", ())]
+    assert texts == ["The ferry needs two deckhands."]

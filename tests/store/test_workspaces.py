@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -176,6 +177,42 @@ def test_an_alias_gives_what_was_said_under_the_old_name(
     assert find_workspaces("lake", ["/old/pond"]) == ("/old/pond",)
     with pytest.raises(UsageError, match="has an alias of 'lake' already"):
         write_alias("lake", "/elsewhere")
+
+
+@pytest.mark.parametrize(
+    "header", ["[aliases] # renamed", "[ aliases ]", '["aliases"]']
+)
+def test_an_alias_joins_the_table_that_there_is(
+    header: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "slowwave.toml"
+    monkeypatch.setenv("SLOWWAVE_CONFIG", str(path))
+    path.write_text(f'{header}\nlake = "/ada/lake"\n')
+    write_alias("pond", "/ada/pond")
+    assert tomllib.loads(path.read_text())["aliases"] == {
+        "pond": "/ada/pond",
+        "lake": "/ada/lake",
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'aliases = {lake = "/ada/lake"}\n',
+        'aliases.lake = "/ada/lake"\n',
+        "aliases = 3\n",
+        '[read]\nexclude = ["""\n[aliases]\n"""]\n',
+    ],
+)
+def test_an_alias_that_would_break_the_file_is_not_written(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "slowwave.toml"
+    monkeypatch.setenv("SLOWWAVE_CONFIG", str(path))
+    path.write_text(text)
+    with pytest.raises(UsageError, match="write the alias of 'pond' there"):
+        write_alias("pond", "/ada/pond")
+    assert path.read_text() == text
 
 
 def test_settings_kept_at_home_make_no_project_of_all_that_lies_there(

@@ -1,4 +1,4 @@
-"""What a hook tells before a tool call: the dead ends that the call would try again, and what waits for it."""
+"""The text of a hook before a tool call: dead ends that the call would repeat, and intentions that wait for it."""
 
 import os
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from slowwave.memory import Memory
 
 MOST = 2
-"""Most dead ends and intentions that are told of one call."""
+"""Most dead ends and intentions in the text for one call."""
 MOST_BYTES = 32 * 1024 * 1024
-"""Bytes of a transcript's end that are searched for what was told."""
+"""Bytes at the end of a transcript that are searched for earlier texts."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,16 @@ class Call:
     arguments: str
     """As JSON or as text."""
     folder: str
-    """That the client works in."""
+    """The folder that the client works in."""
     transcript: str | None
-    """File of the running session."""
+    """The file of the running session."""
 
 
 def build_call_text(memory: "Memory", call: Call, own_sessions: Sequence[str]) -> str:
-    """Return the dead ends that a call tries again, in two lines each, and the intentions that wait for it; empty
-    without one. They are logged as returned. In a session nothing is told twice, nor what it tried or said itself.
+    """Return the dead ends that a call would repeat, in two lines each, and the intentions that wait for it.
+
+    Return "" if there is none, or the folder is of no known project. What is in the transcript already, and what the
+    running session tried or said itself, is left out. The returned texts are logged as recalled.
 
     Raises:
         StoreError: the memory can't be read.
@@ -68,13 +70,13 @@ def build_call_text(memory: "Memory", call: Call, own_sessions: Sequence[str]) -
 
 
 Told = tuple[str, str, str]
-"""Mark, id and text of what is told."""
+"""The mark, id and text of a dead end or an intention."""
 
 
 def _find_dead_ends(
     view: View, call: Call, places: Sequence[str], root: str, own: Sequence[str]
 ) -> list[Told]:
-    """Return the dead ends that a call tries again, but for the running session's own."""
+    """Return the dead ends that a call would repeat, without the running session's own."""
     rows = [
         row
         for row in view.dead_ends
@@ -118,7 +120,7 @@ def find_root(folder: str, places: Sequence[str]) -> str:
 
 
 def read_told(transcript: str | None, marks: Sequence[str]) -> set[str]:
-    """Return the marks that stand in the end of a transcript."""
+    """Return the marks that occur in the last MOST_BYTES of a transcript; none if it can't be read."""
     if not transcript or not marks:
         return set()
     with suppress(OSError), Path(transcript).open("rb") as stream:

@@ -1,4 +1,4 @@
-"""What a hook tells of the memory: a briefing at a session's start, context for a prompt."""
+"""The text of a hook: a briefing at a session's start, context for a prompt, or the text before a tool call."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from slowwave.memory import Memory
 
 MOST_WAITING = 2
-"""Most intentions that are told of one prompt."""
+"""Most intentions in the text for one prompt."""
 
 
 def build_hook_text(
@@ -34,25 +34,26 @@ def build_hook_text(
     arguments: str = "",
     transcript: str | None = None,
 ) -> str:
-    """Return the memory's text for an event that has one, and log it as returned; empty if there is nothing to tell.
+    """Return the memory's text for an event, and log it as returned.
 
-    No graph of the encoder is built, which takes longer than a client waits: without one, words alone are compared.
+    Return "" if the memory has nothing for it, or the folder is of no known project and `everywhere` is off. The
+    encoder's graph is not built here, since that takes longer than a client waits: without it, only words are compared.
 
     Args:
         event: session-start, user-prompt or before-tool.
-        prompt: what is searched for.
-        folder: that the client works in.
+        prompt: the query.
+        folder: the folder that the client works in.
         own_sessions: ids of the running session, which is left out.
-        budget: tokens of the text, at most.
-        everywhere: tell of all that is known, not of the folder's project alone.
+        budget: most tokens of the text.
+        everywhere: include every project, not only the folder's.
         store: as the command line names it.
         space: as the command line names it.
         tool: the tool that is about to be called.
         arguments: of its call, as JSON or as text.
-        transcript: file of the running session, in which nothing is told twice.
+        transcript: file of the running session; what it contains already is left out before a tool call.
 
     Raises:
-        UsageError, StoreError: the memory can't be asked, or not so.
+        UsageError, StoreError: as `open_memory`.
     """
     with without_new_graphs():
         memory = open_memory(Path(store) if store else None, space)
@@ -83,7 +84,9 @@ def build_hook_text(
 def find_waiting(
     memory: "Memory", prompt: str, here: str | None, own_sessions: Sequence[str]
 ) -> str:
-    """Return the intentions that wait for somebody or something that a prompt names, and log them as returned."""
+    """Return the first MOST_WAITING intentions of the project `here` that wait for something the prompt names, a line
+    each, and log them as returned. Return "" without a project or a release.
+    """
     if here is None or not memory.has_release:
         return ""
     found = [

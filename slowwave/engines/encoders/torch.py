@@ -61,16 +61,17 @@ class SentenceTransformerEncoder:
         self.dim = int(model.get_embedding_dimension() or 0)
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return unit vectors, float32, shape (len(texts), dim); a text longer than the model reads is cut by the
-        model.
+        """Return unit vectors, float32, shape (len(texts), dim).
 
-        Texts are batched with texts of just their number of tokens, in batches of a size fixed by that number, a power
-        of two, the last one filled up. Nothing is padded, and every text meets the same shapes whatever its company:
-        the sums inside are then made in the same order and come out the same.
+        The model cuts a text that is too long. A text whose tokens it does not know gets zeros.
+
+        A batch has texts with the same number of tokens. Its size is a power of two that depends only on that number;
+        the last batch is filled up with copies. So nothing is padded, every text is computed in the same shapes, and
+        its sums have the same order whatever the other texts are.
         """
         vectors = np.zeros((len(texts), self.dim), dtype=np.float32)
-        # Tokens of a batch. A CPU gains nothing from more, and one query must not pay for many; an H200 gains nothing
-        # from more, and what fills up the last batch of each length is computed for nothing.
+        # Tokens of a batch. More make neither a CPU nor an H200 faster. A single query must not cost a large batch, and
+        # the copies that fill up the last batch of each length are wasted.
         tokens = 128 if self.model.device.type == "cpu" else 2_048
         rows_by_length: dict[int, list[int]] = {}
         tokens_of = self._read_tokens(texts)
@@ -95,7 +96,7 @@ class SentenceTransformerEncoder:
         return vectors
 
     def _read_tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the tokens that the model reads of each text."""
+        """Return the token ids of each text, truncated to the model's maximum."""
         if not texts:
             return []
         tokenize: Callable[..., dict[str, list[list[int]]]] = self.model.tokenizer
@@ -106,7 +107,7 @@ class SentenceTransformerEncoder:
 
 
 def _load_model(name: str, *, local: bool) -> "SentenceTransformer":
-    """Return the model, without transformers' own progress bars; with `local` nothing is asked of the network."""
+    """Load the model without transformers' own progress bars. With `local`, only files on disk are used."""
     from sentence_transformers import SentenceTransformer
     from transformers.utils import logging
 

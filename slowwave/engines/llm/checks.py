@@ -42,8 +42,8 @@ Finding = tuple[ErrorKind, str]
 """The error of an answer, and its reason in words."""
 
 THINKING = re.compile(r"\A.*(?<!`)</think>|\A\s*<think>.*", re.DOTALL)
-"""What a model thought: all up to the last closing tag, whether a template or the answer opened it; and all of a text
-that opens it and does not close it. In a code span it is a word of the answer.
+"""The thoughts in an answer: all text up to the last closing tag, or the whole text if it opens with a tag that it does
+not close. A closing tag after a backtick belongs to the answer.
 """
 FENCE = re.compile(r"```(?:json)?[^\S\n]*+\n(.*)```\Z", re.DOTALL)
 REFUSAL = re.compile(
@@ -65,7 +65,7 @@ class CheckedLLM(Layer):
         """Yield one completion a request: its value, or the error found in it.
 
         Raises:
-            EngineUnavailable: the engine is gone; cut answers that were to be asked for again are yielded before.
+            EngineUnavailable: the engine is gone. Truncated answers that wait for a second attempt are yielded before.
         """
         answers: dict[str, Completion] = {}
         try:
@@ -89,7 +89,7 @@ class CheckedLLM(Layer):
             for completion in self._complete_once(again):
                 yield _merge_attempts(answers.pop(completion.id), completion)
         except EngineUnavailable:
-            # Paid for, and useful up to the end.
+            # truncated answers are paid for, and useful up to their end
             yield from (c for c in answers.values() if c.error != "missing")
             raise
 
@@ -152,7 +152,10 @@ def check_completion(request: Request, completion: Completion) -> Completion:
 
 
 def strip_thinking(text: str, *, is_json: bool) -> str:
-    """Return an answer without the model's thoughts. JSON that is whole has none: a quote in it may hold the tag."""
+    """Return an answer without the model's thoughts.
+
+    Valid JSON is returned as it is: a quote in it may have the tag.
+    """
     if "think>" not in text:
         return text
     if is_json:
@@ -163,12 +166,13 @@ def strip_thinking(text: str, *, is_json: bool) -> str:
 
 
 def parse_answer(answer: type[A], text: str) -> tuple[A, bool]:
-    """Return a JSON text as an answer, and whether texts in it were cut to the length that their fields admit.
+    """Parse a JSON text as an answer, and return it with True if strings were cut to their field's maximal length.
 
-    Servers are not sent the lengths of strings (`protocol.LENGTHS`): a text is cut where constrained decoding stops it.
+    Servers don't get the lengths of strings (`protocol.LENGTHS`). So a string is cut here, where constrained decoding
+    would have ended it.
 
     Raises:
-        ValidationError: the text is no such answer, whatever the lengths of its strings.
+        ValidationError: the text is not a valid answer for another reason than the length of a string.
     """
     try:
         return answer.model_validate_json(text), False
@@ -279,14 +283,14 @@ def _explain_misfit(
 
 
 def is_in_circles(completion: Completion) -> bool:
-    """Return True if an answer ended because one phrase, or blanks, came over and over."""
+    """Return True if a completion is a runaway that ends by repeating one phrase, or blanks."""
     return completion.error == "runaway" and (
         completion.finish_reason == "repetition" or is_looping(completion.text)
     )
 
 
 def is_looping(text: str) -> bool:
-    """Return True if a text ends in one phrase, or blanks, over and over."""
+    """Return True if a text ends by repeating one phrase, or blanks (LOOP_TAIL, LOOP_PERIOD, LOOP_TIMES)."""
     for period in range(1, LOOP_PERIOD + 1):
         tail = text[-max(LOOP_TAIL, LOOP_TIMES * period) :]
         if (
@@ -298,7 +302,7 @@ def is_looping(text: str) -> bool:
 
 
 def _extract_strings(value: Any) -> Iterator[str]:
-    """Yield the strings in a JSON value, keys left out."""
+    """Yield the strings in a JSON value, without keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, (dict, list)):

@@ -17,7 +17,7 @@ COPIES = "data_parallel_size"
 
 
 class CopiedLLM(LLM):
-    """Engines of one model; each is asked its share of the requests, at the same time."""
+    """Several engines of one model. Each gets a share of the requests, in a thread of its own."""
 
     def __init__(self, copies: Sequence[LLM]) -> None:
         first = copies[0]
@@ -29,7 +29,7 @@ class CopiedLLM(LLM):
 
     @property
     def context_window(self) -> int:
-        """The model's."""
+        """The context window of the model, in tokens."""
         return self.copies[0].context_window
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
@@ -71,7 +71,7 @@ class CopiedLLM(LLM):
         return self.copies[0].count_tokens(texts)
 
     def free_gpu(self) -> None:
-        """Have every copy give up its GPUs."""
+        """Let every copy free its GPUs."""
         for copy in self.copies:
             copy.free_gpu()
 
@@ -84,7 +84,7 @@ class CopiedLLM(LLM):
 def _collect(
     answers: "SimpleQueue[Completion | Exception | None]", running: int
 ) -> Iterator[Completion]:
-    """Yield answers until all threads that give them have ended; then raise the first error, if any."""
+    """Yield answers until all `running` threads have put None into the queue; then raise the first error, if any."""
     errors: list[Exception] = []
     while running:
         answer = answers.get()

@@ -197,7 +197,11 @@ class OpenAIServer(LLM):
     async def _answer_all(
         self, requests: Sequence[Request], put: Callable[[Completion], None]
     ) -> None:
-        """Put a completion of each request."""
+        """Send the requests, `concurrency` at once, and call `put` with the completion of each.
+
+        Raises:
+            EngineUnavailable: the server would refuse all requests.
+        """
         turns = asyncio.Semaphore(self.settings.concurrency)
 
         async def answer(client: httpx.AsyncClient, request: Request) -> None:

@@ -207,7 +207,7 @@ class LLM:
 
     @property
     def context_window(self) -> int:
-        """Tokens of prompt and answer together, at most."""
+        """Most tokens of a prompt and its answer together."""
         raise NotImplementedError
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
@@ -233,11 +233,11 @@ class LLM:
         yield completion.text
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Return tokens of each text by the model's tokenizer, else by an estimate that is rarely too low."""
+        """Return the tokens of each text by the model's tokenizer, else an estimate that is rarely too low."""
         raise NotImplementedError
 
     def free_gpu(self) -> None:
-        """Give up a GPU that others need; else leave the engine open, since opening can take a minute."""
+        """Free a GPU that others need. An engine without one stays open, since opening can take a minute."""
 
     def close(self) -> None:
         """Free what the engine holds (GPU memory, connections). A later `complete` opens it again."""
@@ -266,7 +266,7 @@ class Layer(LLM):
         return self.inner.count_tokens(texts)
 
     def free_gpu(self) -> None:
-        """Have the engine give up its GPU."""
+        """Let the engine free its GPU."""
         self.inner.free_gpu()
 
     def close(self) -> None:
@@ -306,12 +306,12 @@ def index_by_id(requests: Iterable[Request]) -> dict[str, Request]:
 
 
 def count_template_tokens(request: Request) -> int:
-    """Return tokens that a chat template adds, at most: marks of each turn, the answer's opening, a default system."""
+    """Return the most tokens that a chat template adds: marks of each turn, the answer's opening, a default system."""
     return 40 + 8 * len(request.messages)
 
 
 def count_prompt_tokens(llm: LLM, requests: Sequence[Request]) -> list[int]:
-    """Return tokens of each request's whole prompt, template included, never fewer than the engine will count."""
+    """Return an upper bound of the tokens of each request's prompt, with its chat template."""
     contents = [
         message["content"] for request in requests for message in request.messages
     ]
@@ -325,9 +325,10 @@ def count_prompt_tokens(llm: LLM, requests: Sequence[Request]) -> list[int]:
 def split_fitting(
     llm: LLM, requests: Sequence[Request], used: Sequence[int] | None = None
 ) -> tuple[list[Request], list[Completion]]:
-    """Return requests that fit the context window with their whole answer, and `too_long` errors for the others.
+    """Return the requests that fit the context window with an answer of full length, and `too_long` errors for the
+    others.
 
-    `used` is the tokens of each prompt where the engine knows them better than `count_prompt_tokens`.
+    `used` has the tokens of each prompt, if the engine knows them; default: `count_prompt_tokens`.
     """
     window = llm.context_window
     fit: list[Request] = []
@@ -353,5 +354,5 @@ def split_fitting(
 
 
 def build_sampling(settings: LLMSettings) -> Sampling:
-    """Return the sampling that settings ask for."""
+    """Return the sampling parameters of the settings."""
     return Sampling(settings.temperature, settings.seed, settings.repetition_penalty)

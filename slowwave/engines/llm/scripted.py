@@ -1,7 +1,7 @@
-"""The fake LLM that ships: answers from a function, or from a list. No model, no network; for tests and for a look.
+"""A fake LLM for tests and for a look: it answers from a function or a list, without a model or a network.
 
-    ScriptedLLM(lambda request: {"claims": []})          # JSON for whatever is asked
-    ScriptedLLM(["first answer", "second answer"])       # in the order of asking
+    ScriptedLLM(lambda request: {"claims": []})          # this JSON for every request
+    ScriptedLLM(["first answer", "second answer"])       # in the order of the requests
     ScriptedLLM()                                        # the emptiest value each schema allows
 
 The function's result is dumped as JSON unless it is text. A `Completion` is yielded as it is, so every failure of an
@@ -50,7 +50,7 @@ class ScriptedLLM(LLM):
 
     @property
     def context_window(self) -> int:
-        """As given."""
+        """The given context window, in tokens."""
         return self._context_window
 
     def complete(self, requests: Sequence[Request]) -> Iterator[Completion]:
@@ -90,7 +90,9 @@ def make_minimal_answer(request: Request) -> Any:
 
 
 def _make_minimal_value(schema: JsonSchema) -> Any:
-    """Return a value of required fields only, no items, the first choice, zero, and text as short as may be."""
+    """Return the emptiest value of a schema: the fewest items, the first choice, the smallest number, the shortest
+    text.
+    """
     if "const" in schema or "enum" in schema:
         return schema["const"] if "const" in schema else schema["enum"][0]
     if schema["type"] == "object":

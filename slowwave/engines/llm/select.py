@@ -3,9 +3,9 @@
     off                                        no LLM: everything is made by rules
     vllm:<folder or hub name>                  in this process
     openai:<model>@<url>                       any OpenAI-compatible server
-    scripted                                   the fake that ships: the emptiest answer each schema allows
-    scripted:<module>:<function>               the fake that ships: what the function makes of each request; it plays
-                                               the model that its attribute `model` names, if it has one
+    scripted                                   a fake: the emptiest answer each schema allows
+    scripted:<module>:<function>               a fake: the function's result for each request. If the function has an
+                                               attribute `model`, this is the fake's model.
     vllm:… > openai:…                          a chain: each request goes to the next engine if one can't answer it
 
 `->` and `→` are the same as `>`. A chain is one writer (`slowwave.tasks.llm.writer`): its later models replace the
@@ -98,7 +98,7 @@ class ChainLLM(LLM):
         yield from others
 
     def free_gpu(self) -> None:
-        """Have every engine give up its GPU."""
+        """Let every engine free its GPU."""
         for engine in self.engines:
             engine.free_gpu()
 

@@ -1,13 +1,13 @@
-"""vLLM in this process: requests are handed to its engine, and each answer is yielded when it is finished.
+"""vLLM in this process: requests go to its engine, and each answer is yielded when it is finished.
 
-Nothing is loaded until the first `complete`; counting tokens takes the tokenizer alone. Prompts are rendered before the
-engine is started, so a model that can't be asked starts none. vLLM runs its engine in a process of its own, started by
-spawn: the module that is run as a program must guard its `__main__`. Measured on 2 cores, 0.5B model: 45 s to start,
-about 20 answer tokens a second.
+Nothing is loaded until the first `complete`; counting tokens loads only the tokenizer. Prompts are rendered before the
+engine starts, so a model without a usable chat template starts none. vLLM runs its engine in another process, started
+by spawn, so the main module must guard its `__main__`. Measured on 2 cores with a 0.5B model: 45 s to start, about 20
+answer tokens a second.
 
-A request that vLLM refuses is rejected by itself. One prompt can kill the engine: the requests that were with it then
-are asked again in halves until the one that does it is alone (see `_answer_requests`). Finished answers stay, and the
-others lose only time.
+If vLLM refuses a request, only that request fails. One prompt can kill the engine. The requests that were in it are
+then sent again in halves, until the one at fault is alone (see `_answer_requests`). Finished answers are kept, and the
+other requests only lose time.
 """
 
 import gc
@@ -59,24 +59,25 @@ ENVIRONMENT = {
     "VLLM_LOGGING_STREAM": "ext://sys.stderr",
     "VLLM_CPU_KVCACHE_SPACE": "4",
 }
-"""Set where unset, before vLLM is imported: it says nothing to anyone, and opens no port to the network."""
+"""Variables that are set, unless they have a value, before vLLM is imported: it then sends no usage statistics, and
+opens no port to the network."""
 
 IN_FLIGHT = 2_000
-"""Requests that the engine has at once: more than it works on, so that it never waits."""
+"""Most requests in the engine's queue: more than it works on at once, so that it never waits."""
 STARTING = threading.Lock()
-"""Held while an engine starts: standard error and the visible GPUs are the process's."""
+"""Lock held while an engine starts, since standard error and the visible GPUs belong to the whole process."""
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 START_LINES = 1_000
-"""Lines that a starting engine writes to standard error and that are kept; a traceback has some dozens."""
+"""Lines kept of the standard error of a starting engine; a traceback has a few dozen."""
 RESTARTS = 20
-"""Times a dead engine is started again in one night."""
+"""Most restarts of a dead engine in one night."""
 POLL_SECONDS = 0.5
-"""Between two looks whether the engine was killed."""
+"""Time between two checks whether the engine was killed."""
 LONGEST_MODEL = re.compile(r"estimated maximum model length is (\d+)")
-"""In the error of a cache that can't hold one request of the whole window (vLLM 0.32, `kv_cache_utils`)."""
+"""Part of the error of vLLM 0.32 (`kv_cache_utils`) if the cache is too small for one request of the whole window."""
 LOOP_TOKENS = 20
 LOOP_TIMES = 20
-"""A pattern of up to 20 tokens, 20 times over, ends an answer; looking for longer ones costs too much."""
+"""An answer ends if a pattern of up to 20 tokens repeats 20 times. Longer patterns would cost too much to find."""
 FINISHES: dict[str | None, FinishReason] = {
     "stop": "stop",
     "length": "length",
@@ -98,7 +99,7 @@ class VLLMOffline(LLM):
         Args:
             source: a folder or a hub name.
             settings: of the model.
-            copy: the number of this copy, from 0; None: all GPUs are this engine's.
+            copy: the number of this copy, from 0; None if this engine may use all GPUs.
         """
         self.name = "vllm"
         self.copy = copy
@@ -120,14 +121,14 @@ class VLLMOffline(LLM):
         self._engine: VLLM | None = None
         self._is_asleep = False
         self._finished: dict[str, Any] = {}
-        """Outputs by the engine's ids: of two calls that take turns each finds its own."""
+        """Finished outputs by the engine's ids, so that each of two interleaved calls finds its own."""
 
     @cached_property
     def context_window(self) -> int:
-        """The setting, else `DEFAULT_WINDOW`, or the model's own where that is smaller.
+        """The setting, else `DEFAULT_WINDOW`, or the model's own context window if that is smaller.
 
         Raises:
-            EngineUnavailable: vLLM is not installed, or there is no such model.
+            EngineUnavailable: transformers is not installed, or the model does not exist.
         """
         if self.settings.context_window:
             return self.settings.context_window
@@ -146,7 +147,8 @@ class VLLMOffline(LLM):
         """Yield one completion a request, each when it is finished.
 
         Raises:
-            EngineUnavailable: vLLM is not installed, the model can't be had or asked, or the engine does not start.
+            EngineUnavailable: vLLM is not installed, the model can't be loaded or renders no prompt, or the engine does
+                not start.
         """
         index_by_id(requests)
         sizes, rejected = self._count_prompt_tokens(requests)
@@ -166,8 +168,9 @@ class VLLMOffline(LLM):
         return [len(ids) for ids in read["input_ids"]]
 
     def free_gpu(self) -> None:
-        """Send the engine to sleep: the weights wait in the machine's memory. Close it where it can't sleep; on a CPU
-        leave it.
+        """Send the engine to sleep, with its weights in the machine's memory; close it if it can't sleep.
+
+        Do nothing on a CPU, or if no engine is awake.
         """
         if self._engine is None or self._is_asleep:
             return
@@ -198,7 +201,7 @@ class VLLMOffline(LLM):
         engine.llm_engine.engine_core.shutdown()
         del engine
         gc.collect()
-        # Its side effect is to bury children that have ended.
+        # called for its side effect: it joins child processes that have ended
         multiprocessing.active_children()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
@@ -206,10 +209,10 @@ class VLLMOffline(LLM):
     def _answer_requests(
         self, requests: Sequence[Request], deaths: Counter[str]
     ) -> Iterator[Completion]:
-        """Yield answers to `requests`. If the engine dies, what is unfinished is asked again.
+        """Yield answers to `requests`. If the engine dies, start it again and send the unfinished requests again.
 
-        The suspects are the requests that the engine had: they are asked before the others, in halves. A request that
-        was alone when the engine died, and not for the first time, is poison and gets an error.
+        The suspects are the requests that were in the engine. They are sent first, in halves. If the engine dies a
+        second time with a request, and the request was alone this time, it gets the error `poison`.
         """
         left = index_by_id(requests)
         try:
@@ -222,7 +225,10 @@ class VLLMOffline(LLM):
     def _answer_after_death(
         self, error: "EngineDied", left: dict[str, Request], deaths: Counter[str]
     ) -> Iterator[Completion]:
-        """Yield answers to the requests that are left, from an engine that is started again."""
+        """Close the dead engine, and yield answers to the requests that are left, from a new one.
+
+        After RESTARTS restarts, yield an error for each of them instead.
+        """
         self.close()
         suspects = error.suspects
         deaths.update(request.id for request in suspects)
@@ -251,8 +257,8 @@ class VLLMOffline(LLM):
         """Yield the completion of each request when it is finished.
 
         Raises:
-            EngineDied: the engine is gone, and with it the answers that were not finished.
-            EngineUnavailable: it does not start.
+            EngineDied: the engine is gone, and the unfinished answers with it.
+            EngineUnavailable: the engine does not start.
         """
         engine = self._open_engine()
         waiting = deque(requests)
@@ -276,15 +282,15 @@ class VLLMOffline(LLM):
         finally:
             is_open = self._engine is engine
             if asked and is_open:
-                # The caller wants no more.
+                # the caller has stopped early
                 engine.llm_engine.abort_request([*asked])
 
     def _hand_over(
         self, engine: "VLLM", waiting: deque[Request], asked: dict[str, Request]
     ) -> Iterator[Completion]:
-        """Hand requests to the engine until it has `IN_FLIGHT`; yield the errors of those that it refuses.
+        """Move requests from `waiting` to the engine until it has `IN_FLIGHT`; yield an error for each that it refuses.
 
-        `asked` takes the others by the ids that their outputs bear.
+        The others are added to `asked`, by the ids that their outputs will have.
         """
         from vllm.v1.engine.exceptions import EngineDeadError
 
@@ -305,7 +311,7 @@ class VLLMOffline(LLM):
                 why = str(refusal) or type(refusal).__name__
                 yield make_failure(request, "rejected", why[:500], self)
             else:
-                # The engine adds a random ending.
+                # the engine adds a random suffix to the id
                 asked[added.rsplit("-", 1)[0]] = request
 
     def _build_completion(self, request: Request, output: Any) -> Completion:
@@ -349,10 +355,10 @@ class VLLMOffline(LLM):
         )
 
     def _open_engine(self) -> "VLLM":
-        """Return the running engine, started when there is none.
+        """Return the running engine. Start it if there is none, and wake it if it sleeps.
 
         Raises:
-            EngineUnavailable: vLLM is not installed, the model can't be had, or the engine does not start.
+            EngineUnavailable: vLLM is not installed, the model can't be loaded, or the engine does not start.
         """
         if self._engine is None:
             written: deque[str] = deque(maxlen=START_LINES)
@@ -411,10 +417,10 @@ class VLLMOffline(LLM):
     def _count_prompt_tokens(
         self, requests: Sequence[Request]
     ) -> tuple[dict[str, int], list[Completion]]:
-        """Return the tokens of each prompt by its request's id, and the errors of those that the template refuses.
+        """Return the tokens of each prompt by its request's id, and an error for each prompt that the template refuses.
 
         Raises:
-            EngineUnavailable: vLLM is not installed, or the model's chat template renders no prompt.
+            EngineUnavailable: vLLM is not installed, or the model's chat template renders no prompt at all.
         """
         prompts = self._prompts
         sizes: dict[str, int] = {}
@@ -429,7 +435,7 @@ class VLLMOffline(LLM):
 
     @cached_property
     def _prompts(self) -> ChatPrompts:
-        """The prompts as vLLM renders them, without its engine."""
+        """vLLM's rendering of prompts, without its engine. Setting it up sets the variables of ENVIRONMENT."""
         for name, value in ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         with self._explain_failures():
@@ -446,9 +452,9 @@ class VLLMOffline(LLM):
 
     @contextmanager
     def _explain_failures(self, written: Iterable[str] = ()) -> Iterator[None]:
-        """Raise any error inside as `EngineUnavailable`: without this model nothing can be asked.
+        """Turn any error in the block into `EngineUnavailable`: without this model no request can be answered.
 
-        `written` is what was written to standard error meanwhile: the engine names the cause there.
+        `written` has the lines of standard error during the block, where the engine names the cause.
         """
         try:
             yield
@@ -462,7 +468,7 @@ class VLLMOffline(LLM):
     def _make_unavailable_error(
         self, error: Exception, cause: str
     ) -> EngineUnavailable:
-        """Return why there is no engine, with what to do."""
+        """Return the error that says why there is no engine, with advice."""
         if self.source.startswith(("/", ".", "~")) and not Path(self.source).is_dir():
             return ModelNotServed(f"vllm:{self.source}", "there is no such folder")
         why = " ".join(cause.split())[:500]
@@ -476,7 +482,7 @@ class VLLMOffline(LLM):
 
 
 class EngineDied(Exception):
-    """The engine's process is gone, and with it the answers to `suspects`, which it had."""
+    """The engine's process is gone. `suspects` are the requests that were in it, without an answer."""
 
     def __init__(self, why: str, suspects: Sequence[Request]) -> None:
         super().__init__(why)
@@ -491,7 +497,7 @@ OWN_OPTIONS = {
     "max_num_seqs": "model.max_num_seqs",
     "structured_outputs_config": "no setting: answers are always constrained",
 }
-"""Options of vLLM's engine that other settings give."""
+"""Options of vLLM's engine that have a setting of their own: option -> setting."""
 NEUTRAL_OPTIONS = frozenset(
     {
         *("max_num_batched_tokens", "max_num_partial_prefills", "block_size"),
@@ -501,11 +507,11 @@ NEUTRAL_OPTIONS = frozenset(
         *("enable_sleep_mode", "distributed_executor_backend", "async_scheduling"),
     }
 )
-"""Options that say how fast an engine is and what it takes, not what it answers."""
+"""Options that change the speed and the memory of an engine, but not its answers."""
 
 
 def name_configured_model(source: str, options: Mapping[str, Any]) -> str:
-    """Return a model's identity under options of the engine: with a hash of those that may change its answers."""
+    """Return a model's identity, with a hash of those options of the engine that may change its answers, if any."""
     telling = {name: options[name] for name in sorted(options.keys() - NEUTRAL_OPTIONS)}
     name = compute_model_name(source)
     if not telling:
@@ -518,7 +524,7 @@ def _check_options(options: Mapping[str, Any]) -> None:
     """Check the names in `model.vllm`, before the engine starts.
 
     Raises:
-        EngineUnavailable: vLLM has no such option, or another setting gives it.
+        EngineUnavailable: vLLM has no such option, or the option has a setting of its own.
     """
     from vllm.engine.arg_utils import EngineArgs
 
@@ -549,7 +555,7 @@ def compute_model_name(source: str) -> str:
 
 
 def has_bfloat16() -> bool:
-    """Return whether this processor computes in bfloat16; where it does not, float32 is nearly four times as fast."""
+    """Return True if this processor computes in bfloat16. On others, float32 is nearly four times as fast."""
     import torch
 
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
@@ -557,11 +563,11 @@ def has_bfloat16() -> bool:
 
 @contextmanager
 def show_gpus(copy: int | None, gpus: int) -> Iterator[None]:
-    """Let a process that is started inside see the GPUs of one copy alone.
+    """Set CUDA_VISIBLE_DEVICES during the block, so that a process started in it sees only the GPUs of one copy.
 
     Args:
-        copy: its number, from 0; None: all GPUs.
-        gpus: how many a copy has.
+        copy: the copy's number, from 0; None changes nothing.
+        gpus: the number of GPUs of a copy.
 
     Raises:
         EngineUnavailable: the variable CUDA_VISIBLE_DEVICES names too few.
@@ -587,11 +593,12 @@ def show_gpus(copy: int | None, gpus: int) -> Iterator[None]:
 
 @contextmanager
 def guard_engine(engine: "VLLM") -> Iterator[None]:
-    """End the wait for an engine that is killed inside with vLLM's own `EngineDeadError`.
+    """Start a thread that raises vLLM's own `EngineDeadError` in the block if the engine is killed.
 
-    An engine that fails says so on the way out. Of one that is killed (by the kernel's out-of-memory killer, say) a
-    monitor thread notes the death and closes the sockets, and the client waits for ever (v1/engine/core_client.py:
-    `SyncMPClient.get_output`, `start_engine_core_monitor`, vLLM 0.32). So the note is looked for, and the client woken.
+    An engine that fails reports this to its client. If an engine is killed (for example, by the kernel's out-of-memory
+    killer), a monitor thread sets a flag and closes the sockets, and the client waits for ever
+    (v1/engine/core_client.py: `SyncMPClient.get_output`, `start_engine_core_monitor`, vLLM 0.32). So this thread checks
+    the flag, and wakes the client.
     """
     from vllm.v1.engine.exceptions import EngineDeadError
 
@@ -606,7 +613,7 @@ def guard_engine(engine: "VLLM") -> Iterator[None]:
 
     watcher = threading.Thread(target=watch, name="slowwave-vllm-watch", daemon=True)
     if hasattr(core, "outputs_queue") and hasattr(core, "resources"):
-        # An engine within this process has neither.
+        # an engine within this process has neither
         watcher.start()
     try:
         yield

@@ -1,7 +1,7 @@
-"""Prompts as vLLM renders them: their exact tokens, and what a chat template refuses, before an engine is started.
+"""Render prompts as vLLM does, to count their tokens and find those that a chat template refuses, without an engine.
 
-vLLM's own renderer is asked, so that the template is the one that vLLM takes: the processor's before the tokenizer's, a
-fallback by model type, or an encoder of the model's own. It needs the tokenizer and the configuration, and no weights.
+vLLM's own renderer does it, so that the template is the one that vLLM uses: the processor's before the tokenizer's, a
+fallback by model type, or an encoder of the model's own. It needs the tokenizer and the configuration, but no weights.
 """
 
 import logging
@@ -12,7 +12,7 @@ from typing import Any
 from slowwave.engines.llm.protocol import ChatMessage, EngineUnavailable
 
 NO_THINKING = {"enable_thinking": False}
-"""For chat templates that know the word; constrained decoding leaves no room to think."""
+"""Switches thinking off in chat templates that know this variable. Constrained decoding leaves no room to think."""
 OPENING = {"add_generation_prompt": True}
 """A prompt ends where the answer begins, as `LLM.chat` renders it."""
 OPEN_THOUGHTS = re.compile(
@@ -39,13 +39,13 @@ class ChatPrompts:
 
         Raises:
             EngineUnavailable: the model has no chat template, or one that renders no prompt, or it can only think.
-            Exception: whatever vLLM raises of a model that it can't read.
+            Exception: whatever vLLM raises for a model that it can't read.
         """
         from vllm import EngineArgs
         from vllm.config import VllmConfig
         from vllm.renderers import renderer_from_config
 
-        # The probe's refusal is no news.
+        # vLLM would log the refusal of the probe
         logging.getLogger("vllm.renderers").setLevel(logging.ERROR)
         model_config = EngineArgs(
             model=source, max_model_len=window, **options or {}
@@ -58,19 +58,19 @@ class ChatPrompts:
         """True if the template refuses a system turn, or leaves its text out."""
 
     def prepare(self, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-        """Return the turns as the model's chat template takes them."""
+        """Return the turns in the form that the model's chat template accepts."""
         return fold_system(messages) if self.folds else list(messages)
 
     def count_tokens(self, messages: Sequence[ChatMessage]) -> int:
         """Return the tokens of a prompt.
 
         Raises:
-            Exception: whatever the template raises of these turns.
+            Exception: whatever the template raises for these turns.
         """
         return len(self._render(self.prepare(messages)))
 
     def supports_guidance(self) -> bool:
-        """Return whether vLLM's guidance backend can be used: it needs a fast tokenizer, or Mistral's Tekken."""
+        """Return True if vLLM's guidance backend can be used: it needs a fast tokenizer, or Mistral's Tekken."""
         from vllm.v1.structured_output.backend_guidance import GuidanceBackend
 
         return bool(
@@ -78,7 +78,11 @@ class ChatPrompts:
         )
 
     def _needs_folding(self) -> bool:
-        """Return True if the system text must stand in the first user turn to reach the model."""
+        """Return True if the system text reaches the model only as part of the first user turn.
+
+        Raises:
+            EngineUnavailable: the template renders no prompt, or opens the model's thoughts.
+        """
         probe: list[ChatMessage] = [
             {"role": "system", "content": MARK},
             {"role": "user", "content": "Hello."},
@@ -102,7 +106,7 @@ class ChatPrompts:
         return folds
 
     def _probe(self, messages: Sequence[ChatMessage]) -> str | Exception:
-        """Return the text of a prompt, or what the template raises."""
+        """Return the text of a prompt, or the error that the template raises."""
         try:
             return str(self._renderer.get_tokenizer().decode(self._render(messages)))
         except Exception as refusal:
@@ -114,7 +118,7 @@ class ChatPrompts:
         return not isinstance(refusal, ChatTemplateResolutionError)
 
     def _render(self, messages: Sequence[ChatMessage]) -> list[int]:
-        """Return the tokens of turns that are prepared."""
+        """Return the token ids of turns in the template's form."""
         from vllm.renderers.params import ChatParams
 
         params = ChatParams(chat_template_kwargs=OPENING | NO_THINKING)
@@ -129,7 +133,9 @@ class ChatPrompts:
 
 
 def fold_system(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Return the turns without a system turn: its text stands before that of the first turn, a user's."""
+    """Return the turns without system turns: their text is put before that of the first turn, if it is a user's, else
+    into a user turn of its own.
+    """
     system = [message["content"] for message in messages if message["role"] == "system"]
     others = [message for message in messages if message["role"] != "system"]
     if not system:

@@ -1,10 +1,10 @@
 """A space in a bucket, and transcripts in a bucket.
 
-A space is `files/SHA256`, which are never overwritten, and `live.json`, which names the current files. Only `live.json`
-is replaced, and only by a writer that names the version it read (If-Match). Each writer raises the epoch: a writer that
-was believed dead can't publish what it writes later.
+A space is the objects `files/SHA256`, which are never overwritten, and `live.json`, which names the current files. Only
+`live.json` is replaced, and only by a writer that names the version it read (If-Match). Each writer raises the epoch,
+so a writer that was believed dead can't publish what it writes later.
 
-Of transcripts, new and changed objects are downloaded into a folder, which is read like any other.
+New and changed transcripts are downloaded into a folder, which is read like any other.
 """
 
 import os
@@ -142,7 +142,12 @@ class Bucket:
         raise Fenced
 
     def fetch(self, name: str, path: Path) -> None:
-        """Download an object into a file; if its name is a hash, check the content against it."""
+        """Download an object into a file.
+
+        Raises:
+            FileNotFoundError: the bucket has no such object.
+            OSError: the name is a hash, and the content does not match it.
+        """
         make_private_folder(path.parent)
 
         def save(answer: Any) -> None:

@@ -64,7 +64,7 @@ class RayExecutor:
             .options(num_gpus=gpus, max_retries=TRIES - 1)
             .remote
         )
-        # Equal shards once.
+        # equal shards are computed once
         left = {
             path: raw for path, raw in zip(paths, raws, strict=True) if path not in made
         }
@@ -85,7 +85,9 @@ class RayExecutor:
         return [made[path] for path in paths]
 
     def place(self, engine: LLM) -> LLM:
-        """Return the engine on as many actors as the cluster has GPUs for; an engine that calls a server unchanged.
+        """Return an engine with as many copies in actors as the cluster has GPUs for.
+
+        Without a GPU there is one copy. An engine that calls a server is returned unchanged.
 
         Raises:
             ClusterFailed: the cluster has GPUs, but no machine has enough for one copy.

@@ -59,7 +59,8 @@ LEFT_OUT = (RECORD, "writer.json")
 LEASE = timedelta(minutes=2)
 SPARED = timedelta(hours=1)
 EVERY = timedelta(seconds=10)
-"""How long a lease lasts without renewal, an unnamed file is kept, and a reader waits before it looks again."""
+"""How long a lease lasts without renewal, how long an unnamed file is kept, and the least time between two updates of a
+reader's copy."""
 TAKEN_OVER = "another machine took over, and nothing of this run is live: the next run goes on from what is"
 _looked: dict[Path, float] = {}
 _held: set[Path] = set()
@@ -426,7 +427,7 @@ def _list_files(folder: Path) -> set[str]:
 
 
 def _rank(name: str) -> int:
-    """Return a file's rank in the order of a commit: in that order a reader sees a whole release or none of it."""
+    """Return a file's place in the order of writing. In this order a reader sees a whole release or none of it."""
     if name.startswith(f"{RELEASES.name}.lance/"):
         return 2
     return (

@@ -1,6 +1,6 @@
-"""Transcript formats beyond Claude Code, Codex, OpenClaw, pi, the generic one and our own exports.
+"""Readers of more transcript formats than Claude Code, Codex, OpenClaw, pi, the generic format and our own exports.
 
-The most specific reader is tried first: a history in Markdown may quote lines of every other format.
+The most specific readers come first: a history in Markdown may quote lines of every other format.
 """
 
 from slowwave.plugins.formats import (

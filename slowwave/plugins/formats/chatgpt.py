@@ -76,7 +76,9 @@ def _open_chatgpt(path: Path, number: int, fields: Fields) -> Chat | None:
 
 
 def _find_leaf(fields: Fields, nodes: dict[str, Fields]) -> str | None:
-    """Return the key of the current node; of the newest message if that node is missing or unknown."""
+    """Return the key of the current node; of the newest message if that node is missing or unknown; None without
+    nodes.
+    """
     leaf = coerce_text(fields.get("current_node"))
     if leaf in nodes:
         return leaf

@@ -1,8 +1,8 @@
-"""Chats that are lists of messages: OpenAI's lines, Claude.ai, Gemini and Cursor.
+"""Readers of chats that are lists of messages: OpenAI's lines, Claude.ai, Grok, Gemini and Cursor.
 
-Each format is a `ChatFormat`: `open` finds a conversation's messages, the row says where a message has its role, id and
-time, and `parse` makes its blocks. What a format has of its own stands below its heading. `READERS`, at the end, has a
-row a format too: the first whose `sniff` takes a file reads it.
+Each format is a `ChatFormat`: `open` finds a conversation's messages, fields name the places of a message's role, id
+and time, and `parse` makes its blocks. The code of each format is below a comment of its own. `READERS`, at the end,
+lists the formats: the first whose `sniff` accepts a file reads it.
 """
 
 import mimetypes
@@ -79,23 +79,23 @@ class Chat:
     session: Session
     messages: object = ()
     began: object = None
-    """The time of messages that have none of their own."""
+    """The time of messages without a time."""
     positions: Iterable[str] = ()
-    """Ids of messages that have none; empty: their numbers from 0."""
+    """Ids of the messages by place, for messages without an id; if empty, their numbers from 0."""
     inactive: Iterable[str] = ()
-    """Ids of messages that were regenerated or edited."""
+    """Ids of messages that were replaced, for example by a regenerated answer."""
     text: Callable[[str, Role], str] = lambda said, role: said
-    """What somebody said, out of a message's text blocks; if it is nothing, nobody said these."""
+    """Returns the spoken part of the text of a message's blocks. If it is empty, the message is synthetic."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChatFormat:
-    """Where the messages of a format have what; a dot in a name leads into an object."""
+    """The places of a message's fields in a format. A dot in a name leads into an object."""
 
     parse: Callable[[Fields, Role], list[Block] | None]
-    """A message's blocks; None where its content is of no known type."""
+    """Returns a message's blocks, or None if its content is of no known type."""
     open: Callable[[Path, int, Fields], Chat | None] = lambda path, number, fields: None
-    """The conversation in a document, which is its file's so many-th; None where it has no id."""
+    """Returns the conversation in a document, given its number in the file; None if it has no id."""
     id: str = "id"
     role: str = "role"
     roles: Mapping[str, Role] = field(default_factory=dict)
@@ -104,9 +104,9 @@ class ChatFormat:
     speaker: str = ""
     parent: str = ""
     hides: Callable[[Fields], bool] = lambda fields: False
-    """Whether a message was never shown to anybody: it is nobody's words."""
+    """Returns True if a message was never shown, so that it is synthetic."""
     adapt: Callable[[Fields], Fields | str] = lambda fields: fields
-    """An item with its fields as this row names them, or the kind of one that is no message."""
+    """Returns an item with its fields as this row names them, or the kind of an item that is no message."""
     notes: Sequence[str] = ()
     """The kinds that are known to hold no message."""
 
@@ -119,7 +119,10 @@ class ChatFormat:
     def read_document(
         self, path: Path, number: int, fields: Fields
     ) -> Iterator[Record]:
-        """Yield a conversation's session, its messages, and which of these were taken back."""
+        """Yield a conversation's session, its messages, and its inactive messages.
+
+        Yield only a rejection if the conversation has no id or no list of messages.
+        """
         chat = self.open(path, number, fields)
         if chat is None or not isinstance(chat.messages, list):
             missing = "a list of messages" if chat else "an id"
@@ -147,7 +150,7 @@ class ChatFormat:
     def parse_message(
         self, chat: Chat, position: str, item: object, line: int
     ) -> Message | Rejected | Skipped:
-        """Return the message that an item is; `position` is its id where it has none."""
+        """Return an item as a message, or why it is rejected or skipped. `position` is its id if it has none."""
         fields = self.adapt(coerce_dict(item))
         if isinstance(fields, str):
             return leave_out(fields, line, item, known=fields in self.notes)
@@ -181,7 +184,7 @@ class ChatFormat:
 
 
 def _attribute_results(who: Who, blocks: Sequence[Block]) -> Who:
-    """Return the role and origin of a message. A user's turn that has results of tools alone is a tool's."""
+    """Return the role and origin of a message. A user's turn with nothing but tool results is a tool's."""
     is_result = all(block.type == "tool_result" for block in blocks)
     return ("tool", "tool") if who[0] == "user" and is_result else who
 
@@ -196,7 +199,7 @@ def _resolve_who(who: Who, kind: str | None, is_hidden: bool) -> Who:
 
 
 def get(fields: Fields, path: str) -> object:
-    """Return the value at a path of keys with dots between them; None where there is none."""
+    """Return the value at a path of keys, joined by dots; None if there is none."""
     value: object = fields
     for key in path.split("."):
         value = coerce_dict(value).get(key)
@@ -204,17 +207,17 @@ def get(fields: Fields, path: str) -> object:
 
 
 def get_text(fields: Fields, *paths: str) -> str | None:
-    """Return the first text at one of the paths."""
+    """Return the first text at one of the paths, or None."""
     return next(filter(None, (coerce_text(get(fields, path)) for path in paths)), None)
 
 
 def get_id(fields: Fields, *paths: str) -> str | None:
-    """Return the first identifier at one of the paths."""
+    """Return the first id at one of the paths, or None."""
     return next(filter(None, (coerce_id(get(fields, path)) for path in paths)), None)
 
 
 def get_objects(fields: Fields, path: str) -> list[Fields]:
-    """Return the list at a path; what is no object in it counts as an empty one."""
+    """Return the list at a path. Items that are no objects become empty ones."""
     return list(map(coerce_dict, coerce_list(get(fields, path))))
 
 
@@ -225,19 +228,19 @@ def name_by_file(path: Path, number: int = 1) -> str:
 
 
 def drop_injected(said: str, role: Role) -> str:
-    """Return what a user typed of a prompt, and what anybody else says as it is."""
+    """Return the typed part of a user's prompt; the text of other roles is unchanged."""
     return extract_typed(said) if role == "user" else said
 
 
 def starts_with(*alternatives: str) -> Callable[[Head], bool]:
-    """Return whether a file starts as an array, an object or lines that have all keys of one alternative."""
+    """Return a function that returns True if a file's head has all keys of one of the alternatives (keys by spaces)."""
     return lambda head: any(
         has_keys_in_head(head, *keys.split()) for keys in alternatives
     )
 
 
-# OpenAI's chat lines: `{"messages": [{"role", "content"}, …]}`, one conversation a line. One without an id is known by
-# its content, so that a line keeps its identity when others come or go.
+# OpenAI's chat lines: `{"messages": [{"role", "content"}, …]}`, one conversation a line. A hash of its content
+# identifies a conversation without an id, so it stays the same when other lines are added or removed.
 
 _TIMES = ("created_at", "created", "timestamp", "ts")
 _NOT_OPENAI = frozenset(
@@ -246,7 +249,7 @@ _NOT_OPENAI = frozenset(
 
 
 def _sniff_openai(head: Head) -> bool:
-    """Return whether most of the first lines are objects whose `messages` start with one that has a role."""
+    """Return True if most of the first lines are objects whose `messages` start with a message with a role."""
     first = [
         get_objects(line, "messages")[:1]
         for line in head.objects
@@ -270,7 +273,7 @@ def _open_openai(path: Path, number: int, fields: Fields) -> Chat:
 
 
 def _hash_turns(turns: object) -> tuple[str, str | None]:
-    """Return an id made of what was said, and the one it had when that was hashed before redaction, if another."""
+    """Return an id from a hash of the redacted messages, and the former id from the unredacted ones, if it differs."""
     now, former = (
         compute_content_id(encode(turns)) for encode in (encode_redacted, encode_json)
     )
@@ -312,14 +315,14 @@ OPENAI = ChatFormat(
 )
 
 
-# Claude.ai's export. A message's `content` is what was said; its `text` is a rendering that may differ, and serves only
-# where there is no content. Text extracted from an attachment is a document, not speech.
+# Claude.ai's export. A message's `content` has its words. Its `text` is a rendering that may differ, and is used only
+# if there is no content. Text extracted from an attachment is a document, not speech.
 
 _PARENT = "parent_message_uuid"
 
 
 def _open_claude_ai(path: Path, number: int, fields: Fields) -> Chat | None:
-    """Return the conversation; where the export names the current leaf, what does not lead to it is inactive."""
+    """Return the conversation. If the export names the current leaf, messages that do not lead to it are inactive."""
     messages = get_objects(fields, "chat_messages")
     parents = {
         key: get_text(message, _PARENT)
@@ -371,8 +374,8 @@ CLAUDE_AI = ChatFormat(
 )
 
 
-# Grok's export, `prod-grok-backend.json`: one object with all conversations, each with its responses; times as MongoDB
-# writes them.
+# Grok's export, `prod-grok-backend.json`: one object with all conversations, each with its responses. Its times have
+# MongoDB's form.
 
 
 def _read_grok(path: Path, limits: Limits) -> Iterator[Record]:
@@ -419,7 +422,7 @@ _DRIVE = (
 
 
 def _open_studio(path: Path, number: int, fields: Fields) -> Chat:
-    """Return the prompt, by its file's name where it has no id; its chunks have no times."""
+    """Return the prompt as a conversation, named by its file if it has no id. Its chunks have no times."""
     instruction = {**coerce_dict(fields.get("systemInstruction")), "role": "system"}
     first = [instruction] if parse_gemini(instruction, "system") else []
     about = Session(
@@ -437,7 +440,7 @@ def _open_studio(path: Path, number: int, fields: Fields) -> Chat:
 
 
 def _open_cli(path: Path, number: int, fields: Fields) -> Chat | None:
-    """Return the session; a sub-agent's file lies in a folder that is named after the session it works for."""
+    """Return the session; None if it has no id. A sub-agent's file is in a folder named after its parent session."""
     if (named := get_id(fields, "sessionId")) is None:
         return None
     about = Session(
@@ -454,7 +457,10 @@ def _open_cli(path: Path, number: int, fields: Fields) -> Chat | None:
 
 
 def _find_project(path: Path) -> str | None:
-    """Return the folder of the project whose chats a file lies among: the file itself has a hash of its path alone."""
+    """Return the folder of the project that a file's `chats` folder belongs to; None if it is unknown.
+
+    The file itself has only a hash of the project's path.
+    """
     chats = next(
         (folder for folder in list(path.parents)[:2] if folder.name == "chats"), None
     )
@@ -495,7 +501,7 @@ def parse_gemini(fields: Fields, role: Role) -> list[Block]:
 
 
 def _parse_call(call: Fields) -> Iterator[Block]:
-    """Yield a call of the CLI's, and what it gave."""
+    """Yield the blocks of a call of the CLI's: the call, and its result if there is one."""
     answers = [
         coerce_dict(entry.get("functionResponse"))
         for entry in get_objects(call, "result")
@@ -513,8 +519,10 @@ def _parse_call(call: Fields) -> Iterator[Block]:
 def split_attached(
     parts: list[object], shown: list[object]
 ) -> tuple[list[object], list[object]]:
-    """Return the parts of a prompt that a person typed, as the screen showed them, and the texts that were added: what
-    is not shown or, if nothing tells what was, the contents of files between the program's own marks.
+    """Return the typed parts of a prompt, and the texts that the program added.
+
+    If `shown` has what the screen showed, it is the typed text, and all other texts were added. Else the texts between
+    the program's marks around the contents of files were added.
     """
     texts = [coerce_text(part) or get_text(coerce_dict(part), "text") for part in parts]
     if shown:
@@ -530,7 +538,10 @@ def split_attached(
 
 
 def _find_referenced(texts: list[str]) -> set[int]:
-    """Return the numbers of the texts from the mark before the contents of files to the one after them."""
+    """Return the indices of the texts from the mark before the contents of files to the last mark after them.
+
+    Return none if a mark is missing.
+    """
     if not set(REFERENCED) <= set(texts):
         return set()
     return set(
@@ -539,7 +550,7 @@ def _find_referenced(texts: list[str]) -> set[int]:
 
 
 def _parse_part(part: Fields) -> Iterator[Block]:
-    """Yield the blocks of a part; of what is attached the media type, never the bytes."""
+    """Yield the blocks of a part. An attachment's block has its media type, never its bytes."""
     if text := get_text(part, "text"):
         yield Block("thinking" if part.get("thought") is True else "text", text)
     if code := coerce_dict(part.get("executableCode")):
@@ -584,7 +595,7 @@ def _get_answer(answer: Fields) -> str:
 
 
 def _skip_note(fields: Fields) -> Fields | str:
-    """Return the type of the CLI's own notes: info, error, warning."""
+    """Return the fields of a message; of one of the CLI's own notes (info, error, warning), its type."""
     kind = get_text(fields, "type")
     return kind if kind and kind != "gemini" and not parse_role(kind) else fields
 
@@ -649,7 +660,7 @@ def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
 
 
 def _list_new(patch: Fields, line: int, live: Container[str]) -> dict[str, object]:
-    """Return the messages of a patch that are not there yet, by their places."""
+    """Return the messages of a patch whose ids are not in `live`, by line and place."""
     new = [
         message
         for message in coerce_list(patch.get("messages"))
@@ -659,13 +670,13 @@ def _list_new(patch: Fields, line: int, live: Container[str]) -> dict[str, objec
 
 
 def _list_from(native: str, live: Iterable[str]) -> list[str]:
-    """Return a message and those after it; all of them if it is not among them."""
+    """Return the ids from `native` on; all ids if it is not among them."""
     ids = list(live)
     return ids[ids.index(native) :] if native in ids else ids
 
 
 # Cursor's agent transcripts: lines of `{role, message: {content: […]}}`, and of `{type, …}` for what is no message.
-# They bear no ids and no times: the session is the file, and a message is known by its line.
+# They have no ids and no times: the file is the session, and a line's number is a message's id.
 
 _NOT_CURSOR = frozenset(("uuid", "sessionId", "type", "payload", "parentUuid"))
 _PROJECT = re.compile(r"/projects/([^/]+)/agent-transcripts/")
@@ -679,7 +690,7 @@ _ADDED = (
 
 
 def _sniff_cursor(head: Head) -> bool:
-    """Return whether the first object is a role and a message with content, and nothing of another tool's."""
+    """Return True if the first object has a role and a message with content, and no key of another tool."""
     first = next(iter(head.objects), {})
     plain_role = isinstance(first.get("role"), str) and not _NOT_CURSOR & first.keys()
     return plain_role and isinstance(get(first, "message.content"), (str, list))

@@ -1,7 +1,7 @@
 """Cline: `~/.cline/data/sessions/<id>/<id>.messages.json`; a sub-agent's is `agent_<id>.messages.json` beside it.
 
-A file is one document with Anthropic's messages, each with an id and a time. What a person typed stands in
-`<user_input mode="act">`, and a prompt's file beside it as a part of its own. The folder stands in `<id>.json`.
+A file is one document with Anthropic's messages, each with an id and a time. A person's words are in
+`<user_input mode="act">`; an attached file is another part of the prompt. `<id>.json` has the session's folder.
 """
 
 import re
@@ -33,7 +33,7 @@ from slowwave.tasks.ingest.parsing.values import (
 
 NAME = "cline"
 BY_PROGRAM = ("automation", "task")
-"""Origins of the sessions that no person began."""
+"""Origins of sessions that a program began."""
 BIGGEST_STATE = 4 << 20
 """Most bytes of `<id>.json` that are read."""
 _TYPED = re.compile(r"<user_input(?:\s[^<>]*)?>(.*)</user_input>", re.DOTALL)
@@ -59,7 +59,7 @@ def _open(path: Path, number: int, fields: Fields) -> Chat | None:
 
 
 def _read_state(path: Path) -> Fields:
-    """Return what Cline keeps of the session beside its messages; nothing if it is not there or no JSON."""
+    """Return Cline's state of the session, `<id>.json`; an empty one if it is missing, a link, too large or no JSON."""
     state = path.parent / f"{path.parent.name}.json"
     with suppress(OSError, ValueError):
         if not state.is_symlink() and state.stat().st_size <= BIGGEST_STATE:
@@ -68,7 +68,7 @@ def _read_state(path: Path) -> Fields:
 
 
 def _extract_typed(text: str, role: Role) -> str:
-    """Return what the person typed of a prompt."""
+    """Return the typed part of a user's prompt; the text of other roles is unchanged."""
     if role != "user":
         return text
     typed = _TYPED.search(text)

@@ -3,11 +3,11 @@
 How events become messages:
 
 - `user.message` is a person's unless it names a `source`: `agent-…` is a prompt that another agent wrote, any other
-  (`skill-…`) the program's own. `content` is what was typed; `transformedContent`, with what was added for the model,
-  is left out.
+  (`skill-…`) is the program's own. `content` is the typed text. `transformedContent`, which has additions for the
+  model, is left out.
 - `assistant.message` is the model's text and its tool calls, `tool.execution_complete` a tool's output.
 - Events with an `agentId` are a sub-agent's, in the same file: the session `<sessionId>/<agentId>` with that parent.
-- `session.compaction_complete` has a summary, which is synthetic: what it sums up stands above it.
+- `session.compaction_complete` has a summary, which is synthetic, since the summarised messages are above it.
 """
 
 from collections.abc import Iterator
@@ -65,11 +65,11 @@ OWN_EVENTS = (
     "permission.",
     "command.",
 )
-"""How the types begin of events that are known to hold no turn of a person."""
+"""Prefixes of the types of events that are known to have no person's turn."""
 
 
 def sniff(head: Head) -> bool:
-    """Return whether a line is an event of a session's start, or of a turn."""
+    """Return True if a line is an event of a session's start or of a turn."""
     return any(
         line.keys() >= ENVELOPE
         and isinstance(line["data"], dict)
@@ -88,7 +88,7 @@ class _Events:
     """The state of reading one file."""
 
     def __init__(self, path: Path) -> None:
-        # The file of every session is called alike: its folder is named after the session.
+        # every session's file has the same name, and its folder is named after the session
         self._id = (
             path.parent.name
             if path.name.startswith("events.jsonl")
@@ -96,7 +96,7 @@ class _Events:
         )
         self._folder: str | None = None
         self._clock: str | None = None
-        """What a clock showed where the last prompt was typed."""
+        """The local time of the last prompt, from its `current_datetime`."""
         self._begun: set[str] = set()
         self._tools: dict[str, str | None] = {}
 

@@ -1,11 +1,10 @@
-"""opencode's sessions: its database (`~/.local/share/opencode/opencode.db`), and what `opencode export` prints.
+"""opencode's sessions: its database (`~/.local/share/opencode/opencode.db`), and the output of `opencode export`.
 
 Both hold the same objects: a session's `info`, and messages with their parts. The database belongs to a running
-program: it is opened read-only. A damaged row goes to quarantine under its rowid.
+program, so it is opened read-only. A damaged row goes to quarantine under its rowid.
 
-A fork begins with copies of the messages above it, under new ids and at their old times. A message that is older than
-its session is such a copy: it is left out if the database has the original. What an export of a fork alone holds is
-read whole.
+A fork begins with copies of the messages above it, with new ids and the old times. A message that is older than its
+session is such a copy. It is inactive if the database has the original. An export of a fork alone is read completely.
 """
 
 import sqlite3
@@ -50,21 +49,21 @@ from slowwave.tasks.ingest.parsing.values import coerce_dict, coerce_list, encod
 _NOISE = frozenset(
     ("step-start", "step-finish", "snapshot", "patch", "agent", "retry", "compaction")
 )
-"""Parts that tell of the program's own doing."""
+"""Parts about the program's own actions."""
 
 _COPIES = "copies"
-"""Where a session that was put together names the messages that are another session's."""
+"""Field of a session from the database with the ids of its copied messages."""
 _QUERY_COPIES = """
 SELECT copy.id FROM session JOIN message AS copy ON copy.session_id = session.id
 WHERE session.rowid = ? AND copy.time_created < session.time_created AND EXISTS (
   SELECT 1 FROM message AS original JOIN session AS first ON first.id = original.session_id
   WHERE original.time_created = copy.time_created AND first.time_created <= original.time_created)
 """
-"""Ids of a session's messages that are older than it and stand in the session where they were said, too."""
+"""Selects the ids of a session's messages that are older than the session and have an original in another one."""
 
 
 def sniff(head: Head) -> bool:
-    """Return whether the file is opencode's database, or starts as an export of it."""
+    """Return True if the file is opencode's database, or starts like an export of it."""
     is_export = not head.data.startswith(MAGIC) and has_keys_in_head(
         head, "info", "projectID", "directory"
     )
@@ -88,7 +87,7 @@ def _read_database(path: Path, limits: Limits) -> Iterator[Record]:
             rows = db.execute(
                 "SELECT rowid, rowid FROM session ORDER BY time_created, id"
             ).fetchall()
-            # A session that fails, as on a damaged page, costs itself alone.
+            # a session that can't be read, for example on a damaged page, does not stop the others
             yield from read_each(
                 rows, lambda rowid, _: _read_session(db, path, columns, rowid, limits)
             )
@@ -103,7 +102,7 @@ def _read_session(
     rowid: int,
     limits: Limits,
 ) -> Iterator[Record]:
-    """Yield the records of one session, which is put together as an export has it."""
+    """Yield the records of one session, whose rows are first put into the form of an export."""
     cells, long = fetch_row(db, "session", columns, "rowid", rowid)
     yield from (
         Rejected(rowid, f"session's {name}: {explain_long_cell(limits)}")
@@ -124,7 +123,7 @@ def _read_session(
 def _drop_copies(
     db: sqlite3.Connection, rowid: int, messages: Sequence[Fields]
 ) -> Fields:
-    """Return a session's own messages, and the ids of the others."""
+    """Return the fields `messages`, the session's own, and `copies`, the ids of the copied ones."""
     copies = {key for (key,) in db.execute(_QUERY_COPIES, (rowid,))}
     own = [message for message in messages if get_id(message, "info.id") not in copies]
     return {"messages": own, _COPIES: sorted(copies)}
@@ -133,7 +132,7 @@ def _drop_copies(
 def _query_messages(
     db: sqlite3.Connection, session: str, limits: Limits
 ) -> Iterator[Fields | Rejected]:
-    """Yield each message as an export has it, and before them the parts that can't be used."""
+    """Yield the rejected parts, then each message with its parts in the form of an export."""
     parts: dict[str, list[object]] = {}
     for rowid, owner in db.execute(
         "SELECT rowid, message_id FROM part WHERE session_id = ? ORDER BY id",
@@ -180,7 +179,7 @@ def _parse_data(data: object) -> Fields | None:
 
 
 def _open(path: Path, number: int, fields: Fields) -> Chat | None:
-    """Return the session; what was said from the message on that `revert` names was taken back."""
+    """Return the session; None if it has no id. Messages from the one that `revert` names on are inactive."""
     info = coerce_dict(fields.get("info"))
     session = get_id(info, "id")
     parent = get_id(info, "parentID")
@@ -215,7 +214,9 @@ def _parse_parts(message: Fields, role: Role) -> list[Block] | None:
 
 
 def _is_synthetic(message: Fields) -> bool:
-    """Return whether nobody said it: a summary, for the model itself, or what the program alone put in a turn."""
+    """Return True if a message is a model's summary for itself, or a user's turn with nothing but the program's
+    text.
+    """
     if get(message, "info.role") != "user":
         return get(message, "info.summary") is True
     return not any(
@@ -227,7 +228,7 @@ def _parse_part(part: Fields) -> Iterator[Block]:
     match kind := get_text(part, "type") or "unknown":
         case "text":
             if text := get_text(part, "text"):
-                # What the program adds (a file's content) nobody said.
+                # the program added this text, such as a file's content
                 added = part.get("synthetic") is True or part.get("ignored") is True
                 yield (
                     Block("other", text, name="synthetic")

@@ -1,12 +1,13 @@
 """The Persistent Mind Model's ledger: a table `events(id, ts, kind, content, meta, prev_hash, hash)`, in SQLite or as
 JSON lines of the same fields (github.com/scottonanski, `persistent-mind-model` and `persistent-mind-model-v1.0`).
 
-Its hash chain is checked while it is read (`Chain`); a row whose hash is not its content's is taken back. Only what
-was said is read: messages of their own kind, and rows of kind `event` whose type is a conversation's or an own
-expression's, which hold it condensed behind "User said: " or "I responded: ". What `meta` keeps of it whole is taken
-instead; what is condensed is nobody's words. The mind's own summary and keywords of a row are its gist. A `meta.role`
-says who speaks; its tags, and what else it holds, stay with the message in blocks of their own. The mind's other events
-(reflections, commitments, metrics, …) are counted by kind.
+Its hash chain is checked while it is read (`Chain`). A row whose hash does not match its content becomes inactive.
+
+Only messages are read: rows of a message's kind, and rows of kind `event` whose type is a conversation or an own
+expression. The latter hold a condensed text behind "User said: " or "I responded: ". If `meta` keeps the whole text,
+that is used; a condensed text is synthetic. The mind's own summary and keywords of a row are its gist. `meta.role` says
+who speaks. Its tags and its other values become blocks of the message. Other events (reflections, commitments,
+metrics, …) are only counted by kind.
 """
 
 import hashlib
@@ -77,13 +78,13 @@ class Event(NamedTuple):
     hash: str | None
     summary: object = None
     keywords: object = None
-    """What the mind itself made of it, where its table has these columns; no hash covers them."""
+    """The mind's own summary and keywords, if its table has these columns. No hash covers them."""
     long: str | None = None
-    """Why content or meta was not read, where one is over the limit of a line."""
+    """Why content or meta was not read, if one is over the limit of a line."""
 
 
 def _load_json(value: object) -> object:
-    """Return the value of a JSON text, None where it is none; any other value as it is."""
+    """Return the value of a JSON text, or None if it is no JSON. Return any other value as it is."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except ValueError:
@@ -91,35 +92,35 @@ def _load_json(value: object) -> object:
 
 
 class Chain:
-    """The chain of one ledger, row by row, by each recipe that the mind's versions wrote.
+    """Checks the hash chain of one ledger, row by row, with each recipe that versions of the mind used.
 
-    A row names its predecessor's hash, and its own is SHA-256 over one of: the canonical JSON of kind, content, meta
-    and prev_hash; the same with id and ts; `prev_hash|kind|content|meta`; and, of rows that its memory manager wrote,
+    A row has its predecessor's hash. Its own hash is SHA-256 over one of: the canonical JSON of kind, content, meta and
+    prev_hash; the same with id and ts; `prev_hash|kind|content|meta`; and, for rows of its memory manager,
     `ts|kind|content|id` with the event's own id or the table's, or the JSON of ts, kind, summary, id, tags, effects,
-    evidence and prev_hash. The manager hashes the time in UTC and the table keeps it in local time, at that moment or a
-    little later: each zone is tried, the one that fitted last first.
+    evidence and prev_hash. The manager hashes the time in UTC, and the table has the local time of that moment or a
+    little later. So each time zone is tried, beginning with the last one that fitted.
 
-    A row whose hash none of them gives breaks the chain, where another of its kind is borne out. Where none is, the
-    recipe is not known: then the links alone are checked, and that is said.
+    If no recipe gives a row's hash, but one does for another row of its kind, the row breaks the chain. If none does
+    for any row of its kind, the recipe is unknown: only the links are checked, and a rejection says so.
     """
 
     def __init__(self) -> None:
         self.before: str | None = None
         self.secret = False
-        """Whether the next hash covers words that are redacted: each covers the one before it."""
+        """True if the next hash covers words that are redacted, since each hash covers the one before it."""
         self.zone = 0
-        """Quarters of an hour between the table's times and the hashed ones, as they fitted last."""
+        """Quarters of an hour between the table's times and the hashed ones, as last found."""
         self.borne_out: set[object] = set()
-        """Kinds of rows of which one's hash was recomputed."""
+        """Kinds of rows of which at least one hash could be recomputed."""
         self.unverified: list[tuple[int, object, str]] = []
-        """Id, kind and hash of rows whose hash no recipe gives."""
+        """The id, kind and hash of each row whose hash no recipe gives."""
         self.forged: list[int] = []
-        """Rows that do not say what was written when their chain was made, once `judge_unverified` has told."""
+        """Ids of rows that were altered after their chain was made; complete after `judge_unverified`."""
 
     def check(self, event: Event) -> str | None:
-        """Return why a row does not continue the chain; None where it does, or where `judge_unverified` will tell.
+        """Return why a row does not continue the chain; None if it does, or if `judge_unverified` will decide.
 
-        Rows from before the ledger had hashes are no break.
+        Rows from before the ledger had hashes don't break the chain.
         """
         before = self.before
         self.before = event.hash or self.before
@@ -129,7 +130,7 @@ class Chain:
             self.forged.append(event.id)
             return "it has no hash"
         if event.long:
-            pass  # of what was not read there is no hash
+            pass  # the hash of a row that was not read can't be computed
         elif event.hash in self._compute_hashes(event):
             self.borne_out.add(event.kind)
         else:
@@ -139,7 +140,7 @@ class Chain:
         return None
 
     def judge_unverified(self) -> Iterator[Rejected]:
-        """Yield each forged row, whose hash is not its content's, and once a kind those without a known recipe."""
+        """Yield a rejection for each forged row, and one for each kind whose recipe is unknown. Call it at the end."""
         unknown: dict[object, list[int]] = {}
         for row, kind, digest in self.unverified:
             if kind in self.borne_out:
@@ -158,7 +159,7 @@ class Chain:
             )
 
     def _compute_hashes(self, event: Event) -> Iterator[str]:
-        """Yield the row's hash under each recipe."""
+        """Yield the row's hash by each recipe. If a time zone fits, keep it for the next rows."""
         meta = coerce_dict(_load_json(event.meta))
         row = {
             "kind": event.kind,
@@ -220,7 +221,7 @@ class Chain:
                 1,
                 2,
             ):
-                # Seconds between a row's hash and its place in the table.
+                # seconds from the hashing of a row to its insertion
                 yield (
                     zone,
                     f"{at - timedelta(minutes=15 * zone, seconds=late):%Y-%m-%dT%H:%M:%SZ}",
@@ -243,17 +244,17 @@ _TYPES: dict[str, Who] = {
     **dict.fromkeys(("conversation", "non_behavioral"), HUMAN),
     **dict.fromkeys(("self_expression", "response"), MODEL),
 }
-"""Of a row of kind event, by its type."""
+"""The role and origin of a row of kind `event`, by its type."""
 FULL = ("full", "full_text")
-"""Where `meta` keeps a condensed row's whole text."""
+"""Keys of `meta` with the whole text of a condensed row."""
 LEADS = ("User said: ", "I responded: ")
 CUT = "..."
 CUT_AT = (100, 200)
-"""Characters that PMM's versions keep of a text before `CUT`: no more and no fewer."""
+"""Numbers of characters, by PMM's version, of a condensed text before `CUT`."""
 
 
 def sniff(head: Head) -> bool:
-    """Return whether it is an SQLite file with the ledger's table, or JSON lines with its fields."""
+    """Return True if the file is an SQLite database with the ledger's table, or JSON lines with its fields."""
     if head.data.startswith(MAGIC):
         return has_columns(head, "events", set(COLUMNS))
     fields = {"kind", "content", "prev_hash", "hash"}
@@ -311,7 +312,7 @@ def _read_ledger(events: Iterator[Event | Rejected], stem: str) -> Iterator[Reco
             yield event
             continue
         if session is None:
-            # Every ledger is called pmm.db: its first row tells one mind's from another's.
+            # every ledger is called pmm.db, so its first row identifies it
             told = _build_session(stem, event)
             session = told.native_id
             yield told
@@ -324,7 +325,7 @@ def _read_ledger(events: Iterator[Event | Rejected], stem: str) -> Iterator[Reco
 
 
 def _build_session(stem: str, event: Event) -> Session:
-    """Return the session of a ledger that begins with a row."""
+    """Return the session of a ledger, identified by the hash of its first row; without the secrets in that row."""
     former = f"{stem}:{compute_content_id(str(event.ts), str(event.content), event.hash)[:8]}"
     if not hides_secret(event):
         return Session(former, title=stem)
@@ -333,7 +334,7 @@ def _build_session(stem: str, event: Event) -> Session:
 
 
 def hides_secret(event: Event) -> bool:
-    """Return True if something in a row is redacted."""
+    """Return True if redaction changes the content or meta of a row."""
     said = map(stringify, (event.content, event.meta))
     return any(encode_redacted(words) != words for words in said)
 
@@ -354,9 +355,14 @@ def _read_event(
 def _parse_ledger_row(
     session: str, event: Event, last: dict[str, tuple[str, bool]], secret: bool
 ) -> Message | Rejected | Skipped:
-    """Return a row's message; `last` holds each role's last one, and whether it came from a row of kind event.
+    """Return a row as a message, or why it is rejected or skipped.
 
-    If `secret`, the row's hash covers words that are redacted, and is not stored.
+    Args:
+        session: the ledger's id.
+        event: the row.
+        last: the last text of each role, and True if it came from a row of kind event; updated here. It finds messages
+            that the ledger has in both kinds.
+        secret: True if the row's hash covers words that are redacted; it is then not stored.
     """
     if (
         event.long
@@ -431,9 +437,10 @@ def _make_blocks(event: Event, text: str, meta: dict[str, object]) -> list[Block
 
 
 def _make_identity(event: Event, secret: bool) -> tuple[str | None, str | None]:
-    """Return a row's identity, and the one that an earlier version gave it if that is another.
+    """Return a row's identity, and its identity in an earlier version of this reader if that differs.
 
-    Ids start at 1 in every ledger. The row's hash makes it the same message in a copy, and another in another mind.
+    Ids start at 1 in every ledger, so the row's hash is used: it is the same in a copy, and differs in another ledger.
+    Return None for a row without a hash.
     """
     former = f"{event.ts}:{event.hash}" if event.hash else None
     if former is None or not secret:
@@ -445,7 +452,7 @@ def _make_identity(event: Event, secret: bool) -> tuple[str | None, str | None]:
 
 
 def _extract_said(kind: str, content: str, meta: dict[str, object]) -> tuple[str, bool]:
-    """Return a row's text, whole where the row keeps it, and whether it is condensed."""
+    """Return a row's text, and True if it is condensed. The whole text is returned if the row has it."""
     whole = next(
         (
             text

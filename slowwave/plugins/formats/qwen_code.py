@@ -1,9 +1,9 @@
 """Qwen Code: `~/.qwen/projects/<cwd>/chats/<sessionId>.jsonl`; sub-agents' in `subagents/<sessionId>/agent-*.jsonl`.
 
-Its records are Claude Code's around messages of Gemini's: `message.parts` instead of `message.content`. So each record
-is put into Claude Code's form and read as that: a fork, which keeps the uuids of what it copies, adds no copies, and a
-sub-agent's prompt is an agent's. What Qwen Code alone writes: tool results are records of a type of their own, and
-`provenance` tells which turns of the user are the program's.
+Its records are like Claude Code's, with messages like Gemini's: `message.parts` instead of `message.content`. So each
+record is converted to Claude Code's form and read by that reader: a fork, which keeps the uuids of copied records, adds
+no copies, and a sub-agent's prompt is an agent's. Only Qwen Code has tool results as records of a type of their own,
+and `provenance`, which says which of the user's turns are the program's.
 """
 
 from collections.abc import Iterator
@@ -25,11 +25,11 @@ from slowwave.tasks.ingest.parsing.values import coerce_dict, extract_tag_body
 
 NAME = "qwen-code"
 BY_PERSON = (None, "real_user", "tool_result")
-"""Provenance of the user's records that are a person's, or a tool's."""
+"""Provenance of the user's records that are a person's or a tool's."""
 
 
 def sniff(head: Head) -> bool:
-    """Return whether a record has Claude Code's ids and a message in Gemini's form."""
+    """Return True if a record has Claude Code's ids and a message in Gemini's form."""
     return any(
         {"uuid", "sessionId"} <= line.keys()
         and isinstance(coerce_dict(line.get("message")).get("parts"), list)

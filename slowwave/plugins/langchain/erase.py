@@ -7,9 +7,9 @@ from slowwave.schemas.errors import UsageError
 
 
 def forget_notes(memory: Memory, sessions: Sequence[str]) -> None:
-    """Forget notes and conversations by the ids of their sessions: their words, and what nights made of them.
+    """Forget notes and conversations by the ids of their sessions, with all rows that nights made of them.
 
-    What leaned on them is made anew by the next night. Like every forgetting it drops the releases before.
+    The next night remakes rows that depended on them. Like every forgetting, this deletes earlier releases.
 
     Raises:
         UsageError: slowwave is installed for reading alone.

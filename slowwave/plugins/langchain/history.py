@@ -1,4 +1,4 @@
-"""A chat-message history for LangChain: a conversation in the space's folder, which the next night distils.
+"""A chat message history for LangChain: a conversation in the space's folder, which the next night distils.
 
     history = MemoryChatHistory(Memory.open(unreleased=True), "thread 7")
     RunnableWithMessageHistory(chain, lambda thread: MemoryChatHistory(memory, thread))
@@ -38,13 +38,13 @@ class MemoryChatHistory(BaseChatMessageHistory):
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]
-        """The messages so far, as they were added but for secrets."""
+        """The messages so far, as they were added, with secrets replaced."""
         kept = [line["extra"] for line in self._journal.read_lines()]
         messages: list[BaseMessage] = messages_from_dict(kept)
         return messages
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """Write messages down.
+        """Append messages to the conversation's file.
 
         Raises:
             OSError: the folder can't be written to.
@@ -57,7 +57,7 @@ class MemoryChatHistory(BaseChatMessageHistory):
             )
 
     def clear(self) -> None:
-        """Forget the conversation, as `slowwave forget --note` does: also what nights made of it.
+        """Forget the conversation and all that nights made of it, as `slowwave forget --note` does.
 
         Raises:
             StoreLocked: a night is running.

@@ -29,10 +29,10 @@ class MemoryRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
-        """Return the hits, and log them, so that no night takes their repetition for news.
+        """Return the hits, and log them, so that a night does not distil their repetition.
 
         Raises:
-            UsageError: a query without words, or a condition that can't be met.
+            UsageError: the query has no words, or a filter is invalid.
             StoreError: the store can't be read.
         """
         hits = self.memory.recall(query, self.k, self.kinds, **self.filters)
@@ -41,7 +41,7 @@ class MemoryRetriever(BaseRetriever):
 
 
 def make_document(hit: Hit) -> Document:
-    """Return a hit's text, with its id and what `Hit.as_dict` tells besides as metadata."""
+    """Return a hit as a document: its text, its id, and the other values of `Hit.as_dict` as metadata."""
     metadata: dict[str, Any] = hit.as_dict()
     text = metadata.pop("text")
     key = metadata.pop("id")

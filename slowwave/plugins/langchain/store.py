@@ -1,13 +1,13 @@
-"""A store for LangGraph's long-term memory: each item a note of the memory, which recall finds and nights distil.
+"""A store for LangGraph's long-term memory: each item is a note, which recall finds and nights distil.
 
     store = MemoryStore(Memory.open(unreleased=True))
     graph = builder.compile(store=store)
     store.put(("ann", "tastes"), "food", {"text": "I am allergic to walnuts."})
     store.search(("ann",), query="what may Ann not eat?")
 
-`get` and `search` read the notes, so an item is there at once. A later value of a key is a later note: the earlier one
-stays in the memory as what was said before. `delete` forgets, with all that nights made of it. Secrets are replaced
-before anything is written. Embeddings are the memory's own: `index` of `put` has no effect, and there is no `ttl`.
+`get` and `search` read the notes, so an item is found at once. A new value of a key is a new note; the earlier note
+stays in the memory. `delete` forgets the item's notes, with all that nights made of them. Secrets are replaced before
+anything is written. The embeddings are the memory's own: `index` of `put` has no effect, and there is no `ttl`.
 """
 
 import asyncio
@@ -35,9 +35,9 @@ from slowwave.store.notes import read_note_lines, write_note
 
 Namespace = tuple[str, ...]
 KIND = "langgraph"
-"""Field of a note that is an item."""
+"""Field of a note's `extra` that marks an item, and has its namespace."""
 FOUND = 1_000
-"""Most hits of the memory that a search is ordered by."""
+"""Most hits of the memory that score the items of a search."""
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "$eq": operator.eq,
     "$ne": operator.ne,
@@ -55,16 +55,16 @@ class MemoryStore(BaseStore):
         self.memory = memory
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Carry operations out in their order.
+        """Run operations in order, and return their results.
 
         Raises:
-            UsageError: an operation that there is not, a value that is too long for a note, or a query without words.
-            StoreLocked: something is deleted while a night is running.
+            UsageError: an operation is unknown, a value is too long for a note, or a query has no words.
+            StoreLocked: an item is deleted while a night is running.
         """
         return [self._run(op) for op in ops]
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Carry operations out on a thread of their own."""
+        """Run operations in another thread, as `batch`."""
         return await asyncio.to_thread(self.batch, list(ops))
 
     def _run(self, op: Op) -> Result:
@@ -81,7 +81,7 @@ class MemoryStore(BaseStore):
         raise UsageError(f"{type(op).__name__} is no operation of this store")
 
     def _put(self, op: PutOp) -> None:
-        """Write an item down, or forget it."""
+        """Write an item as a note; if its value is None, forget all its notes."""
         namespace = tuple(op.namespace)
         key = str(op.key)
         if op.value is None:
@@ -104,7 +104,7 @@ class MemoryStore(BaseStore):
         ]
 
     def _find_sessions(self, namespace: Namespace, key: str) -> list[str]:
-        """Return the notes of all values that an item had."""
+        """Return the sessions of the notes of all values that an item had."""
         return [
             line["session_id"]
             for name, line in self._read_lines()
@@ -122,7 +122,9 @@ class MemoryStore(BaseStore):
         return items
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
-        """Return items below a namespace: by relevance to the query, then the latest first."""
+        """Return a page of the items below a namespace that pass the filter: by relevance to the query, if there is
+        one, then the latest first.
+        """
         prefix = tuple(op.namespace_prefix)
         items = [
             item
@@ -138,7 +140,7 @@ class MemoryStore(BaseStore):
         return items[op.offset :][: op.limit]
 
     def _score(self, query: str) -> dict[tuple[Namespace, str], float]:
-        """Return the relevance to a query of the items that recall finds."""
+        """Return the relevance to a query of each item that recall finds by its last value."""
         last = {name: line["session_id"] for name, line in self._read_lines()}
         names = {session: name for name, session in last.items()}
         scores: dict[tuple[Namespace, str], float] = {}
@@ -160,7 +162,7 @@ class MemoryStore(BaseStore):
 
 
 def render_value(value: Mapping[str, Any]) -> str:
-    """Return a value as the text of a note: its only text, or a line for each field."""
+    """Return a value as the text of a note: its only field if that is a text, else a line for each field."""
     (first, *more) = value.values() or ("",)
     if isinstance(first, str) and not more:
         return first
@@ -168,10 +170,10 @@ def render_value(value: Mapping[str, Any]) -> str:
 
 
 def passes_filter(value: Mapping[str, Any], conditions: Mapping[str, Any]) -> bool:
-    """Return True if each field equals what is asked for, or meets its operators (`{"score": {"$gt": 4}}`).
+    """Return True if each field equals its condition, or meets its operators (`{"score": {"$gt": 4}}`).
 
     Raises:
-        UsageError: an unknown operator.
+        UsageError: an operator is unknown.
     """
     return all(
         _passes(value.get(name), condition) for name, condition in conditions.items()

@@ -95,7 +95,7 @@ def talk(
 
 
 def _greet(llm: "LLM", settings: "Settings") -> str:
-    """Return who answers, and whether turns that no longer fit its window are summarised."""
+    """Return a greeting: the model, and whether turns that no longer fit its window are summarised."""
     share = settings.context.active.recap_share
     summaries = (
         f"Summaries are on: up to {share:.0%} of the conversation's room tell of turns that no longer fit."

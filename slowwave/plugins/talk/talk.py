@@ -155,7 +155,7 @@ class Conversation:
                     message,
                     estimate_effect(message, block.text if block else None),
                 )
-                # Made from its context: without an effect of its own.
+                # the answer is made from its context, so it has no effect of its own
                 self.turns.add("assistant", whole)
                 self._write_down("assistant", whole)
 
@@ -193,7 +193,7 @@ class Conversation:
         if self._system is None:
             settings = self.settings.context
             text = ""
-            # So that it does not fill a small window, with the lines around it.
+            # the briefing, with the lines around it, must not fill a small window
             share = int(room * 0.15) - self._count_tokens(fence_block(""))
             budget = min(settings.briefing_budget, share)
             try:
@@ -320,7 +320,7 @@ def estimate_effect(text: str, block: str | None) -> float:
     shares = list[float]()
     for sentence in split_sentences(text):
         words = frozenset(extract_content_words(sentence.text))
-        # A sentence may lack the mark that closes it.
+        # the question mark may be just behind the sentence
         asks = ASKS.search(text[sentence.start : sentence.end + 1])
         if len(words) >= 2 and not asks:  # "thanks" or "yes" is not a statement
             shares.append(len(words - known_words) / len(words))

@@ -1,4 +1,4 @@
-"""The next day that a text names: by a date, by its distance from when it was said, or by the name of a weekday."""
+"""Find the next day that a text names: by a date, by its distance from when it was said, or by a weekday's name."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ WEEKDAY = re.compile(
 WEEKS = 10
 """Weeks in which "Friday 15th" is looked for."""
 FARTHEST = timedelta(days=180)
-"""A date without a year is of the future if it is no farther than this."""
+"""A date without a year counts as a future one only if it is at most this far away."""
 
 
 def find_coming_day(
@@ -26,8 +26,8 @@ def find_coming_day(
 
     Args:
         text: what was said.
-        said_at: when; the day is that of this machine's zone.
-        weekdays: count the name of a weekday as the next such day. It may as well be the last one.
+        said_at: when it was said; the day is that of this machine's zone.
+        weekdays: count the name of a weekday as the next such day, although it may mean the last one.
     """
     said_on = said_at.astimezone().date()
     days = [*_list_dates(text, said_on)]
@@ -46,7 +46,7 @@ def find_coming_day(
 
 
 def _list_dates(text: str, said_on: date) -> Iterator[date]:
-    """Yield the days that a text names by month and day; without a year the next one."""
+    """Yield the days that a text names by month and day. Without a year, it is the next such day within FARTHEST."""
     for year, month, day in extract_dates(text).dates:
         if month is None or day is None:
             continue

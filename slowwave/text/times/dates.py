@@ -1,8 +1,8 @@
 """Dates that a query names.
 
-Two kinds: parts of dates ("in May", "7 May 2023", "2023-05-07") and spans counted back from when the question is asked
-("yesterday", "two weeks ago", "last spring"). Each is evidence among the rest and never a condition. What may be
-something else is no date: "May I …", "Windows Server 2019", version 2024.1, a person called April.
+There are two kinds: parts of dates ("in May", "7 May 2023", "2023-05-07"), and spans counted back from the time of the
+question ("yesterday", "two weeks ago", "last spring"). Recall uses them as evidence, never as a condition. Ambiguous
+words are no dates: "May I …", "Windows Server 2019", version 2024.1, a person called April.
 """
 
 import re
@@ -18,7 +18,7 @@ MONTH_NAMES = "january february march april may june july august september octob
 MONTHS = {
     short: n for n, name in enumerate(MONTH_NAMES, 1) for short in (name, name[:3])
 } | {"sept": 9}
-"""In English whatever the process's locale is."""
+"""Numbers of the months by name and short name, in English whatever the process's locale is."""
 MONTH = r"\b(?P<month>" + "|".join(sorted(MONTHS, key=len, reverse=True)) + r")\b\.?"
 DAY = r"(?P<day>[0-3]?\d)(?:st|nd|rd|th)?"
 YEAR = r"(?P<year>(?:19|20)\d\d)\b(?![.\d]\d)"
@@ -44,9 +44,9 @@ ALONE = re.compile(
     re.I,
 )
 MODAL = frozenset(("may", "march", "mar", "dec", "jan"))
-"""Words that in lower case are months only beside a year."""
+"""Words that are months in lower case only with a year or a preposition."""
 CALLED = MODAL | {"april", "june", "august", "jun", "aug"}
-"""Words that by themselves are months only where a word before says so ("in April"): people are called so too."""
+"""Words that are months, without a day or year, only after a preposition ("in April"): they may be people's names."""
 
 NUMBERS = COUNTS | {"a": 1, "an": 1, "one": 1, "couple of": 2, "a couple of": 2}
 UNIT_DAYS = {"day": 1, "night": 1, "week": 7, "month": 30, "year": 365}
@@ -74,9 +74,9 @@ LAST = re.compile(
 )
 
 Span = tuple[datetime, datetime]
-"""First and last moment (excluded)."""
+"""The first moment, and the end (excluded)."""
 Date = tuple[int | None, int | None, int | None]
-"""Year, month and day of the month, as far as they are told together."""
+"""The year, month and day of the month; None for each that is not named."""
 
 
 @dataclass(frozen=True)
@@ -85,21 +85,21 @@ class DateMentions:
 
     years: frozenset[int] = frozenset()
     dates: frozenset[Date] = frozenset()
-    """The months, each with the day and the year that it is named with."""
+    """The months, each with its day and year if they are named with it."""
 
     @property
     def months(self) -> frozenset[int]:
-        """Of all dates."""
+        """The months of all dates."""
         return frozenset(month for _, month, _ in self.dates if month is not None)
 
     @property
     def days(self) -> frozenset[int]:
-        """Of all dates."""
+        """The days of the month of all dates."""
         return frozenset(day for *_, day in self.dates if day is not None)
 
 
 def extract_dates(text: str) -> DateMentions:
-    """Return the years, months and days of the month that a text names; a day counts only beside its month."""
+    """Return the years, months and days of the month that a text names. A day counts only with its month."""
     dates = {date for date, _ in _find_dates(text)}
     with_days = {month for _, month, day in dates if day is not None}
     years = {int(match["year"]) for match in ALONE.finditer(text)} | {
@@ -123,7 +123,7 @@ def _find_dates(text: str) -> Iterator[tuple[Date, str]]:
 
 def _find_english_dates(text: str) -> Iterator[tuple[Date, str]]:
     for match in (*ISO.finditer(text), *NUMERIC.finditer(text)):
-        # in figures the day stands before the month, but where only the other order can be
+        # in figures the day is before the month, unless only the other order is possible
         parts = match.groupdict()
         year = int(parts["year"])
         month = int(parts["month"])
@@ -145,7 +145,7 @@ def _find_english_dates(text: str) -> Iterator[tuple[Date, str]]:
 
 
 def _parse_written_dates(text: str, match: re.Match[str]) -> Iterator[Date]:
-    """Yield the dates that a match of `WRITTEN` names: of "3 to 5 May" each."""
+    """Yield the dates that a match of `WRITTEN` names, such as three for "3 to 5 May"; none if it is no month."""
     parts = match.groupdict()
     name = parts["month"]
     year = int(parts["year"]) if parts["year"] else None
@@ -182,15 +182,15 @@ def _is_date(month: int, day: int | None) -> bool:
 
 
 def extract_spans(text: str, now: datetime) -> list[Span]:
-    """Return first and last moment (excluded) of each stretch of time that a text counts back from `now`.
+    """Return each span of time that a text counts back from `now`.
 
-    "two months ago" is the month around that day, since people round. Seasons are the northern hemisphere's.
+    "two months ago" is the month around that day, since people round. Seasons are those of the northern hemisphere.
     """
     return [span for span, _ in _find_spans(text, now)]
 
 
 def _find_spans(text: str, now: datetime) -> Iterator[tuple[Span, str]]:
-    """Yield each stretch with the words that name it, in any language that `foreign_dates` reads."""
+    """Yield each span with the words that name it, in any language that `foreign_dates` reads."""
     yield from _find_english_spans(text, now)
     for time in find_foreign_times(text):
         for span, _ in _find_english_spans(time.english, now):
@@ -210,7 +210,7 @@ def _find_english_spans(text: str, now: datetime) -> Iterator[tuple[Span, str]]:
     )
     for pattern, count, parts in counts:
         for match in pattern.finditer(text):
-            with suppress(OverflowError, ValueError):  # it leaves the years 1 to 9999
+            with suppress(OverflowError, ValueError):  # outside the years 1 to 9999
                 if (
                     span := count(day, *(match[part].lower() for part in parts))
                 ) is not None:
@@ -223,7 +223,7 @@ def _resolve_day_word(day: datetime, word: str) -> Span:
 
 
 def _resolve_ago(day: datetime, number: str, unit: str) -> Span | None:
-    """Return the unit of time around a day so long ago."""
+    """Return the unit of time around the day that is `number` units ago; None as `_subtract_units`."""
     middle = _subtract_units(day, number, unit)
     half = UNIT_DAYS[unit] // 2
     return (
@@ -234,24 +234,25 @@ def _resolve_ago(day: datetime, number: str, unit: str) -> Span | None:
 
 
 def _resolve_recent(day: datetime, number: str, unit: str) -> Span | None:
-    """Return the days up to now."""
+    """Return the last `number` units up to the end of the day; None as `_subtract_units`."""
     start = _subtract_units(day, number, unit)
     return None if start is None else (start, day + timedelta(days=1))
 
 
 def _subtract_units(day: datetime, number: str, unit: str) -> datetime | None:
-    """Return the day so many units before; None where it is the same, or too long ago to be meant."""
+    """Return the day `number` units before; None if the number is 0 or unknown, or the day too long ago."""
     days = UNIT_DAYS[unit] * (
         NUMBERS.get(number) or (int(number) if number.isdigit() else 0)
     )
-    # a hundred years back at most: more is no date that somebody means
+    # at most about a hundred years back: nobody means an earlier day
     return day - timedelta(days=days) if 0 < days < 40_000 else None
 
 
 def _resolve_last(day: datetime, which: str, unit: str) -> Span:
-    """Return the stretch before the one that `day` stands in ("last month"), or that one so far ("this month").
+    """Return the span before the one that `day` is in ("last month"), or that one so far ("this month").
 
-    "last weekend" is the latest Saturday and Sunday that are over: asked at a weekend, those of the week before.
+    "last weekend" is the latest Saturday and Sunday that are over: on a weekend, those of the week before. A weekday
+    is the last such day before `day`; after "since", the span from it to now.
     """
     tomorrow = day + timedelta(days=1)
     if unit in SEASONS:
@@ -273,7 +274,7 @@ def _resolve_last(day: datetime, which: str, unit: str) -> Span:
 
 
 def _find_start(day: datetime, unit: str) -> datetime:
-    """Return the first day of the week, weekend, month, year or night that a day stands in."""
+    """Return the first day of the week, month, year or night that a day is in, or of the latest weekend that began."""
     starts = {
         "week": day - timedelta(days=day.weekday()),
         "weekend": day - timedelta(days=(day.weekday() - 5) % 7),
@@ -285,7 +286,7 @@ def _find_start(day: datetime, unit: str) -> datetime:
 
 
 def _resolve_season(day: datetime, which: str, unit: str) -> Span:
-    """Return the three months of the latest season of a name that began ("this") or that is over."""
+    """Return the three months of the latest season of this name: for "this" one that began, else one that is over."""
     start = day.replace(month=SEASONS[unit], day=1)
     start = start if start <= day else start.replace(year=start.year - 1)
     end = (start + timedelta(days=95)).replace(day=1)
@@ -299,11 +300,11 @@ ASKS_WHAT = frozenset(
     talked say said mention mentioned decide decided agree agreed settle settled change changed work worked plan planned
     learn learned go going new news recent recently""".split()  # noqa: SIM905
 )
-"""Words that beside a time ask for whatever there is."""
+"""Words that, with a time, ask for everything of that time."""
 
 
 def extract_time_words(text: str, now: datetime) -> frozenset[str]:
-    """Return the words of a text, in lower case, that tell of a time, and what asks for whatever there was then."""
+    """Return the lower-case words of a text that name a time, with ASKS_WHAT; an empty set if it names no time."""
     named = [words for _, words in (*_find_dates(text), *_find_spans(text, now))] + [
         match[0] for match in ALONE.finditer(text)
     ]
@@ -312,5 +313,5 @@ def extract_time_words(text: str, now: datetime) -> frozenset[str]:
 
 
 def convert_to_utc(moment: datetime) -> datetime:
-    """Return a moment in UTC, which one without a zone is taken to be in."""
+    """Return a moment in UTC. A moment without a zone counts as UTC."""
     return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)

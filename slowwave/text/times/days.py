@@ -1,4 +1,4 @@
-"""The local day and time at which something was said: by the clock of who said it, else of this machine."""
+"""The local day and time of a message: by the UTC offset of its speaker, else of this machine."""
 
 from datetime import datetime, timedelta, timezone
 from typing import overload
@@ -13,20 +13,23 @@ def localise(at: None, utc_offset: int | None) -> None: ...
 @overload
 def localise(at: datetime | None, utc_offset: int | None) -> datetime | None: ...
 def localise(at: datetime | None, utc_offset: int | None) -> datetime | None:
-    """Return a moment at the UTC offset (in minutes) of who spoke; as it is if that is unknown."""
+    """Return a moment at the speaker's UTC offset (in minutes); unchanged if that is unknown, 0 or a day or more."""
     if at is None or not utc_offset or abs(utc_offset) >= MINUTES_OF_DAY:
         return at
     return at.astimezone(timezone(timedelta(minutes=utc_offset)))
 
 
 def get_utc_offset(at: datetime | None) -> int | None:
-    """Return the minutes that a moment's clock is ahead of UTC; None in UTC, since programs write that anywhere."""
+    """Return the minutes that a moment's clock is ahead of UTC.
+
+    Return None for UTC itself, since programs write it in any place, and for a moment without a zone.
+    """
     offset = at.utcoffset() if at is not None else None
     return int(offset.total_seconds()) // 60 or None if offset is not None else None
 
 
 def convert_to_local(at: datetime) -> datetime:
-    """Return a moment at the UTC offset of who spoke (`localise`), else in this machine's zone."""
+    """Return a moment at its own UTC offset, the speaker's (`localise`); a moment in UTC in this machine's zone."""
     return at if get_utc_offset(at) else at.astimezone()
 
 

@@ -1,8 +1,8 @@
-"""Times that a text in another language than English names, put in English, so that one place reads them.
+"""Find times in texts of other languages, and translate them to English, so that one module parses them.
 
 "letzten Dienstag" is "last tuesday", "5 de marzo de 2026" is "5 March 2026", "3月5日" is "5 March", "vor drei Tagen" is
-"3 day ago", "vendredi prochain" is "next friday". The names are those of dateparser and Unicode (`foreign_dates.toml`).
-"Last" or "next" beside a weekday is what says so beside "week"; 下周五 is "next week friday".
+"3 day ago", "vendredi prochain" is "next friday". The names come from dateparser and Unicode (`foreign_dates.toml`).
+The words for "last" and "next" with a weekday are taken from those with "week"; 下周五 is "next week friday".
 """
 
 import re
@@ -17,7 +17,7 @@ from slowwave.text.languages import ENGLISH, is_stop_word, stem_in
 from slowwave.text.words import JOINED, TERM, find_text_language
 
 Names = Mapping[str, Sequence[str]]
-"""In English -> the names in a language."""
+"""The English name -> the names in a language."""
 LISTS: Mapping[str, Names] = tomllib.loads(
     files("slowwave.text.times")
     .joinpath("foreign_dates.toml")
@@ -32,12 +32,12 @@ RELATIVE = frozenset(
     for which in ("this", "last", "next")
     for unit in ("week", "month", "year")
 }
-"""Times that are named without a number."""
+"""Names of times without a number."""
 NUMBERED = re.compile(
     r"(?:(?P<year>(?:19|20)\d\d)\s?[年년]\s?)?(?<!\d)(?P<month>1[0-2]|0?[1-9])\s?[月월]\s?"
     r"(?:(?P<day>[12]\d|3[01]|0?[1-9])\s?[日号號일])?"
 )
-"""A date of Chinese, Japanese or Korean, whose months have numbers."""
+"""A date in Chinese, Japanese or Korean, whose months have numbers."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +46,16 @@ class TimeExpressions:
 
     dates: re.Pattern[str] | None
     months: Mapping[str, str]
-    """Names of months -> in English."""
+    """Names of months -> their English names."""
     phrases: re.Pattern[str]
     relative: Mapping[str, str]
-    """Phrases -> in English."""
+    """Phrases -> their English names."""
     counted: tuple[tuple[re.Pattern[str], str], ...]
-    """Patterns with a number -> in English, with `#` in the number's place."""
+    """Patterns with a number -> the English phrase, with `#` for the number."""
     numbers: Mapping[str, str]
-    """Words for numbers -> in figures."""
+    """Words for numbers -> their digits."""
     weekdays: tuple[tuple[re.Pattern[str], str], ...]
-    """A weekday that something beside it says to be the last or the next one -> in English."""
+    """Patterns of the last or the next weekday -> the English phrase."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,16 @@ class TimeName:
 
     english: str
     words: str
-    """As the text has it, in lower case."""
+    """The text's own words, in lower case."""
     start: int
-    """Where it begins in the text in lower case."""
+    """Its offset in the lower-case text."""
 
 
 def find_foreign_times(text: str) -> list[TimeName]:
-    """Return the times that a text in another language names; of one within another the longer."""
+    """Return the times that a text in another language names, in order. A time within a longer one is left out.
+
+    Return an empty list for English, and for a language without a list of names.
+    """
     names = sorted(_find_times(text), key=lambda time: (time.start, -len(time.words)))
     found: list[TimeName] = []
     for time in names:
@@ -145,7 +148,7 @@ def _get_expressions(language: str) -> TimeExpressions:
 
 
 def _list_han_numbers() -> dict[str, str]:
-    """Return the characters of Chinese and Japanese for the numbers up to 12, as Unicode has them, in figures."""
+    """Return the Chinese and Japanese characters for the numbers from 1 to 12, by Unicode, with their digits."""
     return {
         chr(code): str(int(number))
         for code in range(0x4E00, 0xA000)
@@ -156,7 +159,7 @@ def _list_han_numbers() -> dict[str, str]:
 def _list_counted(
     names: Names, numbers: Mapping[str, str]
 ) -> Iterator[tuple[re.Pattern[str], str]]:
-    """Yield patterns of a number of days, weeks, months or years ago or from now."""
+    """Yield patterns of a number of days, weeks, months or years ago or from now, each with the English phrase."""
     number = r"(?P<n>\d{1,4}" + (f"|{_join(numbers)})" if numbers else ")")
     for english, forms in names.items():
         way, _, unit = english.partition(" ")
@@ -173,7 +176,10 @@ def _list_counted(
 def _list_weekdays(
     language: str, which: str, without: Sequence[str]
 ) -> Iterator[tuple[re.Pattern[str], str]]:
-    """Yield for each weekday what says that the last or the next one is meant: what "last week" has and others lack."""
+    """Yield patterns of the last or the next weekday (`which`), each with the English phrase.
+
+    The word for "last" or "next" is the one in `{which} week` that the phrases `without` lack.
+    """
     names = LISTS[language]
     week = " ".join(names.get(f"{which} week", ()))
     if JOINED.search(week):
@@ -181,7 +187,7 @@ def _list_weekdays(
         return
     others = " ".join(form for name in without for form in names.get(name, ()))
     shared = {stem_in(word, language) for word in TERM.findall(others)}
-    # A stem has no accents, so a word begins as long a piece of the word as it is written.
+    # a stem has no accents, so the beginning of the written word is used, with the stem's length
     stems = {
         word[: len(stem)]
         for word in TERM.findall(week)
@@ -208,14 +214,14 @@ def _list_days_of_week(
                     (n for n in range(len(form), 0, -1) if of_week.endswith(form[:n])),
                     0,
                 )
-                # At most one particle stands between them: 来週の金曜日.
+                # at most one particle is between them: 来週の金曜日
                 joined = f"{re.escape(of_week)}.?{re.escape(form)}"
                 merged = re.escape(of_week + form[shared:])
                 yield re.compile(f"{joined}|{merged}"), f"{week} {day}"
 
 
 def _bound(pattern: str) -> re.Pattern[str]:
-    """Return a pattern of whole words; in scripts without spaces of what stands anywhere."""
+    """Return a pattern that matches whole words only; in scripts without spaces, anywhere."""
     return re.compile(pattern if JOINED.search(pattern) else rf"(?<!\w){pattern}(?!\w)")
 
 

@@ -1,8 +1,8 @@
-"""The dates of "yesterday", "next Friday" and "in two weeks", put beside these words where a text is shown.
+"""Add the dates of "yesterday", "next Friday" and "in two weeks" beside these words when a text is shown.
 
-Weeks later such words name no day. What is stored stays as it was said, and so does every quote. A date is put only
-where the calendar decides it: "next Friday" said on a Wednesday may be either of two days, and both are named. A count
-from now may be a rule's ("due in 30 days"), so the note says which day it is counted from.
+Weeks later such words don't name a day. Stored texts and quotes are not changed. A date is added only if the calendar
+decides it: "next Friday" said on a Wednesday may be one of two days, and both are named. A count from now may be part
+of a rule ("due in 30 days"), so the note says from which day it is counted.
 """
 
 import re
@@ -31,12 +31,12 @@ FROM_NOW = re.compile(rf"\bin {NUMBER} (?P<unit>{UNITS})s?\b(?! of\b)", re.I)
 NEXT = re.compile(rf"\bnext (?P<unit>week|month|year|{'|'.join(WEEKDAYS)})\b", re.I)
 OF_WEEK = re.compile(rf"\b(?P<which>last|next) week (?P<day>{'|'.join(WEEKDAYS)})\b")
 WITH_DATE = re.compile(r"\s*\([^)]*\d")
-"""A text that gives the date by itself."""
+"""A date in brackets that follows already."""
 CODE = re.compile(r"`+[^`]*`+")
 ENDS = ".!?…:;\n\r\"'“”‘’(-*•>|。！？"
 """Characters after which a word with a capital may begin a sentence."""
 FARTHEST = 4_000
-"""Days that a count may say; more is no date that somebody means."""
+"""Most days of a count: nobody means a later or earlier day."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,15 @@ class RelativeDay:
     start: int
     end: int
     note: str
-    """Its date, as it is put in brackets; empty for the day itself, which stands beside every text."""
+    """Its date, to be added in brackets; empty for the day itself, which is shown with every text."""
 
 
 def add_days(text: str, said_at: datetime | None) -> str:
-    """Return a text with the date after each word that names a day by its distance from when it was said.
+    """Return a text with the date added after each word that names a day by its distance from when it was said.
 
     Args:
         text: what was said.
-        said_at: when; the day is that of who said it (`convert_to_local`). None leaves the text as it is.
+        said_at: when it was said; the day is the speaker's (`convert_to_local`). None leaves the text unchanged.
     """
     if said_at is None:
         return text
@@ -68,7 +68,11 @@ def add_days(text: str, said_at: datetime | None) -> str:
 
 
 def find_relative_days(text: str, said_on: date) -> list[RelativeDay]:
-    """Return the times that a text names by their distance from a day, in order; of overlapping ones the first."""
+    """Return the times that a text names by their distance from a day, in order.
+
+    Of times that overlap or follow each other directly, only the first is returned. Times in code, and times with a
+    date in brackets, are left out.
+    """
     found = [*_find_english(text, said_on)]
     if len(text.lower()) == len(text):
         for time in find_foreign_times(text):
@@ -79,7 +83,7 @@ def find_relative_days(text: str, said_on: date) -> list[RelativeDay]:
     kept: list[RelativeDay] = []
     for named in sorted(found, key=lambda named: (named.start, -named.end)):
         before = kept[-1].end if kept else 0
-        # Of words in a row the first is meant: "heute morgen" is no tomorrow.
+        # of neighbouring words only the first counts: "heute morgen" is not tomorrow
         is_first = not kept or bool(text[before : named.start].strip())
         in_code = any(start <= named.start < end for start, end in code)
         if (
@@ -93,7 +97,7 @@ def find_relative_days(text: str, said_on: date) -> list[RelativeDay]:
 
 
 def _is_phrase(text: str, named: RelativeDay) -> bool:
-    """Return True if the words are no name (a capital within a sentence) and no date follows them."""
+    """Return True unless the words may be a name (a capital within a sentence), or a date in brackets follows them."""
     if WITH_DATE.match(text, named.end):
         return False
     before = text[: named.start].rstrip(" \t")
@@ -101,7 +105,7 @@ def _is_phrase(text: str, named: RelativeDay) -> bool:
 
 
 def _find_english(text: str, said_on: date) -> Iterator[RelativeDay]:
-    """Yield the days, counts, and last and next stretches that a text in English names."""
+    """Yield the days, counts, and last and next spans that an English text names."""
     yield from _find_days(text, said_on)
     yield from _find_counts(text, said_on)
     yield from _find_stretches(text, said_on)
@@ -140,7 +144,7 @@ def _find_stretches(text: str, said_on: date) -> Iterator[RelativeDay]:
 
 
 def _is_told(match: re.Match[str]) -> bool:
-    """Return True for "the next week" and "last week of May", which are not counted from the day they are said on."""
+    """Return True for "the next week" and "last week of May", which don't count from the day of the text."""
     text = match.string.lower()
     has_article = text[: match.start()].rstrip().endswith(" the")
     return has_article or text[match.end() :].startswith(" of ")
@@ -151,7 +155,10 @@ def _note(match: re.Match[str], note: str) -> RelativeDay:
 
 
 def _format_count(match: re.Match[str], said_on: date, sign: int) -> str | None:
-    """Return the day so many units away; beyond two weeks only about, since people round."""
+    """Return the day that is a number of units away in the direction of `sign`; None if it is 0 or over FARTHEST.
+
+    Months, and weeks ago, are given as "about", since people round; of years only the year is given.
+    """
     number = match["n"].lower()
     unit = match["unit"].lower()
     count = NUMBERS.get(number) or (int(number) if number.isdigit() else 0)
@@ -167,7 +174,7 @@ def _format_count(match: re.Match[str], said_on: date, sign: int) -> str | None:
 
 
 def _format_last(unit: str, said_on: date) -> str | None:
-    """Return the day or stretch before the one that a day is in; None for a season or a night."""
+    """Return the day or span before the one that a day is in; None for a season or a night."""
     if unit in WEEKDAYS:
         ago = (said_on.weekday() - WEEKDAYS[unit] - 1) % 7 + 1
         return _format(said_on - timedelta(days=ago))
@@ -182,7 +189,7 @@ def _format_last(unit: str, said_on: date) -> str | None:
 
 
 def _format_next(unit: str, said_on: date) -> str:
-    """Return the day or stretch after the one that a day is in; of a weekday both days that people mean by it."""
+    """Return the day or span after the one that a day is in; for a weekday, both days that people mean by it."""
     monday = said_on - timedelta(days=said_on.weekday())
     if unit in WEEKDAYS:
         ahead = (WEEKDAYS[unit] - said_on.weekday() - 1) % 7 + 1
@@ -201,7 +208,7 @@ def _format_next(unit: str, said_on: date) -> str:
 
 
 def _shift_months(day: date, count: int) -> date:
-    """Return the same day so many months away, or the last of that month."""
+    """Return the same day of the month `count` months away, or the last day of that month if it is shorter."""
     year, month = divmod(day.year * 12 + day.month - 1 + count, 12)
     return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
 

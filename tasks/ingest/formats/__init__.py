@@ -1,1 +1,1 @@
-"""One module or folder a transcript format, and the registry that tells them apart."""
+"""Transcript formats, each a module or folder, and the registry that recognises them."""

@@ -1,4 +1,4 @@
-"""What is not looked into below a folder: counted by reason and named, so that nothing goes unread in silence."""
+"""Count and name the files and folders that are left out below a folder, by reason, so that a report lists them."""
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -25,12 +25,12 @@ class LeftOut:
     names: defaultdict[str, dict[str, None]] = field(
         default_factory=lambda: defaultdict(dict)
     )
-    """The first few by reason: paths, or of `FOLDERS` and `OTHERS` what they are known by."""
+    """The first few by reason: paths; for `FOLDERS` names, and for `OTHERS` suffixes."""
     unreadable: list[tuple[Path, str]] = field(default_factory=list)
     """Folders that can't be listed, each with the reason."""
 
     def add(self, reason: str, path: Path) -> None:
-        """Note a place."""
+        """Count a file or folder, and keep the first names of each reason."""
         self.counts[reason] += 1
         names = self.names[reason]
         if len(names) <= NAMED:
@@ -38,7 +38,7 @@ class LeftOut:
             names[by_kind if reason in (FOLDERS, OTHERS) else show_path(path)] = None
 
     def describe(self) -> list[str]:
-        """Return a line for each reason: how many, and which."""
+        """Return a line for each reason, with the number and the first names."""
         return [
             f"left out, {reason}: {n:,} ({', '.join([*self.names[reason]][:NAMED])}{', …' * (n > NAMED)})"
             for reason, n in sorted(self.counts.items())

@@ -1,4 +1,4 @@
-"""What a file looks like that no reader knows, so that whoever has it knows what to do."""
+"""Explain what a file looks like that no reader recognises, so that a person knows what to do."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ MOST_FIELDS = 6
 
 
 def explain_unknown(head: Head) -> str:
-    """Return what the file looks like, the format that it shares most fields with, and how it is made readable."""
+    """Return what the file looks like, the format with which it shares most fields, and how to make it readable."""
     lines = head.objects or [
         line for line in parse_json_lines([head.data]) if isinstance(line, dict)
     ]
@@ -35,7 +35,7 @@ def explain_unknown(head: Head) -> str:
 
 
 def list_fields(line: dict[str, object]) -> Iterator[str]:
-    """Yield the names of a line's fields and, with a dot, of those in them."""
+    """Yield the names of a line's fields, and of the fields in these as `field.inner`."""
     for name, value in line.items():
         yield name
         if isinstance(value, dict):
@@ -58,4 +58,4 @@ FIELDS: dict[str, frozenset[str]] = {
         "generic": "role content session_id message_id ts workspace speaker",
     }.items()
 }
-"""By format the fields of its lines that tell it from others."""
+"""Fields by which the lines of a format are recognised, by its name."""

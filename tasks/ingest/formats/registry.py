@@ -1,9 +1,9 @@
-"""Which readers there are, which one reads a file, and where transcripts lie.
+"""The registry of readers: it chooses the reader of a file, and finds transcripts.
 
-A reader is chosen by what a file holds, never by its name alone; the most particular is asked first. Formats that
-say what they are at the start of the file come before those that are known by any line of it: a history in Markdown
-may quote lines of every other format. Plugins add readers as entry points of the group `slowwave.readers`, which are
-asked before our own (docs/plugins.md).
+A reader is chosen by a file's content, never by its name alone. The most specific reader is tried first. Formats that
+are recognised at the start of the file come before those that any line shows, since a history in Markdown may quote
+lines of every other format. Plugins add readers as entry points of the group `slowwave.readers`, which are tried before
+our own (docs/plugins.md).
 """
 
 import logging
@@ -80,7 +80,10 @@ COMPANIONS = ("-wal", "-shm", "-journal", ".meta.json", ".lock", ".tmp")
 
 @cache
 def load_readers() -> tuple[Reader, ...]:
-    """Return all readers: those of plugins, then our own. What is no reader is left out, with a warning."""
+    """Return all readers: those of plugins, then our own.
+
+    An entry that can't be loaded, is no reader, or has another reader's name is left out with a warning.
+    """
     added: list[Reader] = []
     for name, entry in find_plugins(GROUP).items():
         try:
@@ -121,7 +124,7 @@ def detect_reader(path: Path) -> Reader:
         UnknownFormat: the file is empty, can't be opened, or no reader knows it.
     """
     if path.exists() and not (path.is_file() or path.is_dir()):
-        # Whoever opens a pipe waits for one who writes.
+        # opening a pipe would wait for a writer
         raise UnknownFormat(path, "it is neither a file nor a folder")
     try:
         head = read_head(path)
@@ -151,7 +154,7 @@ def _find_reader(path: Path, head: Head) -> Reader:
 
 
 def find_other_readers(path: Path, reader: Reader) -> list[Reader]:
-    """Return the readers that recognise the file besides the one that `detect_reader` gave, in their order."""
+    """Return the other readers that recognise the file, in the order of the registry."""
     head = read_head(path)
     return [
         other
@@ -164,7 +167,7 @@ def _recognises(reader: Reader, head: Head) -> bool:
     try:
         return reader.sniff(head)
     except Exception as error:
-        # Deliberately broad: one reader must not keep a file from all others.
+        # deliberately broad: an error of one reader must not stop the others
         LOG.warning(
             "reader %s can't look at %r: %r", reader.name, str(head.path), error
         )
@@ -174,10 +177,10 @@ def _recognises(reader: Reader, head: Head) -> bool:
 def find_files(
     paths: Iterable[Path], left_out: LeftOut | None = None
 ) -> Iterator[Path]:
-    """Yield every file given, and below every folder given the files that may be transcripts; sorted, each once.
+    """Yield the given files, and the files below the given folders that may be transcripts; sorted, each once.
 
-    Symbolic links below a folder are not followed. A file that was named is taken whatever it is called. `left_out`
-    is told of all others.
+    Symbolic links below a folder are not followed. A given file is yielded whatever its name is. All files and folders
+    that are left out are added to `left_out`.
 
     Raises:
         NoSuchPath: as `check_paths`.
@@ -193,7 +196,7 @@ def check_paths(paths: Iterable[Path]) -> list[Path]:
     """Return the paths with `~` replaced by the home folder.
 
     Raises:
-        NoSuchPath: one does not exist, or is neither a file nor a folder: whoever opens a pipe waits for a writer.
+        NoSuchPath: a path does not exist, or is neither a file nor a folder. Opening a pipe would wait for a writer.
     """
     expanded = [path.expanduser() for path in paths]
     for path in expanded:
@@ -237,7 +240,7 @@ def _walk_folder(folder: Path, left_out: LeftOut) -> Iterator[Path]:
 
 
 def _explain_folder(folder: Path, exported: Collection[str]) -> str | None:
-    """Return why a folder is not looked into, None where it is."""
+    """Return why a folder is left out; None if it is searched."""
     if folder.is_symlink():
         return LINKS
     if folder.name in JUNK_FOLDERS:
@@ -248,7 +251,7 @@ def _explain_folder(folder: Path, exported: Collection[str]) -> str | None:
 
 
 def _is_companion(name: str, beside: Collection[str]) -> bool:
-    """Return True if a file belongs to another one of its folder, as a database's log does."""
+    """Return True if a file belongs to another file of its folder, for example a database's log."""
     stems = (
         name.removesuffix(suffix) for suffix in COMPANIONS if name.endswith(suffix)
     )
@@ -256,14 +259,14 @@ def _is_companion(name: str, beside: Collection[str]) -> bool:
 
 
 def _explain_file(path: Path) -> str | None:
-    """Return why a file below a folder is left out, None where it may be a transcript."""
+    """Return why a file below a folder is left out; None if it may be a transcript."""
     if not is_candidate(path):
         return NAMES if _has_suffix(path) else OTHERS
     return LINKS if path.is_symlink() else None
 
 
 def is_candidate(path: Path) -> bool:
-    """Return whether a file's name is one transcripts have; archives such as `x.jsonl.deleted.<time>` count."""
+    """Return True if a file may be a transcript by its name. Archives such as `x.jsonl.deleted.<time>` count."""
     name = path.name.lower()
     if name.endswith(COMPANIONS) or name in JUNK_FILES:
         return False
@@ -279,16 +282,15 @@ def _has_suffix(path: Path) -> bool:
 
 
 def find_installed(home: Path) -> list[tuple[Reader, Path]]:
-    """Return the transcripts of the tools installed on this machine, by tool and path; a folder that isn't there has
-    none.
+    """Return the transcripts in the places of the tools on this machine, each with its tool's reader; by tool and path.
 
-    The reader is the tool's own: whether a file really is of its format is seen when it is read.
+    The files are not opened here, so another reader may recognise one when it is read.
     """
     readers: dict[Path, Reader] = {}
     for reader in load_readers():
         for place in filter(lambda place: place.root.is_dir(), reader.locations(home)):
             for path in place.root.glob(place.pattern):
-                # Of a link that leads out of the folder nothing is taken.
+                # a link to a file outside of the folder is ignored
                 is_own = (
                     path.is_file()
                     and not path.is_symlink()
@@ -303,7 +305,7 @@ def find_installed(home: Path) -> list[tuple[Reader, Path]]:
 
 
 def list_searched(home: Path) -> list[str]:
-    """Return a line for each place where the tools keep transcripts: the tool, the place, and whether it is there."""
+    """Return a line for each place where tools keep transcripts: the tool, the place, and whether the folder exists."""
     lines = []
     for reader in load_readers():
         for place in reader.locations(home):

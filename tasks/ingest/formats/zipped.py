@@ -1,7 +1,7 @@
-"""Exports as they are downloaded: a ZIP that holds files of one of the other formats.
+"""Read a downloaded export: a ZIP with files of one of the other formats.
 
-The reader of the first member that one knows reads every member that it knows. Nothing is unpacked beside the archive:
-each member goes into a folder of its own, by its last name alone, as long as it is read.
+The reader that recognises the first known member reads every member that it recognises. Nothing is unpacked beside the
+archive: each member is in a temporary folder while it is read, under the last part of its name.
 """
 
 import shutil
@@ -40,7 +40,7 @@ NAMED = 3
 
 
 def find_inner_reader(path: Path, detect: Callable[[Path], Reader]) -> Reader:
-    """Return the reader of an archive: that of its first member which `detect` knows, made to read the archive.
+    """Return a reader of the archive, made from the reader of the first member that `detect` recognises.
 
     Raises:
         UnknownFormat: the archive can't be opened, or no reader knows a member.
@@ -74,7 +74,11 @@ def _list_members(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
 
 @contextmanager
 def _unpack(archive: zipfile.ZipFile, name: str) -> Iterator[Path]:
-    """Yield a member's copy, unpacked within the bounds of any packed file."""
+    """Yield an unpacked copy of a member, which lasts as long as the block.
+
+    Raises:
+        EOFError: it unpacks to too many bytes.
+    """
     with TemporaryDirectory(prefix=LEFT) as folder:
         copy = Path(folder, PurePosixPath(name.replace("\\", "/")).name)
         packed = BoundedUnpacking(
@@ -106,7 +110,9 @@ def _read_member(
     inner: Reader,
     detect: Callable[[Path], Reader],
 ) -> Iterator[Record]:
-    """Yield the records of a member; of one that is no talk (the account's settings), that it was left out."""
+    """Yield the records of a member; for a member of another format (such as the account's settings), that it is
+    skipped.
+    """
     try:
         known = detect(copy).name == inner.name
     except UnknownFormat:

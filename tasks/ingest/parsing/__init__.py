@@ -1,1 +1,1 @@
-"""What the formats share: records, values, times, lines, documents, trees of messages."""
+"""Shared by the formats: records, values, times, lines, documents, trees of messages."""

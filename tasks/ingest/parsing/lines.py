@@ -1,7 +1,7 @@
-"""Files in: plain, gzip and Zstandard; lines, or whole JSON documents as a stream of conversations, out.
+"""Read files (plain, gzip or Zstandard) as lines, or JSON documents as a stream of conversations.
 
-One line at a time, or one conversation, within a bound of memory; one over the limit is skipped in pieces and never
-held whole. A last line without its newline that is not valid JSON is a torn write: the tool is still at it.
+One line or one conversation is in memory at a time. A line over the limit is skipped in pieces. A last line without a
+newline that is not valid JSON is an unfinished write of the tool.
 """
 
 import codecs
@@ -41,9 +41,9 @@ BOM = b"\xef\xbb\xbf"
 DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError)
 PACKED = (".gz", ".zst", ".zstd")
 MOST_UNPACKED = 200
-"""Times its size that a compressed file may unpack to, above `FREE_UNPACKED`; talk packs 5 to 50 times."""
+"""Most times its size that a compressed file may unpack to, above `FREE_UNPACKED`. Transcripts shrink 5 to 50 times."""
 STEP = 1 << 10
-"""Bytes of Zstandard that are unpacked at once: of nothing but zeros they give some 30 MB."""
+"""Bytes of Zstandard that are unpacked at once. If they pack nothing but zeros, they give about 30 MB."""
 FREE_UNPACKED = 64 * 1024 * 1024
 
 NumberedLine = tuple[int, bytes]
@@ -52,13 +52,13 @@ Document = tuple[int, dict[str, object]]
 
 
 class BoundedUnpacking(io.RawIOBase):
-    """A stream that unpacks a file no further than talk can be packed: two megabytes may hold two gigabytes of nothing.
+    """A stream that unpacks a file up to a bound, since two megabytes may unpack to two gigabytes of zeros.
 
-    One read of it is one read of the packed stream, so that what stands before a damage is handed out before the
-    damage raises.
+    One read of it is one read of the packed stream, so that the content before damage is returned before the damage
+    raises an error.
 
     Raises:
-        EOFError: on reading over the bound.
+        EOFError: the file unpacks to more than MOST_UNPACKED times its size, and to more than FREE_UNPACKED.
     """
 
     def __init__(self, packed: Any, size: int) -> None:
@@ -71,7 +71,7 @@ class BoundedUnpacking(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer with what one read gives, and return how much that is."""
+        """Fill the buffer with the result of one read, and return its length."""
         data = self._read(len(buffer))
         self._left -= len(data)
         if self._left < 0:
@@ -90,7 +90,7 @@ class BoundedUnpacking(io.RawIOBase):
 class _WholeFrames(io.RawIOBase):
     """Unpacks a Zstandard file of one or several frames.
 
-    The package's own reader takes a file that breaks off within a frame for one that ends there.
+    The package's own reader gives no error for a file that breaks off within a frame.
 
     Raises:
         EOFError: on reading, if the file breaks off.
@@ -182,7 +182,9 @@ def parse_json_lines(lines: Iterable[bytes]) -> list[object]:
 def iter_lines(
     stream: io.BufferedReader, limits: Limits
 ) -> Iterator[NumberedLine | Rejected]:
-    """Yield number and bytes of each line, counted from 1, without its newline; an over-long one as a `Rejected`."""
+    """Yield the number (from 1) and the bytes of each line, without its newline; a `Rejected` for a line over the
+    limit.
+    """
     number = 0
     while line := stream.readline(limits.max_line_bytes + 1):
         number += 1
@@ -212,10 +214,10 @@ def _iter_file(path: Path, limits: Limits) -> Iterator[NumberedLine | Rejected]:
 
 
 def iter_json(path: Path, limits: Limits) -> Iterator[Document | Rejected]:
-    """Yield number and JSON object of each line that is not blank; what is no object comes as a `Rejected` that says
-    why.
+    """Yield the number and the JSON object of each line that is not blank; a `Rejected` with the reason for other
+    lines.
 
-    Invalid UTF-8 is not repaired: the line is quarantined with the reason.
+    Invalid UTF-8 is not repaired, but rejected.
     """
     for item in _iter_file(path, limits):
         if isinstance(item, Rejected):
@@ -225,7 +227,7 @@ def iter_json(path: Path, limits: Limits) -> Iterator[Document | Rejected]:
 
 
 def parse_object(number: int, raw: bytes) -> Document | Rejected:
-    """Return the number and the JSON object that stands in the bytes, or why there is none."""
+    """Return the number and the JSON object in the bytes, or a `Rejected` with the reason why there is none."""
     raw = raw.removeprefix(BOM) if number == 1 else raw
     try:
         value = orjson.loads(raw)
@@ -278,17 +280,17 @@ def _explain_invalid_json(raw: bytes, error: orjson.JSONDecodeError) -> str:
 def decode_excerpt(raw: bytes) -> str:
     """Return the start of a line as text, for the quarantine row.
 
-    The second half of a line that goes on is left out: the cut may go through a secret, and half a secret is not
-    recognised as one.
+    If the line is longer than EXCERPT, only half of the excerpt is returned: the other half lets redaction recognise a
+    secret at the cut.
     """
     text = raw[:EXCERPT].decode("utf-8", "replace")
     return text if len(raw) < EXCERPT else text[: len(text) // 2]
 
 
 def iter_text(path: Path, limits: Limits) -> Iterator[tuple[int, str] | Rejected]:
-    """Yield number and text of each line, blank ones as "", without its line break; trailing spaces stay.
+    """Yield the number and the text of each line without its line break, blank lines as "". Trailing spaces are kept.
 
-    A line that is no UTF-8 comes as a `Rejected` that says where.
+    Yield a `Rejected` for a line that is not UTF-8.
     """
     for item in _iter_file(path, limits):
         if isinstance(item, Rejected):
@@ -312,8 +314,8 @@ def format_excerpt(value: object) -> str:
 # Documents.
 
 LEFT = "slowwave-copy-"
-"""How the names of folders for plain copies begin, in the system's folder for temporary files."""
-# A noncharacter: stands where a byte was no UTF-8, so that only its conversation is rejected.
+"""Prefix of folders for unpacked copies, in the system's folder for temporary files."""
+# A noncharacter that replaces bytes that are not UTF-8, so that only their conversation is rejected.
 _BAD = "\ufdd0"
 _MARK = "slowwave-mark"
 codecs.register_error(_MARK, lambda error: (_BAD, cast(UnicodeDecodeError, error).end))
@@ -335,11 +337,10 @@ def decompress_file(path: Path) -> Iterator[Path]:
 def iter_documents(
     path: Path, limits: Limits
 ) -> Iterator[tuple[int, dict[str, object]] | Rejected]:
-    """Yield number (from 1) and object of each conversation: those of a JSON array, the lines of a JSONL, or the only
-    one.
+    """Yield the number (from 1) and the object of each conversation in a JSON array, in JSON lines, or of a single one.
 
-    Memory is bounded by one conversation. An array that breaks off yields what it held, then one `Rejected`; an item
-    that is no object, or holds invalid UTF-8, is a `Rejected` and the rest is read.
+    One conversation is in memory at a time. An array that breaks off yields its items, then one `Rejected`. An item
+    that is no object, or has invalid UTF-8, is a `Rejected`, and the rest is read.
     """
     head = read_head(path).data
     # Lines are read one by one, an array or an object of any size as a stream.
@@ -356,10 +357,9 @@ def iter_documents(
 
 
 def has_keys_in_head(head: Head, *keys: str) -> bool:
-    """Return True if a file starts as an array or an object (or lines) and its first 64 KiB name these keys.
+    """Return True if a file starts with an array or an object (or lines of them), and its first 64 KiB have these keys.
 
-    It tells which reader to try. If the first line is a whole object, it must have the first key itself: a key deeper
-    down, as in another tool's record, is no sign.
+    If the first line is a complete object, it must have the first key itself, since a nested key may be another tool's.
     """
     start = head.data.removeprefix(BOM).lstrip()
     whole = parse_json_lines(start.split(b"\n", 1)[:1])
@@ -375,8 +375,9 @@ def _get_first_byte(head: bytes) -> bytes:
 
 
 def _is_jsonl_head(head: bytes) -> bool:
-    """Return True if the first line begins with `{"` and ends with `}`, or goes on for over 4,096 bytes. Pretty-printed
-    JSON has `{` alone on its first line.
+    """Return True if the first line begins with `{"` and ends with `}`, or is longer than 4,096 bytes.
+
+    Pretty-printed JSON has only `{` on its first line.
     """
     first = head.removeprefix(BOM).lstrip().split(b"\n", 1)[0].rstrip()
     return first.startswith(b'{"') and (first.endswith(b"}") or len(first) > 4096)
@@ -408,9 +409,9 @@ def _stream_items(
 
 
 def _convert_decimals(item: object, text: str) -> object:
-    """Return an item with floats in place of the decimals that ijson reads; its text if it can't be written as JSON.
+    """Return an item with floats instead of ijson's decimals; `text` if it can't be written as JSON.
 
-    ijson's own floats end the file at a large integer.
+    With its own option for floats, ijson stops at a large integer.
     """
     with suppress(TypeError, orjson.JSONEncodeError):
         return cast(object, orjson.loads(orjson.dumps(item, default=float)))
@@ -433,14 +434,16 @@ def _check_item(number: int, item: object) -> tuple[int, dict[str, object]] | Re
 
 
 def sort_paths(paths: Iterable[Path]) -> list[Path]:
-    """Return the paths by the first time in the file, then the last, then by path; those without a time come last."""
+    """Return the paths sorted by the first time in the file, then the last, then the path; files without a time
+    last.
+    """
     return sorted(paths, key=lambda path: (*_read_time_range(path), path))
 
 
 def _read_time_range(path: Path) -> tuple[datetime, datetime]:
     """Return the first time in the head of a JSON lines file, and the latest in its head and tail.
 
-    The tail of a compressed file can't be reached without reading it whole: its head has to do.
+    Of a compressed file only the head is read. Without a time, both are the greatest possible time.
     """
     head = list[object]()
     tail = list[object]()

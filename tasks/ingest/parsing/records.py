@@ -1,7 +1,7 @@
-"""What a reader yields: sessions, messages, and what could not be used.
+"""The records that a reader yields: sessions, messages, and rejected or skipped input.
 
-A reader is a generator of these records, in the order of the file. It keeps no more than one open group of
-messages in memory, so that a file of any size streams through.
+A reader is a generator of these records, in the order of the file. It keeps at most one open group of messages in
+memory, so that a file of any size can be read.
 """
 
 import os
@@ -22,9 +22,9 @@ AGENT: Who = ("agent", "model")
 TOOL: Who = ("tool", "tool")
 SYSTEM: Who = ("system", "synthetic")
 SUMMARY: Who = ("system", "model")
-"""A summary that a model wrote of what is no longer there: it can be found, and nothing is distilled from it."""
+"""A model's summary of messages that no longer exist. It can be recalled, but no claim is distilled from it."""
 SUMMARISED = "from a summary"
-"""Speaker of such a summary, so that whoever finds it is told."""
+"""The speaker of such a summary, so that answers show what it is."""
 BlockType = Literal["text", "thinking", "tool_call", "tool_result", "image", "other"]
 SessionKind = Literal["chat", "subagent", "scheduled"]
 
@@ -47,7 +47,7 @@ class Block:
 
 @dataclass(slots=True, frozen=True)
 class StoredSession:
-    """What a store knew a session by, of which this is an export."""
+    """The ids of an exported session in its store."""
 
     session_id: str
     source: str
@@ -57,7 +57,7 @@ class StoredSession:
 
 @dataclass(slots=True, frozen=True)
 class StoredMessage:
-    """What a store knew a message by, of which this is an export; its content may have been redacted since."""
+    """The ids of an exported message in its store. Its content may have been redacted since they were computed."""
 
     message_id: str
     identity: str
@@ -67,7 +67,7 @@ class StoredMessage:
 
 @dataclass(slots=True)
 class Session:
-    """What a transcript says of its conversation. May be yielded again as more is learnt: later non-null fields win."""
+    """A transcript's facts about a conversation. It may be yielded again with more facts: later non-null fields win."""
 
     native_id: str
     workspace: str | None = None
@@ -82,7 +82,7 @@ class Session:
 
     @property
     def place(self) -> str | None:
-        """What its workspace is stored as: the repository if the folder is gone, as a work tree soon is."""
+        """The workspace to store: the folder, or the repository's address if the folder no longer exists."""
         gone = (
             self.repository is not None
             and self.workspace is not None
@@ -92,17 +92,17 @@ class Session:
 
     @property
     def key(self) -> str:
-        """What its messages name it by."""
+        """The name by which its messages refer to it."""
         return self.stored.session_id if self.stored else self.native_id
 
 
 @dataclass(slots=True)
 class Message:
-    """One message, as its transcript has it.
+    """One message of a transcript.
 
-    `identity` is what makes two copies the same message whatever file they stand in (a uuid that resumed sessions
-    replay, an export's node id): of copies in different sessions the first read is stored, and a copy in the *same*
-    session with other content is stored as its newer version. None means that session and native_id identify it.
+    `identity` is the same for copies of a message in other files (a uuid that resumed sessions replay, an export's node
+    id). Of copies in different sessions, the first one read is stored. A copy in the *same* session with other content
+    is stored as a newer version. None means that session and native_id identify the message.
     """
 
     session: str
@@ -112,9 +112,9 @@ class Message:
     origin: Origin
     blocks: list[Block]
     text: str
-    """What was said, the tool's noise stripped; empty for tool calls, tool results and thinking."""
+    """The spoken text without the tool's additions; empty for tool calls, tool results and thinking."""
     ts: datetime | None = None
-    """Aware, at the UTC offset of who said it; in UTC if the transcript does not say."""
+    """With a time zone: the speaker's UTC offset, or UTC if the transcript does not have it."""
     parent_id: str | None = None
     speaker: str | None = None
     identity: str | None = None
@@ -140,7 +140,7 @@ class Rejected:
     reason: str
     excerpt: str = ""
     unread: bool = False
-    """A person's words stand in it that its reader does not know to read: another reader may."""
+    """True if it has a person's words in a form that its reader does not know: another reader may know it."""
 
 
 @dataclass(slots=True)
@@ -150,7 +150,7 @@ class Skipped:
     kind: str
     line: int = 0
     words: str = ""
-    """Its start, where a person's words stand in it: if the file gives no turn of a person, it is quarantined."""
+    """Its start if it has a person's words. It is quarantined if the file has no turn of a person."""
 
 
 Record = Session | Message | Inactive | Rejected | Skipped
@@ -161,7 +161,7 @@ def read_each(
     items: Iterable[tuple[int, Item] | Rejected],
     read_one: Callable[[int, Item], Iterable[Record]],
 ) -> Iterator[Record]:
-    """Yield the records of each line or document; a `Rejected` for one on which its reader fails."""
+    """Yield the records of each line or document; a `Rejected` if reading one raises an error."""
     for item in items:
         if isinstance(item, Rejected):
             yield item
@@ -169,7 +169,7 @@ def read_each(
         try:
             yield from read_one(*item)
         except Exception as error:
-            # Deliberately broad: whatever it is, it is this line's.
+            # deliberately broad: any error only concerns this line
             yield Rejected(
                 item[0], f"the reader can't bear it: {type(error).__name__}: {error}"
             )
@@ -199,7 +199,9 @@ class Head:
         return [line for line in self.lines if isinstance(line, dict)]
 
     def is_cut(self, *keys: str) -> bool:
-        """Return whether the first line is longer than the head, and what there is of it names these keys."""
+        """Return True if the head has no complete object, and has these keys: its first line is longer than the
+        head.
+        """
         return not self.objects and all(
             f'"{key}"'.encode() in self.data for key in keys
         )
@@ -217,7 +219,7 @@ class Location:
 def lies_below(
     folders: Iterable[str], *patterns: str
 ) -> Callable[[Path], list[Location]]:
-    """Return the places below folders of a person's home."""
+    """Return a function that lists the places below folders of a person's home, given that home."""
     return lambda home: [
         Location(home / folder, pattern) for folder in folders for pattern in patterns
     ]
@@ -226,13 +228,13 @@ def lies_below(
 def lies_in(
     variables: str, default: str, folders: Iterable[str], *patterns: str
 ) -> Callable[[Path], list[Location]]:
-    """Return the places below the folder that one of a tool's own environment variables names, else its default one.
+    """Return a function that lists the places below a tool's folder, given a person's home.
 
     Args:
-        variables: their names, the first that is set counts.
-        default: below a person's home.
-        folders: below either.
-        patterns: globs below each.
+        variables: names of environment variables with the tool's folder, separated by spaces; the first one set counts.
+        default: the tool's folder below the home, if no variable is set.
+        folders: folders below the tool's folder.
+        patterns: globs below each of them.
     """
 
     def list_places(home: Path) -> list[Location]:
@@ -254,17 +256,17 @@ class Reader:
     locations: Callable[[Path], list[Location]] = lambda home: []
     """Given a home folder, where this tool keeps its files."""
     files: tuple[str, ...] = ()
-    """Patterns of files that are looked at in a folder, beside JSON, Parquet, Arrow and SQLite: `*.chat`."""
+    """Patterns of further files to read in a folder, besides JSON, Parquet, Arrow and SQLite, such as `*.chat`."""
     suffixes: tuple[str, ...] = ("",)
-    """Companion files that are part of the same source (`-wal` beside a SQLite file), for the fingerprint."""
+    """Suffixes of the files that belong to a source (such as `-wal` of a SQLite file), for its fingerprint."""
     tool: str | None = None
-    """The tool whose conversations these are, where two readers read one tool's; None: the reader's name."""
+    """The tool, if two readers read one tool's conversations; default: the reader's name."""
     version: int = 1
-    """Raised when the reader learns something: files read under an older version are read again."""
+    """Raise it when the reader returns other records: files that an older version read are read again."""
 
     @property
     def source(self) -> str:
-        """What `messages.source` says: a message is the same in either of a tool's storages."""
+        """The value of `messages.source`. It is the same for all readers of a tool, and so are its messages."""
         return self.tool or self.name
 
 

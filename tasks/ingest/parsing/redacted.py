@@ -1,6 +1,6 @@
-"""Ids made of words: of the words as they are stored, because a short secret is guessed from a hash of it in a second.
+"""Redact blocks and ids before they are hashed. A short secret could be guessed in a second from its hash.
 
-Where nothing is redacted, the id is the one that the words themselves give.
+If nothing is redacted, the id is that of the words themselves.
 """
 
 from collections import Counter
@@ -16,10 +16,10 @@ from slowwave.text.redact import NONE, redact, redact_json, redact_text
 def redact_block(
     block: Block, keep: frozenset[str] = NONE
 ) -> tuple[Block, Counter[str]]:
-    """Return a block as it is stored, and how many secrets of each kind were in it.
+    """Return a block with its secrets replaced, and the number of secrets of each kind in its name and text.
 
-    A word in `keep` is left as it is. A tool call's arguments stay valid JSON.
-    A block's name is a tool's, but a file's or an address too.
+    A word in `keep` is left as it is. A tool call's arguments stay valid JSON. The name is redacted too, since it may
+    be a file's or an address.
     """
     name, in_name = (
         redact(block.name, keep) if block.name else (block.name, Counter[str]())
@@ -37,12 +37,12 @@ def redact_block(
 
 
 def redact_blocks(blocks: Iterable[Block]) -> list[Block]:
-    """Return the blocks as they are stored."""
+    """Return the blocks with their secrets replaced."""
     return [redact_block(block)[0] for block in blocks]
 
 
 def encode_redacted(value: object) -> str:
-    """As `encode_json`, with the secrets replaced, also those in texts that are JSON themselves."""
+    """Return the value as compact JSON, or a string as it is, with secrets replaced, also in strings that are JSON."""
     return (
         redact_text(value)
         if isinstance(value, str)
@@ -51,7 +51,7 @@ def encode_redacted(value: object) -> str:
 
 
 def redact_id(native: str) -> str:
-    """Return a transcript's own id; where a secret stands in it a hash of it, so that it stays one and no other's."""
+    """Return a transcript's own id; if it has a secret, a hash of it, which stays unique."""
     return (
         native
         if redact_text(native) == native

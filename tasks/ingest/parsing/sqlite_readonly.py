@@ -1,9 +1,9 @@
-"""Another program's SQLite database, read without leaving a trace beside it.
+"""Read another program's SQLite database without creating files beside it.
 
-`mode=ro` alone is not enough: opening a database in WAL mode that nobody has open creates `-wal` and `-shm` files
-and leaves them. So: no write-ahead log means nobody writes, and the file is opened as immutable; log and index
-mean a live writer, and we join it; a log without its index (a crash, a copy) is read from a copy of our own. Nor is
-it trusted: nothing is read by way of a view, and no cell over the limit of a line: SQLite itself refuses to load it.
+`mode=ro` alone is not enough: opening a database in WAL mode that nobody has open creates `-wal` and `-shm` files and
+leaves them. So a database without a write-ahead log, which nobody writes, is opened as immutable. One with a log and an
+index has a live writer, and is opened beside it. One with a log but no index (a crash, a copy) is copied first. The
+database is not trusted: views are refused, and SQLite itself refuses to load a cell over the limit of a line.
 """
 
 import shutil
@@ -26,12 +26,12 @@ SMALLEST_LIMIT = 1 << 16
 
 
 def is_database(path: Path) -> bool:
-    """Return whether a file is a database, or a compressed copy of one."""
+    """Return True if a file is a database, or a compressed copy of one."""
     return read_head(path).data.startswith(MAGIC)
 
 
 def has_columns(head: Head, table: str, columns: set[str]) -> bool:
-    """Return whether the file is a database whose table has these columns; for sniffing."""
+    """Return True if the file is a readable database whose table has these columns."""
     if not head.data.startswith(MAGIC):
         return False
     try:
@@ -45,19 +45,19 @@ def has_columns(head: Head, table: str, columns: set[str]) -> bool:
 def open_read_only(
     path: Path, limits: Limits | None = None
 ) -> Iterator[sqlite3.Connection]:
-    """Open a connection that can't write, on one state of the database, whatever its program writes meanwhile.
+    """Yield a read-only connection to one state of the database, whatever its program writes meanwhile.
 
-    Text that is no UTF-8 comes with replacement characters; where there are limits, a query that meets a longer cell
-    ends with `sqlite3.DataError`: `fetch_row` takes such rows.
+    Text that is not UTF-8 has replacement characters. With `limits`, a query of a longer cell raises
+    `sqlite3.DataError`; `fetch_row` handles such rows.
 
     Raises:
-        sqlite3.Error, OSError and others of `TROUBLE`: no database, or one that can't be read, or copied.
+        sqlite3.Error, OSError and others of `TROUBLE`: the file is no database, or can't be read or copied.
     """
     with ExitStack() as stack:
         path = stack.enter_context(decompress_file(path)).resolve()
         log = Path(f"{path}-wal")
         index = Path(f"{path}-shm")
-        # as it is, without a log; live, with one; else a copy
+        # the file itself without a log; with a log and an index beside its writer; else a copy
         if not index.exists() and not (log.exists() and log.stat().st_size):
             db = _connect(path, "mode=ro&immutable=1")
         elif not (index.exists() and (live := _connect_live(path))):
@@ -77,7 +77,7 @@ def open_read_only(
 
 
 def list_columns(db: sqlite3.Connection, table: str) -> set[str]:
-    """Return column names of a table; none where it does not exist. Earlier versions of a schema lack some."""
+    """Return the column names of a table; none if it does not exist."""
     return {
         row[0] for row in db.execute("SELECT name FROM pragma_table_info(?)", (table,))
     }
@@ -86,9 +86,10 @@ def list_columns(db: sqlite3.Connection, table: str) -> set[str]:
 def fetch_row(
     db: sqlite3.Connection, table: str, columns: Sequence[str], key: str, value: object
 ) -> tuple[list[Any], list[str]]:
-    """Return the first row of a key, null in cells that are over the connection's limit, and these columns' names.
+    """Return the first row with a key, and the names of the columns whose cells are over the connection's limit.
 
-    Without such a row all are null. Sizes are not asked for: before SQLite 3.43 `length` of a text loads it.
+    Such cells are None, and all cells if there is no such row. `length` is not used to find them, since before
+    SQLite 3.43 it loads a text.
     """
     query = f"SELECT {{}} FROM {table} WHERE {key} = ?"
     try:
@@ -109,7 +110,7 @@ def explain_long_cell(limits: Limits) -> str:
 
 
 def _connect_live(path: Path) -> sqlite3.Connection | None:
-    """Return a connection that joins the writer's log; None where its shared memory may not be used."""
+    """Return a connection that reads the writer's log; None if its shared memory may not be used."""
     db = _connect(path, "mode=ro")
     try:
         db.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -137,7 +138,7 @@ def _refuse_views(
     base: str | None,
     through: str | None,
 ) -> int:
-    """Refuse what is read by way of a view: in place of a table it can run a query that never ends."""
+    """Refuse to read through a view: one in a table's place can run a query that never ends."""
     return sqlite3.SQLITE_OK if through is None else sqlite3.SQLITE_DENY
 
 
@@ -146,7 +147,11 @@ def _decode_lenient(raw: bytes) -> str:
 
 
 def _copy_snapshot(path: Path, folder: Path) -> Path:
-    """Return database and log as they stood together: copied again when either changed meanwhile."""
+    """Copy the database and its log into a folder, and return the copy. Copy again if one of them changed meanwhile.
+
+    Raises:
+        sqlite3.OperationalError: one changed in each of COPIES attempts.
+    """
     target = folder / path.name
     for _ in range(COPIES):
         before = _stat_files(path)

@@ -1,6 +1,6 @@
-"""Records that a reader leaves out: counted by kind, unless what somebody said stands in one that it does not know.
+"""Decide what becomes of a record that a reader leaves out: it is counted by kind, or rejected if it may have a turn.
 
-Whose words a record holds is told by its structure: a field that names who speaks, and text beside or below it.
+The structure of a record shows whether it has a turn: a field that names a speaker, and text beside or below it.
 """
 
 import re
@@ -11,9 +11,9 @@ from slowwave.tasks.ingest.parsing.records import HUMAN, Rejected, Skipped, Who
 from slowwave.tasks.ingest.parsing.values import parse_role
 
 _SPEAKERS = ("role", "type", "kind", "sender", "from", "author", "speaker", "source")
-"""Fields that name who speaks, in one format or another."""
+"""Fields that name the speaker in some format."""
 _WORDS = ("content", "text", "message", "parts", "value", "body", "prompt", "input")
-"""Fields that hold what was said."""
+"""Fields with spoken text in some format."""
 _NAME = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _DEEPEST = 6
 LONGEST_NAME = 100
@@ -22,16 +22,17 @@ LONGEST_NAME = 100
 def leave_out(
     kind: str, line: int, record: object, *, known: bool = False
 ) -> Skipped | Rejected:
-    """Return a record of no conversation as skipped; as rejected if it may hold a turn that nobody reads.
+    """Return a record that is no conversation as skipped, or as rejected if it may have a turn that is not read.
 
-    A record of an unknown kind that has a sentence bears it along: if no turn of a person is read, it is quarantined.
+    A skipped record of an unknown kind with a sentence keeps its words: if no turn of a person is read from the file,
+    it is quarantined.
 
     Args:
-        kind: what the record is counted by.
-        line: its place.
-        record: its fields.
-        known: the reader knows what such a record is: if it holds a user's words, it is rejected only if no turn of a
-            person was read at all.
+        kind: the kind under which the record is counted.
+        line: the record's line.
+        record: the record's fields.
+        known: True if the reader knows this kind. A record with a user's words is then skipped too, and quarantined
+            only if no turn of a person is read from the file.
     """
     if known:
         return Skipped(
@@ -50,7 +51,9 @@ def leave_out(
 
 
 def has_sentence(value: object, depth: int = _DEEPEST) -> bool:
-    """Return True if a text of several words, or of a script without spaces, stands anywhere in the value."""
+    """Return True if the value has a text of more than two words, or of more than five letters beyond ASCII,
+    anywhere.
+    """
     if isinstance(value, str):
         return len(value.split()) > 2 or (not value.isascii() and len(value) > 5)
     below: Iterable[object]
@@ -64,7 +67,7 @@ def has_sentence(value: object, depth: int = _DEEPEST) -> bool:
 
 
 def holds_turn(value: object, who: Who | None = None, depth: int = _DEEPEST) -> bool:
-    """Return True if an object in the value names who speaks (`who`, or anybody) and has text, itself or one below."""
+    """Return True if an object in the value names a speaker (`who`, or anybody), and it or an object in it has text."""
     if depth == 0:
         return False
     if isinstance(value, list):
@@ -81,7 +84,7 @@ def holds_turn(value: object, who: Who | None = None, depth: int = _DEEPEST) -> 
 
 
 def holds_words(value: object, depth: int = _DEEPEST) -> bool:
-    """Return True if text stands in the value, or in the fields of it that hold what was said."""
+    """Return True if the value is a text that is not blank, or has one in a list or in the fields of spoken text."""
     if isinstance(value, str):
         return bool(value.strip())
     if depth and isinstance(value, list):

@@ -1,6 +1,7 @@
-"""Values out of foreign JSON: times, clean text, typed content blocks.
+"""Parse values of foreign JSON: times, clean text, typed content blocks.
 
-Nothing here raises on odd input: what has the wrong type counts as absent, and the reader says what it could not use.
+No function here raises an error for unexpected input. A value of the wrong type counts as missing, and the reader
+reports what it could not use.
 """
 
 import json
@@ -54,11 +55,13 @@ _BLOCKS: dict[str, BlockType] = {
 _ARGUMENTS = ("text", "input", "arguments", "args", "action", "revised_prompt")
 _OUTPUTS = ("content", "output", "text", "message")
 _BINARY = ("source", "data", "encrypted_content")
-"""Where a call has its arguments, a result its output, and a part of any kind its bytes."""
+"""Fields with a call's arguments, with a result's output, and with the bytes of any part."""
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _EPOCH_UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
-"""From which magnitude on a number counts ns, µs or ms: 1e11 seconds would be the year 5138."""
+"""The magnitudes from which a number counts ns, µs or ms, each with the units in a second. 1e11 seconds would be the
+year 5138.
+"""
 
 # CSI, OSC (ended by BEL or ST) and the two-byte escapes of ECMA-48.
 _ANSI = re.compile(
@@ -89,7 +92,7 @@ def coerce_list(value: object) -> list[object]:
 
 
 def coerce_text(value: object) -> str | None:
-    """Return the value if it is a string with something in it, else None."""
+    """Return the value if it is a string that is not empty, else None."""
     return value if isinstance(value, str) and value else None
 
 
@@ -99,7 +102,7 @@ def coerce_bool(value: object) -> bool | None:
 
 
 def coerce_id(value: object) -> str | None:
-    """Return an identifier: a string or a whole number."""
+    """Return the value as an id if it is a string that is not empty or a whole number, else None."""
     return (
         str(value)
         if isinstance(value, int) and not isinstance(value, bool)
@@ -108,10 +111,10 @@ def coerce_id(value: object) -> str | None:
 
 
 def coerce_time(value: object) -> datetime | None:
-    """Return an aware time from ISO 8601, or from seconds, ms, µs or ns since 1970; None for anything else.
+    """Return a time with a zone from ISO 8601, or from seconds, ms, µs or ns since 1970; None for anything else.
 
-    It keeps its UTC offset. A time without one is taken for UTC, so that it means the same on every machine. One of
-    1970 or before stands for "unknown", as 0 and the year 1 do in many programs.
+    Its UTC offset is kept. A time without one counts as UTC, so that it is the same on every machine. Return None for a
+    time before or at the start of 1970, since programs write 0 or the year 1 for "unknown".
     """
     at = _parse_time(value)
     return at if at and at > _EPOCH else None
@@ -146,38 +149,38 @@ def _find_zone(name: str) -> tzinfo | None:
 
 
 def shift_to_zone(at: datetime | None, zone: object) -> datetime | None:
-    """Return a time as the clock of a zone ("Europe/Berlin") shows it; as it is if there is no such zone."""
+    """Return a time in a zone ("Europe/Berlin"); unchanged if the zone is unknown."""
     found = _find_zone(zone) if at and isinstance(zone, str) else None
     return at.astimezone(found) if at and found else at
 
 
 def shift_to_clock(at: datetime | None, shown: object) -> datetime | None:
-    """Return a time at the UTC offset of another time, one that a clock beside it showed."""
+    """Return a time at the UTC offset of another time, `shown`; unchanged if that is no time."""
     clock = coerce_time(shown)
     return at.astimezone(clock.tzinfo) if at and clock else at
 
 
 def dump_json(value: object) -> str:
-    """Return the value as compact JSON, whatever it is."""
+    """Return any value as compact JSON. A value that JSON can't have becomes its text."""
     try:
         return orjson.dumps(value, default=str).decode()
     except (
         TypeError,
         orjson.JSONEncodeError,
     ):
-        # An integer over 64 bits, a lone surrogate, nested over 254 deep.
+        # an integer over 64 bits, a lone surrogate, or more than 254 levels
         with suppress(RecursionError):
             return json.dumps(value, default=str)
         return '"nested too deep"'
 
 
 def encode_json(value: object) -> str:
-    """Return the value as compact JSON; a string that is given as JSON already stays as it is."""
+    """Return the value as compact JSON; a string unchanged, since it may be JSON already."""
     return value if isinstance(value, str) else dump_json(value)
 
 
 def stringify(value: object) -> str:
-    """Return a string as it is, nothing as "", anything else as JSON."""
+    """Return a string unchanged, None as "", and anything else as JSON."""
     return "" if value is None else encode_json(value)
 
 
@@ -185,7 +188,7 @@ def stringify(value: object) -> str:
 
 
 def drop_base64(text: str) -> str:
-    """Return the text with each `data:…;base64,…` URI replaced by `[image/png]` or whatever it holds."""
+    """Return the text with each `data:…;base64,…` URI replaced by its media type in brackets, such as `[image/png]`."""
     return (
         _DATA_URI.sub(lambda uri: f"[{uri[1] or 'data'}]", text)
         if ";base64," in text
@@ -214,10 +217,10 @@ def _compile_tags(names: tuple[str, ...]) -> re.Pattern[str]:
 def _find_tagged(
     text: str, names: Iterable[str]
 ) -> list[tuple[re.Match[str], re.Match[str]]]:
-    """Return the opening and closing tag of each `<name …>…</name>` that lies in no other, in order.
+    """Return the opening and closing tag of each `<name …>…</name>` that is in no other such block, in order.
 
-    A closing tag closes the last opening one of its name that is open, and an opening one that is never closed is a
-    mention: a person who names a tag loses no words to the next block. Linear.
+    A closing tag closes the last open tag of its name. An opening tag that is never closed is ignored, since a person
+    may only mention it. Takes linear time.
     """
     opened: dict[str, list[re.Match[str]]] = {}
     pairs = list[tuple[re.Match[str], re.Match[str]]]()
@@ -237,7 +240,7 @@ def _find_tagged(
 
 
 def strip_tags(text: str, names: Iterable[str]) -> str:
-    """Return the text without `<name …>…</name>`, for each of the names; a tag that is never closed is a mention."""
+    """Return the text without `<name …>…</name>` for each of the names. A tag that is never closed is kept."""
     pieces = list[str]()
     at = 0
     for opening, closing in _find_tagged(text, names):
@@ -247,13 +250,13 @@ def strip_tags(text: str, names: Iterable[str]) -> str:
 
 
 def extract_tag_body(text: str, name: str) -> str | None:
-    """Return the text between the first `<name …>` that is closed and its `</name>`; None where there is none."""
+    """Return the text between the first closed `<name …>` and its `</name>`; None if there is none."""
     tagged = next(iter(_find_tagged(text, (name,))), None)
     return text[tagged[0].end() : tagged[1].start()].strip() if tagged else None
 
 
 def extract_tag_attribute(text: str, name: str, attribute: str) -> str | None:
-    """Return the value of an attribute in the first `<name …>`; None where it has none."""
+    """Return the value of an attribute in the first `<name …>`; None if there is none."""
     opening = (
         next((tag for tag in _compile_tags((name,)).finditer(text) if tag[1]), None)
         if "<" in text
@@ -272,11 +275,11 @@ _TO_LINE_END = re.compile(r"[ \t]*(?:\r?\n|\Z)")
 
 
 def extract_typed(text: str) -> str:
-    """Return a prompt without the tag-delimited blocks at its head: a program put those before a person's words.
+    """Return a prompt without the tagged blocks at its start, which a program put before a person's words.
 
-    A block is any `<name …>` that is closed at the end of a line, so inline markup stays. If a prompt is nothing but
-    blocks, it is empty if a program named them all (`session_context`, or a tag with attributes); else a person may
-    have written it so, and it stays.
+    A block is any `<name …>` that is closed at the end of a line, so inline markup is kept. For a prompt with nothing
+    but blocks, return "" if all their names look like a program's (`session_context`, or a tag with attributes). Else a
+    person may have typed it, and it is returned unchanged.
     """
     at = 0
     by_program = True
@@ -293,7 +296,10 @@ def extract_typed(text: str) -> str:
 
 
 def _find_block_end(text: str, opening: re.Match[str]) -> int | None:
-    """Return where the line ends on which a block is closed: by its own tag, else by the last of that name."""
+    """Return the end of the line on which a block is closed: by its own tag, else by the last of that name.
+
+    Return None if it is not closed at the end of a line.
+    """
     depth = 0
     last = None
     tags = re.compile(rf"<(/?){re.escape(opening[1])}(?:\s[^<>]*)?(?<!/)>")
@@ -308,8 +314,8 @@ def _find_block_end(text: str, opening: re.Match[str]) -> int | None:
 
 
 def cut_between(text: str, start: str, end: str) -> str:
-    """Return the text without what stands from the first `start` to the last `end`, both included; as it is without
-    both.
+    """Return the text without the part from the first `start` to the last `end`; unchanged if one of them is
+    missing.
     """
     before, found, _ = text.partition(start)
     _, closed, after = text.rpartition(end)
@@ -321,7 +327,7 @@ def cut_between(text: str, start: str, end: str) -> str:
 
 
 REFERENCED = "--- Content from referenced files ---", "--- End of content ---"
-"""What Gemini CLI and Qwen Code write around the files that a prompt names after "@"."""
+"""Marks of Gemini CLI and Qwen Code around the contents of files that a prompt names after "@"."""
 
 
 # Blocks of a message's content.
@@ -373,7 +379,7 @@ def _parse_part(part: object) -> Iterator[Block]:
 
 
 def _find_media(fields: Mapping[str, object]) -> str | None:
-    """Return the media type of an image: as its source names it, else as its data address does."""
+    """Return the media type of an image, by its source or its `data:` address; None if it is unknown."""
     source = coerce_dict(fields.get("source")) or fields
     for key in ("media_type", "mimeType", "mime_type", "media"):
         if named := coerce_text(source.get(key)):
@@ -386,7 +392,7 @@ def _find_media(fields: Mapping[str, object]) -> str | None:
 
 
 def parse_tool_call(fields: Mapping[str, object]) -> Block:
-    """Return a tool call; OpenAI keeps name and arguments in `function`."""
+    """Return a tool call as a block. OpenAI has its name and arguments in `function`."""
     inner = {**fields, **coerce_dict(fields.get("function"))}
     given = next((inner[key] for key in _ARGUMENTS if inner.get(key) is not None), None)
     call_id = coerce_id(fields.get("call_id")) or coerce_id(fields.get("id"))
@@ -421,7 +427,7 @@ def parse_tool_result(fields: Mapping[str, object]) -> list[Block]:
 
 
 def make_tag_blocks(tags: object) -> list[Block]:
-    """Return the block that keeps a message's tags, a line each; none without any."""
+    """Return the block with a message's tags, a line each; no block without tags."""
     values = tags if isinstance(tags, list) else [tags]
     lines = [
         " ".join(tag.split()) if isinstance(tag, str) else encode_json(tag)
@@ -432,19 +438,21 @@ def make_tag_blocks(tags: object) -> list[Block]:
 
 
 def join_text(blocks: Iterable[Block], separator: str) -> str:
-    """Return the text of the text blocks, as it stands in them."""
+    """Return the texts of the text blocks, joined and unchanged."""
     return separator.join(
         block.text for block in blocks if block.type == "text" and block.text
     )
 
 
 def join_text_blocks(blocks: Iterable[Block]) -> str:
-    """Return the text blocks' text, without terminal codes and embedded images."""
+    """Return the texts of the text blocks, a line each, without terminal codes and embedded images."""
     return clean_text(join_text(blocks, "\n"))
 
 
 def trace_active_path(parents: Mapping[str, str | None], leaf: str | None) -> list[str]:
-    """Return the nodes from the root to the leaf; ends at a parent that is missing or was passed already (a cycle)."""
+    """Return the nodes from the root to the leaf. The path begins at a node whose parent is missing or on the path (a
+    cycle). Return none if the leaf is unknown.
+    """
     path: dict[str, None] = {}
     while leaf is not None and leaf in parents and leaf not in path:
         path[leaf] = None

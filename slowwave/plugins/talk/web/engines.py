@@ -52,7 +52,7 @@ class WebEngine(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name in notes."""
+        """The engine's name in notes."""
         ...
 
     def search(self, query: str, limit: int) -> list[WebResult]:
@@ -177,7 +177,7 @@ def read_bounded(
                 raise WebTrouble(where, f"larger than {max_bytes:,} bytes")
             if time.monotonic() > until:
                 raise WebTrouble(where, f"not whole within {TIMEOUT:g} s")
-        # It is decoded already.
+        # the content is decoded already, so other headers would be wrong
         kind = {"content-type": response.headers.get("content-type", "")}
         return httpx.Response(200, content=bytes(content), headers=kind)
 

@@ -117,7 +117,10 @@ class WebSearch:
         return self.search(message, "the model says that it needs it", verdict.private)
 
     def search_asked(self, message: str) -> WebAnswer:
-        """Search the web for what a person asked to be searched; a judge, if there is one, says what is private."""
+        """Search the web for a query that a person asked for.
+
+        A judge, if there is one, only names the private words.
+        """
         if self.judge is None or not self.settings.enabled:
             return self.search(message)
         verdict = self._ask_judge(self.judge, message)
@@ -126,7 +129,9 @@ class WebSearch:
         return self.search(message, private=verdict.private)
 
     def _ask_judge(self, judge: Judge, message: str) -> WebVerdict | WebAnswer:
-        """Return what the judge says of a message; an answer without results if it fails: then nothing is sent."""
+        """Return the judge's verdict on a message. If the judge fails, return an answer without results: nothing is
+        sent.
+        """
         try:
             return WebVerdict.model_validate(judge(message[:MAX_READ]))
         except Exception as trouble:  # a judge can be code of a plugin
@@ -231,7 +236,7 @@ class BackgroundCall(Generic[T]):
             self._future.set_exception(trouble)
 
     def get(self, at_least: float = 0.0) -> T:
-        """Wait for the result: until the call's seconds are over, but `at_least` so many from now.
+        """Wait for the result until the call's seconds are over, but at least `at_least` seconds from now.
 
         Raises:
             TimeoutError: the call has not ended by then.
@@ -271,16 +276,19 @@ class AwaitedWeb(BackgroundCall[WebAnswer]):
 
 
 def begin_search(settings: WebSettings, names: Sequence[str], query: str) -> AwaitedWeb:
-    """Begin a search that a person asked for, and return its results to wait for; the names are not sent, nor what the
-    judge calls private: the model `web.judge`, else that of talks where it is on a server.
+    """Start a search that a person asked for in the background, and return it.
+
+    `names`, and words that the judge calls private, are not sent. The judge is the model `web.judge`, else the model of
+    talks if it is on a server, else none.
     """
     web = WebSearch(settings, _find_judge(settings), names=names)
     return AwaitedWeb(web, query, asked_for=True)
 
 
 def _find_judge(settings: WebSettings) -> Judge | None:
-    """Return the judge of a command or an agent's tool; None without a model. No engine is started for it unless
-    `web.judge` names one: that takes longer than a question waits.
+    """Return the judge of a command or an agent's tool; None if no model is set that answers soon enough.
+
+    An engine in this process is started only if `web.judge` names it, since that takes longer than a question waits.
     """
     whole = Settings()
     talk = whole.get_llm("talk")

@@ -1,1 +1,1 @@
-"""Agents' transcripts: one module or folder a program."""
+"""Formats of agents' transcripts: a module or folder for each program."""

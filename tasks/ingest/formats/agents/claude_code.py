@@ -6,13 +6,13 @@ How records become messages:
   native id, parent and time are those of the first record. Tool results that arrive in between follow it.
 - The identity of a message is its uuid: a resumed session replays earlier records under a new session id, and those
   replays are the same messages.
-- Whose words: text a person typed is user/human, also after a slash command, and when it steered a running turn
-  (`queued_command`, which is dated when it was typed: it is never older here than the record above it); a record with
-  nothing but tool results is tool/tool, and what a person typed when refusing a call, which stands in its result, is
-  a message of theirs beside it; an answer is assistant/model. A sub-agent's prompt, its notification, a team
-  mate's message and a program's prompt (`entrypoint` `sdk-…`) are agent/model. What the tool wrote itself (meta
-  records, compaction summaries, local commands, API errors) is synthetic, and system unless it stands in for an
-  answer. A compaction summary above which nobody spoke is all there is of what it sums up: it stays to be found.
+- Role and origin: text that a person typed is user/human, also after a slash command, and when it steered a running
+  turn (`queued_command`, whose time is when it was typed; here it is never before the record above it). A record with
+  nothing but tool results is tool/tool. What a person typed when refusing a call stands in its result, and is a message
+  of theirs beside it. An answer is assistant/model. A sub-agent's prompt, its notification, a team
+  mate's message and a program's prompt (`entrypoint` `sdk-…`) are agent/model. The tool's own records (meta records,
+  compaction summaries, local commands, API errors) are synthetic, and system unless they replace an answer. If no
+  message is above a compaction summary, the summary is all that is left of the session, so it can be recalled.
 - A session that a program began is `scheduled`.
 - A record's session is its `sessionId`; a sub-agent's file is the session `<sessionId>/<agentId>` with that parent.
   Sidechains that older versions wrote into the session's own file stay in it.
@@ -70,7 +70,7 @@ from slowwave.tasks.ingest.parsing.values import (
 Json = dict[str, object]
 
 AGENT_TAGS = ("task-notification", "teammate-message")
-"""Envelopes around another agent's words, delivered in the user's turn."""
+"""Tags around another agent's words in a turn of the user."""
 
 NOISE_TAGS = (
     *("command-name", "command-message", "command-contents"),
@@ -92,7 +92,7 @@ NOISE_TAGS = (
     *AGENT_TAGS,
 )
 COMMAND = "command-args"
-"""Around the words that a person typed after a slash command."""
+"""The tag around the words that a person typed after a slash command."""
 CAVEAT = "Caveat: The messages below"
 REFUSED = "The user doesn't want to proceed with this tool use."
 """Start of the result of a call that a person refused."""
@@ -112,9 +112,9 @@ _AGENT_KINDS = frozenset(
 
 
 def get_content(record: Json) -> object:
-    """Return the message's content, also where `message` is a bare string; None where there is none.
+    """Return the message's content, also if `message` is a plain string; None if there is none.
 
-    A single block stands for a list of one; tools that write the same records keep them in `parts`.
+    A single block becomes a list of one. Other tools with the same records keep their blocks in `parts`.
     """
     message = record.get("message")
     if isinstance(message, str):
@@ -127,7 +127,7 @@ def get_content(record: Json) -> object:
 
 
 def join_claude_text(blocks: list[Block]) -> str:
-    """Return the text blocks' text, nothing else."""
+    """Return the text of the text blocks, cleaned."""
     return clean_text(join_text(blocks, "\n\n"))
 
 
@@ -152,20 +152,20 @@ def extract_claude_user_text(text: str) -> str:
 
 @dataclass(slots=True)
 class Sender:
-    """Another agent whose words stand in a turn of the user."""
+    """Another agent that wrote (a part of) a turn of the user."""
 
     words: str
     name: str | None
     enveloped: bool
-    """In a tag of their own, so that a person's words may stand beside them."""
+    """True if the words are in a tag, so that a person's words may be beside them."""
 
 
 def detect_sender(record: Json, text: str) -> Sender | None:
-    """Return the agent that wrote the turn, if any did."""
+    """Return the agent that wrote (a part of) a turn of the user; None if a person or the tool did."""
     for tag in AGENT_TAGS:
         body = extract_tag_body(text, tag)
         if body is not None:
-            # A notification wraps the sub-agent's real answer in <result>, its one-line account in <summary>.
+            # a notification has the sub-agent's answer in <result>, and a short form of it in <summary>
             words = (
                 extract_tag_body(body, "result")
                 or extract_tag_body(body, "summary")
@@ -227,12 +227,12 @@ _TITLES = {
     "ai-title": (2, "aiTitle"),
     "summary": (1, "summary"),
 }
-"""By record type: the rank of the title (a person's own wins) and the field it stands in."""
+"""By record type: the rank of the title (the highest wins, a person's own) and its field."""
 _MAX_GROUP = 256  # records in one answer; a longer "answer" is a broken id
 
 
 def sniff(head: Head) -> bool:
-    """Return whether a line has Claude Code's session id and one of its record types."""
+    """Return True if a line has Claude Code's session id and one of its record types."""
     return any(map(_is_claude_record, head.objects)) or head.is_cut(
         "sessionId", "parentUuid"
     )
@@ -245,7 +245,7 @@ def _is_claude_record(line: Json) -> bool:
         case "started" | "result":
             return "agentId" in line and "key" in line
         case "user" | "assistant" as kind if line.get("sessionId") is None:
-            # Cut out of a session: a message of the API is as good a sign.
+            # a part of a session without ids: a message of the API is enough
             message = coerce_dict(line.get("message"))
             return message.get("role") == kind and isinstance(
                 message.get("content"), str | list
@@ -257,26 +257,29 @@ def _is_claude_record(line: Json) -> bool:
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
-    """Yield records of one transcript, in the order of the file; memory is one answer, and each message's ids."""
+    """Yield the records of one transcript, in the order of the file. Memory holds one answer and all messages' ids."""
     transcript = ClaudeTranscript(path, NAME)
     yield from read_each(iter_json(path, limits), transcript.feed)
     yield from transcript.finish()
 
 
 class Tree:
-    """The tree a transcript really is: records in the order of the file."""
+    """The tree of a transcript's records, in the order of the file."""
 
     def __init__(self) -> None:
         self.records: list[tuple[str, str | None, str | None]] = []
-        """Uuid and parent of each, and the session of the message that it gave."""
+        """The uuid and parent of each record, and the session of its message (None without a message)."""
         self._typed_children: dict[str, list[int]] = {}
 
     def add(
         self, record: Json, session: str | None = None, *, typed: bool = False
     ) -> None:
-        """Add a record: one that gives no message, and so has no session, still ties its children to its parent.
+        """Add a record; one without a uuid is ignored.
 
-        `typed`: a person wrote it.
+        Args:
+            record: the record. Without a message it is needed too, since it connects its children to its parent.
+            session: the session of its message; None without a message.
+            typed: True if a person wrote it.
         """
         uuid = record.get("uuid")
         parent = _get_parent(record)
@@ -286,12 +289,12 @@ class Tree:
             self.records.append((uuid, parent, session))
 
     def find_rewound(self) -> Iterator[Inactive]:
-        """Yield each message on an abandoned branch.
+        """Yield each message on an abandoned branch as inactive.
 
-        Only two messages typed by a person under the same parent are a rewind, and the later one won: parallel tool
-        calls, retries and sidechains fork too, and nobody took those back. A record replayed with the same uuid is no
-        sibling of itself. One pass in the order of the file, where a child follows its parent, so that a cycle or a
-        dangling parent ends nothing.
+        Only two typed messages under the same parent are a rewind, and the later one is kept. Parallel tool calls,
+        retries and sidechains fork too, but are not taken back. A record that is replayed with the same uuid is not its
+        own sibling. One pass in the order of the file is enough, since a child follows its parent. So a cycle or a
+        missing parent does no harm.
         """
         records = self.records
         siblings = self._typed_children.values()
@@ -310,7 +313,7 @@ class Tree:
 
 
 class ClaudeTranscript:
-    """The state of reading one file. `name` is the tool whose messages these are, by which copies are known."""
+    """The state of reading one file. `name` is the tool; it is part of each message's identity, which copies share."""
 
     def __init__(self, path: Path, name: str) -> None:
         self._name = name
@@ -383,7 +386,9 @@ class ClaudeTranscript:
             yield from handler(line, record)
 
     def finish(self) -> Iterator[Record]:
-        """Yield the records that are known only at the end: the open answer, titles, rewound branches."""
+        """Yield the records that are known only at the end: the open answer, titles, and messages of rewound
+        branches.
+        """
         yield from self._close_answer()
         here = {uuid for uuid, _, _ in self._tree.records} if self._summaries else set()
         for leaf, text in self._summaries:
@@ -402,7 +407,7 @@ class ClaudeTranscript:
             b.type == "tool_result" or (b.type == "image" and b.call_id) for b in blocks
         ):
             if len(blocks) == 1 and not blocks[0].text:
-                # The record keeps the output beside it.
+                # the record has the output in another field
                 result = record.get("toolUseResult")
                 streams = (
                     coerce_text(coerce_dict(result).get(name))
@@ -442,7 +447,7 @@ class ClaudeTranscript:
             record.get("isApiErrorMessage") is True
             or message.get("model") == "<synthetic>"
         )
-        # It is held until its last record has been seen.
+        # it is kept back until its last record was read
         self._answer = self._make_message(
             line, record, ("assistant", "synthetic") if synthetic else MODEL, blocks, ""
         )
@@ -490,7 +495,7 @@ class ClaudeTranscript:
         yield Skipped(f"attachment/{kind}", line)
 
     def _handle_title(self, line: int, record: Json) -> Iterator[Record]:
-        """Remember a title. A summary often tells of ANOTHER session: its leaf says of which, at the end."""
+        """Keep a title. A summary is often of ANOTHER session: at the end of the file, its leaf shows of which."""
         rank, name = _TITLES[str(record["type"])]
         text = record.get(name)
         leaf = record.get("leafUuid")
@@ -510,7 +515,10 @@ class ClaudeTranscript:
     def _emit_turn(
         self, line: int, record: Json, blocks: list[Block]
     ) -> Iterator[Record]:
-        """Yield a turn that is no tool result: a person's, another agent's, or the tool's own."""
+        """Yield the messages of a turn without tool results: a person's, another agent's, or the tool's own.
+
+        A turn with a person's words and another agent's becomes two messages.
+        """
         raw = join_claude_text(blocks)
         text = extract_claude_user_text(raw)
         sender = detect_sender(record, raw)
@@ -577,7 +585,10 @@ class ClaudeTranscript:
     def _emit_by_tool(
         self, line: int, record: Json, blocks: list[Block], text: str
     ) -> Iterator[Record]:
-        """Yield a turn that the tool wrote: a summary of what is not in the file can be found."""
+        """Yield a turn that the tool wrote.
+
+        A summary above which nobody spoke gets a role by which it can be recalled.
+        """
         summary = record.get("isCompactSummary") or text.startswith(CONTINUED)
         alone = bool(summary and text and not self._spoken)
         yield from self._emit(
@@ -598,7 +609,7 @@ class ClaudeTranscript:
         text: str = "",
         speaker: str | None = None,
     ) -> Iterator[Record]:
-        """Yield the message, with its session before it where that is new; held back while an answer is open."""
+        """Yield a message, after its session if that is new. While an answer is open, the message is kept back."""
         yield from self._announce(record)
         message = self._make_message(line, record, who, blocks, text)
         message.speaker = speaker
@@ -636,7 +647,7 @@ class ClaudeTranscript:
         )
 
     def _close_answer(self) -> Iterator[Record]:
-        """Yield the open answer, whole, and what arrived while it was open."""
+        """Yield the open answer, if any, and then the messages that were kept back."""
         if self._answer is not None:
             self._answer.text = join_claude_text(self._answer.blocks)
             yield self._answer
@@ -648,7 +659,7 @@ class ClaudeTranscript:
     # Sessions and sidechains.
 
     def _find_session(self, record: Json) -> str:
-        """Return the session of a record; one that names none belongs to the session before it."""
+        """Return the session of a record. A record without a session belongs to that of the record before it."""
         self._last_session = coerce_text(record.get("sessionId")) or self._last_session
         if self._agent is None:
             return self._last_session
@@ -657,7 +668,7 @@ class ClaudeTranscript:
         )
 
     def _announce(self, record: Json) -> Iterator[Record]:
-        """Yield the session, once, and once more when its folder is learnt: the first folder is its workspace."""
+        """Yield the session of a record when it is new, and once more when its first folder is known: its workspace."""
         session = self._find_session(record)
         folder = coerce_text(record.get("cwd"))
         if session in self._folders and (self._folders[session] or not folder):
@@ -675,7 +686,7 @@ class ClaudeTranscript:
         return self._agent is not None or record.get("isSidechain") is True
 
     def _is_warm_up(self, record: Json) -> bool:
-        """Return whether a record is of a sidechain that warms the tool's cache: the prompt `Warmup`, and answers."""
+        """Return True if a record is of a sidechain that warms the cache: the prompt `Warmup`, or an answer to it."""
         if not self._is_sidechain(record):
             return False
         uuid = record.get("uuid")
@@ -691,7 +702,7 @@ class ClaudeTranscript:
 
 
 def _is_by_tool(record: Json, text: str, sender: Sender | None) -> bool:
-    """Return whether the tool itself wrote a turn: a summary, what a command expands to, a note of its own."""
+    """Return True if the tool itself wrote a turn: a summary, the expansion of a command, or a note of its own."""
     if any(
         record.get(name)
         for name in ("isCompactSummary", "isMeta", "isVisibleInTranscriptOnly")
@@ -703,12 +714,12 @@ def _is_by_tool(record: Json, text: str, sender: Sender | None) -> bool:
 
 
 def _is_by_program(record: Json) -> bool:
-    """Return whether a program ran the tool: by its SDK, or as `claude -p`."""
+    """Return True if a program ran the tool: by its SDK, or as `claude -p`."""
     return str(record.get("entrypoint")).startswith("sdk")
 
 
 def _get_parent(record: Json) -> str | None:
-    """Return the parent; across a compaction, where a new root stands, the logical one."""
+    """Return the parent's uuid; for a new root after a compaction, the logical parent's; else None."""
     parent = record.get("parentUuid") or record.get("logicalParentUuid")
     return parent if isinstance(parent, str) else None
 

@@ -2,17 +2,17 @@
 
 How lines become messages:
 
-- A `response_item` (or, in the oldest files, a bare item) gives a message: text, a tool call, a tool's output, or a
-  reasoning summary. `event_msg` repeats the visible text; twins are said once, and the response item, which knows
-  the images, is the one kept (see `Twins`).
-- The first `session_meta` says whose file it is. A fork begins with its parent's lines, later `session_meta` among
-  them; since 0.171 it only points to them (`history_base`). The identity of a message is a chain over the contents
-  since the root conversation's start, under the root's id: times are left out, because Codex stamps the copied lines
-  anew. So a fork's copy is the parent's message, and equal words further on stay two. What was rolled back is no link
-  of the chain: `codex migrate-rollouts` leaves it out of the files that it rewrites.
+- A `response_item` (or, in the oldest files, an item without envelope) gives a message: text, a tool call, a tool's
+  output, or a reasoning summary. `event_msg` repeats the visible text. Of such twins one is kept: the response item,
+  which has the images (see `Twins`).
+- The first `session_meta` identifies the file's session. A fork begins with its parent's lines, including later
+  `session_meta`; since 0.171 it only points to them (`history_base`). The identity of a message is a hash chain over
+  the contents since the root conversation's start, with the root's id. Times are left out, since Codex gives copied
+  lines new ones. So a fork's copy is the parent's message, and equal words later stay two messages. Messages that were
+  rolled back are not part of the chain, since `codex migrate-rollouts` drops them from the files that it rewrites.
 - Words: user/human, assistant/model. In a sub-agent's file prompts are another agent's: agent/model. Injected context
   (`<environment_context>`, AGENTS.md, developer messages), shell commands, text piped in and compaction summaries are
-  system/synthetic, or left out of a prompt's text. A summary above which nobody spoke stays to be found.
+  system/synthetic, or left out of a prompt's text. A summary above which nobody spoke can be recalled.
 - `thread_rolled_back` takes turns back: their messages come as `Inactive`.
 """
 
@@ -103,20 +103,20 @@ NOISE_TAGS = (
     ),
 )
 PIPED = "<stdin>", "</stdin>"
-"""Around what was piped into `codex exec` beside a prompt: its last part."""
+"""The tags around text that was piped into `codex exec` with a prompt: the prompt's last part."""
 AGENTS_MD = "# AGENTS.md instructions"
 IDE_CONTEXT = ("# Context from my IDE setup:", "# Files mentioned by the user:")
 IDE_REQUEST = "## My request for Codex:"
 
 CALL = ("_call",)
 OUTPUT = ("_output", "tool_result")
-"""How the types end of items that are a call, or what a tool gave back."""
+"""Suffixes of the types of items that are a tool call, or a tool's output."""
 _INNER = ("content", "output", "text")
-"""Where an output without a type has its text or its parts."""
+"""Fields of an output without a type that have its text or its parts."""
 
 
 def parse_agent_answer(text: str) -> tuple[str, str | None] | None:
-    """Return a sub-agent's answer and id, where the text is the tool's notification of it."""
+    """Return the answer and the id of a sub-agent if the text is the tool's notification of it, else None."""
     body = extract_tag_body(text, "subagent_notification")
     if body is None:
         return None
@@ -139,7 +139,9 @@ def _parse_json(text: str) -> object:
 
 
 def extract_codex_user_text(raw: str) -> str:
-    """Return what a person typed, without injected context, instructions, piped text and the output of shells."""
+    """Return the typed part of a user's message, without injected context, instructions, piped text and shell
+    output.
+    """
     text = cut_between(raw, *PIPED) if raw.rstrip().endswith(PIPED[1]) else raw
     tagged = "<INSTRUCTIONS>" in text
     if "<" in text:
@@ -147,13 +149,13 @@ def extract_codex_user_text(raw: str) -> str:
     if text.startswith(IDE_CONTEXT) and IDE_REQUEST in text:
         text = text.partition(IDE_REQUEST)[2].strip()
     if text.startswith(AGENTS_MD):
-        # Of a tagged preamble the heading is left; without the tag all of it is the file.
+        # of a preamble with tags only the heading is left; without tags all of the text is the file
         text = text.partition("\n")[2].strip() if tagged else ""
     return extract_typed(text)
 
 
 def extract_reasoning(item: Json) -> list[str]:
-    """Return the readable parts of a reasoning item: its summary, or where it is open, its content."""
+    """Return the readable parts of a reasoning item: its summary, else its content, else none."""
     for key in ("summary", "content"):
         texts = [
             stringify(part.get("text"))
@@ -166,12 +168,12 @@ def extract_reasoning(item: Json) -> list[str]:
 
 
 def _is_compaction_output(record: Json) -> bool:
-    """Return True if an item is the answer that the client asked for to compact its history."""
+    """Return True if an item is the model's summary with which the client compacts its history."""
     return coerce_dict(record.get("metadata")).get("compaction_output") is True
 
 
 def _parse_output(item: Json) -> list[Block]:
-    """Return a tool's output as one block, then its images. Older versions wrap it as JSON with the exit code."""
+    """Return a tool's output as one block, then its images. Older versions have it as JSON with the exit code."""
     keys = ("output", "result", "tools")
     given = next((item[key] for key in keys if item.get(key) is not None), "")
     if isinstance(given, str) and given.startswith('{"output"'):
@@ -211,7 +213,9 @@ def _parse_output_parts(given: object) -> Iterator[Block]:
 
 
 def _detect_failure(given: object) -> bool | None:
-    """Return whether the output says that the call failed; None where it says nothing."""
+    """Return True if the output says that the call failed, False if it says that it succeeded; None if it says
+    neither.
+    """
     fields = coerce_dict(given)
     success = coerce_bool(fields.get("success"))
     if success is not None:
@@ -237,20 +241,20 @@ LINE_TYPES = frozenset(
     }
 )
 _REMEMBERED = 16
-"""Texts of each kind among which a twin is looked for."""
+"""Number of last texts of each kind among which a twin is searched."""
 _FILE_NAME = re.compile(r"rollout-.*?-([0-9a-fA-F]{8}-[0-9a-fA-F-]{27})")
 
 Channel = Literal["item", "event", "completed"]
 
 
 def sniff(head: Head) -> bool:
-    """Return whether there is a modern line with its payload, or one of the oldest files' bare heads and items."""
+    """Return True if there is a modern line with its payload, or a head or an item of the oldest files."""
     if any(
         isinstance(line.get("payload"), dict) and str(line.get("type")) in LINE_TYPES
         for line in head.objects
     ):
         return True
-    # A session_meta holds all instructions, and may be over 64 KiB.
+    # a session_meta has all instructions, and may be longer than the head
     is_old = any(
         _is_legacy_head(line) or _is_legacy_item(line) for line in head.objects
     )
@@ -272,25 +276,25 @@ def _is_legacy_item(line: Json) -> bool:
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
-    """Yield records of one rollout, in the order of the file; memory is a few bytes a message."""
+    """Yield the records of one rollout, in the order of the file. Memory holds a few bytes a message."""
     rollout = _Rollout(path)
     yield from read_each(iter_json(path, limits), rollout.feed)
     yield from rollout.finish()
 
 
 class Twins:
-    """The latest texts of each kind (user, assistant, thinking), and the channels each came by.
+    """The latest texts of each kind (user, assistant, thinking), each with the channels that had it.
 
-    A rollout writes what was said up to three times: as `response_item` (the model's context), as `event_msg` (the
-    screen's) and, in newer versions, as `item_completed`. The twins stand next to each other, in either order, with
-    only bookkeeping between. A text that is really said twice has its twins twice, so counting them keeps it twice.
+    A rollout has a text up to three times: as `response_item` (the model's context), as `event_msg` (the screen) and,
+    in newer versions, as `item_completed`. The twins are next to each other, in any order, with only bookkeeping
+    between them. A text that was really said twice has twice as many twins, so it is kept twice.
     """
 
     def __init__(self) -> None:
         self._texts: dict[str, list[tuple[int, set[Channel]]]] = {}
 
     def is_twin(self, kind: str, text: str, channel: Channel) -> bool:
-        """Return whether the text came already, by another channel; if not, it is remembered."""
+        """Return True if the text was read already from another channel. Remember the text and its channel."""
         texts = self._texts.setdefault(kind, [])
         key = hash(text)
         for earlier, channels in texts:
@@ -299,7 +303,7 @@ class Twins:
                 return True
         texts.append((key, {channel}))
         del texts[:-_REMEMBERED]
-        # Twins are neighbours: once the other side speaks, no twin of this side's earlier texts is still to come.
+        # twins are neighbours: when one side speaks, no twin of the other side's earlier texts can follow
         for other in {"user": ("assistant", "thinking"), "assistant": ("user",)}.get(
             kind, ()
         ):
@@ -317,10 +321,10 @@ class _Rollout:
         self._session: Session | None = None
         self._announced = False
         self._chain = self._former = b""
-        """Hashes over all that was said so far: as it is stored, and as it was before it was redacted."""
+        """Hashes of all messages so far: redacted, as they are stored, and unredacted."""
         self._twins = Twins()
         self._spoken = False
-        # Until the next message shows that no richer twin follows.
+        # kept back until the next message shows that no twin with more blocks follows
         self._held: Message | None = None
         self._natives: list[str] = []  # native id of each message
         self._chains: list[bytes] = []  # the chain above each message, as it is stored
@@ -363,7 +367,7 @@ class _Rollout:
                 yield leave_out(f"unknown: {str(kind)[:80]}", line, record)
 
     def _handle_bare(self, record: Json) -> Iterator[Record]:
-        """Yield the records of a line of the oldest files: a head without type, and items without envelope."""
+        """Yield the records of a line of the oldest files: a head without a type, or an item without an envelope."""
         kind = str(record.get("type"))
         if _is_legacy_head(record) or ("id" in record and "git" in record):
             yield from self._handle_session_meta(record)
@@ -378,7 +382,7 @@ class _Rollout:
             yield leave_out(f"unknown: {kind[:80]}", self._line, record)
 
     def _handle_compacted(self, payload: Json) -> Iterator[Record]:
-        """Yield the summary that replaced the history; `replacement_history` repeats what stands above."""
+        """Yield the summary that replaced the history. `replacement_history` repeats messages that are above it."""
         message = stringify(payload.get("message"))
         if message.strip():
             yield from self._emit_summary([Block("text", message)], message.strip())
@@ -386,7 +390,9 @@ class _Rollout:
             yield self._skip("compacted")
 
     def finish(self) -> Iterator[Record]:
-        """Yield the message still held for its twin, and which messages were taken back."""
+        """Yield the message that waits for its twin, if any, and an `Inactive` for each message that was rolled
+        back.
+        """
         yield from self._release()
         yield from (Inactive(self._id, native) for native in self._rolled_back.values())
 
@@ -401,7 +407,10 @@ class _Rollout:
     # Lines.
 
     def _handle_session_meta(self, payload: Json) -> Iterator[Record]:
-        """Yield the session. The first head names it; the next, before any message, are the parents a fork copied."""
+        """Yield the session of the first head.
+
+        Later heads before any message are those of parents that a fork copied.
+        """
         native = coerce_text(payload.get("id") or payload.get("session_id"))
         forked = payload.get("forked_from_id")
         if self._session is not None:
@@ -421,7 +430,7 @@ class _Rollout:
         self._session = Session(
             self._id, kind=kind, parent_id=next(filter(None, parents), None)
         )
-        # The address without a password; by its last part it is called like the folder of a checkout.
+        # the repository's address without a password; its last part is like the name of a checkout's folder
         url = coerce_text(coerce_dict(payload.get("git")).get("repository_url")) or ""
         self._session.repository = (
             re.sub(r"(?<=://)[^@/\s]*@", "", url).removesuffix(".git") or None
@@ -492,7 +501,7 @@ class _Rollout:
                 yield leave_out(f"event_msg/{kind}", self._line, event, known=True)
 
     def _handle_completed(self, event: Json) -> Iterator[Record]:
-        """Yield a message told a third time. Other items (commands, changes, plans) stand in full elsewhere."""
+        """Handle a message's third copy. Other items (commands, changes, plans) are complete in other lines."""
         item = coerce_dict(event.get("item"))
         parts = map(coerce_dict, coerce_list(item.get("content")))
         texts = [part.get("text") for part in parts]
@@ -507,7 +516,7 @@ class _Rollout:
             yield leave_out(told, self._line, event, known=True)
 
     def _handle_rollback(self, event: Json) -> Iterator[Record]:
-        """Take back the last turns, as many as the event says."""
+        """Take back the last `num_turns` turns; all turns if there are fewer."""
         turns = event.get("num_turns")
         yield from self._release()
         count = min(turns, len(self._turns)) if isinstance(turns, int) else 0
@@ -560,7 +569,7 @@ class _Rollout:
             yield self._skip("reasoning, repeated" if parts else "reasoning, encrypted")
 
     def _roll_back(self, start: int) -> None:
-        """Take back the messages from this one on: the chain goes on from the one before."""
+        """Take back the messages from this index on. The chain continues from the message before."""
         chains = [*self._chains[start + 1 :], self._chain]
         self._rolled_back |= {
             f"{NAME}/{chain.hex()}": native
@@ -571,14 +580,16 @@ class _Rollout:
         del self._natives[start:], self._chains[start:], self._formers[start:]
 
     def _emit_summary(self, blocks: list[Block], text: str) -> Iterator[Record]:
-        """Yield what a compaction made of the talk above: to be found only if nothing of that is in the file."""
+        """Yield a compaction's summary. It can be recalled only if nobody spoke above it in this file."""
         alone = not self._spoken
         yield from self._emit(
             SUMMARY if alone else SYSTEM, blocks, text, SUMMARISED if alone else None
         )
 
     def _merge_twin(self, blocks: list[Block], role: str) -> Skipped:
-        """Return the second telling; its blocks replace the first's where that is still held and knows less."""
+        """Return the second copy of a message as skipped. If the first one is still kept back and has fewer blocks, it
+        gets the blocks of the second.
+        """
         first = self._held
         if (
             first
@@ -591,7 +602,7 @@ class _Rollout:
     # Messages and sessions.
 
     def _set_workspace(self, cwd: object) -> Iterator[Record]:
-        """Yield the session with its folder: the first one told."""
+        """Yield the session with its folder, if it has none yet; only the first folder counts."""
         self._session = self._session or Session(self._id, kind="chat")
         if isinstance(cwd, str) and cwd and self._session.workspace is None:
             self._session.workspace, self._announced = cwd, True
@@ -606,7 +617,7 @@ class _Rollout:
         *,
         hold: bool = False,
     ) -> Iterator[Record]:
-        """Yield the session where that is new, then the message, unless it is held for its twin."""
+        """Yield the session if it is new, then the message. With `hold`, the message waits for its twin instead."""
         yield from self._release()
         if not self._announced:
             self._announced = True
@@ -620,7 +631,7 @@ class _Rollout:
         identity = f"{NAME}/{self._chain.hex()}"
         former = f"{NAME}/{self._former.hex()}"
         ts = shift_to_zone(coerce_time(self._stamp), self._zone)
-        # What was taken back and is said again at the same place is that message.
+        # a message that was rolled back and is said again at the same place is that message
         native = self._rolled_back.pop(identity, str(self._line))
         self._natives.append(native)
         self._spoken = self._spoken or who in (HUMAN, MODEL)
@@ -644,7 +655,7 @@ class _Rollout:
 
 
 def _hash_blocks(before: bytes, blocks: Iterable[Block]) -> bytes:
-    """Return a hash of what was said before and now, but for images: one of two tellings has them."""
+    """Return a hash of the hash before and the blocks without images, since only one of two twins has the images."""
     digest = blake2b(before, digest_size=16)
     for block in blocks:
         if block.type != "image":

@@ -1,1 +1,1 @@
-"""slowwave's own formats: the interchange format as lines and columns, exports and learnings read back."""
+"""Readers of slowwave's own formats: the interchange format in lines and columns, exports, and learnings."""

@@ -1,13 +1,13 @@
 """The reader of another slowwave's exports and learnings.
 
 An export (`slowwave export OUT` from one store, `slowwave run OUT` into another) is one transcript: its
-`manifest.json`. What the store knew a message and its session by is kept: a message's identity hangs on its tool's own
-ids, so it can't be made again, and must be the same when the tool's transcript is read too. Without the sessions' table
-the sessions have no names of their own.
+`manifest.json`. The ids of messages and sessions in the first store are kept. A message's identity depends on ids of
+its tool, so it can't be computed again, and must be the same if the tool's transcript is read too. Without the table of
+sessions, a session's id is used as its name.
 
-Of learnings (`slowwave export OUT --learnings`) a claim is a message whose text is its quote and whose blocks keep what
-was claimed (`LEARNING` names them); one document is one session of source `shared` for each workspace.
-`slowwave.tasks.observe.shared` makes claims of them.
+In learnings (`slowwave export OUT --learnings`), a claim becomes a message: its text is the claim's quote, and its
+blocks have the claim's fields (prefix `LEARNING`). A document becomes one session of source `shared` for each
+workspace. `slowwave.tasks.observe.shared` makes claims of them.
 """
 
 from collections.abc import Iterator, Set
@@ -101,14 +101,14 @@ Row = TypeVar("Row", bound=BaseModel)
 
 
 def sniff(head: Head) -> bool:
-    """Return whether it is an export's manifest."""
+    """Return True if the file is an export's manifest."""
     return bool(_parse_manifest(head.data))
 
 
 def list_exported(folder: Path) -> set[str]:
-    """Return the names of an export's tables in a folder; none where its manifest is no export's.
+    """Return the names of an export's tables in a folder; none if its manifest is no export's.
 
-    A file of a table's name is one only if it has the columns that the manifest tells of: others are left alone.
+    A file with a table's name counts only if it has the columns that the manifest lists.
     """
     path = folder / MANIFEST
     try:
@@ -133,7 +133,7 @@ def _is_exported(path: Path, columns: Set[str]) -> bool:
     if path.is_dir():
         return is_lance_table(path) or any(path.glob("*=*/part-*.parquet"))
     if not path.is_file():
-        return False  # a pipe that bears a table's name is never waited for
+        return False  # opening a pipe with a table's name would wait for a writer
     head = read_head(path)
     if path.suffix == ".jsonl":
         return (
@@ -142,7 +142,7 @@ def _is_exported(path: Path, columns: Set[str]) -> bool:
             or any(columns == line.keys() for line in head.objects[:1])
         )
     names = generic.read_column_names(head)
-    # Those of an encrypted file can't be seen.
+    # the columns of an encrypted file can't be read
     return not names or columns == set(names)
 
 
@@ -157,7 +157,7 @@ class _Exported(_File):
 
 
 class _Manifest(BaseModel):
-    """What an export's manifest has, that may tell of files to be left out."""
+    """An export's manifest, whose files are then not read as transcripts."""
 
     release: str = Field(pattern=r"^r\d+$")
     release_id: Id
@@ -193,7 +193,7 @@ class _Manifest(BaseModel):
 
 
 def _parse_manifest(raw: bytes) -> dict[str, object]:
-    """Return an export's manifest; an empty one when it is none."""
+    """Return an export's manifest; an empty object if it is none."""
     try:
         parsed = coerce_dict(orjson.loads(raw))
     except orjson.JSONDecodeError:
@@ -204,14 +204,14 @@ def _parse_manifest(raw: bytes) -> dict[str, object]:
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
     """Yield records in order of the messages' rows; a session comes before its first message."""
-    # The files lie beside the manifest under fixed names: no name that it holds is followed.
+    # The files have fixed names beside the manifest. Names in the manifest are not used.
     manifest = _parse_manifest(path.read_bytes())
     form = manifest.get("format")
     tables = coerce_dict(manifest.get("tables"))
     messages = path.with_name(f"{MESSAGES.name}.{form}")
     sessions = path.with_name(f"{SESSIONS.name}.{form}")
     if not (messages.is_file() or messages.is_dir()):
-        # Neither: opening a pipe would wait for a writer.
+        # missing, or a pipe, which would wait for a writer
         yield Rejected(0, NO_MESSAGES)
         return
     if "salt" in coerce_dict(tables.get(MESSAGES.name)):
@@ -265,7 +265,10 @@ def _make_message(row: _MessageRow, line: int) -> Message:
 def _read_table(
     path: Path, table: Table, form: type[Row], limits: Limits
 ) -> Iterator[tuple[int, Row | Rejected]]:
-    """Yield number and values of each row of a table's file; a row that is none is rejected with the reason."""
+    """Yield the number and the values of each row of a table's file; a rejection for an invalid row.
+
+    Yield nothing if there is no file.
+    """
     if not (path.is_file() or path.is_dir()):
         return
     rows = (
@@ -289,15 +292,17 @@ def _read_table(
 # Learnings.
 
 FOLDER = "shared"
-"""Of a space: the documents that were imported, `NAME.json`."""
+"""Folder of a space with the imported documents, `NAME.json`."""
 WITHDRAWN = "withdrawn"
-"""What an earlier document of the same name had and this one has not: session and id."""
+"""Key of a document with the claims that an earlier one of the same name had and this one lacks: session and id."""
 LEARNING = "learning."
-"""Before a field's name in a block's: one block a field, so that redaction of one breaks no other."""
+"""Prefix of a block's name, before the name of a claim's field. Each field has a block, so that redacting one leaves
+the others intact.
+"""
 
 
 class _Learning(BaseModel):
-    """A claim that is shared, its words without control characters: they go to terminals and into files."""
+    """A shared claim. Control characters are removed from its texts, since these are printed and written to files."""
 
     id: str = Field(pattern=r"\S")
     summary: str = Field(pattern=r"\S", max_length=1_000)
@@ -323,7 +328,7 @@ class _Learning(BaseModel):
 
 
 def sniff_learnings(head: Head) -> bool:
-    """Return whether it is a document of learnings."""
+    """Return True if the file is a document of learnings."""
     return has_keys_in_head(head, LEARNINGS, "claims")
 
 
@@ -353,7 +358,9 @@ def _read_document(
 
 
 def read_claims(name: str, claims: list[dict[str, object]]) -> Iterator[Record]:
-    """Yield the records of what a memory of that name claims."""
+    """Yield the records of the claims of the source `name`: a session for each workspace, and its claims as
+    messages.
+    """
     workspaces = dict.fromkeys(coerce_text(claim.get("workspace")) for claim in claims)
     for workspace in workspaces:
         session = name if len(workspaces) == 1 else f"{name}/{workspace or ''}"

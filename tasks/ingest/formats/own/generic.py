@@ -5,20 +5,19 @@ It is JSON lines, or Parquet or Arrow IPC (Feather v2, file or stream) with colu
     {"session_id": "s1", "message_id": "m1", "role": "user", "content": "…", "ts": "2026-03-01T09:00:00Z",
      "workspace": "shop", "speaker": "Ann", "title": "Checkout", "tags": ["release"]}
 
-Only `role` and `content` are required. A command's envelope in a user's turn (`<command-name>`, a caveat) is nobody's
-words.
+Only `role` and `content` are required. A user's turn with nothing but a command's tags (`<command-name>`, a caveat) is
+synthetic.
 
 - `role`: user/human, assistant/model/ai/bot, system/developer, tool/function, agent, observer, in any case.
 - `content`: a string, or a list of blocks `{"type": "text" | "thinking" | "tool_call" | "tool_result" | "image" |
   "other", "text", "name", "call_id", "is_error", "media"}`; Anthropic's and OpenAI's names are understood too.
-- `ts`: ISO 8601 (UTC where it names no zone), or seconds, ms, µs or ns since 1970; one that can't be read is absent.
-- `session_id`: where it is missing, the file's name without its suffixes.
-- `message_id`: where it is missing, a hash of session, role, ts, content and how often the same came before, so that
-  a re-export is the same message and "ok" said twice is two.
+- `ts`: ISO 8601 (UTC if it has no zone), or seconds, ms, µs or ns since 1970. An invalid time counts as missing.
+- `session_id`: by default the file's name without its suffixes.
+- `message_id`: by default a hash of session, role, ts, content and the number of equal messages before it. So a second
+  export gives the same message, and "ok" said twice is two messages.
+- `tags`: a list of words, kept in a block of the message and not in its text.
 
-- `tags`: a list of words; kept in a block of the message's, no part of what was said.
-
-A line `{"session_id", "title", "workspace"}` without role and content tells of its session alone. As a column
+A line `{"session_id", "title", "workspace"}` without role and content only describes its session. As a column
 `content` is a string, or a list of structs with the fields of a block. Compressed copies (`.gz`, `.zst`) of Parquet and
 Arrow are unpacked into a temporary file first, because both are read from their end.
 """
@@ -82,7 +81,7 @@ _FOREIGN = frozenset(
 
 
 def sniff(head: Head) -> bool:
-    """Return whether most of the first lines are objects with role and content, and none bears another tool's keys."""
+    """Return True if most of the first lines are objects with role and content, and none has keys of another tool."""
     lines = head.objects
     if not lines:  # a first line too long for the head may start as one of ours
         others = any(f'"{key}"'.encode() in head.data for key in _FOREIGN - {"type"})
@@ -109,7 +108,7 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
 def build_records(
     rows: Iterator[tuple[int, dict[str, object]] | Rejected], stem: str
 ) -> Iterator[Record]:
-    """Yield records from numbered rows that have the columns above; `stem` is the session of rows that name none."""
+    """Yield the records of numbered rows with the columns above. `stem` is the session of rows without one."""
     announced: tuple[object, object, object] | None = None
     seen = Counter[str]()
     for row in rows:
@@ -143,7 +142,7 @@ def _parse_message(
         blocks = [_make_tool_result(fields, fields["content"])]
     text = join_text_blocks(blocks)
     if text and origin == "human" and not extract_claude_user_text(text):
-        # A program put a command or a caveat in the person's turn.
+        # a program put a command or a caveat into the person's turn
         origin = "synthetic"
     return Message(
         session=session,
@@ -179,9 +178,8 @@ def _explain(fields: dict[str, object]) -> str:
 def _make_ids(
     seen: Counter[str], session: str, fields: dict[str, object], blocks: list[Block]
 ) -> tuple[str, str]:
-    """Return the id of a message that bears none, and the one that it had when words were hashed before redaction.
-
-    `seen` counts those that are alike.
+    """Return an id for a message without one, from a hash of its redacted content; and the former id from the
+    unredacted content. `seen` counts equal messages, and is updated.
     """
     at = coerce_time(fields.get("ts"))
     stored = redact_blocks(blocks)
@@ -197,7 +195,7 @@ def _make_ids(
 
 
 def _count_id(seen: Counter[str], kind: str, base: str) -> str:
-    """Return an id, from the second time on with how often it came."""
+    """Count an id, and return it; from its second occurrence on, return a hash of it and the count."""
     seen[kind + base] += 1
     return (
         base
@@ -223,14 +221,14 @@ COLUMNS = (
 )
 ROWS = 4096
 FORMATS = {b"PAR1": "parquet", b"ARRO": "ipc", b"\xff\xff\xff\xff": "stream"}
-"""By the first four bytes of a file."""
+"""Formats by the first four bytes of a file."""
 DAMAGED = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, *DAMAGE)
 
 
 def sniff_columns(head: Head) -> bool:
-    """Return whether it is a Parquet or Arrow file with columns role and content.
+    """Return True if the file is a Parquet or Arrow file with columns role and content.
 
-    A damaged one is claimed, and says so.
+    Return True too for a damaged file that is no Arrow stream, so that reading it reports the damage.
     """
     try:
         return {"role", "content"} <= set(read_column_names(head))
@@ -239,7 +237,7 @@ def sniff_columns(head: Head) -> bool:
 
 
 def read_column_names(head: Head) -> list[str]:
-    """Return the names of a Parquet or Arrow file's columns; none of another file.
+    """Return the names of a Parquet or Arrow file's columns; none for another file.
 
     Raises:
         OSError, pa.ArrowInvalid and others of `DAMAGED`: the file is damaged.
@@ -258,7 +256,10 @@ def read_columns(path: Path, limits: Limits) -> Iterator[Record]:
 def read_rows(
     path: Path, columns: Sequence[str]
 ) -> Iterator[tuple[int, dict[str, object]] | Rejected]:
-    """Yield number (from 1) and values of each row, of those of the columns that the file has; nulls are left out."""
+    """Yield the number (from 1) and the values of each row, in those of the columns that the file has, without nulls.
+
+    Yield a rejection for a bad row, and one where the file is damaged.
+    """
     number = 0
     try:
         with _open_dataset(path) as dataset:
@@ -266,7 +267,7 @@ def read_rows(
             for batch in dataset.to_batches(
                 columns=names, batch_size=ROWS, batch_readahead=1
             ):
-                # Times in µs: Python's datetime has no nanoseconds.
+                # times are rounded to µs, since Python's datetime has no nanoseconds
                 types = [
                     pa.timestamp("us", f.type.tz)
                     if pa.types.is_timestamp(f.type)
@@ -288,7 +289,7 @@ def read_rows(
 
 @contextmanager
 def _open_dataset(path: Path) -> Iterator[Any]:
-    """Open a file, or a folder of Lance, as a dataset of its library's: both have `schema` and `to_batches`."""
+    """Yield a file, or a Lance table, as a dataset with `schema` and `to_batches`."""
     if path.is_dir():
         yield lance.dataset(str(path))
         return
@@ -302,7 +303,10 @@ def _open_dataset(path: Path) -> Iterator[Any]:
 
 
 def _convert_batch(batch: pa.RecordBatch) -> Iterator[dict[str, object] | str]:
-    """Yield each row as a dict without nulls; a row that is no UTF-8, or has another bad value, as the reason."""
+    """Yield each row as a dict without nulls; for a row that can't be read, the reason.
+
+    An impossible time is left out.
+    """
     try:
         rows = batch.to_pylist()
     except (ValueError, OverflowError) as bad:
@@ -316,7 +320,7 @@ def _convert_batch(batch: pa.RecordBatch) -> Iterator[dict[str, object] | str]:
             for n, kind in enumerate(batch.schema.types)
             if not pa.types.is_temporal(kind)
         ]:
-            # A time that no calendar has is unknown.
+            # a time outside the calendar counts as unknown
             yield from _convert_batch(batch.select(kept))
         else:
             yield f"a value can't be read: {bad}"
@@ -325,7 +329,7 @@ def _convert_batch(batch: pa.RecordBatch) -> Iterator[dict[str, object] | str]:
 
 
 def _drop_nulls(value: Any) -> Any:
-    """Return a value without the fields that are null, as its JSON would have it."""
+    """Return a value without null fields, also inside lists and objects."""
     if isinstance(value, list):
         return [_drop_nulls(item) for item in value]
     return (

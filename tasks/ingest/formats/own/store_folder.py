@@ -1,4 +1,4 @@
-"""slowwave's own stores, and other tables of Lance's, among the transcripts: recognised by what the files hold."""
+"""Recognise slowwave's own stores and other Lance tables among transcripts, by the content of their files."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,14 +12,14 @@ _BIGGEST = 64 * 1024 * 1024
 
 
 def is_store(folder: Path) -> bool:
-    """Return True if the folder is a space of a store: its ledger of releases has the columns of that table."""
+    """Return True if the folder is a space of a store: it has a ledger of releases with the right columns."""
     return is_lance_table(folder / f"{RELEASES.name}{SUFFIX}", RELEASES)
 
 
 def is_lance_table(folder: Path, table: Table | None = None) -> bool:
-    """Return True if a folder is a table of Lance's: of the given one, if its newest version names all its columns.
+    """Return True if a folder is a Lance table; with `table`, if its newest version also has all columns of that table.
 
-    The manifest's bytes are compared and Lance does not open it, which panics at some damaged files.
+    Only the bytes of the version's manifest are searched, since Lance panics on some damaged files.
     """
     try:
         versions = [

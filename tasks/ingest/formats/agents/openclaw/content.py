@@ -1,7 +1,8 @@
-"""What a message of OpenClaw or pi holds: typed blocks, and of OpenClaw's the words without their wrapping.
+"""Parse the content of messages of OpenClaw and pi: typed blocks, and OpenClaw's texts without their wrapping.
 
-OpenClaw wraps what a person writes before it goes to the model (who sent it, when, what it answers) and stores the
-wrapped text. It also writes user messages of its own: heartbeats, cron jobs, the memory flush before a compaction.
+OpenClaw wraps a person's text before it goes to the model (with the sender, the time, and the message it answers), and
+stores the wrapped text. It also writes user messages of its own: heartbeats, cron jobs, the memory flush before a
+compaction.
 """
 
 import re
@@ -28,12 +29,12 @@ from slowwave.tasks.ingest.parsing.values import (
 
 
 def parse_openclaw_result(message: dict[str, Any]) -> list[Block]:
-    """Return blocks of a tool's answer: its output, then its images."""
+    """Return the blocks of a tool's result: its output, then its images."""
     parts = parse_blocks(message.get("content")) or []
     output = join_text(parts, "\n")
     call_id = coerce_text(message.get("toolCallId"))
     name = coerce_text(message.get("toolName"))
-    # OpenClaw's tools report a failure in their details, with isError false.
+    # OpenClaw's tools report a failure in their details, while isError is false
     details = message.get("details")
     in_text = (
         details is None
@@ -50,7 +51,7 @@ def parse_openclaw_result(message: dict[str, Any]) -> list[Block]:
 
 
 def parse_bash_execution(message: dict[str, Any]) -> list[Block]:
-    """Return blocks of a command a person ran beside the conversation: the call and its output."""
+    """Return the blocks of a command that a person ran in the conversation: the call and its output."""
     code = message.get("exitCode")
     command = dump_json({"command": message.get("command")})
     output = drop_base64(coerce_text(message.get("output")) or "")
@@ -66,20 +67,20 @@ def parse_bash_execution(message: dict[str, Any]) -> list[Block]:
 
 @dataclass(slots=True, frozen=True)
 class UnwrappedText:
-    """Text without its wrapping, and whose it is."""
+    """A text without its wrapping, and its author."""
 
     text: str
     speaker: str | None = None
     synthetic: bool = False
-    """Nobody's words: a prompt by the clock, a silent reply."""
+    """True if no person or model said it: a scheduled prompt, a silent reply."""
     agent: bool = False
-    """The words of another agent, delivered in the user's turn."""
+    """True if another agent wrote it, in a turn of the user."""
     automatic: bool = False
-    """A turn no person asked for: what the model answers to it is synthetic as well."""
+    """True if no person asked for the turn: the model's answers to it are synthetic too."""
     session: Literal["scheduled", "subagent"] | None = None
     """The kind of session that begins like this."""
     utc_offset: int | None = None
-    """Minutes that the clock of the channel, which stands before the text, is ahead of UTC."""
+    """Minutes that the channel's clock is ahead of UTC, by the stamp before the text."""
 
 
 # "Sender (untrusted metadata):", "Replied message (untrusted, for context):"; newer: "Sender: ⟦openclaw:ctx⟧".
@@ -87,12 +88,12 @@ _HEADER = re.compile(
     r"([A-Z][^\n(:⟦]{0,80}?)(?: \(untrusted[^)\n]*\):|: ⟦openclaw:ctx⟧)[ \t]*([^\n]*)(?:\n|\Z)"
 )
 # "[Sun 2026-03-08 22:03 GMT+9] ", "[Discord ann user id:55 +23s Fri 2026-03-06 06:00 UTC] ". A bare
-# "[2026-03-08 22:03]" stays: that is how a pasted log line begins.
+# "[2026-03-08 22:03]" is kept: a pasted log line begins so.
 _STAMP = re.compile(
     r"\[(?!cron:|hook:)[A-Za-z][^\]\n]{0,160}?\d{4}-\d\d-\d\d[ T]\d\d:\d\d[^\]\n]{0,32}\][ \t]*\n?"
 )
 _OFFSET = re.compile(r"\b(?:GMT|UTC)([+-]\d{1,2})(?::?(\d\d))?\]")
-# "System: [2026-03-24 16:58:07 GMT+8] Node connected", and the lines that go on from it.
+# "System: [2026-03-24 16:58:07 GMT+8] Node connected", and the lines that continue it.
 _EVENT_LINE = re.compile(
     r"System(?: \(untrusted\))?: \[[^\]\n]{1,64}\][^\n]*(?:\n|\Z)(?:System(?: \(untrusted\))?:[^\n]*(?:\n|\Z))*"
 )
@@ -120,7 +121,7 @@ AUTOMATIC = re.compile(
     r"|(?:an|the) async command (?:you ran|completion)",
     re.I,
 )
-"""How the prompts begin that OpenClaw sends by the clock or by an event, not for a person."""
+"""Beginnings of prompts that OpenClaw sends on a schedule or after an event, not for a person."""
 
 HEARTBEAT_ASK = re.compile(
     r"\b(?:if|when)\b[^\n.]{0,80}\b(?:reply|respond|answer)\b[^\n.]{0,40}\bHEARTBEAT_OK\b",
@@ -129,9 +130,9 @@ HEARTBEAT_ASK = re.compile(
 FROM_AGENT = re.compile(
     r"\[subagent (?:context|task)\]|\[system message\]|\[inter-session message\]", re.I
 )
-"""How messages begin that another agent wrote, or the gateway on its behalf."""
+"""Beginnings of messages that another agent wrote, or the gateway for it."""
 
-# Clients that sign for the person sitting at them: no name.
+# Clients whose name is given as the sender's: it is no person's name.
 _CLIENTS = frozenset(
     {
         "openclaw-control-ui",
@@ -145,7 +146,9 @@ _CLIENTS = frozenset(
 
 
 def parse_user_text(raw: str) -> UnwrappedText:
-    """Return a user message's content without its envelope, its sender, its clock, and whether a person sent it."""
+    """Return a user message's text without its wrapping, with its sender, its UTC offset, and whether a person
+    sent it.
+    """
     text, speaker, events, utc_offset = _unwrap(raw)
     return replace(_judge_user_text(text, speaker, events), utc_offset=utc_offset)
 
@@ -173,7 +176,10 @@ def _judge_user_text(text: str, speaker: str | None, events: str) -> UnwrappedTe
 
 
 def unwrap_typed(text: str, speaker: str | None = None) -> UnwrappedText:
-    """Return what a person typed of a prompt; files, skills and what other tools add stand before it in tags."""
+    """Return the typed part of a prompt. Files, skills and other additions are in tags before it.
+
+    A text with nothing but such tags is synthetic.
+    """
     typed = extract_typed(text)
     return UnwrappedText(typed, speaker, synthetic=bool(text) and not typed)
 
@@ -193,7 +199,7 @@ def parse_model_text(raw: str) -> UnwrappedText:
 
 
 def _strip_silent_tokens(text: str) -> str:
-    """Return the text without silent tokens at its edges; empty where it holds nothing else."""
+    """Return the text without silent tokens at its start and end; "" if it has nothing else."""
     if text.strip("*_`~.! \n") in SILENT:
         return ""
     text = clean_text(text)
@@ -206,12 +212,14 @@ def _strip_silent_tokens(text: str) -> str:
 
 
 def _unwrap(raw: str) -> tuple[str, str | None, str, int | None]:
-    """Return text without leading envelopes, the sender they name, the system events before it, and the UTC offset."""
+    """Return a text without its wrapping, the sender and the system events before it, and the UTC offset of its
+    stamp.
+    """
     text = _INTERNAL.sub("", raw) if "<<<BEGIN_OPENCLAW" in raw else raw
     speaker: str | None = None
     events: list[str] = []
     utc_offset: int | None = None
-    # what stands before the words
+    # the wrapping before the text
     while True:
         text = text.lstrip()
         if match := _EVENT_LINE.match(text):
@@ -233,7 +241,7 @@ def _unwrap(raw: str) -> tuple[str, str | None, str, int | None]:
             text = text[end:]
         else:
             break
-    # what stands behind them
+    # and after it
     for suffix in _SUFFIXES:
         text = text.partition(suffix)[0]
     return text.strip(), speaker, "\n".join(events), utc_offset
@@ -252,9 +260,9 @@ def _parse_offset(stamp: str) -> int | None:
 
 
 def _find_header_block(text: str, header: re.Match[str]) -> tuple[str, int | None]:
-    """Return the fenced JSON (or the lines up to a blank one) under a header, and where the text goes on.
+    """Return the fenced JSON below a header ("" if plain lines follow instead), and the offset after this block.
 
-    None: no end.
+    The offset is None if the block has no end.
     """
     start = header.end()
     if text.startswith("```json", start):

@@ -1,13 +1,13 @@
-"""Session files of OpenClaw and of pi, out of which it grew.
+"""Session files of OpenClaw, and of pi, on which it is based.
 
-OpenClaw's are its storage before 2026.7.2 and the form of its archives ever since:
-`~/.openclaw/agents/<agent>/sessions/<id>[-topic-<thread>].jsonl`, deleted (`.jsonl.deleted.<time>[.zst]`), reset
-(`.jsonl.reset.<time>`) and cold (`cold/<sha256>.jsonl.zst`) ones; `sessions.json` beside them names each session's
-key and title. The same events lie in SQLite since then: see `slowwave.tasks.ingest.formats.agents.openclaw.sqlite`.
+OpenClaw stored sessions in files before 2026.7.2, and its archives still have this form:
+`~/.openclaw/agents/<agent>/sessions/<id>[-topic-<thread>].jsonl`, and deleted (`.jsonl.deleted.<time>[.zst]`), reset
+(`.jsonl.reset.<time>`) and cold (`cold/<sha256>.jsonl.zst`) files. `sessions.json` beside them has each session's key
+and title. Newer versions have the same events in SQLite: see `slowwave.tasks.ingest.formats.agents.openclaw.sqlite`.
 
 pi's: `~/.pi/agent/sessions/--<cwd>--/<time>_<uuid>.jsonl`, versions 1 (a list), 2 and 3 (a tree). A branched file
-begins with copies of its parent's lines, and a version 1 file is rewritten with fresh ids when pi opens it again: so a
-message of pi is known by its times and its content, never by its place or its id.
+begins with copies of its parent's lines, and pi rewrites a version 1 file with new ids when it opens it again. So the
+identity of a message of pi is its times and its content, never its place or its id.
 """
 
 import re
@@ -93,7 +93,7 @@ NO_TURNS = frozenset(
         *("thinking_level_change", "label", "session_info", "leaf"),
     }
 )
-"""Types of events that are no turn of anybody's."""
+"""Types of events that are no turn."""
 GATEWAY = ("gateway-injected", "delivery-mirror")
 """Models of assistant rows that no model wrote: the gateway's own notices, and copies of what was delivered."""
 
@@ -106,17 +106,17 @@ class Dialect:
     user: Callable[[str], UnwrappedText]
     model: Callable[[str], UnwrappedText]
     ids_are_stable: bool
-    """Whether a copied event keeps its id: pi gives old events new ids when it migrates a file."""
+    """True if a copied event keeps its id; pi gives old events new ids when it migrates a file."""
     retries: bool
-    """Whether a user message is stored again for each attempt at a provider."""
+    """True if a user message is stored again for each attempt at a provider."""
 
 
 class SessionTree:
     """The tree of a session: entries by id and parent, in the order of the file.
 
-    Every entry names its parent; going back to an earlier one and talking on starts a branch, and nothing is deleted.
-    The rules are those the tools read by, made cautious: an entry without a parent, or with one that did not come
-    before it, goes on from the last.
+    Every entry names its parent. A person who goes back to an earlier entry starts a branch, and nothing is deleted.
+    The rules are those of the tools, but cautious: an entry without a parent, or with an unknown one, follows the last
+    one.
     """
 
     def __init__(self, root: str) -> None:
@@ -128,10 +128,13 @@ class SessionTree:
         self._first: dict[str, int] = {}  # the first entry with an id
         self._leaf = -1  # the entry the session goes on from
         self.retries: dict[int, list[int]] = {}
-        """By an entry the copies of it: one message, sent again."""
+        """The numbers of an entry and its copies, by the entry's number: one message that was sent again."""
 
     def add(self, entry_id: str, event: Event, role: object) -> int:
-        """Add an entry and return its number; the event of type `leaf` names the entry the session goes on from."""
+        """Add an entry and return its number.
+
+        An event of type `leaf` names the entry from which the session continues.
+        """
         number = len(self._ids)
         is_leaf = event.get("type") == "leaf"
         parent = event.get("targetId" if is_leaf else "parentId", False)
@@ -155,11 +158,11 @@ class SessionTree:
         return number
 
     def find_inactive(self) -> Iterator[str]:
-        """Yield the id of each entry that was left behind or is a second copy, in the order of the file."""
+        """Yield the id of each entry on an abandoned branch, and of each further copy, in the order of the file."""
         branches = self._find_branches()
-        # Results of parallel tool calls fork as well, and nobody took those back.
+        # results of parallel tool calls fork too, but are not taken back
         spoken = {branch for i, branch in branches.items() if self._roles[i] in SPOKEN}
-        # Answers that are roots: the writer knew no parents, so roots say nothing about rewinding.
+        # if answers are roots, the writer stored no parents, so a root is no sign of a rewind
         answers = ("assistant", *TOOLS)
         if any(
             parent < 0 and role in answers
@@ -172,17 +175,20 @@ class SessionTree:
             for i, branch in branches.items()
             if branch in spoken and self._roles[i] in roles
         }
-        # If an entry is in the file twice, a copy that was left does not take the other back.
+        # if an entry is in the file twice, an abandoned copy does not take the other one back
         standing = {entry for i, entry in enumerate(self._ids) if i not in left}
         gone = {i for i in left if self._ids[i] not in standing}
-        # Of a message that was sent again the first that was not left stands.
+        # of a message that was sent again, the first copy that is not abandoned is kept
         for group in self.retries.values():
             live = next((i for i in group if i not in gone), None)
             gone.update(i for i in group if i != live)
         yield from (self._ids[i] for i in sorted(gone))
 
     def _find_branches(self) -> dict[int, int]:
-        """Return the branch of each entry off the path from the last leaf to the root: where it leaves the path."""
+        """Return the branch of each entry that is not on the path from the last leaf to the root.
+
+        A branch is named by its first entry, whose parent is on the path.
+        """
         path = set[int]()
         at = self._leaf
         while at >= 0:
@@ -202,9 +208,13 @@ def read_events(
     *,
     pinned: bool = False,
 ) -> Iterator[Record]:
-    """Yield records of numbered events. `session` is what is known before the first header.
+    """Yield the records of numbered events.
 
-    Pinned: it outranks headers.
+    Args:
+        items: the events.
+        session: what is known of the session before its header.
+        dialect: of the tool.
+        pinned: keep this session's id, whatever headers say; else a header with another id begins another session.
     """
     current = EventFold(session, dialect, pinned)
     for item in items:
@@ -222,7 +232,7 @@ def read_events(
 
 
 class EventFold:
-    """One session on its way from events to records, and the event under way."""
+    """The state of reading one session, with the current event."""
 
     def __init__(self, session: Session, dialect: Dialect, pinned: bool) -> None:
         self.session = session
@@ -230,10 +240,10 @@ class EventFold:
         self.pinned = pinned
         self.tree = SessionTree(session.native_id)
         self.begun = False
-        # The turn under way is one no person asked for.
+        # True if no person asked for the current turn
         self.automatic = session.kind == "scheduled"
         self.failed = True  # no model has answered the last user message
-        # Text, id and number in the tree.
+        # its text, its id and its number in the tree
         self.last_user: tuple[str, str, int] | None = None
         self.last_reply = ""
         self.utc_offset: int | None = None
@@ -243,7 +253,7 @@ class EventFold:
         self.message: Event = {}
 
     def feed(self, line: int, event: Event) -> Iterator[Record]:
-        """Yield records of one event."""
+        """Yield the records of one event, with the session before the first one."""
         self.line = line
         self.event = event
         self.message = coerce_dict(event.get("message"))
@@ -320,7 +330,7 @@ class EventFold:
             yield self._reject(f"unknown role {role[:64]!r}")
 
     def _handle_system(self, content: object, kind: str) -> Record:
-        """Return a summary or an injected note: kept, and nobody's words."""
+        """Return a summary or an injected note as a synthetic message; skipped if it has no text."""
         blocks = parse_blocks(content) or []
         if not any(block.text for block in blocks):
             return Skipped(kind, self.line)
@@ -345,7 +355,7 @@ class EventFold:
         elif unwrapped.agent or kind == "subagent" or provenance == "inter_session":
             who = AGENT
         message = self._make_message(who, blocks, unwrapped.text, unwrapped.speaker)
-        # A message that is stored again because no provider answered it is no message that is said again.
+        # a message that is stored again since no provider answered it was said only once
         last = self.last_user
         text = message.text
         if (
@@ -386,7 +396,7 @@ class EventFold:
         return message
 
     def _parse_content(self) -> list[Block]:
-        """Return the message's blocks; a single one stands for a list of one."""
+        """Return the message's blocks. A single block counts as a list of one."""
         content = self.message.get("content")
         return parse_blocks([content] if isinstance(content, dict) else content) or []
 
@@ -424,11 +434,11 @@ class EventFold:
         )
 
     def _compute_identity(self, who: Who, blocks: list[Block]) -> str | None:
-        """Return a hash of times, content and, where copies keep it, the event's id: the same in a fork, an archive, a
-        database.
+        """Return a hash of an event's times, content and, if copies keep it, id. It is the same in a fork, an archive
+        and a database.
 
-        Not the session, since forks copy events; not the id alone, since it has 32 bits. None without a time: then
-        session and id have to do.
+        The session is not part of it, since forks copy events. The id alone would be too short (32 bits). Return None
+        for an event without a time, which session and id identify.
         """
         stamp = self.event.get("timestamp")
         own_time = self.message.get("timestamp")
@@ -446,7 +456,9 @@ class EventFold:
 
 
 def parse_session_id(path: str) -> str:
-    """Return the session id in a path: OpenClaw's `<id>.jsonl…`, pi's `<time>_<id>.jsonl`; an id stays as it is."""
+    """Return the session id in a path: OpenClaw's `<id>.jsonl…`, pi's `<time>_<id>.jsonl`. An id is returned
+    unchanged.
+    """
     name = PurePosixPath(path.replace("\\", "/")).name
     stem = name.partition(".jsonl")[0]
     return (
@@ -473,13 +485,13 @@ OPENCLAW = Dialect(
 )
 PI = Dialect("pi", _extract_prompt, _clean_words, ids_are_stable=False, retries=False)
 HOMES = (".openclaw", ".clawdbot", ".moltbot")
-"""Its folder, and what that was called before."""
+"""OpenClaw's folder, and its earlier names."""
 ARCHIVES = (
     "session-sqlite-import-archive/**/*.jsonl*",
     "agents/*/session-sqlite-import-archive/**/*.jsonl*",
 )
 
-# What OpenClaw alone writes. Not the bare name: a pi session about OpenClaw holds that too.
+# Texts that only OpenClaw writes. Its name alone is no sign, since a pi session about OpenClaw has it too.
 _MARKS = re.compile(
     rb'"customType":\s*"(?:openclaw|model-snapshot)|"model":\s*"(?:gateway-injected|delivery-mirror)"'
     rb'|"provider":\s*"openclaw|\(untrusted metadata\):|\xe2\x9f\xa6openclaw:ctx|\[\[reply_to_current\]\]'
@@ -490,7 +502,7 @@ _MARKS = re.compile(
 
 
 def sniff(head: Head) -> bool:
-    """Return whether the file holds session events, and OpenClaw's rather than pi's."""
+    """Return True if the file has session events, and they are OpenClaw's, not pi's."""
     if not any(is_event(line) for line in head.lines[:20]):
         return False
     folders = [part.lower() for part in head.path.parts]
@@ -508,7 +520,10 @@ def sniff(head: Head) -> bool:
 
 
 def read(path: Path, limits: Limits) -> Iterator[Record]:
-    """Yield records of one session file; its key and title from the index beside it, where there is one."""
+    """Yield the records of one session file.
+
+    Its kind, title and parent come from the index beside it, if there is one.
+    """
     native_id = parse_session_id(path.name).partition("-topic-")[0]
     yield from read_events(
         iter_json(path, limits), load_indexed_session(path, native_id), OPENCLAW
@@ -516,7 +531,7 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
 
 
 def sniff_pi(head: Head) -> bool:
-    """Return whether the file holds session events; OpenClaw, which writes the same ones, is asked first."""
+    """Return True if the file has session events. OpenClaw's reader, which has the same events, is tried before."""
     return any(is_event(line) for line in head.lines[:20])
 
 
@@ -528,7 +543,7 @@ def read_pi(path: Path, limits: Limits) -> Iterator[Record]:
 
 
 def is_event(line: object) -> bool:
-    """Return whether a JSON value is a session's header or one of its messages."""
+    """Return True if a JSON value is a session's header or one of its messages."""
     fields = coerce_dict(line)
     if fields.get("type") == "session":
         return isinstance(fields.get("id"), str) and bool(
@@ -540,7 +555,7 @@ def is_event(line: object) -> bool:
 
 
 def parse_session_kind(key: str) -> SessionKind:
-    """Return the kind of session a key names: `agent:<id>:main`, `cron:<job>`, `hook:<uuid>`, `…:subagent:…`."""
+    """Return the kind of a session by its key: `agent:<id>:main`, `cron:<job>`, `hook:<uuid>`, `…:subagent:…`."""
     parts = key.split(":")
     if "subagent" in parts:
         return "subagent"
@@ -548,7 +563,7 @@ def parse_session_kind(key: str) -> SessionKind:
 
 
 def load_indexed_session(path: Path, native_id: str) -> Session:
-    """Return a session by its entry in `sessions.json`; with its id alone where there is none."""
+    """Return a session by its entry in `sessions.json`; only with its id if there is no entry."""
     index = path.parent / "sessions.json"
     entries: Entries = {}
     with suppress(OSError):
@@ -573,7 +588,7 @@ def load_indexed_session(path: Path, native_id: str) -> Session:
 
 @lru_cache(maxsize=4)
 def _load_index(index: Path, mtime_ns: int, size: int) -> Entries:
-    """Return the entries of an index; none where it can't be read, for titles are no reason to lose messages."""
+    """Return the entries of an index; none if it can't be read, since messages must not be lost for a title."""
     with suppress(OSError, orjson.JSONDecodeError):
         entries = coerce_dict(orjson.loads(index.read_bytes()))
         return {

@@ -64,11 +64,12 @@ _ARCHIVES = (
         "archived_at, session_id",
     ),
 )
-"""Tables of sessions that were moved out of the events into one blob: table, whether it is packed, rows, order."""
+"""Tables of sessions that were moved from the events into one blob: table, and SQL for whether a blob is packed, which
+rows to read, and their order."""
 
 
 def sniff(head: Head) -> bool:
-    """Return whether the file is a SQLite database with OpenClaw's transcript table."""
+    """Return True if the file is a SQLite database with OpenClaw's transcript table."""
     return has_columns(head, "transcript_events", {"session_id", "seq", "event_json"})
 
 
@@ -83,7 +84,7 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
 
 
 def _catch_damage(records: Iterator[Record]) -> Iterator[Record]:
-    """Yield the records up to a damaged page, which ends what is read through it, and nothing else."""
+    """Yield the records; if a page is damaged, yield those before it and then a rejection."""
     try:
         yield from records
     except sqlite3.DatabaseError as error:
@@ -150,7 +151,9 @@ def _read_session(
 def _query_events(
     db: sqlite3.Connection, session_id: str, limits: Limits
 ) -> Iterator[Item]:
-    """Yield numbered by rowid. Text is taken as bytes: one invalid character would else end the whole query."""
+    """Yield a session's events, numbered by rowid. Text is read as bytes, since an invalid character would end the
+    query.
+    """
     packed = (
         "event_zstd"
         if "event_zstd" in list_columns(db, "transcript_events")
@@ -197,7 +200,7 @@ def _decompress_event(rowid: int, raw: bytes, seq: int, limits: Limits) -> Item:
 
 
 def _parse_event(rowid: int, raw: bytes, seq: int) -> Item:
-    """Return the event, with its place in the session as id where it has none: packing a database changes rowids."""
+    """Return the event. Without an id it gets its place in the session, since packing a database changes rowids."""
     item = parse_object(rowid, raw)
     if not isinstance(item, Rejected):
         item[1].setdefault("id", str(seq))
@@ -238,7 +241,7 @@ def _read_archive(
     packed: bool,
     limits: Limits,
 ) -> Iterator[Record]:
-    """Yield each line under the archive's rowid: the place where a person finds it."""
+    """Yield the records of an archived session. Their line is the archive's rowid, where a person finds it."""
     with db.blobopen(table, "archive_blob", rowid, readonly=True) as blob:
         # Read piece by piece.
         source: Any = blob
@@ -280,7 +283,7 @@ def _read_archive_lines(
 def _fetch_row(
     db: sqlite3.Connection, table: str, key: str, value: str
 ) -> dict[str, Any]:
-    """Return one row by name; empty where there is none, or no such table. A cell over the limit is as a null one."""
+    """Return one row by the column names; an empty one without such a row or table. A cell over the limit is null."""
     names = sorted(list_columns(db, table))
     return (
         dict(zip(names, fetch_row(db, table, names, key, value)[0], strict=True))
