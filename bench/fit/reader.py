@@ -143,7 +143,7 @@ def fit_reader(labelled: Sequence[LabelledSentence]) -> StatementReader:
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.linear_model import LogisticRegression
 
-    texts = [one.sentence.whole for one in labelled]
+    texts = [one.sentence.read_as for one in labelled]
     words = CountVectorizer(analyzer=list_grams, min_df=FEWEST_WORDS, binary=True)
     runs = CountVectorizer(analyzer=list_runs, min_df=FEWEST_RUNS, binary=True)
     of_words, of_runs = words.fit_transform(texts), runs.fit_transform(texts)

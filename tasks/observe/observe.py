@@ -58,7 +58,7 @@ from slowwave.tasks.observe.worth import (
     select_within_budget,
 )
 
-VERSION = 19
+VERSION = 20
 """Raised when the method changes: the sessions of claims made under an older version are pending again."""
 
 PERSONAL_THRIFT = 0.7
@@ -398,9 +398,9 @@ def _compose_claim_text(
 ) -> _ClaimText:
     """Return the texts of a claim that `more` continues.
 
-    A yes has the words of the proposal that it accepts. A short continuation becomes a part of the summary, and a long
-    one the detail. Without a detail, the reason becomes it, the sentence that the claim leans on, or the turn that the
-    claim answers.
+    An answer has the words of the proposal that it decides on. A short continuation becomes a part of the summary, and
+    a long one the detail. Without a detail, the reason becomes it, the sentence that the claim leans on, or the turn
+    that the claim answers.
     """
     unit = claim.unit
     statement = claim.statement

@@ -48,8 +48,9 @@ KINDS = (
     "quoted",
 )
 """Kinds of statements, as the labels name them."""
-SETTLING = ("rule", "decision", "preference", "fact", "correction")
-"""Kinds that say what holds. A statement of these that holds beyond its session may be told unasked."""
+SETTLING = ("rule", "decision", "preference", "fact", "correction", "refused")
+"""Kinds that say what holds: who refuses a proposal settles what is not done. A statement of these that holds beyond
+its session may be told unasked."""
 HEADS = (*KINDS, "told")
 """The probabilities of a reading: of each kind, and that the sentence says what holds beyond its session."""
 RUNS = (2, 3, 4, 5)
@@ -138,7 +139,7 @@ class StatementReader:
 
     def _read_one(self, one: SpokenSentence) -> Reading:
         """Return the reading of a sentence."""
-        said = one.whole
+        said = one.read_as
         runs = list_runs(said)
         known = find_rows(self.words, list_grams(said))
         letters = find_rows(self.runs, runs)

@@ -2,7 +2,7 @@
 
 A statement is kept if the likeliest of its kinds says what is so, what is meant to be or what was done, or if it likely
 holds beyond its session. A question, an order of the moment, a courtesy, a joke, something imagined, refused or quoted
-is kept only for what holds in it. A yes is kept in the words of the proposal that it accepts.
+is kept only for what holds in it. An answer is kept with the proposal that it accepts or refuses.
 """
 
 import re
@@ -41,7 +41,7 @@ DROPPED = tuple(kind for kind in KINDS if kind not in (*KEPT, "quoted"))
 """Kinds that are not kept. A sentence that looks quoted may be a rule in a person's list: it is kept, and not told."""
 UNSAID = tuple(kind for kind in KINDS if kind not in (*SETTLING, "plan", "report"))
 """Kinds that state nothing that holds: such a sentence is less surely to be told."""
-SETTLED = ("rule", "decision", "correction")
+SETTLED = ("rule", "decision", "correction", "refused")
 """Kinds that settle something, for which there may be a reason."""
 REASONS = ("fact", "report", "preference", "quoted")
 """Kinds of a sentence that gives the reason for the one beside it."""
@@ -53,6 +53,7 @@ CATEGORIES = {
         "plan": "plan",
         "fact": "context",
         "correction": "context",
+        "refused": "decision",
     },
     "personal": {
         "rule": "preference",
@@ -61,6 +62,7 @@ CATEGORIES = {
         "plan": "plan",
         "fact": "fact",
         "correction": "fact",
+        "refused": "preference",
         "report": "event",
     },
 }
@@ -83,10 +85,11 @@ class Statement:
         """Probability that it may be told unasked: that it holds, and is neither asked, imagined nor quoted.
 
         If a kind that settles something is likelier than each kind that states nothing, these count for nothing. A
-        reply of one content word without its proposal ("Yes, do that") says nothing by itself.
+        reply of one content word without its proposal or its reason ("Yes, do that") says nothing by itself.
         """
         is_reply = self.unit.spoken.last is not None
-        if is_reply and self.proposal is None and self._count_words() < FEW:
+        is_alone = self.proposal is None and self.reason is None
+        if is_reply and is_alone and self._count_words() < FEW:
             return 0.0
         unsaid = max(self.reading.by_head[kind] for kind in UNSAID)
         settles = max(self.reading.by_head[kind] for kind in SETTLING)
@@ -194,6 +197,5 @@ def is_kept(reading: Reading) -> bool:
 
 
 def word_decision(answer: str, proposal: str) -> str:
-    """Return a decision in the words of the proposal; if the answer adds words to it, after the answer."""
-    added = extract_content_words(answer) - extract_content_words(proposal)
-    return f"{strip_emphasis(answer)} ({proposal})" if added else proposal
+    """Return an answer with the proposal that it decides on: it may choose of two, or say no."""
+    return f"{strip_emphasis(answer)} ({proposal})"

@@ -20,6 +20,8 @@ TERSE = 8
 LONGEST_ASKED = 40
 """Most words of a question or proposal that becomes a claim's detail."""
 NO_WORD = re.compile(r"^\W+")
+BARE = 1
+"""Most content words of an answer that names nothing: "yes", "do that"."""
 MOST_IDLE = 40
 """Most characters that open or close a sentence idly."""
 PRONOUN = re.compile(r"(?:it|they|he|she|that|this|these|those)\b", re.I)
@@ -98,6 +100,15 @@ class SpokenSentence:
         opens = message[max(first, here.start - MOST_IDLE) : here.start]
         closes = message[here.end : min(last, here.end + MOST_IDLE)]
         return _join_idle(opens, here.text, closes)
+
+    @property
+    def read_as(self) -> str:
+        """The sentence as it is read for its meaning: an answer that names nothing with what it answers."""
+        words = extract_content_words(self.text)
+        answered = _find_answered_turn(self) if len(words) <= BARE else None
+        if answered is None or words & extract_content_words(answered.text):
+            return self.whole
+        return f"{self.whole} ({answered.text})"
 
     def cut(self, start: int, end: int) -> "SpokenSentence":
         """Return a part of the sentence, by its place there, as a sentence."""

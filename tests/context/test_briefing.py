@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from slowwave.context.build import Context
-from slowwave.context.projects.briefing import join_quotes
+from slowwave.context.projects.standing import join_quotes
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
@@ -93,4 +93,14 @@ def test_what_one_message_says_is_one_line_in_its_own_words() -> None:
     # what is within another quote is not said twice, and "Ok? And" was no claim
     assert join_quotes(said, quotes) == (
         "The port 9443 collides. Use 9555 … core stays sync"
+    )
+
+
+def test_a_less_sure_sentence_is_told_with_the_one_beside_it() -> None:
+    said = "30 minutes is too short, they are late. Slots are 45 from now on. Bye! Print it"
+    sure = ["30 minutes is too short, they are late"]
+    beside = ["Slots are 45 from now on", "Print it"]
+    # "Print it" stands behind "Bye!", which was no claim
+    assert join_quotes(said, sure, beside) == (
+        "30 minutes is too short, they are late. Slots are 45 from now on"
     )

@@ -88,6 +88,37 @@ def test_a_program_that_runs_claude_code_is_no_person(
     assert (message.role, message.origin) == who
 
 
+REFUSED = (
+    "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the "
+    "new_string was NOT written to the file). To tell you how to proceed, the user said:\nask me before you add one"
+)
+
+
+# Of a server's tool a result may say anything.
+@pytest.mark.parametrize(
+    ("tool", "said"), [("Bash", ["ask me before you add one"]), ("mcp__wiki__get", [])]
+)
+def test_what_a_person_types_when_refusing_a_call_is_said(
+    tool: str, said: list[str], tmp_path: Path
+) -> None:
+    call = {"type": "tool_use", "id": "t1", "name": tool, "input": {}}
+    result = {
+        "type": "tool_result",
+        "tool_use_id": "t1",
+        "content": REFUSED,
+        "is_error": True,
+    }
+    answer = {**claude(uuid="a1"), "type": "assistant", "message": {"content": [call]}}
+    records = (
+        claude(),
+        answer,
+        claude(uuid="u2", parentUuid="a1", message={"content": [result]}),
+    )
+    messages = read_messages(put(tmp_path / "s1.jsonl", records))
+    assert [m.text for m in messages if m.origin == "human"] == ["Use tabs.", *said]
+    assert [m.native_id for m in messages if m.origin == "tool"] == ["u2"]
+
+
 def test_a_compaction_summary_stays_to_be_found_if_nothing_that_it_sums_up_is_there(
     tmp_path: Path,
 ) -> None:

@@ -65,3 +65,38 @@ def test_a_reading_does_not_depend_on_what_is_read_with_it():
     sentences = list(list_sentences(rows.to_pylist(), 1))
     read = load_reader().read
     assert [read([one])[0] for one in sentences] == read(sentences)
+
+
+def told_by(*turns):
+    return [c["summary"] for c in claims_of(*turns) if c["confidence"] >= LIKELY]
+
+
+def test_a_refused_proposal_is_told_with_the_persons_no():
+    told = told_by(
+        (HUMAN, "the start page loads slowly"),
+        (MODEL, "Shall I move the project to Deno?"),
+        (HUMAN, "no deno. the server has node 22 and stays as it is"),
+        (MODEL, "OK."),
+    )
+    # the refusal settles what is not done; the proposal says what "no deno" is about
+    assert "no deno (Shall I move the project to Deno?)" in told
+
+
+def test_a_yes_to_a_step_of_the_moment_is_not_told():
+    told = told_by(
+        (HUMAN, "the start page loads slowly"),
+        (MODEL, "Fixed in two places. Shall I commit this now?"),
+        (HUMAN, "yes"),
+        (MODEL, "Committed."),
+    )
+    assert not any("commit" in summary for summary in told)
+
+
+def test_a_choice_of_two_is_kept_in_the_persons_words():
+    told = told_by(
+        (HUMAN, "we need a runner for the tests"),
+        (MODEL, "Options: Vitest with jsdom, or Jest."),
+        (HUMAN, "vitest then"),
+        (MODEL, "Added."),
+    )
+    assert any(summary.startswith("vitest then (") for summary in told)

@@ -5,7 +5,6 @@ standing claims; of a project those about it. Nothing is said twice. A session i
 the shortest prefix of its id that is unique in the store.
 """
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -26,8 +25,10 @@ from slowwave.context.projects.standing import (
     SETTLED,
     UNHEADED,
     StandingClaim,
+    addresses_nobody,
     collect_standing_claims,
     group_by_category,
+    join_by_message,
     take_in_turn,
 )
 from slowwave.context.rendering import (
@@ -45,7 +46,7 @@ from slowwave.recall.live import find_pending_corrections, read_unreleased
 from slowwave.recall.query import is_of_session, parse_sessions
 from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View, is_superseded, mark_changes
-from slowwave.schemas.tables import CLAIMS, MESSAGES, PERSONAL, SUMMARIES, TOPICS, TRUST
+from slowwave.schemas.tables import CLAIMS, PERSONAL, SUMMARIES, TOPICS, TRUST
 from slowwave.schemas.tables import SESSIONS as SESSIONS_TABLE
 from slowwave.schemas.vocabulary import (
     MODEL_KEY,
@@ -244,52 +245,8 @@ def collect_facts(
             claim.source,
             own_words=(claim.text,) if claim.code_note else (),
         )
-        for claim in join_by_message(view, claims[:MOST_LINES])
+        for claim in join_by_message(view, claims[:MOST_LINES], addresses_nobody)
     ]
-
-
-def join_by_message(view: View, claims: Sequence[StandingClaim]) -> list[StandingClaim]:
-    """Return the claims; those of one message are one, in its order and at the place of the first.
-
-    Words that the message has between two claims are "…". A claim that is not in the message word for word, that is a
-    rule, or that the code no longer bears out stays by itself.
-    """
-    rows = view.read_by_id(CLAIMS, [claim.id for claim in claims], ["message_ids"])
-    ids = sorted({row["message_ids"][0] for row in rows.values() if row["message_ids"]})
-    texts = {
-        key: " ".join(row["text"].split())
-        for key, row in view.read_by_id(MESSAGES, ids, ["text"]).items()
-    }
-    groups = dict[str, list[StandingClaim]]()
-    for claim in claims:
-        message = next(iter(rows[claim.id]["message_ids"]), "")
-        by_itself = claim.standing or claim.code_note
-        is_quote = not by_itself and claim.text in texts.get(message, "")
-        groups.setdefault(message if is_quote else claim.id, []).append(claim)
-    return [
-        replace(
-            group[0],
-            text=join_quotes(texts.get(key, ""), [claim.text for claim in group]),
-        )
-        for key, group in groups.items()
-    ]
-
-
-def join_quotes(text: str, quotes: Sequence[str]) -> str:
-    """Return quotes from a text as one, in its order; words that it has between two of them are "…"."""
-    if len(quotes) == 1:
-        return quotes[0]
-    joined = ""
-    end = 0
-    for start, stop in sorted(
-        (text.index(quote), text.index(quote) + len(quote)) for quote in quotes
-    ):
-        if stop > end:
-            between = text[end:start] if joined else ""
-            joined += " … " if re.search(r"\w", between) else between
-            joined += text[max(start, end) : stop]
-            end = stop
-    return joined
 
 
 def _put_unheaded_last(claims: Sequence[StandingClaim]) -> list[StandingClaim]:

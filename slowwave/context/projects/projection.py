@@ -22,7 +22,9 @@ from slowwave.context.projects.standing import (
     SETTLED,
     UNHEADED,
     StandingClaim,
+    addresses_nobody,
     collect_standing_claims,
+    join_by_message,
     take_in_turn,
 )
 from slowwave.context.tokens import Tokenizer
@@ -61,12 +63,6 @@ UNSAFE = re.compile(r"[^\w.-]+")
 MOST_LINES = 200
 """Most lines of a page."""
 
-SURELY = 0.75
-"""Least confidence of a claim without a heading of its own in a file that agents obey.
-
-Of a writer's sentences that nothing learnt from, 88% of those above hold beyond their session, 82% of those above .5.
-"""
-
 Steers = Callable[[str], bool]
 Pages = dict[str, str]
 """Text by path, relative to the folder of the pages."""
@@ -79,7 +75,7 @@ def collect_told_claims(
     steers: Steers,
     min_confidence: float = LIKELY,
 ) -> list[StandingClaim]:
-    """Return the standing claims that may be written to a file that agents obey.
+    """Return the standing claims that may be written to a file that agents obey; those of one message are one.
 
     Args:
         view: the release.
@@ -89,23 +85,20 @@ def collect_told_claims(
         min_confidence: least confidence of a claim.
     """
     claims = collect_standing_claims(view, places, tuple(categories), min_confidence)
-    # If a person asks for less sure claims, none is held to more.
-    asked_for_less = min_confidence < LIKELY
-    return [
+
+    def may_tell(text: str) -> bool:
+        return addresses_nobody(text) and not steers(text)
+
+    told = [
         claim
         for claim in claims
         if claim.may_instruct
         and not claim.code_note
         and not steers(claim.text)
-        and (
-            claim.category not in UNHEADED
-            or (
-                # A model's context is what a person told, as it takes it: a briefing quotes it, an agent does not obey.
-                claim.observer == EXTRACTIVE
-                and (asked_for_less or claim.standing or claim.confidence >= SURELY)
-            )
-        )
+        # A model's context is what a person told, as it takes it: a briefing quotes it, an agent does not obey.
+        and (claim.category not in UNHEADED or claim.observer == EXTRACTIVE)
     ]
+    return join_by_message(view, told, may_tell)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,15 @@ tools' output, web pages, pasted texts, sub-agents, other memories.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import zip_longest
@@ -59,6 +67,8 @@ COLUMNS = [
     "session_id",
     "workspace",
     "summary",
+    "detail",
+    "quote",
     "category",
     "message_ids",
     "speaker",
@@ -252,6 +262,108 @@ def _rank(claim: StandingClaim) -> tuple[bool, int, float, float, str]:
     )
 
 
+def join_by_message(
+    view: View, claims: Sequence[StandingClaim], may_join: Callable[[str], bool]
+) -> list[StandingClaim]:
+    """Return the claims; those of one message are one, in its order and at the place of the first.
+
+    Less sure claims of the message that stand next to one are told with it if they `may_join`: of "30 minutes are too
+    short. slots are 45 from now on" the reason is often surer than the decision. Words that the message has between two
+    claims are "…". A claim that is not in the message word for word, that is a rule, or that the code no longer bears
+    out stays by itself. Joined claims have the first heading that one has.
+    """
+    rows = view.read_by_id(CLAIMS, [claim.id for claim in claims], ["message_ids"])
+    ids = sorted({row["message_ids"][0] for row in rows.values() if row["message_ids"]})
+    texts = {
+        key: " ".join(row["text"].split())
+        for key, row in view.read_by_id(MESSAGES, ids, ["text"]).items()
+    }
+    groups = dict[str, list[StandingClaim]]()
+    for claim in claims:
+        message = next(iter(rows[claim.id]["message_ids"]), "")
+        by_itself = claim.standing or claim.code_note
+        is_quote = not by_itself and claim.text in texts.get(message, "")
+        groups.setdefault(message if is_quote else claim.id, []).append(claim)
+    places = {claim.workspace for claim in claims if claim.workspace}
+    beside = {
+        key: [text for text in typed if may_join(text)]
+        for key, typed in _find_typed(view, places, texts).items()
+    }
+    return [
+        replace(
+            group[0],
+            text=join_quotes(
+                texts.get(key, ""), [claim.text for claim in group], beside.get(key, ())
+            ),
+            category=find_heading(group),
+        )
+        for key, group in groups.items()
+    ]
+
+
+def _find_typed(
+    view: View, places: Collection[str], texts: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """Return the active claims that a person typed in each message, by its id, as one line each.
+
+    Args:
+        places: workspaces of the claims; without one, none is found.
+        texts: the messages' texts by id, as one line each.
+    """
+    found = defaultdict[str, list[str]](list)
+    columns = ["summary", "message_ids", TRUST, *CHAIN]
+    condition = _build_condition({"workspace": places})
+    rows = view.read(CLAIMS, columns, condition).to_pylist() if places else []
+    for row in rows:
+        message = next(iter(row["message_ids"] or ()), "")
+        summary = " ".join(row["summary"].split())
+        is_typed = row[TRUST] == Trust.TYPED and not is_perhaps_changed(row)
+        if is_typed and summary in texts.get(message, ""):
+            found[message].append(summary)
+    return found
+
+
+def find_heading(claims: Sequence[StandingClaim]) -> str:
+    """Return the category of the first claim that has a heading of its own, else that of the first."""
+    headed = (claim.category for claim in claims if claim.category not in UNHEADED)
+    return next(headed, claims[0].category)
+
+
+def join_quotes(text: str, quotes: Sequence[str], beside: Sequence[str] = ()) -> str:
+    """Return quotes from a text as one, in its order; words that it has between two of them are "…".
+
+    Those of `beside` that stand next to a quote are joined to it, as long as the whole is no longer than LONGEST.
+    """
+    spans = sorted(_locate(text, quote) for quote in quotes) if text else []
+    for span in sorted(_locate(text, quote) for quote in beside):
+        touching = any(_is_next(text, span, other) for other in spans)
+        length = sum(stop - start for start, stop in (*spans, span))
+        if touching and span not in spans and length <= LONGEST:
+            spans = sorted([*spans, span])
+    if len(spans) < 2:
+        return quotes[0]
+    joined = ""
+    end = 0
+    for start, stop in spans:
+        if stop > end:
+            between = text[end:start] if joined else ""
+            joined += " … " if re.search(r"\w", between) else between
+            joined += text[max(start, end) : stop]
+            end = stop
+    return joined
+
+
+def _locate(text: str, quote: str) -> tuple[int, int]:
+    start = text.index(quote)
+    return start, start + len(quote)
+
+
+def _is_next(text: str, span: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Return True if no word of a text stands between two spans, and they do not overlap."""
+    first, second = sorted((span, other))
+    return first[1] <= second[0] and not re.search(r"\w", text[first[1] : second[0]])
+
+
 def take_in_turn(groups: Iterable[Sequence[Item]]) -> Iterator[Item]:
     """Yield the items of each group in turn, so that no group displaces the others."""
     for turn in zip_longest(*groups):
@@ -284,6 +396,7 @@ def _make_claim(
     sessions = _count_sessions(view, row, statements)
     message = first.message
     said = first.row
+    text = word_claim(said)
     session = view.native_sessions.get(said["session_id"])
     if session is None or not (first.typed or sessions >= BORNE_OUT):
         return None
@@ -306,7 +419,7 @@ def _make_claim(
     )
     return StandingClaim(
         id=row["claim_id"],
-        text=" ".join(said["summary"].split()),
+        text=text,
         category=row["category"],
         workspace=row["workspace"],
         topic=row["topic_id"],
@@ -314,11 +427,22 @@ def _make_claim(
         sessions=sessions,
         by_person=first.typed,
         standing=standing,
-        may_instruct=first.typed
-        and bool(standing or addresses_nobody(said["summary"])),
+        may_instruct=first.typed and bool(standing or addresses_nobody(text)),
         observer=said["observer"],
         source=source,
     )
+
+
+def word_claim(row: Row) -> str:
+    """Return a claim as one line; in the words of its message if these give the reason too, which is then its detail.
+
+    "620 from now on" alone does not say of what.
+    """
+    summary = " ".join(row["summary"].split())
+    quote = " ".join((row["quote"] or "").split())
+    detail = " ".join((row["detail"] or "").split())
+    has_both = bool(detail) and summary in quote and detail in quote
+    return quote if has_both and len(quote) <= LONGEST else summary
 
 
 def _count_sessions(

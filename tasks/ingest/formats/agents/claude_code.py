@@ -8,7 +8,8 @@ How records become messages:
   replays are the same messages.
 - Role and origin: text that a person typed is user/human, also after a slash command, and when it steered a running
   turn (`queued_command`, whose time is when it was typed; here it is never before the record above it). A record with
-  nothing but tool results is tool/tool. An answer is assistant/model. A sub-agent's prompt, its notification, a team
+  nothing but tool results is tool/tool. What a person typed when refusing a call stands in its result, and is a message
+  of theirs beside it. An answer is assistant/model. A sub-agent's prompt, its notification, a team
   mate's message and a program's prompt (`entrypoint` `sdk-…`) are agent/model. The tool's own records (meta records,
   compaction summaries, local commands, API errors) are synthetic, and system unless they replace an answer. If no
   message is above a compaction summary, the summary is all that is left of the session, so it can be recalled.
@@ -96,6 +97,12 @@ NOISE_TAGS = (
 COMMAND = "command-args"
 """The tag around the words that a person typed after a slash command."""
 CAVEAT = "Caveat: The messages below"
+REFUSED = "The user doesn't want to proceed with this tool use."
+"""Start of the result of a call that a person refused."""
+REFUSED_BECAUSE = "the user said:\n"
+"""Before the words that the person typed with it."""
+SERVER_TOOL = "mcp__"
+"""Start of the names of tools that a server brings: their results may say anything."""
 INTERRUPTED = "[Request interrupted by user"
 CONTINUED = "This session is being continued from a previous conversation"
 
@@ -362,6 +369,7 @@ class ClaudeTranscript:
         self._answer: Message | None = None
         self._answer_key: tuple[object, ...] | None = None
         self._for_program = False
+        self._tools: dict[str, str] = {}  # name of the tool by call
         self._waiting: list[Message] = []
         self._handlers: dict[str, Callable[[int, Json], Iterator[Record]]] = {
             "user": self._handle_user,
@@ -434,12 +442,14 @@ class ClaudeTranscript:
                 )
                 blocks[0].text = coerce_text(result) or "\n".join(filter(None, streams))
             yield from self._emit(line, record, TOOL, blocks)
+            yield from self._emit_refusal(line, record, blocks)
             return
         yield from self._close_answer()  # a turn of the user ends the answer before it
         yield from self._emit_turn(line, record, blocks)
 
     def _handle_assistant(self, line: int, record: Json) -> Iterator[Record]:
         blocks = parse_blocks(get_content(record)) or []
+        self._tools |= {b.call_id: b.name for b in blocks if b.call_id and b.name}
         message = coerce_dict(record.get("message"))
         key = (self._find_session(record), record.get("agentId"), message.get("id"))
         if (
@@ -574,6 +584,32 @@ class ClaudeTranscript:
                 )
         else:
             yield from self._emit(line, record, SYSTEM, blocks)
+
+    def _emit_refusal(
+        self, line: int, record: Json, blocks: list[Block]
+    ) -> Iterator[Record]:
+        """Yield what a person typed when refusing a call."""
+        said = [self._find_refusal(block) for block in blocks]
+        text = next(filter(None, said), "")
+        if not text or _is_by_program(record):
+            return
+        uuid = record.get("uuid")
+        beside: Json = {
+            **record,
+            "uuid": f"{uuid}/said" if uuid else f"line-{line}/said",
+            "parentUuid": uuid,
+            "type": "refusal",
+        }
+        yield from self._emit(line, beside, HUMAN, [Block("text", text)], text)
+
+    def _find_refusal(self, block: Block) -> str:
+        """Return the words with which a person refused the call of a result; else an empty string."""
+        tool = self._tools.get(block.call_id or "", SERVER_TOOL)
+        result = block.text or ""
+        is_refused = block.is_error and result.startswith(REFUSED)
+        if not is_refused or tool.startswith(SERVER_TOOL):
+            return ""
+        return clean_text(result.partition(REFUSED_BECAUSE)[2]).strip()
 
     def _emit_by_tool(
         self, line: int, record: Json, blocks: list[Block], text: str
