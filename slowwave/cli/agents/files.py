@@ -70,7 +70,7 @@ def project(
         Path | None,
         typer.Option(help="Write small pages into this folder, for ls and grep."),
     ] = None,
-    min_confidence: Confidence = 0.5,
+    min_confidence: Confidence = 0.7,
 ) -> None:
     """Keep a project's current facts in CLAUDE.md and similar files.
 
@@ -127,7 +127,7 @@ def skill(
             min=1, help="Only claims of the last DAYS days before the release."
         ),
     ] = None,
-    min_confidence: Confidence = 0.5,
+    min_confidence: Confidence = 0.7,
     budget: Budget = SKILL_BUDGET,
     out: Annotated[
         Path | None,

@@ -46,7 +46,7 @@ from slowwave.text.words import singularise
 
 LONGEST = 300
 """Most characters of a statement."""
-LIKELY = 0.5
+LIKELY = 0.7
 """Least confidence of a standing claim."""
 STANDING = ("decision", "convention", "gotcha", "pattern")
 """Categories of a project's conventions."""
