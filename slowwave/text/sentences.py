@@ -14,6 +14,8 @@ from functools import lru_cache
 
 from sentencex import segment  # type: ignore[import-untyped]
 
+from slowwave.text.words import find_text_language
+
 LONGEST_NAME = 40
 """Most letters of a short form of a name."""
 WRAP_COLUMNS = 60
@@ -41,6 +43,12 @@ WITHIN = re.compile(r"[^\w\s/]*[\w/]")
 """Text that follows a stop within a path, a name or a number."""
 MOST_PROSE = 8_000
 """Characters of a paragraph that are split together: sentencex's time grows with the square."""
+NUMBER_END = re.compile(
+    r"(?<![\w.])(?:[12]?\d|3[01])\.(?P<month>(?:0?[1-9]|1[0-2])\.)?\s+\Z"
+)
+"""A day of the month, and perhaps its month, with a dot behind each."""
+AHEAD = 40
+"""Characters behind such a number by which it is decided whether the sentence goes on."""
 FACE = r"(?:[:;]-?[)D(P]|<3)"
 
 
@@ -102,9 +110,29 @@ def _split_prose(prose: str) -> Iterator[str]:
         ticks = ticks + piece.count("`")
         if (ticks % 2 and at <= last) or not _ends_sentence(piece, prose, at):
             continue
+        if _ends_in_date(prose[begin:at], prose, at):
+            continue
         yield prose[begin:at]
         begin = at
         ticks = 0
+
+
+def _ends_in_date(piece: str, prose: str, at: int) -> bool:
+    """Return True if a piece ends with a day of the month as many languages write it ("on 5.7. the"), or in German with
+    an ordinal number ("am 5. Juli"), and goes on.
+
+    sentencex's rules for German decide whether an ordinal goes on.
+    """
+    number = NUMBER_END.search(piece)
+    if number is None or at == len(prose):
+        return False
+    following = prose[at : at + AHEAD]
+    if number["month"]:
+        return following[:1].islower()
+    if find_text_language(prose) != "German":
+        return False
+    first, *_ = segment("de", f"{number[0]}{following}")
+    return len(first) > len(number[0])
 
 
 def _ends_sentence(piece: str, prose: str, at: int) -> bool:

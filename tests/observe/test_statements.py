@@ -1,9 +1,9 @@
 """What a person tells an agent: what is kept, what it is called, and how sure it is to hold."""
 
-from slowwave.context.projects.standing import LIKELY
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.tasks.observe.observe import observe
 from slowwave.tasks.observe.reader import load_reader
+from slowwave.tasks.observe.statements import LIKELY
 from slowwave.tasks.observe.units import list_sentences
 from tests.observe.test_observe import HUMAN, MODEL, said
 

@@ -80,3 +80,29 @@ from slowwave.text.sentences import split_sentences
 )
 def test_a_sentence_ends_where_a_token_does(text: str, sentences: list[str]) -> None:
     assert [one.text for one in split_sentences(text)] == sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        (
+            "on 5.7. is the maintenance window, then it goes back to 1",
+            ["on 5.7. is the maintenance window, then it goes back to 1"],
+        ),
+        (
+            "am 5. Juli treffen wir uns im Büro. danach nicht mehr",
+            ["am 5. Juli treffen wir uns im Büro", "danach nicht mehr"],
+        ),
+        # an ordinal goes on before a month alone: these numbers end their sentences
+        (
+            "das Limit ist 50. mehr geht nicht",
+            ["das Limit ist 50", "mehr geht nicht"],
+        ),
+        ("It is version 1.6. We keep it.", ["It is version 1.6", "We keep it"]),
+        ("the limit is 5. next we do it", ["the limit is 5", "next we do it"]),
+    ],
+)
+def test_a_sentence_goes_on_behind_the_dot_of_a_day(
+    text: str, sentences: list[str]
+) -> None:
+    assert [sentence.text for sentence in split_sentences(text)] == sentences

@@ -48,7 +48,13 @@ Workspace = Annotated[
     str | None, typer.Option(help="The project; default: that of this folder.")
 ]
 Confidence = Annotated[
-    float, typer.Option(min=0, max=1, help="Least confidence of a claim.")
+    float | None,
+    typer.Option(
+        min=0,
+        max=1,
+        help="Least confidence of a claim; default: 0.7, or 0.5 if two sessions said it.",
+        show_default=False,
+    ),
 ]
 Budget = Annotated[int, typer.Option(min=0, help="Most tokens of the block.")]
 
@@ -70,7 +76,7 @@ def project(
         Path | None,
         typer.Option(help="Write small pages into this folder, for ls and grep."),
     ] = None,
-    min_confidence: Confidence = 0.7,
+    min_confidence: Confidence = None,
 ) -> None:
     """Keep a project's current facts in CLAUDE.md and similar files.
 
@@ -127,7 +133,7 @@ def skill(
             min=1, help="Only claims of the last DAYS days before the release."
         ),
     ] = None,
-    min_confidence: Confidence = 0.7,
+    min_confidence: Confidence = None,
     budget: Budget = SKILL_BUDGET,
     out: Annotated[
         Path | None,

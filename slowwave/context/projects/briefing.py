@@ -21,7 +21,6 @@ from slowwave.context.direct import make_hit_line
 from slowwave.context.projects.intentions import list_intentions
 from slowwave.context.projects.standing import (
     EARLIEST,
-    LIKELY,
     SETTLED,
     UNHEADED,
     StandingClaim,
@@ -224,7 +223,7 @@ def collect_facts(
     """
     # without a workspace, confidence only sorts the claims
     settled = tuple(dict.fromkeys((*SETTLED, *PERSONAL)))
-    categories, confidence = (settled, LIKELY) if places else (PERSONAL, 0.0)
+    categories, confidence = (settled, None) if places else (PERSONAL, 0.0)
     claims = collect_standing_claims(
         view, places, categories, confidence, perhaps_changed=not places
     )

@@ -365,17 +365,21 @@ def _set_due(one: Intention, due: date | None, talk: ProjectTalk) -> Intention:
 
 
 def read_waits(one: Intention, part: str, talk: ProjectTalk) -> Intention:
-    """Return a part of a plan with what it waits for: its day, else its files and versions, else names, else words that
-    tell a topic.
+    """Return a part of a plan with what it waits for: its day, else its versions, files, names, or else words that tell
+    a topic.
+
+    A file beside a day or a version is what is to be changed then: touching it earlier tells nothing.
     """
     one = replace(one, text=" ".join(part.split()))
     due = one.said_at and find_coming_day(part, one.said_at, of_plan=True)
     if due:
         return _set_due(one, due, talk)
-    files = tuple(FILE.findall(part))
     versions = list_versions(part)
-    if files or versions:
-        return replace(one, files=files, versions=versions)
+    if versions:
+        return replace(one, versions=versions)
+    files = tuple(FILE.findall(part))
+    if files:
+        return replace(one, files=files)
     names = list_names(part, talk.first)
     names = tuple(name for name in names if stem(name) not in talk.often)
     if names:

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 
 from slowwave.context.projects.standing import (
     EARLIEST,
-    LIKELY,
     SETTLED,
     UNHEADED,
     StandingClaim,
@@ -73,7 +72,7 @@ def collect_told_claims(
     places: Collection[str],
     categories: Iterable[str],
     steers: Steers,
-    min_confidence: float = LIKELY,
+    min_confidence: float | None = None,
 ) -> list[StandingClaim]:
     """Return the standing claims that may be written to a file that agents obey; those of one message are one.
 
@@ -82,7 +81,7 @@ def collect_told_claims(
         places: names of the workspace; empty for all.
         categories: the wanted categories.
         steers: whether a text addresses its reader.
-        min_confidence: least confidence of a claim.
+        min_confidence: least confidence of a claim; see `collect_standing_claims`.
     """
     claims = collect_standing_claims(view, places, tuple(categories), min_confidence)
 
@@ -159,7 +158,10 @@ def build_block(
 
 
 def build_pages(
-    view: View, places: Collection[str], steers: Steers, min_confidence: float = LIKELY
+    view: View,
+    places: Collection[str],
+    steers: Steers,
+    min_confidence: float | None = None,
 ) -> tuple[Pages, list[StandingClaim]]:
     """Return the pages of one workspace or of all, and the claims that may be in them.
 

@@ -24,7 +24,6 @@ from slowwave.context.projects.projection import (
 )
 from slowwave.context.projects.standing import (
     EARLIEST,
-    LIKELY,
     SETTLED,
     StandingClaim,
     addresses_nobody,
@@ -80,7 +79,7 @@ def collect_skill_lines(
     view: View,
     places: Collection[str],
     steers: Steers,
-    min_confidence: float = LIKELY,
+    min_confidence: float | None = None,
     days: int | None = None,
 ) -> list[PageLine]:
     """Return the lines for a project's skill, in order of rank within each section.
@@ -89,7 +88,7 @@ def collect_skill_lines(
         view: the release.
         places: names of the workspace.
         steers: whether a text addresses its reader.
-        min_confidence: least confidence of a claim.
+        min_confidence: least confidence of a claim; see `collect_standing_claims`.
         days: include only claims and habits of so many days before the release; None for all.
     """
     since = find_first_day(view, days)

@@ -47,7 +47,8 @@ from slowwave.text.words import singularise
 LONGEST = 300
 """Most characters of a statement."""
 LIKELY = 0.7
-"""Least confidence of a standing claim."""
+LIKELY_BORNE_OUT = 0.5
+"""Least confidence of a standing claim that is told unasked, and of one that `BORNE_OUT` sessions said."""
 STANDING = ("decision", "convention", "gotcha", "pattern")
 """Categories of a project's conventions."""
 SETTLED = (*STANDING, "preference", "fact", "context", "")
@@ -125,7 +126,7 @@ def collect_standing_claims(
     view: View,
     places: Collection[str] = (),
     categories: Collection[str] = (),
-    min_confidence: float = LIKELY,
+    min_confidence: float | None = None,
     among: Collection[str] = (),
     *,
     perhaps_changed: bool = False,
@@ -137,7 +138,8 @@ def collect_standing_claims(
         view: the release.
         places: names of the workspaces in which a claim was said; empty for all.
         categories: the wanted categories; empty for all.
-        min_confidence: least confidence of a claim.
+        min_confidence: least confidence of a claim; by default `LIKELY`, or `LIKELY_BORNE_OUT` if several sessions said
+            it.
         among: ids of the claims to consider; empty for all.
         perhaps_changed: whether to include claims that a later claim perhaps changed.
     """
@@ -149,7 +151,7 @@ def collect_standing_claims(
     rows = [
         row
         for row in rows
-        if confidences[row["claim_id"]] >= min_confidence
+        if confidences[row["claim_id"]] >= _find_least(row, min_confidence)
         and len(row["summary"]) <= LONGEST
         and (perhaps_changed or not is_perhaps_changed(row))
         and row["claim_id"] not in view.chains.retractions
@@ -176,6 +178,14 @@ def collect_standing_claims(
     for claim in sorted(standing, key=_rank):
         first.setdefault(claim.text.casefold(), claim)
     return list(first.values())
+
+
+def _find_least(row: Row, min_confidence: float | None) -> float:
+    """Return the least confidence of a claim: the one given, or else by the number of sessions that said it."""
+    if min_confidence is not None:
+        return min_confidence
+    is_borne_out = len(row["evidence_sessions"]) >= BORNE_OUT
+    return LIKELY_BORNE_OUT if is_borne_out else LIKELY
 
 
 def _build_condition(allowed: Mapping[str, Collection[str]]) -> pc.Expression:
