@@ -11,8 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from slowwave.text.languages import ENGLISH, is_stop_word
 from slowwave.text.times.foreign_dates import find_foreign_times
-from slowwave.text.words import COUNTS, split_words
+from slowwave.text.words import COUNTS, TERM, find_text_language, split_words
 
 MONTH_NAMES = "january february march april may june july august september october november december".split()  # noqa: SIM905
 MONTHS = {
@@ -28,6 +29,14 @@ ISO = re.compile(
 NUMERIC = re.compile(
     r"\b(?P<day>[0-3]?\d)(?P<mark>[./])(?P<month>[0-3]?\d)(?P=mark)(?P<year>(?:19|20)\d\d)\b"
 )
+NEAR = 40
+"""Characters before a date that are read."""
+DOTTED = re.compile(
+    r"(?<![\w.])(?P<day>[0-3]?\d)\.\s?(?P<month>[01]?\d)\.(?=\s+[^\W\d_A-Z]|,)"
+)
+"""A day and month without a year, each with a dot, and the sentence goes on: "3.12." at its end may be a version. So
+may "python 3.12.", and so the word before it is a weekday or a word that carries nothing (`_leads_to_date`).
+"""
 WRITTEN = (
     re.compile(
         rf"\b(?:(?P<first>[0-3]?\d)(?:st|nd|rd|th)?\s*(?:-|–|to|and)\s*)?{DAY}\s+(?:of\s+)?{MONTH}(?:,?\s+{YEAR})?",
@@ -138,6 +147,11 @@ def _find_english_dates(text: str) -> Iterator[tuple[Date, str]]:
             continue  # 3/4/2026 is read in two ways
         if _is_date(month, day):
             yield (year, month, day), match[0]
+    for match in DOTTED.finditer(text):
+        month = int(match["month"])
+        day = int(match["day"])
+        if _is_date(month, day) and _leads_to_date(text, match.start()):
+            yield (None, month, day), match[0]
     read = bytearray(len(text))  # 1 where a date was read
     for pattern in WRITTEN:
         for match in pattern.finditer(text):
@@ -146,6 +160,14 @@ def _find_english_dates(text: str) -> Iterator[tuple[Date, str]]:
                 yield from (
                     (date, match[0]) for date in _parse_written_dates(text, match)
                 )
+
+
+def _leads_to_date(text: str, at: int) -> bool:
+    """Return True if the word before an offset of a text is a weekday or a stop word, or if there is none."""
+    words = TERM.findall(text[max(0, at - NEAR) : at].lower())
+    if not words or words[-1] in WEEKDAYS:
+        return True
+    return is_stop_word(words[-1], find_text_language(text) or ENGLISH)
 
 
 def _parse_written_dates(text: str, match: re.Match[str]) -> Iterator[Date]:
