@@ -291,7 +291,8 @@ def test_what_is_of_the_time_and_of_nothing_else_is_not_brought_up(
         ("May I? it may 5 times", set()),
         ("March of the penguins", set()),
         ("in April, since Jan", {(None, 4, None), (None, 1, None)}),
-        ("on 5.7. is the release; bis 24.12., dann", {(None, 7, 5), (None, 12, 24)}),
+        ("on 5.7. is the release", {(None, 7, 5)}),
+        ("das gilt bis 24.12., dann nicht mehr", {(None, 12, 24)}),
         ("python 3.12. stays, see section 4.5. for it", set()),
     ],
 )
