@@ -303,6 +303,14 @@ def _search_other_sessions(
     return _collect_memories(memory, query, options, own_ids=own_ids, left_out=left_out)
 
 
+def _rank_by_session(
+    memory: OpenMemory, view: View, query: Query, messages: Sequence[Line]
+) -> list[Line]:
+    """Return the messages of a long report, ranked by their sessions too."""
+    vectors = memory._vectors.encode_texts(view.release.encoder, [query.text])
+    return weigh_by_session(view, query, vectors.get(query.text), messages)
+
+
 def _collect_memories(
     memory: OpenMemory,
     query: str,
@@ -344,12 +352,8 @@ def _collect_memories(
         hits = put_narration_last(view, hits)
     plain_query = resolve_workspace(view, plain_query)
     messages = rank_messages(view, plain_query, hits)
-    # the messages of a long report are ranked by their sessions too
     if messages and is_report:
-        vectors = memory._vectors.encode_texts(view.release.encoder, [plain_query.text])
-        messages = weigh_by_session(
-            view, plain_query, vectors.get(plain_query.text), messages
-        )
+        messages = _rank_by_session(memory, view, plain_query, messages)
     tried = find_tried_lines(view, plain_query)
     # a hook tells intentions by itself, once
     intended = [] if options.automatic else find_intended_lines(view, plain_query)

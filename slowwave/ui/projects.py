@@ -15,7 +15,7 @@ from slowwave.context.projects.standing import (
     group_by_category,
     take_in_turn,
 )
-from slowwave.context.rendering import date_line
+from slowwave.context.rendering import Line, date_line
 from slowwave.flows.run_page import describe_run
 from slowwave.recall.views.dead_ends import list_dead_ends
 from slowwave.schemas.tables import PERSONAL, SESSIONS
@@ -26,6 +26,16 @@ from slowwave.ui.page import Data, Explorer, Page, read_rows
 MOST = 20
 """Most rows of each list."""
 SESSION = ["session_id", "native_id", "title", "messages", "ended_at", "workspace"]
+
+
+def _describe_open_end(line: Line) -> Data:
+    """Return what is open, and who said it, when and in which session."""
+    return {
+        "text": date_line(line),
+        "at": line.source.at,
+        "by": "person" if line.source.by == "person" else "agent",
+        "session": line.source.session,
+    }
 
 
 def show_project(
@@ -52,15 +62,7 @@ def show_project(
             for one in list_intentions(view, places)[:MOST]
         ],
         "tried": [one.as_dict() for one in list_dead_ends(view, name)[:MOST]],
-        "open": [
-            {
-                "text": date_line(line),
-                "at": line.source.at,
-                "by": "person" if line.source.by == "person" else "agent",
-                "session": line.source.session,
-            }
-            for line in open_ends
-        ],
+        "open": [_describe_open_end(line) for line in open_ends],
         "sessions": _list_sessions(at, places),
         "topics": [
             theme.as_dict() for theme in at.memory.topics() if theme.workspace in places

@@ -405,6 +405,13 @@ def find_undone_targets(words: tuple[str, ...]) -> tuple[str, ...] | None:
         return tuple(word for word in words[size:] if not word.startswith("-"))
     if words[:2] == ("git", "reset"):
         return () if "--hard" in words else None
+    return _find_restored_targets(words, table)
+
+
+def _find_restored_targets(
+    words: tuple[str, ...], table: Mapping[str, Any]
+) -> tuple[str, ...] | None:
+    """Return the paths that a command restores from git, empty for all; None if it restores nothing."""
     size = match_program(words, "restores")
     is_other = table["others"].intersection(words) or table["keeps"].intersection(
         words[size : size + 1]

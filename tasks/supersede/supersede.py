@@ -266,13 +266,11 @@ def _judge_claims(
     guesses = _add_kept(found, linked, inputs.taken_back, index, among)
     guesses = replace(guesses, likely=_drop_pairs(guesses.likely, corrections))
     settled = index.find_rows(inputs.verdicts)
-    judged = (
-        ask_judge(candidates, guesses.likely, settled, inputs.judge)
-        if inputs.judge
-        else JudgedPairs({}, set())
-    )
-    answered = _select_answered({**settled, **judged.answers})
-    answered = _drop_pairs(answered, corrections)
+    judged = JudgedPairs({}, set())
+    if inputs.judge:
+        judged = ask_judge(candidates, guesses.likely, settled, inputs.judge)
+    answers = {**settled, **judged.answers}
+    answered = _drop_pairs(_select_answered(answers), corrections)
     candidates = reopen_misjudged(candidates, answered)
     corrected = find_corrections(candidates, corrections)
     decisions = _decide_changes(candidates, guesses, answered, index.undone, corrected)

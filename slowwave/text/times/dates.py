@@ -135,6 +135,20 @@ def _find_dates(text: str) -> Iterator[tuple[Date, str]]:
 
 
 def _find_english_dates(text: str) -> Iterator[tuple[Date, str]]:
+    """Yield each date in figures or in English with the words that name it."""
+    yield from _find_dates_in_figures(text)
+    read = bytearray(len(text))  # 1 where a date was read
+    for pattern in WRITTEN:
+        for match in pattern.finditer(text):
+            if read[match.start("month")]:
+                continue
+            read[match.start() : match.end()] = b"\1" * len(match[0])
+            for date in _parse_written_dates(text, match):
+                yield date, match[0]
+
+
+def _find_dates_in_figures(text: str) -> Iterator[tuple[Date, str]]:
+    """Yield each date in figures with its words."""
     for match in (*ISO.finditer(text), *NUMERIC.finditer(text)):
         # in figures the day is before the month, unless only the other order is possible
         parts = match.groupdict()
@@ -152,14 +166,6 @@ def _find_english_dates(text: str) -> Iterator[tuple[Date, str]]:
         day = int(match["day"])
         if _is_date(month, day) and _leads_to_date(text, match.start()):
             yield (None, month, day), match[0]
-    read = bytearray(len(text))  # 1 where a date was read
-    for pattern in WRITTEN:
-        for match in pattern.finditer(text):
-            if not read[match.start("month")]:
-                read[match.start() : match.end()] = b"\1" * len(match[0])
-                yield from (
-                    (date, match[0]) for date in _parse_written_dates(text, match)
-                )
 
 
 def _leads_to_date(text: str, at: int) -> bool:
