@@ -98,6 +98,12 @@ def test_a_history_gives_tool_calls_back(settings: Settings) -> None:
     assert read[2:] == said[2:]
     (path,) = (settings.store / "default" / "talk").glob("*.jsonl")
     assert KEY not in path.read_text()
+    history.clear()
+    assert list(path.parent.iterdir()) == []  # also what had a tool call and no words
+    history.add_message(said[1])
+    history.clear()
+    assert list(path.parent.iterdir()) == []
+    history.clear()  # what is not there is no error
 
 
 def test_a_graph_uses_the_store(settings: Settings) -> None:
