@@ -157,6 +157,8 @@ def test_the_store_keeps_what_was_put_and_forgets_what_was_deleted(
     (path,) = (settings.store / "default" / "notes").glob("*.jsonl")
     assert "walnuts" not in path.read_text()
     store.delete(("ann", "tastes"), "food")  # what is not there is no error
+    found = store.search(("ann",), query="is the ferry to Lisbon late?")
+    assert found[0].score  # the other items are still found, before the next night
 
 
 def test_a_memory_before_its_first_night_takes_both(tmp_path: Path) -> None:
