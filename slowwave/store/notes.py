@@ -197,8 +197,9 @@ def write_note(
     path = space_dir / NOTES / f"{moment:%Y-%m-%d}.jsonl"
     length = _measure_note(note, workspace, speaker, tags, extra)
     if not note.strip() or length > MAX_NOTE:
+        found = f"{length:,} with its names and fields" if note.strip() else "none"
         raise UsageError(
-            f"a note has 1 to {MAX_NOTE:,} characters, this one has {length:,}: nothing was noted"
+            f"a note has 1 to {MAX_NOTE:,} characters, this one has {found}: nothing was noted"
         )
     if path.exists() and path.stat().st_size > (max_bytes := MAX_DAY * (1 + of_person)):
         raise UsageError(

@@ -152,6 +152,10 @@ def test_the_store_keeps_what_was_put_and_forgets_what_was_deleted(
     assert KEY not in str(ben.value)
     with pytest.raises(UsageError, match="is no operator"):
         store.search((), filter={"stars": {"$near": 4}})
+    with pytest.raises(UsageError, match="this one has none: nothing was noted"):
+        store.put(("ann",), "blank", {"text": " "})
+    with pytest.raises(UsageError, match=r"10,0.. with its names and fields"):
+        store.put(("ann",), "long", {"text": "a" * 5_000})
     asyncio.run(store.adelete(("ann", "tastes"), "food"))
     assert store.get(("ann", "tastes"), "food") is None
     (path,) = (settings.store / "default" / "notes").glob("*.jsonl")
