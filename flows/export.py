@@ -310,26 +310,27 @@ def _read_export(
     """Return the manifest of a folder that holds the same export of the same release; None if it holds another."""
     try:
         manifest: dict[str, Any] = orjson.loads((to / MANIFEST).read_bytes())
-        wanted = _identify_export(snapshot, layout)
-        same = all(manifest.get(name) == wanted.get(name) for name in IDENTITY)
-        same = same and _has_internal(manifest) == _wants_internal(tables, layout)
-        same = same and all(
-            (to / str(about["file"])).exists() for about in manifest["tables"].values()
+        held = manifest["tables"]
+        is_same = (
+            _is_of(manifest, _identify_export(snapshot, layout))
+            and (layout.form == GRAPH or sorted(held) == tables)
+            and _has_internal(held) == _wants_internal(tables, layout)
+            and all((to / str(about["file"])).exists() for about in held.values())
         )
-        return (
-            manifest
-            if same and (layout.form == GRAPH or sorted(manifest["tables"]) == tables)
-            else None
-        )
+        return manifest if is_same else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
 
 
-def _has_internal(manifest: dict[str, Any]) -> bool:
-    """Return True if a table of an export has a column of INTERNAL."""
+def _is_of(manifest: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    """Return True if a manifest agrees with the fields that identify an export."""
+    return all(manifest.get(name) == wanted.get(name) for name in IDENTITY)
+
+
+def _has_internal(tables: dict[str, Any]) -> bool:
+    """Return True if a table of a manifest has a column of INTERNAL."""
     return any(
-        not INTERNAL_COLUMNS.isdisjoint(about["columns"])
-        for about in manifest["tables"].values()
+        not INTERNAL_COLUMNS.isdisjoint(about["columns"]) for about in tables.values()
     )
 
 
