@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import CLAIMS, MESSAGES, RELEASED, Table
+from slowwave.schemas.tables import CLAIMS, INTERNAL, MESSAGES, RELEASED, TABLES, Table
 from slowwave.schemas.vocabulary import LEARNINGS
 from slowwave.store.crypt import check_encrypted
 from slowwave.store.logs import Export, note_export
@@ -86,11 +86,11 @@ def export_tables(
         The manifest, with the folder as `to`, and `written`: False if nothing was.
 
     Raises:
-        UsageError: encryption or partitions of anything but Parquet, an unknown format or table, a later release in
-            `since`, or a folder that already holds something else.
+        UsageError: encryption or partitions of anything but Parquet, internal columns of GRAPH, an unknown format or
+            table, a later release in `since`, or a folder that already holds something else.
         StoreMissing, NoRelease, ReleaseDropped: there is nothing to export, or to compare with.
     """
-    chosen = _choose_tables(tables, form, is_encrypted=bool(phrase))
+    chosen = _choose_tables(tables, form, internal=internal, is_encrypted=bool(phrase))
     _check_parts(form, partition_by, since, is_encrypted=bool(phrase))
     snapshot = Snapshot(settings.store, settings.space, release)
     earlier = _open_earlier(settings, snapshot, since) if since else None
@@ -121,13 +121,13 @@ def export_tables(
 
 
 def _choose_tables(
-    tables: Sequence[str] | None, form: str, *, is_encrypted: bool
+    tables: Sequence[str] | None, form: str, *, internal: bool, is_encrypted: bool
 ) -> list[Table]:
     """Return the tables of an export.
 
     Raises:
-        UsageError: a format or table is unknown, tables are chosen for GRAPH, or another format than Parquet is to be
-            encrypted.
+        UsageError: a format or table is unknown, tables or internal columns are chosen for GRAPH, or another format
+            than Parquet is to be encrypted.
     """
     chosen = [t for t in RELEASED if not tables or t.name in tables]
     unknown = set(tables or []) - {t.name for t in RELEASED}
@@ -135,9 +135,9 @@ def _choose_tables(
         raise UsageError(
             f"formats are {', '.join((*FORMATS, GRAPH))}; tables are {', '.join(t.name for t in RELEASED)}"
         )
-    if form == GRAPH and tables:
+    if form == GRAPH and (tables or internal):
         raise UsageError(
-            "graphml is of claims and their relations: leave out the tables"
+            "graphml is of claims and their relations: leave out the tables and internal columns"
         )
     if is_encrypted and form != "parquet":
         raise UsageError(
@@ -290,11 +290,16 @@ def _find_earlier_export(
     may_repeat = to != template and not layout.phrase
     if may_repeat and (kept := _read_export(to, snapshot, layout, tables)):
         return kept
+    if may_repeat:
+        raise UsageError(
+            f"{to} is not empty and holds something else: name another folder"
+        )
     raise UsageError(
         f"{to} is not empty: name a folder that is new, as {to}-{RELEASE} is for each release"
     )
 
 
+INTERNAL_COLUMNS = frozenset(INTERNAL)
 IDENTITY = ("space", "release_id", "format", "since_id", "partition_by")
 """Keys of a manifest in which two exports must agree to be the same."""
 
@@ -305,18 +310,35 @@ def _read_export(
     """Return the manifest of a folder that holds the same export of the same release; None if it holds another."""
     try:
         manifest: dict[str, Any] = orjson.loads((to / MANIFEST).read_bytes())
-        wanted = _identify_export(snapshot, layout)
-        same = all(manifest.get(name) == wanted.get(name) for name in IDENTITY)
-        same = same and all(
-            (to / str(about["file"])).exists() for about in manifest["tables"].values()
+        held = manifest["tables"]
+        is_same = (
+            _is_of(manifest, _identify_export(snapshot, layout))
+            and (layout.form == GRAPH or sorted(held) == tables)
+            and _has_internal(held) == _wants_internal(tables, layout)
+            and all((to / str(about["file"])).exists() for about in held.values())
         )
-        return (
-            manifest
-            if same and (layout.form == GRAPH or sorted(manifest["tables"]) == tables)
-            else None
-        )
+        return manifest if is_same else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
+
+
+def _is_of(manifest: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    """Return True if a manifest agrees with the fields that identify an export."""
+    return all(manifest.get(name) == wanted.get(name) for name in IDENTITY)
+
+
+def _has_internal(tables: dict[str, Any]) -> bool:
+    """Return True if a table of a manifest has a column of INTERNAL."""
+    return any(
+        not INTERNAL_COLUMNS.isdisjoint(about["columns"]) for about in tables.values()
+    )
+
+
+def _wants_internal(tables: list[str], layout: Layout) -> bool:
+    """Return True if an export would write a column of INTERNAL."""
+    return layout.internal and any(
+        not INTERNAL_COLUMNS.isdisjoint(TABLES[name].schema.names) for name in tables
+    )
 
 
 def read_claim_confidences(settings: Settings, snapshot: Snapshot) -> dict[str, float]:

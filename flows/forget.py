@@ -35,6 +35,7 @@ from slowwave.tasks.forget.select import Wanted, Words, select_messages
 from slowwave.tasks.forget.stages import erase
 from slowwave.tasks.forget.task import find_live, forget_due, seal_plans
 from slowwave.tasks.ingest.task import read_transcripts
+from slowwave.tasks.passages.task import write_passages
 from slowwave.telemetry import open_memory_span
 from slowwave.text.times.days import format_day
 
@@ -111,8 +112,8 @@ def run_forget(
     Args:
         wanted: what to forget.
         settings: of the store.
-        rebuild: remake the rows that depended on the messages, with the night's steps. If off, the next night does. If
-            a model fails in these steps, the forgetting is completed anyway.
+        rebuild: remake the rows that depended on the messages, with the night's steps. If off, only passages are made,
+            and the next night does the rest. If a step fails, the forgetting is completed anyway.
         exports: also remove exports that hold some of the messages.
 
     Raises:
@@ -140,10 +141,14 @@ def run_forget(
             erase(job.store, plan)
         if pending := bool(read_plans(job.store.dir)):
             quarantine_candidate(job, report)
-        if pending and rebuild:
+        if pending:
             try:
-                # Not gated: a forgetting is meant to lose rows.
-                run_steps_after_read(job, report, gated=False)
+                if rebuild:
+                    # Not gated: a forgetting is meant to lose rows.
+                    run_steps_after_read(job, report, gated=False)
+                else:
+                    # Or recall would not find the notes that were just read.
+                    run_step(job, report, write_passages)
             except StoreError:  # tables that are half remade are not released
                 raise
             except SlowwaveError as error:

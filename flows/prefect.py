@@ -39,6 +39,7 @@ from slowwave.flows.parts.graph import GRAPH, find_parents
 from slowwave.flows.parts.report import NightIncomplete, RunReport
 from slowwave.flows.parts.run import STEP_NAMES
 from slowwave.flows.reprocess import (
+    Daily,
     Redoable,
     Selection,
     make_selection,
@@ -423,7 +424,7 @@ def reprocess(
 @flow(name="backfill", validate_parameters=False)
 @hide_words
 def backfill(
-    step: Redoable,
+    step: Daily,
     selection: Selection | None = None,
     overrides: Overrides = None,
     space: Space = None,
@@ -433,7 +434,7 @@ def backfill(
     and tagged by the step and how its days ended. If it is stopped, the days before are kept.
 
     Args:
-        step: what is done again; topics are made of all days at once, so they are refused.
+        step: what is done again; not topics, which are made of all days at once.
         selection: its sessions, as those of a range of days; none: all.
         overrides: settings by name, over those of the file and the environment.
         space: the space (user or tenant), over `overrides`.
@@ -476,6 +477,8 @@ def export(
     space: Space = None,
     partition_by: Partition = None,
     since: str | None = None,
+    release: str | None = None,
+    internal: bool = False,
 ) -> dict[str, Any]:
     """Export under Prefect; return the manifest. The run is named by the release, and tagged `done`, or `unchanged` if
     nothing was written.
@@ -488,12 +491,16 @@ def export(
         space: the space (user or tenant), over `overrides`.
         partition_by: day or workspace: Parquet in a folder for each.
         since: an earlier release, as r3: only rows that are new or differ since, and the keys of those that are gone.
+        release: the release to export, as r4; by default the live one.
+        internal: also columns of use to nights alone, as `step_key`.
     """
     with name_run("export", form) as name:
         manifest = export_tables(
             make_settings(merge_settings(overrides, space)),
             Path(to),
             form,
+            release=release,
+            internal=internal,
             partition_by=partition_by,
             since=since,
         )

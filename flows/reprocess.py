@@ -50,7 +50,7 @@ from slowwave.text.pyramid import compute_master_id
 from slowwave.text.times.dates import convert_to_utc
 from slowwave.text.workspaces import require_workspaces
 
-Redoable = Literal[
+Named = Literal[
     "read",
     "passages",
     "gists",
@@ -63,13 +63,17 @@ Redoable = Literal[
     "relate",
     "checks",
     "assign",
-    "topics",
-    "summaries",
 ]
+"""Steps of a night that can be done again under their own names."""
+Redoable = Literal[Named, "topics", "summaries"]
 """Steps that can be done again."""
+Daily = Literal[Named, "summaries"]
+"""Steps that can be done again for the sessions of a day."""
+DAY = r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
+HOUR = r"([01]\d|2[0-3]):[0-5]\d"
 Moment = Annotated[
     datetime,
-    Field(json_schema_extra={"pattern": r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d\S*)?$"}),
+    Field(json_schema_extra={"pattern": f"^{DAY}([T ]{HOUR}\\S*)?$"}),
 ]
 """A day or time. The pattern is for forms: Prefect's server checks no format."""
 

@@ -188,10 +188,10 @@ def export(
 ) -> None:
     """Write the released tables, or learnings to share with others."""
     if learnings:
-        if table or encrypted or key_file or partition_by or since:
+        if table or encrypted or key_file or internal or partition_by or since:
             raise UsageError(
                 "--learnings writes claims alone, in one plain file: leave out --table, --encrypted,"
-                " --partition-by and --since"
+                " --internal, --partition-by and --since"
             )
         _export_learnings(settings, to, workspace, form or "json", release)
         return

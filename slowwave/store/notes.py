@@ -195,11 +195,7 @@ def write_note(
     moment = at or datetime.now(UTC)
     write = partial(_format_message, redact)
     path = space_dir / NOTES / f"{moment:%Y-%m-%d}.jsonl"
-    length = _measure_note(note, workspace, speaker, tags, extra)
-    if not note.strip() or length > MAX_NOTE:
-        raise UsageError(
-            f"a note has 1 to {MAX_NOTE:,} characters, this one has {length:,}: nothing was noted"
-        )
+    _check_length(note, workspace, speaker, tags, extra)
     if path.exists() and path.stat().st_size > (max_bytes := MAX_DAY * (1 + of_person)):
         raise UsageError(
             f"this day's notes have over {max_bytes:,} bytes: nothing was noted"
@@ -220,16 +216,25 @@ def write_note(
     return session
 
 
-def _measure_note(
+def _check_length(
     note: str,
     workspace: str | None,
     speaker: str | None,
     tags: Sequence[str],
     extra: Mapping[str, object] | None,
-) -> int:
-    """Return the number of characters of a note, its names and tags, and its `extra` as JSON."""
+) -> None:
+    """Check the number of characters of a note, its names and tags, and its `extra` as JSON.
+
+    Raises:
+        UsageError: the note is empty or too long.
+    """
     names = "".join((note.strip(), workspace or "", speaker or "", *tags))
-    return len(names) + (len(format_line(extra)) if extra else 0)
+    length = len(names) + (len(format_line(extra)) if extra else 0)
+    if not note.strip() or length > MAX_NOTE:
+        found = f"{length:,} with its names and fields" if note.strip() else "none"
+        raise UsageError(
+            f"a note has 1 to {MAX_NOTE:,} characters, this one has {found}: nothing was noted"
+        )
 
 
 def _format_message(

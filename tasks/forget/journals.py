@@ -21,7 +21,8 @@ AGENT = "agent"
 def erase_said(space_dir: Path, gone: Collection[tuple[str, str]]) -> None:
     """Remove messages from the files of talks and notes.
 
-    If all messages that others wrote in a session are gone, slowwave's own answers in it go too.
+    If all messages with words of others are gone from a session, its other lines go too: slowwave's own answers, and
+    messages without words, which no night reads.
 
     gone: native ids of session and message.
     """
@@ -36,10 +37,16 @@ def erase_said(space_dir: Path, gone: Collection[tuple[str, str]]) -> None:
         talking = {
             _name_line(line)[0]
             for line in lines
-            if line.get("role") != AGENT and _name_line(line) not in hit
+            if _has_words(line) and _name_line(line) not in hit
         }
         silent = {session for session, _ in hit} - talking
         rewrite(path, partial(_keep_said, hit=hit, silent=silent))
+
+
+def _has_words(line: LogLine) -> bool:
+    """Return True for a message with words that slowwave itself did not write."""
+    content = line.get("content")
+    return line.get("role") != AGENT and bool(str(content or "").strip())
 
 
 def _name_line(line: LogLine) -> tuple[str, str]:

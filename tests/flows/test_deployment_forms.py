@@ -22,7 +22,7 @@ from slowwave.flows.prefect import (
     nightly,
     reprocess,
 )
-from slowwave.flows.reprocess import FORGET, Redoable
+from slowwave.flows.reprocess import FORGET, Daily, Redoable
 from slowwave.schemas.settings import Settings
 from slowwave.tasks.publish.export import FORMATS
 
@@ -35,9 +35,18 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("reprocess/reprocess", {"step": "observe", "selection": {"since": "soon"}}),
     ("reprocess/reprocess", {"step": "observe", "selection": {"since": 20261001}}),
     ("backfill/backfill", {"step": "observe", "selection": {"since": "March"}}),
+    ("backfill/backfill", {"step": "observe", "selection": {"since": "2026-13-01"}}),
+    ("backfill/backfill", {"step": "observe", "selection": {"until": "2026-10-32"}}),
+    (
+        "backfill/backfill",
+        {"step": "observe", "selection": {"until": "2026-10-01T25:00"}},
+    ),
+    ("backfill/backfill", {"step": "topics"}),
     ("nightly/nightly", {"space": "../up"}),
     ("nightly/nightly", {"model": ""}),
     ("export/export", {"to": "out", "form": "docx"}),
+    ("export/export", {"to": "out", "partition_by": "month"}),
+    ("export/export", {"to": "out", "internal": "perhaps"}),
     ("check/check", {"quick": "perhaps"}),
     ("backup/backup", {"to": 7}),
     ("forget-due/forget-due", {"space": "Ada"}),
@@ -74,6 +83,10 @@ TAKEN: list[tuple[str, dict[str, Any]]] = [
         },
     ),
     ("export/export", {}),
+    (
+        "export/export",
+        {"partition_by": "day", "since": "r1", "release": "r2", "internal": True},
+    ),
     ("check/check", {}),
     ("backup/backup", {}),
     ("forget-due/forget-due", {"space": None}),
@@ -82,6 +95,7 @@ TAKEN: list[tuple[str, dict[str, Any]]] = [
 
 def test_lists_of_choices_are_whole() -> None:
     assert get_args(Redoable) == tuple(FORGET)
+    assert set(get_args(Daily)) == set(FORGET) - {"topics"}
     assert get_args(ExportForm) == (*FORMATS, GRAPH)
 
 

@@ -98,6 +98,12 @@ def test_a_history_gives_tool_calls_back(settings: Settings) -> None:
     assert read[2:] == said[2:]
     (path,) = (settings.store / "default" / "talk").glob("*.jsonl")
     assert KEY not in path.read_text()
+    history.clear()
+    assert list(path.parent.iterdir()) == []  # also what had a tool call and no words
+    history.add_message(said[1])
+    history.clear()
+    assert list(path.parent.iterdir()) == []
+    history.clear()  # what is not there is no error
 
 
 def test_a_graph_uses_the_store(settings: Settings) -> None:
@@ -146,11 +152,17 @@ def test_the_store_keeps_what_was_put_and_forgets_what_was_deleted(
     assert KEY not in str(ben.value)
     with pytest.raises(UsageError, match="is no operator"):
         store.search((), filter={"stars": {"$near": 4}})
+    with pytest.raises(UsageError, match="this one has none: nothing was noted"):
+        store.put(("ann",), "blank", {"text": " "})
+    with pytest.raises(UsageError, match=r"10,0.. with its names and fields"):
+        store.put(("ann",), "long", {"text": "a" * 5_000})
     asyncio.run(store.adelete(("ann", "tastes"), "food"))
     assert store.get(("ann", "tastes"), "food") is None
     (path,) = (settings.store / "default" / "notes").glob("*.jsonl")
     assert "walnuts" not in path.read_text()
     store.delete(("ann", "tastes"), "food")  # what is not there is no error
+    found = store.search(("ann",), query="is the ferry to Lisbon late?")
+    assert found[0].score  # the other items are still found, before the next night
 
 
 def test_a_memory_before_its_first_night_takes_both(tmp_path: Path) -> None:

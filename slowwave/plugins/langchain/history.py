@@ -13,6 +13,7 @@ from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
 
 from slowwave.memory import Memory
+from slowwave.store.logs import rewrite
 
 ROLES = {
     "human": "user",
@@ -64,4 +65,8 @@ class MemoryChatHistory(BaseChatMessageHistory):
         """
         from slowwave.plugins.langchain.erase import forget_notes
 
-        forget_notes(self._memory, [self._journal.session])
+        lines = self._journal.read_lines()
+        if any(line["content"].strip() for line in lines):
+            forget_notes(self._memory, [self._journal.session])
+        else:  # no night reads these lines, so nothing was made of them
+            rewrite(self._journal.path, lambda line: None)
