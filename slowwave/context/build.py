@@ -64,6 +64,7 @@ from slowwave.recall.hits import Cost, Hit, Hits
 from slowwave.recall.live import AnswerWarnings, LiveRelease, QueryVectors
 from slowwave.recall.query import (
     MAX_CHARS,
+    Query,
     build_query,
     parse_sessions,
     read_once,
