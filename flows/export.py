@@ -121,7 +121,11 @@ def export_tables(
 
 
 def _choose_tables(
-    tables: Sequence[str] | None, form: str, *, internal: bool, is_encrypted: bool
+    tables: Sequence[str] | None,
+    form: str,
+    *,
+    internal: bool,
+    is_encrypted: bool,
 ) -> list[Table]:
     """Return the tables of an export.
 
@@ -147,7 +151,11 @@ def _choose_tables(
 
 
 def _check_parts(
-    form: str, partition_by: str | None, since: str | None, *, is_encrypted: bool
+    form: str,
+    partition_by: str | None,
+    since: str | None,
+    *,
+    is_encrypted: bool,
 ) -> None:
     """Check that a format can be partitioned, or be an increment.
 
@@ -182,7 +190,10 @@ def _open_earlier(settings: Settings, snapshot: Snapshot, since: str) -> Snapsho
 
 
 def _write_tables(
-    snapshot: Snapshot, chosen: Sequence[Table], to: Path, layout: Layout
+    snapshot: Snapshot,
+    chosen: Sequence[Table],
+    to: Path,
+    layout: Layout,
 ) -> dict[str, Any]:
     """Write tables, and the removed rows of an increment; return their entries in the manifest."""
     written = {table.name: write_table(snapshot, table, to, layout) for table in chosen}
@@ -196,7 +207,10 @@ def _write_tables(
 
 
 def _write_manifest(
-    folder: Path, snapshot: Snapshot, layout: Layout, facts: dict[str, Any]
+    folder: Path,
+    snapshot: Snapshot,
+    layout: Layout,
+    facts: dict[str, Any],
 ) -> dict[str, Any]:
     """Write the manifest and return it. An export without this file is incomplete."""
     manifest: dict[str, Any] = {
@@ -277,7 +291,11 @@ def _fill_new_folder(to: Path) -> Iterator[Path]:
 
 
 def _find_earlier_export(
-    to: Path, template: Path, snapshot: Snapshot, layout: Layout, tables: list[str]
+    to: Path,
+    template: Path,
+    snapshot: Snapshot,
+    layout: Layout,
+    tables: list[str],
 ) -> dict[str, Any] | None:
     """Return the manifest of this very export, if an earlier call wrote it; None if the folder is new or empty.
 
@@ -305,7 +323,10 @@ IDENTITY = ("space", "release_id", "format", "since_id", "partition_by")
 
 
 def _read_export(
-    to: Path, snapshot: Snapshot, layout: Layout, tables: list[str]
+    to: Path,
+    snapshot: Snapshot,
+    layout: Layout,
+    tables: list[str],
 ) -> dict[str, Any] | None:
     """Return the manifest of a folder that holds the same export of the same release; None if it holds another."""
     try:

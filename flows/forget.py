@@ -105,7 +105,11 @@ def preview_forgetting(
 
 
 def run_forget(
-    wanted: Wanted, settings: Settings, *, rebuild: bool = True, exports: bool = False
+    wanted: Wanted,
+    settings: Settings,
+    *,
+    rebuild: bool = True,
+    exports: bool = False,
 ) -> tuple[RunReport, list[Path]]:
     """Forget the wanted messages; return the run's report and the paths of the certificates.
 

@@ -165,7 +165,12 @@ def list_metrics(settings: Settings) -> list[Metric]:
     ]
 
 
-def _label(name: str, about: str, label: str, values: Mapping[str, float]) -> Metric:
+def _label(
+    name: str,
+    about: str,
+    label: str,
+    values: Mapping[str, float],
+) -> Metric:
     """Return a metric with one label."""
     return Metric(
         name, about, (label,), {(key,): float(value) for key, value in values.items()}

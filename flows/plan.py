@@ -118,7 +118,11 @@ class PlanLine:
     """True if some of the prompts could not be built yet."""
 
     def add(
-        self, prompt_tokens: int, answer_tokens: float, *, cached: bool = False
+        self,
+        prompt_tokens: int,
+        answer_tokens: float,
+        *,
+        cached: bool = False,
     ) -> None:
         """Count one request."""
         self.requests += 1
@@ -127,7 +131,12 @@ class PlanLine:
             self.prompt_tokens += prompt_tokens
             self.answer_tokens += round(answer_tokens)
 
-    def expect(self, rate: Rate, messages: int, most: int | None = None) -> None:
+    def expect(
+        self,
+        rate: Rate,
+        messages: int,
+        most: int | None = None,
+    ) -> None:
         """Count the requests that so many messages lead to at a rate, or the first `most` of them."""
         requests = rate.requests * messages
         if requests <= 0:
@@ -223,7 +232,10 @@ class Planner:
     """Adds up what a night would ask, by step."""
 
     def __init__(
-        self, job: Job, models: Mapping[ModelTask, Model], estimate: Estimate
+        self,
+        job: Job,
+        models: Mapping[ModelTask, Model],
+        estimate: Estimate,
     ) -> None:
         """Read what earlier nights of the same models cost."""
         self.job = job
@@ -314,7 +326,10 @@ class Planner:
             final.prompt_tokens += round(shown)
 
     def _add_requests(
-        self, step: str, requests: Sequence[Request], answers: Sequence[float]
+        self,
+        step: str,
+        requests: Sequence[Request],
+        answers: Sequence[float],
     ) -> None:
         cached = find_answered(self.job.store, requests, self.models[step])
         for request, answer in zip(requests, answers, strict=True):

@@ -630,7 +630,10 @@ def run_night_under_prefect(
 
     @hide_words
     def do_night(
-        paths: list[str], overrides: dict[str, Any], executor: str | None, rewrite: bool
+        paths: list[str],
+        overrides: dict[str, Any],
+        executor: str | None,
+        rewrite: bool,
     ) -> RunReport:
         reports.append(_do_night(paths, overrides, executor, tasks, rewrite=rewrite))
         return reports[-1].check_complete()

@@ -141,7 +141,10 @@ def make_selection(given: Mapping[str, Any]) -> Selection:
 
 
 def _blank(
-    store: Store, table: Table, rows: pa.Table, column: str = "step_key"
+    store: Store,
+    table: Table,
+    rows: pa.Table,
+    column: str = "step_key",
 ) -> None:
     """Clear the step key of rows, so the step makes them anew. They stay until then."""
     store.merge(

@@ -151,7 +151,11 @@ def _describe_claims(settings: Settings, new: View | None, old: View | None) -> 
 
 
 def _describe_change(
-    claims: Mapping[str, Data], key: str, how: str, later: str, later_id: str
+    claims: Mapping[str, Data],
+    key: str,
+    how: str,
+    later: str,
+    later_id: str,
 ) -> Data:
     """Return a change with the day, the speaker and the project of both claims."""
     names = ("observed_at", "utc_offset", "speaker", "by", "workspace")

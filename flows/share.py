@@ -35,7 +35,10 @@ _NAME = re.compile(r"[\w.-]{1,64}")
 
 
 def import_learnings(
-    settings: Settings, file: Path, name: str, workspaces: Sequence[str] = ()
+    settings: Settings,
+    file: Path,
+    name: str,
+    workspaces: Sequence[str] = (),
 ) -> RunReport:
     """Keep a document of learnings as NAME's, and run a night over it.
 

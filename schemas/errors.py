@@ -131,7 +131,12 @@ class ReleaseDropped(NoRelease):
 class SchemaMismatch(StoreError):
     """A table on disk is unknown to this version of slowwave, or has other columns."""
 
-    def __init__(self, table: str, missing: list[str], other: list[str]) -> None:
+    def __init__(
+        self,
+        table: str,
+        missing: list[str],
+        other: list[str],
+    ) -> None:
         self.table = table
         self.missing = missing
         self.other = other

@@ -130,7 +130,12 @@ def _insert_alias(text: str, old: str, new: str) -> str:
     return "\n".join([*lines[: at + 1], line, *lines[at + 1 :]]) + "\n"
 
 
-def _has_alias(text: str, table: dict[str, Any], old: str, new: str) -> bool:
+def _has_alias(
+    text: str,
+    table: dict[str, Any],
+    old: str,
+    new: str,
+) -> bool:
     """Return True if a file's new text is valid TOML and only adds the alias to its old table."""
     try:
         return tomllib.loads(text) == {

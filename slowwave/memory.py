@@ -535,7 +535,11 @@ class Memory:
         return self.read_release(lambda view: list_themes(view, weeks))
 
     def related(
-        self, subject: str, depth: int = 1, *, limit: int | None = None
+        self,
+        subject: str,
+        depth: int = 1,
+        *,
+        limit: int | None = None,
     ) -> "list[Related]":
         """Return the claims that hang together with one, by its id; or that speak of a file, person, project or tool,
         by its name: `slowwave.recall.views.related.find_related` of the live release.
@@ -766,7 +770,10 @@ class Memory:
         }
 
     def _answer(
-        self, kind: Literal["recall", "sessions"], queries: list[Query], automatic: bool
+        self,
+        kind: Literal["recall", "sessions"],
+        queries: list[Query],
+        automatic: bool,
     ) -> list[Any]:
         """Return an answer to each query, each with the warnings and the cost of all.
 
@@ -778,7 +785,10 @@ class Memory:
         )
 
     def _answer_once(
-        self, kind: Literal["recall", "sessions"], queries: list[Query], automatic: bool
+        self,
+        kind: Literal["recall", "sessions"],
+        queries: list[Query],
+        automatic: bool,
     ) -> list[Any]:
         """Return what `_answer` does, of the release that is in force now."""
         read_cost = self._vectors.start_clock(kind)
@@ -802,7 +812,10 @@ class Memory:
         return answers
 
     def _search_release(
-        self, kind: str, queries: list[Query], automatic: bool
+        self,
+        kind: str,
+        queries: list[Query],
+        automatic: bool,
     ) -> list[Any]:
         """Return an answer to each query from the release; before the first release empty ones, with the reason."""
         try:
@@ -818,7 +831,12 @@ class Memory:
             return list(search.answer_queries(queries, automatic=automatic))
         return [search.answer_sessions(query, automatic=automatic) for query in queries]
 
-    def _add_pending(self, query: Query, hits: Hits, automatic: bool) -> Hits:
+    def _add_pending(
+        self,
+        query: Query,
+        hits: Hits,
+        automatic: bool,
+    ) -> Hits:
         """Add hits in notes and talks written since the release, each before the hits that are not more relevant."""
         floor = self.settings.recall.automatic_floor if automatic else 0.0
         if (view := self._live.view) is not None:

@@ -22,7 +22,10 @@ def hash_rows(frame: pl.DataFrame) -> str:
 
 
 def find_pending_sessions(
-    store: Store, step: str, key: str, also: Mapping[str, str] | None = None
+    store: Store,
+    step: str,
+    key: str,
+    also: Mapping[str, str] | None = None,
 ) -> pl.DataFrame:
     """Return sessions whose content, or the step itself, changed since the step was done with them; oldest first.
 
@@ -144,7 +147,10 @@ def read_inactive_ids(store: Store) -> set[str]:
 
 
 def find_missing_messages(
-    store: Store, spoken: pl.DataFrame, table: Table, key: str
+    store: Store,
+    spoken: pl.DataFrame,
+    table: Table,
+    key: str,
 ) -> pl.DataFrame:
     """Return the spoken messages without a row of `table`, which has message_id and step_key, under this key."""
     done = pl.DataFrame(store.read(table, ["message_id"], pc.field("step_key") == key))

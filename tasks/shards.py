@@ -93,7 +93,12 @@ class ShardsFailed(Exception):
         super().__init__(f"{type(first).__name__}: {first}")
 
 
-def spread(executor: Executor, step: ShardStep, rows: pa.Table, by: str) -> pa.Table:
+def spread(
+    executor: Executor,
+    step: ShardStep,
+    rows: pa.Table,
+    by: str,
+) -> pa.Table:
     """Return the step's result for the rows, computed in shards and sorted by column `by`, which the result has too.
 
     Raises:

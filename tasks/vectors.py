@@ -64,7 +64,12 @@ def encode_shard(shard: pa.Table, *, encoder: str) -> pa.Table:
 class SpreadEncoder:
     """The encoder, asked by shards of the texts wherever the run's executor computes them."""
 
-    def __init__(self, encoder: Encoder, setting: str, executor: Executor) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        setting: str,
+        executor: Executor,
+    ) -> None:
         self.name = encoder.name
         self.dim = encoder.dim
         self._executor = executor
@@ -126,7 +131,10 @@ def is_encoder_away(job: Job) -> bool:
 
 
 def attach_vectors_if_there(
-    job: Job, rows: pa.Table, column: str, report: StepReport
+    job: Job,
+    rows: pa.Table,
+    column: str,
+    report: StepReport,
 ) -> pa.Table:
     """Return the rows with `vector` filled from the text in `column`; as they are where the encoder can't be had."""
     encoder = get_encoder_if_there(job, report) if rows.num_rows else None
@@ -140,7 +148,10 @@ def attach_vectors_if_there(
 
 
 def fill_missing_vectors(
-    job: Job, table: Table, column: str, report: StepReport
+    job: Job,
+    table: Table,
+    column: str,
+    report: StepReport,
 ) -> list[str]:
     """Encode what an earlier night made while there was no encoder; return the keys of those rows."""
     if not job.settings.embeddings or not job.store.open_dataset(table).count_rows(
@@ -177,7 +188,10 @@ def describe_encoder(settings: Settings) -> str:
 
 
 def attach_vectors(
-    store: Store, rows: pa.Table, column: str, encoder: Encoder | None
+    store: Store,
+    rows: pa.Table,
+    column: str,
+    encoder: Encoder | None,
 ) -> pa.Table:
     """Return the rows with `vector` filled from the text in `column`; without encoder, as they are.
 

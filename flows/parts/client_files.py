@@ -92,7 +92,12 @@ class ClientFile:
             self._add_values(name, stored, value)
         return _dump(data)
 
-    def _add_values(self, name: str, stored: Json, given: Json) -> None:
+    def _add_values(
+        self,
+        name: str,
+        stored: Json,
+        given: Json,
+    ) -> None:
         """Add values to an object of the file in place. A list is appended to the list that the file has."""
         for key, more in given.items():
             if key == SERVER and SERVER in stored:
@@ -163,7 +168,10 @@ class ClientFile:
 
 
 def list_client_files(
-    client: Client, folder: Path | None, command: Sequence[str], more: Sequence[str]
+    client: Client,
+    folder: Path | None,
+    command: Sequence[str],
+    more: Sequence[str],
 ) -> list[ClientFile]:
     """Return the files of a client's settings with the entries that they get.
 

@@ -122,7 +122,10 @@ def run_repair(settings: Settings) -> RunReport:
 
 
 def _make_up(
-    job: Job, report: RunReport, done: dict[str, Salvaged], before: pl.DataFrame
+    job: Job,
+    report: RunReport,
+    done: dict[str, Salvaged],
+    before: pl.DataFrame,
 ) -> None:
     """Read transcripts again for tables that lost rows, and reset the steps whose results are lost."""
     lost = {name for name, salvaged in done.items() if salvaged.lost != 0}
@@ -143,7 +146,10 @@ def _restore_forgotten(job: Job) -> None:
 
 
 def _salvage(
-    folder: Path, damage: list[Damage], done: dict[str, Salvaged], notes: list[str]
+    folder: Path,
+    damage: list[Damage],
+    done: dict[str, Salvaged],
+    notes: list[str],
 ) -> None:
     """Write to REPAIR_FILE the tables to remake, including those that a killed repair left; then salvage them."""
     file = folder / REPAIR_FILE
@@ -187,7 +193,10 @@ def _find_short(store: Store, before: pl.DataFrame) -> pl.DataFrame:
 
 
 def _read_again(
-    job: Job, report: RunReport, lost: set[str], before: pl.DataFrame
+    job: Job,
+    report: RunReport,
+    lost: set[str],
+    before: pl.DataFrame,
 ) -> None:
     """Read again the transcripts that still exist of sessions that lost messages or their row."""
     store = job.store
@@ -246,7 +255,10 @@ def _forget_made(store: Store, lost: set[str]) -> None:
 
 
 def _describe_lost(
-    store: Store, table: str, done: Salvaged, before: pl.DataFrame
+    store: Store,
+    table: str,
+    done: Salvaged,
+    before: pl.DataFrame,
 ) -> Iterator[str]:
     """Yield lines about a table's lost rows: where they may come from, or that they were remade."""
     whole = f"{table}: whole rows: {done.kept:,}"

@@ -218,7 +218,12 @@ class RunReport:
             for counts in parse_usage(self.steps).values()
         )
 
-    def add_closing(self, store: Store, width: int, options: str) -> None:
+    def add_closing(
+        self,
+        store: Store,
+        width: int,
+        options: str,
+    ) -> None:
         """Add a summary of the night's news to the report, and the next command if all was done.
 
         Args:
@@ -416,7 +421,10 @@ def collect_left_out(
 
 
 def _describe_quarantine(
-    report: RunReport, store: Store, before: Release | None, counts: Counter[str]
+    report: RunReport,
+    store: Store,
+    before: Release | None,
+    counts: Counter[str],
 ) -> str:
     """Return how many files and rows are in quarantine, with the commonest reasons."""
     old = Snapshot(store.root, store.space, before.release_id) if before else None

@@ -165,7 +165,12 @@ def _remove_left_folders(store: Path) -> None:
                 shutil.rmtree(folder)
 
 
-def _write_ended_run(job: Job, report: RunReport, kind: str, started: datetime) -> None:
+def _write_ended_run(
+    job: Job,
+    report: RunReport,
+    kind: str,
+    started: datetime,
+) -> None:
     """Write the row of a run that ended, if it leaves one."""
     if report.leaves_row:
         ended = datetime.now(UTC)

@@ -367,7 +367,11 @@ def briefing(
 
 
 def _print_block(
-    memory: "Memory", block: "Context", nothing: str, as_json: bool, web: str = ""
+    memory: "Memory",
+    block: "Context",
+    nothing: str,
+    as_json: bool,
+    web: str = "",
 ) -> None:
     """Print the block (fenced, or as JSON), print notes on stderr, and log the block as returned.
 

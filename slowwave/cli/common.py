@@ -184,7 +184,10 @@ def _print_result(result: Any) -> None:
 
 
 def _open(
-    name: str, store: Path | None, space: str | None, release: str | None = None
+    name: str,
+    store: Path | None,
+    space: str | None,
+    release: str | None = None,
 ) -> Any:
     given = build_overrides(store, space)
     if name == "given":

@@ -172,7 +172,12 @@ def _print_settings(rows: list[tuple[str, Any, str, str]], as_json: bool) -> Row
     return None
 
 
-def _set_alias(what: str, old: str, new: str, as_json: bool) -> Row | None:
+def _set_alias(
+    what: str,
+    old: str,
+    new: str,
+    as_json: bool,
+) -> Row | None:
     from slowwave.schemas.settings_files import write_alias
     from slowwave.text.workspaces import anchor_workspace
 

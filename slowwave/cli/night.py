@@ -477,7 +477,10 @@ def _print_summaries(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _backfill(
-    step: str, chosen: "Selection", settings: "Settings", missing: bool
+    step: str,
+    chosen: "Selection",
+    settings: "Settings",
+    missing: bool,
 ) -> "RunReport | None":
     """Redo a step a day at a time, print each run, and exit by the first that did not end well.
 

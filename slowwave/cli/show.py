@@ -118,7 +118,13 @@ def _refuse_options(of: str, wrong: set[str]) -> None:
         raise UsageError(f"show of {of} takes no {names}")
 
 
-def _show_row(memory: "Memory", id: str, depth: int | None, *, as_json: bool) -> Any:
+def _show_row(
+    memory: "Memory",
+    id: str,
+    depth: int | None,
+    *,
+    as_json: bool,
+) -> Any:
     """Show a row of any kind with the rows below, above and related to it; with `as_json`, return them as data."""
     from slowwave.recall.views.show import show as find_row
 
@@ -189,7 +195,10 @@ def _format_claim(claim: "Claim") -> str:
 
 
 def _list_related(
-    memory: "Memory", name: str = "", limit: int = LISTED, depth: int = 1
+    memory: "Memory",
+    name: str = "",
+    limit: int = LISTED,
+    depth: int = 1,
 ) -> tuple[object, list[str]]:
     """Return claims related to a claim or a name: by shared files and names, by order, or by change."""
     from slowwave.context.recall_log import note_listed
@@ -226,7 +235,10 @@ def _format_related(claim: "Related") -> str:
 
 
 def _format_two_lines(
-    claim: "Claim | Related", status: str, text: str, facts: Sequence[str | None]
+    claim: "Claim | Related",
+    status: str,
+    text: str,
+    facts: Sequence[str | None],
 ) -> str:
     when = format_day(claim.observed_at) if claim.observed_at else "undated"
     text = add_days(text, claim.observed_at)

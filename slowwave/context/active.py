@@ -48,7 +48,12 @@ class ActiveMemory:
         self.heard = 0
         """Number of turns so far, including pruned ones."""
 
-    def add_turn(self, speaker: str, text: str, effect: float = 0.0) -> Trace:
+    def add_turn(
+        self,
+        speaker: str,
+        text: str,
+        effect: float = 0.0,
+    ) -> Trace:
         """Add a turn and return its trace. Beyond capacity, the weakest traces are removed.
 
         Args:
@@ -74,7 +79,10 @@ class ActiveMemory:
         return trace
 
     def _compute_initial_strength(
-        self, vector: Vectors, words: frozenset[str], effect: float
+        self,
+        vector: Vectors,
+        words: frozenset[str],
+        effect: float,
     ) -> float:
         """Return the weighted mean of a turn's length, its novelty (unlikeness to the other traces) and its effect."""
         weights = self.settings

@@ -305,7 +305,10 @@ def _search_other_sessions(
 
 
 def _rank_by_session(
-    memory: OpenMemory, view: View, query: Query, messages: Sequence[Line]
+    memory: OpenMemory,
+    view: View,
+    query: Query,
+    messages: Sequence[Line],
 ) -> list[Line]:
     """Return the messages of a long report, ranked by their sessions too."""
     vectors = memory._vectors.encode_texts(view.release.encoder, [query.text])
@@ -508,7 +511,10 @@ def _fill_block(
 
 
 def _pack_messages(
-    lines: Sequence[Line], query: str, room: int, measure: Measure
+    lines: Sequence[Line],
+    query: str,
+    room: int,
+    measure: Measure,
 ) -> Sequence[Line]:
     """Return the likeliest messages, whole. If the evidence is spread, add short lines of many sessions, in order of
     time.

@@ -176,7 +176,12 @@ class Turns:
         self._least = pyramid.get_words(MASTER)
         """Approximate tokens of a summary. With less room, none is made."""
 
-    def add(self, role: str, text: str, effect: float = 0.0) -> Trace:
+    def add(
+        self,
+        role: str,
+        text: str,
+        effect: float = 0.0,
+    ) -> Trace:
         """Add a turn. `effect` is as in `ActiveMemory.add_turn`."""
         self.messages.append((role, text))
         return self.active.add_turn(role, text, effect)
@@ -219,7 +224,11 @@ class Turns:
         return lines
 
     def pack(
-        self, ranked: Sequence[Line], query: str, room: int, latest: int = 0
+        self,
+        ranked: Sequence[Line],
+        query: str,
+        room: int,
+        latest: int = 0,
     ) -> list[Line]:
         """Return summaries and turns that fit a room of tokens, in order of the conversation.
 
@@ -259,7 +268,12 @@ class Turns:
             if number not in whole and text.strip()
         }
 
-    def _select_summaries(self, missing: Set[int], room: int, older: int) -> list[Line]:
+    def _select_summaries(
+        self,
+        missing: Set[int],
+        room: int,
+        older: int,
+    ) -> list[Line]:
         """Return the summaries of missing turns that fit a room, of the first `older` turns.
 
         The master comes first, then the higher levels before the lower ones. Of summaries of the same turns, one is

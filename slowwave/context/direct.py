@@ -322,7 +322,10 @@ def find_rules(view: View, ids: Sequence[str]) -> dict[str, str]:
 
 
 def _make_reply_line(
-    view: View, row: Row, relevance: float, as_of: datetime | None
+    view: View,
+    row: Row,
+    relevance: float,
+    as_of: datetime | None,
 ) -> Line:
     """Return a reply as a line, with a note of what changed since or refused it."""
     text = str(row["text"])
@@ -417,7 +420,10 @@ def _keep_likeliest(lines: Sequence[Line]) -> list[Line]:
 
 
 def weigh_by_session(
-    view: View, query: Query, vector: Vector | None, lines: Sequence[Line]
+    view: View,
+    query: Query,
+    vector: Vector | None,
+    lines: Sequence[Line],
 ) -> list[Line]:
     """Return the messages of the likeliest sessions. Their relevance is the probability that the report is about the
     session.

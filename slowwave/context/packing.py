@@ -103,7 +103,10 @@ def show_pieces(line: Line, pieces: Sequence[str]) -> Line:
 
 
 def pack_lines(
-    lines: Sequence[Line], query: str, budget: int, measure: Measure
+    lines: Sequence[Line],
+    query: str,
+    budget: int,
+    measure: Measure,
 ) -> list[Line]:
     """Return the lines that fit `budget` tokens, by their costs one by one, the likeliest first.
 
@@ -209,7 +212,10 @@ def _omit_shown_pieces(pieces: Sequence[str], shown: Collection[str]) -> list[st
 
 
 def _shorten_to_sentence(
-    line: Line, query_words: Collection[str], limit: int, measure: Measure
+    line: Line,
+    query_words: Collection[str],
+    limit: int,
+    measure: Measure,
 ) -> Line | None:
     """Return a line cut to a limit of tokens. If its best sentence alone is longer, the limit is ONE_SENTENCE times
     higher.
@@ -219,7 +225,10 @@ def _shorten_to_sentence(
 
 
 def shorten(
-    line: Line, query_words: Collection[str], limit: int, measure: Measure
+    line: Line,
+    query_words: Collection[str],
+    limit: int,
+    measure: Measure,
 ) -> Line | None:
     """Return a line of at most `limit` tokens, or None if its best sentence alone has more.
 

@@ -27,7 +27,11 @@ class Transient(Exception):
     """A temporary failure: no connection, a busy server, half an answer. `wait`: the seconds that a server asks for."""
 
     def __init__(
-        self, why: str, wait: float | None = None, *, connected: bool = True
+        self,
+        why: str,
+        wait: float | None = None,
+        *,
+        connected: bool = True,
     ) -> None:
         self.why = why
         self.wait = wait

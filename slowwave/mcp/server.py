@@ -654,7 +654,12 @@ class ByKey:
             (app, f"Bearer {key}".encode() if key else None) for app, key in apps
         ]
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
         """Pass the request on, or refuse it. Keys are compared in constant time."""
         given = dict(scope.get("headers", ())).get(b"authorization", b"")
         opened = [

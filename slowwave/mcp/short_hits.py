@@ -50,7 +50,10 @@ class RecallResult(BaseModel):
 
 
 def fit_hits(
-    results: Hits | SessionHits, release: str | None, budget: int, tokenizer: str
+    results: Hits | SessionHits,
+    release: str | None,
+    budget: int,
+    tokenizer: str,
 ) -> CallToolResult:
     """Return an answer of at most `budget` tokens with the first hits, and how many are left out. No hit is cut."""
     hits = [
@@ -79,7 +82,10 @@ def fit_hits(
 
 
 def fit_answer(
-    keep_first: Callable[[int], BaseModel], parts: int, budget: int, tokenizer: str
+    keep_first: Callable[[int], BaseModel],
+    parts: int,
+    budget: int,
+    tokenizer: str,
 ) -> CallToolResult:
     """Return the answer with as many of its parts as fit the budget.
 

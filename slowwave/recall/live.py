@@ -100,7 +100,11 @@ class LiveRelease:
     """Least seconds between two looks for a newer release."""
 
     def __init__(
-        self, root: Path, space: str, named: str | None, note: Callable[[str], None]
+        self,
+        root: Path,
+        space: str,
+        named: str | None,
+        note: Callable[[str], None],
     ) -> None:
         """Set up; nothing is read yet.
 
@@ -218,7 +222,10 @@ class QueryVectors:
     """Vectors of queries, by the encoder that a release names."""
 
     def __init__(
-        self, chosen: str, given: Encoder | None, note: Callable[[str], None]
+        self,
+        chosen: str,
+        given: Encoder | None,
+        note: Callable[[str], None],
     ) -> None:
         """Set up; nothing is loaded yet.
 
@@ -337,7 +344,10 @@ class QueryVectors:
 
 
 def find_unreleased(
-    view: View | None, space_dir: Path, query: Query, vectors: QueryVectors
+    view: View | None,
+    space_dir: Path,
+    query: Query,
+    vectors: QueryVectors,
 ) -> list[Hit]:
     """Return relevant messages written since the release (None: before the first), the most relevant first.
 
@@ -514,7 +524,12 @@ def find_pending_corrections(view: View, space_dir: Path) -> dict[str, Hit]:
     }
 
 
-def apply_corrections(view: View, query: Query, hits: Hits, space_dir: Path) -> Hits:
+def apply_corrections(
+    view: View,
+    query: Query,
+    hits: Hits,
+    space_dir: Path,
+) -> Hits:
     """Return the hits, those that a person corrected since the release as superseded and last, the correction in the
     place of the first of these. A message that says more than the corrected claim is only marked.
     """

@@ -69,7 +69,11 @@ def find_matter(
 
 
 def find_clear_answer(
-    rows: Sequence[Candidate], repeats: Set[str], floor: float, *, hears: bool = True
+    rows: Sequence[Candidate],
+    repeats: Set[str],
+    floor: float,
+    *,
+    hears: bool = True,
 ) -> list[Candidate]:
     """Return the rows of a clear answer, with those that repeat the question; empty if there is no clear answer."""
     others = [row for row in rows[:ABOUT] if row.id not in repeats]

@@ -241,7 +241,10 @@ class Search:
         return hits
 
     def _select_best(
-        self, plan: QueryPlan, candidates: Candidates, depth: int
+        self,
+        plan: QueryPlan,
+        candidates: Candidates,
+        depth: int,
     ) -> list[Candidate]:
         """Return the best rows of one kind; of messages one a turn."""
         if candidates.pool.kind != "message":
@@ -304,7 +307,10 @@ class Search:
         return self._try_full_text(PASSAGES, search)
 
     def _score_kind(
-        self, kind: Kind, plan: QueryPlan, evidence: PassageEvidence | None
+        self,
+        kind: Kind,
+        plan: QueryPlan,
+        evidence: PassageEvidence | None,
     ) -> Candidates:
         """Return the candidates of a kind with their scores and relevance."""
         candidates = self._find_candidates(kind, plan, evidence)
@@ -320,7 +326,10 @@ class Search:
         return candidates
 
     def _find_candidates(
-        self, kind: Kind, plan: QueryPlan, evidence: PassageEvidence | None
+        self,
+        kind: Kind,
+        plan: QueryPlan,
+        evidence: PassageEvidence | None,
     ) -> Candidates:
         """Return what the indexes find of a kind, with its scores."""
         pool = POOLS[kind]

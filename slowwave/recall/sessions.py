@@ -177,7 +177,10 @@ class SessionHits(Answer[SessionHit]):
 
 
 def find_sessions(
-    view: View, plan: QueryPlan, evidence: PassageEvidence, turns: Candidates
+    view: View,
+    plan: QueryPlan,
+    evidence: PassageEvidence,
+    turns: Candidates,
 ) -> list[SessionHit]:
     """Return up to k sessions, likeliest first.
 
@@ -214,7 +217,10 @@ def find_sessions(
 
 
 def _select_quoted(
-    view: View, evidence: PassageEvidence, order: Ints, number: int
+    view: View,
+    evidence: PassageEvidence,
+    order: Ints,
+    number: int,
 ) -> Ints:
     """Return positions of a session's best passages, one a message, best first; of the candidates if it has any."""
     layout = view.passages

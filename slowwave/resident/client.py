@@ -133,7 +133,10 @@ def connect(address: Address) -> tuple[socket.socket, str] | None:
 
 
 def converse(
-    connection: socket.socket, token: str, request: Frame, deadline: float
+    connection: socket.socket,
+    token: str,
+    request: Frame,
+    deadline: float,
 ) -> Frame:
     """Return the answer to a request. A reader of another version gets the request to end, except for "about".
 

@@ -52,7 +52,12 @@ def prove(token: str, who: str, nonce: str) -> str:
     return hmac.new(token.encode(), f"{who} {nonce}".encode(), "sha256").hexdigest()
 
 
-def is_proven(token: str, who: str, nonce: str, proof: object) -> bool:
+def is_proven(
+    token: str,
+    who: str,
+    nonce: str,
+    proof: object,
+) -> bool:
     """Return True if a proof is right. It is compared in constant time."""
     return isinstance(proof, str) and hmac.compare_digest(
         prove(token, who, nonce).encode(), proof.encode("utf-8", "replace")

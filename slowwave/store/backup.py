@@ -35,7 +35,12 @@ RESTORING = ".restoring-"
 Manifest = dict[str, Any]
 
 
-def back_up(root: Path, space: str, file: Path, key: str | None = None) -> Manifest:
+def back_up(
+    root: Path,
+    space: str,
+    file: Path,
+    key: str | None = None,
+) -> Manifest:
     """Write a space into a file, and return its manifest. With a key (a passphrase or a key of age) it is encrypted.
 
     Raises:
@@ -86,7 +91,10 @@ def back_up(root: Path, space: str, file: Path, key: str | None = None) -> Manif
 
 
 def restore(
-    root: Path, space: str | None, file: Path, key: str | None = None
+    root: Path,
+    space: str | None,
+    file: Path,
+    key: str | None = None,
 ) -> Manifest:
     """Restore a space from a file of `back_up`, under its own name or another; return its manifest.
 
@@ -251,14 +259,24 @@ class _Member(tarfile.TarInfo):
     """A member of an archive. `tarfile` reads a long name into memory as a whole, so a very long one is refused."""
 
     @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_Member":
+    def frombuf(
+        cls,
+        buf: bytes | bytearray,
+        encoding: str,
+        errors: str,
+    ) -> "_Member":
         member = super().frombuf(buf, encoding, errors)
         if not member.isreg() and member.size > PIECE:
             raise tarfile.ReadError(f"a name of {member.size:,} bytes")
         return member
 
 
-def _add(tar: tarfile.TarFile, name: str, content: bytes | Path, size: int) -> None:
+def _add(
+    tar: tarfile.TarFile,
+    name: str,
+    content: bytes | Path,
+    size: int,
+) -> None:
     member = tarfile.TarInfo(name)
     member.size, member.mode = size, 0o600
     if isinstance(content, bytes):

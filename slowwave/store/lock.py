@@ -51,7 +51,10 @@ class Holder:
 
 @contextmanager
 def writer_lock(
-    space_dir: Path, run_id: str, kind: str = "run", wait: float = 0
+    space_dir: Path,
+    run_id: str,
+    kind: str = "run",
+    wait: float = 0,
 ) -> Iterator[Holder | None]:
     """Hold the space's writer lock, waiting at most `wait` seconds; yield the last holder if it died, else None.
 

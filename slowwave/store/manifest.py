@@ -448,7 +448,11 @@ def find_newest_damage(
 
 
 def find_altered(
-    folder: Path, below: str = "", *, within: str = "", read: bool = True
+    folder: Path,
+    below: str = "",
+    *,
+    within: str = "",
+    read: bool = True,
 ) -> dict[str, str]:
     """Return the files of a space that differ from its manifest, each with the difference.
 
@@ -519,7 +523,11 @@ def _parse_manifest(content: bytes) -> Manifest | None:
 
 
 def find_index_damage(
-    folder: Path, dataset: lance.LanceDataset, files: Files, *, read: bool = True
+    folder: Path,
+    dataset: lance.LanceDataset,
+    files: Files,
+    *,
+    read: bool = True,
 ) -> dict[str, dict[str, str]]:
     """Return the damaged indexes of a table's version, each with its altered files or folder and the difference.
 

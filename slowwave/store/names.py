@@ -48,7 +48,10 @@ class ReadableTables(Protocol):
     """The tables of a space: their newest versions (`Store`) or those of a release (`Snapshot`, `View`)."""
 
     def read(
-        self, table: Table, columns: list[str], where: pc.Expression | None = None
+        self,
+        table: Table,
+        columns: list[str],
+        where: pc.Expression | None = None,
     ) -> pa.Table:
         """Return columns of the rows that pass `where`."""
         ...

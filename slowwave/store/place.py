@@ -31,7 +31,11 @@ class Place(Protocol):
         ...
 
     def lease(
-        self, space: str, run_id: str, kind: str, wait: float = 0
+        self,
+        space: str,
+        run_id: str,
+        kind: str,
+        wait: float = 0,
     ) -> AbstractContextManager[None]:
         """Hold the right to write a space: update the copy at the start, and publish it at the end.
 
@@ -70,7 +74,11 @@ class OwnFolder:
 
     @contextmanager
     def lease(
-        self, space: str, run_id: str, kind: str, wait: float = 0
+        self,
+        space: str,
+        run_id: str,
+        kind: str,
+        wait: float = 0,
     ) -> Iterator[None]:
         """Do nothing: the writer's lock is enough."""
         yield

@@ -237,7 +237,10 @@ class Snapshot:
     """The tables of a space at the versions of a release."""
 
     def __init__(
-        self, root: Path, space: str = "default", release: str | None = None
+        self,
+        root: Path,
+        space: str = "default",
+        release: str | None = None,
     ) -> None:
         """Open the live release, or the one of that id or name.
 

@@ -296,7 +296,12 @@ def _restore_ledger_rows(folder: Path) -> list[str]:
     ]
 
 
-def _salvage_table(folder: Path, table: Table, bad: set[Path], dim: int) -> Salvaged:
+def _salvage_table(
+    folder: Path,
+    table: Table,
+    bad: set[Path],
+    dim: int,
+) -> Salvaged:
     """Write the intact rows of a table as its newest version, after deleting altered version files of Lance.
 
     Args:
@@ -352,7 +357,10 @@ def _find_last_version(folder: Path, table: Table) -> int:
 
 
 def _read_intact(
-    path: Path, table: Table, rows: pa.Table, bad: set[Path]
+    path: Path,
+    table: Table,
+    rows: pa.Table,
+    bad: set[Path],
 ) -> tuple[pa.Table, int]:
     """Return the rows of each fragment with intact files, and the number of rows of the newest version.
 

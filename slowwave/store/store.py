@@ -73,7 +73,11 @@ class Store:
 
     @classmethod
     def open(
-        cls, root: Path, space: str = "default", *, create: bool = False
+        cls,
+        root: Path,
+        space: str = "default",
+        *,
+        create: bool = False,
     ) -> "Store":
         """Open a space's tables.
 
@@ -179,7 +183,10 @@ class Store:
         )
 
     def read_as_stored(
-        self, table: Table, columns: list[str], where: pc.Expression | None = None
+        self,
+        table: Table,
+        columns: list[str],
+        where: pc.Expression | None = None,
     ) -> pa.Table:
         """Return rows like `read`, with vectors in half precision as on disk."""
         with translate_read_errors(self.dir):
@@ -312,7 +319,11 @@ class Store:
                     table.restore(version)
 
     def _write(
-        self, table: Table, rows: pa.Table, write: "Write", but: Sequence[str] = ()
+        self,
+        table: Table,
+        rows: pa.Table,
+        write: "Write",
+        but: Sequence[str] = (),
     ) -> int:
         """Check rows, cast them to the stored schema without the columns `but`, write them, and return how many.
 

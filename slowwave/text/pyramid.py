@@ -107,7 +107,12 @@ class Pyramid:
         used = max((group.seq for group in self.tiers.get(tier, [])), default=-1)
         return 1 + max(used, self.highest.get(tier, -1))
 
-    def is_settled(self, topic: str, members: Iterable[str], size: int) -> bool:
+    def is_settled(
+        self,
+        topic: str,
+        members: Iterable[str],
+        size: int,
+    ) -> bool:
         """Return True if mending and growing a topic's pyramid without a master would change nothing.
 
         Args:
@@ -128,7 +133,12 @@ class Pyramid:
             tier += 1
         return True
 
-    def _is_tier_settled(self, tier: int, level: set[str], size: int) -> bool:
+    def _is_tier_settled(
+        self,
+        tier: int,
+        level: set[str],
+        size: int,
+    ) -> bool:
         groups = self.tiers.get(tier, [])
         if any(group.stale for group in groups):
             return False
@@ -189,7 +199,11 @@ Writer = Callable[[list[Draft]], Sequence[str | None]]
 
 
 def grow(
-    pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, scope_id: str
+    pyramid: Pyramid,
+    members: Sequence[Member],
+    shape: Shape,
+    scope: str,
+    scope_id: str,
 ) -> list[Group]:
     """Return the groups that were sealed or written again, with extractive summaries; the master is last.
 
@@ -237,7 +251,11 @@ def _advance_growths(
 
 
 def grow_by_tier(
-    pyramid: Pyramid, members: Sequence[Member], shape: Shape, scope: str, scope_id: str
+    pyramid: Pyramid,
+    members: Sequence[Member],
+    shape: Shape,
+    scope: str,
+    scope_id: str,
 ) -> Growth:
     """Grow a pyramid as `grow` does, but yield the drafts of each tier and receive their texts.
 
@@ -389,7 +407,10 @@ def _has_master(pyramid: Pyramid, tops: Sequence[Member], shape: Shape) -> bool:
 
 
 def _collect_top_members(
-    pyramid: Pyramid, members: Sequence[Member], scope: str, scope_id: str
+    pyramid: Pyramid,
+    members: Sequence[Member],
+    scope: str,
+    scope_id: str,
 ) -> list[Member]:
     """Return the members of a master: the groups and members that no group holds, the highest tier first."""
     tops: list[Member] = []
@@ -438,7 +459,11 @@ def _make_members(groups: Iterable[Group], scope: str, scope_id: str) -> list[Me
 
 
 def build_summary_row(
-    group: Group, scope: str, scope_id: str, about: Mapping[str, str | None], key: str
+    group: Group,
+    scope: str,
+    scope_id: str,
+    about: Mapping[str, str | None],
+    key: str,
 ) -> dict[str, object]:
     """Return a row of SUMMARIES without a vector; `about` has the `title` and `workspace` of the scope."""
     return {

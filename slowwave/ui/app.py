@@ -72,7 +72,12 @@ class Guard:
         self.app = app
         self.token = token
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
         """Log in, pass the request on, or refuse it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
@@ -198,7 +203,11 @@ class Site:
         )
 
     def render(
-        self, request: Request, template: str, data: Data, status: int = 200
+        self,
+        request: Request,
+        template: str,
+        data: Data,
+        status: int = 200,
     ) -> Response:
         """Return data as a page."""
         about = {

@@ -104,7 +104,12 @@ def _change_setting(settings: Settings, given: str) -> Settings:
 
 
 def _build_block(
-    at: Explorer, memory: Memory, q: str, workspace: str, budget: int, automatic: bool
+    at: Explorer,
+    memory: Memory,
+    q: str,
+    workspace: str,
+    budget: int,
+    automatic: bool,
 ) -> Data:
     """Return the text and tokens of the block for `q` (of the briefing without it), its lines with their reasons, and
     the best hits that are not in it.
@@ -147,7 +152,12 @@ def _count_part_tokens(block: Context, lines: list[Data]) -> dict[str, int]:
 
 
 def _build_answer(
-    memory: Memory, q: str, workspace: str, room: int, *, automatic: bool
+    memory: Memory,
+    q: str,
+    workspace: str,
+    room: int,
+    *,
+    automatic: bool,
 ) -> tuple[Context, list[Data], list[Data]]:
     """Return the block for a question, its lines with their reasons, and the hits that are not in it."""
     project = workspace or None

@@ -132,7 +132,12 @@ class Page:
             raise UsageError(explain_invalid(wrong)) from None
 
 
-def find_row(at: Explorer, row_id: str, kind: str, depth: int = 0) -> NodeLineage:
+def find_row(
+    at: Explorer,
+    row_id: str,
+    kind: str,
+    depth: int = 0,
+) -> NodeLineage:
     """Return a row of a kind with `depth` levels below it, and the rows above it.
 
     Raises:
@@ -147,7 +152,10 @@ def find_row(at: Explorer, row_id: str, kind: str, depth: int = 0) -> NodeLineag
 
 
 def read_rows(
-    at: Explorer, table: Table, columns: Sequence[str], where: pc.Expression
+    at: Explorer,
+    table: Table,
+    columns: Sequence[str],
+    where: pc.Expression,
 ) -> list[Data]:
     """Return rows of the live release; an empty list if it lacks the table."""
     rows: list[Data] = (

@@ -203,7 +203,12 @@ def _select_hits(hits: Hits, topic: str, status: str) -> list[Hit]:
 
 
 def _list_newest(
-    at: Explorer, topic: str, status: str, given: Data, limit: int, after: int = 0
+    at: Explorer,
+    topic: str,
+    status: str,
+    given: Data,
+    limit: int,
+    after: int = 0,
 ) -> list[Data]:
     """Return the newest claims, as hits.
 
@@ -389,7 +394,10 @@ def show_session(at: Explorer, id: Id, after: After = 0) -> Data:
 
 
 def _build_turns(
-    at: Explorer, inside: pc.Expression, claims: Iterable[Row], after: int
+    at: Explorer,
+    inside: pc.Expression,
+    claims: Iterable[Row],
+    after: int,
 ) -> list[Data]:
     """Return a page of a session's messages, each with its claims."""
     on_page = (pc.field("seq") >= after) & (pc.field("seq") < after + ROWS)
@@ -522,7 +530,10 @@ def _list_actions(ledger: str, row: Row) -> list[tuple[str, str, str]]:
 
 
 def _build_turn(
-    row: Row, claims: Sequence[Row], start: int = 0, chars: int = SHOWN_CHARS
+    row: Row,
+    claims: Sequence[Row],
+    start: int = 0,
+    chars: int = SHOWN_CHARS,
 ) -> Data:
     """Return a message as data: `chars` of its text from `start`, its claims' quotes marked, and its tool blocks."""
     text = row["text"]

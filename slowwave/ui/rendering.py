@@ -120,7 +120,10 @@ def _find_spans(text: str) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _split_at_spans(
-    text: str, start: int, end: int, spans: Iterable[tuple[int, int, int, int]]
+    text: str,
+    start: int,
+    end: int,
+    spans: Iterable[tuple[int, int, int, int]],
 ) -> Iterator[Markup]:
     """Yield the part of a text from `start` to `end`, its code spans as `<code>`."""
     at = start

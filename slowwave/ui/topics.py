@@ -40,7 +40,10 @@ class IcicleNode:
 
 
 def lay_out(
-    node: IcicleNode, x: float = 0.0, width: float = 100.0, level: int = 0
+    node: IcicleNode,
+    x: float = 0.0,
+    width: float = 100.0,
+    level: int = 0,
 ) -> Iterator[Data]:
     """Yield the rectangles of an icicle, in percent of its width; each level is a row."""
     yield {

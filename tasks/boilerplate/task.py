@@ -242,7 +242,12 @@ class Mask:
             else self.known
         )
 
-    def mask_text(self, session_id: str, text: str, said_at: datetime | None) -> str:
+    def mask_text(
+        self,
+        session_id: str,
+        text: str,
+        said_at: datetime | None,
+    ) -> str:
         """Return a message's text with masked parts blank, at the same length."""
         spoken = mask_spans(text, self.find_masked_spans(session_id))
         masked, echoes = mask_echoes(spoken, said_at, self.recalled)

@@ -208,7 +208,12 @@ def _read_small(path: Path) -> str:
         os.close(handle)
 
 
-def _resolve(git: Path, common: Path, value: str, steps: int = 5) -> str:
+def _resolve(
+    git: Path,
+    common: Path,
+    value: str,
+    steps: int = 5,
+) -> str:
     """Return the commit that HEAD, or a reference, names.
 
     Raises:
@@ -248,7 +253,12 @@ def _read_packed(path: Path) -> Iterator[tuple[str, str]]:
 class Git:
     """Git over the objects of a checkout. Every method gives what it could read until the deadline."""
 
-    def __init__(self, checkout: Checkout, folder: Path, deadline: Deadline) -> None:
+    def __init__(
+        self,
+        checkout: Checkout,
+        folder: Path,
+        deadline: Deadline,
+    ) -> None:
         self.checkout = checkout
         self.deadline = deadline
         self._folder = folder

@@ -323,7 +323,12 @@ class _Scan:
         for token in self.lines.keys() & tokens:
             self._read_lines(token, path, content)
 
-    def _read_lines(self, token: bytes, path: str, content: bytes) -> None:
+    def _read_lines(
+        self,
+        token: bytes,
+        path: str,
+        content: bytes,
+    ) -> None:
         for one, match in self.lines[token]:
             if one.value.encode() in content and (found := match(content)):
                 cited = _cite(content, found.start())
@@ -496,7 +501,12 @@ class _Hunk(NamedTuple):
     added: list[bytes]
 
 
-def _build_removal(one: Reference, commit: Commit, hunk: _Hunk, at: int) -> Verdict:
+def _build_removal(
+    one: Reference,
+    commit: Commit,
+    hunk: _Hunk,
+    at: int,
+) -> Verdict:
     """Return the verdict of a line that a commit took out, with the added line that is most like it."""
     removed = _shorten(hunk.removed[at])
     lines = [_shorten(other) for other in hunk.added[:MOST_LINES]]

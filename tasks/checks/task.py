@@ -108,7 +108,11 @@ def read_heads(folder: Path) -> list[tuple[str, str]]:
 
 
 def _check(
-    job: Job, root: str, texts: Sequence[Text], key: str, report: StepReport
+    job: Job,
+    root: str,
+    texts: Sequence[Text],
+    key: str,
+    report: StepReport,
 ) -> pa.Table:
     """Return the rows of one checkout; none of one that may not be read."""
     try:

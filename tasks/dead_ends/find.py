@@ -85,7 +85,10 @@ def find_in_session(moves: Sequence[Move]) -> list[DeadEnd]:
 
 
 def _worked_later(
-    moves: Sequence[Move], attempt: Move, end: int, explained: set[int]
+    moves: Sequence[Move],
+    attempt: Move,
+    end: int,
+    explained: set[int],
 ) -> bool:
     """Return True if the same was done again in the session, and stood."""
     return any(
@@ -418,7 +421,10 @@ def _find_failure(moves: Sequence[Move], start: int, end: int) -> int | None:
 
 
 def _is_news(
-    moves: Sequence[Move], tried: Sequence[int], end: int, failure: int
+    moves: Sequence[Move],
+    tried: Sequence[int],
+    end: int,
+    failure: int,
 ) -> bool:
     """Return False if an edit that a later edit undoes may have been there only to look: the same check failed before,
     or it was never seen to work.
@@ -594,7 +600,10 @@ def get_name(word: str) -> str:
 
 
 def _build(
-    moves: Sequence[Move], tried: Sequence[int], failure: int, instead: Move | None
+    moves: Sequence[Move],
+    tried: Sequence[int],
+    failure: int,
+    instead: Move | None,
 ) -> DeadEnd:
     """Return a dead end of its places."""
     attempt = moves[tried[0]]

@@ -25,7 +25,10 @@ Row = dict[str, Any]
 
 
 def find_repeated(
-    tool: str, given: str, workspace: str | None, dead_ends: Sequence[Row]
+    tool: str,
+    given: str,
+    workspace: str | None,
+    dead_ends: Sequence[Row],
 ) -> list[Row]:
     """Return the dead ends that a tool call tries again, the closest first.
 

@@ -275,7 +275,10 @@ def _find_texts(part: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[str
 
 
 def _describe_edit(
-    path: str, old: str, new: str, workspace: str | None
+    path: str,
+    old: str,
+    new: str,
+    workspace: str | None,
 ) -> dict[str, Any]:
     """Return the columns of an edit."""
     added, removed = _compare_names(old, new)
@@ -312,7 +315,10 @@ def _read_patch(given: str, workspace: str | None) -> Iterator[dict[str, Any]]:
 
 
 def _read_script(
-    script: str, ok: bool | None, workspace: str | None, more: Mapping[str, Any]
+    script: str,
+    ok: bool | None,
+    workspace: str | None,
+    more: Mapping[str, Any],
 ) -> Iterator[Move]:
     """Yield the moves of a script. Of one that failed the last command counts as failed; the others are unknown."""
     commands = [

@@ -62,7 +62,10 @@ class Found:
     """The dead ends of a store, while sessions are read oldest first."""
 
     def __init__(
-        self, before: Sequence[Row], pending: pl.DataFrame, places: dict[str, str]
+        self,
+        before: Sequence[Row],
+        pending: pl.DataFrame,
+        places: dict[str, str],
     ) -> None:
         read_anew = set(pending["session_id"])
         self.rows = [
@@ -74,7 +77,12 @@ class Found:
             row["dead_end_id"] for row in before if row["worked_in"] in read_anew
         }
 
-    def take(self, store: Store, group: pl.DataFrame, key: str) -> None:
+    def take(
+        self,
+        store: Store,
+        group: pl.DataFrame,
+        key: str,
+    ) -> None:
         """Add the dead ends of some sessions, and compare what they did with earlier ones."""
         for session, moves in _read(store, group):
             own = find_in_session(moves)
@@ -83,7 +91,12 @@ class Found:
             self._open.update(row["dead_end_id"] for row in fresh)
             self.rows += fresh
 
-    def _compare(self, session: Row, moves: Sequence[Any], own: Sequence[Any]) -> None:
+    def _compare(
+        self,
+        session: Row,
+        moves: Sequence[Any],
+        own: Sequence[Any],
+    ) -> None:
         for row in self.rows:
             if (
                 row["worked_in"] is None

@@ -161,7 +161,11 @@ def compute_cosines(
 
 
 def _find_nearest(
-    vectors: Floats, rows: Rows, nearest: int, min_cosine: float, own: Rows
+    vectors: Floats,
+    rows: Rows,
+    nearest: int,
+    min_cosine: float,
+    own: Rows,
 ) -> Pairs:
     """Return the nearest rows to each of `own`, by dot products in blocks of COSINES floats."""
     stored = vectors[rows]

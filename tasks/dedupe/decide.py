@@ -50,7 +50,11 @@ class Decision:
 
 
 def decide(
-    a: ClaimText, b: ClaimText, token_sort: float, cosine: float | None, rules: Rules
+    a: ClaimText,
+    b: ClaimText,
+    token_sort: float,
+    cosine: float | None,
+    rules: Rules,
 ) -> Decision:
     """Decide on two normalised claims, given their ratio and cosine; symmetric in a and b."""
     scores = compute_scores(a, b, token_sort, cosine, rules)
@@ -69,7 +73,11 @@ def decide(
 
 
 def is_promising(
-    a: ClaimText, b: ClaimText, token_sort: float, cosine: float | None, rules: Rules
+    a: ClaimText,
+    b: ClaimText,
+    token_sort: float,
+    cosine: float | None,
+    rules: Rules,
 ) -> bool:
     """Return True if two claims are duplicates unless a guard objects: the cheap part of `decide`, run first."""
     return (
@@ -81,7 +89,11 @@ def is_promising(
 
 
 def compute_scores(
-    a: ClaimText, b: ClaimText, token_sort: float, cosine: float | None, rules: Rules
+    a: ClaimText,
+    b: ClaimText,
+    token_sort: float,
+    cosine: float | None,
+    rules: Rules,
 ) -> Scores:
     """Return the scores that the rules use."""
     scores = {

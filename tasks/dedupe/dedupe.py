@@ -236,7 +236,10 @@ def _find_foreign(table: pa.Table) -> list[bool]:
 
 
 def _mark_duplicates(
-    table: pa.Table, joined: dict[int, int], decisions: Found, step_key: str
+    table: pa.Table,
+    joined: dict[int, int],
+    decisions: Found,
+    step_key: str,
 ) -> pa.Table:
     """Return the table (columns DECIDING) with the columns MARKED set."""
     columns = {name: table[name].to_pylist() for name in MARKED}
@@ -274,7 +277,10 @@ def _find_earliest(times: Iterable[datetime | None]) -> datetime | None:
 
 
 def _build_merges(
-    table: pa.Table, joined: dict[int, int], decisions: Found, step_key: str
+    table: pa.Table,
+    joined: dict[int, int],
+    decisions: Found,
+    step_key: str,
 ) -> pa.Table:
     """Return a row of MERGES for each duplicate."""
     ids = table["claim_id"].to_pylist()

@@ -269,7 +269,11 @@ def find_objection(a: ClaimText, b: ClaimText) -> tuple[str, str] | None:
 
 
 def _explain_difference(
-    what: str, a: Set[str], b: Set[str], *, one_sided: bool = True
+    what: str,
+    a: Set[str],
+    b: Set[str],
+    *,
+    one_sided: bool = True,
 ) -> str | None:
     """Return the reason if the sets differ; if only one has more, only with `one_sided`."""
     if a == b or not (one_sided or (a - b and b - a)):

@@ -70,7 +70,11 @@ SCORED = pa.schema(
 
 
 def find_duplicate_pairs(
-    table: pa.Table, old: int, rules: Rules, undone: Undone, executor: Executor = HERE
+    table: pa.Table,
+    old: int,
+    rules: Rules,
+    undone: Undone,
+    executor: Executor = HERE,
 ) -> Found:
     """Return the pairs of rows that are duplicates; the first `old` rows are not compared with each other."""
     claims = ClaimTexts(table)

@@ -71,7 +71,11 @@ def dedupe_claims(job: Job) -> StepReport:
 
 
 def _dedupe_fresh(
-    job: Job, report: StepReport, standing: pa.Table, fresh: pa.Array, key: str
+    job: Job,
+    report: StepReport,
+    standing: pa.Table,
+    fresh: pa.Array,
+    key: str,
 ) -> None:
     """Compare the fresh claims (ids) with each other and with those that stand; write what changed."""
     where = _find_comparable(standing, fresh)

@@ -92,7 +92,10 @@ def _list_tables(folder: Path) -> list[dict[str, Any]]:
 
 
 def _holds_row(
-    path: Path, columns: Iterable[str], ids: Set[str], values: pa.Array
+    path: Path,
+    columns: Iterable[str],
+    ids: Set[str],
+    values: pa.Array,
 ) -> bool:
     if path.suffix not in (".parquet", ".lance"):
         return _names_any(path, ids)

@@ -83,7 +83,12 @@ def _drop_completions(store: Store, before: datetime) -> int:
     return len(due)
 
 
-def _plan_old_quarantine(store: Store, plan: Plan, moment: datetime, days: int) -> None:
+def _plan_old_quarantine(
+    store: Store,
+    plan: Plan,
+    moment: datetime,
+    days: int,
+) -> None:
     """Add to the plan the lines in quarantine whose file did not change for `days` days, or is unknown."""
     limit = (moment - timedelta(days=days)).timestamp() * 1e9
     latest = (moment + AHEAD).timestamp() * 1e9

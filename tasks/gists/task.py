@@ -81,7 +81,11 @@ def compute_gists_key(job: Job, model: Model | None) -> str:
 
 
 def _write_gist_batch(
-    job: Job, batch: pl.DataFrame, key: str, model: Model | None, report: StepReport
+    job: Job,
+    batch: pl.DataFrame,
+    key: str,
+    model: Model | None,
+    report: StepReport,
 ) -> int:
     """Write a batch's gists and return the number of rows written.
 
@@ -122,7 +126,10 @@ def _write_gist_batch(
 
 
 def _ask_model(
-    job: Job, rows: Mapping[str, MessageRow], model: Model, report: StepReport
+    job: Job,
+    rows: Mapping[str, MessageRow],
+    model: Model,
+    report: StepReport,
 ) -> tuple[dict[str, Gist], set[str]]:
     """Return the model's gists by message, and the messages that wait for another night.
 

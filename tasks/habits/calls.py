@@ -93,7 +93,10 @@ def _find_calls(messages: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
 
 
 def _build_row(
-    call: Mapping[str, Any], action: Action, part: int, step_key: str
+    call: Mapping[str, Any],
+    action: Action,
+    part: int,
+    step_key: str,
 ) -> dict[str, Any]:
     """Return a row of ACTIONS: the `part`-th action of a message."""
     return {
@@ -124,7 +127,10 @@ def _load_tools() -> tuple[dict[str, ActionKind], dict[str, list[str]]]:
 
 
 def read_call(
-    tool: str, given: str, failed: bool | None, workspace: str | None
+    tool: str,
+    given: str,
+    failed: bool | None,
+    workspace: str | None,
 ) -> list[Action]:
     """Return the actions of a call, in order. Of its texts only paths and commands are kept.
 
@@ -178,7 +184,10 @@ def locate(path: str, workspace: str | None, folder: str = "") -> str | None:
 
 
 def _read_script(
-    script: str, folder: str, failed: bool | None, workspace: str | None
+    script: str,
+    folder: str,
+    failed: bool | None,
+    workspace: str | None,
 ) -> Iterator[Action]:
     commands = parse_script(script)
     # A result applies to a single command, or, if it is a success, to each of several joined by `&&` alone.

@@ -133,7 +133,12 @@ def _find_latest_edits(
     return edits
 
 
-def compute_chance(together: int, first: int, second: int, turns: int) -> float:
+def compute_chance(
+    together: int,
+    first: int,
+    second: int,
+    turns: int,
+) -> float:
     """Return the probability that two files occur in at least `together` common turns by accident.
 
     The tail of the hypergeometric distribution (Fisher's exact test, one-sided); `first` and `second` are the turns
@@ -230,7 +235,10 @@ def _find_usual_line(rows: Sequence[ActionRow]) -> str | None:
 
 
 def _make_row(
-    kind: HabitKind, items: Items, rows: Sequence[ActionRow], alone: Sequence[int]
+    kind: HabitKind,
+    items: Items,
+    rows: Sequence[ActionRow],
+    alone: Sequence[int],
 ) -> PatternRow:
     """Return a habit shown by these rows, which are in order of time."""
     times = [row["at"] for row in rows if row["at"] is not None]

@@ -95,7 +95,10 @@ def _read_actions(store: Store, pending: pl.DataFrame, key: str) -> pa.Table:
 
 
 def _collect_actions(
-    store: Store, fresh: pa.Table, gone: pl.DataFrame, workspaces: pl.Series
+    store: Store,
+    fresh: pa.Table,
+    gone: pl.DataFrame,
+    workspaces: pl.Series,
 ) -> pa.Table:
     """Return all actions of some workspaces: the stored ones that are not gone, and the fresh ones."""
     stored = store.read_ids(ACTIONS, workspaces.to_list(), by="workspace")
@@ -106,7 +109,12 @@ def _collect_actions(
     return pa.concat_tables([stored.filter(pc.invert(is_gone)), fresh.filter(is_here)])
 
 
-def _replace(store: Store, table: Table, rows: pa.Table, before: pa.Table) -> int:
+def _replace(
+    store: Store,
+    table: Table,
+    rows: pa.Table,
+    before: pa.Table,
+) -> int:
     """Write the rows that differ, and delete those of `before` that are not among them; return the number written."""
     ids = set(rows[table.key].to_pylist())
     written = store.merge_changed(table, rows)

@@ -141,7 +141,12 @@ class Timeline:
     if that is earlier.
     """
 
-    def __init__(self, now: datetime, first: Sequence[Record], mtime_ns: int) -> None:
+    def __init__(
+        self,
+        now: datetime,
+        first: Sequence[Record],
+        mtime_ns: int,
+    ) -> None:
         self._end = now + AHEAD
         self.count = 0
         """Messages whose time counts as unknown."""

@@ -126,7 +126,11 @@ class VaultIndex:
         }
 
     def find_trespass(
-        self, session: Session, sid: str, iid: str | None, path: Path
+        self,
+        session: Session,
+        sid: str,
+        iid: str | None,
+        path: Path,
     ) -> str | None:
         """Return why a file may not add or change a message of a session, or take messages back (without `iid`).
 
@@ -150,7 +154,12 @@ class VaultIndex:
             return None
         return f"{TRESPASS}{home}, where its session was first read"
 
-    def settle_identity(self, source: str, session: Session, message: Message) -> str:
+    def settle_identity(
+        self,
+        source: str,
+        session: Session,
+        message: Message,
+    ) -> str:
         """Return a message's identity; if the vault has one that an earlier version of its reader gave it, return that.
 
         Also sets the message's `session` to its session's native id.
@@ -507,7 +516,10 @@ def _has_person(records: Iterable[Record]) -> bool:
 
 
 def refill_vault(
-    store: Store, settings: Settings, paths: Iterable[Path], now: datetime | None = None
+    store: Store,
+    settings: Settings,
+    paths: Iterable[Path],
+    now: datetime | None = None,
 ) -> int:
     """Store messages again that are missing in the middle of sessions, from their transcripts; return how many."""
     index = VaultIndex(store)
@@ -602,7 +614,11 @@ def _is_excluded_workspace(workspace: str | None, exclude: Sequence[str]) -> boo
 
 
 def _identify(
-    message: Message, got: IngestedTranscript, index: VaultIndex, *, redact: bool
+    message: Message,
+    got: IngestedTranscript,
+    index: VaultIndex,
+    *,
+    redact: bool,
 ) -> tuple[str, str]:
     """Redact a message in place, and return its identity and the id of this version of it.
 
@@ -624,7 +640,11 @@ def _identify(
 
 
 def _is_present(
-    message: Message, index: VaultIndex, sid: str, iid: str, mid: str
+    message: Message,
+    index: VaultIndex,
+    sid: str,
+    iid: str,
+    mid: str,
 ) -> bool:
     """Return True if a message is stored, was forgotten in any version, or is a copy of another session's message.
 

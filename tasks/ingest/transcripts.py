@@ -123,7 +123,10 @@ def is_excluded(path: Path, globs: Sequence[str]) -> bool:
 
 
 def detect_change(
-    path: Path, row: dict[str, Any] | None, same: Reader | None, settings: Settings
+    path: Path,
+    row: dict[str, Any] | None,
+    same: Reader | None,
+    settings: Settings,
 ) -> Transcript | None:
     """Return the transcript if it differs from its row in FILES; None if it is unchanged.
 

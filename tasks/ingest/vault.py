@@ -52,7 +52,11 @@ def compute_message_id(identity_id: str, message: Message) -> str:
 
 
 def build_message_row(
-    source: str, message: Message, workspace: str | None, mid: str, iid: str
+    source: str,
+    message: Message,
+    workspace: str | None,
+    mid: str,
+    iid: str,
 ) -> dict[str, Any]:
     """Return a row of MESSAGES without its place in the chain."""
     return {

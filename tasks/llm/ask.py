@@ -186,7 +186,10 @@ class Model:
         return completions
 
     def _record_error(
-        self, name: str, completion: Completion, answers: "Answers[V]"
+        self,
+        name: str,
+        completion: Completion,
+        answers: "Answers[V]",
     ) -> None:
         """Add a failed completion to the answers: to those that wait, and to those for quarantine."""
         answers.errors[name] = completion
@@ -335,7 +338,11 @@ def resolve_pack_names(settings: Settings) -> list[str]:
 
 
 def compute_model_key(
-    model: Model, step: str, version: int, prompts: Iterable[str], *parts: str
+    model: Model,
+    step: str,
+    version: int,
+    prompts: Iterable[str],
+    *parts: str,
 ) -> str:
     """Return the key of a step that a model does: a hash of the model, its sampling, prompts, and the settings in
     `parts`.

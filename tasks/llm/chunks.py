@@ -60,7 +60,10 @@ def build_turns(rows: Sequence[Mapping[str, Any]]) -> list[NumberedTurn]:
 
 
 def split_into_chunks(
-    turns: Sequence[NumberedTurn], room: int, overlap: int, count: Counter
+    turns: Sequence[NumberedTurn],
+    room: int,
+    overlap: int,
+    count: Counter,
 ) -> list[Chunk]:
     """Return the turns in chunks of at most `room` tokens. Each chunk after the first begins with up to `overlap`
     tokens of the one before.
@@ -112,7 +115,10 @@ def _select_overlap(
 
 
 def _split_turn(
-    turn: NumberedTurn, tokens: int, room: int, count: Counter
+    turn: NumberedTurn,
+    tokens: int,
+    room: int,
+    count: Counter,
 ) -> list[tuple[NumberedTurn, int]]:
     """Return the turn, or its pieces if it is too long."""
     if tokens <= room:

@@ -253,7 +253,10 @@ class _QuotePlace:
 
 
 def _validate_claim(
-    answer: ClaimAnswer, evidence: _PromptEvidence, part: ChunkRequest, model: str
+    answer: ClaimAnswer,
+    evidence: _PromptEvidence,
+    part: ChunkRequest,
+    model: str,
 ) -> dict[str, Any] | str:
     """Return the claim as a row of SCHEMA, or the reason to reject it."""
     answer = answer.model_copy(

@@ -177,7 +177,11 @@ def _check_date(claim: str, ground: GroundingContext) -> str | None:
 
 
 def _is_date_plausible(
-    year: int | None, month: int, day: int, ground: GroundingContext, there: set[str]
+    year: int | None,
+    month: int,
+    day: int,
+    ground: GroundingContext,
+    there: set[str],
 ) -> bool:
     """Return True if a message of those days may mean the date by "yesterday" or "in two weeks"."""
     reach = REACH[0] if there.isdisjoint(FAR) else REACH[1]

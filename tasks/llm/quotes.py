@@ -165,7 +165,12 @@ def normalise_text(text: str) -> str:
     return re.sub(r"\s", " ", lowered.translate(QUOTES))
 
 
-def _expand_to_words(text: str, start: int, end: int, score: float) -> Anchor:
+def _expand_to_words(
+    text: str,
+    start: int,
+    end: int,
+    score: float,
+) -> Anchor:
     """Return the place extended to whole words, without blanks at its ends."""
     while 0 < start < len(text) and text[start].isalnum() and text[start - 1].isalnum():
         start -= 1

@@ -142,7 +142,10 @@ def _choose_pack(
 
 
 def _count_overhead(
-    pack: Pack, extract: ExtractSettings, library: Library, count: TokenCounter
+    pack: Pack,
+    extract: ExtractSettings,
+    library: Library,
+    count: TokenCounter,
 ) -> int:
     """Return the tokens of a prompt without its transcript, for the longest part number and workspace."""
     empty = _build_messages(
@@ -402,7 +405,10 @@ class ExtractionResult:
 
 
 def extract_claims(
-    messages: pa.Table, settings: Settings, model: Model, report: StepReport
+    messages: pa.Table,
+    settings: Settings,
+    model: Model,
+    report: StepReport,
 ) -> ExtractionResult:
     """Return claims of every session in `messages` (rows of MESSAGES, the active ones, of whole sessions)."""
     # 1. Plan the requests. If no engine knows its window, every session waits.

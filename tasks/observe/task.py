@@ -139,7 +139,11 @@ def observe_sessions(job: Job) -> StepReport:
 
 
 def _observe_corrections(
-    job: Job, key: str, report: StepReport, mask: Mask, model: Model | None
+    job: Job,
+    key: str,
+    report: StepReport,
+    mask: Mask,
+    model: Model | None,
 ) -> dict[str, Exception]:
     """Make the claims of corrections, after the claims that they correct; return the failed sessions.
 
@@ -233,7 +237,10 @@ def compute_claims_key(job: Job, model: Model | None) -> str:
 
 
 def _quarantine_group(
-    job: Job, done: pl.DataFrame, seen: ExtractionResult, report: StepReport
+    job: Job,
+    done: pl.DataFrame,
+    seen: ExtractionResult,
+    report: StepReport,
 ) -> None:
     """Write a model's answers that were rejected to the quarantine; resolve earlier ones of the sessions."""
     ended = done["session_id"].to_list()
@@ -241,7 +248,11 @@ def _quarantine_group(
 
 
 def _weigh_group_claims(
-    job: Job, claims: pa.Table, live: pa.Table, shared: pa.Table, ids: list[str]
+    job: Job,
+    claims: pa.Table,
+    live: pa.Table,
+    shared: pa.Table,
+    ids: list[str],
 ) -> pa.Table:
     """Return claims with their worth, by the texts of their messages and whose words these are."""
     texts = dict(zip(*_read_texts(live, shared), strict=True))
@@ -363,7 +374,10 @@ def _select_standing_claims(claims: pa.Table, live: pa.Table) -> pa.Table:
 
 
 def _extract_group_claims(
-    job: Job, shown: pa.Table, model: Model | None, report: StepReport
+    job: Job,
+    shown: pa.Table,
+    model: Model | None,
+    report: StepReport,
 ) -> ExtractionResult:
     """Return the claims of each session, by the model or by rules. The model leaves the GPU afterwards."""
     if not shown.num_rows:
@@ -399,7 +413,11 @@ Made = dict[tuple[str, str], dict[str, Any]]
 
 
 def build_claim_rows(
-    job: Job, claims: pa.Table, stored: pa.Table, key: str, report: StepReport
+    job: Job,
+    claims: pa.Table,
+    stored: pa.Table,
+    key: str,
+    report: StepReport,
 ) -> pa.Table:
     """Return claims as rows of CLAIMS that no later step has processed.
 
@@ -553,7 +571,10 @@ def _select_new_or_changed(now: Rows, old: Rows) -> list[dict[str, Any]]:
 
 
 def _release_duplicates(
-    now: Rows, old: Rows, withdrawn: Collection[str], written: Collection[str]
+    now: Rows,
+    old: Rows,
+    withdrawn: Collection[str],
+    written: Collection[str],
 ) -> list[dict[str, Any]]:
     """Return the duplicates of withdrawn claims as active claims, without those that are written already."""
     active = {

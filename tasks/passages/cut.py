@@ -111,7 +111,11 @@ def _iter_pieces(text: str, limit: int) -> Iterator[tuple[str, int]]:
 
 
 def _split_at_borders(
-    text: str, limit: int, level: int, *, whole: bool = False
+    text: str,
+    limit: int,
+    level: int,
+    *,
+    whole: bool = False,
 ) -> Iterator[tuple[str, int]]:
     """Yield pieces of `text`, cut at the borders of `CUTS[level]`. A piece that is still too large is cut at finer
     borders.

@@ -66,7 +66,12 @@ class Written:
     """For an increment, the keys of the rows that the later release does not have; else empty."""
 
 
-def write_table(snapshot: Snapshot, table: Table, to: Path, layout: Layout) -> Written:
+def write_table(
+    snapshot: Snapshot,
+    table: Table,
+    to: Path,
+    layout: Layout,
+) -> Written:
     """Write a released table, each column with its meaning as metadata.
 
     With a passphrase, a Parquet file is encrypted by Parquet's own encryption, and the manifest has the salt of its
@@ -247,7 +252,10 @@ def _check_folder_names(workspaces: pa.Array) -> None:
 
 
 def _write_parquet(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, path: Path, key: bytes | None
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    path: Path,
+    key: bytes | None,
 ) -> None:
     """Write batches to a Parquet file, encrypted if there is a key."""
     encryption = create_encryption_properties(key) if key else None

@@ -80,7 +80,10 @@ def _read_rows(
 
 
 def _add_values(
-    into: Element, owner: str, columns: dict[str, str], row: dict[str, Any]
+    into: Element,
+    owner: str,
+    columns: dict[str, str],
+    row: dict[str, Any],
 ) -> None:
     """Add a data element to a node or an edge for each column that is not null."""
     for name in columns:

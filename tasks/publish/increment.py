@@ -27,7 +27,10 @@ class Increment:
 
 
 def find_increment(
-    old: lance.LanceDataset, new: lance.LanceDataset, key: str, columns: Sequence[str]
+    old: lance.LanceDataset,
+    new: lance.LanceDataset,
+    key: str,
+    columns: Sequence[str],
 ) -> Increment:
     """Return the difference of two versions of a table in its key and some columns."""
     before = _list_fragments(old)
@@ -51,7 +54,10 @@ def _leave_out(fragments: dict[str, Any], shared: set[str]) -> list[Any]:
 
 
 def _digest_rows(
-    dataset: lance.LanceDataset, fragments: list[Any], key: str, columns: Sequence[str]
+    dataset: lance.LanceDataset,
+    fragments: list[Any],
+    key: str,
+    columns: Sequence[str],
 ) -> Iterator[tuple[str, bytes]]:
     """Yield the key of each row and a digest of its columns."""
     if not fragments:  # Lance reads an empty list as all fragments

@@ -96,7 +96,10 @@ def publish_release(job: Job, gated: bool = True) -> StepReport:
 
 
 def _check_indexes(
-    job: Job, draft: Release, report: StepReport, is_gated: bool
+    job: Job,
+    draft: Release,
+    report: StepReport,
+    is_gated: bool,
 ) -> None:
     """Count the rows that the indexes of vectors find.
 

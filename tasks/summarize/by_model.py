@@ -102,7 +102,10 @@ class ParsedSummary:
 
 
 def build_gist_requests(
-    rows: Sequence[Mapping[str, Any]], library: Library, count: Counter, window: int
+    rows: Sequence[Mapping[str, Any]],
+    library: Library,
+    count: Counter,
+    window: int,
 ) -> list[Request]:
     """Return the requests for gists of messages (columns message_id and text)."""
     room = library.count_room("gist", window, count, GIST_TOKENS)

@@ -10,7 +10,12 @@ from dataclasses import replace
 from slowwave.text.pyramid import Group, Member, Pyramid, compute_span, make_member
 
 
-def mend(pyramid: Pyramid, members: Sequence[Member], scope: str, scope_id: str) -> int:
+def mend(
+    pyramid: Pyramid,
+    members: Sequence[Member],
+    scope: str,
+    scope_id: str,
+) -> int:
     """Remove the members that are no longer live from the sealed groups; return how many groups changed.
 
     A run that was killed after it wrote new groups and before it removed the old ones leaves two groups in one place.

@@ -224,7 +224,10 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
 
 
 def _delete_replaced(
-    store: Store, key: str, waiting: Set[str], only: Set[str] | None
+    store: Store,
+    key: str,
+    waiting: Set[str],
+    only: Set[str] | None,
 ) -> None:
     """Delete summaries of another key, except of topics and sessions that wait or are not in `only`."""
     old = store.read(
@@ -316,7 +319,11 @@ def _grow_all(
 
 
 def _split_scopes(
-    job: Job, pending: pl.DataFrame, topics: list[str], *, by_model: bool
+    job: Job,
+    pending: pl.DataFrame,
+    topics: list[str],
+    *,
+    by_model: bool,
 ) -> list[list[str]]:
     """Return batches of ids: the topics, which a model gets together with the first sessions, and the sessions."""
     groups = split_batches(
@@ -330,7 +337,10 @@ def _split_scopes(
 
 
 def _measure_written(
-    job: Job, key: str, narrator: SummaryWriter, report: StepReport
+    job: Job,
+    key: str,
+    narrator: SummaryWriter,
+    report: StepReport,
 ) -> None:
     """Count the coherence of the summaries that the model wrote, now that all members have vectors."""
     rows = (
@@ -386,7 +396,10 @@ def _grow_and_store(
 
 
 def _extract_texts(
-    job: Job, key: str, masters: Mapping[str, str | None], drafts: list[Draft]
+    job: Job,
+    key: str,
+    masters: Mapping[str, str | None],
+    drafts: list[Draft],
 ) -> list[str | None]:
     """Return the summary of each draft without a model: a session's given master, else an extract."""
     texts = [
@@ -460,7 +473,10 @@ def _close_writer(job: Job, narrator: SummaryWriter, report: StepReport) -> None
 
 
 def _store_summaries(
-    job: Job, rows: list[dict[str, object]], gone: Iterable[str], report: StepReport
+    job: Job,
+    rows: list[dict[str, object]],
+    gone: Iterable[str],
+    report: StepReport,
 ) -> None:
     """Write new summaries, then delete those that are gone.
 
@@ -610,7 +626,11 @@ def _find_settled_topics(
 
 
 def _build_topic_scopes(
-    job: Job, talk: TopicTalk, ids: Sequence[str], *, by_model: bool
+    job: Job,
+    talk: TopicTalk,
+    ids: Sequence[str],
+    *,
+    by_model: bool,
 ) -> list[Scope]:
     """Return the topics among some ids, ready to grow."""
     scopes: list[Scope] = []
@@ -674,7 +694,12 @@ def build_session_members(
 
 
 def load_session_scopes(
-    job: Job, group: pl.DataFrame, gone: set[str], key: str, *, whole: bool
+    job: Job,
+    group: pl.DataFrame,
+    gone: set[str],
+    key: str,
+    *,
+    whole: bool,
 ) -> list[Scope]:
     """Return a group's sessions, with full messages (`whole`) or only their sentences worth remembering."""
     trust = read_trust(job.store, group["session_id"])
@@ -768,7 +793,10 @@ def _read_spoken_messages(job: Job, sessions: pl.DataFrame, gone: set[str]) -> p
 
 
 def _outline_sessions(
-    job: Job, messages: pa.Table, key: str, every: int
+    job: Job,
+    messages: pa.Table,
+    key: str,
+    every: int,
 ) -> dict[str, dict[str, Any]]:
     """Return by session what is written without a model: title, master summary, and texts of messages."""
     words = job.settings.pyramid.get_words(MASTER)
@@ -782,7 +810,10 @@ def _outline_sessions(
 
 
 def _load_sealed_pyramids(
-    job: Job, scope: str, key: str, ids: Iterable[str] | None = None
+    job: Job,
+    scope: str,
+    key: str,
+    ids: Iterable[str] | None = None,
 ) -> dict[str, Pyramid]:
     """Return the stored pyramids of this key, by topic or session."""
     where = (pc.field("scope") == scope) & (pc.field("step_key") == key)

@@ -115,7 +115,10 @@ class ClaimScope:
 
     @classmethod
     def from_table(
-        cls, table: pa.Table, claims: ClaimTexts, rows: Codes
+        cls,
+        table: pa.Table,
+        claims: ClaimTexts,
+        rows: Codes,
     ) -> "ClaimScope":
         """Read the scope of the claims; `of_self` for some rows, since reading every claim whole is slow."""
         personal = np.asarray(pc.equal(table["pack"], "personal"), dtype=bool)
@@ -184,7 +187,10 @@ def _mask_pairs_in_scope(pairs: Pairs, scope: ClaimScope) -> Flags:
 
 
 def compute_likeness(
-    pairs: Pairs, cosines: Scores, claims: ClaimTexts, idf: IdfTable
+    pairs: Pairs,
+    cosines: Scores,
+    claims: ClaimTexts,
+    idf: IdfTable,
 ) -> Scores:
     """Return the likeness of the two claims of each pair, 0 to 2: the share of common words plus the cosine.
 

@@ -240,7 +240,12 @@ class ChangedClaim:
     """Words that only the later claim has."""
 
     @classmethod
-    def from_claims(cls, claim: Row, later: Row, idf: IdfTable) -> "ChangedClaim":
+    def from_claims(
+        cls,
+        claim: Row,
+        later: Row,
+        idf: IdfTable,
+    ) -> "ChangedClaim":
         """Compare a claim with the claim that changed it."""
         words, others = (singular_words(row["summary"]) for row in (claim, later))
         gone = sorted(words - others, key=lambda word: (-idf.sum_idf([word]), word))

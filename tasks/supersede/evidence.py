@@ -336,7 +336,12 @@ def _rank_pairs(
     return ranked.select(pl.col(COMPANY).cast(pl.Float64)).to_numpy()
 
 
-def _add_ranks(ranked: pl.DataFrame, claim: str, other: str, side: str) -> pl.DataFrame:
+def _add_ranks(
+    ranked: pl.DataFrame,
+    claim: str,
+    other: str,
+    side: str,
+) -> pl.DataFrame:
     """Add the rank of each pair among those of `claim`, most alike first, and its distances from the best of them."""
     group = [claim, "kind"]
     alike = pl.col("alike")

@@ -134,7 +134,11 @@ def _compute_overlap(old: ClaimText, new: ClaimText, idf: IdfTable) -> dict[str,
 
 
 def _compute_alignment(
-    old: ClaimText, new: ClaimText, x: Words, y: Words, idf: IdfTable
+    old: ClaimText,
+    new: ClaimText,
+    x: Words,
+    y: Words,
+    idf: IdfTable,
 ) -> dict[str, float]:
     """Return features of the frame (the words of the sentence that both share) and of the words that differ in it."""
     runs = _align_words(old, new, x, y, idf)
@@ -176,7 +180,11 @@ class Alignment:
 
 
 def _align_words(
-    old: ClaimText, new: ClaimText, x: Words, y: Words, idf: IdfTable
+    old: ClaimText,
+    new: ClaimText,
+    x: Words,
+    y: Words,
+    idf: IdfTable,
 ) -> Alignment:
     """Walk over the runs that are equal and the runs that another run replaces."""
     runs = Alignment()
@@ -199,7 +207,12 @@ def _align_words(
     return runs
 
 
-def _is_same_kind(old: ClaimText, new: ClaimText, left: Words, right: Words) -> bool:
+def _is_same_kind(
+    old: ClaimText,
+    new: ClaimText,
+    left: Words,
+    right: Words,
+) -> bool:
     """Return True if both runs have a figure, both a name, or both an identifier."""
     kinds = (
         (set(left) & getattr(old, kind), set(right) & getattr(new, kind))
@@ -351,7 +364,11 @@ class Surroundings:
         return self.idf.compute_containment(own, older)
 
     def compute_features(
-        self, old: int, new: int, *, vectors: bool
+        self,
+        old: int,
+        new: int,
+        *,
+        vectors: bool,
     ) -> dict[str, float]:
         """Return features of the talk around two claims: shares of words, and cosines if `vectors`."""
         shares = self._compute_word_shares(old, new)
@@ -394,7 +411,12 @@ class Surroundings:
             "later in the earlier's session": float(session @ other),
         }
 
-    def _find_neighbours(self, session: str, turn: int, reach: int) -> list[int]:
+    def _find_neighbours(
+        self,
+        session: str,
+        turn: int,
+        reach: int,
+    ) -> list[int]:
         """Return the rows of claims made at most `reach` turns away, in order of turn."""
         return [
             row
@@ -402,7 +424,12 @@ class Surroundings:
             for row in self.rows.get((session, at), ())
         ]
 
-    def _compute_direction(self, session: str, turn: int, reach: int | None) -> Floats:
+    def _compute_direction(
+        self,
+        session: str,
+        turn: int,
+        reach: int | None,
+    ) -> Floats:
         """Return the normalised sum of the vectors of claims at most `reach` turns away, or of the session if None.
 
         The result is zero if the sum is.

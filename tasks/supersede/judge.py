@@ -321,7 +321,11 @@ def parse_answers(
 
 
 def _check_answer(
-    given: ChangeAnswer, old: ClaimShown, new: ClaimShown, *, trust: bool
+    given: ChangeAnswer,
+    old: ClaimShown,
+    new: ClaimShown,
+    *,
+    trust: bool,
 ) -> Answered:
     """Return the answer as far as the two claims support it, with the later claim's words."""
     before = find_anchor(given.new, old.text)

@@ -179,7 +179,10 @@ def _supersede(
 
 
 def _collect_judged_rows(
-    claims: pa.Table, outcome: Superseded, fresh: set[str], key: str
+    claims: pa.Table,
+    outcome: Superseded,
+    fresh: set[str],
+    key: str,
 ) -> pa.Table:
     """Return the changed and the judged claims; those that are settled get the key, the others none."""
     changed = outcome.claims.select(WRITTEN)
@@ -250,7 +253,10 @@ def name_place(workspace: str | None) -> str:
 
 
 def _merge_chains(
-    store: Store, table: Table, before: pa.Table, after: Sequence[Mapping[str, Any]]
+    store: Store,
+    table: Table,
+    before: pa.Table,
+    after: Sequence[Mapping[str, Any]],
 ) -> int:
     """Write the rows whose chain has changed; return their number."""
     names = [table.key, *CHAIN]

@@ -174,7 +174,10 @@ class _Board:
                 self.bundles[place][topic["topic_id"]] = _restore_bundle(topic, centre)
 
     def place(
-        self, rows: list[PlacedClaimRow], vectors: Vectors, has: list[bool]
+        self,
+        rows: list[PlacedClaimRow],
+        vectors: Vectors,
+        has: list[bool],
     ) -> None:
         """Place claims: by rule if a rule matches, else by similarity, or by workspace and category without a vector.
 
@@ -213,7 +216,10 @@ class _Board:
         )
 
     def _place_by_similarity(
-        self, rows: list[PlacedClaimRow], vectors: Vectors, earlier: dict[str, Bundle]
+        self,
+        rows: list[PlacedClaimRow],
+        vectors: Vectors,
+        earlier: dict[str, Bundle],
     ) -> None:
         groups = cluster_by_leader(vectors, self.limits.threshold)
         fresh = [
@@ -230,7 +236,10 @@ class _Board:
         self._reassign_to_nearest(rows, vectors, earlier)
 
     def _reassign_to_nearest(
-        self, rows: list[PlacedClaimRow], vectors: Vectors, bundles: dict[str, Bundle]
+        self,
+        rows: list[PlacedClaimRow],
+        vectors: Vectors,
+        bundles: dict[str, Bundle],
     ) -> None:
         """Move each new claim to the topic nearest to it after all merges; earlier claims stay."""
         ids = sorted(bundles)
@@ -344,7 +353,12 @@ def split_topic(members: pa.Table, key: str) -> pa.Table | None:
 
 
 def make_empty_topic(
-    topic_id: str, name: str, purpose: str, key: str, *, base: bool
+    topic_id: str,
+    name: str,
+    purpose: str,
+    key: str,
+    *,
+    base: bool,
 ) -> TopicRow:
     """Return a row of TOPICS without members."""
     return {

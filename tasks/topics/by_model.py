@@ -427,7 +427,10 @@ def _place_in_waves(
 
 
 def build_merge_request(
-    topics: Sequence[Topic], library: Library, count: Counter, window: int
+    topics: Sequence[Topic],
+    library: Library,
+    count: Counter,
+    window: int,
 ) -> Request:
     """Return the request to merge topics, with the first topics that fit."""
     answer = MERGE_TOKENS * MOST_MERGES
@@ -490,7 +493,11 @@ def find_merges_by_model(
 
 
 def split_by_model(
-    job: Job, model: Model, topic: str, key: str, report: StepReport
+    job: Job,
+    model: Model,
+    topic: str,
+    key: str,
+    report: StepReport,
 ) -> Assigned | None:
     """Return the claims that the model takes out of a topic, and their new topics; None if it must be asked later."""
     board = Board(_build_board_topics(job.store, job.store.read(TOPICS)), SAMPLES)

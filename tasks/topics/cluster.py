@@ -132,7 +132,10 @@ class _Merger:
     """
 
     def __init__(
-        self, bundles: list[Bundle], limits: TopicLimits, largest: float
+        self,
+        bundles: list[Bundle],
+        limits: TopicLimits,
+        largest: float,
     ) -> None:
         count = len(bundles)
         self.limits = limits

@@ -140,7 +140,11 @@ def _mark_agents(store: Store, claims: pa.Table) -> pa.Table:
 
 
 def _review_by_model(
-    job: Job, model: Model, key: str, refresh: Callable[[], object], report: StepReport
+    job: Job,
+    model: Model,
+    key: str,
+    refresh: Callable[[], object],
+    report: StepReport,
 ) -> None:
     """Merge and split topics by the model. Topics that it has reviewed are not shown again."""
     marks = job.store.read(
@@ -159,7 +163,10 @@ def _review_by_model(
 
 
 def _merge_or_split(
-    job: Job, model: Model, key: str, report: StepReport
+    job: Job,
+    model: Model,
+    key: str,
+    report: StepReport,
 ) -> bool | None:
     """Merge topics by the model, or else split an oversized one; return True if a topic was changed.
 
@@ -287,7 +294,10 @@ def _split_oversized(job: Job, key: str, report: StepReport) -> bool:
 
 
 def _collect_splits(
-    store: Store, sizes: dict[str, int], everything: int, key: str
+    store: Store,
+    sizes: dict[str, int],
+    everything: int,
+    key: str,
 ) -> tuple[list[tuple[str, Assigned]], pa.Table]:
     """Return the splits in their order, and the claims that moved as the last of them left them.
 
@@ -403,7 +413,11 @@ def write_history(store: Store, events: list[TopicEventRow]) -> None:
 
 
 def refresh_topics(
-    job: Job, key: str, *, by_model: bool = False, named: bool = True
+    job: Job,
+    key: str,
+    *,
+    by_model: bool = False,
+    named: bool = True,
 ) -> set[str]:
     """Compute name, purpose, text, figures, samples and centroid of every topic from its claims.
 
@@ -476,7 +490,10 @@ def _read_live_ids(store: Store) -> set[str]:
 
 
 def _measure_figures(
-    store: Store, topics: pl.DataFrame, claims: pl.DataFrame, key: str
+    store: Store,
+    topics: pl.DataFrame,
+    claims: pl.DataFrame,
+    key: str,
 ) -> pl.DataFrame:
     """Return the topics with the figures of their claims that need no vectors."""
     figures = measure_topics(claims)
@@ -492,7 +509,11 @@ def _measure_figures(
 
 
 def _name_topics(
-    topics: pl.DataFrame, before: pl.DataFrame, claims: pl.DataFrame, *, by_model: bool
+    topics: pl.DataFrame,
+    before: pl.DataFrame,
+    claims: pl.DataFrame,
+    *,
+    by_model: bool,
 ) -> pl.DataFrame:
     """Return the topics with new names; base topics, and with `by_model` those that a model named, keep theirs."""
     opened = (
@@ -553,7 +574,10 @@ def _measure_centres(
 
 
 def _write_changed_topics(
-    store: Store, topics: pl.DataFrame, before: pl.DataFrame, centres: Centres
+    store: Store,
+    topics: pl.DataFrame,
+    before: pl.DataFrame,
+    centres: Centres,
 ) -> None:
     """Write the base topics and the topics with claims whose row has changed."""
     differs = pl.any_horizontal(

@@ -74,7 +74,11 @@ Told = tuple[str, str, str]
 
 
 def _find_dead_ends(
-    view: View, call: Call, places: Sequence[str], root: str, own: Sequence[str]
+    view: View,
+    call: Call,
+    places: Sequence[str],
+    root: str,
+    own: Sequence[str],
 ) -> list[Told]:
     """Return the dead ends that a call would repeat, without the running session's own."""
     rows = [
@@ -89,7 +93,11 @@ def _find_dead_ends(
 
 
 def _find_intentions(
-    view: View, call: Call, places: Sequence[str], root: str, own: Sequence[str]
+    view: View,
+    call: Call,
+    places: Sequence[str],
+    root: str,
+    own: Sequence[str],
 ) -> list[Told]:
     """Return the intentions that wait for a file that a call edits, or for a version that it names."""
     waiting = [

@@ -205,7 +205,12 @@ def _name_skill(name: str | None, file: Path | None, title: str) -> str:
 
 
 def _write_skill(
-    file: Path, front: str, block: str, count: int, *, force: bool
+    file: Path,
+    front: str,
+    block: str,
+    count: int,
+    *,
+    force: bool,
 ) -> bool:
     """Put a skill's block of `count` lines into its file, below the front matter; return True if the file changed.
 
@@ -296,7 +301,12 @@ def _print_line_count(file: Path, count: int, changed: bool) -> None:
     )
 
 
-def _keep_block(block: str, file: Path, to: Target | None, empty: str) -> bool:
+def _keep_block(
+    block: str,
+    file: Path,
+    to: Target | None,
+    empty: str,
+) -> bool:
     """Put the block into its file, or print it; return True if it was printed or the file changed.
 
     `empty` says why there are no lines.

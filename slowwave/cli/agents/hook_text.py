@@ -82,7 +82,10 @@ def build_hook_text(
 
 
 def find_waiting(
-    memory: "Memory", prompt: str, here: str | None, own_sessions: Sequence[str]
+    memory: "Memory",
+    prompt: str,
+    here: str | None,
+    own_sessions: Sequence[str],
 ) -> str:
     """Return the first MOST_WAITING intentions of the project `here` that wait for something the prompt names, a line
     each, and log them as returned. Return "" without a project or a release.

@@ -102,7 +102,12 @@ def find_command() -> list[str]:
 
 
 def _change(
-    file: ClientFile, before: str, after: str | None, dry_run: bool, *, keep: bool
+    file: ClientFile,
+    before: str,
+    after: str | None,
+    dry_run: bool,
+    *,
+    keep: bool,
 ) -> None:
     """Write a client's file, or delete it, and print the change.
 

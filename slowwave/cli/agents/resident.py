@@ -234,7 +234,10 @@ class Recorder(io.RawIOBase):
     name = "<client>"
 
     def __init__(
-        self, descriptor: int, chunks: list[tuple[int, str]], is_terminal: bool
+        self,
+        descriptor: int,
+        chunks: list[tuple[int, str]],
+        is_terminal: bool,
     ) -> None:
         self.descriptor = descriptor
         self.chunks = chunks

@@ -259,7 +259,10 @@ def _put_unheaded_last(claims: Sequence[StandingClaim]) -> list[StandingClaim]:
 
 
 def pack_briefing(
-    kinds: Kinds, budget: int, count: Tokenizer, format: Format = "markdown"
+    kinds: Kinds,
+    budget: int,
+    count: Tokenizer,
+    format: Format = "markdown",
 ) -> Context:
     """Return the block, at most `budget` tokens: whole lines of each kind in turn, as many as fit.
 
@@ -428,7 +431,11 @@ def _read_last_sessions(
 
 
 def _make_line(
-    view: View, scope: str, text: str, source: LineSource, own: Collection[str]
+    view: View,
+    scope: str,
+    text: str,
+    source: LineSource,
+    own: Collection[str],
 ) -> Line:
     """Return a text as a line, with notes of what changed since."""
     marked = mark_changes(view.chains, text, scope, own_sessions=own)

@@ -146,7 +146,10 @@ def fill_page(
 
 
 def build_block(
-    claims: Sequence[StandingClaim], title: str, budget: int, count: Tokenizer
+    claims: Sequence[StandingClaim],
+    title: str,
+    budget: int,
+    count: Tokenizer,
 ) -> tuple[str, list[PageLine]]:
     """Return the block about a project, at most `budget` tokens by `count`, and its lines. Without lines, it is empty.
 

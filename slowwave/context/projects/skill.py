@@ -156,7 +156,11 @@ def _cite(text: str, session: str, message: str) -> str:
 
 
 def build_skill(
-    lines: Sequence[PageLine], title: str, budget: int, count: Tokenizer, empty: str
+    lines: Sequence[PageLine],
+    title: str,
+    budget: int,
+    count: Tokenizer,
+    empty: str,
 ) -> tuple[str, list[PageLine]]:
     """Return the skill's text below its front matter, at most `budget` tokens by `count`, and its lines.
 

@@ -140,7 +140,13 @@ class _Graph:
         )
         return name
 
-    def add_layer(self, x: str, at: str, heads: int, eps: float) -> str:
+    def add_layer(
+        self,
+        x: str,
+        at: str,
+        heads: int,
+        eps: float,
+    ) -> str:
         """Add attention and the two dense layers after it."""
         parts = [f"{at}.attention.self.{part}" for part in ("query", "key", "value")]
         into = [
@@ -155,7 +161,13 @@ class _Graph:
         )
         return self._add_dense_and_norm(inner, x, f"{at}.output", eps)
 
-    def _add_dense_and_norm(self, inner: str, x: str, at: str, eps: float) -> str:
+    def _add_dense_and_norm(
+        self,
+        inner: str,
+        x: str,
+        at: str,
+        eps: float,
+    ) -> str:
         bias, *norm = [
             self.load(f"{at}.{part}")
             for part in ("dense.bias", "LayerNorm.weight", "LayerNorm.bias")

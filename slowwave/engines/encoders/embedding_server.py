@@ -48,7 +48,13 @@ class EmbeddingServer:
         EncoderFailed: the server can't be reached, or returns no vectors.
     """
 
-    def __init__(self, name: str, url: str, attempts: int, seconds: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        attempts: int,
+        seconds: float,
+    ) -> None:
         self.name = name
         self.dim = 0
         try:

@@ -54,7 +54,12 @@ class OnnxEncoder:
         ValueError: ONNX Runtime can't read the graph.
     """
 
-    def __init__(self, folder: Path, name: str, graph: Path | bytes) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        graph: Path | bytes,
+    ) -> None:
         config = read_json(folder / "config.json")
         limit = read_json(folder / "sentence_bert_config.json").get("max_seq_length")
         self.folder = folder

@@ -148,7 +148,10 @@ class KnownEncoder:
     """
 
     def __init__(
-        self, encoder: Encoder, texts: Sequence[str] = (), size: int = 100_000
+        self,
+        encoder: Encoder,
+        texts: Sequence[str] = (),
+        size: int = 100_000,
     ) -> None:
         self.name = encoder.name
         self.dim = encoder.dim

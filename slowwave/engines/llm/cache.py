@@ -52,7 +52,11 @@ class CachedLLM(Layer):
     """Answers requests from `cache`, and the others from `inner`; new answers are stored before they are yielded."""
 
     def __init__(
-        self, inner: LLM, cache: CompletionCache, *, batch: int = BATCH
+        self,
+        inner: LLM,
+        cache: CompletionCache,
+        *,
+        batch: int = BATCH,
     ) -> None:
         super().__init__(inner)
         self.cache = cache

@@ -81,7 +81,10 @@ class OpenAIServer(LLM):
     """A model called `model` at a base URL up to and with its `/v1`."""
 
     def __init__(
-        self, model: str, url: str, settings: LLMSettings | None = None
+        self,
+        model: str,
+        url: str,
+        settings: LLMSettings | None = None,
     ) -> None:
         self.name = "openai"
         self.model = model

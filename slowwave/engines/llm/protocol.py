@@ -275,7 +275,10 @@ class Layer(LLM):
 
 
 def make_failure(
-    request: Request, error: ErrorKind, reason: str, llm: LLM | None = None
+    request: Request,
+    error: ErrorKind,
+    reason: str,
+    llm: LLM | None = None,
 ) -> Completion:
     """Return a failed completion of a request."""
     engine, model = (llm.name, llm.model) if llm else ("", "")

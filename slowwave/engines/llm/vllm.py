@@ -223,7 +223,10 @@ class VLLMOffline(LLM):
             yield from self._answer_after_death(error, left, deaths)
 
     def _answer_after_death(
-        self, error: "EngineDied", left: dict[str, Request], deaths: Counter[str]
+        self,
+        error: "EngineDied",
+        left: dict[str, Request],
+        deaths: Counter[str],
     ) -> Iterator[Completion]:
         """Close the dead engine, and yield answers to the requests that are left, from a new one.
 
@@ -286,7 +289,10 @@ class VLLMOffline(LLM):
                 engine.llm_engine.abort_request([*asked])
 
     def _hand_over(
-        self, engine: "VLLM", waiting: deque[Request], asked: dict[str, Request]
+        self,
+        engine: "VLLM",
+        waiting: deque[Request],
+        asked: dict[str, Request],
     ) -> Iterator[Completion]:
         """Move requests from `waiting` to the engine until it has `IN_FLIGHT`; yield an error for each that it refuses.
 

@@ -28,7 +28,10 @@ class ChatPrompts:
     """The prompts of the model in the folder, or of the hub name, `source`."""
 
     def __init__(
-        self, source: str, window: int, options: Mapping[str, Any] | None = None
+        self,
+        source: str,
+        window: int,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         """Load the tokenizer and try the chat template once.
 

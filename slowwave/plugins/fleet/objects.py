@@ -60,7 +60,13 @@ class Pointer(NamedTuple):
 class Bucket:
     """The objects of one space, or those below an address."""
 
-    def __init__(self, folder: Path, url: str = "", *, retries: int = 10) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        url: str = "",
+        *,
+        retries: int = 10,
+    ) -> None:
         """Set up the connection; no request is sent yet.
 
         Raises:

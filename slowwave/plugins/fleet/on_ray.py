@@ -117,7 +117,12 @@ class ActorLLM(LLM):
     An actor that dies is restarted and its call repeated. After the last attempt the engine counts as unavailable.
     """
 
-    def __init__(self, engine: LLM, gpus: int, copies: int) -> None:
+    def __init__(
+        self,
+        engine: LLM,
+        gpus: int,
+        copies: int,
+    ) -> None:
         self.name = engine.name
         self.model = engine.model
         self.sampling = engine.sampling

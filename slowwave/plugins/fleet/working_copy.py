@@ -71,7 +71,10 @@ class Lease:
     """The right to write a space, renewed by a thread until it ends."""
 
     def __init__(
-        self, bucket: Bucket, pointer: Pointer, version: "UpdateVersion"
+        self,
+        bucket: Bucket,
+        pointer: Pointer,
+        version: "UpdateVersion",
     ) -> None:
         self.bucket = bucket
         self.pointer = pointer
@@ -135,7 +138,11 @@ class BucketPlace:
 
     @contextmanager
     def lease(
-        self, space: str, run_id: str, kind: str, wait: float = 0
+        self,
+        space: str,
+        run_id: str,
+        kind: str,
+        wait: float = 0,
     ) -> Iterator[None]:
         """Hold the lease of a space: update the copy at the start, and publish it at the end.
 

@@ -163,7 +163,10 @@ def _parse_code(message: Fields, body: str | None) -> list[Block]:
 
 
 def _parse_unknown(
-    content: Fields, kind: str, body: str | None, parts: list[Block]
+    content: Fields,
+    kind: str,
+    body: str | None,
+    parts: list[Block],
 ) -> list[Block]:
     """Return content of an unknown type as `other`: its text, else its parts, else all its fields as JSON."""
     if parts and not body:

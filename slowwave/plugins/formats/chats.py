@@ -117,7 +117,10 @@ class ChatFormat:
         )
 
     def read_document(
-        self, path: Path, number: int, fields: Fields
+        self,
+        path: Path,
+        number: int,
+        fields: Fields,
     ) -> Iterator[Record]:
         """Yield a conversation's session, its messages, and its inactive messages.
 
@@ -148,7 +151,11 @@ class ChatFormat:
         return coerce_time(next(filter(None, times), chat.began))
 
     def parse_message(
-        self, chat: Chat, position: str, item: object, line: int
+        self,
+        chat: Chat,
+        position: str,
+        item: object,
+        line: int,
     ) -> Message | Rejected | Skipped:
         """Return an item as a message, or why it is rejected or skipped. `position` is its id if it has none."""
         fields = self.adapt(coerce_dict(item))

@@ -135,7 +135,12 @@ class _Events:
         context = coerce_dict(data.get("context")) or data
         self._folder = self._folder or coerce_text(context.get("cwd"))
 
-    def _handle_user(self, line: int, event: Json, data: Json) -> Iterator[Record]:
+    def _handle_user(
+        self,
+        line: int,
+        event: Json,
+        data: Json,
+    ) -> Iterator[Record]:
         blocks = parse_blocks(data.get("content")) or []
         source = coerce_text(data.get("source"))
         said = join_text_blocks(blocks)
@@ -161,7 +166,12 @@ class _Events:
         else:
             yield from self._emit(line, event, SYSTEM, blocks, said)
 
-    def _handle_assistant(self, line: int, event: Json, data: Json) -> Iterator[Record]:
+    def _handle_assistant(
+        self,
+        line: int,
+        event: Json,
+        data: Json,
+    ) -> Iterator[Record]:
         thought = coerce_text(data.get("reasoningText"))
         text = coerce_text(data.get("content"))
         blocks = [Block("thinking", drop_base64(thought))] if thought else []
@@ -181,7 +191,12 @@ class _Events:
         else:
             yield Skipped("assistant.message without content", line)
 
-    def _handle_tool(self, line: int, event: Json, data: Json) -> Iterator[Record]:
+    def _handle_tool(
+        self,
+        line: int,
+        event: Json,
+        data: Json,
+    ) -> Iterator[Record]:
         call = coerce_text(data.get("toolCallId"))
         success = coerce_bool(data.get("success"))
         result = coerce_dict(data.get("result"))
@@ -196,7 +211,12 @@ class _Events:
         yield from self._emit(line, event, TOOL, [block])
 
     def _emit(
-        self, line: int, event: Json, who: Who, blocks: list[Block], text: str = ""
+        self,
+        line: int,
+        event: Json,
+        who: Who,
+        blocks: list[Block],
+        text: str = "",
     ) -> Iterator[Record]:
         agent = coerce_text(event.get("agentId"))
         session = f"{self._id}/{agent}" if agent else self._id

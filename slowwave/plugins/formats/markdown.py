@@ -74,7 +74,12 @@ class _AiderSession:
     messages: int = 0
     """Messages so far; the next one has this number."""
 
-    def parse_message(self, who: Who, raw: str, line: int) -> Message | Skipped:
+    def parse_message(
+        self,
+        who: Who,
+        raw: str,
+        line: int,
+    ) -> Message | Skipped:
         """Parse a run of lines of one speaker as the next message."""
         native = str(self.messages)
         self.messages += 1
@@ -94,7 +99,12 @@ class _AiderSession:
         return self._make_message(native, who, Block("text", raw), text, line)
 
     def _make_message(
-        self, native_id: str, who: Who, block: Block, text: str, line: int
+        self,
+        native_id: str,
+        who: Who,
+        block: Block,
+        text: str,
+        line: int,
     ) -> Message:
         role, origin = who
         return Message(
@@ -179,7 +189,13 @@ def _group_lines(path: Path, limits: Limits) -> Iterator[_Run | Rejected]:
         yield run
 
 
-def _find_speaker(line: str, run: _Run, *, padded: bool, spoken: bool) -> Who | None:
+def _find_speaker(
+    line: str,
+    run: _Run,
+    *,
+    padded: bool,
+    spoken: bool,
+) -> Who | None:
     """Return the speaker of a line; None for a session's start.
 
     Args:
@@ -426,7 +442,12 @@ class _PieceSplitter:
         if self._piece.blocks:
             yield self._piece
 
-    def _begin_piece(self, number: int, line: str, turn: re.Match[str] | None) -> None:
+    def _begin_piece(
+        self,
+        number: int,
+        line: str,
+        turn: re.Match[str] | None,
+    ) -> None:
         """Begin a turn; if `turn` is None, the next piece of the agent's turn."""
         if turn is None:
             native_id = self._piece.native_id if not self._piece.blocks else None
@@ -540,7 +561,13 @@ class _BlockEnds:
         self._barred[is_closed] = barrier
         return None
 
-    def _find_barrier(self, start: int, end: int, *, is_closed: bool) -> int | None:
+    def _find_barrier(
+        self,
+        start: int,
+        end: int,
+        *,
+        is_closed: bool,
+    ) -> int | None:
         """Return the first place between `start` and `end` that a block can't extend over; None if there is none.
 
         Places in fenced code don't count. A fence that is still open at `end`, or when another fence opens, was never

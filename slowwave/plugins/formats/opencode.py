@@ -156,7 +156,11 @@ def _query_messages(
 
 
 def _fetch_data(
-    db: sqlite3.Connection, table: str, what: str, rowid: int, limits: Limits
+    db: sqlite3.Connection,
+    table: str,
+    what: str,
+    rowid: int,
+    limits: Limits,
 ) -> Fields | Rejected:
     (data,), long = fetch_row(db, table, ["data"], "rowid", rowid)
     fields = _parse_data(data)

@@ -353,7 +353,10 @@ def _read_event(
 
 
 def _parse_ledger_row(
-    session: str, event: Event, last: dict[str, tuple[str, bool]], secret: bool
+    session: str,
+    event: Event,
+    last: dict[str, tuple[str, bool]],
+    secret: bool,
 ) -> Message | Rejected | Skipped:
     """Return a row as a message, or why it is rejected or skipped.
 

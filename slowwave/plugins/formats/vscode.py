@@ -141,7 +141,12 @@ class Log:
             return self._push(place, path, entry)
         return _put(place, path[-1], entry.get("v"))
 
-    def _push(self, place: object, path: list[object], entry: Fields) -> bool:
+    def _push(
+        self,
+        place: object,
+        path: list[object],
+        entry: Fields,
+    ) -> bool:
         """Cut a list where the line says so, and append to it, in its place."""
         found = _follow(place, path[-1:])
         stored = found if isinstance(found, list) else []

@@ -30,7 +30,10 @@ class MemoryChatHistory(BaseChatMessageHistory):
     """The messages of one conversation, by an id of the caller's."""
 
     def __init__(
-        self, memory: Memory, session_id: str, workspace: str | None = None
+        self,
+        memory: Memory,
+        session_id: str,
+        workspace: str | None = None,
     ) -> None:
         """Open a conversation; its file is made with the first message."""
         name = f"langchain-{hashlib.sha256(session_id.encode()).hexdigest()[:24]}"

@@ -208,7 +208,12 @@ class Conversation:
             )
         return self._system
 
-    def _recall(self, message: str, budget: int, history: int) -> TurnContext:
+    def _recall(
+        self,
+        message: str,
+        budget: int,
+        history: int,
+    ) -> TurnContext:
         """Query the web and the memory at the same time, then the conversation so far.
 
         If one fails or takes too long, a note says so and the others are used.
@@ -261,7 +266,11 @@ class Conversation:
         )
 
     def _ask_memory(
-        self, memory: Memory, message: str, budget: int, web: AwaitedWeb
+        self,
+        memory: Memory,
+        message: str,
+        budget: int,
+        web: AwaitedWeb,
     ) -> Context:
         """Return the block for a message.
 

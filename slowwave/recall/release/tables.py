@@ -180,7 +180,10 @@ class RowIndex:
         return places[np.searchsorted(ascending, row_ids)]
 
     def mask_within(
-        self, places: Sequence[str], since: datetime | None, until: datetime | None
+        self,
+        places: Sequence[str],
+        since: datetime | None,
+        until: datetime | None,
     ) -> Mask:
         """Return which rows are of one of some workspaces (none: of any), and were said in a stretch of time."""
         mask: Mask = np.ones(len(self.moment), dtype=bool)
@@ -255,7 +258,12 @@ class Tables:
         self._locks = {name: RLock() for name in TABLES}
 
     @classmethod
-    def open(cls, root: Path, space: str, release: str | None = None) -> Self:
+    def open(
+        cls,
+        root: Path,
+        space: str,
+        release: str | None = None,
+    ) -> Self:
         """Open the live release of a space, or the one of that id or name. If a table can't be read, the error comes
         when it is used.
 
@@ -273,7 +281,12 @@ class Tables:
                 view.open_dataset(TABLES[name])
         return view
 
-    def _read_once(self, table: Table, what: str, read: Callable[[], T]) -> T:
+    def _read_once(
+        self,
+        table: Table,
+        what: str,
+        read: Callable[[], T],
+    ) -> T:
         """Return a part of a table, read by the first who asks and then kept."""
         key = table.name, what
         if key not in self._made:
@@ -338,13 +351,19 @@ class Tables:
         return self._read_once(table, "broken index", read)
 
     def read(
-        self, table: Table, columns: Sequence[str], where: pc.Expression | None = None
+        self,
+        table: Table,
+        columns: Sequence[str],
+        where: pc.Expression | None = None,
     ) -> pa.Table:
         """Return columns of the rows that pass, in no order that may be relied on."""
         return self.open_dataset(table).to_table(columns=list(columns), filter=where)
 
     def read_by_id(
-        self, table: Table, ids: Sequence[str], columns: Sequence[str]
+        self,
+        table: Table,
+        ids: Sequence[str],
+        columns: Sequence[str],
     ) -> dict[str, Row]:
         """Return rows by key; ids that the table does not hold are left out. Scans the key column once."""
         offsets = self.find_offsets(table, ids)
@@ -372,7 +391,12 @@ class Tables:
             table, "keys", lambda: self.read(table, [table.key])[table.key]
         )
 
-    def take(self, table: Table, offsets: Ints, columns: Sequence[str]) -> pa.Table:
+    def take(
+        self,
+        table: Table,
+        offsets: Ints,
+        columns: Sequence[str],
+    ) -> pa.Table:
         """Return rows at these offsets, in their order."""
         # asked for an offset, Lance counts the deleted rows before it: slow
         return self.open_dataset(table)._take_rows(

@@ -397,7 +397,11 @@ def _select_telling_words(
 
 
 def _spread_to_neighbours(
-    layout: PassageIndex, best: Scores, positions: Ints, scores: Scores, fade: float
+    layout: PassageIndex,
+    best: Scores,
+    positions: Ints,
+    scores: Scores,
+    fade: float,
 ) -> Ints:
     """Raise `best` to one word's scores at the positions that have it, and to the faded scores at their neighbours of
     the same session. Return the positions that were reached; one may occur more than once.
@@ -535,7 +539,10 @@ def compute_message_weights(by_assistant: Mask) -> dict[str, float]:
 
 
 def compute_named_cosines(
-    plan: QueryPlan, evidence: PassageEvidence, positions: Ints, cosine: Scores
+    plan: QueryPlan,
+    evidence: PassageEvidence,
+    positions: Ints,
+    cosine: Scores,
 ) -> tuple[Scores, float]:
     """Return each passage's cosine to the query, the nearer of with and without its names; and that of the passage
     nearest to the query with its names, -1 where the query names nobody.
@@ -554,7 +561,10 @@ def compute_length(texts: pa.ChunkedArray) -> Scores:
 
 
 def compute_own(
-    view: View, query: Query, positions: Ints, texts: pa.ChunkedArray
+    view: View,
+    query: Query,
+    positions: Ints,
+    texts: pa.ChunkedArray,
 ) -> Scores:
     """Return how much of what each passage says is its speaker's own, 0 to 1.
 
@@ -578,7 +588,10 @@ def compute_own(
 
 
 def retrieve_claims(
-    view: View, plan: QueryPlan, evidence: PassageEvidence, full_text: bool
+    view: View,
+    plan: QueryPlan,
+    evidence: PassageEvidence,
+    full_text: bool,
 ) -> Candidates:
     """Return candidates among the claims: the nearest, and those made in as many passages that match.
 
@@ -619,7 +632,10 @@ def retrieve_claims(
 
 
 def _compute_nearer(
-    plan: QueryPlan, near: Nearness, claims: Ints, cosine: Scores
+    plan: QueryPlan,
+    near: Nearness,
+    claims: Ints,
+    cosine: Scores,
 ) -> Scores | None:
     """Return each claim's cosine to the query, the nearer of with and without its names; None without an encoder."""
     if near.vector is None:
@@ -693,7 +709,10 @@ def _compute_covered(table: pa.Table, heard: HeardClaims, query: Query) -> Score
 
 
 def retrieve_groups(
-    view: View, plan: QueryPlan, pool: Pool, full_text: bool
+    view: View,
+    plan: QueryPlan,
+    pool: Pool,
+    full_text: bool,
 ) -> Candidates:
     """Return candidates among summaries or topics: those best by full text or by vector.
 

@@ -75,7 +75,10 @@ class Rows:
         return 1.0
 
     def search_text(
-        self, terms: Sequence[str], limit: int, column: str | None = None
+        self,
+        terms: Sequence[str],
+        limit: int,
+        column: str | None = None,
     ) -> pa.Table:
         """Return the best rows that hold one of some plain terms, with their BM25 as `_score`."""
         query = MatchQuery(
@@ -123,7 +126,10 @@ class Rows:
         )
 
     def _search(
-        self, score: str, limit: int, search: Callable[[int], Mapping[str, Any]]
+        self,
+        score: str,
+        limit: int,
+        search: Callable[[int], Mapping[str, Any]],
     ) -> pa.Table:
         """Return the best rows of a search that may answer, with their `_rowid`; where they are as frequent among its
         rows as elsewhere the first look has enough.

@@ -102,7 +102,10 @@ def read_relations(
 
 
 def find_related(
-    view: View, subject: str, depth: int = 1, limit: int | None = None
+    view: View,
+    subject: str,
+    depth: int = 1,
+    limit: int | None = None,
 ) -> list[Related]:
     """Return the related claims, the nearest first, of these the closest; each claim once.
 

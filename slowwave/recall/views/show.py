@@ -214,7 +214,12 @@ def show(view: View, row_id: str, depth: int | None = None) -> NodeLineage:
 
 
 def rate_memory(
-    view: View, row_id: str, verdict: str, why: str = "", *, redact: bool = True
+    view: View,
+    row_id: str,
+    verdict: str,
+    why: str = "",
+    *,
+    redact: bool = True,
 ) -> Node:
     """Note that a row is good or bad, and why; return it.
 
@@ -288,7 +293,12 @@ def _read_rows(view: View, kind: str, ids: Sequence[str]) -> list[Row]:
     return [rows[key] for key in dict.fromkeys(ids) if key in rows]
 
 
-def _build_node(view: View, kind: str, row: Row, depth: int) -> Node:
+def _build_node(
+    view: View,
+    kind: str,
+    row: Row,
+    depth: int,
+) -> Node:
     """Return the row, and what it stands on."""
     below = (
         [

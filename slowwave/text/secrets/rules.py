@@ -552,7 +552,12 @@ def _is_line_of_settings(before: str, match: re.Match[str]) -> bool:
     return after.startswith("=") and not before.rpartition("\n")[2].strip()
 
 
-def _classify_key_value(before: str, name: str, suffix: str, value: str) -> str | None:
+def _classify_key_value(
+    before: str,
+    name: str,
+    suffix: str,
+    value: str,
+) -> str | None:
     """Return the kind of a value that looks made by a machine; None if the name or the value says that it is no key.
 
     A bare hash is no secret under `token` alone: as often it is a cursor or a commit.

@@ -68,7 +68,12 @@ class SecretModel:
     weights: list[float]
     bias: float
 
-    def compute_probability(self, text: str, start: int, end: int) -> float:
+    def compute_probability(
+        self,
+        text: str,
+        start: int,
+        end: int,
+    ) -> float:
         """Return the probability that a part of a text is a secret, 0 to 1."""
         logit = self.bias + float(
             sum(

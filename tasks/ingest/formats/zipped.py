@@ -90,7 +90,10 @@ def _unpack(archive: zipfile.ZipFile, name: str) -> Iterator[Path]:
 
 
 def _read(
-    path: Path, limits: Limits, inner: Reader, detect: Callable[[Path], Reader]
+    path: Path,
+    limits: Limits,
+    inner: Reader,
+    detect: Callable[[Path], Reader],
 ) -> Iterator[Record]:
     with zipfile.ZipFile(path) as archive:
         for member in _list_members(archive):

@@ -84,7 +84,11 @@ def list_columns(db: sqlite3.Connection, table: str) -> set[str]:
 
 
 def fetch_row(
-    db: sqlite3.Connection, table: str, columns: Sequence[str], key: str, value: object
+    db: sqlite3.Connection,
+    table: str,
+    columns: Sequence[str],
+    key: str,
+    value: object,
 ) -> tuple[list[Any], list[str]]:
     """Return the first row with a key, and the names of the columns whose cells are over the connection's limit.
 

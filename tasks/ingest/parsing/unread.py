@@ -20,7 +20,11 @@ LONGEST_NAME = 100
 
 
 def leave_out(
-    kind: str, line: int, record: object, *, known: bool = False
+    kind: str,
+    line: int,
+    record: object,
+    *,
+    known: bool = False,
 ) -> Skipped | Rejected:
     """Return a record that is no conversation as skipped, or as rejected if it may have a turn that is not read.
 

@@ -183,7 +183,10 @@ def read_bounded(
 
 
 def _parse_results(
-    engine: str, records: object, names: tuple[str, str, str], limit: int
+    engine: str,
+    records: object,
+    names: tuple[str, str, str],
+    limit: int,
 ) -> list[WebResult]:
     """Parse an engine's records as results; `names` are the fields of title, address and snippet.
 

@@ -92,7 +92,10 @@ def scrub_personal_data(
 
 
 def _remove_names(
-    text: str, never: Iterable[str], names: Iterable[str], removed: Counter[str]
+    text: str,
+    never: Iterable[str],
+    names: Iterable[str],
+    removed: Counter[str],
 ) -> str:
     """Remove words and names, the longest first: removing "Ann" first would leave the rest of "Ann Lee"."""
     for phrase in sorted(never, key=len, reverse=True):

@@ -140,7 +140,10 @@ class WebSearch:
             return WebAnswer(warnings=(note,))
 
     def search(
-        self, message: str, why: str = "asked for", private: Sequence[str] = ()
+        self,
+        message: str,
+        why: str = "asked for",
+        private: Sequence[str] = (),
     ) -> WebAnswer:
         """Search the web with the first engine that answers; personal and private data is removed from the query."""
         if not self.settings.enabled:
@@ -189,7 +192,12 @@ class WebSearch:
             (), query if self.engines else None, why, (*warnings, *missing)
         )
 
-    def _ask_engine(self, engine: WebEngine, name: str, query: str) -> list[WebResult]:
+    def _ask_engine(
+        self,
+        engine: WebEngine,
+        name: str,
+        query: str,
+    ) -> list[WebResult]:
         """Return an engine's results.
 
         Raises:
@@ -248,7 +256,11 @@ class AwaitedWeb(BackgroundCall[WebAnswer]):
     """The results of a search in the background; iterating over them waits for it."""
 
     def __init__(
-        self, web: WebSearch | None, message: str, *, asked_for: bool = False
+        self,
+        web: WebSearch | None,
+        message: str,
+        *,
+        asked_for: bool = False,
     ) -> None:
         """Begin the search if `web` is given; unless `asked_for`, a judge decides whether the message needs it."""
         ask = (

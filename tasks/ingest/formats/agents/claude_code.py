@@ -278,7 +278,11 @@ class Tree:
         self._root_has_child = False
 
     def add(
-        self, record: Json, session: str | None = None, *, typed: bool = False
+        self,
+        record: Json,
+        session: str | None = None,
+        *,
+        typed: bool = False,
     ) -> None:
         """Add a record; one without a uuid is ignored.
 
@@ -534,14 +538,22 @@ class ClaudeTranscript:
                 self._summaries.append((leaf, text))
         yield Skipped(str(record["type"]), line)
 
-    def _keep_best_title(self, session: str, rank: int, text: str) -> None:
+    def _keep_best_title(
+        self,
+        session: str,
+        rank: int,
+        text: str,
+    ) -> None:
         if rank >= self._titles.get(session, (0, ""))[0]:
             self._titles[session] = (rank, text.strip())
 
     # Turns of the user's side, and messages.
 
     def _emit_turn(
-        self, line: int, record: Json, blocks: list[Block]
+        self,
+        line: int,
+        record: Json,
+        blocks: list[Block],
     ) -> Iterator[Record]:
         """Yield the messages of a turn without tool results: a person's, another agent's, or the tool's own.
 
@@ -586,7 +598,10 @@ class ClaudeTranscript:
             yield from self._emit(line, record, SYSTEM, blocks)
 
     def _emit_refusal(
-        self, line: int, record: Json, blocks: list[Block]
+        self,
+        line: int,
+        record: Json,
+        blocks: list[Block],
     ) -> Iterator[Record]:
         """Yield what a person typed when refusing a call."""
         said = [self._find_refusal(block) for block in blocks]
@@ -612,7 +627,11 @@ class ClaudeTranscript:
         return clean_text(result.partition(REFUSED_BECAUSE)[2]).strip()
 
     def _emit_by_tool(
-        self, line: int, record: Json, blocks: list[Block], text: str
+        self,
+        line: int,
+        record: Json,
+        blocks: list[Block],
+        text: str,
     ) -> Iterator[Record]:
         """Yield a turn that the tool wrote.
 
@@ -650,7 +669,12 @@ class ClaudeTranscript:
             yield from self._close_answer()
 
     def _make_message(
-        self, line: int, record: Json, who: Who, blocks: list[Block], text: str
+        self,
+        line: int,
+        record: Json,
+        who: Who,
+        blocks: list[Block],
+        text: str,
     ) -> Message:
         session = self._find_session(record)
         parent = _get_parent(record)

@@ -293,7 +293,12 @@ class Twins:
     def __init__(self) -> None:
         self._texts: dict[str, list[tuple[int, set[Channel]]]] = {}
 
-    def is_twin(self, kind: str, text: str, channel: Channel) -> bool:
+    def is_twin(
+        self,
+        kind: str,
+        text: str,
+        channel: Channel,
+    ) -> bool:
         """Return True if the text was read already from another channel. Remember the text and its channel."""
         texts = self._texts.setdefault(kind, [])
         key = hash(text)

@@ -263,7 +263,10 @@ def _make_message(row: _MessageRow, line: int) -> Message:
 
 
 def _read_table(
-    path: Path, table: Table, form: type[Row], limits: Limits
+    path: Path,
+    table: Table,
+    form: type[Row],
+    limits: Limits,
 ) -> Iterator[tuple[int, Row | Rejected]]:
     """Yield the number and the values of each row of a table's file; a rejection for an invalid row.
 
@@ -371,7 +374,10 @@ def read_claims(name: str, claims: list[dict[str, object]]) -> Iterator[Record]:
 
 
 def _parse_claim(
-    session: str, name: str, number: int, fields: dict[str, object]
+    session: str,
+    name: str,
+    number: int,
+    fields: dict[str, object],
 ) -> Message | Rejected:
     try:
         claim = _Learning.model_validate(fields)

@@ -126,7 +126,10 @@ def build_records(
 
 
 def _parse_message(
-    session: str, fields: dict[str, object], seen: Counter[str], line: int
+    session: str,
+    fields: dict[str, object],
+    seen: Counter[str],
+    line: int,
 ) -> Message | Rejected | Skipped:
     parsed = parse_role(fields.get("role"))
     blocks = parse_blocks(fields.get("content"))
@@ -176,7 +179,10 @@ def _explain(fields: dict[str, object]) -> str:
 
 
 def _make_ids(
-    seen: Counter[str], session: str, fields: dict[str, object], blocks: list[Block]
+    seen: Counter[str],
+    session: str,
+    fields: dict[str, object],
+    blocks: list[Block],
 ) -> tuple[str, str]:
     """Return an id for a message without one, from a hash of its redacted content; and the former id from the
     unredacted content. `seen` counts equal messages, and is updated.

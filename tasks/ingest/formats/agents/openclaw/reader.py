@@ -130,7 +130,12 @@ class SessionTree:
         self.retries: dict[int, list[int]] = {}
         """The numbers of an entry and its copies, by the entry's number: one message that was sent again."""
 
-    def add(self, entry_id: str, event: Event, role: object) -> int:
+    def add(
+        self,
+        entry_id: str,
+        event: Event,
+        role: object,
+    ) -> int:
         """Add an entry and return its number.
 
         An event of type `leaf` names the entry from which the session continues.
@@ -234,7 +239,12 @@ def read_events(
 class EventFold:
     """The state of reading one session, with the current event."""
 
-    def __init__(self, session: Session, dialect: Dialect, pinned: bool) -> None:
+    def __init__(
+        self,
+        session: Session,
+        dialect: Dialect,
+        pinned: bool,
+    ) -> None:
         self.session = session
         self.dialect = dialect
         self.pinned = pinned
@@ -411,7 +421,11 @@ class EventFold:
         return Rejected(self.line, reason, dump_json(self.event)[:EXCERPT])
 
     def _make_message(
-        self, who: Who, blocks: list[Block], text: str = "", speaker: str | None = None
+        self,
+        who: Who,
+        blocks: list[Block],
+        text: str = "",
+        speaker: str | None = None,
     ) -> Message:
         identity = self._compute_identity(who, redact_blocks(blocks))
         former = self._compute_identity(who, blocks)

@@ -107,7 +107,10 @@ def _read_events(db: sqlite3.Connection, limits: Limits) -> Iterator[Record]:
 
 
 def _read_live(
-    db: sqlite3.Connection, limits: Limits, rowid: int, session_id: str
+    db: sqlite3.Connection,
+    limits: Limits,
+    rowid: int,
+    session_id: str,
 ) -> Iterator[Record]:
     return _catch_damage(
         _read_session(db, session_id, _query_events(db, session_id, limits))
@@ -180,7 +183,12 @@ def _query_events(
         yield Rejected(0, f"SQLite cannot read on in session {session_id}: {error}")
 
 
-def _decompress_event(rowid: int, raw: bytes, seq: int, limits: Limits) -> Item:
+def _decompress_event(
+    rowid: int,
+    raw: bytes,
+    seq: int,
+    limits: Limits,
+) -> Item:
     try:
         with zstandard.ZstdDecompressor().stream_reader(raw) as stream:
             data = stream.read(limits.max_line_bytes + 1)
@@ -281,7 +289,10 @@ def _read_archive_lines(
 
 
 def _fetch_row(
-    db: sqlite3.Connection, table: str, key: str, value: str
+    db: sqlite3.Connection,
+    table: str,
+    key: str,
+    value: str,
 ) -> dict[str, Any]:
     """Return one row by the column names; an empty one without such a row or table. A cell over the limit is null."""
     names = sorted(list_columns(db, table))
