@@ -289,7 +289,7 @@ def _remove_ours(data: Json) -> Json:
         data["mcpServers"] = {
             name: server
             for name, server in servers.items()
-            if name != SERVER or not _is_ours(server)
+            if name != SERVER or not _is_our_server(server)
         }
     return {
         name: value
@@ -304,25 +304,26 @@ def _drop_our_hooks(groups: Any) -> Any:
     left = []
     for group in groups:
         inner = group.get("hooks") if isinstance(group, dict) else None
-        if isinstance(inner, list) and any(map(_is_ours, inner)):
+        if isinstance(inner, list) and any(map(_is_our_hook, inner)):
             group = {
                 **group,
-                "hooks": [entry for entry in inner if not _is_ours(entry)],
+                "hooks": [entry for entry in inner if not _is_our_hook(entry)],
             }
             left += [group] if group["hooks"] else []
-        elif not _is_ours(group):
+        elif not _is_our_hook(group):
             left.append(group)
     return left
 
 
-def _is_ours(entry: object) -> bool:
-    """Return True if an object is a hook or a server of ours: `mcp` is an argument, or the command runs our hook."""
-    args, command = (
-        (entry.get("args"), entry.get("command", ""))
-        if isinstance(entry, dict)
-        else (None, "")
-    )
-    return (isinstance(args, list) and "mcp" in args) or bool(OURS.search(str(command)))
+def _is_our_hook(entry: object) -> bool:
+    """Return True if an object is a hook of ours: its command runs our hook."""
+    return isinstance(entry, dict) and bool(OURS.search(str(entry.get("command", ""))))
+
+
+def _is_our_server(server: object) -> bool:
+    """Return True if a server that has our name is ours: `mcp` is an argument of its command."""
+    args = server.get("args") if isinstance(server, dict) else None
+    return isinstance(args, list) and "mcp" in args
 
 
 def _dump(data: Json) -> str:

@@ -121,11 +121,13 @@ def test_what_was_changed_since_stays(home: Path, client: Client) -> None:
     changed = json.loads((home / name).read_text())
     changed["model"] = "haiku"
     event = next(iter(changed["hooks"]))
-    changed["hooks"][event].append(MINE)
+    # a hook of another tool, whose arguments are as those of our server
+    other = {"command": "npx", "args": ["-y", "other-tool", "mcp"]}
+    changed["hooks"][event] += [MINE, other]
     (home / name).write_text(json.dumps(changed, indent=2))
     assert typed("uninstall", client).exit_code == 0
     left = json.loads((home / name).read_text())
-    assert (left["model"], left["hooks"]) == ("haiku", {event: [MINE]})
+    assert (left["model"], left["hooks"]) == ("haiku", {event: [MINE, other]})
     assert not (home / (name + KEPT)).exists()
 
 
