@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -277,14 +277,13 @@ def as_client(request: Frame) -> Iterator[None]:
     Only `os.environ` is replaced. The environment of the process is unchanged, since threads of libraries may read it.
     """
     own = os.environ
-    os.chdir(request["cwd"])
-    os.environ = dict(request["environ"])  # type: ignore[assignment]  # noqa: B003
-    time.tzset()
-    try:
-        yield
-    finally:
-        os.environ = own  # noqa: B003
-        os.chdir("/")
+    with chdir(request["cwd"]):
+        os.environ = dict(request["environ"])  # type: ignore[assignment]  # noqa: B003
+        time.tzset()
+        try:
+            yield
+        finally:
+            os.environ = own  # noqa: B003
 
 
 def main() -> None:
