@@ -42,6 +42,7 @@ def find_matter(
     floor: float,
     *,
     hears: bool = True,
+    timed: bool = False,
 ) -> Set[str]:
     """Return the ids of the rows that are about the query's matter.
 
@@ -50,14 +51,18 @@ def find_matter(
         repeats: ids of messages that ask the query's question word for word.
         floor: relevance that the best row of a clear answer reaches.
         hears: whether words were looked up; without an index of full text, no row is left out for what it hears.
+        timed: whether the query names a time, by which rows are told apart even if none hears a word.
     """
     lists = {rows[0].kind: rows for rows in by_kind if rows}
     leading = lists.get("message") or next(iter(lists.values()))
     answer = find_clear_answer(leading, repeats, floor, hears=hears)
     if not answer:
-        return {
-            row.id for rows in lists.values() for row in _leave_out_unheard(rows, hears)
-        }
+        kept = set[str]()
+        for rows in lists.values():
+            if hears and (timed or _knows_query(rows)):
+                rows = _leave_out_unheard(rows)
+            kept.update(row.id for row in rows)
+        return kept
     found = {key for row in answer for key in row.ids}
     resting = {
         row.id
@@ -104,13 +109,17 @@ def _find_later_rows(rows: Sequence[Candidate], newest: Candidate) -> list[Candi
     ]
 
 
-def _leave_out_unheard(rows: Sequence[Candidate], hears: bool) -> list[Candidate]:
+def _knows_query(rows: Sequence[Candidate]) -> bool:
+    """Return True if one of the first rows is surely about the query, or hears KNOWN of its words."""
+    return any(
+        row.relevance >= CONFIDENT or row.covered >= KNOWN for row in rows[:ABOUT]
+    )
+
+
+def _leave_out_unheard(rows: Sequence[Candidate]) -> list[Candidate]:
     """Return the rows without those that score MARGIN less than the best and hear few of the query's words."""
     best = rows[0].score
     heard = max(row.covered for row in rows[:ABOUT])
-    is_sure = max(row.relevance for row in rows[:ABOUT]) >= CONFIDENT
-    if not hears or (heard < KNOWN and not is_sure):
-        return list(rows)
     return [
         row for row in rows if best - row.score < MARGIN or row.covered > HEARS * heard
     ]

@@ -284,6 +284,7 @@ class Search:
             repeats,
             self.settings.automatic_floor,
             hears=self.view.has_full_text(PASSAGES),
+            timed=query.times is not None,
         )
         changed_by = {
             row.row[column]

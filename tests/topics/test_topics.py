@@ -35,6 +35,7 @@ from slowwave.schemas.tables import (
     TOPIC_HISTORY,
     TOPICS,
 )
+from slowwave.schemas.vocabulary import is_foreign
 from slowwave.store import Store
 from slowwave.store.logs import log_recall
 from slowwave.store.manifest import compute_table_digest
@@ -534,7 +535,15 @@ def test_a_topic_that_lost_a_claim_for_good_has_its_centre_and_text_anew(
     ).to_pylist()
     groups = Counter((row["scope_id"], row["tier"]) for row in summaries)
     assert groups[largest, 1]
-    assert all(groups[row["topic_id"], 0] >= row["size"] // 2 for row in rows)
+    # words of others are summed up nowhere
+    columns = ["topic_id", "trust", "observer"]
+    active = store.read(CLAIMS, columns, pc.field("status") == "active").to_pylist()
+    own = Counter(
+        row["topic_id"]
+        for row in active
+        if not is_foreign(row["trust"], row["observer"])
+    )
+    assert all(groups[row["topic_id"], 0] >= own[row["topic_id"]] // 2 for row in rows)
     assert all(
         groups[topic, tier + 1] >= count // 2
         for (topic, tier), count in list(groups.items())

@@ -58,6 +58,8 @@ _SHAPES = tuple(
 _ENDS_IN_FIGURES = re.compile(r"[^0-9]+[0-9]+\Z")
 _RUN = re.compile(r"[b-df-hj-np-tv-xzB-DF-HJ-NP-TV-XZ]{4}")
 _VOWEL = re.compile(r"[aeiouyAEIOUY]")
+PAIRED = 48
+"""Letters of a word whose pairs count: those of a long one would outweigh all that stands around it."""
 _LENGTHS = (7, 9, 12, 16, 24, 33, 45, 70)
 
 
@@ -215,7 +217,7 @@ def _list_letters(word: str) -> Iterator[str]:
     yield f"runs {min(8, len(cases))} {length}"
     yield f"pattern {start} {len(cases) > 4}"
     yield f"numbered {is_numbered_name(word)}"
-    lower = word[:LONGEST].lower()
+    lower = word[:PAIRED].lower()
     for pair in map("".join, pairwise(lower)):
         if pair.isalpha():
             yield f"pair {pair}"
