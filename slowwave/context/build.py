@@ -112,6 +112,9 @@ call of a tool.
 
 MOST_CLAIMS = 5
 """Most of a model's claims before the messages."""
+FAINT = 0.15
+"""Likelihood of a message, where the best hit has 1, from which it is told unasked: the first four hits and their
+turns."""
 
 
 class OpenMemory(Protocol):
@@ -358,6 +361,8 @@ def _collect_memories(
     messages = rank_messages(view, plain_query, hits)
     if messages and is_report:
         messages = _rank_by_session(memory, view, plain_query, messages)
+    if options.automatic:
+        messages = [line for line in messages if line.relevance >= FAINT]
     tried = find_tried_lines(view, plain_query)
     # a hook tells intentions by itself, once
     intended = [] if options.automatic else find_intended_lines(view, plain_query)
