@@ -192,6 +192,9 @@ def build_context(
             filters=filters,
         )
         memories, hits = _search_memories(memory, query, options)
+        # an outline lists many sessions, each by a short line
+        if automatic and not allot_outline(memories, room):
+            memories = [line for line in memories if line.relevance >= FAINT]
         query = replace_surrogates(query)
         encoder = _load_turn_encoder(memory, query, turns)
         warnings = memory._warnings.answer_warnings
@@ -361,8 +364,6 @@ def _collect_memories(
     messages = rank_messages(view, plain_query, hits)
     if messages and is_report:
         messages = _rank_by_session(memory, view, plain_query, messages)
-    if options.automatic:
-        messages = [line for line in messages if line.relevance >= FAINT]
     tried = find_tried_lines(view, plain_query)
     # a hook tells intentions by itself, once
     intended = [] if options.automatic else find_intended_lines(view, plain_query)

@@ -249,6 +249,18 @@ def supersede(
     return _judge_claims(claims, inputs, fresh)
 
 
+def _ask_judge(
+    candidates: CandidateClaims,
+    likely: Mapping[Rows, float],
+    settled: Mapping[Rows, PairVerdict],
+    inputs: Inputs,
+) -> JudgedPairs:
+    """Return what a language model says of the likely pairs; nothing without a model."""
+    if not inputs.judge:
+        return JudgedPairs({}, set())
+    return ask_judge(candidates, likely, settled, inputs.judge)
+
+
 def _judge_claims(
     claims: pa.Table, inputs: Inputs, fresh: Set[str] | None
 ) -> Superseded:
@@ -266,9 +278,7 @@ def _judge_claims(
     guesses = _add_kept(found, linked, inputs.taken_back, index, among)
     guesses = replace(guesses, likely=_drop_pairs(guesses.likely, corrections))
     settled = index.find_rows(inputs.verdicts)
-    judged = JudgedPairs({}, set())
-    if inputs.judge:
-        judged = ask_judge(candidates, guesses.likely, settled, inputs.judge)
+    judged = _ask_judge(candidates, guesses.likely, settled, inputs)
     answers = {**settled, **judged.answers}
     answered = _drop_pairs(_select_answered(answers), corrections)
     candidates = reopen_misjudged(candidates, answered)
