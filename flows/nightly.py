@@ -108,7 +108,7 @@ def _check_store(
         check_all()
 
 
-def _list_roots(job: Job, paths: list[Path]) -> list[Path]:
+def list_roots(job: Job, paths: list[Path]) -> list[Path]:
     """Return what a night reads: the paths or else the installed tools' transcripts, and the space's own talks and
     notes.
     """
@@ -165,7 +165,7 @@ def run_night(
     ) as (job, report):
         quarantine_candidate(job, report)
         erase_plans(job, report)
-        roots = _list_roots(job, paths)
+        roots = list_roots(job, paths)
         if not roots:
             report.searched = list_searched(Path.home())
         run_step(job, report, read_transcripts, roots, paths, check_all)

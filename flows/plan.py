@@ -24,11 +24,10 @@ from slowwave.engines.llm.protocol import (
     Request,
     count_template_tokens,
 )
-from slowwave.flows.nightly import collect_transcript_roots
+from slowwave.flows.nightly import list_roots
 from slowwave.schemas.settings import LLMSettings, ModelTask, Settings
 from slowwave.schemas.tables import CLAIMS, FILES, GISTS, MESSAGES, RUNS
 from slowwave.schemas.vocabulary import Status, is_turn
-from slowwave.store.notes import find_talk_logs
 from slowwave.store.place import find_place
 from slowwave.tasks.boilerplate.task import Mask
 from slowwave.tasks.gists.task import compute_gists_key
@@ -488,7 +487,7 @@ def _read_transcripts(
     job: Job, paths: list[Path], estimate: Estimate
 ) -> Iterator[pa.Table]:
     """Yield the messages of each transcript that is new or changed; list their folders in the estimate."""
-    given = [*(paths or collect_transcript_roots()), *find_talk_logs(job.store.dir)]
+    given = list_roots(job, paths)
     scan = find_pending(
         {row["path"]: row for row in job.store.read(FILES).to_pylist()},
         job.settings,

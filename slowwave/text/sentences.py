@@ -47,8 +47,8 @@ NUMBER_END = re.compile(
     r"(?<![\w.])(?:[12]?\d|3[01])\.(?P<month>(?:0?[1-9]|1[0-2])\.)?\s+\Z"
 )
 """A day of the month, and perhaps its month, with a dot behind each."""
-AHEAD = 40
-"""Characters behind such a number by which it is decided whether the sentence goes on."""
+AROUND = 40
+"""Characters before and behind a dot that are read to decide whether it belongs to a day."""
 FACE = r"(?:[:;]-?[)D(P]|<3)"
 
 
@@ -110,23 +110,23 @@ def _split_prose(prose: str) -> Iterator[str]:
         ticks = ticks + piece.count("`")
         if (ticks % 2 and at <= last) or not _ends_sentence(piece, prose, at):
             continue
-        if _ends_in_date(prose[begin:at], prose, at):
+        if _ends_in_date(prose, begin, at):
             continue
         yield prose[begin:at]
         begin = at
         ticks = 0
 
 
-def _ends_in_date(piece: str, prose: str, at: int) -> bool:
-    """Return True if a piece ends with a day of the month as many languages write it ("on 5.7. the"), or in German with
-    an ordinal number ("am 5. Juli"), and goes on.
+def _ends_in_date(prose: str, begin: int, at: int) -> bool:
+    """Return True if the sentence from `begin` goes on behind offset `at`, since the dot there belongs to a day.
 
-    sentencex's rules for German decide whether an ordinal goes on.
+    It does behind a day and month before a small letter ("on 5.7. the"), and in German behind an ordinal number
+    ("am 5. Juli") where sentencex's rules for German find no end.
     """
-    number = NUMBER_END.search(piece)
+    number = NUMBER_END.search(prose[max(begin, at - AROUND) : at])
     if number is None or at == len(prose):
         return False
-    following = prose[at : at + AHEAD]
+    following = prose[at : at + AROUND]
     if number["month"]:
         return following[:1].islower()
     if find_text_language(prose) != "German":

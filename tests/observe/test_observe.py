@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bench.nights.observe import observe_claims, score_claims
 from bench.recall.talks import build_message_rows, load_conversations
-from slowwave.context.projects.standing import LIKELY
+from slowwave.context.projects.standing import SURE
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.schemas.tables import CODING, GATES, MESSAGES, PERSONAL
 from slowwave.tasks.observe.coding import extract_file_paths
@@ -441,4 +441,4 @@ def test_what_leans_on_the_sentence_before_it_is_not_told_unasked():
         sure += [
             claim["confidence"] for claim in claims_of(said(*said_by_them, source="pi"))
         ]
-    assert sure[0] < 0.01 < LIKELY <= sure[1]
+    assert sure[0] < 0.01 < SURE <= sure[1]

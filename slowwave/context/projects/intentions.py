@@ -181,7 +181,11 @@ class Intention(Shown):
 
 def _weigh_shared(words: Iterable[str], others: Iterable[str]) -> float:
     """Return the rarity of the words together that are among others, in whatever form."""
-    stems = set(map(stem, others))
+    return _weigh_stems(words, set(map(stem, others)))
+
+
+def _weigh_stems(words: Iterable[str], stems: Collection[str]) -> float:
+    """Return the rarity of the words together whose stems are among some stems."""
     return sum(weigh_word(word) for word in words if stem(word) in stems)
 
 
@@ -263,8 +267,7 @@ def _answers(later: StandingClaim, stems: frozenset[str], plan: StandingClaim) -
         return False
     if (later.source.at or EARLIEST) <= (plan.source.at or EARLIEST):
         return False
-    words = extract_content_words(plan.text)
-    return sum(weigh_word(word) for word in words if stem(word) in stems) >= ANSWERED
+    return _weigh_stems(extract_content_words(plan.text), stems) >= ANSWERED
 
 
 def list_said(view: View, intentions: Sequence[Intention]) -> list[Row]:

@@ -46,8 +46,8 @@ from slowwave.text.words import singularise
 
 LONGEST = 300
 """Most characters of a statement."""
-LIKELY = 0.7
-LIKELY_BORNE_OUT = 0.5
+SURE = 0.7
+SURE_BORNE_OUT = 0.5
 """Least confidence of a standing claim that is told unasked, and of one that `BORNE_OUT` sessions said."""
 STANDING = ("decision", "convention", "gotcha", "pattern")
 """Categories of a project's conventions."""
@@ -138,7 +138,7 @@ def collect_standing_claims(
         view: the release.
         places: names of the workspaces in which a claim was said; empty for all.
         categories: the wanted categories; empty for all.
-        min_confidence: least confidence of a claim; by default `LIKELY`, or `LIKELY_BORNE_OUT` if several sessions said
+        min_confidence: least confidence of a claim; by default `SURE`, or `SURE_BORNE_OUT` if several sessions said
             it.
         among: ids of the claims to consider; empty for all.
         perhaps_changed: whether to include claims that a later claim perhaps changed.
@@ -185,7 +185,7 @@ def _find_least(row: Row, min_confidence: float | None) -> float:
     if min_confidence is not None:
         return min_confidence
     is_borne_out = len(row["evidence_sessions"]) >= BORNE_OUT
-    return LIKELY_BORNE_OUT if is_borne_out else LIKELY
+    return SURE_BORNE_OUT if is_borne_out else SURE
 
 
 def _build_condition(allowed: Mapping[str, Collection[str]]) -> pc.Expression:

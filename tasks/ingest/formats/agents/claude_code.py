@@ -342,6 +342,24 @@ class Tree:
                     yield Inactive(session, uuid)
 
 
+def _read_agent_type(path: Path, stem: str) -> str | None:
+    """Return the type of a sub-agent, from the small file beside its transcript; None without that file."""
+    meta = path.with_name(f"{stem}.meta.json")
+    if not meta.is_file():  # opening a pipe would wait
+        return None
+    with suppress(OSError, orjson.JSONDecodeError), meta.open("rb") as stream:
+        about = coerce_dict(orjson.loads(stream.read(64 * 1024)))
+        return coerce_text(about.get("agentType"))
+    return None
+
+
+def _name_session(path: Path, stem: str) -> str:
+    """Return the session that a file is named after; of a sub-agent's the folder above `subagents`."""
+    parts = path.parts
+    at = parts.index("subagents") if "subagents" in parts else 0
+    return parts[at - 1] if at else stem
+
+
 class ClaudeTranscript:
     """The state of reading one file. `name` is the tool; it is part of each message's identity, which copies share."""
 
@@ -352,18 +370,10 @@ class ClaudeTranscript:
         stem = path.name.split(".jsonl")[0]
         self._agent = stem.removeprefix("agent-") if stem.startswith("agent-") else None
         self._speaker: str | None = None
-        meta = path.with_name(f"{stem}.meta.json")
-        if self._agent is not None and meta.is_file():
-            # Its type, from the small file beside it.
-            with suppress(OSError, orjson.JSONDecodeError), meta.open("rb") as stream:
-                self._speaker = coerce_text(
-                    coerce_dict(orjson.loads(stream.read(64 * 1024))).get("agentType")
-                )
+        if self._agent is not None:
+            self._speaker = _read_agent_type(path, stem)
         self._tree = Tree()
-        # A sub-agent's file lies under its session, `<sessionId>/subagents/…`; any other is named after it.
-        parts = path.parts
-        at = parts.index("subagents") if "subagents" in parts else 0
-        self._last_session = parts[at - 1] if at else path.name.split(".jsonl")[0]
+        self._last_session = _name_session(path, stem)
         self._folders: dict[str, str | None] = {}  # of each session that was announced
         self._titles: dict[str, tuple[int, str]] = {}
         self._summaries: list[tuple[str, str]] = []
