@@ -38,16 +38,18 @@ OF_SPAN = re.compile(
     rf"\b{PART} (?:the |this )?(?P<span>week|month|quarter|year)\b", re.I
 )
 QUARTER = re.compile(r"\bQ(?P<number>[1-4])\b")
-SHARES = {
+PASSED = {
     "early": 0.0,
     "first": 0.0,
     "start": 0.0,
     "beginning": 0.0,
     "mid": 0.46,
     "middle": 0.46,
+    "late": 0.67,
+    "last": 0.77,
+    "end": 1.0,
 }
-LATE = {"late": 0.67, "last": 0.77, "end": 1.0}
-"""How much of a month or year has gone by."""
+"""How much of a span of months has passed when a part of it begins."""
 QUARTER_MONTHS = 3
 
 
@@ -128,8 +130,8 @@ def _find_part(first: date, months: int, part: str) -> date:
     """Return the day on which a part of a span of months begins; of its end the last day."""
     past = first.month - 1 + months
     after = date(first.year + past // 12, past % 12 + 1, 1)
-    share = (SHARES | LATE)[part.lower().split()[0]]
-    return first + timedelta(days=round(share * ((after - first).days - 1)))
+    passed = PASSED[part.lower().split()[0]]
+    return first + timedelta(days=round(passed * ((after - first).days - 1)))
 
 
 def _list_dates(text: str, said_on: date) -> Iterator[date]:
