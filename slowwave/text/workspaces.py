@@ -5,8 +5,8 @@ slash at the end, `.`, `..`, `~`, a symbolic link), or are in the same git check
 remote, by `.git/config`; git itself is not run. A folder that no longer exists is compared by its normalised path and,
 if it was in a checkout (a removed work tree), belongs to that. A Windows folder is the same in all its spellings,
 including those of WSL, Cygwin and MSYS. A client's own name of a folder is that folder: its remote, its path with
-dashes for other characters than letters and digits, or its path's hash. Any other name only equals itself. The user's
-`aliases` are applied first.
+dashes for other characters than letters and digits, or its path's hash. Two folders that a client would name alike
+(`/a/b-c`, `/a/b/c`) stay two. Any other name only equals itself. The user's `aliases` are applied first.
 
 Answers show the last part of a path. So if no stored name matches, the last parts are compared: "tidepool" is
 "/home/ada/tidepool", unless another workspace ends so too. Settings that delete use `match_workspaces`, which does not
@@ -36,6 +36,12 @@ WSL = re.compile(
     r"[/\\]{2}(?:wsl\$|wsl\.localhost)[/\\][^/\\]+(?=[/\\])", re.IGNORECASE
 )
 """What Windows puts before a path in WSL."""
+LONG = re.compile(r"[/\\]{2}[?.][/\\](?:(UNC)[/\\]|(?=[A-Za-z]:))", re.IGNORECASE)
+"""What Windows puts before a long path: `\\\\?\\C:\\x`, `\\\\?\\UNC\\server\\x`."""
+SHARE = re.compile(r"//[^/]+/[^/]")
+"""A folder of another machine in Windows, with slashes."""
+DASHED_DRIVE = re.compile(r"[A-Za-z]-.*")
+"""A client's name of a Windows folder, whose case is of no account."""
 MOUNTED = re.compile(r"/(?:mnt/|cygdrive/)?([A-Za-z])(/.*)?")
 """A Windows folder as WSL, Cygwin or MSYS mounts its drive."""
 SCP_URL = re.compile(r"(?:[^@/\s]+@)?([^:/\s]{2,}):(?!//)(.+)")
@@ -214,17 +220,32 @@ def _compute_composed_keys(path: str) -> set[str]:
 def _compute_name_keys(name: str) -> set[str]:
     """Return the keys of a stored name: for a path those of the folder, else its repository's address or its own
     key.
+
+    A folder's keys are without the names that clients give it, since other folders may get the same name.
     """
     if _is_path(name):
-        return _compute_composed_keys(name)
+        keys = _compute_composed_keys(name)
+        return {key for key in keys if not key.startswith(_CLIENTS)}
+    if DASHED_DRIVE.fullmatch(name):
+        return {f"{_CLIENTS} {name}", f"{_CLIENTS} {name.lower()}"}
     return {_read_address(name) or f"{_CLIENTS} {name}"}
 
 
 def _name_as_clients_do(folder: str) -> set[str]:
-    """Return the keys of the names that Cursor and Gemini CLI give to a folder."""
-    dashed = re.sub(r"[^A-Za-z0-9]+", "-", folder).strip("-")
+    """Return the keys of the names that Cursor and Gemini CLI give to a folder.
+
+    A folder of which a part has no letter or digit of ASCII gets no name with dashes: it would be that of another one.
+    """
+    parts = [_dash(part) for part in re.split(r"[/\\]", folder) if part]
     digest = hashlib.sha256(folder.encode("utf-8", "surrogatepass")).hexdigest()
-    return {f"{_CLIENTS} {name}" for name in (dashed, digest) if "-" in dashed}
+    dashed = "-".join(parts) if all(parts) else ""
+    names = (dashed, digest) if len(parts) > 1 else ()
+    return {f"{_CLIENTS} {name}" for name in names if name}
+
+
+def _dash(part: str) -> str:
+    """Return a part of a path with a dash for each run of other characters than ASCII's letters and digits."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", part).strip("-")
 
 
 def _split(name: str) -> list[str]:
@@ -238,14 +259,15 @@ def _compute_keys(path: str) -> frozenset[str]:
     Two names are the same workspace if they share a key.
     """
     plain, drive = _normalise(path)
-    own = frozenset([plain, *([drive] if drive else []), *_name_as_clients_do(plain)])
+    plains = {plain, drive or plain}
+    own = plains.union(*map(_name_as_clients_do, plains))
     try:
         near, is_there = _find_near(plain, drive)
         folder = Path(os.path.realpath(near))
         root = find_project_root(folder)
     except (OSError, ValueError):  # the folder can't be read
-        return own
-    return own.union(
+        return frozenset(own)
+    return frozenset(own).union(
         [str(folder)] if is_there else [], _compute_checkout_keys(root) if root else []
     )
 
@@ -264,12 +286,16 @@ def _compute_checkout_keys(root: Path) -> set[str]:
 def _normalise(path: str) -> tuple[str, str | None]:
     """Return a path in a normalised form and, if it may be a Windows folder, also in the form of Windows, else None."""
     path = _expand_home(path)
+    if long := LONG.match(path):
+        path = (r"\\" if long[1] else "") + path[long.end() :]
     if linux := WSL.match(path):
         path = path[linux.end() :].replace("\\", "/")
     if DRIVE.match(path):
         drive = ntpath.normcase(ntpath.normpath(path))
         return drive, drive
     plain = "/" + os.path.normpath(path).lstrip("/")
+    if SHARE.match(path):
+        return plain, ntpath.normcase(ntpath.normpath(path))
     mounted = MOUNTED.fullmatch(plain)
     return plain, ntpath.normcase(
         f"{mounted[1]}:{mounted[2] or '/'}"

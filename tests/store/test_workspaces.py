@@ -119,14 +119,40 @@ WINDOWS = [
 WINDOWS += [
     "\\\\wsl$\\Debian\\mnt\\c\\Users\\Ann\\pond",
     "//wsl.localhost/Debian/mnt/c/Users/Ann/pond",
+    "\\\\?\\C:\\Users\\Ann\\pond",  # a long path
+    "c-Users-Ann-pond",  # as in ~/.cursor/projects/
 ]
 
 
-@pytest.mark.parametrize("written", WINDOWS)
+@pytest.mark.parametrize("written", WINDOWS[:-1])
 def test_a_folder_of_windows_is_one_in_all_its_spellings(written: str) -> None:
     assert find_workspaces(written, [*WINDOWS, "D:\\Users\\Ann\\pond"]) == tuple(
         sorted(WINDOWS)
     )
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["\\\\nas\\src\\pond", "//nas/src/pond", "\\\\?\\UNC\\NAS\\src\\pond"],
+)
+def test_a_folder_of_another_machine_is_one_in_all_its_spellings(written: str) -> None:
+    known = ["\\\\nas\\src\\pond", "//nas/src/pond", "\\\\nas\\src\\lake"]
+    assert len(find_workspaces(written, known)) == 2
+
+
+# A client would name each pair alike: home-ann-my-app, and no letter of 日本 is ASCII's.
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("/home/ann/my-app", "/home/ann/my/app"),
+        ("/home/ann/my.app", "/home/ann/my_app"),
+        ("/home/ann/日本", "/home/ann"),
+        ("/home/ann/日本", "/home/ann/中国"),
+        ("/home/ann/日本/x", "home-ann-x"),
+    ],
+)
+def test_two_folders_that_a_client_names_alike_are_two(one: str, other: str) -> None:
+    assert match_workspaces(one, [one, other]) == (one,)
 
 
 def test_a_folder_of_a_linux_in_windows_is_that_of_the_linux() -> None:
