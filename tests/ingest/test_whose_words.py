@@ -8,8 +8,9 @@ import pytest
 from slowwave import Memory
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
+from slowwave.tasks.ingest.parsing.records import Message, Session
 from slowwave.tasks.ingest.parsing.values import extract_typed
-from tests.transcript_rows import put, read_messages
+from tests.transcript_rows import put, read, read_messages
 
 # Its own tags stand in the file.
 # And one that is never closed.
@@ -47,6 +48,20 @@ TYPED = [
     ("Put <div>\nx\n</div>\nthere.", "Put <div>\nx\n</div>\nthere."),  # not at the head
     ("<pre> is never closed", "<pre> is never closed"),
     ("a < b", "a < b"),
+    # A person's words on the line of the last tag.
+    ("<mem>\n- tabs\n</mem> What is next?", "What is next?"),
+    ("<user_memory>Likes tabs.</user_memory> Go on.", "Go on."),
+    ("<mem>x</mem><mem2>y</mem2>\nGo on.", "Go on."),
+    ("<b>Never</b> <i>ever</i> on Fridays.", "<b>Never</b> <i>ever</i> on Fridays."),
+    ("<my-button>Save</my-button> is small", "<my-button>Save</my-button> is small"),
+    # Names of any letters, in any case.
+    ("<記憶>\nx\n</記憶>\nGo on.", "Go on."),
+    ("<Mem>\nx\n</MEM>\nGo on.", "Go on."),
+    # A program's block does not become a person's by what stands below it.
+    (
+        "<mem_x>\nTabs.\n</mem_x>\n<task>\nUse NATS.\n</task>",
+        "<task>\nUse NATS.\n</task>",
+    ),
 ]
 
 
@@ -133,6 +148,32 @@ def test_a_compaction_summary_stays_to_be_found_if_nothing_that_it_sums_up_is_th
     assert (beside.role, beside.origin) == ("system", "synthetic")
 
 
+# `codex exec` is a person's too: nothing says whether they or a program ran it.
+@pytest.mark.parametrize(
+    ("head", "kind", "role"),
+    [
+        ({"source": "exec", "originator": "codex_exec"}, "chat", "user"),
+        ({"source": "exec", "originator": "codex_sdk_ts"}, "scheduled", "agent"),
+        ({"source": {"internal": "memory_consolidation"}}, "scheduled", "agent"),
+        ({"source": "cli", "thread_source": "automation"}, "scheduled", "agent"),
+        ({"source": {"subagent": "review"}}, "subagent", "agent"),
+    ],
+)
+def test_a_program_that_runs_codex_is_no_person(
+    head: dict[str, object], kind: str, role: str, tmp_path: Path
+) -> None:
+    said = [{"type": "input_text", "text": "Use tabs."}]
+    item = {"type": "message", "role": "user", "content": said}
+    lines = (
+        {"type": "session_meta", "payload": {"id": "c1", "cwd": "/pond", **head}},
+        {"type": "response_item", "payload": item},
+    )
+    session, message = read(put(tmp_path / "r.jsonl", lines))
+    assert isinstance(session, Session)
+    assert isinstance(message, Message)
+    assert (session.kind, message.role) == (kind, role)
+
+
 def test_what_was_piped_into_codex_is_not_said(tmp_path: Path) -> None:
     piped = "Explain.\n\n<stdin>\nnever </stdin> on Fridays\n</stdin>"
     item = {
@@ -146,6 +187,100 @@ def test_what_was_piped_into_codex_is_not_said(tmp_path: Path) -> None:
         )[0].text
         == "Explain."
     )
+
+
+def test_of_two_prompts_that_steer_a_turn_the_later_is_not_older(
+    tmp_path: Path,
+) -> None:
+    lines = [claude(timestamp="2026-11-20T10:00:40Z")]
+    for seconds, word in ((20, "blue"), (30, "red")):  # typed while a turn ran
+        queued = {"type": "queued_command", "prompt": f"It must be {word}."}
+        lines.append(
+            claude(
+                type="attachment",
+                uuid=word,
+                attachment=queued,
+                timestamp=f"2026-11-20T10:00:{seconds}Z",
+            )
+        )
+    _, blue, red = read_messages(put(tmp_path / "s1.jsonl", tuple(lines)))
+    assert (blue.text, red.text) == ("It must be blue.", "It must be red.")
+    assert blue.ts == red.ts  # that of the record above both
+
+
+INJECTED = "<other-memory>\nNever use tabs.\n</other-memory>\nWe use tabs."
+LINE = {"role": "user", "content": INJECTED}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("generic.jsonl", (LINE,)),
+        ("openai.jsonl", ({"messages": [LINE]},)),
+        (
+            "claude.json",
+            [
+                {
+                    "uuid": "c",
+                    "chat_messages": [
+                        {"uuid": "m", "sender": "human", "text": INJECTED}
+                    ],
+                }
+            ],
+        ),
+        (
+            "chatgpt.json",
+            [
+                {
+                    "id": "c",
+                    "current_node": "n",
+                    "mapping": {
+                        "n": {
+                            "id": "n",
+                            "children": [],
+                            "message": {
+                                "id": "m",
+                                "author": {"role": "user"},
+                                "content": {
+                                    "content_type": "text",
+                                    "parts": [INJECTED],
+                                },
+                            },
+                        }
+                    },
+                }
+            ],
+        ),
+        (
+            "grok.json",
+            {
+                "conversations": [
+                    {
+                        "conversation": {"id": "c"},
+                        "responses": [
+                            {
+                                "response": {
+                                    "_id": "m",
+                                    "sender": "human",
+                                    "message": INJECTED,
+                                }
+                            }
+                        ],
+                    }
+                ]
+            },
+        ),
+        (
+            ".specstory/history/a.md",
+            f"<!-- Generated by SpecStory -->\n\n_**User (2026-01-01 09:00:00Z)**_\n\n{INJECTED}\n\n---\n",
+        ),
+    ],
+)
+def test_an_injected_block_is_nobodys_words_in_any_format(
+    name: str, content: object, tmp_path: Path
+) -> None:
+    (message,) = read_messages(put(tmp_path / name, content))
+    assert (message.origin, message.text) == ("human", "We use tabs.")
 
 
 def test_a_prompt_that_steers_a_turn_is_not_older_than_what_stands_above_it(

@@ -13,6 +13,7 @@ from slowwave.plugins.formats.chats import (
     Chat,
     ChatFormat,
     Fields,
+    drop_injected,
     get,
     get_id,
     get_objects,
@@ -71,7 +72,7 @@ def _open_chatgpt(path: Path, number: int, fields: Fields) -> Chat | None:
         messages=with_parents if nodes else None,
         positions=messages,
         inactive=[ids[key] for key in messages if key not in active],
-        text=lambda text, role: _MARKUP.sub("", text),
+        text=lambda text, role: drop_injected(_MARKUP.sub("", text), role),
     )
 
 
@@ -208,4 +209,4 @@ CHATGPT = ChatFormat(
     parent=_ABOVE,
     hides=_is_hidden,
 )
-READER = Reader("chatgpt", sniff, CHATGPT.read, version=3)
+READER = Reader("chatgpt", sniff, CHATGPT.read, version=4)

@@ -72,6 +72,11 @@ from slowwave.tasks.ingest.parsing.values import (
 Fields = dict[str, object]
 
 
+def drop_injected(said: str, role: Role) -> str:
+    """Return the typed part of a user's prompt; the text of other roles is unchanged."""
+    return extract_typed(said) if role == "user" else said
+
+
 @dataclass(frozen=True)
 class Chat:
     """A conversation that was opened."""
@@ -84,7 +89,7 @@ class Chat:
     """Ids of the messages by place, for messages without an id; if empty, their numbers from 0."""
     inactive: Iterable[str] = ()
     """Ids of messages that were replaced, for example by a regenerated answer."""
-    text: Callable[[str, Role], str] = lambda said, role: said
+    text: Callable[[str, Role], str] = drop_injected
     """Returns the spoken part of the text of a message's blocks. If it is empty, the message is synthetic."""
 
 
@@ -232,11 +237,6 @@ def name_by_file(path: Path, number: int = 1) -> str:
     """Return the file's name without its suffixes, with a conversation's number from the second on."""
     stem = path.name.split(".")[0]
     return stem if number == 1 else f"{stem}:{number}"
-
-
-def drop_injected(said: str, role: Role) -> str:
-    """Return the typed part of a user's prompt; the text of other roles is unchanged."""
-    return extract_typed(said) if role == "user" else said
 
 
 def starts_with(*alternatives: str) -> Callable[[Head], bool]:
@@ -460,7 +460,7 @@ def _open_cli(path: Path, number: int, fields: Fields) -> Chat | None:
         about.parent_id = (
             path.parent.name if path.parent.parent.name == "chats" else None
         )
-    return Chat(about, fields.get("messages"), text=drop_injected)
+    return Chat(about, fields.get("messages"))
 
 
 def _find_project(path: Path) -> str | None:
@@ -636,7 +636,7 @@ def _read_gemini(path: Path, limits: Limits) -> Iterator[Record]:
 
 
 def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
-    chat = Chat(Session(name_by_file(path)), text=drop_injected)
+    chat = Chat(Session(name_by_file(path)))
     live: dict[str, None] = {}
     for item in iter_json(path, limits):
         if isinstance(item, Rejected):
@@ -740,9 +740,9 @@ READERS = (
         _sniff_cursor,
         _read_cursor,
         lies_below((".cursor/projects",), "*/agent-transcripts/**/*.jsonl"),
-        version=4,
+        version=5,
     ),
-    Reader("claude-ai", starts_with("chat_messages uuid"), CLAUDE_AI.read, version=3),
+    Reader("claude-ai", starts_with("chat_messages uuid"), CLAUDE_AI.read, version=4),
     Reader(
         "gemini",
         starts_with("chunkedPrompt", "projectHash sessionId"),
@@ -754,10 +754,13 @@ READERS = (
             "*/chats/**/*.json",
             "*/chats/**/*.jsonl",
         ),
-        version=4,
+        version=5,
     ),
     Reader(
-        "grok", starts_with("conversations conversation responses sender"), _read_grok
+        "grok",
+        starts_with("conversations conversation responses sender"),
+        _read_grok,
+        version=2,
     ),
-    Reader("openai-chat", _sniff_openai, OPENAI.read, version=3),
+    Reader("openai-chat", _sniff_openai, OPENAI.read, version=4),
 )

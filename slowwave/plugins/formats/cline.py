@@ -85,4 +85,5 @@ READER = Reader(
     starts_with("agent sessionId origin messages"),
     FORMAT.read,
     lies_in("CLINE_DATA_DIR", ".cline/data", ("sessions",), "*/*.messages.json"),
+    version=2,
 )

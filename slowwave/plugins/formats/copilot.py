@@ -249,5 +249,5 @@ READER = Reader(
     sniff,
     read,
     lies_in("COPILOT_HOME", ".copilot", ("session-state",), "*/events.jsonl"),
-    version=2,
+    version=3,
 )

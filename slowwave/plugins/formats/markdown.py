@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from slowwave.tasks.ingest.formats.agents.claude_code import NOISE_TAGS
+from slowwave.tasks.ingest.formats.agents.claude_code import extract_claude_user_text
 from slowwave.tasks.ingest.parsing.lines import EXCERPT, iter_text, read_head
 from slowwave.tasks.ingest.parsing.records import (
     AGENT,
@@ -37,7 +37,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Skipped,
     Who,
 )
-from slowwave.tasks.ingest.parsing.values import clean_text, coerce_time, strip_tags
+from slowwave.tasks.ingest.parsing.values import clean_text, coerce_time
 
 AIDER_NAME = ".aider.chat.history.md"
 _START = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*")
@@ -307,7 +307,10 @@ def _make_message(session: Session, piece: "_Piece", number: int) -> Message:
         if all(block.type == "tool_result" for block in piece.blocks)
         else piece.who
     )
-    text = text if who in (MODEL, TOOL) else strip_tags(text, NOISE_TAGS).strip()
+    if who not in (MODEL, TOOL):
+        said = text
+        text = extract_claude_user_text(said)
+        origin = origin if text or not said else "synthetic"
     return Message(
         session.native_id,
         piece.native_id or str(number),
@@ -613,5 +616,5 @@ SPECSTORY = Reader(
     sniff_specstory,
     read_specstory,
     files=(".specstory/history/*.md",),
-    version=2,
+    version=3,
 )

@@ -15,7 +15,6 @@ from slowwave.plugins.formats.chats import (
     Chat,
     ChatFormat,
     Fields,
-    drop_injected,
     get,
     get_id,
     get_objects,
@@ -204,9 +203,7 @@ def _open(path: Path, number: int, fields: Fields) -> Chat | None:
         *coerce_list(fields.get(_COPIES)),
         *(ids[ids.index(back) :] if back in ids else ()),
     ]
-    return Chat(
-        about, fields.get("messages"), inactive=list(map(str, gone)), text=drop_injected
-    )
+    return Chat(about, fields.get("messages"), inactive=list(map(str, gone)))
 
 
 def _parse_parts(message: Fields, role: Role) -> list[Block] | None:
@@ -295,5 +292,5 @@ READER = Reader(
         "opencode*.db",
         "kilo*.db",
     ),
-    version=4,
+    version=5,
 )

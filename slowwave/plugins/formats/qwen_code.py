@@ -77,4 +77,4 @@ _PLACES = lies_in(
     "*/chats/*.jsonl",
     "*/subagents/**/*.jsonl",
 )
-READER = Reader(NAME, sniff, read, _PLACES, version=2)
+READER = Reader(NAME, sniff, read, _PLACES, version=3)

@@ -20,7 +20,6 @@ from slowwave.plugins.formats.chats import (
     Chat,
     ChatFormat,
     Fields,
-    drop_injected,
     get,
     get_id,
     get_objects,
@@ -203,7 +202,6 @@ def _open(path: Path, number: int, fields: Fields) -> Chat:
             if one.get("shouldBeRemovedOnSend") or one.get("isHidden")
             for message in _list_messages(one)
         ],
-        text=drop_injected,
     )
 
 
@@ -357,4 +355,4 @@ FORMAT = ChatFormat(
     parent="parent",
     hides=lambda fields: bool(fields.get("hidden")),
 )
-READER = Reader(NAME, sniff, read, _list_places)
+READER = Reader(NAME, sniff, read, _list_places, version=2)

@@ -270,7 +270,7 @@ def extract_tag_attribute(text: str, name: str, attribute: str) -> str | None:
     return value[1] if value else None
 
 
-_OPENING = re.compile(r"\s*<([A-Za-z][^\s<>/]*)(\s[^<>]*)?(?<!/)>")
+_OPENING = re.compile(r"[\s\ufeff]*<([^\W\d][^\s<>/]*)(\s[^<>]*)?(?<!/)>")
 _NAMED = re.compile(r"<([A-Za-z]\w*_\w+)(?:\s[^<>]*)?(?<!/)>")
 _NAMED_END = re.compile(r"</(\w+)>")
 _TO_LINE_END = re.compile(r"[ \t]*(?:\r?\n|\Z)")
@@ -279,13 +279,16 @@ _TO_LINE_END = re.compile(r"[ \t]*(?:\r?\n|\Z)")
 def extract_typed(text: str) -> str:
     """Return a prompt without the tagged blocks at its start, which a program put before a person's words.
 
-    A block is any `<name …>` that is closed at the end of a line, so inline markup is kept. For a prompt with nothing
-    but blocks, return "" if all their names look like a program's (`session_context`, or a tag with attributes). Else a
-    person may have typed it, and it is returned unchanged.
+    A block is any `<name …>` that is closed at the end of a line, or whose tags begin and end lines of their own, or
+    whose name has an underscore: inline markup is kept. If a prompt has nothing but blocks, a person may have typed
+    those with the name of a plain word: return the text from the first of them on. Return "" if all names look like a
+    program's (`session_context`, or a tag with attributes).
     """
-    at, by_program = _skip_blocks(text)
+    at, plain = _skip_blocks(text)
     rest = text[at:].strip() if at else text
-    return rest if rest or by_program else text
+    if rest or plain is None:
+        return rest
+    return text[plain:].strip() if plain else text
 
 
 def is_only_blocks(text: str) -> bool:
@@ -302,37 +305,52 @@ def has_named_block(text: str) -> bool:
     return bool(opened & closed)
 
 
-def _skip_blocks(text: str) -> tuple[int, bool]:
-    """Return where the blocks at a text's head end, and whether a program named them all."""
-    at = 0
-    by_program = True
+def _skip_blocks(text: str) -> tuple[int, int | None]:
+    """Return where the blocks at a text's head end, and where the first begins that a person may have named.
+
+    Blocks on one line are skipped together: if a person's words follow the last of them, none is.
+    """
+    end = at = 0
+    plain = None
     while opening := _OPENING.match(text, at):
-        end = _find_block_end(text, opening)
-        if end is None:
+        closing = _find_closing(text, opening)
+        if closing is None:
             break
-        by_program = by_program and (
-            "-" in opening[1] or "_" in opening[1] or bool(opening[2])
-        )
-        at = end
-    return at, by_program
+        is_program = "-" in opening[1] or "_" in opening[1] or bool(opening[2])
+        if plain is None and not is_program:
+            plain = at
+        at = closing.end()
+        if line_end := _TO_LINE_END.match(text, at):
+            end = at = line_end.end()
+        elif "_" in opening[1] or _stands_alone(text, opening, closing):
+            end = at
+    return end, plain
 
 
-def _find_block_end(text: str, opening: re.Match[str]) -> int | None:
-    """Return the end of the line on which a block is closed: by its own tag, else by the last of that name.
+def _find_closing(text: str, opening: re.Match[str]) -> re.Match[str] | None:
+    """Return the tag that closes a block: its own, else the last of that name that ends a line.
 
-    Return None if it is not closed at the end of a line.
+    Return None if it is not closed.
     """
     depth = 0
     last = None
-    tags = re.compile(rf"<(/?){re.escape(opening[1])}(?:\s[^<>]*)?(?<!/)>")
+    name = re.escape(opening[1])
+    tags = re.compile(rf"<(/?){name}(?:\s[^<>]*)?(?<!/)>", re.IGNORECASE)
     for tag in tags.finditer(text, opening.start()):
         depth += -1 if tag[1] else 1
-        end = _TO_LINE_END.match(text, tag.end()) if tag[1] else None
-        if end:
-            last = end.end()
         if depth == 0:
-            return last if end else None
+            return tag
+        if tag[1] and _TO_LINE_END.match(text, tag.end()):
+            last = tag
     return last
+
+
+def _stands_alone(text: str, opening: re.Match[str], closing: re.Match[str]) -> bool:
+    """Return True if a block's opening tag ends a line, and its closing tag begins one."""
+    if not _TO_LINE_END.match(text, opening.end()):
+        return False
+    inner = text[opening.end() : closing.start()]
+    return not inner.rpartition("\n")[2].strip()
 
 
 def cut_between(text: str, start: str, end: str) -> str:

@@ -365,7 +365,7 @@ class ClaudeTranscript:
 
     def __init__(self, path: Path, name: str) -> None:
         self._name = name
-        self._newest: datetime | None = None  # time of the record above
+        self._newest: datetime | None = None  # the latest time of the records above
         self._spoken = False
         stem = path.name.split(".jsonl")[0]
         self._agent = stem.removeprefix("agent-") if stem.startswith("agent-") else None
@@ -396,7 +396,9 @@ class ClaudeTranscript:
     def feed(self, line: int, record: Json) -> Iterator[Record]:
         """Yield the records of one line."""
         yield from self._feed(line, record)
-        self._newest = coerce_time(record.get("timestamp")) or self._newest
+        at = coerce_time(record.get("timestamp"))
+        if at:
+            self._newest = max(at, self._newest or at)
 
     def _feed(self, line: int, record: Json) -> Iterator[Record]:
         # Messages that this record takes back.
@@ -794,5 +796,5 @@ READER = Reader(
     sniff,
     read,
     lies_in("CLAUDE_CONFIG_DIR", ".claude", ("projects",), "**/*.jsonl"),
-    version=5,
+    version=6,
 )

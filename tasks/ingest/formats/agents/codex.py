@@ -10,7 +10,8 @@ How lines become messages:
   the contents since the root conversation's start, with the root's id. Times are left out, since Codex gives copied
   lines new ones. So a fork's copy is the parent's message, and equal words later stay two messages. Messages that were
   rolled back are not part of the chain, since `codex migrate-rollouts` drops them from the files that it rewrites.
-- Words: user/human, assistant/model. In a sub-agent's file prompts are another agent's: agent/model. Injected context
+- Words: user/human, assistant/model. In a sub-agent's file, and in a session that a program began (Codex's SDK, Codex's
+  own tasks), prompts are another agent's: agent/model. Injected context
   (`<environment_context>`, AGENTS.md, developer messages), shell commands, text piped in and compaction summaries are
   system/synthetic, or left out of a prompt's text. A summary above which nobody spoke can be recalled.
 - `thread_rolled_back` takes turns back: their messages come as `Inactive`.
@@ -108,6 +109,10 @@ AGENTS_MD = "# AGENTS.md instructions"
 IDE_CONTEXT = ("# Context from my IDE setup:", "# Files mentioned by the user:")
 IDE_REQUEST = "## My request for Codex:"
 
+SDK = "codex_sdk"
+"""Start of the originator of sessions that a program began through Codex's SDK."""
+OWN_THREADS = ("guardian_review", "memory_consolidation", "automation")
+"""Sources of threads that Codex began by itself or by the clock."""
 CALL = ("_call",)
 OUTPUT = ("_output", "tool_result")
 """Suffixes of the types of items that are a tool call, or a tool's output."""
@@ -431,7 +436,8 @@ class _Rollout:
         copied = forked if payload.get("history_base") is None else None
         self._id = native or self._id
         self._root = coerce_text(copied)
-        kind: SessionKind = "chat" if spawn is None else "subagent"
+        kind: SessionKind = "scheduled" if _is_by_program(payload) else "chat"
+        kind = kind if spawn is None else "subagent"
         self._session = Session(
             self._id, kind=kind, parent_id=next(filter(None, parents), None)
         )
@@ -548,7 +554,7 @@ class _Rollout:
         else:
             yield from self._release()
             self._turns.append(len(self._natives))
-            by_agent = self._session is not None and self._session.kind == "subagent"
+            by_agent = self._session is not None and self._session.kind != "chat"
             yield from self._emit(
                 AGENT if by_agent else HUMAN, blocks, text, hold=channel != "item"
             )
@@ -659,6 +665,16 @@ class _Rollout:
             yield message
 
 
+def _is_by_program(head: Json) -> bool:
+    """Return True if a program began a session: by Codex's SDK, or Codex itself for a task of its own."""
+    is_own = "internal" in coerce_dict(head.get("source"))
+    return (
+        is_own
+        or str(head.get("originator")).startswith(SDK)
+        or head.get("thread_source") in OWN_THREADS
+    )
+
+
 def _hash_blocks(before: bytes, blocks: Iterable[Block]) -> bytes:
     """Return a hash of the hash before and the blocks without images, since only one of two twins has the images."""
     digest = blake2b(before, digest_size=16)
@@ -679,4 +695,4 @@ _PLACES = lies_in(
     "**/*.jsonl",
     "**/*.jsonl.zst",
 )
-READER = Reader(NAME, sniff, read, _PLACES, version=4)
+READER = Reader(NAME, sniff, read, _PLACES, version=5)

@@ -5,7 +5,8 @@ It is JSON lines, or Parquet or Arrow IPC (Feather v2, file or stream) with colu
     {"session_id": "s1", "message_id": "m1", "role": "user", "content": "…", "ts": "2026-03-01T09:00:00Z",
      "workspace": "shop", "speaker": "Ann", "title": "Checkout", "tags": ["release"]}
 
-Only `role` and `content` are required. A user's turn with nothing but a command's tags (`<command-name>`, a caveat) is
+Only `role` and `content` are required. Tagged blocks at the head of a user's turn are no part of its text, since a
+program put them there. A turn with nothing but such blocks or a command's tags (`<command-name>`, a caveat) is
 synthetic.
 
 - `role`: user/human, assistant/model/ai/bot, system/developer, tool/function, agent, observer, in any case.
@@ -60,6 +61,7 @@ from slowwave.tasks.ingest.parsing.values import (
     coerce_time,
     dump_json,
     encode_json,
+    extract_typed,
     join_text_blocks,
     make_tag_blocks,
     parse_blocks,
@@ -147,6 +149,8 @@ def _parse_message(
     if text and origin == "human" and not extract_claude_user_text(text):
         # a program put a command or a caveat into the person's turn
         origin = "synthetic"
+    elif origin == "human":
+        text = extract_typed(text)
     return Message(
         session=session,
         native_id=native,
@@ -345,5 +349,5 @@ def _drop_nulls(value: Any) -> Any:
     )
 
 
-READER = Reader("generic", sniff, read, version=6)
-COLUMNS_READER = Reader("columnar", sniff_columns, read_columns, version=4)
+READER = Reader("generic", sniff, read, version=7)
+COLUMNS_READER = Reader("columnar", sniff_columns, read_columns, version=5)

@@ -614,6 +614,6 @@ def _load_index(index: Path, mtime_ns: int, size: int) -> Entries:
 
 
 _PLACES = lies_below(HOMES, "agents/*/sessions/**/*.jsonl*", *ARCHIVES)
-READER = Reader("openclaw", sniff, read, _PLACES, version=4)
+READER = Reader("openclaw", sniff, read, _PLACES, version=5)
 _PI_PLACES = lies_in("PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",), "**/*.jsonl")
-PI_READER = Reader("pi", sniff_pi, read_pi, _PI_PLACES, version=4)
+PI_READER = Reader("pi", sniff_pi, read_pi, _PI_PLACES, version=5)
