@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from slowwave.tasks.ingest.formats.nearest import HOW
 from slowwave.tasks.ingest.formats.registry import detect_reader, find_files
 from slowwave.tasks.ingest.parsing.records import (
     Limits,
@@ -140,3 +141,30 @@ def test_a_format_that_nobody_knows_is_described_with_a_way_to_read_it(
         detect_reader(put(tmp_path / "a.jsonl", content))
     assert why in str(error.value)
     assert 'generic JSONL, a line a message: {"role": "user"' in str(error.value)
+
+
+def test_a_damaged_first_member_costs_no_other_member(tmp_path: Path) -> None:
+    packed = pack(tmp_path / "a.zip", **{"a.json": GROK, "b.json": GROK})
+    data = bytearray(packed.read_bytes())
+    data[60] ^= 0xFF  # within the packed bytes of the first member
+    bad, *records = read(put(tmp_path / "b.zip", bytes(data)))
+    assert isinstance(bad, Rejected)
+    assert bad.reason.startswith("a.json: it can't be unpacked")
+    assert len([one for one in records if isinstance(one, Message)]) == 2
+
+
+def test_what_somebody_said_in_another_file_of_an_archive_is_not_passed_over(
+    tmp_path: Path,
+) -> None:
+    codex = (TRANSCRIPTS / "codex" / "plain.jsonl").read_bytes()
+    unknown = [{"speaker": "user", "text": "We never deploy on Fridays."}]
+    path = pack(
+        tmp_path / "a.zip",
+        **{"a.json": GROK, "b.jsonl": codex, "c.json": unknown, "d.json": {"e": 1}},
+    )
+    records = read(path)
+    assert [one.reason for one in records if isinstance(one, Rejected)] == [
+        "b.jsonl: it is codex's, and the ZIP is read as grok's: unpack it and name its folder",
+        f"c.json: it holds what somebody said, and no reader knows it: {HOW}",
+    ]
+    assert Skipped("file in a ZIP: d.json") in records

@@ -8,14 +8,21 @@ import shutil
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
-from slowwave.tasks.ingest.parsing.lines import LEFT, BoundedUnpacking, get_inner_suffix
+from slowwave.tasks.ingest.formats.nearest import HOW
+from slowwave.tasks.ingest.parsing.lines import (
+    LEFT,
+    BoundedUnpacking,
+    get_inner_suffix,
+    iter_documents,
+)
 from slowwave.tasks.ingest.parsing.records import (
+    HUMAN,
     Limits,
     Reader,
     Record,
@@ -23,6 +30,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Skipped,
     UnknownFormat,
 )
+from slowwave.tasks.ingest.parsing.unread import holds_turn
 
 SUFFIX = ".zip"
 MAGIC = b"PK\x03\x04"
@@ -45,23 +53,42 @@ def find_inner_reader(path: Path, detect: Callable[[Path], Reader]) -> Reader:
     Raises:
         UnknownFormat: the archive can't be opened, or no reader knows a member.
     """
-    names: list[str] = []
+    troubles: list[Exception] = []
     try:
         with zipfile.ZipFile(path) as archive:
             names = [member.filename for member in _list_members(archive)]
+            others = [name for name in archive.namelist() if name not in names]
             for name in names:
-                with _unpack(archive, name) as copy:
-                    try:
-                        inner = detect(copy)
-                    except UnknownFormat:
-                        continue
-                return replace(inner, read=partial(_read, inner=inner, detect=detect))
+                if inner := _detect_member(archive, name, detect, troubles):
+                    return replace(
+                        inner, read=partial(_read, inner=inner, detect=detect)
+                    )
     except TROUBLE as error:
         raise UnknownFormat(path, f"the ZIP can't be read: {error}") from error
-    listed = ", ".join(names[:NAMED]) + ", …" * (len(names) > NAMED)
+    if troubles:
+        raise UnknownFormat(path, f"the ZIP can't be read: {troubles[0]}")
+    listed = [name for name in names or others if not name.endswith("/")]
+    shown = ", ".join(listed[:NAMED]) + ", …" * (len(listed) > NAMED)
+    why = "" if names else "it holds no JSON, but "
     raise UnknownFormat(
-        path, f"no reader knows a file in the ZIP: {listed or 'it holds no JSON'}"
+        path,
+        f"no reader knows a file in the ZIP: {why}{shown or 'nothing'}; unpack it and name its folder, or {HOW}",
     )
+
+
+def _detect_member(
+    archive: zipfile.ZipFile,
+    name: str,
+    detect: Callable[[Path], Reader],
+    troubles: list[Exception],
+) -> Reader | None:
+    """Return the reader that recognises a member; None if there is none. Add an error to `troubles`."""
+    try:
+        with suppress(UnknownFormat), _unpack(archive, name) as copy:
+            return detect(copy)
+    except TROUBLE as error:  # another member may be whole
+        troubles.append(error)
+    return None
 
 
 def _list_members(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
@@ -106,6 +133,27 @@ def _read(
                 yield Rejected(0, f"{member.filename}: it can't be unpacked: {error}")
 
 
+def _leave_out(
+    copy: Path,
+    name: str,
+    limits: Limits,
+    inner: Reader,
+    known: str | None,
+) -> Skipped | Rejected:
+    """Return a member that is not read, as skipped or rejected. `known` is the reader that recognises it, if any."""
+    if known:
+        why = f"it is {known}'s, and the ZIP is read as {inner.name}'s: unpack it and name its folder"
+        return Rejected(0, f"{name}: {why}")
+    items = iter_documents(copy, limits)
+    if any(
+        not isinstance(item, Rejected) and holds_turn(item[1], HUMAN) for item in items
+    ):
+        return Rejected(
+            0, f"{name}: it holds what somebody said, and no reader knows it: {HOW}"
+        )
+    return Skipped(f"file in a ZIP: {name}")
+
+
 def _read_member(
     copy: Path,
     name: str,
@@ -113,15 +161,16 @@ def _read_member(
     inner: Reader,
     detect: Callable[[Path], Reader],
 ) -> Iterator[Record]:
-    """Yield the records of a member; for a member of another format (such as the account's settings), that it is
-    skipped.
+    """Yield the records of a member.
+
+    For a member of another format (such as the account's settings), yield that it is skipped; if it may hold a
+    person's words, that it is rejected.
     """
-    try:
-        known = detect(copy).name == inner.name
-    except UnknownFormat:
-        known = False
-    if not known:
-        yield Skipped(f"file in a ZIP: {name}")
+    known: str | None = None
+    with suppress(UnknownFormat):
+        known = detect(copy).name
+    if known != inner.name:
+        yield _leave_out(copy, name, limits, inner, known)
         return
     for record in inner.read(copy, limits):
         yield (
