@@ -205,12 +205,36 @@ def _compose(name: str) -> str:
 
 
 def _follow_alias(name: str, aliases: Mapping[str, str]) -> str:
-    """Return the name of a workspace after applying the user's alias for it, or for a folder above it."""
-    for old in sorted(aliases, key=len, reverse=True):
-        rest = _compose(name)[len(_compose(old)) :]
-        if _compose(name).startswith(_compose(old)) and (not rest or rest[0] in "/\\"):
-            return aliases[old] + rest
+    """Return the name of a workspace after applying the user's aliases for it, or for a folder above it.
+
+    An alias of an alias is followed, each alias once.
+    """
+    left = sorted(aliases, key=len, reverse=True)
+    while old := next((o for o in left if _cut_folder(name, o) is not None), None):
+        left.remove(old)
+        name = aliases[old].rstrip("/\\") + (_cut_folder(name, old) or "")
     return name
+
+
+def _cut_folder(name: str, folder: str) -> str | None:
+    """Return what follows a folder in a name, with slashes; "" for the folder itself. None if the name is another.
+
+    A Windows folder is found in all its spellings.
+    """
+    for form in _list_forms(name):
+        for above in _list_forms(folder):
+            if form == above or form.startswith((f"{above}/", f"{above}\\")):
+                return form[len(above) :].replace("\\", "/")
+    return None
+
+
+def _list_forms(name: str) -> list[str]:
+    """Return a name without a slash at its end; of a path also the normalised forms."""
+    plain = _compose(name)
+    plain = plain.rstrip("/\\") or plain
+    if not _is_path(name):
+        return [plain]
+    return [plain, *(form for form in _normalise(plain) if form)]
 
 
 def _compute_composed_keys(path: str) -> set[str]:

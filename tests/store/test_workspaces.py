@@ -206,6 +206,38 @@ def test_an_alias_gives_what_was_said_under_the_old_name(
 
 
 @pytest.mark.parametrize(
+    ("old", "stored"),
+    [
+        ("/old/pond/", "/old/pond"),
+        ("/old/pond/", "/old/pond/src"),
+        ("C:\\Users\\Ann\\pond", "/mnt/c/Users/Ann/pond"),
+        ("c:/users/ann/pond", "C:\\Users\\Ann\\pond\\src"),
+        ("//wsl$/Debian/old/pond", "/old/pond"),
+    ],
+)
+def test_an_alias_holds_for_each_spelling_of_the_folder(
+    old: str, stored: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLOWWAVE_CONFIG", str(tmp_path / "slowwave.toml"))
+    here = clone(tmp_path / "lake", "https://github.com/ada/lake")
+    write_alias(old, f"{here}/")
+    others = ["/old/pond2", "C:\\Users\\Ann\\pond2"]
+    assert find_workspaces(str(here), [stored, *others]) == (stored,)
+
+
+def test_a_workspace_that_moved_twice_is_where_it_is_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLOWWAVE_CONFIG", str(tmp_path / "slowwave.toml"))
+    write_alias("pond", "/old/pond")
+    write_alias("/old/pond", str(tmp_path))
+    known = ["pond", "/old/pond", "lake"]
+    assert find_workspaces(str(tmp_path), known) == ("/old/pond", "pond")
+    write_alias(str(tmp_path), "pond")  # a circle ends
+    assert "pond" in find_workspaces("pond", known)
+
+
+@pytest.mark.parametrize(
     "header", ["[aliases] # renamed", "[ aliases ]", '["aliases"]']
 )
 def test_an_alias_joins_the_table_that_there_is(
