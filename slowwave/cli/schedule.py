@@ -1,5 +1,6 @@
 """`slowwave schedule install|remove`: run a night at a fixed hour of this machine's clock, without a server."""
 
+import os
 import shlex
 import sys
 from datetime import time
@@ -53,7 +54,7 @@ def schedule(
     """Run a night every day, without a server.
 
     It uses systemd's user timer, launchd or cron. The first two catch up when the machine wakes from sleep. Settings
-    of slowwave.toml apply; environment variables do not.
+    of slowwave.toml apply; environment variables do not, but for those by which clients move their transcripts.
     """
     try:
         when = time.fromisoformat(at)
@@ -61,6 +62,7 @@ def schedule(
         raise UsageError(f"--at is {at!r}; it is an hour like 03:00") from None
     settings = load_settings(**given)
     words = [
+        *_pass_variables(),
         *find_command(),
         "run",
         "--plain",
@@ -79,6 +81,18 @@ def schedule(
         )
     else:
         _install(by or _find_scheduler(), when, words)
+
+
+def _pass_variables() -> list[str]:
+    """Return words that give a command the clients' variables that are set here; none if none is set."""
+    from slowwave.tasks.ingest.formats.registry import list_variables
+
+    moved = [
+        f"{name}={Path(value).expanduser().absolute()}"
+        for name in list_variables()
+        if (value := os.environ.get(name))
+    ]
+    return ["/usr/bin/env", *moved] if moved else []
 
 
 def _install(chosen: Scheduler, when: time, words: list[str]) -> None:

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from slowwave.cli.main import app
 from slowwave.flows.parts.schedule import find_schedule
+from slowwave.tasks.ingest.formats.registry import list_variables
 
 CRONTAB = '#!/bin/sh\nif [ "$1" = -l ]; then cat "$HOME/tab" 2>/dev/null || { echo "no crontab" >&2; exit 1; }; '
 CRONTAB += 'else cat > "$HOME/tab"; fi\n'
@@ -24,7 +25,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home without a user's systemd or a crontab: those of whoever runs the tests stay as they are."""
     for name in ("HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"):
         monkeypatch.setenv(name, str(tmp_path / "home"))
-    monkeypatch.delenv("DBUS_SESSION_BUS_ADDRESS", raising=False)
+    for name in ("DBUS_SESSION_BUS_ADDRESS", *list_variables()):
+        monkeypatch.delenv(name, raising=False)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "crontab").write_text(CRONTAB)
     (tmp_path / "bin" / "crontab").chmod(0o755)
@@ -95,3 +97,19 @@ def test_launchd_and_cron_are_told_the_hour_and_what_else_is_there_stays(
     assert find_schedule() is None
     assert ((home / "tab").read_text(), plist.exists()) == ("0 1 * * * mine\n", False)
     assert "--at is '25'" in typed("install", "--at", "25")
+
+
+def test_a_scheduled_night_looks_where_a_client_was_told_to_write(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", "~/claude")
+    typed("install", "--with", "launchd")
+    (plist,) = (home / "Library" / "LaunchAgents").iterdir()
+    words = plistlib.loads(plist.read_bytes())["ProgramArguments"]
+    assert words[:2] == ["/usr/bin/env", f"CLAUDE_CONFIG_DIR={home}/claude"]
+    assert words[3:5] == ["run", "--plain"]
+    typed("install", "--with", "cron")
+    assert find_schedule() == "every day at 03:00, by launchd"
+    assert (
+        f"/usr/bin/env CLAUDE_CONFIG_DIR={home}/claude " in (home / "tab").read_text()
+    )

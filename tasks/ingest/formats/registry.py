@@ -39,6 +39,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Head,
     NoSuchPath,
     Reader,
+    ToolFolder,
     UnknownFormat,
 )
 
@@ -301,6 +302,19 @@ def find_installed(home: Path) -> list[tuple[Reader, Path]]:
     return sorted(
         ((reader, path) for path, reader in readers.items()),
         key=lambda pair: (pair[0].name, pair[1]),
+    )
+
+
+def list_variables() -> list[str]:
+    """Return the names of the environment variables with which tools move their transcripts, sorted."""
+    places = [reader.locations for reader in load_readers()]
+    return sorted(
+        {
+            name
+            for place in places
+            if isinstance(place, ToolFolder)
+            for name in place.variables
+        }
     )
 
 

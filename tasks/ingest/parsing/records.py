@@ -225,25 +225,32 @@ def lies_below(
     ]
 
 
-def lies_in(
-    variables: str, default: str, folders: Iterable[str], *patterns: str
-) -> Callable[[Path], list[Location]]:
-    """Return a function that lists the places below a tool's folder, given a person's home.
+@dataclass(slots=True, frozen=True)
+class ToolFolder:
+    """Lists the places below a tool's folder, given a person's home."""
 
-    Args:
-        variables: names of environment variables with the tool's folder, separated by spaces; the first one set counts.
-        default: the tool's folder below the home, if no variable is set.
-        folders: folders below the tool's folder.
-        patterns: globs below each of them.
-    """
+    variables: tuple[str, ...]
+    """Environment variables with the tool's folder; the first one set counts."""
+    default: str
+    """The tool's folder below the home, if no variable is set."""
+    folders: Iterable[str]
+    """Folders below the tool's folder."""
+    patterns: tuple[str, ...]
+    """Globs below each of them."""
 
-    def list_places(home: Path) -> list[Location]:
-        named = next(filter(None, map(os.environ.get, variables.split())), None)
-        return lies_below(folders, *patterns)(
-            Path(named).expanduser() if named else home / default
+    def __call__(self, home: Path) -> list[Location]:
+        """Return the places."""
+        named = next(filter(None, map(os.environ.get, self.variables)), None)
+        return lies_below(self.folders, *self.patterns)(
+            Path(named).expanduser() if named else home / self.default
         )
 
-    return list_places
+
+def lies_in(
+    variables: str, default: str, folders: Iterable[str], *patterns: str
+) -> ToolFolder:
+    """Return a function that lists the places below a tool's folder; `variables` has the names by spaces."""
+    return ToolFolder(tuple(variables.split()), default, folders, patterns)
 
 
 @dataclass(slots=True, frozen=True)
