@@ -26,6 +26,8 @@ WEDNESDAY = datetime(2026, 4, 8, 12, tzinfo=UTC)
         "Two weeks ago (about 25 Mar 2026) it broke.",
         "It moves next month (May 2026), last year (2025) it did not.",
         "Last weekend (4 to 5 Apr 2026) we hiked.",
+        "We ship two weeks from now (22 Apr 2026, counted from 8 Apr).",
+        "We ship this Friday (10 Apr 2026).",
         "Gestern (7 Apr 2026) haben wir das System umgestellt.",
         "Ab dem nächsten Freitag (10 or 17 Apr 2026) ist der Freeze für alle.",
         "In zwei Wochen (22 Apr 2026, counted from 8 Apr) ziehen wir um.",
@@ -59,6 +61,9 @@ def test_a_day_named_by_its_distance_gets_its_date(expected: str) -> None:
         "We met in the New Yesterday Café.",
         "Yesterday (7 April) it broke.",
         "It was the last week of May.",
+        "We moved half a year ago, or 1.5 years ago.",  # not one year, nor five
+        "It broke twenty-one days ago.",
+        "We saw it this Monday.",  # said on Wednesday: the last one, or the next
         "Heute Morgen war es kaputt, heute morgen auch.",
         "Today we ship version 3 in 2 parts.",
         "下下周五才发布。",  # Friday of the week after next

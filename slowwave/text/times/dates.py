@@ -71,7 +71,10 @@ DAY_WORD = re.compile(
     r"(?<!ago )\b(day before yesterday|today|tonight|yesterday)\b", re.I
 )
 NUMBER = rf"(?P<n>\d{{1,4}}|{'|'.join(sorted(NUMBERS, key=len, reverse=True))})"
-AGO = re.compile(rf"\b{NUMBER}\s+(?P<unit>{'|'.join(UNIT_DAYS)})s?\s+ago\b", re.I)
+AGO = re.compile(
+    rf"(?<!half )(?<![.,-])\b{NUMBER}\s+(?P<unit>{'|'.join(UNIT_DAYS)})s?\s+ago\b", re.I
+)
+"""Not the end of another number: "half a year ago", "2.5 weeks ago", "twenty-one days ago"."""
 RECENT = re.compile(
     rf"\b(?:last|past)\s+{NUMBER}\s+(?P<unit>{'|'.join(UNIT_DAYS)})s\b", re.I
 )

@@ -29,6 +29,10 @@ COMING = re.compile(r"\b(?:the )?(?P<day>day after tomorrow|tomorrow)\b", re.I)
 COMING_DAYS = {"tomorrow": 1, "day after tomorrow": 2}
 UNITS = "|".join(UNIT_DAYS)
 FROM_NOW = re.compile(rf"\bin {NUMBER} (?P<unit>{UNITS})s?\b(?! of\b)", re.I)
+LATER = re.compile(
+    rf"(?<!half )(?<![.,-])\b{NUMBER} (?P<unit>{UNITS})s? from (?:now|today)\b", re.I
+)
+THIS = re.compile(rf"\bthis (?P<day>{'|'.join(WEEKDAYS)})\b", re.I)
 NEXT = re.compile(rf"\bnext (?P<unit>week|month|year|{'|'.join(WEEKDAYS)})\b", re.I)
 WITH_DATE = re.compile(r"\s*\([^)]*\d")
 """A date in brackets that follows already."""
@@ -124,7 +128,7 @@ def _find_counts(text: str, said_on: date) -> Iterator[RelativeDay]:
     for match in AGO.finditer(text):
         if note := _format_count(match, said_on, -1):
             yield _note(match, note)
-    for match in FROM_NOW.finditer(text):
+    for match in (*FROM_NOW.finditer(text), *LATER.finditer(text)):
         if note := _format_count(match, said_on, 1):
             yield _note(match, f"{note}, counted from {said_on.day} {said_on:%b}")
 
@@ -134,6 +138,11 @@ def _find_stretches(text: str, said_on: date) -> Iterator[RelativeDay]:
         weeks = 1 if match["which"].lower() == "next" else -1
         ahead = 7 * weeks - said_on.weekday() + WEEKDAYS[match["day"].lower()]
         yield _note(match, _format(said_on + timedelta(days=ahead)))
+    for match in THIS.finditer(text):
+        ahead = WEEKDAYS[match["day"].lower()] - said_on.weekday()
+        # on Saturday "this Friday" may be the day before or the next one
+        if ahead > 0:
+            yield _note(match, _format(said_on + timedelta(days=ahead)))
     for match in LAST.finditer(text):
         note = _format_last(match["unit"].lower(), said_on)
         if match["which"].lower() == "last" and note and not _is_told(match):
