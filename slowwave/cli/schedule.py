@@ -87,11 +87,12 @@ def _pass_variables() -> list[str]:
     """Return words that give a command the clients' variables that are set here; none if none is set."""
     from slowwave.tasks.ingest.formats.registry import list_variables
 
-    moved = [
-        f"{name}={Path(value).expanduser().absolute()}"
-        for name in list_variables()
-        if (value := os.environ.get(name))
-    ]
+    moved = []
+    for name in list_variables():
+        value = os.environ.get(name)
+        if value:
+            folder = Path(value).expanduser().absolute()
+            moved.append(f"{name}={folder}")
     return ["/usr/bin/env", *moved] if moved else []
 
 

@@ -210,13 +210,22 @@ def _follow_alias(name: str, aliases: Mapping[str, str]) -> str:
     An alias of an alias is followed, each alias once.
     """
     left = sorted(aliases, key=len, reverse=True)
-    while old := next((o for o in left if _cut_folder(name, o) is not None), None):
-        left.remove(old)
-        name = aliases[old].rstrip("/\\") + (_cut_folder(name, old) or "")
+    at = 0
+    while at < len(left):
+        old = left[at]
+        rest = _cut_folder(name, old)
+        at += 1
+        if rest is not None:
+            name = aliases[old].rstrip("/\\") + rest
+            left.remove(old)
+            at = 0
     return name
 
 
-def _cut_folder(name: str, folder: str) -> str | None:
+def _cut_folder(
+    name: str,
+    folder: str,
+) -> str | None:
     """Return what follows a folder in a name, with slashes; "" for the folder itself. None if the name is another.
 
     A Windows folder is found in all its spellings.
@@ -261,10 +270,14 @@ def _name_as_clients_do(folder: str) -> set[str]:
     A folder of which a part has no letter or digit of ASCII gets no name with dashes: it would be that of another one.
     """
     parts = [_dash(part) for part in re.split(r"[/\\]", folder) if part]
+    if len(parts) < 2:
+        return set()
     digest = hashlib.sha256(folder.encode("utf-8", "surrogatepass")).hexdigest()
-    dashed = "-".join(parts) if all(parts) else ""
-    names = (dashed, digest) if len(parts) > 1 else ()
-    return {f"{_CLIENTS} {name}" for name in names if name}
+    names = {f"{_CLIENTS} {digest}"}
+    if all(parts):
+        dashed = "-".join(parts)
+        names.add(f"{_CLIENTS} {dashed}")
+    return names
 
 
 def _dash(part: str) -> str:

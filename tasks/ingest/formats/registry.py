@@ -307,15 +307,11 @@ def find_installed(home: Path) -> list[tuple[Reader, Path]]:
 
 def list_variables() -> list[str]:
     """Return the names of the environment variables with which tools move their transcripts, sorted."""
-    places = [reader.locations for reader in load_readers()]
-    return sorted(
-        {
-            name
-            for place in places
-            if isinstance(place, ToolFolder)
-            for name in place.variables
-        }
-    )
+    names: set[str] = set()
+    for reader in load_readers():
+        if isinstance(reader.locations, ToolFolder):
+            names.update(reader.locations.variables)
+    return sorted(names)
 
 
 def list_searched(home: Path) -> list[str]:

@@ -247,7 +247,10 @@ class ToolFolder:
 
 
 def lies_in(
-    variables: str, default: str, folders: Iterable[str], *patterns: str
+    variables: str,
+    default: str,
+    folders: Iterable[str],
+    *patterns: str,
 ) -> ToolFolder:
     """Return a function that lists the places below a tool's folder; `variables` has the names by spaces."""
     return ToolFolder(tuple(variables.split()), default, folders, patterns)

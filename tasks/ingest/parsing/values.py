@@ -327,7 +327,10 @@ def _skip_blocks(text: str) -> tuple[int, int | None]:
     return end, plain
 
 
-def _find_closing(text: str, opening: re.Match[str]) -> re.Match[str] | None:
+def _find_closing(
+    text: str,
+    opening: re.Match[str],
+) -> re.Match[str] | None:
     """Return the tag that closes a block: its own, else the last of that name that ends a line.
 
     Return None if it is not closed.
@@ -345,7 +348,11 @@ def _find_closing(text: str, opening: re.Match[str]) -> re.Match[str] | None:
     return last
 
 
-def _stands_alone(text: str, opening: re.Match[str], closing: re.Match[str]) -> bool:
+def _stands_alone(
+    text: str,
+    opening: re.Match[str],
+    closing: re.Match[str],
+) -> bool:
     """Return True if a block's opening tag ends a line, and its closing tag begins one."""
     if not _TO_LINE_END.match(text, opening.end()):
         return False
