@@ -276,12 +276,12 @@ class GivenTexts:
         least: float,
     ) -> list[int]:
         """Return the numbers of the texts with a block that has at least so many of these words."""
-        blocks = np.flatnonzero(self._count_words(words) >= least)
+        blocks = np.flatnonzero(self._count_known_words(words) >= least)
         texts = np.searchsorted(self.first, blocks, "right") - 1
         numbers: list[int] = np.unique(texts).tolist()
         return numbers
 
-    def _count_words(
+    def _count_known_words(
         self,
         words: Words,
     ) -> npt.NDArray[np.int64]:

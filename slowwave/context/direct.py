@@ -104,7 +104,7 @@ def _make_hit_lines(
     rows = view.read_by_id(MESSAGES, [hit.id for hit in hits], SHOWN)
     gists = view.read_by_id(GISTS, list(rows), ["summary"])
     known = _join_known_texts(view, query, hits)
-    idle = find_acknowledgements(view, query, hits)
+    acknowledging = find_acknowledgements(view, query, hits)
     changes = _format_changes_of(view, query, rows.keys())
     lines: dict[str, Line] = {}
     for hit in hits:
@@ -112,7 +112,11 @@ def _make_hit_lines(
         if hit.status == Status.NOT_DISTILLED:
             lines[hit.id] = make_hit_line(hit, likelihoods[hit.id])
             continue
-        if row is None or hit.id in idle or _is_replaced(view, hit, rows.keys()):
+        if (
+            row is None
+            or hit.id in acknowledging
+            or _is_replaced(view, hit, rows.keys())
+        ):
             continue
         lines[hit.id] = _make_message_line(
             view,

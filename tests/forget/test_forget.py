@@ -347,9 +347,9 @@ def test_exports_that_hold_it_are_named_and_removed_where_that_is_asked_for_and_
     export_tables(settings, out / "before", "parquet", release="r1")
     for form in ("parquet", "lance", "jsonl", "graphml"):
         export_tables(settings, out / form, form)
-    with (store.dir / "exports.jsonl").open("a") as journal:
+    with (store.dir / "exports.jsonl").open("a") as log:
         # By hand, and cut by a full disk.
-        journal.write(
+        log.write(
             '{"path": "/", "form": "json", "release": "r1", "at": "never"}\n{"path": "/'
         )
     export_learnings(settings, out / "shared.json")

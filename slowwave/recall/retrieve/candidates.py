@@ -331,19 +331,21 @@ def score_words(
     *,
     fade: float = 0.75,
 ) -> tuple[Scores, Scores]:
-    """Return every passage's score by the query's words, by position: the best BM25 near it of each word, summed; and
-    the share of the telling words, by their worth, 0 to 1, in which a word that nobody ever said counts as the rarest.
+    """Return every passage's score by the query's words, and the share of the query's content words that it has.
 
-    Telling are words that are neither idle ("what do we use") nor names of speakers or workspaces: what is asked about
-    Ann is told by Ann, who does not name herself. Nor are words that tell of a time in which something was said
-    (`of_time`). Where there is no other, the names are, or else the idle words. Of a word `fade` is left one passage
-    further on.
+    A passage's score is the sum over the words of the best BM25 of the word near the passage. The share, 0 to 1, weighs
+    each content word by its BM25. A word that nobody ever said counts as the rarest.
+
+    Stop words ("what do we use") are no content words. Neither are names of speakers and workspaces, since what is
+    asked about Ann is said by Ann, who does not name herself, nor words that name a time in which something was said
+    (`of_time`). If no content word is left, the names count, or else the stop words. A word's BM25 is multiplied by
+    `fade` for each passage further on.
     """
     layout = view.passages
     words = query.index_terms[:MAX_WORDS]
-    telling = _select_telling_words(layout, query, of_time)
+    content = _select_content_words(layout, query, of_time)
     count = len(layout.row_ids)
-    total, telling_total, best = (np.zeros(count) for _ in range(3))
+    total, content_total, best = (np.zeros(count) for _ in range(3))
     bound = 0.0
     for word, (positions, scores) in zip(
         words, _search_all_words(view, query), strict=True
@@ -353,13 +355,13 @@ def score_words(
             here = _raise_in_workspaces(layout, best, word)
             reached = np.concatenate([reached, here])
         total[reached] += best[reached]  # once a position, however often it is named
-        if word in telling:
-            telling_total[reached] += best[reached]
+        if word in content:
+            content_total[reached] += best[reached]
             rarest = compute_idf(0, count)
             bound += float(best[reached].max()) if len(reached) else rarest
         best[reached] = 0.0
-    total[~allowed] = telling_total[~allowed] = 0.0
-    return total, np.divide(telling_total, bound or 1.0, out=telling_total)
+    total[~allowed] = content_total[~allowed] = 0.0
+    return total, np.divide(content_total, bound or 1.0, out=content_total)
 
 
 def _search_all_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
@@ -384,11 +386,11 @@ def _search_all_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
     return joined
 
 
-def _select_telling_words(
+def _select_content_words(
     layout: PassageIndex, query: Query, of_time: Set[str]
 ) -> Set[str]:
-    """Return the words of a query that tell what it asks about: content words, without names and times if any is left;
-    all words if it has no content word.
+    """Return the content words of a query, without names and times if any is left; all words if it has no content
+    word.
     """
     words = query.index_terms[:MAX_WORDS]
     content = set(query.content_words).intersection(words)
@@ -437,7 +439,7 @@ class PassageEvidence:
     lexical: Scores
     """Worth of the query's words; all 0 when full text can't be read."""
     share: Scores | None
-    """Share of the query's telling words, 0 to 1; None when full text can't be read."""
+    """Share of the query's content words, 0 to 1; None when full text can't be read."""
     dated: Scores
     """Worth of the dates that the query names."""
     near: Nearness
@@ -686,7 +688,7 @@ class HeardClaims:
         }
 
     def compute_share(self) -> Scores | None:
-        """Return the share of the query's telling words heard at each claim; None if full text can't be read."""
+        """Return the share of the query's content words at each claim; None if full text can't be read."""
         if self.evidence.share is None:
             return None
         shares = self._take_best(self.evidence.share[self.positions])
