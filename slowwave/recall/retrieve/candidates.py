@@ -26,14 +26,15 @@ from datetime import datetime
 from functools import cached_property, reduce
 from itertools import islice
 from operator import and_
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.recall.hits import Kind
+from slowwave.recall.hits import CodeCheck, Kind, Successor
 from slowwave.recall.query import Ints, Mask, Query, QueryPlan
-from slowwave.recall.release.tables import PassageIndex, Row
+from slowwave.recall.release.tables import PassageIndex
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import (
     MAX_WORDS,
@@ -55,6 +56,7 @@ from slowwave.schemas.tables import (
     TOPICS,
     TRUST,
     UTC_US,
+    ChainRow,
     Table,
 )
 from slowwave.schemas.vocabulary import Role, rank_trust
@@ -174,13 +176,54 @@ POOLS: Mapping[Kind, Pool] = {
 }
 
 
+class CandidateRow(ChainRow, total=False):
+    """A row of one of the POOLS, and what a search adds to it."""
+
+    claim_id: str
+    summary: str
+    observed_at: datetime | None
+    status: str | None
+    message_ids: list[str]
+    reusable: bool | None
+    non_trivial: bool | None
+    specific: bool | None
+    passage_id: str
+    message_id: str
+    session_id: str
+    speaker: str | None
+    workspace: str | None
+    text: str | None
+    ts: datetime | None
+    trust: str | None
+    summary_id: str
+    scope: str
+    scope_id: str
+    tier: int
+    member_ids: list[str]
+    topic_id: str
+    name: str | None
+    samples: list[str]
+    first_at: datetime | None
+    last_at: datetime | None
+    position: int
+    superseded_by: str | None
+    perhaps_superseded_by: str | None
+    successor: Successor | None
+    not_in_code: tuple[CodeCheck, ...]
+
+
+def read_column(row: CandidateRow, name: str) -> Any:
+    """Return a column that a pool names, such as the text of its kind."""
+    return cast(Mapping[str, Any], row)[name]
+
+
 @dataclass(frozen=True)
 class Candidate:
     """A row that may answer: its kind, the id of its hit, its columns, its score."""
 
     kind: Kind
     id: str
-    row: Row
+    row: CandidateRow
     score: float
     relevance: float = 0.0
     covered: float = 0.0
@@ -205,12 +248,13 @@ class Candidate:
     @property
     def text(self) -> str:
         """The text that full-text search reads: the claim, the passage or the summary."""
-        return str(self.row[POOLS[self.kind].text])
+        return str(read_column(self.row, POOLS[self.kind].text))
 
     @property
     def edges(self) -> tuple[datetime | None, datetime | None]:
         """When it was said, from first to last."""
-        return self.row[POOLS[self.kind].first], self.row[POOLS[self.kind].last]
+        pool = POOLS[self.kind]
+        return read_column(self.row, pool.first), read_column(self.row, pool.last)
 
     @property
     def seconds(self) -> float:
@@ -224,7 +268,7 @@ class Candidates:
     """The rows of one kind that some index found; arrays and rows are aligned."""
 
     pool: Pool
-    rows: list[Row] = field(default_factory=list)
+    rows: list[CandidateRow] = field(default_factory=list)
     contributions: Mapping[str, Scores] = field(default_factory=dict)
     """What each signal adds to each row's score."""
     covered: Scores = field(default_factory=lambda: np.zeros(0))
@@ -261,7 +305,9 @@ class Candidates:
 
     def _find_best_of_owners(self) -> list[int]:
         """Return the best row of each owner, by falling score; equal ones by trust, then by key."""
-        keys = np.array([str(row[self.pool.table.key]) for row in self.rows])
+        keys = np.array(
+            [str(read_column(row, self.pool.table.key)) for row in self.rows]
+        )
         trust = np.array([rank_trust(row.get(TRUST)) for row in self.rows])
         best = dict[str, int]()
         for at in np.lexsort((keys, trust, -self.scores)).tolist():
@@ -300,7 +346,7 @@ class Candidates:
 
     def _get_owner(self, at: int) -> str:
         """Return the id of a row's hit: of a passage its message's."""
-        return str(self.rows[at][self.pool.owner])
+        return str(read_column(self.rows[at], self.pool.owner))
 
 
 def weigh_signals(
