@@ -139,14 +139,19 @@ def _list_web_calls(messages: Sequence[Row]) -> Iterator[str]:
 def _find_unsaid(row: Row) -> str:
     """Return the lines of a person's message that its reader does not count as said: what a tool put beside them."""
     unsaid = list[str]()
-    for block in row["blocks"]:
-        text = block["text"] or ""
-        if block["type"] != "text" or text == row["text"]:
-            continue
-        for line in text[:LONGEST_OUTPUT].splitlines():
-            bare = line.strip()
-            if bare and bare not in row["text"]:
-                unsaid.append(line)
+    said = row["text"]
+    others = [
+        text[:LONGEST_OUTPUT]
+        for block in row["blocks"]
+        if block["type"] == "text" and (text := block["text"] or "") != said
+    ]
+    # Most lines are whole lines of what was said: to search each in a text of megabytes would take minutes.
+    said_lines = {line.strip() for line in said.splitlines()} if others else set()
+    head = said[:LONGEST_OUTPUT]
+    for line in chain.from_iterable(map(str.splitlines, others)):
+        bare = line.strip()
+        if bare and bare not in said_lines and bare not in head:
+            unsaid.append(line)
     return "\n".join(unsaid)
 
 

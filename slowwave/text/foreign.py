@@ -152,7 +152,9 @@ def cut_out(
     bounds: Iterable[Bounds],
 ) -> str:
     """Return a text with these parts replaced by spaces. Line breaks and all offsets stay the same."""
-    for start, end in bounds:
-        blank = re.sub(r"[^\n]", " ", text[start:end])
-        text = f"{text[:start]}{blank}{text[end:]}"
-    return text
+    pieces = list[str]()
+    done = 0
+    for start, end in join_bounds(bounds):
+        pieces += (text[done:start], re.sub(r"[^\n]", " ", text[start:end]))
+        done = end
+    return "".join((*pieces, text[done:]))
