@@ -138,21 +138,21 @@ def _list_web_calls(messages: Sequence[Row]) -> Iterator[str]:
 
 def _find_unsaid(row: Row) -> str:
     """Return the lines of a person's message that its reader does not count as said: what a tool put beside them."""
-    unsaid = list[str]()
     said = row["text"]
-    others = [
-        text[:LONGEST_OUTPUT]
+    lines = [
+        line
         for block in row["blocks"]
         if block["type"] == "text" and (text := block["text"] or "") != said
+        for line in text[:LONGEST_OUTPUT].splitlines()
     ]
-    # Most lines are whole lines of what was said: to search each in a text of megabytes would take minutes.
-    said_lines = {line.strip() for line in said.splitlines()} if others else set()
+    if not lines:
+        return ""
+    # Most are whole lines of what was said: to search each in a text of megabytes would take minutes.
+    bare_lines = {line.strip() for line in lines} - {""}
+    bare_lines -= {line.strip() for line in said.splitlines()}
     head = said[:LONGEST_OUTPUT]
-    for line in chain.from_iterable(map(str.splitlines, others)):
-        bare = line.strip()
-        if bare and bare not in said_lines and bare not in head:
-            unsaid.append(line)
-    return "\n".join(unsaid)
+    unsaid = {bare for bare in bare_lines if bare not in head}
+    return "\n".join(line for line in lines if line.strip() in unsaid)
 
 
 def _add_results(
