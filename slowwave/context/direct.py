@@ -223,13 +223,24 @@ def _format_changes_of(view: View, query: Query, ids: Set[str]) -> dict[str, str
         for message in ids & set(row["message_ids"][:1]):
             if message not in best or shared > best[message][0]:
                 best[message] = (shared, row)
-    notes = dict[str, str]()
-    for message, (_, row) in best.items():
-        if later := view.chains.find_successor(row, query.as_of):
-            successor = view.chains.make_successor(later)
-            sure = is_superseded(row, query.as_of)
-            notes[message] = format_later(successor, sure, "")
-    return notes
+    notes = {
+        message: _format_chain(view, row, query.as_of, "")
+        for message, (_, row) in best.items()
+    }
+    return {message: note for message, note in notes.items() if note}
+
+
+def _format_chain(
+    view: View, row: ChainRow, as_of: datetime | None, beside: str
+) -> str:
+    """Return a note of the claim that had by then changed a row, or perhaps did; nothing if none had."""
+    later = None
+    if is_changed(row, as_of, PERHAPS_CHANGED):
+        later = view.chains.find_successor(row, as_of)
+    if later is None:
+        return ""
+    successor = view.chains.make_successor(later)
+    return format_later(successor, is_superseded(row, as_of), beside)
 
 
 def read_others(view: View, ids: Sequence[str]) -> dict[str, MessageRow]:
@@ -346,13 +357,7 @@ def _make_reply_line(
 ) -> Line:
     """Return a reply as a line, with a note of what changed since or refused it."""
     text = str(row["text"])
-    note = ""
-    if is_changed(row, as_of, PERHAPS_CHANGED):
-        later = view.chains.find_successor(row, as_of)
-        sure = is_superseded(row, as_of)
-        note = (
-            format_later(view.chains.make_successor(later), sure, text) if later else ""
-        )
+    note = _format_chain(view, row, as_of, text)
     return make_line(text, make_source(view, row), relevance, later=note)
 
 
