@@ -607,14 +607,18 @@ def order_by_change(
     ordered = [
         rows[at] for at in np.lexsort((places, _mask_repeats(rows, query), is_last))
     ]
-    # summaries and topics tell behind each sentence what changed it by then
-    for index, row in enumerate(ordered):
-        if row.kind in GROUPS:
-            own = view.find_session_ids(query.own_sessions)
-            scope = str(row.row.get("scope_id") or row.id)
-            text = mark_changes(view.chains, row.text, scope, query.as_of, own)
-            ordered[index] = replace(row, row={**row.row, "text": text})
-    return ordered
+    return [
+        _mark_sentences(view, row, query) if row.kind in GROUPS else row
+        for row in ordered
+    ]
+
+
+def _mark_sentences(view: View, row: Candidate, query: Query) -> Candidate:
+    """Return a summary or topic with a note behind each sentence that a later claim had changed by then."""
+    own = view.find_session_ids(query.own_sessions)
+    scope = str(row.row.get("scope_id") or row.id)
+    text = mark_changes(view.chains, row.text, scope, query.as_of, own)
+    return replace(row, row={**row.row, "text": text})
 
 
 def order_hits(view: View, hits: Sequence[Candidate], query: Query) -> list[Candidate]:
