@@ -78,7 +78,7 @@ def draw_pages(store: Path, report: Path) -> None:
         if one.perhaps_superseded_by
     )
     shown = (
-        ("tonight", report.as_uri(), "light"),
+        ("run_page", report.as_uri(), "light"),
         ("claim", f"{address}/claim/{claim}", "light"),
         (
             "injected",

@@ -10,6 +10,7 @@ import orjson
 from slowwave.recall.release.view import View
 from slowwave.recall.views.usage import count_usage
 from slowwave.schemas.ids import SHORT_ID
+from slowwave.schemas.rows import MessageRow
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     BOILERPLATE,
@@ -39,6 +40,7 @@ from slowwave.text.secrets.rules import MARK
 from slowwave.text.times.days import format_day
 
 Row = dict[str, Any]
+"""A row of any ledger, with the columns that its listing adds."""
 MASKED = re.compile(rf"{re.escape(MARK)}([a-z0-9-]+)\]")
 AROUND = 40
 """Characters shown on either side of a masked word."""
@@ -460,7 +462,7 @@ def _list_redactions(settings: Settings, everything: bool) -> Listing:
     )
 
 
-def _find_masked(message: Row) -> dict[str, str]:
+def _find_masked(message: MessageRow) -> dict[str, str]:
     """Return the text around each masked word of a message, with the kind of secret as its value."""
     texts = [message["text"], *(block["text"] or "" for block in message["blocks"])]
     return {

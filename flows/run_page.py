@@ -134,7 +134,10 @@ def _describe_claims(settings: Settings, new: View | None, old: View | None) -> 
     changed = news.changed[:SHOWN]
     ids = [*(claim.claim_id for claim in learnt), *(key for key, *_ in changed)]
     ids += [later_id for *_, later_id in changed]
-    claims = new.read_by_id(CLAIMS, [*dict.fromkeys(ids)], CLAIM)
+    claims: dict[str, Data] = {
+        key: {**row}
+        for key, row in new.read_by_id(CLAIMS, [*dict.fromkeys(ids)], CLAIM).items()
+    }
     for key, voice in find_voices(new, ids).items():
         claims[key]["by"] = voice
     return {

@@ -5,12 +5,26 @@ says when or how long, and so differs between two equal runs, is *volatile*: dig
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Generic, TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.vocabulary import EXTRACTIVE, SHARED
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    from slowwave.schemas import rows
+
+    R_co = TypeVar("R_co", covariant=True, default=Any)
+else:  # Python 3.11 knows no default
+    from typing import TypeVar
+
+    R_co = TypeVar("R_co", covariant=True)
+"""The type of a table's rows: one of schemas/rows.py."""
 
 VECTOR_DIM = 384
 """Dimensions of the encoder that ships (all-MiniLM-L6-v2): what a store has until its first vectors say otherwise."""
@@ -60,6 +74,18 @@ the claim at the end of the chain, since when the row no longer holds, and how l
 The last two are null in a row that holds."""
 
 
+class ChainRow(TypedDict, total=False):
+    """The columns CHAIN of a claim or passage."""
+
+    chain_id: str | None
+    chain_at: datetime | None
+    chain_likely: float | None
+
+
+NO_CHAIN = ChainRow(chain_id=None, chain_at=None, chain_likely=None)
+"""Of a row that no later claim changed."""
+
+
 def chain_fields() -> tuple[pa.Field, ...]:
     """Return the columns CHAIN."""
     return tuple(
@@ -68,12 +94,12 @@ def chain_fields() -> tuple[pa.Field, ...]:
     )
 
 
-TRUST = "trust"
+TRUST: Final = "trust"
 """Column of passages, claims and summaries: a `Trust`, the least of what the row rests on."""
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(Generic[R_co]):
     """Name, primary key, schema and volatile columns of one table."""
 
     name: str
@@ -232,7 +258,7 @@ BLOCK = pa.struct(
     ]
 )
 
-MESSAGES = Table(
+MESSAGES: "Table[rows.MessageRow]" = Table(
     name="messages",
     key="message_id",
     fields=(
@@ -282,7 +308,7 @@ MESSAGES = Table(
 )
 
 
-SESSIONS = Table(
+SESSIONS: "Table[rows.SessionRow]" = Table(
     name="sessions",
     key="session_id",
     fields=(
@@ -313,7 +339,7 @@ SESSIONS = Table(
     ),
 )
 
-FILES = Table(
+FILES: "Table[rows.FileRow]" = Table(
     name="files",
     key="path",
     fields=(
@@ -344,7 +370,7 @@ FILES = Table(
 )
 
 
-PASSAGES = Table(
+PASSAGES: "Table[rows.PassageRow]" = Table(
     name="passages",
     key="passage_id",
     full_text="text",
@@ -377,7 +403,7 @@ PASSAGES = Table(
 )
 
 
-GISTS = Table(
+GISTS: "Table[rows.GistRow]" = Table(
     name="gists",
     key="message_id",
     fields=(
@@ -395,7 +421,7 @@ GISTS = Table(
 )
 
 
-BOILERPLATE = Table(
+BOILERPLATE: "Table[rows.BoilerplateRow]" = Table(
     name="boilerplate",
     key="span_id",
     fields=(
@@ -419,7 +445,7 @@ BOILERPLATE = Table(
     ),
 )
 
-LINES = Table(
+LINES: "Table[rows.LineRow]" = Table(
     name="lines",
     key="session_id",
     fields=(
@@ -441,7 +467,7 @@ LINES = Table(
 )
 
 
-ACTIONS = Table(
+ACTIONS: "Table[rows.ActionRow]" = Table(
     name="actions",
     key="action_id",
     fields=(
@@ -485,7 +511,7 @@ ACTIONS = Table(
     ),
 )
 
-PATTERNS = Table(
+PATTERNS: "Table[rows.PatternRow]" = Table(
     name="patterns",
     key="pattern_id",
     fields=(
@@ -541,7 +567,7 @@ PATTERNS = Table(
 )
 
 
-DEAD_ENDS = Table(
+DEAD_ENDS: "Table[rows.DeadEndRow]" = Table(
     name="dead_ends",
     key="dead_end_id",
     fields=(
@@ -595,7 +621,7 @@ BY_MODEL = (pc.field("observer") != EXTRACTIVE) & ~pc.starts_with(
 GATES = ("reusable", "non_trivial", "specific")
 """Columns of CLAIMS with the verdicts of the gates; False shuts the claim out."""
 
-CLAIMS = Table(
+CLAIMS: "Table[rows.ClaimRow]" = Table(
     name="claims",
     key="claim_id",
     full_text="summary",
@@ -669,7 +695,7 @@ CLAIMS = Table(
     ),
 )
 
-MERGES = Table(
+MERGES: "Table[rows.MergeRow]" = Table(
     name="merges",
     key="merge_id",
     fields=(
@@ -695,7 +721,7 @@ MERGES = Table(
     ),
 )
 
-RELATIONS = Table(
+RELATIONS: "Table[rows.RelationRow]" = Table(
     name="relations",
     key="relation_id",
     fields=(
@@ -715,7 +741,7 @@ RELATIONS = Table(
 )
 
 
-CHECKS = Table(
+CHECKS: "Table[rows.CheckRow]" = Table(
     name="checks",
     key="check_id",
     volatile=frozenset({"checked_at"}),
@@ -752,7 +778,7 @@ CHECKS = Table(
 
 BASE_TOPICS = ("self", "user", "system")
 
-TOPICS = Table(
+TOPICS: "Table[rows.TopicRow]" = Table(
     name="topics",
     key="topic_id",
     full_text="text",
@@ -804,7 +830,7 @@ TOPICS = Table(
     ),
 )
 
-TOPIC_HISTORY = Table(
+TOPIC_HISTORY: "Table[rows.TopicEventRow]" = Table(
     name="topic_history",
     key="event_id",
     fields=(
@@ -823,7 +849,7 @@ TOPIC_HISTORY = Table(
     ),
 )
 
-SUMMARIES = Table(
+SUMMARIES: "Table[rows.SummaryRow]" = Table(
     name="summaries",
     key="summary_id",
     full_text="text",
@@ -875,7 +901,7 @@ SUMMARIES = Table(
 )
 
 
-MARKS = Table(
+MARKS: "Table[rows.MarkRow]" = Table(
     name="marks",
     key="mark_id",
     fields=(
@@ -894,7 +920,7 @@ MARKS = Table(
 )
 
 
-COMPLETIONS = Table(
+COMPLETIONS: "Table[rows.CompletionRow]" = Table(
     name="completions",
     key="completion_id",
     fields=(
@@ -932,7 +958,7 @@ COMPLETIONS = Table(
 )
 
 
-QUARANTINE = Table(
+QUARANTINE: "Table[rows.QuarantinedRow]" = Table(
     name="quarantine",
     key="quarantine_id",
     fields=(
@@ -953,7 +979,7 @@ QUARANTINE = Table(
 )
 
 
-EXCLUSIONS = Table(
+EXCLUSIONS: "Table[rows.ExclusionRow]" = Table(
     name="exclusions",
     key="row_id",
     volatile=frozenset({"at"}),
@@ -979,7 +1005,7 @@ EXCLUSIONS = Table(
     ),
 )
 
-FORGOTTEN = Table(
+FORGOTTEN: "Table[rows.ForgottenRow]" = Table(
     name="forgotten",
     key="forgotten_id",
     volatile=frozenset({"run_id", "at"}),
@@ -995,7 +1021,7 @@ FORGOTTEN = Table(
 )
 
 
-RUNS = Table(
+RUNS: "Table[rows.RunRow]" = Table(
     name="runs",
     key="run_id",
     volatile=frozenset({"run_id", "started_at", "ended_at", "report"}),
@@ -1016,7 +1042,7 @@ RUNS = Table(
     ),
 )
 
-RELEASES = Table(
+RELEASES: "Table[rows.ReleaseRow]" = Table(
     name="releases",
     key="release_id",
     volatile=frozenset({"release_id", "created_at", "run_id", "versions"}),

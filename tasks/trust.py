@@ -138,16 +138,21 @@ def _list_web_calls(messages: Sequence[Row]) -> Iterator[str]:
 
 def _find_unsaid(row: Row) -> str:
     """Return the lines of a person's message that its reader does not count as said: what a tool put beside them."""
-    unsaid = list[str]()
-    for block in row["blocks"]:
-        text = block["text"] or ""
-        if block["type"] != "text" or text == row["text"]:
-            continue
-        for line in text[:LONGEST_OUTPUT].splitlines():
-            bare = line.strip()
-            if bare and bare not in row["text"]:
-                unsaid.append(line)
-    return "\n".join(unsaid)
+    said = row["text"]
+    lines = [
+        line
+        for block in row["blocks"]
+        if block["type"] == "text" and (text := block["text"] or "") != said
+        for line in text[:LONGEST_OUTPUT].splitlines()
+    ]
+    if not lines:
+        return ""
+    # Most are whole lines of what was said: to search each in a text of megabytes would take minutes.
+    bare_lines = {line.strip() for line in lines} - {""}
+    bare_lines -= {line.strip() for line in said.splitlines()}
+    head = said[:LONGEST_OUTPUT]
+    unsaid = {bare for bare in bare_lines if bare not in head}
+    return "\n".join(line for line in lines if line.strip() in unsaid)
 
 
 def _add_results(
@@ -276,12 +281,12 @@ class GivenTexts:
         least: float,
     ) -> list[int]:
         """Return the numbers of the texts with a block that has at least so many of these words."""
-        blocks = np.flatnonzero(self._count_words(words) >= least)
+        blocks = np.flatnonzero(self._count_known_words(words) >= least)
         texts = np.searchsorted(self.first, blocks, "right") - 1
         numbers: list[int] = np.unique(texts).tolist()
         return numbers
 
-    def _count_words(
+    def _count_known_words(
         self,
         words: Words,
     ) -> npt.NDArray[np.int64]:

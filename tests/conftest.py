@@ -51,6 +51,7 @@ LONGEST = (
     "bench/test_bench.py",
     "flows/test_faults.py",
     "flows/test_serve.py",
+    "forget/test_forget.py",
     "ui/test_ui.py",
 )
 """They are begun first: one that is begun last has two cores for itself."""

@@ -25,7 +25,9 @@ SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 COMPARED = (*RELEASED, ACTIONS, MARKS)
 
 FORKS = get_context("forkserver")  # what a night imports is imported once
-FORKS.set_forkserver_preload(["lancedb", "slowwave.flows.nightly"])
+FORKS.set_forkserver_preload(
+    ["lancedb", "sklearn.feature_extraction.text", "slowwave.flows.nightly"]
+)
 
 
 def do_night(store: Path, die_after: int) -> None:

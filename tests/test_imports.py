@@ -42,7 +42,7 @@ OVER_THE_STORE = {
     "slowwave.tasks.forget.select": "reads which messages are meant",
     "slowwave.tasks.forget.lineage": "finds by way of the tables what goes, and writes it down",
     "slowwave.tasks.forget.stages": "the erasing itself",
-    "slowwave.tasks.forget.journals": "rewrites what slowwave itself wrote beside the tables",
+    "slowwave.tasks.forget.logs": "rewrites what slowwave itself wrote beside the tables",
     "slowwave.tasks.forget.exports": "reads which exports were made",
     "slowwave.tasks.forget.plan": "reads what is forgotten",
     "slowwave.tasks.forget.proof": "reads every file of the space as bytes, and the ledger's rows",

@@ -26,7 +26,7 @@ from bench.recall.talks import (
 )
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.tasks.observe.observe import observe
-from slowwave.tasks.observe.worth import extract_content_words
+from slowwave.tasks.observe.worth import extract_feature_words
 
 Drawn = tuple[str, Sequence[str]]
 """Words kept, and the turns they are from."""
@@ -126,7 +126,7 @@ def _stem_words(texts: Iterable[str]) -> set[str]:
     return {
         re.sub(r"(?:ing|ed|es|s|ly)$", "", word)
         for text in texts
-        for word in extract_content_words(text)
+        for word in extract_feature_words(text)
     }
 
 

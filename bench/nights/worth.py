@@ -34,7 +34,7 @@ from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job
 from slowwave.tasks.observe.observe import observe
 from slowwave.tasks.observe.units import MIN_WORDS, collect_speakers, strip_emphasis
-from slowwave.tasks.observe.worth import count_words
+from slowwave.tasks.observe.worth import count_feature_words
 from slowwave.text.sentences import split_sentences
 
 LABELS = LABELLED / "worth.tsv"
@@ -113,7 +113,7 @@ def cut_sentences(messages: pa.Table) -> Iterator[Sentence]:
             for text in (
                 strip_emphasis(one.text) for one in split_sentences(row["text"], names)
             ):
-                if count_words(text) >= MIN_WORDS:
+                if count_feature_words(text) >= MIN_WORDS:
                     yield Sentence(
                         hash_parts(
                             " ".join(text.lower().split()), hash_parts(row["whole"])

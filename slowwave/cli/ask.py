@@ -11,7 +11,7 @@ from slowwave.cli.common import (
     SpacesOption,
     command,
     echo,
-    print_notes,
+    print_warnings,
     truncate_line,
 )
 from slowwave.cli.opening import find_project
@@ -82,7 +82,7 @@ def recall(
             query, k, kind or (), everything=everything, **filters
         )
         note_hits(memory.root / memory.space, hits)
-    print_notes(hits.warnings)
+    print_warnings(hits.warnings)
     if as_json:
         return hits.as_dict()
     _print_hits(hits)
@@ -323,7 +323,7 @@ def context(
         everything=everything,
         **filters,
     )
-    print_notes(results.answer.warnings if results else ())
+    print_warnings(results.answer.warnings if results else ())
     _print_block(
         memory,
         block,
@@ -382,7 +382,7 @@ def _print_block(
     from slowwave.context.recall_log import note_block
 
     note_block(memory.root / memory.space, block, web)
-    print_notes(block.warnings)
+    print_warnings(block.warnings)
     if as_json:
         echo(block.text or "{}")
     else:
@@ -510,12 +510,12 @@ def finish_before_noting(settings: "Settings") -> None:
         from slowwave.flows.forget import finish_unfinished
 
         report = finish_unfinished(settings)
-        print_notes(report.notes if report else ())
+        print_warnings(report.notes if report else ())
     except (
         StoreError,
         ModuleNotFoundError,
     ) as trouble:
         # An install for reading alone has no flows.
-        print_notes(
+        print_warnings(
             [f"a forgetting is not finished, and the next night finishes it: {trouble}"]
         )

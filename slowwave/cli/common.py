@@ -315,10 +315,10 @@ def print_table(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> 
     OUT.print(table)
 
 
-def print_notes(notes: Iterable[str]) -> None:
-    """Print the notes of an answer on stderr, one a line; stdout is for the answer."""
-    for note in notes:
-        echo(f"note: {escape_line(note)}", err=True)
+def print_warnings(warnings: Iterable[str]) -> None:
+    """Print the warnings of an answer on stderr, one a line; stdout is for the answer."""
+    for warning in warnings:
+        echo(f"note: {escape_line(warning)}", err=True)
 
 
 def truncate_line(text: str, chars: int) -> str:

@@ -18,9 +18,9 @@ from slowwave.cli.common import (
     SpacesOption,
     command,
     end_run,
-    print_notes,
     print_report,
     print_table,
+    print_warnings,
     report_errors,
     show_loading,
 )
@@ -248,7 +248,7 @@ def _run_guarded(name: str, run_space: Callable[[], int]) -> int:
         return failed.exit_code
     except Exception as error:
         LOG.warning("the night of space %s failed", name, exc_info=error)
-        print_notes([f"the night of {name} failed: {type(error).__name__}: {error}"])
+        print_warnings([f"the night of {name} failed: {type(error).__name__}: {error}"])
         return 1
 
 

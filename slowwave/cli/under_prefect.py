@@ -12,7 +12,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
-from slowwave.cli.common import print_notes, report_errors
+from slowwave.cli.common import print_warnings, report_errors
 from slowwave.schemas.places import PREFECT_SERVER
 
 VARIABLE = "PREFECT_API_URL"
@@ -37,7 +37,7 @@ def find_server(wanted: bool | None) -> str | None:
     if trouble := _find_trouble(server):
         # without a user and password
         place = urlsplit(server).netloc.rpartition("@")[2] or server
-        print_notes(
+        print_warnings(
             [
                 f"no Prefect server answers at {place} ({trouble}): the night goes on without it"
             ]

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +30,6 @@ from slowwave.context.projects.intentions import list_intentions
 from slowwave.context.rendering import Line, LineSource
 from slowwave.recall.hits import CONFIDENT, LEANING_WORDS, Hit, Hits, has_words
 from slowwave.recall.query import Query, Vector
-from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import (
     THEN,
     View,
@@ -41,7 +41,16 @@ from slowwave.recall.retrieve.rows import mask_allowed_passages
 from slowwave.recall.sessions import rank_sessions, read_session_ids
 from slowwave.recall.views.dead_ends import Tried, find_touched
 from slowwave.schemas.errors import READ_TROUBLE
-from slowwave.schemas.tables import CHAIN, CLAIMS, GISTS, MESSAGES, PASSAGES, TRUST
+from slowwave.schemas.rows import ClaimRow, MessageRow
+from slowwave.schemas.tables import (
+    CHAIN,
+    CLAIMS,
+    GISTS,
+    MESSAGES,
+    PASSAGES,
+    TRUST,
+    ChainRow,
+)
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Role, Status, Trust, is_own
 from slowwave.text.times.days import localise
 from slowwave.text.words import UNSPACED, extract_content_words, singular_words
@@ -81,6 +90,10 @@ SHOWN = [
 ]
 
 
+class ReplyRow(MessageRow, ChainRow, total=False):
+    """A message with the chain of its passage."""
+
+
 def rank_messages(view: View, query: Query, hits: Sequence[Hit]) -> list[Line]:
     """Return the messages that may answer, the likeliest first, given hits in the order of their rank."""
     named = _find_named_speaker(view, query)
@@ -104,7 +117,7 @@ def _make_hit_lines(
     rows = view.read_by_id(MESSAGES, [hit.id for hit in hits], SHOWN)
     gists = view.read_by_id(GISTS, list(rows), ["summary"])
     known = _join_known_texts(view, query, hits)
-    idle = find_acknowledgements(view, query, hits)
+    acknowledging = find_acknowledgements(view, query, hits)
     changes = _format_changes_of(view, query, rows.keys())
     lines: dict[str, Line] = {}
     for hit in hits:
@@ -112,7 +125,11 @@ def _make_hit_lines(
         if hit.status == Status.NOT_DISTILLED:
             lines[hit.id] = make_hit_line(hit, likelihoods[hit.id])
             continue
-        if row is None or hit.id in idle or _is_replaced(view, hit, rows.keys()):
+        if (
+            row is None
+            or hit.id in acknowledging
+            or _is_replaced(view, hit, rows.keys())
+        ):
             continue
         lines[hit.id] = _make_message_line(
             view,
@@ -198,7 +215,7 @@ def _format_changes_of(view: View, query: Query, ids: Set[str]) -> dict[str, str
 
     Of several such claims the one counts that shares most words with the query.
     """
-    best = dict[str, tuple[int, Row]]()
+    best = dict[str, tuple[int, ClaimRow]]()
     for row in view.chains.claims.values():
         if not is_changed(row, query.as_of, PERHAPS_CHANGED):
             continue
@@ -206,16 +223,27 @@ def _format_changes_of(view: View, query: Query, ids: Set[str]) -> dict[str, str
         for message in ids & set(row["message_ids"][:1]):
             if message not in best or shared > best[message][0]:
                 best[message] = (shared, row)
-    notes = dict[str, str]()
-    for message, (_, row) in best.items():
-        if later := view.chains.find_successor(row, query.as_of):
-            successor = view.chains.make_successor(later)
-            sure = is_superseded(row, query.as_of)
-            notes[message] = format_later(successor, sure, "")
-    return notes
+    notes = {
+        message: _format_chain(view, row, query.as_of, "")
+        for message, (_, row) in best.items()
+    }
+    return {message: note for message, note in notes.items() if note}
 
 
-def read_others(view: View, ids: Sequence[str]) -> dict[str, Row]:
+def _format_chain(
+    view: View, row: ChainRow, as_of: datetime | None, beside: str
+) -> str:
+    """Return a note of the claim that had by then changed a row, or perhaps did; nothing if none had."""
+    later = None
+    if is_changed(row, as_of, PERHAPS_CHANGED):
+        later = view.chains.find_successor(row, as_of)
+    if later is None:
+        return ""
+    successor = view.chains.make_successor(later)
+    return format_later(successor, is_superseded(row, as_of), beside)
+
+
+def read_others(view: View, ids: Sequence[str]) -> dict[str, MessageRow]:
     """Return by message the other one of its turn: a row with the columns `SHOWN` and its text."""
     if not ids:
         return {}
@@ -323,26 +351,20 @@ def find_rules(view: View, ids: Sequence[str]) -> dict[str, str]:
 
 def _make_reply_line(
     view: View,
-    row: Row,
+    row: ReplyRow,
     relevance: float,
     as_of: datetime | None,
 ) -> Line:
     """Return a reply as a line, with a note of what changed since or refused it."""
     text = str(row["text"])
-    note = ""
-    if is_changed(row, as_of, PERHAPS_CHANGED):
-        later = view.chains.find_successor(row, as_of)
-        sure = is_superseded(row, as_of)
-        note = (
-            format_later(view.chains.make_successor(later), sure, text) if later else ""
-        )
+    note = _format_chain(view, row, as_of, text)
     return make_line(text, make_source(view, row), relevance, later=note)
 
 
 def _make_message_line(
     view: View,
     hit: Hit,
-    row: Row,
+    row: MessageRow,
     *,
     relevance: float,
     known: str,
@@ -379,7 +401,7 @@ def _find_named_speaker(view: View, query: Query) -> str | None:
     return names.pop() if len(names) == 1 else None
 
 
-def _weigh_speaker(row: Row, named: str | None, likelihood: float) -> float:
+def _weigh_speaker(row: MessageRow, named: str | None, likelihood: float) -> float:
     """Return a message's likelihood, lowered if the query names another speaker."""
     return likelihood * (
         OTHERS if named is not None and row["speaker"] != named else 1.0
@@ -572,7 +594,7 @@ def put_narration_last(view: View, hits: Hits) -> Hits:
     return Hits(ordered, relevance=hits.relevance, warnings=hits.warnings)
 
 
-def read_replies(view: View, query: Query, ids: Sequence[str]) -> dict[str, Row]:
+def read_replies(view: View, query: Query, ids: Sequence[str]) -> dict[str, ReplyRow]:
     """Return the reply to each message: the next passage of its session, if another speaker says it and the query's
     filters allow it. A reply is a row with the columns `SHOWN`, and the text and chain of its passage.
     """
@@ -585,7 +607,7 @@ def read_replies(view: View, query: Query, ids: Sequence[str]) -> dict[str, Row]
     ).to_pylist()
     rows = view.read_by_id(MESSAGES, [row["message_id"] for row in passages], SHOWN)
     return {
-        key: {**rows[row["message_id"]], **row}
+        key: cast(ReplyRow, {**rows[row["message_id"]], **row})
         for key, row in zip(question_ids, passages, strict=True)
         if row["message_id"] in rows
     }
@@ -620,7 +642,7 @@ def _flatten(text: str) -> str:
     return " ".join(text.split())
 
 
-def make_source(view: View, row: Row) -> LineSource:
+def make_source(view: View, row: MessageRow) -> LineSource:
     """Return the source of a message (the columns `SHOWN`)."""
     session = view.native_sessions.get(row["session_id"]) or str(row["session_id"])
     return LineSource(

@@ -460,7 +460,7 @@ def read_unreleased(
 
 
 def _make_hit(line: Mapping[str, Any]) -> Hit:
-    """Return a line of a journal as a hit that is not weighed yet."""
+    """Return a line of a log as a hit that is not weighed yet."""
     session = line["session_id"]
     message = line["message_id"]
     text = line["content"]
@@ -486,7 +486,7 @@ def _find_trust(text: str, role: str) -> Trust:
 
 
 def _has_tag(line: Mapping[str, Any], tag: str) -> bool:
-    """Return True if a line of a journal has a tag, in whatever case."""
+    """Return True if a line of a log has a tag, in whatever case."""
     tags = (str(name).casefold() for name in line.get("tags") or ())
     return tag.casefold() in tags
 

@@ -58,7 +58,7 @@ from slowwave.recall.prompts import (
     only_assents,
 )
 from slowwave.recall.query import Mask, Query, QueryPlan, QueryTimes, Vector
-from slowwave.recall.release.tables import PassageIndex, Row
+from slowwave.recall.release.tables import PassageIndex
 from slowwave.recall.release.view import (
     FIGURE,
     WITNESSES,
@@ -73,9 +73,11 @@ from slowwave.recall.retrieve.candidates import (
     DATED,
     POOLS,
     Candidate,
+    CandidateRow,
     Candidates,
     PassageEvidence,
     compute_passage_evidence,
+    read_column,
     retrieve_claims,
     retrieve_groups,
     retrieve_messages,
@@ -91,15 +93,17 @@ from slowwave.recall.retrieve.rows import (
 from slowwave.recall.sessions import SessionHits, find_sessions
 from slowwave.recall.turns import Whose, join_turns
 from slowwave.schemas.errors import READ_TROUBLE
+from slowwave.schemas.rows import ClaimRow, MessageRow
 from slowwave.schemas.settings import RecallSettings
 from slowwave.schemas.tables import (
-    CHAIN,
     CLAIMS,
     MESSAGES,
+    NO_CHAIN,
     PASSAGES,
     SUMMARIES,
     TOPICS,
     TRUST,
+    ChainRow,
     Table,
 )
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Status
@@ -117,7 +121,6 @@ HEARD = 1.8
 the default floor."""
 SITTING = 3600.0
 """Seconds. What another says sooner after is of the same sitting: an answer, mostly, and no newer state of things."""
-NO_CHAIN: Row = dict.fromkeys(CHAIN)
 
 
 class Reranker(Protocol):
@@ -431,10 +434,13 @@ def _raise_timely(
     If the query asks for nothing but a time, what was said then, or names it, is all that is relevant.
     """
     pool = candidates.pool
-    edges = [(row[pool.first], row[pool.last]) for row in candidates.rows]
+    edges = [
+        (read_column(row, pool.first), read_column(row, pool.last))
+        for row in candidates.rows
+    ]
     is_inside = times.mask_inside(edges)
     if plan.is_time_only:
-        texts = [str(row[pool.text]) for row in candidates.rows]
+        texts = [str(read_column(row, pool.text)) for row in candidates.rows]
         is_named = np.array([times.is_named_in(text) for text in texts], dtype=bool)
         relevance = (is_inside | is_named).astype(np.float64)
         candidates = replace(
@@ -586,7 +592,7 @@ def order_by_change(
     first ABOUT to the best of the earlier ones that it changes.
     """
     rows = _add_successors(view, [_mark_row(view, hit, query) for hit in hits], query)
-    is_last = [row.row["status"] == Status.SUPERSEDED for row in rows]
+    is_last = np.array([row.row["status"] == Status.SUPERSEDED for row in rows], bool)
     is_timely = _mask_timely(rows, query)
     places = np.arange(len(rows), dtype=np.float64) - (GUESS + 0.5) * is_timely
     for at, row in enumerate(rows[:ABOUT]):
@@ -601,14 +607,18 @@ def order_by_change(
     ordered = [
         rows[at] for at in np.lexsort((places, _mask_repeats(rows, query), is_last))
     ]
-    # summaries and topics tell behind each sentence what changed it by then
-    for index, row in enumerate(ordered):
-        if row.kind in GROUPS:
-            own = view.find_session_ids(query.own_sessions)
-            scope = str(row.row.get("scope_id") or row.id)
-            text = mark_changes(view.chains, row.text, scope, query.as_of, own)
-            ordered[index] = replace(row, row={**row.row, "text": text})
-    return ordered
+    return [
+        _mark_sentences(view, row, query) if row.kind in GROUPS else row
+        for row in ordered
+    ]
+
+
+def _mark_sentences(view: View, row: Candidate, query: Query) -> Candidate:
+    """Return a summary or topic with a note behind each sentence that a later claim had changed by then."""
+    own = view.find_session_ids(query.own_sessions)
+    scope = str(row.row.get("scope_id") or row.id)
+    text = mark_changes(view.chains, row.text, scope, query.as_of, own)
+    return replace(row, row={**row.row, "text": text})
 
 
 def order_hits(view: View, hits: Sequence[Candidate], query: Query) -> list[Candidate]:
@@ -686,9 +696,13 @@ def _mark_row(view: View, hit: Candidate, query: Query) -> Candidate:
     only if the claim that changed it has a word of the query.
     """
     row = hit.claim.row if hit.claim is not None else hit.row
-    chain_of = (
-        NO_CHAIN if row.get("chain_id") is None else {name: row[name] for name in CHAIN}
-    )
+    chain_of = NO_CHAIN
+    if row.get("chain_id") is not None:
+        chain_of = ChainRow(
+            chain_id=row["chain_id"],
+            chain_at=row["chain_at"],
+            chain_likely=row["chain_likely"],
+        )
     if (
         hit.kind == "message"
         and hit.claim is None
@@ -708,12 +722,12 @@ def _mark_row(view: View, hit: Candidate, query: Query) -> Candidate:
         if superseded or perhaps
         else None
     )
-    marks = {
-        "status": Status.SUPERSEDED if superseded else Status.ACTIVE,
-        "superseded_by": later["claim_id"] if later and superseded else None,
-        "perhaps_superseded_by": later["claim_id"] if later and perhaps else None,
-        "successor": view.chains.make_successor(later) if later else None,
-    }
+    marks = CandidateRow(
+        status=Status.SUPERSEDED if superseded else Status.ACTIVE,
+        superseded_by=later["claim_id"] if later and superseded else None,
+        perhaps_superseded_by=later["claim_id"] if later and perhaps else None,
+        successor=view.chains.make_successor(later) if later else None,
+    )
     return replace(hit, row={**hit.row, **chain_of, **marks})
 
 
@@ -784,7 +798,12 @@ def _add_successors(
         if len(offsets) and mask_allowed_claims(view, query)[offsets].all():
             there.add(key)
             claim = replace(
-                row, kind="claim", id=key, row=later, claim=None, beside=None
+                row,
+                kind="claim",
+                id=key,
+                row=cast(CandidateRow, later),
+                claim=None,
+                beside=None,
             )
             shown.append(_mark_row(view, claim, query))
     return shown
@@ -850,7 +869,13 @@ def _list_cited(view: View, ranked: Sequence[Candidate]) -> dict[str, list[str]]
     return cited
 
 
-def _read_facts(view: View, ranked: Sequence[Candidate]) -> dict[str, Row]:
+class ClaimFacts(ClaimRow, total=False):
+    """A claim with the name of its topic."""
+
+    topic: str | None
+
+
+def _read_facts(view: View, ranked: Sequence[Candidate]) -> dict[str, ClaimFacts]:
     """Return what the tables know of each row's claim, or of the claim that was made of a message: `CLAIM_COLUMNS`, its
     confidence and the name of its topic.
     """
@@ -864,10 +889,11 @@ def _read_facts(view: View, ranked: Sequence[Candidate]) -> dict[str, Row]:
     rows = stored.to_pylist()
     topic_ids = [row["topic_id"] for row in rows if row["topic_id"]]
     topics = view.read_by_id(TOPICS, topic_ids, ["name"])
-    facts = dict[str, Row]()
+    facts = dict[str, ClaimFacts]()
     for row, confidence in zip(rows, sure, strict=True):
         topic = topics.get(row["topic_id"], {}).get("name")
-        facts[row[CLAIMS.key]] = {**row, "confidence": confidence, "topic": topic}
+        fact = {**row, "confidence": confidence, "topic": topic}
+        facts[row[CLAIMS.key]] = cast(ClaimFacts, fact)
     return {key: facts[claim] for key, claim in claims.items() if claim in facts}
 
 
@@ -875,7 +901,7 @@ def _build_hit(
     view: View,
     candidate: Candidate,
     quote: Any,
-    messages: list[Row],
+    messages: list[MessageRow],
     pair: tuple[Fragment, ...],
 ) -> Hit:
     """Return a row as a hit; its messages as sources, a message in its exchange. `quote` is that of a claim."""
@@ -899,7 +925,7 @@ def _build_hit(
         text=text,
         score=candidate.score,
         observed_at=localise(candidate.edges[1], utc_offset),
-        status=row["status"],
+        status=row["status"] or Status.ACTIVE,
         sources=tuple(sources),
         pair=pair,
         relevance=candidate.relevance,
@@ -916,7 +942,7 @@ def _build_hit(
 
 
 def _quote_messages(
-    view: View, messages: Sequence[Row], quotes: Iterable[str]
+    view: View, messages: Sequence[MessageRow], quotes: Iterable[str]
 ) -> list[Source]:
     """Return messages as sources. Each quotes the first of `quotes` that it has, else how it begins."""
     folded = {quote: fold_text(quote) for quote in quotes}
@@ -933,7 +959,7 @@ def _quote_messages(
 
 def _read_exchanges(
     view: View, ranked: Sequence[Candidate]
-) -> dict[str, tuple[list[Row], tuple[Fragment, ...]]]:
+) -> dict[str, tuple[list[MessageRow], tuple[Fragment, ...]]]:
     """Return for each message that was found itself, with the other one of its turn if that is cited too; and its
     exchange, taken from where they stand.
     """
@@ -944,7 +970,7 @@ def _read_exchanges(
         view, {at for places in surroundings.values() for at in places.list_offsets()}
     )
     turns = {row.id for row in ranked if row.beside and not row.is_alone}
-    exchanges: dict[str, tuple[list[Row], tuple[Fragment, ...]]] = {}
+    exchanges: dict[str, tuple[list[MessageRow], tuple[Fragment, ...]]] = {}
     for key, places in surroundings.items():
         others = [at for at in places.exchange if at != places.own]
         cited = [places.own, *others] if key in turns else [places.own]
@@ -980,7 +1006,7 @@ def _find_surroundings(layout: PassageIndex, row: Candidate) -> ExchangePlaces:
     )
 
 
-def _read_messages_at(view: View, offsets: Set[int]) -> dict[int, Row]:
+def _read_messages_at(view: View, offsets: Set[int]) -> dict[int, MessageRow]:
     """Return messages by their offsets in the table, all read at once."""
     places = sorted(at for at in offsets if at >= 0)
     if not places:
@@ -990,7 +1016,7 @@ def _read_messages_at(view: View, offsets: Set[int]) -> dict[int, Row]:
 
 
 def _make_fragments(
-    places: ExchangePlaces, messages: Mapping[int, Row]
+    places: ExchangePlaces, messages: Mapping[int, MessageRow]
 ) -> tuple[Fragment, ...]:
     """Return a message's exchange. A reply is a part of it if it leans on the message: it may take it back."""
     shown = [at for at in places.exchange if at in messages]
@@ -1008,7 +1034,7 @@ def _leans(reply: str) -> bool:
 
 
 def collect_message_ids_below(
-    view: View, summaries: Mapping[str, Row]
+    view: View, summaries: Mapping[str, CandidateRow]
 ) -> dict[str, list[str]]:
     """Return up to MAX_SOURCES messages below each summary or topic (rows by id, with `member_ids` or `samples`),
     spread over its members.

@@ -19,7 +19,6 @@ import numpy as np
 
 from slowwave.recall.hits import Answer, Shown, Source
 from slowwave.recall.query import NO_TIME, Ints, Query, QueryPlan, Vector
-from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View, mark_changes
 from slowwave.recall.retrieve.candidates import (
     Candidates,
@@ -251,7 +250,7 @@ def _build_hits(
     sources = _read_sources(view, quoted)
     hits: list[SessionHit] = []
     for key, (number, probability), quotes in zip(ids, ranked, sources, strict=True):
-        row: Row = about.get(key, {})
+        row = about.get(key, {})
         master = masters.get(compute_master_id(key), {})
         if not is_visible_as_of(master.get("last_at"), query.as_of):
             master = {}

@@ -60,7 +60,7 @@ def find_foreign_parts(
     found += [
         match.span()
         for match in QUOTATIONS.finditer(head)
-        if _count_words(match[0]) >= LEAST_QUOTED
+        if _estimate_words(match[0]) >= LEAST_QUOTED
     ]
     ends = [LONGEST]
     if seconds is not None and seconds > 0:
@@ -117,16 +117,16 @@ def _find_pasted_end(text: str) -> int | None:
 def _is_salutation(line: str) -> bool:
     """Return True for a line of a few words that ends in a comma."""
     match = SALUTATION.match(line)
-    return match is not None and _count_words(match[1]) <= LONGEST_SALUTATION
+    return match is not None and _estimate_words(match[1]) <= LONGEST_SALUTATION
 
 
 def _is_long_prose(text: str) -> bool:
     """Return True for text that is no list and has at least LEAST_PROSE words."""
-    return not ITEM.match(text) and _count_words(text) >= LEAST_PROSE
+    return not ITEM.match(text) and _estimate_words(text) >= LEAST_PROSE
 
 
-def _count_words(text: str) -> int:
-    """Return the number of words. In a script without spaces, two letters count as a word."""
+def _estimate_words(text: str) -> int:
+    """Return about how many words a text has. In a script without spaces, two letters count as a word."""
     spaced = len(text.split())
     return max(spaced, sum(map(_is_unspaced, text)) // 2)
 
@@ -152,7 +152,9 @@ def cut_out(
     bounds: Iterable[Bounds],
 ) -> str:
     """Return a text with these parts replaced by spaces. Line breaks and all offsets stay the same."""
-    for start, end in bounds:
-        blank = re.sub(r"[^\n]", " ", text[start:end])
-        text = f"{text[:start]}{blank}{text[end:]}"
-    return text
+    pieces = list[str]()
+    done = 0
+    for start, end in join_bounds(bounds):
+        pieces += (text[done:start], re.sub(r"[^\n]", " ", text[start:end]))
+        done = end
+    return "".join((*pieces, text[done:]))

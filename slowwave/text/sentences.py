@@ -207,9 +207,9 @@ def _compile_trimmers(
     """Return the patterns of text that is cut off a sentence's start and end, with the names and their short forms."""
     called = "|".join(sorted(map(re.escape, list_short_forms(names)), reverse=True))
     name = rf"|(?-i:{called})" if called else ""
-    idle = rf"(?:{OPENERS}{name})\b(?:\s+(?:so much|a lot|again|for asking|everyone|guys{name})\b)?"
+    opening = rf"(?:{OPENERS}{name})\b(?:\s+(?:so much|a lot|again|for asking|everyone|guys{name})\b)?"
     opener = re.compile(
-        rf"^(?:[^\w`\"'(#@/$~.*_-]*(?:{idle}\s*[,!.…—–:-]+(?=\s)\s*|{FACE}))*[^\w`\"'(\[#@/$~.*_-]*",
+        rf"^(?:[^\w`\"'(#@/$~.*_-]*(?:{opening}\s*[,!.…—–:-]+(?=\s)\s*|{FACE}))*[^\w`\"'(\[#@/$~.*_-]*",
         re.I,
     )
     closer = re.compile(rf"(?:,\s{{0,9}}(?:{CLOSERS}{name})|{FACE})\Z", re.I)

@@ -246,7 +246,7 @@ def render_report(settings: Settings, run: str = "") -> str:
     about = {"layout": "alone.html", "style": style, "links": False}
     return (
         make_environment()
-        .get_template("tonight.html")
+        .get_template("run_page.html")
         .render({**about, **describe_run(settings, run)})
     )
 

@@ -434,7 +434,7 @@ def show_message(at: Explorer, id: Id, after: After = 0) -> Data:
     }
 
 
-def show_tonight(
+def show_run_page(
     at: Explorer, run: Annotated[str, "A run's id, or its first characters."] = ""
 ) -> Data:
     """Return the results of a run (default: the last one): claims learnt, changed and left out, its cost, and the runs.
@@ -586,8 +586,8 @@ def mark_quotes(text: str, claims: Iterable[Row]) -> list[tuple[str, str | None]
 
 
 PAGES = (
-    Page("/", show_tonight, "tonight.html"),
-    Page("/night/{run}", show_tonight, "tonight.html"),
+    Page("/", show_run_page, "run_page.html"),
+    Page("/night/{run}", show_run_page, "run_page.html"),
     Page("/search", search, "search.html"),
     Page("/claim/{id}", show_claim, "claim.html"),
     Page("/message/{id:path}", show_message, "message.html"),

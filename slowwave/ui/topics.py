@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 from slowwave.recall.views.browse import list_claims, name_topics
 from slowwave.recall.views.voices import find_voices
+from slowwave.schemas.rows import MessageRow
 from slowwave.schemas.tables import CLAIMS, MESSAGES, SUMMARIES, TOPIC_HISTORY
 from slowwave.schemas.vocabulary import Status, SummaryScope
 from slowwave.ui.page import (
@@ -100,7 +101,7 @@ def _make_claim_nodes(at: Explorer, topic_id: str) -> dict[str, IcicleNode]:
     }
 
 
-def _make_leaf(key: str, message: dict[str, object] | None) -> IcicleNode:
+def _make_leaf(key: str, message: MessageRow | None) -> IcicleNode:
     """Return the node of a message, labelled with its first words."""
     return IcicleNode(
         str(message["text"])[:300].strip() or "message" if message else "message",

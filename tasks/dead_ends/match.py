@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Collection, Sequence
-from typing import Any
 
+from slowwave.schemas.rows import DeadEndRow
 from slowwave.tasks.checks.manifests import READERS
 from slowwave.tasks.dead_ends.find import get_name, weigh_share
 from slowwave.tasks.dead_ends.moves import (
@@ -21,15 +21,14 @@ ELSEWHERE = 0.6
 """Names of an edit, and the share of them, that make it the same approach in another file."""
 AFTER = re.compile(r"&&|\|\|?|;")
 """What ends a command in a line."""
-Row = dict[str, Any]
 
 
 def find_repeated(
     tool: str,
     given: str,
     workspace: str | None,
-    dead_ends: Sequence[Row],
-) -> list[Row]:
+    dead_ends: Sequence[DeadEndRow],
+) -> list[DeadEndRow]:
     """Return the dead ends that a tool call tries again, the closest first.
 
     Args:
@@ -47,7 +46,7 @@ def find_repeated(
     return [row for share, row in likely if share >= ALIKE]
 
 
-def measure_likeness(move: Move, row: Row) -> float:
+def measure_likeness(move: Move, row: DeadEndRow) -> float:
     """Return how much of a dead end's approach a move has, 0 to 1."""
     words = tuple(row["words"])
     if row["kind"] == MoveKind.EDIT:
@@ -67,7 +66,7 @@ def measure_likeness(move: Move, row: Row) -> float:
     return _compare_commands(words, move.words)
 
 
-def _compare_edit(move: Move, row: Row) -> float:
+def _compare_edit(move: Move, row: DeadEndRow) -> float:
     """Return how much of an edit that was left a move brings in again."""
     brought = frozenset(row["words"])
     is_manifest = (row["path"] or "").rpartition("/")[2] in READERS

@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 
 from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.rows import DeadEndRow, SessionRow
 from slowwave.schemas.tables import DEAD_ENDS
 from slowwave.tasks.dead_ends.find import DeadEnd, find_in_session, get_share
 from slowwave.tasks.dead_ends.moves import TOKEN, Move, MoveKind, read_moves
@@ -24,7 +25,6 @@ SAME = 0.9
 """Share of an edit's names that a later one has, at least, to be the same edit."""
 STATUS = re.compile(r"^Exit code \d+$|^\W*$")
 """Lines of a result that tell nothing."""
-Row = dict[str, Any]
 
 
 def find_dead_ends(messages: pa.Table, sessions: pa.Table, step_key: str) -> pa.Table:
@@ -35,7 +35,7 @@ def find_dead_ends(messages: pa.Table, sessions: pa.Table, step_key: str) -> pa.
         sessions: session_id, workspace and inactive of those sessions. Inactive messages tried nothing.
         step_key: the step's key.
     """
-    rows: list[Row] = []
+    rows: list[DeadEndRow] = []
     for session, moves in read_sessions(messages, sessions):
         rows += build_rows(session, find_in_session(moves), step_key)
     return pa.Table.from_pylist(rows, schema=DEAD_ENDS.schema)
@@ -43,7 +43,7 @@ def find_dead_ends(messages: pa.Table, sessions: pa.Table, step_key: str) -> pa.
 
 def read_sessions(
     messages: pa.Table, sessions: pa.Table
-) -> list[tuple[Row, list[Move]]]:
+) -> list[tuple[SessionRow, list[Move]]]:
     """Return the sessions in their order, each with its moves."""
     about = sessions.to_pylist()
     gone = {message for row in about for message in row["inactive"]}
@@ -62,7 +62,9 @@ def read_sessions(
     ]
 
 
-def build_rows(session: Row, dead_ends: Sequence[DeadEnd], step_key: str) -> list[Row]:
+def build_rows(
+    session: SessionRow, dead_ends: Sequence[DeadEnd], step_key: str
+) -> list[DeadEndRow]:
     """Return rows of DEAD_ENDS of one session."""
     return [
         {

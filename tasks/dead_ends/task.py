@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from slowwave.schemas.rows import DeadEndRow, SessionRow
 from slowwave.schemas.tables import DEAD_ENDS, MESSAGES, SESSIONS
 from slowwave.store.store import Store
 from slowwave.tasks.dead_ends.find import find_in_session
@@ -27,7 +28,6 @@ STEP = "attempts"
 VERSION = 2
 BATCH = 5_000
 """Messages that are read at once."""
-Row = dict[str, Any]
 
 
 def find_dead_ends(job: Job) -> StepReport:
@@ -63,12 +63,12 @@ class Found:
 
     def __init__(
         self,
-        before: Sequence[Row],
+        before: Sequence[DeadEndRow],
         pending: pl.DataFrame,
         places: dict[str, str],
     ) -> None:
         read_anew = set(pending["session_id"])
-        self.rows = [
+        self.rows: list[DeadEndRow] = [
             {**row, "worked_in": None} if row["worked_in"] in read_anew else row
             for row in before
             if row["session_id"] in places and row["session_id"] not in read_anew
@@ -93,7 +93,7 @@ class Found:
 
     def _compare(
         self,
-        session: Row,
+        session: SessionRow,
         moves: Sequence[Any],
         own: Sequence[Any],
     ) -> None:
@@ -127,7 +127,7 @@ class Found:
                 self._compare(session, moves, find_in_session(moves))
 
 
-def _read(store: Store, group: pl.DataFrame) -> Iterable[tuple[Row, list[Any]]]:
+def _read(store: Store, group: pl.DataFrame) -> Iterable[tuple[SessionRow, list[Any]]]:
     """Return some sessions with their moves."""
     messages = store.read_ids(
         MESSAGES, group["session_id"].to_list(), COLUMNS, by="session_id"
@@ -136,13 +136,15 @@ def _read(store: Store, group: pl.DataFrame) -> Iterable[tuple[Row, list[Any]]]:
     return read_sessions(messages, about)
 
 
-def _replace(store: Store, rows: Sequence[Row], before: Sequence[Row]) -> int:
+def _replace(
+    store: Store, rows: Sequence[DeadEndRow], before: Sequence[DeadEndRow]
+) -> int:
     """Write the rows that differ, and delete the others of before; return the number written."""
     table = pa.Table.from_pylist(list(rows), schema=DEAD_ENDS.schema)
     written = store.merge_changed(DEAD_ENDS, table)
     ids = set(table[DEAD_ENDS.key].to_pylist())
     store.delete_ids(
         DEAD_ENDS,
-        [row[DEAD_ENDS.key] for row in before if row[DEAD_ENDS.key] not in ids],
+        [row["dead_end_id"] for row in before if row["dead_end_id"] not in ids],
     )
     return written

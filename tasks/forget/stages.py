@@ -54,8 +54,8 @@ from slowwave.tasks.forget.erase import (
     free_claim,
 )
 from slowwave.tasks.forget.exports import list_exports, remove_export
-from slowwave.tasks.forget.journals import erase_recalled, erase_said, erase_shared
 from slowwave.tasks.forget.lineage import AT_ONCE, write_plan
+from slowwave.tasks.forget.logs import erase_recalled, erase_said, erase_shared
 from slowwave.tasks.forget.plan import Plan, Row
 from slowwave.tasks.ingest.vault import GENESIS, chain_row
 

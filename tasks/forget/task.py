@@ -22,7 +22,6 @@ from slowwave.store.upkeep import (
     drop_versions_at_once,
     rewrite_tables,
 )
-from slowwave.tasks.forget.journals import erase_old_recalls
 from slowwave.tasks.forget.lineage import (
     complete_plan,
     drop_plan,
@@ -30,6 +29,7 @@ from slowwave.tasks.forget.lineage import (
     read_plans,
     write_plan,
 )
+from slowwave.tasks.forget.logs import erase_old_recalls
 from slowwave.tasks.forget.plan import Plan, read_forgotten
 from slowwave.tasks.forget.proof import write_certificate
 from slowwave.tasks.forget.select import list_unmatched, select_due_messages

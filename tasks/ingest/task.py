@@ -21,7 +21,7 @@ import polars as pl
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES, MESSAGES, SESSIONS
 from slowwave.store.logs import INCLUDED, Review
-from slowwave.store.logs import read as read_journal
+from slowwave.store.logs import read as read_log
 from slowwave.store.notes import OWN_SESSIONS, find_talk_logs
 from slowwave.store.store import Store
 from slowwave.tasks.forget.plan import read_forgotten
@@ -111,7 +111,7 @@ class VaultIndex:
         """The file from which each session was first read."""
         self.included = {
             review.id
-            for review in read_journal(store.dir, Review)
+            for review in read_log(store.dir, Review)
             if review.verdict == INCLUDED
         }
         """Files that a person allowed to change messages of other files' sessions."""

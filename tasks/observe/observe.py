@@ -52,7 +52,7 @@ from slowwave.tasks.observe.worth import (
     WORTH_FILE,
     ScoredSentence,
     compute_log_odds,
-    count_words,
+    count_feature_words,
     load_worth_model,
     score_personal,
     select_within_budget,
@@ -283,7 +283,7 @@ def _find_personal_candidates(spoken: list[dict[str, Any]]) -> Iterator[ClaimCan
         logit = score_personal(
             unit.text, unit.spoken.news, unit.spoken.crowd, own, unit.is_said
         )
-        scored = ScoredSentence(unit.sentence, logit, count_words(unit.summary))
+        scored = ScoredSentence(unit.sentence, logit, count_feature_words(unit.summary))
         if unit.is_said and statements is not None:
             statement = statements.get(unit.key)
             least = MIN_PERSONAL[True]
@@ -297,7 +297,9 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[ClaimCandi
     refused = _find_refused_messages(spoken)
     units = list(extract_units(spoken))
     statements = read_statements(units)
-    is_short = sum(count_words(row["text"]) for row in spoken) <= 2 * MIN_BUDGET_CODING
+    is_short = (
+        sum(count_feature_words(row["text"]) for row in spoken) <= 2 * MIN_BUDGET_CODING
+    )
     # the log-odds that each sentence is worth remembering, and worth showing without a query
     texts = [unit.text for unit in units]
     numbers = [unit.spoken.numbers for unit in units]
@@ -305,7 +307,7 @@ def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[ClaimCandi
     standing = load_worth_model(STANDING_FILE).compute_worth(texts, numbers)
     for unit, logit, standing_logit in zip(units, worth, standing, strict=True):
         scored = ScoredSentence(
-            unit.sentence, max(logit, standing_logit), count_words(unit.summary)
+            unit.sentence, max(logit, standing_logit), count_feature_words(unit.summary)
         )
         least = _get_min_probability(is_short, unit.is_said)
         is_about_me = unit.is_said and lex.ABOUT_ME.search(unit.text) is not None
@@ -332,7 +334,7 @@ def _select_statement(
     if statement is None or scored.logit == NEVER:
         return
     unit = statement.unit
-    if count_words(unit.summary) < MIN_WORDS and statement.proposal is None:
+    if count_feature_words(unit.summary) < MIN_WORDS and statement.proposal is None:
         return
     told = compute_log_odds(statement.told)
     scored = replace(scored, sentence=unit.sentence, logit=max(scored.logit, told))
@@ -375,7 +377,7 @@ def _build_coding_candidate(
     unit: Unit, scored: ScoredSentence, standing_logit: float
 ) -> ClaimCandidate:
     """Return a candidate of the coding pack. A sentence that leans on another is never shown without a query."""
-    category = find_coding_category(unit.text, count_words(unit.row["text"]))
+    category = find_coding_category(unit.text, count_feature_words(unit.row["text"]))
     leans = unit.leans and unit.before is not None
     standing = replace(scored, logit=NEVER if leans else standing_logit)
     return ClaimCandidate(

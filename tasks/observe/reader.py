@@ -21,7 +21,7 @@ from slowwave.tasks.observe.units import SpokenSentence
 from slowwave.tasks.observe.worth import (
     FIGURE,
     NUMBERS,
-    extract_content_words,
+    extract_feature_words,
     list_grams,
 )
 
@@ -103,8 +103,8 @@ def describe_statement(one: SpokenSentence) -> tuple[float, ...]:
     before = one.last.text if one.last else ""
     message = one.turn.text
     sentence = one.turn.sentences[one.at]
-    words = extract_content_words(one.text)
-    shared = len(words & extract_content_words(before)) / max(len(words), 1)
+    words = extract_feature_words(one.text)
+    shared = len(words & extract_feature_words(before)) / max(len(words), 1)
     return (
         *(one.numbers[at] for at in USED),
         before.rstrip().endswith("?"),

@@ -17,7 +17,7 @@ from slowwave.tasks.observe.units import (
     is_adjacent,
     strip_emphasis,
 )
-from slowwave.tasks.observe.worth import extract_content_words
+from slowwave.tasks.observe.worth import extract_feature_words
 from slowwave.text.sentences import Sentence
 
 LIKELY = 0.5
@@ -89,7 +89,7 @@ class Statement:
         """
         is_reply = self.unit.spoken.last is not None
         is_alone = self.proposal is None and self.reason is None
-        if is_reply and is_alone and self._count_words() < FEW:
+        if is_reply and is_alone and self._count_own_words() < FEW:
             return 0.0
         unsaid = max(self.reading.by_head[kind] for kind in UNSAID)
         settles = max(self.reading.by_head[kind] for kind in SETTLING)
@@ -97,8 +97,8 @@ class Statement:
             return self.reading.told
         return self.reading.told * (1 - unsaid)
 
-    def _count_words(self) -> int:
-        return len(extract_content_words(self.unit.summary))
+    def _count_own_words(self) -> int:
+        return len(extract_feature_words(self.unit.summary))
 
     @property
     def proposal(self) -> AnsweredTurn | None:
@@ -106,8 +106,8 @@ class Statement:
         answered = self.unit.answered
         if answered is None or self.reading.find_likeliest(KEPT) not in SETTLED:
             return None
-        words = extract_content_words(self.unit.text)
-        added = words - extract_content_words(answered.text)
+        words = extract_feature_words(self.unit.text)
+        added = words - extract_feature_words(answered.text)
         is_alone = len(words) > FEW and 2 * len(added) > len(words)
         return None if is_alone else answered
 

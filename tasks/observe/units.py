@@ -7,9 +7,9 @@ from typing import Any
 
 from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.observe.worth import (
-    count_words,
+    count_feature_words,
     describe_sentence,
-    extract_content_words,
+    extract_feature_words,
     place_turns,
 )
 from slowwave.text.sentences import Sentence, list_short_forms, split_sentences
@@ -104,9 +104,9 @@ class SpokenSentence:
     @property
     def read_as(self) -> str:
         """The sentence as it is read for its meaning: an answer that names nothing with what it answers."""
-        words = extract_content_words(self.text)
+        words = extract_feature_words(self.text)
         answered = _find_answered_turn(self) if len(words) <= BARE else None
-        if answered is None or words & extract_content_words(answered.text):
+        if answered is None or words & extract_feature_words(answered.text):
             return self.whole
         return f"{self.whole} ({answered.text})"
 
@@ -211,9 +211,9 @@ def list_sentences(
         stated: set[str] = set()
         for at, sentence in enumerate(turn.sentences):
             text = strip_emphasis(sentence.text)
-            words = extract_content_words(text)
+            words = extract_feature_words(text)
             least = least_said if row["origin"] == Origin.HUMAN else MIN_WORDS
-            if count_words(text) >= least:
+            if count_feature_words(text) >= least:
                 new = len(words - words_before)
                 numbers = describe_sentence(
                     sentence,
@@ -268,7 +268,7 @@ def _build_unit(
     """Return a sentence with the one before it, as its heading or as what it leans on."""
     before = candidate.turn.find_previous_sentence(candidate.at)
     # a word or two go on with the sentence before: "No Prisma please. Take Drizzle."
-    goes_on = is_read and count_words(candidate.text) < MIN_WORDS
+    goes_on = is_read and count_feature_words(candidate.text) < MIN_WORDS
     headed = goes_on or _is_heading_of_next(candidate.turn, candidate.at - 1)
     return Unit(
         spoken=candidate,
@@ -294,7 +294,7 @@ def _is_heading_of_next(turn: TurnSentences, at: int) -> bool:
         return False
     sentence = turn.sentences[at]
     return (
-        count_words(sentence.text) <= TERSE
+        count_feature_words(sentence.text) <= TERSE
         and ":" in turn.text[sentence.end - 1 : sentence.end + 1]
     )
 
@@ -313,15 +313,15 @@ def _find_answered_turn(answer: SpokenSentence) -> AnsweredTurn | None:
     ):
         return None
     opens = all(
-        count_words(above.text) < MIN_WORDS
+        count_feature_words(above.text) < MIN_WORDS
         for above in answer.turn.sentences[: answer.at]
     )
-    if not opens or count_words(answer.text) > TERSE:
+    if not opens or count_feature_words(answer.text) > TERSE:
         return None
-    words = extract_content_words(answer.text)
+    words = extract_feature_words(answer.text)
     human = row["origin"] == Origin.HUMAN
     offers = [
-        (len(words & extract_content_words(above.text)), last.is_question(at), at)
+        (len(words & extract_feature_words(above.text)), last.is_question(at), at)
         for at, above in enumerate(last.sentences)
     ]
     shared, asks, at = max(
@@ -333,16 +333,16 @@ def _find_answered_turn(answer: SpokenSentence) -> AnsweredTurn | None:
     text = strip_emphasis(last.sentences[at].text) if shared or asks else ""
     return (
         AnsweredTurn(last.row["message_id"], text)
-        if 0 < count_words(text) <= LONGEST_ASKED
+        if 0 < count_feature_words(text) <= LONGEST_ASKED
         else None
     )
 
 
 def _asks_for_before(question: str) -> bool:
     """Return True if a question asks for what was proposed before it: "Shall I?", "Shall I do that?"."""
-    few = len(extract_content_words(question)) <= 1
-    return count_words(question) <= MIN_WORDS or (
-        few and count_words(question) <= TERSE
+    few = len(extract_feature_words(question)) <= 1
+    return count_feature_words(question) <= MIN_WORDS or (
+        few and count_feature_words(question) <= TERSE
     )
 
 

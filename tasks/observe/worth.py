@@ -52,16 +52,19 @@ def compute_log_odds(probability: float) -> float:
     return log(inside / (1 - inside))
 
 
-def count_words(text: str) -> int:
-    """Return the number of words between blanks. Two characters of a script without spaces count as one word."""
+def count_feature_words(text: str) -> int:
+    """Return the number of words between blanks; two characters of a script without spaces count as one.
+
+    The models of worth and of statements were fitted on this count: another way to count needs a refit.
+    """
     if text.isascii():
         return len(text.split())
     spaceless = sum("぀" <= c <= "鿿" or "가" <= c <= "힯" for c in text)
     return len(text.split()) + spaceless // 2
 
 
-def extract_content_words(text: str) -> set[str]:
-    """Return lower-cased words that carry meaning."""
+def extract_feature_words(text: str) -> set[str]:
+    """Return lower-cased words without English stop words, as the models of worth and of statements were fitted on."""
     return {
         w
         for w in map(str.lower, lex.TOKEN.findall(text))

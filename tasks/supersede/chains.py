@@ -15,12 +15,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import cast
 
 import polars as pl
 import pyarrow as pa
 
-from slowwave.schemas.tables import CHAIN
+from slowwave.schemas.rows import ClaimRow, MergeRow, PassageRow
+from slowwave.schemas.tables import CHAIN, NO_CHAIN, ChainRow
 from slowwave.schemas.vocabulary import LEADS, PERHAPS_CHANGED, Status
 from slowwave.tasks.supersede.features import IdfTable
 from slowwave.text.words import singular_words
@@ -48,20 +49,18 @@ REWORDED = 0.9
 STEM_START = 3
 """Letters that a word shares with its stem at least."""
 SENTENCE_END = r"[.!?…]+(?:\s+|$)|\n+"
-NO_CHAIN = dict.fromkeys(CHAIN)
 
-Row = dict[str, Any]
 Since = tuple[datetime | None, float | None]
 """Since when a claim no longer holds, and the probability of that."""
-ClaimsOf = defaultdict[str, dict[str, Row]]
+ClaimsOf = defaultdict[str, dict[str, ClaimRow]]
 """passage_id -> claim_id -> claim."""
 Links = Mapping[str, tuple[str, float]]
 """Claim -> the later claim that perhaps changes it, and the probability."""
 
 
-def read_likely(row: Row) -> float:
+def read_likely(row: MergeRow) -> float:
     """Return a doubt's probability; at least PERHAPS_CHANGED if only a model's verdict links the pair."""
-    likely = float(dict(row["scores"])["likely"])
+    likely = float(dict(row["scores"] or ())["likely"])
     return likely if row["rule"] == LEADS else max(likely, PERHAPS_CHANGED)
 
 
@@ -79,7 +78,7 @@ def find_linked_claims(claims: pa.Table, links: Links) -> list[str]:
     )
 
 
-def spread_over_claims(claims: pa.Table, links: Links) -> list[Row]:
+def spread_over_claims(claims: pa.Table, links: Links) -> list[ClaimRow]:
     """Return the claims (columns LINKS; all of `find_linked_claims`) with their chains."""
     rows = {row["claim_id"]: row for row in claims.to_pylist()}
     canonical = {
@@ -112,7 +111,7 @@ def spread_over_claims(claims: pa.Table, links: Links) -> list[Row]:
 
 
 def _find_changed(
-    rows: Mapping[str, Row], later: Mapping[str, str]
+    rows: Mapping[str, ClaimRow], later: Mapping[str, str]
 ) -> dict[str, Since]:
     """Return superseded claim -> when it was changed, with probability 1, if the claim that changed it is there."""
     return {
@@ -123,7 +122,7 @@ def _find_changed(
 
 
 def _find_linked(
-    rows: Mapping[str, Row], links: Links, canonical: Mapping[str, str]
+    rows: Mapping[str, ClaimRow], links: Links, canonical: Mapping[str, str]
 ) -> dict[str, Since]:
     """Return linked claim -> when it was perhaps changed, and the probability.
 
@@ -133,13 +132,14 @@ def _find_linked(
     linked: dict[str, Since] = {}
     for key, (by, likely) in links.items():
         at = rows[by]["observed_at"]
-        is_older = at < rows[key]["observed_at"]
+        changed_at = rows[key]["observed_at"]
+        is_older = at is not None and changed_at is not None and at < changed_at
         linked[key] = repeated.get(by, at) if is_older else at, likely
     return linked
 
 
 def _find_last_times(
-    rows: Mapping[str, Row], canonical: Mapping[str, str]
+    rows: Mapping[str, ClaimRow], canonical: Mapping[str, str]
 ) -> dict[str, datetime]:
     """Return claim -> when a duplicate last repeated it."""
     last: dict[str, datetime] = {}
@@ -150,7 +150,7 @@ def _find_last_times(
     return last
 
 
-def spread_over_passages(passages: pa.Table, claims: pa.Table) -> list[Row]:
+def spread_over_passages(passages: pa.Table, claims: pa.Table) -> list[PassageRow]:
     """Return passages that belong, or belonged, to a chain, and passages near them, with their chain columns.
 
     A passage is near if a claim cites its message together with one of a chain.
@@ -161,7 +161,7 @@ def spread_over_passages(passages: pa.Table, claims: pa.Table) -> list[Row]:
     """
     rows = pl.DataFrame(passages)
     ordered = pl.DataFrame(claims).sort("claim_id")
-    of_chain = ordered.filter(pl.col("chain_id").is_not_null()).to_dicts()
+    of_chain = _read_claims(ordered.filter(pl.col("chain_id").is_not_null()))
     claims_of = _find_sentences(rows, of_chain)
     _add_restated_claims(claims_of, rows, ordered)
     # the messages of these claims and their passages
@@ -174,20 +174,26 @@ def spread_over_passages(passages: pa.Table, claims: pa.Table) -> list[Row]:
     near = _find_citing_claims(ordered, cited)
     cited.update(message for claim in near for message in claim["message_ids"])
     selected = rows.filter(pl.col("message_id").is_in([*cited]))
-    by_id = {row["passage_id"]: row for row in selected.iter_rows(named=True)}
+    by_id = {
+        row["passage_id"]: cast(PassageRow, row)
+        for row in selected.iter_rows(named=True)
+    }
     _add_source_claims(claims_of, near, by_id)
     for key, row in by_id.items():
-        row |= _choose_chain(
+        chain = _choose_chain(
             [
                 claim
                 for claim in claims_of[key].values()
                 if not _is_after_change(row, claim)
             ]
         )
+        row["chain_id"] = chain["chain_id"]
+        row["chain_at"] = chain["chain_at"]
+        row["chain_likely"] = chain["chain_likely"]
     return list(by_id.values())
 
 
-def _find_citing_claims(claims: pl.DataFrame, messages: Set[str]) -> list[Row]:
+def _find_citing_claims(claims: pl.DataFrame, messages: Set[str]) -> list[ClaimRow]:
     """Return the claims made from some messages that are active, duplicates, or in a chain."""
     counts = (
         pl.col("status").is_in([Status.ACTIVE, Status.DUPLICATE])
@@ -196,12 +202,16 @@ def _find_citing_claims(claims: pl.DataFrame, messages: Set[str]) -> list[Row]:
     is_cited = (
         pl.col("message_ids").list.eval(pl.element().is_in([*messages])).list.any()
     )
-    return claims.filter(counts, is_cited).to_dicts()
+    return _read_claims(claims.filter(counts, is_cited))
 
 
-def _find_sentences(passages: pl.DataFrame, claims: list[Row]) -> ClaimsOf:
+def _read_claims(claims: pl.DataFrame) -> list[ClaimRow]:
+    return cast(list[ClaimRow], claims.to_dicts())
+
+
+def _find_sentences(passages: pl.DataFrame, claims: list[ClaimRow]) -> ClaimsOf:
     """Return the claims whose quote or summary is a sentence of each passage of their workspace."""
-    sentences = defaultdict[tuple[str | None, str], list[Row]](list)
+    sentences = defaultdict[tuple[str | None, str], list[ClaimRow]](list)
     for claim in claims:
         for text in {_normalise(claim["quote"]), _normalise(claim["summary"])}:
             sentences[claim["workspace"], text].append(claim)
@@ -232,7 +242,7 @@ def _find_sentences(passages: pl.DataFrame, claims: list[Row]) -> ClaimsOf:
 class ChangedClaim:
     """A claim that was changed, with the words by which a sentence states it."""
 
-    claim: Row
+    claim: ClaimRow
     words: frozenset[str]
     old_value: frozenset[str]
     """Words that the later claim lacks; of many, the rarest."""
@@ -242,8 +252,8 @@ class ChangedClaim:
     @classmethod
     def from_claims(
         cls,
-        claim: Row,
-        later: Row,
+        claim: ClaimRow,
+        later: ClaimRow,
         idf: IdfTable,
     ) -> "ChangedClaim":
         """Compare a claim with the claim that changed it."""
@@ -277,7 +287,7 @@ def _add_restated_claims(
             pl.col("ts") < claim["chain_at"],
             text.str.contains(start, literal=True),
         )
-        likely = REWORDED * claim["chain_likely"]
+        likely = REWORDED * (claim["chain_likely"] or 0.0)
         for row in before.select("passage_id", "text").iter_rows(named=True):
             sentences = re.split(SENTENCE_END, row["text"])
             if any(changed.is_stated(singular_words(one), idf) for one in sentences):
@@ -289,20 +299,21 @@ def _add_restated_claims(
 def _list_changed_claims(claims: pl.DataFrame, idf: IdfTable) -> list[ChangedClaim]:
     """Return the claims that were changed, surely or perhaps, and that have an old value."""
     of_chain = claims.filter(pl.col("chain_id").is_not_null())
-    by_id = {row["claim_id"]: row for row in of_chain.iter_rows(named=True)}
+    by_id = {row["claim_id"]: row for row in _read_claims(of_chain)}
     found = [
         ChangedClaim.from_claims(row, later, idf)
         for row in by_id.values()
         if row["status"] != Status.DUPLICATE
         and row["chain_at"] is not None
-        and row["chain_likely"] >= PERHAPS_CHANGED
-        and (later := by_id.get(row["superseded_by"] or row["chain_id"])) is not None
+        and (row["chain_likely"] or 0.0) >= PERHAPS_CHANGED
+        and (later := by_id.get(row["superseded_by"] or row["chain_id"] or ""))
+        is not None
     ]
     return [changed for changed in found if changed.old_value]
 
 
 def _add_source_claims(
-    claims_of: ClaimsOf, claims: list[Row], passages: Mapping[str, Row]
+    claims_of: ClaimsOf, claims: list[ClaimRow], passages: Mapping[str, PassageRow]
 ) -> None:
     """Add each claim to the passages of its messages: to those with its quote, or to all if none has it."""
     by_message = defaultdict[str, list[str]](list)
@@ -320,14 +331,16 @@ def _add_source_claims(
             claims_of[key][claim["claim_id"]] = claim
 
 
-def _is_after_change(passage: Row, claim: Row) -> bool:
+def _is_after_change(passage: PassageRow, claim: ClaimRow) -> bool:
     """Return True if the passage repeats the claim after the change, so that the change does not apply to it."""
     return bool(
         claim["chain_at"] and passage["ts"] and passage["ts"] >= claim["chain_at"]
     )
 
 
-def _follow(key: str, onward: Mapping[str, str | None], rows: Mapping[str, Row]) -> str:
+def _follow(
+    key: str, onward: Mapping[str, str | None], rows: Mapping[str, ClaimRow]
+) -> str:
     """Return the last claim that `onward` leads to from a claim."""
     seen = {key}
     while (to := onward.get(key)) in rows and to is not None and to not in seen:
@@ -336,7 +349,7 @@ def _follow(key: str, onward: Mapping[str, str | None], rows: Mapping[str, Row])
     return key
 
 
-def _choose_chain(claims: list[Row]) -> Row:
+def _choose_chain(claims: list[ClaimRow]) -> ChainRow:
     """Return the chain columns of a passage that states some claims.
 
     The chain is that of the claim most likely changed, or of the latest change among equals.
@@ -348,11 +361,14 @@ def _choose_chain(claims: list[Row]) -> Row:
     same_chain = [claim for claim in of_chains if claim["chain_id"] == best["chain_id"]]
     if not all(claim["chain_at"] for claim in same_chain):
         return {**NO_CHAIN, "chain_id": best["chain_id"]}
-    likely = best["chain_likely"] * len(same_chain) / len(claims)
-    return {name: best[name] for name in CHAIN} | {"chain_likely": likely}
+    return ChainRow(
+        chain_id=best["chain_id"],
+        chain_at=best["chain_at"],
+        chain_likely=(best["chain_likely"] or 0.0) * len(same_chain) / len(claims),
+    )
 
 
-def _rank_change(claim: Row) -> tuple[float, str, str]:
+def _rank_change(claim: ClaimRow) -> tuple[float, str, str]:
     return claim["chain_likely"] or 0.0, str(claim["chain_at"]), claim["claim_id"]
 
 

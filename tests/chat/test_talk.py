@@ -185,7 +185,7 @@ def test_without_a_memory_it_talks_and_writes_down(tmp_path: Path) -> None:
         ScriptedLLM(echo),
         None,
         settings,
-        journal=TalkLog(tmp_path / "default", "boats"),
+        log=TalkLog(tmp_path / "default", "boats"),
     )
     assert "".join(talk.say("Hello there")) == "You said: Hello there"
     (file,) = (tmp_path / "default" / "talk").iterdir()
@@ -233,13 +233,13 @@ def test_a_turn_without_an_answer_is_written_down_and_not_sent_again(
     tmp_path: Path,
 ) -> None:
     model = ScriptedLLM(["", "second"])
-    journal = TalkLog(tmp_path / "default")
-    talk = Conversation(model, None, Settings(store=tmp_path), journal=journal)
+    log = TalkLog(tmp_path / "default")
+    talk = Conversation(model, None, Settings(store=tmp_path), log=log)
     with pytest.raises(EngineUnavailable):
         "".join(talk.say("First question"))
     "".join(talk.say("Second question"))
     assert [m["content"] for m in model.asked[1].messages[1:]] == ["Second question"]
-    assert "First question" in journal.path.read_text()
+    assert "First question" in log.path.read_text()
 
 
 def test_the_web_stands_in_the_block_also_where_the_memory_can_not_be_asked(

@@ -134,11 +134,11 @@ def test_what_was_noted_and_talked_since_the_release_is_recalled_and_marked(
     tmp_path: Path,
 ) -> None:
     store = tmp_path / "store"
-    settings, journal = (
+    settings, log = (
         Settings(store=store, encoder="hash-384"),
         TalkLog(store / "default", "/ferry"),
     )
-    journal.append("user", "The ferry's radio call sign is Kittiwake Nine.")
+    log.append("user", "The ferry's radio call sign is Kittiwake Nine.")
     assert ask(store, "the ferry's call sign") == {
         "The ferry's radio call sign is Kittiwake Nine.": PENDING
     }
@@ -147,7 +147,7 @@ def test_what_was_noted_and_talked_since_the_release_is_recalled_and_marked(
     )
     assert "Kittiwake Nine. (not yet distilled)" in block
     run_night([], settings)
-    journal.append("user", "The ferry's spare call sign is Razorbill Two.")
+    log.append("user", "The ferry's spare call sign is Razorbill Two.")
     memory = Memory.open(store, encoder=HashEncoder())
     memory.remember(
         "The ferry needs two deckhands.", workspace="/pier", speaker="Ada Byron"

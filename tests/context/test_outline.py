@@ -104,7 +104,7 @@ def test_a_fact_stated_once_in_a_talk_is_told_in_the_next_by_its_gist(
     for n in range(12, 30):  # what persons said fills the room of whole messages
         said = f"For the garden I am building trellis {n} of ash, with pegs, wires, oil and a lid this week."
         paths.append(session(tmp_path, f"day-{n}", n, [("user", said)]))
-    talk = Conversation(ScriptedLLM(["Good."]), None, settings, journal=TalkLog(folder))
+    talk = Conversation(ScriptedLLM(["Good."]), None, settings, log=TalkLog(folder))
     story = " ".join(f"It weighs {n} pounds, says neighbour {n}." for n in range(40))
     "".join(talk.say(f"I took a beehive out of the attic. {story}"))
     run_night([*paths, *find_talk_logs(folder)], settings).check_complete()

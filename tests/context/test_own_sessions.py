@@ -166,7 +166,7 @@ def test_talk_repeats_nothing_of_itself(tmp_path: Path, is_read: bool) -> None:
         ScriptedLLM(lambda _: "All right."),
         memory,
         settings,
-        journal=memory.begin_conversation(),
+        log=memory.begin_conversation(),
     )
     "".join(talk.say("The ferry tickets shall be printed on the Brother printer."))
     if is_read:  # by a night while it goes on
@@ -175,15 +175,15 @@ def test_talk_repeats_nothing_of_itself(tmp_path: Path, is_read: bool) -> None:
     assert talk.recalled is not None
     assert talk.recalled.block is not None
     assert sessions(talk.recalled.block) == {"earlier"}
-    assert talk.journal is not None
+    assert talk.log is not None
     # Another conversation finds it.
     found = memory.recall("ferry tickets Brother printer", 5, ("message",))
-    assert talk.journal.session in {
+    assert talk.log.session in {
         source.session for hit in found for source in hit.sources
     }
     assert (
-        json.loads(talk.journal.path.read_text().splitlines()[0])["session_id"]
-        == talk.journal.session
+        json.loads(talk.log.path.read_text().splitlines()[0])["session_id"]
+        == talk.log.session
     )
 
 

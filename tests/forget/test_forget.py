@@ -72,6 +72,7 @@ from slowwave.tasks.forget.select import Wanted, Words
 from slowwave.tasks.ingest.vault import find_broken_chains
 from slowwave.tasks.publish.learnings import SCHEMA
 from tests.command_line import typed
+from tests.kept_folders import restore
 from tests.words_in_store import SECRET, find_word
 
 ENCODER = "hash-384"
@@ -129,9 +130,11 @@ def make_settings(store: Path, **more: Any) -> Settings:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of two nights in which the words are everywhere, and the transcripts beside it."""
-    root = tmp_path_factory.mktemp("made")
-    (root / "in").mkdir()
+    """A folder with a store of two nights in which the words are everywhere, with answers handed out on this machine,
+    and the transcripts beside it; its copy, which is put in its place.
+    """
+    root = tmp_path_factory.mktemp("forget") / "made"
+    (root / "in").mkdir(parents=True)
     for session, texts in TALK.items():
         write_transcript(root / "in" / f"{session}.jsonl", session, texts)
     settings = make_settings(root / "store")
@@ -143,6 +146,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     talk.append("assistant", "Nine thousand euros.")
     run_night([root / "in"], settings).check_complete()
     plant_rows(Store.open(root / "store"))
+    memory = Memory.open(root / "store", encoder=HashEncoder())
+    hits = memory.recall(f"where is the {SECRET} password file?")
+    assert any(SECRET in hit.text for hit in hits)
+    log_recall(space, {hit.id: [hit.text] for hit in hits})
+    log_recall(space, {"other/other-0": [TALK["other"][0]]})
+    shutil.copytree(root, root.with_name("kept"))
     return root
 
 
@@ -197,20 +206,9 @@ def plant_rows(store: Store) -> None:
 
 @pytest.fixture
 def root(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of its own, with answers kept and handed out on this machine."""
+    """The folder as it was, in the same place: nights know their files by path."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    shutil.copytree(made, tmp_path / "made", copy_function=shutil.copy2)
-    copy = tmp_path / "made"
-    store = Store.open(copy / "store")
-    rows = store.read(SESSIONS).to_pylist()  # where the copy's transcripts are
-    moved = [{**row, "path": row["path"].replace(str(made), str(copy))} for row in rows]
-    store.merge(SESSIONS, pa.Table.from_pylist(moved, schema=SESSIONS.schema))
-    memory = Memory.open(copy / "store", encoder=HashEncoder())
-    hits = memory.recall(f"where is the {SECRET} password file?")
-    assert any(SECRET in hit.text for hit in hits)
-    log_recall(copy / "store" / "default", {hit.id: [hit.text] for hit in hits})
-    log_recall(copy / "store" / "default", {"other/other-0": [TALK["other"][0]]})
-    return copy
+    return restore(made, "kept")
 
 
 def digest_other(store: Store) -> dict[str, str]:
@@ -347,9 +345,9 @@ def test_exports_that_hold_it_are_named_and_removed_where_that_is_asked_for_and_
     export_tables(settings, out / "before", "parquet", release="r1")
     for form in ("parquet", "lance", "jsonl", "graphml"):
         export_tables(settings, out / form, form)
-    with (store.dir / "exports.jsonl").open("a") as journal:
+    with (store.dir / "exports.jsonl").open("a") as log:
         # By hand, and cut by a full disk.
-        journal.write(
+        log.write(
             '{"path": "/", "form": "json", "release": "r1", "at": "never"}\n{"path": "/'
         )
     export_learnings(settings, out / "shared.json")
@@ -689,6 +687,21 @@ WRITERS = (
 WRITERS += ("remember Braga", "promote --why x", "import LEARNINGS --as ann")
 
 
+def leave_unfinished(root: Path, part: int) -> None:
+    """Leave the folder as after a forgetting that died after so many parts; it is done once, and kept."""
+    kept = root.with_name(f"kept after part {part}")
+    if kept.exists():
+        restore(root, kept.name)
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        die_after(part, patch)
+        with pytest.raises(Killed):
+            run_forget(
+                Wanted(matches=(SECRET,)), make_settings(root / "store"), rebuild=False
+            )
+    shutil.copytree(root, kept)
+
+
 @pytest.mark.parametrize(
     ("writer", "part"),
     [
@@ -699,16 +712,12 @@ WRITERS += ("remember Braga", "promote --why x", "import LEARNINGS --as ann")
 def test_whoever_writes_next_finishes_it_first_and_status_names_it(
     root: Path, writer: str, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    leave_unfinished(root, part)
     monkeypatch.setenv("SLOWWAVE_ENCODER", ENCODER)
     monkeypatch.setenv("SLOWWAVE_GISTS", "extractive")
-    settings = make_settings(root / "store")
     where = ["--store", str(root / "store")]
     learnings = root / "learnings.json"
     learnings.write_text(json.dumps({LEARNINGS: SCHEMA, "release": "r1", "claims": []}))
-    with pytest.MonkeyPatch.context() as patch:
-        die_after(part, patch)
-        with pytest.raises(Killed):
-            run_forget(Wanted(matches=(SECRET,)), settings, rebuild=False)
     shown = typed("status", *where)
     (line,) = [
         line for line in shown.stdout.splitlines() if line.startswith("forgetting")

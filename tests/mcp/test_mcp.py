@@ -440,7 +440,7 @@ def test_an_argument_that_no_tool_knows_is_refused(
     assert all(
         one.is_error and "speker" in str(one.content) for one in refused.values()
     )
-    assert not journals_hold(store, "x")
+    assert not logs_hold(store, "x")
 
 
 def test_a_text_that_reads_as_json_stays_the_text_that_was_sent(
@@ -473,7 +473,7 @@ def test_a_text_that_reads_as_json_stays_the_text_that_was_sent(
         ), one
 
 
-def journals_hold(store: Path, note: str) -> bool:
+def logs_hold(store: Path, note: str) -> bool:
     files = [
         path
         for folder in find_talk_logs(store / "default")
@@ -509,10 +509,10 @@ def test_a_secret_in_a_note_a_talk_or_a_question_reaches_no_file_unless_asked_to
                 assert not result.is_error, result.content
 
     asyncio.run(use())
-    journal = TalkLog(settings.store / "default", f"/home/{secret}", redact=redact)
+    log = TalkLog(settings.store / "default", f"/home/{secret}", redact=redact)
     model, memory = ScriptedLLM([f"I keep {secret}."]), Memory.open(settings.store)
     talk = Conversation(
-        model, memory, settings, journal=journal, space_dir=journal.path.parent.parent
+        model, memory, settings, log=log, space_dir=log.path.parent.parent
     )
     assert secret in "".join(talk.say(said))  # who talks sees what was said
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -520,7 +520,7 @@ def test_a_secret_in_a_note_a_talk_or_a_question_reaches_no_file_unless_asked_to
     assert any(secret.encode() in path.read_bytes() for path in files) is not redact
     assert (
         "The gauge's deploy key is [redacted:github-token], keep it."
-        in journal.path.read_text()
+        in log.path.read_text()
     ) is redact
 
 

@@ -16,7 +16,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CLAIMS
 from slowwave.store.logs import Rating, append, format_now, read
-from slowwave.tasks.forget.journals import erase_recalled
+from slowwave.tasks.forget.logs import erase_recalled
 from tests.command_line import typed
 from tests.talk_files import chat
 

@@ -299,7 +299,7 @@ def test_a_claim_is_corrected_on_its_page_and_that_is_taken_back(
     assert "it is the other one" not in [one["text"] for one in found]
 
 
-def test_a_project_has_a_page_a_click_from_tonight_and_an_unknown_id_leads_on(
+def test_a_project_has_a_page_a_click_from_the_run_page_and_an_unknown_id_leads_on(
     site: Served, browser: Any
 ) -> None:
     page = enter(browser, site).go("/")

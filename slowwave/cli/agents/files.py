@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slowwave.cli.common import OUT, command, echo, print_notes
+from slowwave.cli.common import OUT, command, echo, print_warnings
 from slowwave.cli.opening import find_project
 from slowwave.schemas.errors import UsageError
 from slowwave.text.marked import (
@@ -120,7 +120,7 @@ def project(
                 memory.root / memory.space,
                 {claim.id: [claim.text] for claim in written_claims},
             )
-    print_notes(memory.warnings)
+    print_warnings(memory.warnings)
 
 
 @command
@@ -173,7 +173,7 @@ def skill(
     empty = explain_empty(view, places, find_first_day(view, days))
     block, written_lines = build_skill(lines, title, budget, count, empty)
     front = build_front_matter(called, title, lines)
-    print_notes(memory.warnings)
+    print_warnings(memory.warnings)
     if file is None:
         echo(replace_marked(front, block), nl=False)
         changed = True

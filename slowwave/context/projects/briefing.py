@@ -43,8 +43,8 @@ from slowwave.context.tokens import Tokenizer, cache_counts, resolve_tokenizer
 from slowwave.recall.hits import QUOTE_CHARS, Hit, fold_text
 from slowwave.recall.live import find_pending_corrections, read_unreleased
 from slowwave.recall.query import is_of_session, parse_sessions
-from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View, is_superseded, mark_changes
+from slowwave.schemas.rows import SummaryRow
 from slowwave.schemas.tables import CLAIMS, PERSONAL, SUMMARIES, TOPICS, TRUST
 from slowwave.schemas.tables import SESSIONS as SESSIONS_TABLE
 from slowwave.schemas.vocabulary import (
@@ -349,7 +349,9 @@ def collect_topic_summaries(
     return lines
 
 
-def _drop_doubtful_summaries(view: View, rows: Sequence[Row]) -> list[Row]:
+def _drop_doubtful_summaries(
+    view: View, rows: Sequence[SummaryRow]
+) -> list[SummaryRow]:
     """Return the summaries (the lower tiers first) that rest neither on an agent's unconfirmed note nor on others'
     words.
     """
@@ -409,7 +411,7 @@ def collect_session_lines(
 
 def _read_last_sessions(
     view: View, places: Collection[str], own: Collection[str]
-) -> list[Row]:
+) -> list[SummaryRow]:
     """Return the master summaries of sessions that are not among the running ones `own`, the latest first."""
     condition = (pc.field("scope") == SummaryScope.SESSION) & (
         pc.field("tier") == MASTER

@@ -22,9 +22,9 @@ from slowwave.context.projects.standing import (
     collect_standing_claims,
 )
 from slowwave.recall.hits import Shown
-from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.schemas.ids import SHORT_ID
+from slowwave.schemas.rows import MessageRow
 from slowwave.schemas.tables import CLAIMS, MESSAGES, SESSIONS
 from slowwave.schemas.vocabulary import Origin
 from slowwave.text.fence import escape_line
@@ -270,7 +270,7 @@ def _answers(later: StandingClaim, stems: frozenset[str], plan: StandingClaim) -
     return _weigh_stems(extract_content_words(plan.text), stems) >= ANSWERED
 
 
-def list_said(view: View, intentions: Sequence[Intention]) -> list[Row]:
+def list_said(view: View, intentions: Sequence[Intention]) -> list[MessageRow]:
     """Return what persons said in the projects of some intentions since the first of them, in order."""
     waiting = [one for one in intentions if one.is_waiting and one.said_at]
     if not waiting:
@@ -288,13 +288,15 @@ def _find_day(at: datetime) -> date:
     return at.astimezone().date()
 
 
-def _find_met(one: Intention, session: str, said: Sequence[Row]) -> str | None:
+def _find_met(one: Intention, session: str, said: Sequence[MessageRow]) -> str | None:
     """Return the day on which a person first named what an intention waits for in another session."""
     for row in said:
-        is_later = one.said_at is not None and row["ts"] > one.said_at
+        at = row["ts"]
+        if at is None or one.said_at is None or at <= one.said_at:
+            continue
         is_here = row["workspace"] == one.workspace and row["session_id"] != session
-        if is_later and is_here and one.is_named(row["text"]):
-            return _find_day(row["ts"]).isoformat()
+        if is_here and one.is_named(row["text"]):
+            return _find_day(at).isoformat()
     return None
 
 

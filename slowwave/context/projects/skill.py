@@ -30,10 +30,10 @@ from slowwave.context.projects.standing import (
     collect_standing_claims,
 )
 from slowwave.context.tokens import Tokenizer
-from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.recall.views.habits import Habit, find_habits
 from slowwave.schemas.ids import SHORT_ID
+from slowwave.schemas.rows import ClaimRow
 from slowwave.schemas.tables import CLAIMS
 from slowwave.schemas.vocabulary import EXTRACTIVE, ActionKind, CommandRole, HabitKind
 from slowwave.text.times.relative_days import add_days
@@ -120,7 +120,7 @@ def find_first_day(view: View, days: int | None) -> datetime:
     )
 
 
-def _make_claim_line(claim: StandingClaim, row: Row) -> PageLine:
+def _make_claim_line(claim: StandingClaim, row: ClaimRow) -> PageLine:
     """Return a claim with its reasons, the files that it does not name itself, and the reason why it is a rule."""
     # only a model's detail is a reason; that of rules is a neighbouring sentence
     detail = (

@@ -28,8 +28,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.context.rendering import LineSource, Speaker
-from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View, is_perhaps_changed
+from slowwave.schemas.rows import ClaimRow, MessageRow
 from slowwave.schemas.tables import CHAIN, CLAIMS, GATES, MESSAGES, TRUST
 from slowwave.schemas.vocabulary import (
     TALKING,
@@ -180,7 +180,7 @@ def collect_standing_claims(
     return list(first.values())
 
 
-def _find_least(row: Row, min_confidence: float | None) -> float:
+def _find_least(row: ClaimRow, min_confidence: float | None) -> float:
     """Return the least confidence of a claim: the one given, or else by the number of sessions that said it."""
     if min_confidence is not None:
         return min_confidence
@@ -203,8 +203,8 @@ def _build_condition(allowed: Mapping[str, Collection[str]]) -> pc.Expression:
 
 def _find_own_statements(
     view: View,
-    rows: Sequence[Row],
-) -> dict[str, list[Row]]:
+    rows: Sequence[ClaimRow],
+) -> dict[str, list[ClaimRow]]:
     """Return for each claim itself, then its duplicates, without those that are neither a person's nor the agent's."""
     statements = {row["claim_id"]: [row] for row in rows}
     ids = pa.array(sorted(statements), pa.string())
@@ -227,16 +227,16 @@ def _find_own_statements(
 class _Statement:
     """A claim or a duplicate of it, with the message that it quotes."""
 
-    row: Row
-    message: Row
+    row: ClaimRow
+    message: MessageRow
     typed: bool
     """Whether a person typed it, or confirmed an agent's note of it."""
 
 
 def _find_statements(
     view: View,
-    rows: Sequence[Row],
-    messages: Mapping[str, Row],
+    rows: Sequence[ClaimRow],
+    messages: Mapping[str, MessageRow],
 ) -> list[_Statement]:
     """Return the statements whose message is there, those that a person typed first."""
     found = []
@@ -391,7 +391,7 @@ def group_by_category(claims: Sequence[StandingClaim]) -> list[list[StandingClai
 
 def _make_claim(
     view: View,
-    row: Row,
+    row: ClaimRow,
     confidence: float,
     statements: Sequence[_Statement],
 ) -> StandingClaim | None:
@@ -443,7 +443,7 @@ def _make_claim(
     )
 
 
-def word_claim(row: Row) -> str:
+def word_claim(row: ClaimRow) -> str:
     """Return a claim as one line; in the words of its message if these give the reason too, which is then its detail.
 
     "620 from now on" alone does not say of what.
@@ -457,7 +457,7 @@ def word_claim(row: Row) -> str:
 
 def _count_sessions(
     view: View,
-    row: Row,
+    row: ClaimRow,
     statements: Sequence[_Statement],
 ) -> int:
     """Return the number of sessions that state a claim; several of one file, which its writer may name, are one."""

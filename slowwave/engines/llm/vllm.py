@@ -236,7 +236,7 @@ class VLLMOffline(LLM):
         suspects = error.suspects
         deaths.update(request.id for request in suspects)
         if self.restarts >= RESTARTS:
-            why = f"the engine died {self.restarts + 1} times tonight, the last time: {error}"
+            why = f"the engine died {self.restarts + 1} times in this night, the last time: {error}"
             yield from (
                 make_failure(request, "unavailable", why, self)
                 for request in left.values()
@@ -518,11 +518,11 @@ NEUTRAL_OPTIONS = frozenset(
 
 def name_configured_model(source: str, options: Mapping[str, Any]) -> str:
     """Return a model's identity, with a hash of those options of the engine that may change its answers, if any."""
-    telling = {name: options[name] for name in sorted(options.keys() - NEUTRAL_OPTIONS)}
+    unusual = {name: options[name] for name in sorted(options.keys() - NEUTRAL_OPTIONS)}
     name = compute_model_name(source)
-    if not telling:
+    if not unusual:
         return name
-    raw = json.dumps(telling, sort_keys=True, default=str).encode()
+    raw = json.dumps(unusual, sort_keys=True, default=str).encode()
     return f"{name}+{hashlib.sha256(raw).hexdigest()[:8]}"
 
 

@@ -38,12 +38,12 @@ class MemoryChatHistory(BaseChatMessageHistory):
         """Open a conversation; its file is made with the first message."""
         name = f"langchain-{hashlib.sha256(session_id.encode()).hexdigest()[:24]}"
         self._memory = memory
-        self._journal = memory.begin_conversation(workspace, name=name)
+        self._log = memory.begin_conversation(workspace, name=name)
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]
         """The messages so far, as they were added, with secrets replaced."""
-        kept = [line["extra"] for line in self._journal.read_lines()]
+        kept = [line["extra"] for line in self._log.read_lines()]
         messages: list[BaseMessage] = messages_from_dict(kept)
         return messages
 
@@ -56,9 +56,7 @@ class MemoryChatHistory(BaseChatMessageHistory):
         for message in messages:
             role = ROLES.get(message.type, "agent")
             text = str(message.text)
-            self._journal.append(
-                role, text, message.name, extra=message_to_dict(message)
-            )
+            self._log.append(role, text, message.name, extra=message_to_dict(message))
 
     def clear(self) -> None:
         """Forget the conversation and all that nights made of it, as `slowwave forget --note` does.
@@ -68,8 +66,8 @@ class MemoryChatHistory(BaseChatMessageHistory):
         """
         from slowwave.plugins.langchain.erase import forget_notes
 
-        lines = self._journal.read_lines()
+        lines = self._log.read_lines()
         if any(line["content"].strip() for line in lines):
-            forget_notes(self._memory, [self._journal.session])
+            forget_notes(self._memory, [self._log.session])
         else:  # no night reads these lines, so nothing was made of them
-            rewrite(self._journal.path, lambda line: None)
+            rewrite(self._log.path, lambda line: None)

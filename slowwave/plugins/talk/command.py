@@ -77,7 +77,7 @@ def talk(
         model,
         memory,
         settings,
-        journal=TalkLog(folder, workspace, redact=settings.redact),
+        log=TalkLog(folder, workspace, redact=settings.redact),
         web=_build_web_search(settings, model, memory.list_people() if memory else []),
         workspace=workspace,
         space_dir=folder,
@@ -90,8 +90,8 @@ def talk(
         ):
             _print_answer(conversation, typed)
     finally:
-        if conversation.journal and conversation.journal.count:
-            start_small_night(conversation.journal.path, given)
+        if conversation.log and conversation.log.count:
+            start_small_night(conversation.log.path, given)
 
 
 def _greet(llm: "LLM", settings: "Settings") -> str:

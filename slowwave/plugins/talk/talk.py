@@ -95,7 +95,7 @@ class Conversation:
         memory: Memory | None,
         settings: Settings,
         *,
-        journal: TalkLog | None = None,
+        log: TalkLog | None = None,
         web: WebSearch | None = None,
         workspace: str | None = None,
         space_dir: Path | None = None,
@@ -106,11 +106,11 @@ class Conversation:
         self.llm = llm
         self.memory = memory
         self.settings = settings
-        self.journal = journal
+        self.log = log
         self.web = web
         self.workspace = workspace
         self.space_dir = space_dir
-        self._own_sessions = (journal.session,) if journal else ()
+        self._own_sessions = (log.session,) if log else ()
         write = partial(summarize_drafts, llm, settings.pyramid.get_words)
         self._memory_seconds = memory_seconds
         self._count_tokens = cache_counts(lambda text: llm.count_tokens([text])[0])
@@ -304,13 +304,13 @@ class Conversation:
 
     def _write_down(self, role: str, content: str) -> None:
         """Write a message to the file; after a failure, write no more, but continue the conversation."""
-        if self.journal is None:
+        if self.log is None:
             return
         try:
-            self.journal.append(role, content)
+            self.log.append(role, content)
         except (OSError, StoreError) as trouble:
             LOG.warning("this conversation is not written down: %s", trouble)
-            self.journal = None
+            self.log = None
 
 
 def estimate_effect(text: str, block: str | None) -> float:

@@ -9,7 +9,7 @@ deviation of the best hits themselves, of so few questions, is mostly chance.
 A summary tells who said what ("Gina: I love the studio"), and so whatever is asked about anybody is near to it. Its
 scale is fitted with the same questions as the memory's own speakers would put them ("Gina: When did Thaddeus …").
 
-A row's relevance is its cosine and the share of the query's telling words that is heard there, together:
+A row's relevance is its cosine and the share of the query's content words that is there, together:
 
     0    the median's best hit, and no word
     0.7  1.75 deviations further; all words weigh two

@@ -200,9 +200,8 @@ class RowIndex:
         return mask
 
 
-Row = dict[str, Any]
-
 T = TypeVar("T")
+R = TypeVar("R")
 K = TypeVar("K", bound=Hashable)
 
 
@@ -361,10 +360,10 @@ class Tables:
 
     def read_by_id(
         self,
-        table: Table,
+        table: Table[R],
         ids: Sequence[str],
         columns: Sequence[str],
-    ) -> dict[str, Row]:
+    ) -> dict[str, R]:
         """Return rows by key; ids that the table does not hold are left out. Scans the key column once."""
         offsets = self.find_offsets(table, ids)
         if not len(offsets):

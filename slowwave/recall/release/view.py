@@ -31,12 +31,12 @@ from slowwave.recall.release.tables import (
     ClaimIndex,
     LRUCache,
     PassageIndex,
-    Row,
     Tables,
     read_claim_index,
     read_passage_index,
     shared_property,
 )
+from slowwave.schemas.rows import CheckRow, ClaimRow, DeadEndRow
 from slowwave.schemas.tables import (
     BOILERPLATE,
     BY_MODEL,
@@ -50,6 +50,7 @@ from slowwave.schemas.tables import (
     PASSAGES,
     SESSIONS,
     TRUST,
+    ChainRow,
 )
 from slowwave.schemas.vocabulary import (
     OWN,
@@ -104,60 +105,66 @@ FIGURE = re.compile(r"\d+(?:[.,:]\d+)*")
 class Chains:
     """The claims of a release that changed one another, or perhaps did."""
 
-    claims: dict[str, Row] = field(default_factory=dict)
+    claims: dict[str, ClaimRow] = field(default_factory=dict)
     """By id, with the columns COLUMNS."""
-    by_chain: Mapping[str, list[Row]] = field(default_factory=dict)
+    by_chain: Mapping[str, list[ClaimRow]] = field(default_factory=dict)
     """Without those that repeat another, in the order they were said."""
     retractions: Set[str] = frozenset()
     """Ids of claims that take an earlier one back without a new value, surely or perhaps."""
 
     @property
-    def perhaps_changed(self) -> dict[str, Row]:
+    def perhaps_changed(self) -> dict[str, ClaimRow]:
         """Those that stand and that a later one perhaps changed, the likeliest first."""
         rows = [
             row
             for row in self.claims.values()
             if row["status"] == Status.ACTIVE and is_perhaps_changed(row)
         ]
-        rows.sort(key=lambda row: (-row["chain_likely"], str(row["claim_id"])))
+        rows.sort(key=lambda row: (-(row["chain_likely"] or 0.0), str(row["claim_id"])))
         return {str(row["claim_id"]): row for row in rows}
 
-    def find_successor(self, row: Row, as_of: datetime | None = None) -> Row | None:
+    def find_successor(
+        self, row: ChainRow, as_of: datetime | None = None
+    ) -> ClaimRow | None:
         """Return the claim that holds, or perhaps holds, in place of a row by then: the first of its chain since the
         change that is not superseded itself, else the one at the end.
         """
+        since = row["chain_at"]
         later = (
             claim
             for claim in self.by_chain.get(str(row["chain_id"]), ())
-            if claim["chain_at"] != row["chain_at"]
-            and claim["observed_at"] >= row["chain_at"]
+            if claim["chain_at"] != since
+            and (said_at := claim["observed_at"]) is not None
+            and (since is None or said_at >= since)
             and not is_superseded(claim, as_of)
         )
         return next(later, self.claims.get(str(row["chain_id"])))
 
-    def make_successor(self, row: Row) -> Successor:
+    def make_successor(self, row: ClaimRow) -> Successor:
         """Return a claim as the successor of what it changes."""
         takes_back = row["claim_id"] in self.retractions
         said_at = localise(row["observed_at"], row["utc_offset"])
         return Successor(row["summary"], said_at, takes_back)
 
 
-def is_changed(row: Row, as_of: datetime | None = None, likely: float = 0.0) -> bool:
+def is_changed(
+    row: ChainRow, as_of: datetime | None = None, likely: float = 0.0
+) -> bool:
     """Return whether a later claim had by then changed what a row says, that likely at least."""
     at = row["chain_at"]
     return (
         at is not None
         and (as_of is None or at <= as_of)
-        and row["chain_likely"] >= likely
+        and (row["chain_likely"] or 0.0) >= likely
     )
 
 
-def is_superseded(row: Row, as_of: datetime | None = None) -> bool:
+def is_superseded(row: ChainRow, as_of: datetime | None = None) -> bool:
     """Return True if a later claim had by then certainly changed what a row says."""
     return is_changed(row, as_of, 1.0)
 
 
-def is_perhaps_changed(row: Row, as_of: datetime | None = None) -> bool:
+def is_perhaps_changed(row: ChainRow, as_of: datetime | None = None) -> bool:
     """Return True if a later claim had by then perhaps changed what a row says, and the row stands."""
     return is_changed(row, as_of, PERHAPS_CHANGED) and not is_superseded(row, as_of)
 
@@ -166,7 +173,7 @@ def read_chains(view: Tables | Snapshot) -> Chains:
     """Return the chains of a release."""
     rows = view.read(CLAIMS, COLUMNS, pc.field("chain_id").is_valid()).to_pylist()
     claims = {str(row["claim_id"]): row for row in rows}
-    by_chain = defaultdict[str, list[Row]](list)
+    by_chain = defaultdict[str, list[ClaimRow]](list)
     for row in sorted(
         claims.values(),
         key=lambda row: (str(row["observed_at"]), str(row["claim_id"])),
@@ -239,7 +246,7 @@ def format_later(successor: Successor, sure: bool, beside: str) -> str:
     return f"({until})" if later in beside else f"({until}{THEN}{add_days(later, at)})"
 
 
-def format_check(row: Row, since: str) -> str:
+def format_check(row: CheckRow, since: str) -> str:
     """Return what the code lost, or has otherwise, since which commit, and what stands in its place."""
     what = " ".join(filter(None, (row["name"], row["value"])))
     is_gone = row["result"] == CheckResult.GONE
@@ -249,7 +256,7 @@ def format_check(row: Row, since: str) -> str:
     return f"({what}: {state} since {since}{day}{instead})"
 
 
-def _tells(sentence: str, row: Row, later: Row | None) -> bool:
+def _tells(sentence: str, row: ClaimRow, later: ClaimRow | None) -> bool:
     """Return whether a sentence tells a claim that was changed, and not what changed it."""
     if has_words(sentence, str(row["summary"])):
         return True
@@ -409,13 +416,13 @@ class View(Tables):
         return {key: tuple(checks) for key, checks in found.items()}
 
     @shared_property
-    def dead_ends(self) -> list[Row]:
+    def dead_ends(self) -> list[DeadEndRow]:
         """The dead ends that did not work in a later session, the latest first."""
         if DEAD_ENDS.name not in self.release.versions:  # a release of before
             return []
         names = [name for name in DEAD_ENDS.schema.names if name != "step_key"]
         holding = pc.field("worked_in").is_null()
-        rows: list[Row] = self.read(DEAD_ENDS, names, holding).to_pylist()
+        rows: list[DeadEndRow] = self.read(DEAD_ENDS, names, holding).to_pylist()
         rows.sort(key=lambda row: (str(row["at"] or ""), row["dead_end_id"]))
         rows.reverse()
         return rows

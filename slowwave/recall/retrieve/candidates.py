@@ -26,14 +26,15 @@ from datetime import datetime
 from functools import cached_property, reduce
 from itertools import islice
 from operator import and_
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.recall.hits import Kind
+from slowwave.recall.hits import CodeCheck, Kind, Successor
 from slowwave.recall.query import Ints, Mask, Query, QueryPlan
-from slowwave.recall.release.tables import PassageIndex, Row
+from slowwave.recall.release.tables import PassageIndex
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import (
     MAX_WORDS,
@@ -55,6 +56,7 @@ from slowwave.schemas.tables import (
     TOPICS,
     TRUST,
     UTC_US,
+    ChainRow,
     Table,
 )
 from slowwave.schemas.vocabulary import Role, rank_trust
@@ -174,13 +176,54 @@ POOLS: Mapping[Kind, Pool] = {
 }
 
 
+class CandidateRow(ChainRow, total=False):
+    """A row of one of the POOLS, and what a search adds to it."""
+
+    claim_id: str
+    summary: str
+    observed_at: datetime | None
+    status: str | None
+    message_ids: list[str]
+    reusable: bool | None
+    non_trivial: bool | None
+    specific: bool | None
+    passage_id: str
+    message_id: str
+    session_id: str
+    speaker: str | None
+    workspace: str | None
+    text: str | None
+    ts: datetime | None
+    trust: str | None
+    summary_id: str
+    scope: str
+    scope_id: str
+    tier: int
+    member_ids: list[str]
+    topic_id: str
+    name: str | None
+    samples: list[str]
+    first_at: datetime | None
+    last_at: datetime | None
+    position: int
+    superseded_by: str | None
+    perhaps_superseded_by: str | None
+    successor: Successor | None
+    not_in_code: tuple[CodeCheck, ...]
+
+
+def read_column(row: CandidateRow, name: str) -> Any:
+    """Return a column that a pool names, such as the text of its kind."""
+    return cast(Mapping[str, Any], row)[name]
+
+
 @dataclass(frozen=True)
 class Candidate:
     """A row that may answer: its kind, the id of its hit, its columns, its score."""
 
     kind: Kind
     id: str
-    row: Row
+    row: CandidateRow
     score: float
     relevance: float = 0.0
     covered: float = 0.0
@@ -205,12 +248,13 @@ class Candidate:
     @property
     def text(self) -> str:
         """The text that full-text search reads: the claim, the passage or the summary."""
-        return str(self.row[POOLS[self.kind].text])
+        return str(read_column(self.row, POOLS[self.kind].text))
 
     @property
     def edges(self) -> tuple[datetime | None, datetime | None]:
         """When it was said, from first to last."""
-        return self.row[POOLS[self.kind].first], self.row[POOLS[self.kind].last]
+        pool = POOLS[self.kind]
+        return read_column(self.row, pool.first), read_column(self.row, pool.last)
 
     @property
     def seconds(self) -> float:
@@ -224,7 +268,7 @@ class Candidates:
     """The rows of one kind that some index found; arrays and rows are aligned."""
 
     pool: Pool
-    rows: list[Row] = field(default_factory=list)
+    rows: list[CandidateRow] = field(default_factory=list)
     contributions: Mapping[str, Scores] = field(default_factory=dict)
     """What each signal adds to each row's score."""
     covered: Scores = field(default_factory=lambda: np.zeros(0))
@@ -261,7 +305,9 @@ class Candidates:
 
     def _find_best_of_owners(self) -> list[int]:
         """Return the best row of each owner, by falling score; equal ones by trust, then by key."""
-        keys = np.array([str(row[self.pool.table.key]) for row in self.rows])
+        keys = np.array(
+            [str(read_column(row, self.pool.table.key)) for row in self.rows]
+        )
         trust = np.array([rank_trust(row.get(TRUST)) for row in self.rows])
         best = dict[str, int]()
         for at in np.lexsort((keys, trust, -self.scores)).tolist():
@@ -300,7 +346,7 @@ class Candidates:
 
     def _get_owner(self, at: int) -> str:
         """Return the id of a row's hit: of a passage its message's."""
-        return str(self.rows[at][self.pool.owner])
+        return str(read_column(self.rows[at], self.pool.owner))
 
 
 def weigh_signals(
@@ -331,19 +377,21 @@ def score_words(
     *,
     fade: float = 0.75,
 ) -> tuple[Scores, Scores]:
-    """Return every passage's score by the query's words, by position: the best BM25 near it of each word, summed; and
-    the share of the telling words, by their worth, 0 to 1, in which a word that nobody ever said counts as the rarest.
+    """Return every passage's score by the query's words, and the share of the query's content words that it has.
 
-    Telling are words that are neither idle ("what do we use") nor names of speakers or workspaces: what is asked about
-    Ann is told by Ann, who does not name herself. Nor are words that tell of a time in which something was said
-    (`of_time`). Where there is no other, the names are, or else the idle words. Of a word `fade` is left one passage
-    further on.
+    A passage's score is the sum over the words of the best BM25 of the word near the passage. The share, 0 to 1, weighs
+    each content word by its BM25. A word that nobody ever said counts as the rarest.
+
+    Stop words ("what do we use") are no content words. Neither are names of speakers and workspaces, since what is
+    asked about Ann is said by Ann, who does not name herself, nor words that name a time in which something was said
+    (`of_time`). If no content word is left, the names count, or else the stop words. A word's BM25 is multiplied by
+    `fade` for each passage further on.
     """
     layout = view.passages
     words = query.index_terms[:MAX_WORDS]
-    telling = _select_telling_words(layout, query, of_time)
+    content = _select_content_words(layout, query, of_time)
     count = len(layout.row_ids)
-    total, telling_total, best = (np.zeros(count) for _ in range(3))
+    total, content_total, best = (np.zeros(count) for _ in range(3))
     bound = 0.0
     for word, (positions, scores) in zip(
         words, _search_all_words(view, query), strict=True
@@ -353,13 +401,13 @@ def score_words(
             here = _raise_in_workspaces(layout, best, word)
             reached = np.concatenate([reached, here])
         total[reached] += best[reached]  # once a position, however often it is named
-        if word in telling:
-            telling_total[reached] += best[reached]
+        if word in content:
+            content_total[reached] += best[reached]
             rarest = compute_idf(0, count)
             bound += float(best[reached].max()) if len(reached) else rarest
         best[reached] = 0.0
-    total[~allowed] = telling_total[~allowed] = 0.0
-    return total, np.divide(telling_total, bound or 1.0, out=telling_total)
+    total[~allowed] = content_total[~allowed] = 0.0
+    return total, np.divide(content_total, bound or 1.0, out=content_total)
 
 
 def _search_all_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
@@ -384,11 +432,11 @@ def _search_all_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
     return joined
 
 
-def _select_telling_words(
+def _select_content_words(
     layout: PassageIndex, query: Query, of_time: Set[str]
 ) -> Set[str]:
-    """Return the words of a query that tell what it asks about: content words, without names and times if any is left;
-    all words if it has no content word.
+    """Return the content words of a query, without names and times if any is left; all words if it has no content
+    word.
     """
     words = query.index_terms[:MAX_WORDS]
     content = set(query.content_words).intersection(words)
@@ -437,7 +485,7 @@ class PassageEvidence:
     lexical: Scores
     """Worth of the query's words; all 0 when full text can't be read."""
     share: Scores | None
-    """Share of the query's telling words, 0 to 1; None when full text can't be read."""
+    """Share of the query's content words, 0 to 1; None when full text can't be read."""
     dated: Scores
     """Worth of the dates that the query names."""
     near: Nearness
@@ -686,7 +734,7 @@ class HeardClaims:
         }
 
     def compute_share(self) -> Scores | None:
-        """Return the share of the query's telling words heard at each claim; None if full text can't be read."""
+        """Return the share of the query's content words at each claim; None if full text can't be read."""
         if self.evidence.share is None:
             return None
         shares = self._take_best(self.evidence.share[self.positions])

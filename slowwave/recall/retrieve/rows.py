@@ -746,7 +746,7 @@ def strip_names(view: View, query: Query, *, full_text: bool) -> str:
         words = TERM.findall(folder.lower())
         if not words or not all(word in lowered for word in words):
             continue
-        # less the name, where something telling is left
+        # without the name, if a content word is left
         name = r"[\W_]+".join(map(re.escape, words))
         bare, removed = re.subn(
             rf"(?<!\w){name}(?!\w)(?:['’]s\b)?", " ", text, flags=re.I

@@ -18,6 +18,7 @@ from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import explain_unknown_category
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ClaimFilters
+from slowwave.schemas.rows import ClaimRow, TopicRow
 from slowwave.schemas.tables import CLAIMS, GATES, TOPICS, TRUST, UTC_US
 from slowwave.schemas.vocabulary import MODEL_KEY, Status
 from slowwave.text.times.days import localise
@@ -216,22 +217,23 @@ def _has_keyword(claims: pa.Table, keyword: str) -> list[bool]:
 
 
 def _make_claim(
-    row: dict[str, Any],
+    row: ClaimRow,
     confidence: float,
     topics: dict[str, str],
     sessions: dict[str, str],
 ) -> Claim:
+    stored: dict[str, Any] = {**row}
     return Claim(
-        **{name: row[name] for name in AS_STORED},
+        **{name: stored[name] for name in AS_STORED},
         observed_at=localise(row["observed_at"], row["utc_offset"]),
         id=row["claim_id"],
         confidence=confidence,
         files=tuple(row["files"]),
-        topic=topics.get(row["topic_id"]),
+        topic=topics.get(row["topic_id"] or ""),
         session=sessions.get(row["session_id"], row["session_id"]),
         sessions=len(row["evidence_sessions"]),
         keywords=tuple(row["keywords"]),
-        shut=tuple(gate for gate in GATES if row[gate] is False),
+        shut=tuple(gate for gate in GATES if stored[gate] is False),
     )
 
 
@@ -361,7 +363,7 @@ def _count_weekly(view: View, weeks: int) -> defaultdict[str, list[int]]:
     return weekly
 
 
-def _make_theme(row: dict[str, Any], weekly: list[int], title: str) -> Theme:
+def _make_theme(row: TopicRow, weekly: list[int], title: str) -> Theme:
     spread = None if row["cohesion"] is None else round(1 - row["cohesion"], 3)
     return Theme(
         id=row["topic_id"],

@@ -1,12 +1,13 @@
 """The differences between two releases: claims added, removed and changed, and what replaced them."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.schemas.rows import ClaimRow
 from slowwave.schemas.tables import CLAIMS, EXCLUSIONS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.releases import Snapshot
@@ -29,8 +30,6 @@ COLUMNS = [
 COLUMNS += ["superseded_by", "canonical_id", "reason"]
 TOLD = ("summary", "detail", "category")
 """Columns of which another value is a change; the rest is upkeep."""
-
-Row = dict[str, Any]
 
 
 class Difference(NamedTuple):
@@ -112,22 +111,21 @@ def compare_claims(
     )
 
 
-def _index_rows(rows: pl.DataFrame) -> dict[str, Row]:
-    return {row["claim_id"]: row for row in rows.to_dicts()}
+def _index_rows(rows: pl.DataFrame) -> dict[str, ClaimRow]:
+    return {row["claim_id"]: cast(ClaimRow, row) for row in rows.to_dicts()}
 
 
-def _read_successors(claims: pa.Table, rows: Iterable[Row]) -> dict[str, str]:
+def _read_successors(claims: pa.Table, rows: Iterable[ClaimRow]) -> dict[str, str]:
     """Return the texts, by id, of the claims that took the place of some."""
-    names = ("superseded_by", "canonical_id")
-    ids = {row[name] for row in rows for name in names if row[name]}
-    is_successor = pc.is_in(claims["claim_id"], pa.array(ids, pa.string()))
+    ids = {key for row in rows for key in (row["superseded_by"], row["canonical_id"])}
+    is_successor = pc.is_in(claims["claim_id"], pa.array(ids - {None}, pa.string()))
     found = claims.filter(is_successor).to_pylist()
     return {row["claim_id"]: row["summary"] for row in found}
 
 
 def _compare(
-    was: Row | None,
-    row: Row | None,
+    was: ClaimRow | None,
+    row: ClaimRow | None,
     decided: Mapping[str, str],
     texts: Mapping[str, str],
 ) -> Difference | None:
@@ -167,11 +165,11 @@ def _compare(
     )
 
 
-def _differs(was: Row, row: Row) -> bool:
-    return any(was[name] != row[name] for name in TOLD)
+def _differs(was: ClaimRow, row: ClaimRow) -> bool:
+    return any(was.get(name) != row.get(name) for name in TOLD)
 
 
-def _name_end(row: Row, successor: str | None) -> str:
+def _name_end(row: ClaimRow, successor: str | None) -> str:
     """Return how a claim came to its end."""
     if row["status"] == Status.DUPLICATE:
         return "merged"

@@ -1,21 +1,21 @@
 """Find the claim that somebody wants to correct."""
 
-from typing import Any
-
 from slowwave.recall.hits import fold_text
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import NoSuchId, UsageError
 from slowwave.schemas.ids import SHORT_ID, hash_words
+from slowwave.schemas.rows import ClaimRow
 from slowwave.schemas.tables import CLAIMS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.names import SHORTEST, find_named_row
 from slowwave.store.notes import PREFIX, Corrected, parse_correction, read_written
 
 COLUMNS = ["workspace", "summary", "status", "canonical_id", "superseded_by", "reason"]
-Row = dict[str, Any]
 
 
-def find_claim_to_correct(view: View, name: str, text: str) -> tuple[Row, Corrected]:
+def find_claim_to_correct(
+    view: View, name: str, text: str
+) -> tuple[ClaimRow, Corrected]:
     """Return the claim that an id names, and how a note names it. For the id of a correction that no night has read,
     the claim is the one that it corrects; for a claim that repeats another, that one.
 
@@ -43,12 +43,12 @@ def find_claim_to_correct(view: View, name: str, text: str) -> tuple[Row, Correc
     return row, Corrected(key, hash_words(row["workspace"], row["summary"]))
 
 
-def _read_claim(view: View, key: str) -> Row:
+def _read_claim(view: View, key: str) -> ClaimRow:
     """Return a claim with its id."""
     return {**view.read_by_id(CLAIMS, [key], COLUMNS)[key], "claim_id": key}
 
 
-def _explain_superseded(view: View, row: Row) -> str:
+def _explain_superseded(view: View, row: ClaimRow) -> str:
     """Return why a claim that does not hold can't be corrected, with the claim that holds in its place."""
     name = row["claim_id"][:SHORT_ID]
     seen = set[str]()

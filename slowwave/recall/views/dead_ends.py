@@ -6,9 +6,9 @@ from datetime import datetime
 
 from slowwave.recall.hits import Shown
 from slowwave.recall.query import Query
-from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View
 from slowwave.schemas.ids import SHORT_ID
+from slowwave.schemas.rows import DeadEndRow
 from slowwave.schemas.tables import MESSAGES
 from slowwave.text.fence import escape_line
 from slowwave.text.times.days import format_day
@@ -17,16 +17,6 @@ from slowwave.text.workspaces import require_workspaces
 
 TOUCHED = 0.5
 """Share of a dead end's own words that a question has, at least, to be about it."""
-COLUMNS = (
-    "workspace",
-    "kind",
-    "path",
-    "attempt",
-    "error",
-    "by_person",
-    "instead",
-    "at",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +78,19 @@ def list_dead_ends(view: View, workspace: str | None = None) -> list[Tried]:
     return [build_tried(view, row) for row in rows]
 
 
-def build_tried(view: View, row: Row) -> Tried:
+def build_tried(view: View, row: DeadEndRow) -> Tried:
     """Return a row of DEAD_ENDS as it is shown."""
     return Tried(
         id=row["attempt_id"],
         session=view.native_sessions.get(row["session_id"], ""),
-        **{name: row[name] for name in COLUMNS},
+        workspace=row["workspace"],
+        kind=row["kind"],
+        path=row["path"],
+        attempt=row["attempt"],
+        error=row["error"],
+        by_person=row["by_person"],
+        instead=row["instead"],
+        at=row["at"],
     )
 
 
@@ -120,7 +117,7 @@ def find_touched(view: View, query: Query, limit: int) -> list[tuple[Tried, str]
     ]
 
 
-def is_touched(row: Row, asked: Collection[str]) -> bool:
+def is_touched(row: DeadEndRow, asked: Collection[str]) -> bool:
     """Return True if words of a question name a dead end."""
     own = {
         term.casefold()

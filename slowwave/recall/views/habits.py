@@ -11,6 +11,7 @@ from slowwave.recall.query import normalise_path
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import build_path_variants
 from slowwave.schemas.errors import UsageError
+from slowwave.schemas.rows import PatternRow
 from slowwave.schemas.tables import MESSAGES, PATTERNS
 from slowwave.schemas.vocabulary import HabitKind
 from slowwave.text.workspaces import require_workspaces
@@ -92,9 +93,9 @@ class Habit(Shown):
         return f"{self.times} times in {self.support} turns{sessions}{went}"
 
 
-def build_habit(row: dict[str, Any], sources: tuple[HabitSource, ...] = ()) -> Habit:
+def build_habit(row: PatternRow, sources: tuple[HabitSource, ...] = ()) -> Habit:
     """Return a row of PATTERNS as a habit."""
-    named = {
+    named: dict[str, Any] = {
         name: value
         for name, value in row.items()
         if name not in ("pattern_id", "items", "turns", "examples")
@@ -142,7 +143,7 @@ def find_habits(
     return _find_beside(habits, files) if files else habits
 
 
-def _build_habits(view: View, rows: list[dict[str, Any]]) -> list[Habit]:
+def _build_habits(view: View, rows: list[PatternRow]) -> list[Habit]:
     """Return rows of PATTERNS as habits with their sources: by kind, the most frequent first."""
     ids = [*chain.from_iterable(row["examples"] for row in rows)]
     messages = view.read_by_id(MESSAGES, ids, ["session_id", "native_id"])

@@ -5,17 +5,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.recall.hits import Shown
 from slowwave.recall.query import normalise_path
-from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View, normalise_name
 from slowwave.recall.retrieve.rows import PathVariants, build_path_variants
 from slowwave.schemas.errors import NoSuchId, UsageError
+from slowwave.schemas.rows import ClaimRow, RelationRow
 from slowwave.schemas.tables import CLAIMS, MERGES, RELATIONS
 from slowwave.schemas.vocabulary import RelationKind, Status
 from slowwave.store.names import find_named_row
@@ -77,7 +76,7 @@ class Related(Shown):
 
 def read_relations(
     view: View, claims: Collection[str], seen: Collection[str]
-) -> dict[str, tuple[str, str, dict[str, Any]]]:
+) -> dict[str, tuple[str, str, RelationRow]]:
     """Return by the claims that were not seen the closest relation that leads to each from some claims: which of these,
     what it is seen from there, and its row.
     """
@@ -89,7 +88,7 @@ def read_relations(
     pairs.sort(
         key=lambda row: (-row["weight"], row["kind"], row["from_id"], row["to_id"])
     )
-    ways: dict[str, tuple[str, str, dict[str, Any]]] = {}
+    ways: dict[str, tuple[str, str, RelationRow]] = {}
     for pair in pairs:
         kind = pair["kind"]
         for own, other, relation in (
@@ -200,7 +199,7 @@ class NamedThing:
             workspaces=(*places, *ends),
         )
 
-    def find_relation(self, row: Row) -> int | None:
+    def find_relation(self, row: ClaimRow) -> int | None:
         """Return the place in `BY_NAME` of the closest way in which a claim is about it; None if it is not."""
         relations = (
             self.word.search(f"{row['summary']}\n{row['detail'] or ''}"),
@@ -210,7 +209,7 @@ class NamedThing:
         )
         return next((rank for rank, holds in enumerate(relations) if holds), None)
 
-    def _names_file(self, row: Row) -> bool:
+    def _names_file(self, row: ClaimRow) -> bool:
         """Return True if a claim names the file, as it is spelt in the claim's workspace."""
         ways = [way for way in self.paths if way.is_valid_in(row["workspace"])]
         return any(way.is_match(path) for way in ways for path in row["files"])
@@ -224,7 +223,7 @@ def _find_named(view: View, name: str) -> list[Related]:
     # What has no date comes last.
     newest = [("observed_at", "descending"), ("claim_id", "ascending")]
     claims = view.read(CLAIMS, COLUMNS, pc.field("status") == Status.ACTIVE)
-    ranked: list[tuple[int, dict[str, Any]]] = []
+    ranked: list[tuple[int, ClaimRow]] = []
     for row in claims.sort_by(newest).to_pylist():
         rank = named.find_relation(row)
         if rank is not None:
@@ -238,7 +237,7 @@ def _find_named(view: View, name: str) -> list[Related]:
 
 def _make_related(
     view: View,
-    row: dict[str, Any],
+    row: ClaimRow,
     relation: str,
     weight: float,
     reason: str | None,

@@ -7,13 +7,12 @@ Ids are those that any command prints (`slowwave/store/names.py`). Reads one rel
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import pyarrow.compute as pc
 
 from slowwave.recall.hits import spell_time
 from slowwave.recall.live import read_unreleased
-from slowwave.recall.release.tables import Row
 from slowwave.recall.release.view import View, mark_changes
 from slowwave.recall.views.browse import FIGURES
 from slowwave.recall.views.habits import COLUMNS as HABIT_COLUMNS
@@ -21,6 +20,7 @@ from slowwave.recall.views.habits import build_habit
 from slowwave.recall.views.related import read_relations
 from slowwave.schemas.errors import NoSuchId, UsageError, translate_read_errors
 from slowwave.schemas.ids import SHORT_ID
+from slowwave.schemas.rows import PatternRow
 from slowwave.schemas.tables import CLAIMS, GISTS, SUMMARIES, TRUST
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.logs import Rating, append, format_now
@@ -134,6 +134,10 @@ HIDDEN = (
     "examples",
 )
 """Columns that lead to other rows, which stand below."""
+
+
+Row = dict[str, Any]
+"""A row of any of the tables that `KINDS` names, since the kind of an id is known when it is looked up."""
 
 
 @dataclass(frozen=True)
@@ -333,7 +337,7 @@ def _complete_row(view: View, kind: str, row: Row) -> tuple[Row, str]:
     elif kind == "merge":
         text = f"{row['kind']} by the rule {row['rule']}"
     elif kind == "habit":
-        text = build_habit(row).describe()
+        text = build_habit(cast(PatternRow, row)).describe()
     elif kind == "claim" and (checks := view.code_checks.get(row[KINDS[kind].key])):
         row = {**row, "not_in_code": [check.note for check in checks]}
     elif kind == "summary":
