@@ -55,7 +55,9 @@ from slowwave.recall.prompts import (
     ASKS_ANSWER,
     PERSONS_FILE,
     load_prompt_model,
+    objects,
     only_assents,
+    take_first_clause,
 )
 from slowwave.recall.query import Mask, Query, QueryPlan, QueryTimes, Vector
 from slowwave.recall.release.tables import PassageIndex, Row
@@ -995,16 +997,28 @@ def _make_fragments(
     """Return a message's exchange. A reply is a part of it if it leans on the message: it may take it back."""
     shown = [at for at in places.exchange if at in messages]
     reply = places.reply
-    if reply is not None and reply in messages and _leans(messages[reply]["text"]):
+    if (
+        reply is not None
+        and reply in messages
+        and leans_on_answer(messages[reply]["text"])
+    ):
         shown.append(reply)
     rows = [messages[at] for at in shown]
     return tuple(Fragment(row["role"], row["native_id"], row["text"]) for row in rows)
 
 
-def _leans(reply: str) -> bool:
-    """Return True if a reply is understood only beside what it answers, and says more than that it is welcome."""
-    is_short = len(set(extract_content_words(reply))) <= LEANING_WORDS
-    return is_short and not only_assents(reply)
+def leans_on_answer(reply: str) -> bool:
+    """Return True if a reply is understood only beside what it answers, and says more than that it is welcome; a longer
+    one, if it begins with an objection of few words.
+    """
+    if _is_short(reply):
+        return not only_assents(reply)
+    first = take_first_clause(reply)
+    return _is_short(first) and not only_assents(first) and objects(first)
+
+
+def _is_short(text: str) -> bool:
+    return len(set(extract_content_words(text))) <= LEANING_WORDS
 
 
 def collect_message_ids_below(
