@@ -79,7 +79,9 @@ class PromptModel:
     bias: float
 
     def compute_probability(
-        self, prompt: str, vector: Sequence[float] | npt.NDArray[np.floating] | None
+        self,
+        prompt: str,
+        vector: Sequence[float] | npt.NDArray[np.floating] | None,
     ) -> float:
         """Return the probability, 0 to 1; without a vector by the letters alone."""
         logit = self.bias + float(self.grams @ hash_grams(prompt))

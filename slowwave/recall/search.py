@@ -139,7 +139,10 @@ class Search:
         self._reranker = reranker
 
     def answer_queries(
-        self, queries: Sequence[Query], *, automatic: bool = False
+        self,
+        queries: Sequence[Query],
+        *,
+        automatic: bool = False,
     ) -> list[Hits]:
         """Return one answer a query, in order; their texts are encoded together."""
         return [
@@ -329,7 +332,9 @@ class Search:
         return self._try_full_text(pool.table, of_claims)
 
     def _compute_relevance(
-        self, candidates: Candidates, plan: QueryPlan
+        self,
+        candidates: Candidates,
+        plan: QueryPlan,
     ) -> tuple[Scores, float]:
         """Return the relevance of each row on the release's scale, 0 to 1, and that of what is nearest to the whole
         query, candidate or not.
@@ -410,7 +415,9 @@ class Search:
 
 
 def _raise_timely(
-    candidates: Candidates, plan: QueryPlan, times: QueryTimes
+    candidates: Candidates,
+    plan: QueryPlan,
+    times: QueryTimes,
 ) -> Candidates:
     """Return candidates of which those said in the time that a query names score higher.
 
@@ -433,7 +440,9 @@ def _raise_timely(
 
 
 def leave_out_irrelevant(
-    rows: Sequence[Candidate], plan: QueryPlan, floor: float
+    rows: Sequence[Candidate],
+    plan: QueryPlan,
+    floor: float,
 ) -> list[Candidate]:
     """Return rows from a floor of relevance on; to a query for a time alone those of that time, if there are any."""
     of_time = plan.is_time_only and any(row.relevance for row in rows)
@@ -525,7 +534,8 @@ class PlacedClaims:
 
 
 def _place_claims(
-    claims: Sequence[Candidate], rows: Sequence[Candidate]
+    claims: Sequence[Candidate],
+    rows: Sequence[Candidate],
 ) -> PlacedClaims:
     """Return for each claim the message that holds it, or that it stands alone."""
     messages = {key: row for row in rows for key in row.ids}
@@ -686,7 +696,9 @@ def _build_hit(
 
 
 def _quote_messages(
-    view: View, messages: Sequence[Row], quotes: Iterable[str]
+    view: View,
+    messages: Sequence[Row],
+    quotes: Iterable[str],
 ) -> list[Source]:
     """Return messages as sources. Each quotes the first of `quotes` that it has, else how it begins."""
     folded = {quote: fold_text(quote) for quote in quotes}
@@ -702,7 +714,8 @@ def _quote_messages(
 
 
 def _read_exchanges(
-    view: View, ranked: Sequence[Candidate]
+    view: View,
+    ranked: Sequence[Candidate],
 ) -> dict[str, tuple[list[Row], tuple[Fragment, ...]]]:
     """Return for each message that was found itself, with the other one of its turn if that is cited too; and its
     exchange, taken from where they stand.
@@ -760,7 +773,8 @@ def _read_messages_at(view: View, offsets: Set[int]) -> dict[int, Row]:
 
 
 def _make_fragments(
-    places: ExchangePlaces, messages: Mapping[int, Row]
+    places: ExchangePlaces,
+    messages: Mapping[int, Row],
 ) -> tuple[Fragment, ...]:
     """Return a message's exchange. A reply is a part of it if it leans on the message: it may take it back."""
     shown = [at for at in places.exchange if at in messages]
@@ -790,7 +804,8 @@ def _is_short(text: str) -> bool:
 
 
 def collect_message_ids_below(
-    view: View, summaries: Mapping[str, Row]
+    view: View,
+    summaries: Mapping[str, Row],
 ) -> dict[str, list[str]]:
     """Return up to MAX_SOURCES messages below each summary or topic (rows by id, with `member_ids` or `samples`),
     spread over its members.
@@ -824,7 +839,8 @@ def collect_message_ids_below(
 
 
 def _descend_one_tier(
-    ids: Sequence[str], members: Mapping[str, list[str]]
+    ids: Sequence[str],
+    members: Mapping[str, list[str]],
 ) -> list[str]:
     """Return each id replaced by its members (or itself, where it has none), one of each in turn."""
     lists = [members.get(key, [key]) for key in ids[: MAX_SOURCES * 4]]
