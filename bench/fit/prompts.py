@@ -1,10 +1,12 @@
 """Learns from labelled prompts what they ask for, and how well that holds for writers not seen.
 
-    python -m bench.fit.prompts [--model prompts|answers|persons|replies] [--write] [--json]
+    python -m bench.fit.prompts [--model prompts|answers|persons|replies|objections] [--write] [--json]
 
 A model tells which prompts ask about earlier sessions (*prompts*), which questions ask for what an assistant said or
-for what a person said (*answers*, *persons*; the writers are three topics of one writer), or which replies only
-acknowledge (*replies*; the writers are every other line of one writer; by letters alone).
+for what a person said (*answers*, *persons*; the writers are three topics of one writer), which replies only
+acknowledge (*replies*; the writers are every other line of one writer; by letters alone), or which object to what they
+answer (*objections*: the first clauses of persons' messages next to an agent's in `statements_*.jsonl`, in which
+something is refused or corrected, and of `pairs_replies.jsonl`; by letters alone).
 
 Each writer is judged by a model of the others', and each language of theirs too. Columns: *prompts* of the writer,
 *AUC*, and the share over the model's threshold (`slowwave.recall.prompts`) of *questions*, the prompts that do so, and
@@ -14,9 +16,11 @@ marked `learn` and writes the model that ships: of the other an end-to-end test 
 """
 
 import csv
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,11 +32,14 @@ from slowwave.recall.prompts import (
     ASKS_ANSWER,
     ASSENTS,
     MODEL_FILE,
+    OBJECTIONS_FILE,
+    OBJECTS,
     PERSONS_FILE,
     REPLIES_FILE,
     Floats,
     PromptModel,
     hash_grams,
+    take_first_clause,
 )
 from slowwave.schemas.errors import UsageError
 
@@ -41,8 +48,11 @@ MODELS = {
     "answers": ("answers_asked.tsv", "answer", ANSWERS_FILE, ASKS_ANSWER),
     "persons": ("answers_asked.tsv", "person", PERSONS_FILE, ASKS_ANSWER),
     "replies": ("replies.tsv", "assent", REPLIES_FILE, ASSENTS),
+    "objections": ("", "", OBJECTIONS_FILE, OBJECTS),
 }
 """Of each model: its labelled prompts, the label that it looks for, its file and its threshold."""
+OBJECTING = {"refused", "correction"}
+"""Kinds of statements in a message that objects."""
 ENCODER = "all-MiniLM-L6-v2"
 STRENGTH = 4.0
 """Inverse of the penalty on weights."""
@@ -64,10 +74,11 @@ def measure(*, model: str = "prompts", write: bool = False) -> Figures:
     if model not in MODELS:
         raise UsageError(f"model is {model!r}; it is one of {', '.join(MODELS)}")
     labels, label, file, least = MODELS[model]
-    prompts = read_prompts(LABELLED / labels, label)
-    vectors = np.asarray(
-        load_encoder(ENCODER).encode([one.text for one in prompts]), dtype=np.float64
-    )
+    prompts = read_prompts(LABELLED / labels, label) if labels else [*read_objections()]
+    vectors = np.zeros((len(prompts), 0))
+    if labels:
+        texts = [one.text for one in prompts]
+        vectors = np.asarray(load_encoder(ENCODER).encode(texts), dtype=np.float64)
     asks = np.array([one.asks for one in prompts])
     with_vector, by_letters = np.zeros(len(prompts)), np.zeros(len(prompts))
     writers = np.array([one.writer for one in prompts])
@@ -113,6 +124,30 @@ def read_prompts(labels: Path, label: str) -> list[Prompt]:
             )
             for row in rows
         ]
+
+
+def read_objections() -> Iterator[Prompt]:
+    """Yield the first clause of each labelled reply to an agent; those that object ask."""
+    for path in sorted(LABELLED.glob("statements_*.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            session = json.loads(line)
+            for before, turn in pairwise(session["turns"]):
+                said = turn.get("statements")
+                if before["role"] == "assistant" and said:
+                    kinds = {one["kind"] for one in said}
+                    yield _make_reply(
+                        session, turn["text"], not OBJECTING.isdisjoint(kinds)
+                    )
+    replies = LABELLED / "pairs_replies.jsonl"
+    for line in replies.read_text(encoding="utf-8").splitlines():
+        pair = json.loads(line)
+        yield _make_reply(pair, pair["later"]["text"], pair["kind"] == "retracted")
+
+
+def _make_reply(labelled: Mapping[str, Any], text: str, asks: bool) -> Prompt:
+    """Return a reply of a labelled session or pair."""
+    first = take_first_clause(text)
+    return Prompt(LEARN, labelled["writer"], labelled["language"], asks, first)
 
 
 def fit_prompt_model(prompts: Sequence[Prompt], vectors: Floats) -> PromptModel:

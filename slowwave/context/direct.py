@@ -28,7 +28,14 @@ from numpy.typing import NDArray
 from slowwave.context.packing import make_line, show_pieces
 from slowwave.context.projects.intentions import list_intentions
 from slowwave.context.rendering import Line, LineSource
-from slowwave.recall.hits import CONFIDENT, LEANING_WORDS, Hit, Hits, has_words
+from slowwave.recall.hits import (
+    CONFIDENT,
+    LEANING_WORDS,
+    QUOTE_CHARS,
+    Hit,
+    Hits,
+    has_words,
+)
 from slowwave.recall.query import Query, Vector
 from slowwave.recall.release.view import (
     THEN,
@@ -668,5 +675,5 @@ def _format_change(hit: Hit, beside: str) -> str:
 
 def _format_reply(hit: Hit) -> str:
     """Return a note of the user's reply to the assistant's message of a hit's turn."""
-    reply = hit.get_reply()
+    reply = hit.shorten(QUOTE_CHARS).get_reply()
     return f"(user{THEN}{_flatten(reply)})" if reply else ""

@@ -22,7 +22,8 @@ QUOTE_CHARS = 200
 CONFIDENT = 0.7
 """Relevance from which an answer is taken to be about the query (`docs/decisions/002-ranking-and-silence.md`)."""
 LEANING_WORDS = 3
-"""Content words up to which a reply is understood only beside what it answers: "no, that's horrible. undo that"."""
+"""Content words up to which a reply is understood only beside what it answers ("no, that's horrible. undo that"). The
+first clause of a longer one that objects has as few."""
 NOT_SURE = "nothing surely about this; nearest:"
 """Stands above an answer that is less relevant."""
 STOPPED = "stopped: the next is of another matter"

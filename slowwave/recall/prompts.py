@@ -39,6 +39,7 @@ from slowwave.recall.retrieve.rows import (
 )
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.tables import PASSAGES
+from slowwave.text.words import CLAUSE
 
 ASKS = 0.3
 """Probability from which a prompt is looked up. A question that is missed gets no answer; an order that passes is most
@@ -56,11 +57,14 @@ MODEL_FILE = "prompts.npz"
 ANSWERS_FILE = "answers.npz"
 PERSONS_FILE = "persons.npz"
 REPLIES_FILE = "replies.npz"
+OBJECTIONS_FILE = "objections.npz"
 ASKS_ANSWER = 0.5
 """Probability from which a query asks for what an assistant said, or for what a person said."""
 ASSENTS = 0.7
 """Probability from which a reply only acknowledges. An acknowledgement that is missed costs a few words, an objection
 that is lost costs more."""
+OBJECTS = 0.25
+"""Probability from which a reply objects to what it answers."""
 Floats = npt.NDArray[np.float64]
 
 
@@ -75,7 +79,9 @@ class PromptModel:
     bias: float
 
     def compute_probability(
-        self, prompt: str, vector: Sequence[float] | npt.NDArray[np.floating] | None
+        self,
+        prompt: str,
+        vector: Sequence[float] | npt.NDArray[np.floating] | None,
     ) -> float:
         """Return the probability, 0 to 1; without a vector by the letters alone."""
         logit = self.bias + float(self.grams @ hash_grams(prompt))
@@ -99,6 +105,18 @@ def only_assents(reply: str) -> bool:
     model = load_prompt_model(REPLIES_FILE)
     has_figure = any(character.isdigit() for character in reply)
     return not has_figure and model.compute_probability(reply, None) >= ASSENTS
+
+
+def objects(reply: str) -> bool:
+    """Return True if a reply likely objects to what it answers, by the letters of its first clause."""
+    model = load_prompt_model(OBJECTIONS_FILE)
+    return model.compute_probability(take_first_clause(reply), None) >= OBJECTS
+
+
+def take_first_clause(text: str) -> str:
+    """Return the first clause of a text's first line; the text if it has none."""
+    found = CLAUSE.search(text)
+    return found[0].partition("\n")[0] if found else text
 
 
 def hash_grams(prompt: str) -> Floats:

@@ -122,6 +122,8 @@ def find_text_language(text: str) -> str | None:
 
 MOST_READ = 1_000
 """Most characters that decide the language of a text."""
+CLAUSE = re.compile(r"[^\s,;–—，、；](?:[^,;–—，、；]|[,;](?=\S))*(?<!\s)")
+"""A clause of a sentence. A comma within a number divides nothing."""
 CLITIC = re.compile(r"(?<=\w)['’]\w\b")
 """English "'s" and "'t", which as single letters would be stop words of French."""
 

@@ -5,7 +5,6 @@ holds beyond its session. A question, an order of the moment, a courtesy, a joke
 is kept only for what holds in it. An answer is kept with the proposal that it accepts or refuses.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
@@ -19,6 +18,7 @@ from slowwave.tasks.observe.units import (
 )
 from slowwave.tasks.observe.worth import extract_feature_words
 from slowwave.text.sentences import Sentence
+from slowwave.text.words import CLAUSE
 
 LIKELY = 0.5
 """Probability from which a statement holds beyond its session."""
@@ -27,8 +27,6 @@ NAMED = 0.4
 PLANNED = 0.2
 """Probability from which a statement is a plan, if no other kind is likelier: one that is told wrongly waits for
 something, so that it is seldom told."""
-CLAUSE = re.compile(r"[^\s,;–—，、；](?:[^,;–—，、；]|[,;](?=\S))*(?<!\s)")
-"""A clause of a sentence. A comma within a number divides nothing."""
 LEAST_TOLD = 0.25
 """Least probability that a statement holds beyond its session for it to be kept whatever its kinds are."""
 LEAST_KEPT = 0.25

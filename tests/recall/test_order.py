@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from slowwave.recall.order import order_by_change
 from slowwave.recall.query import build_query
 from slowwave.recall.release.view import Chains
 from slowwave.recall.retrieve.candidates import Candidate
-from slowwave.recall.search import order_by_change
 
 PORT, NOW = "The API listens on port 8080.", "The API listens on port 9090 now."
 ASKED = "On which port does the API listen?"

@@ -6,6 +6,7 @@ from slowwave import Memory
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.recall.prompts import only_assents
+from slowwave.recall.search import leans_on_answer
 from slowwave.schemas.settings import Settings
 from tests.talk_files import session
 
@@ -69,3 +70,23 @@ def test_a_reply_that_only_acknowledges_is_told_from_one_that_says_more(
     reply: str, assents: bool
 ) -> None:
     assert only_assents(reply) == assents
+
+
+@pytest.mark.parametrize(
+    ("reply", "leans"),
+    [
+        ("wrong, 31 of the invoices have no number. Check the whole list", True),
+        ("nope, the parcel locker by the station closed in the summer", True),
+        ("nein, der Termin beim Notar ist erst am Montag darauf", True),
+        ("no, undo that", True),  # of few words
+        # what goes on without an objection
+        ("ok, then rename the column and write the migration for it", False),
+        ("thanks, and which of the two ferries takes bicycles on board?", False),
+        # what is understood without the answer, for it begins with a matter of its own
+        ("The second greenhouse needs a new pump before the frost comes", False),
+    ],
+)
+def test_a_reply_that_begins_with_an_objection_stands_beside_what_it_answers(
+    reply: str, leans: bool
+) -> None:
+    assert leans_on_answer(reply) == leans

@@ -1,0 +1,266 @@
+"""The order of hits: what changed what, as the night wrote it, and what the code lost.
+
+What is superseded stands last, since the ledger says so. All else is a guess, and moves a hit by GUESS places at most
+(`docs/decisions/018-chains.md`).
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+from rapidfuzz import fuzz
+
+from slowwave.recall.hits import CONFIDENT, GROUPS
+from slowwave.recall.matter import ABOUT
+from slowwave.recall.query import Mask, Query
+from slowwave.recall.release.view import (
+    FIGURE,
+    View,
+    is_changed,
+    is_perhaps_changed,
+    is_superseded,
+    mark_changes,
+)
+from slowwave.recall.retrieve.candidates import Candidate, CandidateRow
+from slowwave.recall.retrieve.rows import mask_allowed_claims
+from slowwave.schemas.tables import CLAIMS, NO_CHAIN, ChainRow
+from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Status
+from slowwave.text.words import TERM, extract_content_words, singular_words, stem
+
+GUESS = 5
+"""Places that a row moves up at most since it seems to be of the time asked about, or to change another."""
+SAME = 70.0
+"""`rapidfuzz.fuzz.ratio` from which two texts are one sentence with another value in it."""
+SITTING = 3600.0
+"""Seconds. What another says sooner after is of the same sitting: an answer, mostly, and no newer state of things."""
+
+
+def _mark_sentences(view: View, row: Candidate, query: Query) -> Candidate:
+    """Return a summary or topic with a note behind each sentence that a later claim had changed by then."""
+    own = view.find_session_ids(query.own_sessions)
+    scope = str(row.row.get("scope_id") or row.id)
+    text = mark_changes(view.chains, row.text, scope, query.as_of, own)
+    return replace(row, row={**row.row, "text": text})
+
+
+def order_hits(view: View, hits: Sequence[Candidate], query: Query) -> list[Candidate]:
+    """Return rows in the order in which they are shown, by what the code and later claims say of them."""
+    marked = [_mark_code(view, row, query) for row in hits]
+    return order_by_change(view, _put_failing_behind(marked), query)
+
+
+def order_by_change(
+    view: View, hits: Sequence[Candidate], query: Query
+) -> list[Candidate]:
+    """Return rows in the order in which they are shown, marked with what changed them by the time asked about, and with
+    the claims that hold in place of superseded ones.
+
+    What is superseded stands last, since the night's ledger says so; before it a message that asks the same word for
+    word, since it can tell nothing more. All else that orders them is a guess, and moves a
+    row up by GUESS places at most: if it is relevant, and of the time that the query names, or names it; and among the
+    first ABOUT to the best of the earlier ones that it changes.
+    """
+    rows = _add_successors(view, [_mark_row(view, hit, query) for hit in hits], query)
+    is_last = np.array([row.row["status"] == Status.SUPERSEDED for row in rows], bool)
+    is_timely = _mask_timely(rows, query)
+    places = np.arange(len(rows), dtype=np.float64) - (GUESS + 0.5) * is_timely
+    for at, row in enumerate(rows[:ABOUT]):
+        earlier = [
+            n
+            for n in range(at)
+            if is_timely[n] == is_timely[at] and _is_newer(row, rows[n], query)
+        ]
+        if earlier:
+            reach = ABOUT if any(is_last[n] for n in earlier) else GUESS
+            places[at] = max(places[earlier].min(), places[at] - reach) - 0.5
+    ordered = [
+        rows[at] for at in np.lexsort((places, mask_repeats(rows, query), is_last))
+    ]
+    return [
+        _mark_sentences(view, row, query) if row.kind in GROUPS else row
+        for row in ordered
+    ]
+
+
+def _mark_code(view: View, row: Candidate, query: Query) -> Candidate:
+    """Return a row with what it, or the claim found with it, names and the code had lost by the time asked about."""
+    own = (
+        check
+        for check in view.code_checks.get(row.id, ())
+        if row.kind != "message" or check.name in row.text
+    )
+    of_claim = view.code_checks.get(row.claim.id, ()) if row.claim else ()
+    checks = {
+        (check.name, check.value or ""): check
+        for check in (*of_claim, *own)
+        if query.as_of is None or (check.at is not None and check.at <= query.as_of)
+    }
+    lost = tuple(checks[key] for key in sorted(checks))
+    return replace(row, row={**row.row, "not_in_code": lost}) if lost else row
+
+
+def _put_failing_behind(rows: list[Candidate]) -> list[Candidate]:
+    """Return rows with each that names what the code lost behind those next to it that are no less relevant.
+
+    It passes GUESS places at most, and rows of its workspace alone: of others it can't be said which holds.
+    """
+    is_failing = ["not_in_code" in row.row for row in rows]
+    places = [float(at) for at in range(len(rows))]
+    for at, row in enumerate(rows):
+        reach = range(at + 1, min(len(rows), at + 1 + GUESS)) if is_failing[at] else ()
+        for n in reach:
+            other = rows[n]
+            is_alike = other.row.get("workspace") == row.row.get("workspace")
+            if is_alike and not is_failing[n] and other.relevance >= row.relevance:
+                places[at] = n + 0.5
+    return [rows[at] for at in sorted(range(len(rows)), key=lambda at: places[at])]
+
+
+def mask_repeats(rows: Sequence[Candidate], query: Query) -> Mask:
+    """Return which rows are messages that ask the query's question word for word, or answers beside one."""
+    if not unicodedata.name(query.text[-1:] or " ", "").endswith("QUESTION MARK"):
+        return np.zeros(len(rows), dtype=bool)
+    asked = TERM.findall(query.text.casefold())
+
+    def is_repeat(row: Candidate | None) -> bool:
+        return row is not None and TERM.findall(row.text.casefold()) == asked
+
+    repeats = [
+        row.kind == "message" and (is_repeat(row) or is_repeat(row.beside))
+        for row in rows
+    ]
+    return np.array(repeats, dtype=bool)
+
+
+def _mask_timely(rows: Sequence[Candidate], query: Query) -> Mask:
+    """Return which rows are relevant and of the time that the query names, or name it themselves."""
+    if (times := query.times) is None or not rows:
+        return np.zeros(len(rows), dtype=bool)
+    inside = times.mask_inside([row.edges for row in rows])
+    named = np.array([times.is_named_in(row.text) for row in rows], dtype=bool)
+    mask: Mask = (inside | named) & np.array(
+        [row.relevance >= CONFIDENT for row in rows], dtype=bool
+    )
+    return mask
+
+
+def _mark_row(view: View, hit: Candidate, query: Query) -> Candidate:
+    """Return a row with its chain, its status by the time asked about, and what took its place, or perhaps did.
+
+    The chain of a message is that of the claim found with it; where none was, and it says more than its chain does,
+    only if the claim that changed it has a word of the query.
+    """
+    row = hit.claim.row if hit.claim is not None else hit.row
+    chain_of = NO_CHAIN
+    if row.get("chain_id") is not None:
+        chain_of = ChainRow(
+            chain_id=row["chain_id"],
+            chain_at=row["chain_at"],
+            chain_likely=row["chain_likely"],
+        )
+    if (
+        hit.kind == "message"
+        and hit.claim is None
+        and is_changed(chain_of)
+        and not is_superseded(chain_of)
+    ):
+        later = view.chains.find_successor(chain_of, query.as_of)
+        if later is None or query.stems.isdisjoint(
+            singular_words(str(later["summary"]))
+        ):
+            chain_of = NO_CHAIN
+    # what changed it by then
+    superseded = is_superseded(chain_of, query.as_of)
+    perhaps = is_perhaps_changed(chain_of, query.as_of)
+    later = (
+        view.chains.find_successor(chain_of, query.as_of)
+        if superseded or perhaps
+        else None
+    )
+    marks = CandidateRow(
+        status=Status.SUPERSEDED if superseded else Status.ACTIVE,
+        superseded_by=later["claim_id"] if later and superseded else None,
+        perhaps_superseded_by=later["claim_id"] if later and perhaps else None,
+        successor=view.chains.make_successor(later) if later else None,
+    )
+    return replace(hit, row={**hit.row, **chain_of, **marks})
+
+
+def _is_newer(later: Candidate, earlier: Candidate, query: Query) -> bool:
+    """Return True if a row likely says something newer than another of the same workspace.
+
+    One of these holds: the night found that it changed the other, or perhaps did. The night thought that less likely,
+    and the row has most words of the query that the other has. They are one sentence with another value in it, or have
+    other figures beside two words of the query, and the row has all these words: if it lacks one, something else is
+    asked for.
+    """
+    own_claim = later.claim.id if later.claim else later.id
+    if earlier.row["superseded_by"] in (later.id, own_claim):
+        return True  # also where it was said before, and then once more
+    is_later = earlier.seconds < later.seconds
+    if not is_later or later.row["workspace"] != earlier.row["workspace"]:
+        return False
+    chain_id = earlier.row["chain_id"]
+    if chain_id is None or chain_id != later.row["chain_id"]:
+        return _has_another_value(later, earlier, query)
+    if not is_changed(earlier.row, query.as_of):
+        return False
+    if is_changed(earlier.row, query.as_of, PERHAPS_CHANGED):
+        return True
+    asked = _stem_words(query.text) & _stem_words(earlier.text)
+    return len(asked) < 2 * len(asked & _stem_words(later.text))
+
+
+def _has_another_value(later: Candidate, earlier: Candidate, query: Query) -> bool:
+    """Return True if two rows are one sentence with another value in it, or have other figures, and the later one has
+    all words of the query that the earlier one has. What another said within one sitting is an answer.
+    """
+    asked = _stem_words(query.text) & _stem_words(earlier.text)
+    if not asked <= _stem_words(later.text):
+        return False
+    speaker = later.row.get("speaker")
+    is_by_one = speaker is not None and speaker == earlier.row.get("speaker")
+    if not is_by_one and later.seconds - earlier.seconds <= SITTING:
+        return False
+    figures = set(FIGURE.findall(later.text))
+    earlier_figures = set(FIGURE.findall(earlier.text))
+    if earlier_figures and figures - earlier_figures and len(asked) > 1:
+        return True
+    return fuzz.ratio(later.text, earlier.text) >= SAME
+
+
+def _stem_words(text: str) -> frozenset[str]:
+    """Return the stems of a text's content words."""
+    return frozenset(map(stem, extract_content_words(text)))
+
+
+def _add_successors(
+    view: View, rows: Sequence[Candidate], query: Query
+) -> list[Candidate]:
+    """Return marked rows, each that is superseded followed by the claim that holds in its place, where the query's
+    conditions let that through and neither it nor its messages were found.
+    """
+    there = {key for row in rows for key in (row.id, row.claim and row.claim.id)}
+    shown: list[Candidate] = []
+    for row in rows:
+        shown.append(row)
+        if (key := row.row["superseded_by"]) is None:
+            continue
+        later = view.chains.claims[key]
+        if not there.isdisjoint((key, *later["message_ids"])):
+            continue
+        offsets = view.find_offsets(CLAIMS, [key]) if "claim" in query.kinds else ()
+        if len(offsets) and mask_allowed_claims(view, query)[offsets].all():
+            there.add(key)
+            claim = replace(
+                row,
+                kind="claim",
+                id=key,
+                row=cast(CandidateRow, later),
+                claim=None,
+                beside=None,
+            )
+            shown.append(_mark_row(view, claim, query))
+    return shown
