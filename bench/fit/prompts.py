@@ -1,10 +1,10 @@
 """Learns from labelled prompts what they ask for, and how well that holds for writers not seen.
 
-    python -m bench.fit.prompts [--model prompts|answers|persons|replies] [--write] [--json]
+    python -m bench.fit.prompts [--model prompts|answers|persons|overviews|replies] [--write] [--json]
 
 A model tells which prompts ask about earlier sessions (*prompts*), which questions ask for what an assistant said or
-for what a person said (*answers*, *persons*; the writers are three topics of one writer), or which replies only
-acknowledge (*replies*; the writers are every other line of one writer; by letters alone).
+for what a person said (*answers*, *persons*; the writers are three topics of one writer), which ask for many messages
+at once, in order or summed up (*overviews*; likewise), or which replies only acknowledge (*replies*; the writers are every other line of one writer; by letters alone).
 
 Each writer is judged by a model of the others', and each language of theirs too. Columns: *prompts* of the writer,
 *AUC*, and the share over the model's threshold (`slowwave.recall.prompts`) of *questions*, the prompts that do so, and
@@ -28,6 +28,8 @@ from slowwave.recall.prompts import (
     ASKS_ANSWER,
     ASSENTS,
     MODEL_FILE,
+    OVERVIEW,
+    OVERVIEWS_FILE,
     PERSONS_FILE,
     REPLIES_FILE,
     Floats,
@@ -40,6 +42,7 @@ MODELS = {
     "prompts": ("prompts.tsv", "memory", MODEL_FILE, ASKS),
     "answers": ("answers_asked.tsv", "answer", ANSWERS_FILE, ASKS_ANSWER),
     "persons": ("answers_asked.tsv", "person", PERSONS_FILE, ASKS_ANSWER),
+    "overviews": ("overviews_asked.tsv", "overview", OVERVIEWS_FILE, OVERVIEW),
     "replies": ("replies.tsv", "assent", REPLIES_FILE, ASSENTS),
 }
 """Of each model: its labelled prompts, the label that it looks for, its file and its threshold."""

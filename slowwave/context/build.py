@@ -193,7 +193,7 @@ def build_context(
         )
         memories, hits = _search_memories(memory, query, options)
         # an outline lists many sessions, each by a short line
-        if automatic and not allot_outline(memories, room):
+        if automatic and not allot_outline(memories, room, overview=hits.overview):
             memories = [line for line in memories if line.relevance >= FAINT]
         query = replace_surrogates(query)
         encoder = _load_turn_encoder(memory, query, turns)
@@ -210,6 +210,7 @@ def build_context(
         format=format,
         encoder=encoder,
         unsure=unsure,
+        overview=hits.overview,
         pyramid=memory.settings.pyramid,
     )
     has_memories = any(part.name == "memories" for part in block.parts)
@@ -384,7 +385,7 @@ def _leave_out_turns(hits: Hits, turns: Sequence[ComparedTurn]) -> Hits:
         return hits
     best = max((hit.relevance or 0.0 for hit in kept), default=0.0)
     reason = None if kept else "what was found stands in the conversation"
-    return Hits(kept, reason=reason, relevance=best, warnings=hits.warnings)
+    return hits.keep(kept, reason, best)
 
 
 def _make_hit_lines(hits: Sequence[Hit]) -> list[Line]:
@@ -409,6 +410,7 @@ def assemble_context(
     *,
     encoder: Encoder | None = None,
     unsure: bool = False,
+    overview: bool = False,
     pyramid: PyramidSettings | None = None,
 ) -> Context:
     """Return the block, at most `budget` tokens by `count`.
@@ -424,6 +426,7 @@ def assemble_context(
         format: of the block.
         encoder: encodes turns and query. Without one, turns are recalled by their words alone.
         unsure: whether the memories may be about something else; the block then says so.
+        overview: whether the query asks for many messages at once; the block then has an outline.
         pyramid: sizes of the summaries of turns that do not fit; by default as in the settings.
 
     Raises:
@@ -439,7 +442,7 @@ def assemble_context(
         ]
     if memories:
         packers["memories"] = lambda room: _pack_messages(
-            memories, query, room, measure
+            memories, query, room, measure, overview=overview
         )
     # the latest turns rank before the older ones that the query recalls
     if parsed := [parse_turn(turn) for turn in conversation]:
@@ -521,11 +524,13 @@ def _pack_messages(
     query: str,
     room: int,
     measure: Measure,
+    *,
+    overview: bool,
 ) -> Sequence[Line]:
     """Return the likeliest messages, whole. If the evidence is spread, add short lines of many sessions, in order of
     time.
     """
-    outline_room = allot_outline(lines, room)
+    outline_room = allot_outline(lines, room, overview=overview)
     whole = pack_lines(lines, query, room - TITLE - outline_room, measure)
     if not outline_room:
         return arrange_lines(whole)

@@ -564,12 +564,9 @@ def put_narration_last(view: View, hits: Hits) -> Hits:
     calling = {key for key, kinds_of in kinds.items() if "tool_call" in kinds_of}
     ordered = sorted(hits, key=lambda hit: hit.id in calling)
     if not ordered or ordered[0].id in calling:
-        return Hits(
-            (),
-            hits.reason or "what was found was said beside calls of tools",
-            relevance=hits.relevance,
-        )
-    return Hits(ordered, relevance=hits.relevance, warnings=hits.warnings)
+        reason = hits.reason or "what was found was said beside calls of tools"
+        return hits.keep((), reason, hits.relevance)
+    return hits.keep(ordered, None, hits.relevance)
 
 
 def read_replies(view: View, query: Query, ids: Sequence[str]) -> dict[str, Row]:

@@ -36,6 +36,7 @@ SPREAD = 1 / 3
 """Least spread at which the outline gets all the room beside WHOLE."""
 WHOLE = 800
 """Tokens that whole messages get before the outline (`docs/decisions/017-outline.md`)."""
+OVERVIEW_WHOLE = 0.4
 LINE_TOKENS = 60
 """Most tokens of a line of the outline: about 45 words."""
 LINES = 4
@@ -276,8 +277,13 @@ def arrange_lines(lines: Sequence[Line]) -> tuple[Line, ...]:
     )
 
 
-def allot_outline(lines: Sequence[Line], budget: int) -> int:
+def allot_outline(
+    lines: Sequence[Line], budget: int, *, overview: bool = False
+) -> int:
     """Return the tokens of the outline in a block of `budget` tokens, or 0 for no outline."""
+    if overview:
+        tokens = budget - int(budget * OVERVIEW_WHOLE)
+        return tokens if tokens >= LINES * LINE_TOKENS else 0
     scores = sorted(
         (line.score for line in lines if line.score is not None), reverse=True
     )[:NEAREST]

@@ -55,9 +55,12 @@ BUCKETS = 4_096
 MODEL_FILE = "prompts.npz"
 ANSWERS_FILE = "answers.npz"
 PERSONS_FILE = "persons.npz"
+OVERVIEWS_FILE = "overviews.npz"
 REPLIES_FILE = "replies.npz"
 ASKS_ANSWER = 0.5
 """Probability from which a query asks for what an assistant said, or for what a person said."""
+OVERVIEW = 0.6
+"""Probability from which a query asks for many messages at once."""
 ASSENTS = 0.7
 """Probability from which a reply only acknowledges. An acknowledgement that is missed costs a few words, an objection
 that is lost costs more."""

@@ -53,6 +53,8 @@ from slowwave.recall.matter import ABOUT, find_matter
 from slowwave.recall.prompts import (
     ANSWERS_FILE,
     ASKS_ANSWER,
+    OVERVIEW,
+    OVERVIEWS_FILE,
     PERSONS_FILE,
     load_prompt_model,
     only_assents,
@@ -233,9 +235,11 @@ class Search:
         # what changed another before it, and the sources of those that are shown
         ordered = order_hits(self.view, first, query)
         shown = ordered
-        if not (automatic or query.everything or plan.is_time_only):
+        overview = self._asks(plan, OVERVIEWS_FILE, OVERVIEW)
+        if not (automatic or query.everything or plan.is_time_only or overview):
             shown = self._select_matter(best_of_kinds, ordered, query)
         hits = Hits(build_hits(self.view, shown[: query.k]), relevance=best)
+        hits.overview = overview
         hits.note_stop(min(len(ordered), query.k))
         hits.trace = trace_places({"by signals": rows, "in order": ordered})
         return hits
@@ -260,12 +264,16 @@ class Search:
             (PERSONS_FILE, Whose.PERSON),
             (ANSWERS_FILE, Whose.ASSISTANT),
         ):
-            model = load_prompt_model(name)
-            is_known = self.view.release.encoder == model.encoder
-            vector = plan.full_vector if is_known else None
-            if model.compute_probability(plan.query.text, vector) >= ASKS_ANSWER:
+            if self._asks(plan, name, ASKS_ANSWER):
                 return asked
         return Whose.ANYBODY
+
+    def _asks(self, plan: QueryPlan, name: str, least: float) -> bool:
+        """Return True if a query likely asks for what the model of this name was learnt from."""
+        model = load_prompt_model(name)
+        is_known = self.view.release.encoder == model.encoder
+        vector = plan.full_vector if is_known else None
+        return model.compute_probability(plan.query.text, vector) >= least
 
     def _select_matter(
         self,
