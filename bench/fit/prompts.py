@@ -4,7 +4,8 @@
 
 A model tells which prompts ask about earlier sessions (*prompts*), which questions ask for what an assistant said or
 for what a person said (*answers*, *persons*; the writers are three topics of one writer), which ask for many messages
-at once, in order or summed up (*overviews*; likewise), or which replies only acknowledge (*replies*; the writers are every other line of one writer; by letters alone).
+at once, in order or summed up (*overviews*; likewise), or which replies only acknowledge (*replies*; the writers are
+every other line of one writer; by letters alone).
 
 Each writer is judged by a model of the others', and each language of theirs too. Columns: *prompts* of the writer,
 *AUC*, and the share over the model's threshold (`slowwave.recall.prompts`) of *questions*, the prompts that do so, and

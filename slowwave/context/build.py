@@ -23,6 +23,7 @@ from slowwave.context.direct import (
     DIRECT_WORDS,
     find_intended_lines,
     find_tried_lines,
+    hide_project,
     make_hit_line,
     put_narration_last,
     rank_claims,
@@ -368,13 +369,15 @@ def _collect_memories(
     tried = find_tried_lines(view, plain_query)
     # a hook tells intentions by itself, once
     intended = [] if options.automatic else find_intended_lines(view, plain_query)
-    messages = [*intended, *tried, *messages]
+    lines = [*intended, *tried, *messages]
     # a model's claims and topics come before the messages
-    if not messages or not view.has_model_claims:
-        return messages, hits
-    claims = rank_claims(view, recall(MOST_CLAIMS, ("claim",)))
-    claims += rank_topics(recall(1, ("topic",)), plain_query)
-    return claims + messages, hits
+    if lines and view.has_model_claims:
+        claims = rank_claims(view, recall(MOST_CLAIMS, ("claim",)))
+        topics = rank_topics(recall(1, ("topic",)), plain_query)
+        lines = [*claims, *topics, *lines]
+    if plain_query.places or len(view.workspaces) < 2:
+        lines = [hide_project(line) for line in lines]
+    return lines, hits
 
 
 def _leave_out_turns(hits: Hits, turns: Sequence[ComparedTurn]) -> Hits:
@@ -538,9 +541,7 @@ def _pack_messages(
     return arrange_by_time(
         [
             *whole,
-            *select_outline(
-                lines, [line.source for line in whole], query, left, measure
-            ),
+            *select_outline(lines, whole, query, left, measure),
         ]
     )
 

@@ -41,6 +41,7 @@ from slowwave.recall.retrieve.rows import mask_allowed_passages
 from slowwave.recall.sessions import rank_sessions, read_session_ids
 from slowwave.recall.views.dead_ends import Tried, find_touched
 from slowwave.schemas.errors import READ_TROUBLE
+from slowwave.schemas.places import name_last_part
 from slowwave.schemas.tables import CHAIN, CLAIMS, GISTS, MESSAGES, PASSAGES, TRUST
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Role, Status, Trust, is_own
 from slowwave.text.times.days import localise
@@ -78,6 +79,7 @@ SHOWN = [
     "speaker",
     "ts",
     "utc_offset",
+    "workspace",
 ]
 
 
@@ -475,6 +477,11 @@ def make_hit_line(hit: Hit, relevance: float = 1.0) -> Line:
     return make_line(hit.text, source, relevance, score=hit.score, later=later)
 
 
+def hide_project(line: Line) -> Line:
+    """Return a line without its project's name."""
+    return replace(line, source=replace(line.source, project=None))
+
+
 def find_tried_lines(view: View, query: Query) -> list[Line]:
     """Return the dead ends that a question names, as lines that stand before the memories."""
     found = find_touched(view, query, TRIED)
@@ -628,6 +635,7 @@ def make_source(view: View, row: Row) -> LineSource:
         speaker=row["speaker"],
         by="person" if row["role"] == Role.USER else "model",
         trust=view.foreign_messages.get(row["message_id"]),
+        project=name_last_part(row["workspace"]) if row["workspace"] else None,
         short=view.session_tags.get(session),
     )
 

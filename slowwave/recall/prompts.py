@@ -6,6 +6,9 @@ Whether it only acknowledges what was said before it: "Wonderful, thanks!", unli
 Whose words it asks for: "What did you advise on the lease?" an assistant's, "When does my lease end?" a person's, "Why
 does the build fail?" anybody's (`data/labelled/answers_asked.tsv`).
 
+Whether it asks for many messages at once, in order or summed up: "What happened with the roof, from first to last?"
+(`data/labelled/overviews_asked.tsv`).
+
 Whether it asks the memory something, or only drives the running session ("run the tests", "go on"). A prompt is looked
 up if one of these holds; what is relevant enough to be told is then the floor's to decide.
 
