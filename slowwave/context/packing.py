@@ -385,12 +385,8 @@ def _rank_by_news(lines: Sequence[Line], worth: Mapping[str, float]) -> list[Lin
     while left:
         best = max(
             left,
-            key=lambda line: (
-                sum(
-                    worth.get(word, 0.0) * AGAIN ** said[word]
-                    for word in words[id(line)]
-                )
-                / math.sqrt(measure.count_line(line))
+            key=lambda line: sum(
+                worth.get(word, 0.0) * AGAIN ** said[word] for word in words[id(line)]
             ),
         )
         left.remove(best)
