@@ -37,7 +37,7 @@ SPREAD = 1 / 3
 """Least spread at which the outline gets all the room beside WHOLE."""
 WHOLE = 800
 """Tokens that whole messages get before the outline (`docs/decisions/017-outline.md`)."""
-OVERVIEW_WHOLE = 0.1
+OVERVIEW_WHOLE = 0.2
 """Part of a block that whole messages get before the outline, if the query asks for many messages at once."""
 LINE_TOKENS = 60
 """Most tokens of a line of the outline: about 45 words."""
@@ -334,9 +334,7 @@ def select_outline(
         for line in lines
         if line.source.by == "person" and line.source not in messages
     ]
-    # so that there is room for a line of each session
-    sessions = len({line.source.session for line in persons})
-    limit = min(LINE_TOKENS, max(LEAST_TOKENS, budget // max(1, sessions) - HEADING))
+    limit = _limit_lines(persons, budget)
     by_session: dict[str | None, list[Line]] = {}
     for line in persons:
         pieces = chosen.find_new_pieces(line)
@@ -357,6 +355,16 @@ def select_outline(
             room -= cost
             groups.add(line.source.group)
     return chosen.lines[len(shown) :]
+
+
+def _limit_lines(lines: Sequence[Line], budget: int) -> int:
+    """Return the most tokens of a line, so that there is room for a line of each session; more if there is room for
+    all lines.
+    """
+    sessions = max(1, len({line.source.session for line in lines}))
+    for_all = (budget - HEADING * sessions) // max(1, len(lines))
+    for_sessions = max(LEAST_TOKENS, budget // sessions - HEADING)
+    return max(for_all, min(LINE_TOKENS, for_sessions))
 
 
 def weigh_words(lines: Sequence[Line], query: str) -> dict[str, float]:
@@ -413,26 +421,44 @@ def _shorten_for_outline(
     if measure.count_line(whole) <= limit:
         return whole
     room = limit - measure.count_line(show_pieces(line, [OMITTED, OMITTED]))
-    values = [sum(worth.get(word, 0.0) for word in _list_words(one)) for one in pieces]
-    costs = [measure.count(piece) + 1 for piece in pieces]
-    kept = set[int]()
-    for at in sorted(
-        (at for at, piece in enumerate(pieces) if piece != OMITTED),
-        key=lambda at: -values[at] / math.sqrt(costs[at]),
-    ):
-        if costs[at] <= room:
-            kept.add(at)
-            room -= costs[at]
+    kept = _choose_sentences(pieces, room, worth, measure)
     gist = show_pieces(line, [line.gist])
     if line.gist and measure.count_line(gist) <= limit:
-        told = sum(worth.get(word, 0.0) for word in _list_words(line.gist))
-        if told >= sum(values[at] for at in kept):
+        told = sum(_sum_worth(pieces[at], worth) for at in kept)
+        if _sum_worth(line.gist, worth) >= told:
             return gist
     if not kept:
         return None
     return show_pieces(
         line, [piece if at in kept else OMITTED for at, piece in enumerate(pieces)]
     )
+
+
+def _choose_sentences(
+    pieces: Sequence[str], room: int, worth: Mapping[str, float], measure: Measure
+) -> set[int]:
+    """Return the places of the sentences that are worth most for their length and fit `room` tokens. The best one may
+    have ONE_SENTENCE times as many.
+    """
+    costs = {
+        at: measure.count(piece) + 1
+        for at, piece in enumerate(pieces)
+        if piece != OMITTED
+    }
+    ranked = sorted(
+        costs, key=lambda at: -_sum_worth(pieces[at], worth) / math.sqrt(costs[at])
+    )
+    kept = set[int]()
+    for at in ranked:
+        if costs[at] <= (room if kept else int(room * ONE_SENTENCE)):
+            kept.add(at)
+            room -= costs[at]
+    return kept
+
+
+def _sum_worth(text: str, worth: Mapping[str, float]) -> float:
+    """Return the worth of the content words of a text."""
+    return sum(worth.get(word, 0.0) for word in _list_words(text))
 
 
 def arrange_by_time(lines: Sequence[Line]) -> tuple[Line, ...]:
