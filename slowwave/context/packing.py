@@ -340,7 +340,7 @@ def select_outline(
         pieces = chosen.find_new_pieces(line)
         if pieces is None:
             continue
-        short = _shorten_for_outline(line, pieces, limit, worth, measure)
+        short = _shorten_for_outline(line, pieces, query, limit, worth, measure)
         if short is not None:
             by_session.setdefault(line.source.session, []).append(short)
     ranked = (_rank_by_news(own, worth) for own in by_session.values())
@@ -406,12 +406,13 @@ def _rank_by_news(lines: Sequence[Line], worth: Mapping[str, float]) -> list[Lin
 def _shorten_for_outline(
     line: Line,
     pieces: Sequence[str],
+    query: str,
     limit: int,
     worth: Mapping[str, float],
     measure: Measure,
 ) -> Line | None:
-    """Return a line of at most `limit` tokens: whole, else its gist or the sentences that are worth most for their
-    length. None if no sentence is short enough.
+    """Return a line of at most `limit` tokens: whole, else the sentences that are worth most for their length, or its
+    gist unless they have more of the query's words. None if no sentence is short enough.
 
     What is later known of the line is shown without the later words, which have a line of their own.
     """
@@ -424,8 +425,9 @@ def _shorten_for_outline(
     kept = _choose_sentences(pieces, room, worth, measure)
     gist = show_pieces(line, [line.gist])
     if line.gist and measure.count_line(gist) <= limit:
-        told = sum(_sum_worth(pieces[at], worth) for at in kept)
-        if _sum_worth(line.gist, worth) >= told:
+        told = frozenset[str]().union(*(_list_words(pieces[at]) for at in kept))
+        asked = _list_words(query)
+        if len(asked & _list_words(line.gist)) >= len(asked & told):
             return gist
     if not kept:
         return None
@@ -445,20 +447,17 @@ def _choose_sentences(
         for at, piece in enumerate(pieces)
         if piece != OMITTED
     }
-    ranked = sorted(
-        costs, key=lambda at: -_sum_worth(pieces[at], worth) / math.sqrt(costs[at])
-    )
+    values = {
+        at: sum(worth.get(word, 0.0) for word in _list_words(pieces[at]))
+        for at in costs
+    }
+    ranked = sorted(costs, key=lambda at: -values[at] / math.sqrt(costs[at]))
     kept = set[int]()
     for at in ranked:
         if costs[at] <= (room if kept else int(room * ONE_SENTENCE)):
             kept.add(at)
             room -= costs[at]
     return kept
-
-
-def _sum_worth(text: str, worth: Mapping[str, float]) -> float:
-    """Return the worth of the content words of a text."""
-    return sum(worth.get(word, 0.0) for word in _list_words(text))
 
 
 def arrange_by_time(lines: Sequence[Line]) -> tuple[Line, ...]:
