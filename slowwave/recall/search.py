@@ -7,7 +7,8 @@
                       a time that the query names
     turns             a person's message and its answer are one hit (`recall/turns.py`)
     kinds             messages first, by score; claims beside them (`merge_kinds`)
-    matter            unless everything is asked for, rows of other matters are left out (`recall/matter.py`)
+    matter            rows of other matters are left out, unless everything or an overview is asked for
+                      (`recall/matter.py`)
     rerank            by a model, where one was given
     code              what names a thing that its checkout lost goes behind what is as relevant (`order_hits`)
     order             a newer hit before the one that it likely changed, superseded hits last (`order_by_change`)
