@@ -23,7 +23,7 @@ from slowwave.context.direct import (
     DIRECT_WORDS,
     find_intended_lines,
     find_tried_lines,
-    hide_project,
+    hide_projects,
     make_hit_line,
     put_narration_last,
     rank_claims,
@@ -193,9 +193,8 @@ def build_context(
             filters=filters,
         )
         memories, hits = _search_memories(memory, query, options)
-        # an outline lists many sessions, each by a short line
-        if automatic and not allot_outline(memories, room, overview=hits.overview):
-            memories = [line for line in memories if line.relevance >= FAINT]
+        if automatic:
+            memories = _leave_out_faint(memories, hits, room)
         query = replace_surrogates(query)
         encoder = _load_turn_encoder(memory, query, turns)
         warnings = memory._warnings.answer_warnings
@@ -223,6 +222,12 @@ def build_context(
         warnings=warnings,
         cost=read_cost(),
     )
+
+
+def _leave_out_faint(lines: Sequence[Line], hits: Hits, budget: int) -> list[Line]:
+    """Return the lines that are told unasked: all if the block has an outline, which lists many sessions."""
+    has_outline = allot_outline(lines, budget, overview=hits.overview)
+    return [line for line in lines if has_outline or line.relevance >= FAINT]
 
 
 def _explain_no_memories(memories: Sequence[Line], hits: Hits) -> str:
@@ -366,18 +371,14 @@ def _collect_memories(
     messages = rank_messages(view, plain_query, hits)
     if messages and is_report:
         messages = _rank_by_session(memory, view, plain_query, messages)
-    tried = find_tried_lines(view, plain_query)
     # a hook tells intentions by itself, once
     intended = [] if options.automatic else find_intended_lines(view, plain_query)
-    lines = [*intended, *tried, *messages]
+    lines = [*intended, *find_tried_lines(view, plain_query), *messages]
     # a model's claims and topics come before the messages
     if lines and view.has_model_claims:
-        claims = rank_claims(view, recall(MOST_CLAIMS, ("claim",)))
         topics = rank_topics(recall(1, ("topic",)), plain_query)
-        lines = [*claims, *topics, *lines]
-    if plain_query.places or len(view.workspaces) < 2:
-        lines = [hide_project(line) for line in lines]
-    return lines, hits
+        lines = [*rank_claims(view, recall(MOST_CLAIMS, ("claim",))), *topics, *lines]
+    return hide_projects(view, plain_query, lines), hits
 
 
 def _leave_out_turns(hits: Hits, turns: Sequence[ComparedTurn]) -> Hits:

@@ -477,9 +477,11 @@ def make_hit_line(hit: Hit, relevance: float = 1.0) -> Line:
     return make_line(hit.text, source, relevance, score=hit.score, later=later)
 
 
-def hide_project(line: Line) -> Line:
-    """Return a line without its project's name."""
-    return replace(line, source=replace(line.source, project=None))
+def hide_projects(view: View, query: Query, lines: Sequence[Line]) -> list[Line]:
+    """Return the lines; without their projects' names if the query names a workspace, or the store has one alone."""
+    if not query.places and len(view.workspaces) > 1:
+        return list(lines)
+    return [replace(line, source=replace(line.source, project=None)) for line in lines]
 
 
 def find_tried_lines(view: View, query: Query) -> list[Line]:

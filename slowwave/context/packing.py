@@ -328,12 +328,7 @@ def select_outline(
     for line in shown:
         chosen.add(line)
     groups = {line.source.group for line in shown}
-    messages = {line.source for line in shown}
-    persons = [
-        line
-        for line in lines
-        if line.source.by == "person" and line.source not in messages
-    ]
+    persons = _select_persons(lines, shown)
     limit = _limit_lines(persons, budget)
     by_session: dict[str | None, list[Line]] = {}
     for line in persons:
@@ -355,6 +350,16 @@ def select_outline(
             room -= cost
             groups.add(line.source.group)
     return chosen.lines[len(shown) :]
+
+
+def _select_persons(lines: Sequence[Line], shown: Sequence[Line]) -> list[Line]:
+    """Return the persons' lines of which the message is not shown."""
+    messages = {line.source for line in shown}
+    return [
+        line
+        for line in lines
+        if line.source.by == "person" and line.source not in messages
+    ]
 
 
 def _limit_lines(lines: Sequence[Line], budget: int) -> int:

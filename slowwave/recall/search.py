@@ -222,6 +222,17 @@ class Search:
         if automatic and (reason := self._explain_floor(plan, best)):
             return Hits(reason=reason, relevance=best)
 
+        return self._build_answer(plan, by_kind, best, automatic)
+
+    def _build_answer(
+        self,
+        plan: QueryPlan,
+        by_kind: Sequence[Candidates],
+        best: float,
+        automatic: bool,
+    ) -> Hits:
+        """Return the best candidates of all kinds as the hits of a query."""
+        query = plan.query
         # the best of each kind as one list
         depth = max(query.k, ABOUT)  # whoever asks for fewer gets the first of the same
         best_of_kinds = [
@@ -235,8 +246,8 @@ class Search:
 
         # what changed another before it, and the sources of those that are shown
         ordered = order_hits(self.view, first, query)
-        shown = ordered
         overview = self._asks(plan, OVERVIEWS_FILE, OVERVIEW)
+        shown = ordered
         if not (automatic or query.everything or plan.is_time_only or overview):
             shown = self._select_matter(best_of_kinds, ordered, query)
         hits = Hits(build_hits(self.view, shown[: query.k]), relevance=best)
