@@ -287,7 +287,12 @@ def arrange_lines(lines: Sequence[Line]) -> tuple[Line, ...]:
     )
 
 
-def allot_outline(lines: Sequence[Line], budget: int, *, overview: bool = False) -> int:
+def allot_outline(
+    lines: Sequence[Line],
+    budget: int,
+    *,
+    overview: bool = False,
+) -> int:
     """Return the tokens of the outline in a block of `budget` tokens, or 0 for no outline."""
     if overview:
         tokens = budget - int(budget * OVERVIEW_WHOLE)
@@ -335,7 +340,14 @@ def select_outline(
         pieces = chosen.find_new_pieces(line)
         if pieces is None:
             continue
-        short = _shorten_for_outline(line, pieces, query, limit, worth, measure)
+        short = _shorten_for_outline(
+            line,
+            pieces,
+            query,
+            limit,
+            worth,
+            measure,
+        )
         if short is not None:
             by_session.setdefault(line.source.session, []).append(short)
     ranked = (_rank_by_news(own, worth) for own in by_session.values())
@@ -387,7 +399,10 @@ def _list_words(text: str) -> frozenset[str]:
     return frozenset(extract_content_words(text))
 
 
-def _rank_by_news(lines: Sequence[Line], worth: Mapping[str, float]) -> list[Line]:
+def _rank_by_news(
+    lines: Sequence[Line],
+    worth: Mapping[str, float],
+) -> list[Line]:
     """Return the lines of one session, each time the one whose words are worth most; a word is worth less each time
     that it was said.
     """
@@ -442,7 +457,10 @@ def _shorten_for_outline(
 
 
 def _choose_sentences(
-    pieces: Sequence[str], room: int, worth: Mapping[str, float], measure: Measure
+    pieces: Sequence[str],
+    room: int,
+    worth: Mapping[str, float],
+    measure: Measure,
 ) -> set[int]:
     """Return the places of the sentences that are worth most for their length and fit `room` tokens. The best one may
     have ONE_SENTENCE times as many.

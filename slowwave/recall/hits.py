@@ -281,7 +281,12 @@ class Hits(Answer[Hit]):
     overview = False
     """Whether the query asks for many messages at once, in order or summed up. Nothing is left out then."""
 
-    def keep(self, hits: Iterable[Hit], reason: str | None, relevance: float) -> "Hits":
+    def keep(
+        self,
+        hits: Iterable[Hit],
+        reason: str | None,
+        relevance: float,
+    ) -> "Hits":
         """Return some of the hits, with what is known of the query."""
         kept = Hits(hits, reason, relevance, self.warnings)
         kept.overview = self.overview
