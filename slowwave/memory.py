@@ -238,8 +238,9 @@ class Memory:
         """Return up to k hits that answer the query, the best first.
 
         A claim that was made of one message is returned with that message (`Hit.claim`), so each hit is another piece
-        of evidence. Recall stops before a hit about another matter and sets `Hits.stopped`. The nearest hit is always
-        returned if any row passes the filters; `Hits.confident` says whether the hits are about the query. If no row
+        of evidence. Recall stops before a hit about another matter and sets `Hits.stopped`, unless the query asks
+        for many messages at once ("in what order …"; `Hits.overview`). The nearest hit is always returned
+        if any row passes the filters; `Hits.confident` says whether the hits are about the query. If no row
         passes, the result is empty and has a `reason`. A hit that a later claim changed has the status `superseded`,
         names its successor, and is sorted below it. Notes and talks that were written since the release are found too
         (status "not yet distilled"), unless a release was named.
@@ -395,8 +396,9 @@ class Memory:
         """Return a prompt block of at most `budget` tokens: web results, memories, then the conversation.
 
         The memories are whole messages, the likeliest to answer first; rules and preferences that touch the question
-        come before them. For a question the block stops where recall stops and does not fill the budget. For a long
-        report it holds messages of the likeliest sessions. Each line names its source. If the memories may be about
+        come before them. For a question the block stops where recall stops and does not fill the budget. For an
+        order or a summary it holds a short line of each session and subject, in order of time. For a long report it
+        holds messages of the likeliest sessions. Each line names its source. If the memories may be about
         something else, the block says so (`confident`). A message that does not fit is shortened to whole sentences.
 
         Args:

@@ -1,11 +1,11 @@
 """Learns from labelled prompts what they ask for, and how well that holds for writers not seen.
 
-    python -m bench.fit.prompts [--model prompts|answers|persons|replies|objections] [--write] [--json]
+    python -m bench.fit.prompts [--model prompts|answers|persons|overviews|replies|objections] [--write] [--json]
 
 A model tells which prompts ask about earlier sessions (*prompts*), which questions ask for what an assistant said or
-for what a person said (*answers*, *persons*; the writers are three topics of one writer), which replies only
-acknowledge (*replies*; the writers are every other line of one writer; by letters alone), or which object to what they
-answer (*objections*: the first clauses of persons' messages next to an agent's in `statements_*.jsonl`, in which
+for what a person said (*answers*, *persons*; the writers are three topics of one writer), which ask for many messages
+at once, in order or summed up (*overviews*; likewise), which replies only acknowledge (*replies*; the writers are every
+other line of one writer; by letters alone), or which object to what they answer (*objections*: the first clauses of persons' messages next to an agent's in `statements_*.jsonl`, in which
 something is refused or corrected, and of `pairs_replies.jsonl`; by letters alone).
 
 Each writer is judged by a model of the others', and each language of theirs too. Columns: *prompts* of the writer,
@@ -34,6 +34,8 @@ from slowwave.recall.prompts import (
     MODEL_FILE,
     OBJECTIONS_FILE,
     OBJECTS,
+    OVERVIEW,
+    OVERVIEWS_FILE,
     PERSONS_FILE,
     REPLIES_FILE,
     Floats,
@@ -47,6 +49,7 @@ MODELS = {
     "prompts": ("prompts.tsv", "memory", MODEL_FILE, ASKS),
     "answers": ("answers_asked.tsv", "answer", ANSWERS_FILE, ASKS_ANSWER),
     "persons": ("answers_asked.tsv", "person", PERSONS_FILE, ASKS_ANSWER),
+    "overviews": ("overviews_asked.tsv", "overview", OVERVIEWS_FILE, OVERVIEW),
     "replies": ("replies.tsv", "assent", REPLIES_FILE, ASSENTS),
     "objections": ("", "", OBJECTIONS_FILE, OBJECTS),
 }

@@ -23,6 +23,7 @@ from slowwave.context.direct import (
     DIRECT_WORDS,
     find_intended_lines,
     find_tried_lines,
+    hide_projects,
     make_hit_line,
     put_narration_last,
     rank_claims,
@@ -192,9 +193,8 @@ def build_context(
             filters=filters,
         )
         memories, hits = _search_memories(memory, query, options)
-        # an outline lists many sessions, each by a short line
-        if automatic and not allot_outline(memories, room):
-            memories = [line for line in memories if line.relevance >= FAINT]
+        if automatic:
+            memories = _leave_out_faint(memories, hits, room)
         query = replace_surrogates(query)
         encoder = _load_turn_encoder(memory, query, turns)
         warnings = memory._warnings.answer_warnings
@@ -210,6 +210,7 @@ def build_context(
         format=format,
         encoder=encoder,
         unsure=unsure,
+        overview=hits.overview,
         pyramid=memory.settings.pyramid,
     )
     has_memories = any(part.name == "memories" for part in block.parts)
@@ -221,6 +222,12 @@ def build_context(
         warnings=warnings,
         cost=read_cost(),
     )
+
+
+def _leave_out_faint(lines: Sequence[Line], hits: Hits, budget: int) -> list[Line]:
+    """Return the lines that are told unasked: all if the block has an outline, which lists many sessions."""
+    has_outline = allot_outline(lines, budget, overview=hits.overview)
+    return [line for line in lines if has_outline or line.relevance >= FAINT]
 
 
 def _explain_no_memories(memories: Sequence[Line], hits: Hits) -> str:
@@ -364,16 +371,14 @@ def _collect_memories(
     messages = rank_messages(view, plain_query, hits)
     if messages and is_report:
         messages = _rank_by_session(memory, view, plain_query, messages)
-    tried = find_tried_lines(view, plain_query)
     # a hook tells intentions by itself, once
     intended = [] if options.automatic else find_intended_lines(view, plain_query)
-    messages = [*intended, *tried, *messages]
+    lines = [*intended, *find_tried_lines(view, plain_query), *messages]
     # a model's claims and topics come before the messages
-    if not messages or not view.has_model_claims:
-        return messages, hits
-    claims = rank_claims(view, recall(MOST_CLAIMS, ("claim",)))
-    claims += rank_topics(recall(1, ("topic",)), plain_query)
-    return claims + messages, hits
+    if lines and view.has_model_claims:
+        topics = rank_topics(recall(1, ("topic",)), plain_query)
+        lines = [*rank_claims(view, recall(MOST_CLAIMS, ("claim",))), *topics, *lines]
+    return hide_projects(view, plain_query, lines), hits
 
 
 def _leave_out_turns(hits: Hits, turns: Sequence[ComparedTurn]) -> Hits:
@@ -384,7 +389,7 @@ def _leave_out_turns(hits: Hits, turns: Sequence[ComparedTurn]) -> Hits:
         return hits
     best = max((hit.relevance or 0.0 for hit in kept), default=0.0)
     reason = None if kept else "what was found stands in the conversation"
-    return Hits(kept, reason=reason, relevance=best, warnings=hits.warnings)
+    return hits.keep(kept, reason, best)
 
 
 def _make_hit_lines(hits: Sequence[Hit]) -> list[Line]:
@@ -409,6 +414,7 @@ def assemble_context(
     *,
     encoder: Encoder | None = None,
     unsure: bool = False,
+    overview: bool = False,
     pyramid: PyramidSettings | None = None,
 ) -> Context:
     """Return the block, at most `budget` tokens by `count`.
@@ -424,6 +430,7 @@ def assemble_context(
         format: of the block.
         encoder: encodes turns and query. Without one, turns are recalled by their words alone.
         unsure: whether the memories may be about something else; the block then says so.
+        overview: whether the query asks for many messages at once; the block then has an outline.
         pyramid: sizes of the summaries of turns that do not fit; by default as in the settings.
 
     Raises:
@@ -439,7 +446,7 @@ def assemble_context(
         ]
     if memories:
         packers["memories"] = lambda room: _pack_messages(
-            memories, query, room, measure
+            memories, query, room, measure, overview=overview
         )
     # the latest turns rank before the older ones that the query recalls
     if parsed := [parse_turn(turn) for turn in conversation]:
@@ -521,11 +528,13 @@ def _pack_messages(
     query: str,
     room: int,
     measure: Measure,
+    *,
+    overview: bool,
 ) -> Sequence[Line]:
     """Return the likeliest messages, whole. If the evidence is spread, add short lines of many sessions, in order of
     time.
     """
-    outline_room = allot_outline(lines, room)
+    outline_room = allot_outline(lines, room, overview=overview)
     whole = pack_lines(lines, query, room - TITLE - outline_room, measure)
     if not outline_room:
         return arrange_lines(whole)
@@ -533,9 +542,7 @@ def _pack_messages(
     return arrange_by_time(
         [
             *whole,
-            *select_outline(
-                lines, [line.source for line in whole], query, left, measure
-            ),
+            *select_outline(lines, whole, query, left, measure),
         ]
     )
 

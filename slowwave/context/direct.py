@@ -48,6 +48,7 @@ from slowwave.recall.retrieve.rows import mask_allowed_passages
 from slowwave.recall.sessions import rank_sessions, read_session_ids
 from slowwave.recall.views.dead_ends import Tried, find_touched
 from slowwave.schemas.errors import READ_TROUBLE
+from slowwave.schemas.places import name_last_part
 from slowwave.schemas.rows import ClaimRow, MessageRow
 from slowwave.schemas.tables import (
     CHAIN,
@@ -94,6 +95,7 @@ SHOWN = [
     "speaker",
     "ts",
     "utc_offset",
+    "workspace",
 ]
 
 
@@ -504,6 +506,13 @@ def make_hit_line(hit: Hit, relevance: float = 1.0) -> Line:
     return make_line(hit.text, source, relevance, score=hit.score, later=later)
 
 
+def hide_projects(view: View, query: Query, lines: Sequence[Line]) -> list[Line]:
+    """Return the lines; without their projects' names if the query names a workspace, or the store has one alone."""
+    if not query.places and len(view.workspaces) > 1:
+        return list(lines)
+    return [replace(line, source=replace(line.source, project=None)) for line in lines]
+
+
 def find_tried_lines(view: View, query: Query) -> list[Line]:
     """Return the dead ends that a question names, as lines that stand before the memories."""
     found = find_touched(view, query, TRIED)
@@ -593,12 +602,9 @@ def put_narration_last(view: View, hits: Hits) -> Hits:
     calling = {key for key, kinds_of in kinds.items() if "tool_call" in kinds_of}
     ordered = sorted(hits, key=lambda hit: hit.id in calling)
     if not ordered or ordered[0].id in calling:
-        return Hits(
-            (),
-            hits.reason or "what was found was said beside calls of tools",
-            relevance=hits.relevance,
-        )
-    return Hits(ordered, relevance=hits.relevance, warnings=hits.warnings)
+        reason = hits.reason or "what was found was said beside calls of tools"
+        return hits.keep((), reason, hits.relevance)
+    return hits.keep(ordered, None, hits.relevance)
 
 
 def read_replies(view: View, query: Query, ids: Sequence[str]) -> dict[str, ReplyRow]:
@@ -660,6 +666,7 @@ def make_source(view: View, row: MessageRow) -> LineSource:
         speaker=row["speaker"],
         by="person" if row["role"] == Role.USER else "model",
         trust=view.foreign_messages.get(row["message_id"]),
+        project=name_last_part(row["workspace"]) if row["workspace"] else None,
         short=view.session_tags.get(session),
     )
 

@@ -10,12 +10,13 @@ question's words: as probabilities (softmax), the scores are worth a number of e
 index.
 """
 
+import math
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import chain, pairwise, zip_longest
 
 import numpy as np
 
@@ -36,8 +37,18 @@ SPREAD = 1 / 3
 """Least spread at which the outline gets all the room beside WHOLE."""
 WHOLE = 800
 """Tokens that whole messages get before the outline (`docs/decisions/017-outline.md`)."""
+OVERVIEW_WHOLE = 0.2
+"""Part of a block that whole messages get before the outline, if the query asks for many messages at once."""
 LINE_TOKENS = 60
 """Most tokens of a line of the outline: about 45 words."""
+LEAST_TOKENS = 45
+"""Most tokens of a line of the outline if there are many sessions."""
+HEADING = 12
+"""About the tokens of a heading."""
+ASKED = 3.0
+"""What a word of the query is worth more than another word as rare, in an outline."""
+AGAIN = 0.3
+"""Factor on a word's worth each time that the session's lines before said it."""
 LINES = 4
 """Least number of lines that an outline must have room for."""
 
@@ -276,8 +287,16 @@ def arrange_lines(lines: Sequence[Line]) -> tuple[Line, ...]:
     )
 
 
-def allot_outline(lines: Sequence[Line], budget: int) -> int:
+def allot_outline(
+    lines: Sequence[Line],
+    budget: int,
+    *,
+    overview: bool = False,
+) -> int:
     """Return the tokens of the outline in a block of `budget` tokens, or 0 for no outline."""
+    if overview:
+        tokens = budget - int(budget * OVERVIEW_WHOLE)
+        return tokens if tokens >= LINES * LINE_TOKENS else 0
     scores = sorted(
         (line.score for line in lines if line.score is not None), reverse=True
     )[:NEAREST]
@@ -291,78 +310,177 @@ def allot_outline(lines: Sequence[Line], budget: int) -> int:
 
 def select_outline(
     lines: Sequence[Line],
-    shown: Collection[LineSource],
+    shown: Sequence[Line],
     query: str,
     budget: int,
     measure: Measure,
 ) -> list[Line]:
     """Return short lines of persons that fit `budget` tokens, by their costs one by one.
 
-    All sessions take turns: the likeliest line of each comes before the second of any.
+    All sessions take turns: the first line of each comes before the second of any. Within a session the line comes
+    first whose words are worth most, and what the session's lines before it said is worth less: so each of its
+    subjects is told before one is told twice.
 
     Args:
         lines: candidates, the likeliest first.
-        shown: sources of the lines that the block has already.
-        query: sentences of long messages are chosen by its words.
+        shown: the lines that the block has already. No sentence of them is shown again.
+        query: its words are worth more.
         budget: tokens.
         measure: the cost of lines.
     """
-    query_words = frozenset(extract_content_words(query))
-    groups = {source.group for source in shown}
-    chosen = list[Line]()
-    room = budget
-    for line in _take_sessions_in_turn(lines, shown):
-        short = _shorten_for_outline(line, query_words, measure)
-        if short is None:
+    worth = weigh_words(lines, query)
+    chosen = ChosenLines()
+    for line in shown:
+        chosen.add(line)
+    groups = {line.source.group for line in shown}
+    persons = _select_persons(lines, shown)
+    limit = _limit_lines(persons, budget)
+    by_session: dict[str | None, list[Line]] = {}
+    for line in persons:
+        pieces = chosen.find_new_pieces(line)
+        if pieces is None:
             continue
+        short = _shorten_for_outline(
+            line,
+            pieces,
+            query,
+            limit,
+            worth,
+            measure,
+        )
+        if short is not None:
+            by_session.setdefault(line.source.session, []).append(short)
+    ranked = (_rank_by_news(own, worth) for own in by_session.values())
+    room = budget
+    for line in filter(None, chain.from_iterable(zip_longest(*ranked))):
         heading = (
             0 if line.source.group in groups else measure.count_heading(line.source)
         )
-        cost = measure.count_line(short) + heading
-        if cost <= room:
-            chosen.append(short)
+        cost = measure.count_line(line) + heading
+        if cost <= room and chosen.find_new_pieces(line) is not None:
+            chosen.add(line)
             room -= cost
             groups.add(line.source.group)
-    return chosen
+    return chosen.lines[len(shown) :]
 
 
-def _take_sessions_in_turn(
-    lines: Sequence[Line], shown: Collection[LineSource]
+def _select_persons(lines: Sequence[Line], shown: Sequence[Line]) -> list[Line]:
+    """Return the persons' lines of which the message is not shown."""
+    messages = {line.source for line in shown}
+    return [
+        line
+        for line in lines
+        if line.source.by == "person" and line.source not in messages
+    ]
+
+
+def _limit_lines(lines: Sequence[Line], budget: int) -> int:
+    """Return the most tokens of a line, so that there is room for a line of each session; more if there is room for
+    all lines.
+    """
+    sessions = max(1, len({line.source.session for line in lines}))
+    for_all = (budget - HEADING * sessions) // max(1, len(lines))
+    for_sessions = max(LEAST_TOKENS, budget // sessions - HEADING)
+    return max(for_all, min(LINE_TOKENS, for_sessions))
+
+
+def weigh_words(lines: Sequence[Line], query: str) -> dict[str, float]:
+    """Return the worth of each word of some lines: its inverse document frequency, more if it is the query's."""
+    holding = Counter(word for line in lines for word in _list_words(line.text))
+    asked = frozenset(extract_content_words(query))
+    return {
+        word: math.log1p(len(lines) / count) + ASKED * (word in asked)
+        for word, count in holding.items()
+    }
+
+
+def _list_words(text: str) -> frozenset[str]:
+    """Return the content words of a text, among them figures and names."""
+    return frozenset(extract_content_words(text))
+
+
+def _rank_by_news(
+    lines: Sequence[Line],
+    worth: Mapping[str, float],
 ) -> list[Line]:
-    """Return persons' lines that are not shown: the first line of each session, then the second of each, and so on."""
-    turns = Counter[str | None]()
-    numbered = list[tuple[int, Line]]()
-    for line in lines:
-        if line.source.by == "person" and line.source not in shown:
-            turns[line.source.session] += 1
-            numbered.append((turns[line.source.session], line))
-    return [line for _, line in sorted(numbered, key=lambda pair: pair[0])]
+    """Return the lines of one session, each time the one whose words are worth most; a word is worth less each time
+    that it was said.
+    """
+    said = Counter[str]()
+    words = {id(line): _list_words(line.text) for line in lines}
+    left = list(lines)
+    ranked = list[Line]()
+    while left:
+        best = max(
+            left,
+            key=lambda line: sum(
+                worth.get(word, 0.0) * AGAIN ** said[word] for word in words[id(line)]
+            ),
+        )
+        left.remove(best)
+        ranked.append(best)
+        said.update(words[id(best)])
+    return ranked
 
 
 def _shorten_for_outline(
-    line: Line, query_words: Collection[str], measure: Measure
+    line: Line,
+    pieces: Sequence[str],
+    query: str,
+    limit: int,
+    worth: Mapping[str, float],
+    measure: Measure,
 ) -> Line | None:
-    """Return a line of at most LINE_TOKENS: whole, else its gist, unless a part of it has more of the query's words."""
-    short = shorten(line, query_words, LINE_TOKENS, measure)
-    if not line.gist or short == line:
-        return short
+    """Return a line of at most `limit` tokens: whole, else the sentences that are worth most for their length, or its
+    gist unless they have more of the query's words. None if no sentence is short enough.
+
+    What is later known of the line is shown without the later words, which have a line of their own.
+    """
+    note, then, _ = line.later.partition(THEN)
+    line = replace(line, later=f"{note})" if then else note)
+    whole = show_pieces(line, pieces)
+    if measure.count_line(whole) <= limit:
+        return whole
+    room = limit - measure.count_line(show_pieces(line, [OMITTED, OMITTED]))
+    kept = _choose_sentences(pieces, room, worth, measure)
     gist = show_pieces(line, [line.gist])
-    if measure.count_line(gist) > LINE_TOKENS:
-        return short
-    return (
-        gist
-        if _count_shared(gist, query_words) >= _count_shared(short, query_words)
-        else short
+    if line.gist and measure.count_line(gist) <= limit:
+        told = frozenset[str]().union(*(_list_words(pieces[at]) for at in kept))
+        asked = _list_words(query)
+        if len(asked & _list_words(line.gist)) >= len(asked & told):
+            return gist
+    if not kept:
+        return None
+    return show_pieces(
+        line, [piece if at in kept else OMITTED for at, piece in enumerate(pieces)]
     )
 
 
-def _count_shared(line: Line | None, query_words: Collection[str]) -> int:
-    """Return the number of the query's words in a line."""
-    return (
-        len(frozenset(query_words).intersection(extract_content_words(line.text)))
-        if line
-        else 0
-    )
+def _choose_sentences(
+    pieces: Sequence[str],
+    room: int,
+    worth: Mapping[str, float],
+    measure: Measure,
+) -> set[int]:
+    """Return the places of the sentences that are worth most for their length and fit `room` tokens. The best one may
+    have ONE_SENTENCE times as many.
+    """
+    costs = {
+        at: measure.count(piece) + 1
+        for at, piece in enumerate(pieces)
+        if piece != OMITTED
+    }
+    values = {
+        at: sum(worth.get(word, 0.0) for word in _list_words(pieces[at]))
+        for at in costs
+    }
+    ranked = sorted(costs, key=lambda at: -values[at] / math.sqrt(costs[at]))
+    kept = set[int]()
+    for at in ranked:
+        if costs[at] <= (room if kept else int(room * ONE_SENTENCE)):
+            kept.add(at)
+            room -= costs[at]
+    return kept
 
 
 def arrange_by_time(lines: Sequence[Line]) -> tuple[Line, ...]:

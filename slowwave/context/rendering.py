@@ -1,8 +1,8 @@
 """Rendering of a context block as Markdown or JSON, every line with its source.
 
-Markdown names a session and its day in a heading over the lines that follow each other, and who said each line: a
-speaker by name, else "person" or "model". Behind that stands where the words come from, unless they are the person's or
-the own agent's ("person, web or pasted text: …"):
+Markdown names a session and its day, and its project if the block may hold several, in a heading over the lines that
+follow each other, and who said each line: a speaker by name, else "person" or "model". Behind that stands where the
+words come from, unless they are the person's or the own agent's ("person, web or pasted text: …"):
 
     # Memories
     2 Feb 2026 · ferry-1
@@ -66,6 +66,8 @@ class LineSource:
     """The time of the first message, for a summary of several."""
     trust: str | None = None
     """A Trust: where its words come from; None of the person's and the own agent's."""
+    project: str | None = None
+    """The last part of its workspace's path, in a block that may hold several projects."""
     short: str | None = None
     """The session's id as a heading has it, where the store's sessions are known; else the block's tell it apart."""
 
@@ -97,6 +99,7 @@ class LineSource:
             "url",
             "topic",
             "trust",
+            "project",
         )
         values = {
             name: value for name in fields if (value := getattr(self, name)) is not None
@@ -165,7 +168,16 @@ def format_heading(source: LineSource, names: Mapping[str, str]) -> str:
     origin = f"topic {source.topic}" if source.topic is not None else session
     origin = escape_line(origin) if origin else origin
     return (
-        " · ".join(filter(None, (format_day(source.at) if source.at else None, origin)))
+        " · ".join(
+            filter(
+                None,
+                (
+                    format_day(source.at) if source.at else None,
+                    escape_line(source.project or ""),
+                    origin,
+                ),
+            )
+        )
         if origin
         else ""
     )

@@ -279,6 +279,20 @@ class Answer(list[T]):
 class Hits(Answer[Hit]):
     """The hits of one query, best first."""
 
+    overview = False
+    """Whether the query asks for many messages at once, in order or summed up. Nothing is left out then."""
+
+    def keep(
+        self,
+        hits: Iterable[Hit],
+        reason: str | None,
+        relevance: float,
+    ) -> "Hits":
+        """Return some of the hits, with what is known of the query."""
+        kept = Hits(hits, reason, relevance, self.warnings)
+        kept.overview = self.overview
+        return kept
+
     def note_stop(self, found: int) -> None:
         """Note that hits of other matters were left out, if fewer than were found are here."""
         self.stopped = STOPPED if len(self) < found else None

@@ -6,6 +6,9 @@ Whether it only acknowledges what was said before it: "Wonderful, thanks!", unli
 Whose words it asks for: "What did you advise on the lease?" an assistant's, "When does my lease end?" a person's, "Why
 does the build fail?" anybody's (`data/labelled/answers_asked.tsv`).
 
+Whether it asks for many messages at once, in order or summed up: "What happened with the roof, from first to last?"
+(`data/labelled/overviews_asked.tsv`).
+
 Whether it asks the memory something, or only drives the running session ("run the tests", "go on"). A prompt is looked
 up if one of these holds; what is relevant enough to be told is then the floor's to decide.
 
@@ -56,10 +59,13 @@ BUCKETS = 4_096
 MODEL_FILE = "prompts.npz"
 ANSWERS_FILE = "answers.npz"
 PERSONS_FILE = "persons.npz"
+OVERVIEWS_FILE = "overviews.npz"
 REPLIES_FILE = "replies.npz"
 OBJECTIONS_FILE = "objections.npz"
 ASKS_ANSWER = 0.5
 """Probability from which a query asks for what an assistant said, or for what a person said."""
+OVERVIEW = 0.6
+"""Probability from which a query asks for many messages at once."""
 ASSENTS = 0.7
 """Probability from which a reply only acknowledges. An acknowledgement that is missed costs a few words, an objection
 that is lost costs more."""

@@ -7,7 +7,8 @@
                       a time that the query names
     turns             a person's message and its answer are one hit (`recall/turns.py`)
     kinds             messages first, by score; claims beside them (`merge_kinds`)
-    matter            unless everything is asked for, rows of other matters are left out (`recall/matter.py`)
+    matter            rows of other matters are left out, unless everything or an overview is asked for
+                      (`recall/matter.py`)
     rerank            by a model, where one was given
     code              what names a thing that its checkout lost goes behind what is as relevant (`order_hits`)
     order             a newer hit before the one that it likely changed, superseded hits last (`recall/order.py`)
@@ -52,6 +53,8 @@ from slowwave.recall.order import mask_repeats, order_hits
 from slowwave.recall.prompts import (
     ANSWERS_FILE,
     ASKS_ANSWER,
+    OVERVIEW,
+    OVERVIEWS_FILE,
     PERSONS_FILE,
     load_prompt_model,
     objects,
@@ -212,6 +215,17 @@ class Search:
         if automatic and (reason := self._explain_floor(plan, best)):
             return Hits(reason=reason, relevance=best)
 
+        return self._build_answer(plan, by_kind, best, automatic)
+
+    def _build_answer(
+        self,
+        plan: QueryPlan,
+        by_kind: Sequence[Candidates],
+        best: float,
+        automatic: bool,
+    ) -> Hits:
+        """Return the best candidates of all kinds as the hits of a query."""
+        query = plan.query
         # the best of each kind as one list
         depth = max(query.k, ABOUT)  # whoever asks for fewer gets the first of the same
         best_of_kinds = [
@@ -225,10 +239,12 @@ class Search:
 
         # what changed another before it, and the sources of those that are shown
         ordered = order_hits(self.view, first, query)
+        overview = self._asks(plan, OVERVIEWS_FILE, OVERVIEW)
         shown = ordered
-        if not (automatic or query.everything or plan.is_time_only):
+        if not (automatic or query.everything or plan.is_time_only or overview):
             shown = self._select_matter(best_of_kinds, ordered, query)
         hits = Hits(build_hits(self.view, shown[: query.k]), relevance=best)
+        hits.overview = overview
         hits.note_stop(min(len(ordered), query.k))
         hits.trace = trace_places({"by signals": rows, "in order": ordered})
         return hits
@@ -253,12 +269,16 @@ class Search:
             (PERSONS_FILE, Whose.PERSON),
             (ANSWERS_FILE, Whose.ASSISTANT),
         ):
-            model = load_prompt_model(name)
-            is_known = self.view.release.encoder == model.encoder
-            vector = plan.full_vector if is_known else None
-            if model.compute_probability(plan.query.text, vector) >= ASKS_ANSWER:
+            if self._asks(plan, name, ASKS_ANSWER):
                 return asked
         return Whose.ANYBODY
+
+    def _asks(self, plan: QueryPlan, name: str, least: float) -> bool:
+        """Return True if a query likely asks for what the model of this name was learnt from."""
+        model = load_prompt_model(name)
+        is_known = self.view.release.encoder == model.encoder
+        vector = plan.full_vector if is_known else None
+        return model.compute_probability(plan.query.text, vector) >= least
 
     def _select_matter(
         self,

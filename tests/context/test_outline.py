@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from slowwave import Memory
+from slowwave.context.packing import make_line, select_outline
+from slowwave.context.rendering import Line, LineSource, Measure, Speaker
+from slowwave.context.tokens import load_tokenizer
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.engines.llm.protocol import Completion, Request
 from slowwave.engines.llm.scripted import ScriptedLLM
@@ -78,6 +81,86 @@ def test_spread_evidence_is_told_session_by_session_in_the_order_of_time(
     )
     assert days == sorted(days)
     assert len(set(days)) == len(WORKS)
+
+
+ASKED_FOR_ALL = "Summarise what I have been building for the garden."
+
+
+def test_a_question_for_a_summary_gets_a_line_of_every_session(memory: Memory) -> None:
+    hits = memory.recall(ASKED_FOR_ALL, 20, "message")
+    assert hits.overview
+    assert hits.stopped is None
+    # 800 tokens have no room for the whole messages of ten sessions
+    days = find_days(memory, ASKED_FOR_ALL, 800)
+    assert days == sorted(days)
+    assert len(set(days)) == len(WORKS)
+
+
+def test_a_question_for_one_thing_asks_for_no_summary(memory: Memory) -> None:
+    hits = memory.recall("What is the number of my plumber Okonkwo?", 20, "message")
+    assert not hits.overview
+
+
+def tell(text: str, n: int, name: str = "s", by: Speaker = "person") -> Line:
+    return make_line(text, LineSource(name, f"{name}{n}", n, by=by), 1 / (1 + n))
+
+
+MEASURE = Measure(load_tokenizer("minilm"))
+
+
+def list_outline(lines: list[Line], shown: list[Line], budget: int) -> list[str]:
+    chosen = select_outline(lines, shown, "What happened?", budget, MEASURE)
+    return [line.text for line in chosen]
+
+
+def test_an_outline_repeats_no_line_of_the_block() -> None:
+    said = "The ferry to Skarven leaves at 07:40 from the second pier."
+    shown = [tell(said, 1, "monday")]
+    again = [tell(said, 1, "friday"), tell("The harbour master is ill.", 2, "friday")]
+    assert list_outline(again, shown, 200) == ["The harbour master is ill."]
+
+
+def test_an_outline_tells_each_subject_of_a_session_before_one_again() -> None:
+    said = [
+        tell("The crane of pier 4 lifts 12 tons since the repair in May.", 1),
+        tell("The crane of pier 4 lifts 12 tons, the repair in May was dear.", 2),
+        tell("Our cook is called Haldis.", 3),
+    ]
+    # room for two of the three lines
+    assert list_outline(said, [], 42) == [said[0].text, said[2].text]
+
+
+def test_an_outline_keeps_the_sentence_with_figures_and_names() -> None:
+    idle = (
+        "It went as it had gone before and as it will go again, so there we all were and there we all are, as we "
+        "always have been and always shall be, or so I should say if anybody asked."
+    )
+    telling = "Haldis pays 340 euros for berth 17."
+    long = tell(f"{idle} {idle} {telling} {idle}", 1)
+    others = [tell(idle, n, f"s{n}") for n in range(2, 6)]
+    (line,) = [
+        text for text in list_outline([long, *others], [], 200) if "Haldis" in text
+    ]
+    assert line == f"… {telling} …"
+
+
+def test_a_heading_names_the_project_unless_it_was_asked_for(tmp_path: Path) -> None:
+    paths = [
+        session(tmp_path, "fer", 3, [("user", "The port of the API is 4711.")]),
+        session(
+            tmp_path,
+            "moor",
+            4,
+            [("user", "The port of the API is 4712.")],
+            "/w/mooring",
+        ),
+    ]
+    run_night(paths, Settings(store=tmp_path / "store", encoder="hash-384"))
+    memory = Memory.open(tmp_path / "store", encoder=HashEncoder())
+    asked = "Which port has the API?"
+    assert "4 Mar 2026 · mooring · moor" in memory.context(asked, 400).text
+    (part,) = memory.context(asked, 400, workspace="/w/mooring").parts
+    assert [line.source.project for line in part.lines] == [None]
 
 
 def sum_up(request: Request) -> object:
