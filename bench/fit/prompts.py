@@ -1,6 +1,6 @@
 """Learns from labelled prompts what they ask for, and how well that holds for writers not seen.
 
-    python -m bench.fit.prompts [--model prompts|answers|persons|replies] [--write] [--json]
+    python -m bench.fit.prompts [--model prompts|answers|persons|replies] [--encoder NAME] [--write] [--json]
 
 A model tells which prompts ask about earlier sessions (*prompts*), which questions ask for what an assistant said or
 for what a person said (*answers*, *persons*; the writers are three topics of one writer), or which replies only
@@ -33,6 +33,7 @@ from slowwave.recall.prompts import (
     Floats,
     PromptModel,
     hash_grams,
+    name_model_file,
 )
 from slowwave.schemas.errors import UsageError
 
@@ -43,7 +44,8 @@ MODELS = {
     "replies": ("replies.tsv", "assent", REPLIES_FILE, ASSENTS),
 }
 """Of each model: its labelled prompts, the label that it looks for, its file and its threshold."""
-ENCODER = "all-MiniLM-L6-v2"
+DEFAULT = "all-MiniLM-L6-v2"
+"""The encoder whose models have no encoder in their files' names."""
 STRENGTH = 4.0
 """Inverse of the penalty on weights."""
 LEARN = "learn"
@@ -59,14 +61,22 @@ class Prompt(NamedTuple):
     text: str
 
 
-def measure(*, model: str = "prompts", write: bool = False) -> Figures:
-    """Return a row a writer and a row a language; write the model."""
+def measure(
+    *, model: str = "prompts", encoder: str = DEFAULT, write: bool = False
+) -> Figures:
+    """Return a row a writer and a row a language; write the model.
+
+    Raises:
+        UsageError: no such model, or an encoder for which none ships.
+    """
     if model not in MODELS:
         raise UsageError(f"model is {model!r}; it is one of {', '.join(MODELS)}")
     labels, label, file, least = MODELS[model]
+    if encoder != DEFAULT and name_model_file(file, encoder) == file:
+        raise UsageError(f"no {model} model ships for the encoder {encoder!r}")
     prompts = read_prompts(LABELLED / labels, label)
     vectors = np.asarray(
-        load_encoder(ENCODER).encode([one.text for one in prompts]), dtype=np.float64
+        load_encoder(encoder).encode([one.text for one in prompts]), dtype=np.float64
     )
     asks = np.array([one.asks for one in prompts])
     with_vector, by_letters = np.zeros(len(prompts)), np.zeros(len(prompts))
@@ -76,7 +86,9 @@ def measure(*, model: str = "prompts", write: bool = False) -> Figures:
             np.flatnonzero(writers != writer),
             np.flatnonzero(writers == writer),
         )
-        fitted = fit_prompt_model([prompts[at] for at in others], vectors[others])
+        fitted = fit_prompt_model(
+            [prompts[at] for at in others], vectors[others], encoder
+        )
         with_vector[own] = [
             fitted.compute_probability(prompts[at].text, vectors[at]) for at in own
         ]
@@ -85,8 +97,10 @@ def measure(*, model: str = "prompts", write: bool = False) -> Figures:
         ]
     if write:
         learnt = [at for at, one in enumerate(prompts) if one.use == LEARN]
-        fitted = fit_prompt_model([prompts[at] for at in learnt], vectors[learnt])
-        save_model(fitted, file)
+        fitted = fit_prompt_model(
+            [prompts[at] for at in learnt], vectors[learnt], encoder
+        )
+        save_model(fitted, name_model_file(file, encoder))
     rows = [
         _measure_some(f"{name} {value}", mask, asks, with_vector, by_letters, least)
         for name, values in (
@@ -115,7 +129,9 @@ def read_prompts(labels: Path, label: str) -> list[Prompt]:
         ]
 
 
-def fit_prompt_model(prompts: Sequence[Prompt], vectors: Floats) -> PromptModel:
+def fit_prompt_model(
+    prompts: Sequence[Prompt], vectors: Floats, encoder: str
+) -> PromptModel:
     """Return a model of the prompts, each with and without its vector: a memory may have no encoder, or another."""
     from sklearn.linear_model import LogisticRegression
 
@@ -128,7 +144,7 @@ def fit_prompt_model(prompts: Sequence[Prompt], vectors: Floats) -> PromptModel:
     weights = fitted.coef_[0]
     size = vectors.shape[1]
     return PromptModel(
-        ENCODER, weights[:size], weights[size:], float(fitted.intercept_[0])
+        encoder, weights[:size], weights[size:], float(fitted.intercept_[0])
     )
 
 

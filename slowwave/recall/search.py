@@ -260,8 +260,9 @@ class Search:
             (PERSONS_FILE, Whose.PERSON),
             (ANSWERS_FILE, Whose.ASSISTANT),
         ):
-            model = load_prompt_model(name)
-            is_known = self.view.release.encoder == model.encoder
+            encoder = self.view.release.encoder
+            model = load_prompt_model(name, encoder)
+            is_known = encoder == model.encoder
             vector = plan.full_vector if is_known else None
             if model.compute_probability(plan.query.text, vector) >= ASKS_ANSWER:
                 return asked
