@@ -470,6 +470,8 @@ def plan_query(view: View, query: Query) -> QueryPlan:
     kinds = tuple(kind for kind in able if view.count(POOLS[kind].table))
     if not kinds:
         return QueryPlan(query, kinds, query.text, False)
+    if query.language is None:
+        query = replace(query, memory_language=view.language)
     # names as memory spells them, and the text without them
     try:
         full_text = view.has_full_text(PASSAGES)

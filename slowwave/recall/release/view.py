@@ -7,12 +7,13 @@ pays for what it needs (at 100,000 passages about 0.2 s for their places and vec
 
 import json
 import re
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise, takewhile
 from os.path import basename
 from pathlib import Path
 from threading import Lock
@@ -70,7 +71,7 @@ from slowwave.text.sentences import split_sentences
 from slowwave.text.spans import extract_spans
 from slowwave.text.times.days import format_day, localise
 from slowwave.text.times.relative_days import add_days
-from slowwave.text.words import JOINED, TERM, singular_words
+from slowwave.text.words import JOINED, TERM, find_text_language, singular_words
 
 Floats = npt.NDArray[np.float64]
 
@@ -328,6 +329,11 @@ JOINED_RE2 = re.sub(r"\\[uU]0*([0-9a-f]+)", r"\\x{\1}", JOINED.pattern)
 """JOINED, as Arrow's expressions have it."""
 MAX_FORMS = 12
 """Forms of a word that are looked up."""
+PART = 4
+REST = 3
+"""Least letters of the part of a compound that is looked up, and of the rest of it."""
+LANGUAGE_ROWS = 200
+"""Passages that tell the language of a memory."""
 ALIKE = 0.88
 """Similarity of two spellings of a word, at least ("Muhhamed" and "Muhammad": .883)."""
 CHECK_COLUMNS = (
@@ -362,6 +368,7 @@ class View(Tables):
         self.tag_matches: LRUCache[str, tuple[Mask, Mask]] = LRUCache(KEPT_PATHS)
         """By keyword or tag: the claims and the passages that have it."""
         self._stems: dict[str, dict[str, list[str]]] = {}
+        self._ordered_stems: dict[str, tuple[list[str], list[str]]] = {}
         self._stems_lock = Lock()
         self.lookups = ThreadPoolExecutor(
             LOOKUPS_AT_ONCE, thread_name_prefix="recall-words"
@@ -559,6 +566,48 @@ class View(Tables):
         return [form for form in dict.fromkeys(forms) if form != word][:MAX_FORMS]
 
     @shared_property
+    def language(self) -> str | None:
+        """The language of most passages that have one, by LANGUAGE_ROWS of them; None if none has most."""
+        count = self.count(PASSAGES)
+        places = np.unique(np.linspace(0, max(count - 1, 0), LANGUAGE_ROWS, dtype=int))
+        texts = self.take(PASSAGES, places[:count], ["text"])["text"].to_pylist()
+        known = Counter(filter(None, map(find_text_language, texts)))
+        (best, rows), *_ = known.most_common(1) or [(None, 0)]
+        return best if 2 * rows > known.total() else None
+
+    def find_compounds(self, word: str, language: str | None) -> list[str]:
+        """Return words that were said and that have a lower-case word as their first or last part ("Sommerreifen" of
+        "Reifen"), or that are such a part of it ("Strom" of "Stromtarif"). None in English, which writes most compounds
+        apart.
+
+        The part has PART letters or more in its stem, and the rest has REST.
+        """
+        if language in (None, ENGLISH) or not word.isalpha():
+            return []
+        own, folded = stem_in(word, language), fold_word(word)
+        wholes = list[str]()
+        if len(own) >= PART:
+            by_start, by_end = self._order_stems(language)
+            wholes += _find_longer(by_start, own)
+            wholes += [stem[::-1] for stem in _find_longer(by_end, own[::-1])]
+        parts = [folded[:cut] for cut in range(PART, len(folded) - REST + 1)]
+        parts += [own[cut:] for cut in range(REST, len(own) - PART + 1)]
+        stems = self.stems_said(language)
+        found = chain.from_iterable(stems.get(stem, ()) for stem in (*wholes, *parts))
+        return list(dict.fromkeys(found))[:MAX_FORMS]
+
+    def _order_stems(self, language: str) -> tuple[list[str], list[str]]:
+        """Return the stems said in a language in order, and in the order of their last letters, these backwards."""
+        stems = self.stems_said(language)
+        with self._stems_lock:
+            if language not in self._ordered_stems:
+                self._ordered_stems[language] = (
+                    sorted(stems),
+                    sorted(stem[::-1] for stem in stems),
+                )
+        return self._ordered_stems[language]
+
+    @shared_property
     def joined_texts(self) -> tuple[Ints, pa.Array]:
         """The passages, by position, that have letters of a script whose words are joined, and their texts."""
         texts = (
@@ -687,6 +736,16 @@ class View(Tables):
     def workspaces(self) -> set[str]:
         """The workspaces of passages and claims."""
         return {*self.passages.workspaces, *self.claims.workspaces}
+
+
+def _find_longer(words: Sequence[str], start: str) -> list[str]:
+    """Return the first of some sorted words that begin with `start` and have REST letters more, at most MAX_FORMS."""
+    begins = takewhile(
+        lambda word: word.startswith(start),
+        islice(words, bisect_left(words, start), None),
+    )
+    longer = (word for word in begins if len(word) >= len(start) + REST)
+    return list(islice(longer, MAX_FORMS))
 
 
 def normalise_name(name: str) -> str:
