@@ -69,8 +69,9 @@ MESSAGE_WEIGHTS = {
 }
 """Weights of the standardised signals of messages; `own` tells a statement from its echo (`compute_own`)."""
 ANSWERED = 2.0
-"""Factor by which the vector's weight grows with the share of candidates that an assistant said. Talk with an assistant
-has whole statements, which a vector tells apart; friends' short turns are understood by what is heard around them."""
+"""Factor by which the vector's weight grows with the share of candidates that an assistant said, or that nobody
+answered. These are whole statements, which a vector tells apart; friends' short turns are understood by what is heard
+around them."""
 CLAIM_WEIGHTS = {
     "lexical": 1.0,
     "vector": 1.0,
@@ -85,6 +86,8 @@ DATED = 2.0
 """Weight of a date against an equally rare word."""
 LONG = 40
 """Words from which a longer passage is no better: a short one is mostly phatic, a long one is not more to the point."""
+ALONE_FADE = 0.5
+"""What is left of a word one passage further on, in a session in which nobody else speaks."""
 REACH = 6
 """Neighbours on either side whose words count for a passage."""
 SATURATED = 2.2
@@ -407,12 +410,14 @@ def _spread_to_neighbours(
     the same session. Return the positions that were reached; one may occur more than once.
     """
     touched = []
+    fade_at = np.where(layout.is_alone[positions], ALONE_FADE, fade)
     for offset in range(-REACH, REACH + 1):
         moved = positions + offset
         is_inside = (moved >= 0) & (moved < len(best))
         moved = np.where(is_inside, moved, positions)
         is_same = is_inside & (layout.session[moved] == layout.session[positions])
-        np.maximum.at(best, moved[is_same], scores[is_same] * fade ** abs(offset))
+        faded = scores * fade_at ** abs(offset)
+        np.maximum.at(best, moved[is_same], faded[is_same])
         touched.append(moved[is_same])
     return np.concatenate(touched)
 
@@ -523,7 +528,10 @@ def retrieve_messages(
                 rows.to_pylist(), positions, signals["own"], strict=True
             )
         ],
-        weigh_signals(signals, compute_message_weights(by_assistant)),
+        weigh_signals(
+            signals,
+            compute_message_weights(by_assistant, evidence.layout.is_alone[positions]),
+        ),
         covered=np.zeros(len(positions))
         if evidence.share is None
         else evidence.share[positions],
@@ -532,10 +540,17 @@ def retrieve_messages(
     )
 
 
-def compute_message_weights(by_assistant: Mask) -> dict[str, float]:
-    """Return the weights of the signals of messages, given which candidates an assistant said."""
-    growth = 1 + ANSWERED * float(by_assistant.mean())
-    return {**MESSAGE_WEIGHTS, "vector": MESSAGE_WEIGHTS["vector"] * growth}
+def compute_message_weights(by_assistant: Mask, is_alone: Mask) -> dict[str, float]:
+    """Return the weights of the signals of messages, given which candidates an assistant said, and which are of
+    sessions in which nobody else speaks.
+    """
+    growth = 1 + ANSWERED * float(np.mean(by_assistant | is_alone))
+    short = 1 - float(np.mean(is_alone)) / 2
+    return {
+        **MESSAGE_WEIGHTS,
+        "vector": MESSAGE_WEIGHTS["vector"] * growth,
+        "length": MESSAGE_WEIGHTS["length"] * short,
+    }
 
 
 def compute_named_cosines(
