@@ -385,7 +385,9 @@ def find_unreleased(
             [encoded[query.text].any() and encoded[text].any() for text in texts[1:]],
             dtype=bool,
         )
-        relevance = np.where(is_read, scale.compute_relevances(cosines, share), share)
+        needed = view.find_needed_deviations(query.language)
+        on_scale = scale.compute_relevances(cosines, share, needed)
+        relevance = np.where(is_read, on_scale, share)
     order = np.lexsort((-np.arange(len(hits)), -share, -relevance))
     return [
         replace(hits[n], score=float(share[n]), relevance=float(relevance[n]))

@@ -26,6 +26,7 @@ from pydantic import TypeAdapter
 from rapidfuzz import process
 from rapidfuzz.distance import JaroWinkler, Prefix
 
+from slowwave.engines.encoders.protocol import MULTILINGUAL
 from slowwave.recall.hits import CONFIDENT, CodeCheck, Kind, Successor, has_words
 from slowwave.recall.query import Ints, Mask, is_of_session
 from slowwave.recall.release.tables import (
@@ -77,6 +78,9 @@ Floats = npt.NDArray[np.float64]
 
 DEVIATIONS = 1.75
 """How far above the median the scale has the relevance `CONFIDENT`."""
+OTHER_DEVIATIONS = 1.25
+"""The same with the multilingual encoder, in another language than English: answers are less near there
+(`docs/decisions/021-languages.md`)."""
 WORDS = 2.0
 """Deviations that the words weigh, all of them heard."""
 UNCONFIRMED = 0.8
@@ -305,10 +309,14 @@ class Scale:
     median: float
     deviation: float
 
-    def compute_relevances(self, cosines: Floats, words: Floats) -> Floats:
-        """Return cosines, and shares of words heard, on the release's scale: 0 to 1."""
+    def compute_relevances(
+        self, cosines: Floats, words: Floats, needed: float = DEVIATIONS
+    ) -> Floats:
+        """Return cosines, and shares of words heard, on the release's scale: 0 to 1, and CONFIDENT at `needed`
+        deviations.
+        """
         deviations = (cosines - self.median) / self.deviation + WORDS * words
-        return np.clip(CONFIDENT * deviations / DEVIATIONS, 0.0, 1.0)
+        return np.clip(CONFIDENT * deviations / needed, 0.0, 1.0)
 
 
 LOOKUPS_AT_ONCE = 4
@@ -564,6 +572,13 @@ class View(Tables):
         if language not in (None, ENGLISH):
             forms += self.stems_said(language).get(stem_in(word, language), ())
         return [form for form in dict.fromkeys(forms) if form != word][:MAX_FORMS]
+
+    def find_needed_deviations(self, language: str | None) -> float:
+        """Return how far above the median the relevance is CONFIDENT, for a query in a language."""
+        if self.release.encoder != MULTILINGUAL:
+            return DEVIATIONS
+        is_english = {language, self.language} <= {ENGLISH, None}
+        return DEVIATIONS if is_english else OTHER_DEVIATIONS
 
     @shared_property
     def language(self) -> str | None:
