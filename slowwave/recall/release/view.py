@@ -573,12 +573,18 @@ class View(Tables):
             forms += self.stems_said(language).get(stem_in(word, language), ())
         return [form for form in dict.fromkeys(forms) if form != word][:MAX_FORMS]
 
+    def compares_other(self, language: str | None) -> bool:
+        """Return True if the multilingual encoder compares a query in a language with the memory, and one of them is
+        not in English.
+        """
+        return self.release.encoder == MULTILINGUAL and not {
+            language,
+            self.language,
+        } <= {ENGLISH, None}
+
     def find_needed_deviations(self, language: str | None) -> float:
         """Return how far above the median the relevance is CONFIDENT, for a query in a language."""
-        if self.release.encoder != MULTILINGUAL:
-            return DEVIATIONS
-        is_english = {language, self.language} <= {ENGLISH, None}
-        return DEVIATIONS if is_english else OTHER_DEVIATIONS
+        return OTHER_DEVIATIONS if self.compares_other(language) else DEVIATIONS
 
     @shared_property
     def language(self) -> str | None:

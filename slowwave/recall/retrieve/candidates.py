@@ -69,9 +69,12 @@ MESSAGE_WEIGHTS = {
 }
 """Weights of the standardised signals of messages; `own` tells a statement from its echo (`compute_own`)."""
 ANSWERED = 2.0
-"""Factor by which the vector's weight grows with the share of candidates that an assistant said, or that nobody
-answered. These are whole statements, which a vector tells apart; friends' short turns are understood by what is heard
-around them."""
+"""Factor by which the vector's weight grows with the share of candidates that an assistant said. Talk with an assistant
+has whole statements, which a vector tells apart; friends' short turns are understood by what is heard around them. So
+has a session in which nobody else speaks."""
+OTHER = 1.5
+"""Factor on the vector's weight with the multilingual encoder in another language than English, whose words have more
+forms than are looked up."""
 CLAIM_WEIGHTS = {
     "lexical": 1.0,
     "vector": 1.0,
@@ -530,7 +533,11 @@ def retrieve_messages(
         ],
         weigh_signals(
             signals,
-            compute_message_weights(by_assistant, evidence.layout.is_alone[positions]),
+            compute_message_weights(
+                by_assistant,
+                evidence.layout.is_alone[positions],
+                view.compares_other(plan.query.language),
+            ),
         ),
         covered=np.zeros(len(positions))
         if evidence.share is None
@@ -540,16 +547,24 @@ def retrieve_messages(
     )
 
 
-def compute_message_weights(by_assistant: Mask, is_alone: Mask) -> dict[str, float]:
-    """Return the weights of the signals of messages, given which candidates an assistant said, and which are of
-    sessions in which nobody else speaks.
+def compute_message_weights(
+    by_assistant: Mask, is_alone: Mask, is_other: bool
+) -> dict[str, float]:
+    """Return the weights of the signals of messages.
+
+    Args:
+        by_assistant: which candidates an assistant said.
+        is_alone: which are of sessions in which nobody else speaks.
+        is_other: whether the multilingual encoder compares texts in another language than English.
     """
-    growth = 1 + ANSWERED * float(np.mean(by_assistant | is_alone))
-    short = 1 - float(np.mean(is_alone)) / 2
+    alone = float(is_alone.mean())
+    # about half of the talk with an assistant is the assistant's
+    growth = 1 + ANSWERED * max(float(by_assistant.mean()), alone / 2)
+    growth *= OTHER if is_other else 1.0
     return {
         **MESSAGE_WEIGHTS,
         "vector": MESSAGE_WEIGHTS["vector"] * growth,
-        "length": MESSAGE_WEIGHTS["length"] * short,
+        "length": MESSAGE_WEIGHTS["length"] * (1 - alone / 2),
     }
 
 
