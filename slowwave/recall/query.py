@@ -216,7 +216,7 @@ class Query:
         words = [
             word for word in extract_distinct_words(self.text) if not is_left_out(word)
         ]
-        if self.language in (None, ENGLISH):
+        if not self.is_foreign:
             return words
         return [
             word for word in words if not is_stop_word(word, self.language)
@@ -226,6 +226,11 @@ class Query:
     def language(self) -> str | None:
         """The language of its text, or else of the memory; None if nothing tells it."""
         return find_text_language(self.text) or self.memory_language
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it is in a language other than English."""
+        return self.language not in (None, ENGLISH)
 
     @cached_property
     def stems(self) -> frozenset[str]:

@@ -340,7 +340,7 @@ MAX_FORMS = 12
 PART = 4
 REST = 3
 """Least letters of the part of a compound that is looked up, and of the rest of it."""
-LANGUAGE_ROWS = 200
+LANGUAGE_ROWS = 100
 """Passages that tell the language of a memory."""
 ALIKE = 0.88
 """Similarity of two spellings of a word, at least ("Muhhamed" and "Muhammad": .883)."""
