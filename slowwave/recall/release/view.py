@@ -340,6 +340,8 @@ MAX_FORMS = 12
 PART = 4
 REST = 3
 """Least letters of the part of a compound that is looked up, and of the rest of it."""
+LONGEST = 80
+"""Most letters of a word whose parts are looked up: "Rindfleischetikettierung…" has 63."""
 LANGUAGE_ROWS = 100
 """Passages that tell the language of a memory."""
 ALIKE = 0.88
@@ -603,7 +605,8 @@ class View(Tables):
 
         The part has PART letters or more in its stem, and the rest has REST.
         """
-        if language in (None, ENGLISH) or not word.isalpha():
+        is_word = word.isalpha() and len(word) <= LONGEST
+        if language in (None, ENGLISH) or not is_word:
             return []
         own, folded = stem_in(word, language), fold_word(word)
         wholes = list[str]()
