@@ -361,8 +361,12 @@ class Search:
         cosines = np.append(
             np.nan_to_num(candidates.cosine, nan=-1.0), candidates.nearest
         )
-        needed = self.view.find_needed_deviations(plan.query.language)
-        relevances = scale.compute_relevances(cosines, np.append(covered, 0.0), needed)
+        relevances = self.view.compute_relevances(
+            scale,
+            cosines,
+            np.append(covered, 0.0),
+            plan.query.language,
+        )
         is_unread = np.isnan(candidates.cosine)
         relevance = np.where(is_unread, by_words, relevances[:-1])
         return relevance, float(relevances[-1])

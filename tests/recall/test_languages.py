@@ -236,9 +236,12 @@ def test_what_a_prompt_asks_is_learnt_for_each_encoder_that_ships() -> None:
 
 def test_relevance_in_other_languages_needs_fewer_deviations(memory: Memory) -> None:
     view = memory.get_view()
-    assert view.find_needed_deviations("German") == 1.75  # not with this encoder
     scale = Scale(median=0.2, deviation=0.08)
     cosine, nothing = np.array([0.3]), np.zeros(1)  # 1.25 deviations above
+    # not with this encoder
+    assert view.compute_relevances(scale, cosine, nothing, "German") == pytest.approx(
+        [0.5]
+    )
     assert scale.compute_relevances(cosine, nothing, 1.25) == pytest.approx([0.7])
     assert scale.compute_relevances(cosine, nothing) == pytest.approx([0.5])
 

@@ -579,14 +579,23 @@ class View(Tables):
         """Return True if the multilingual encoder compares a query in a language with the memory, and one of them is
         not in English.
         """
-        return self.release.encoder == MULTILINGUAL and not {
-            language,
-            self.language,
-        } <= {ENGLISH, None}
+        if self.release.encoder != MULTILINGUAL:
+            return False
+        languages = {language, self.language}
+        return not languages <= {ENGLISH, None}
 
-    def find_needed_deviations(self, language: str | None) -> float:
-        """Return how far above the median the relevance is CONFIDENT, for a query in a language."""
-        return OTHER_DEVIATIONS if self.compares_other(language) else DEVIATIONS
+    def compute_relevances(
+        self,
+        scale: Scale,
+        cosines: Floats,
+        words: Floats,
+        language: str | None,
+    ) -> Floats:
+        """Return cosines to a query in a language, and shares of its words heard, on a scale: 0 to 1."""
+        needed = DEVIATIONS
+        if self.compares_other(language):
+            needed = OTHER_DEVIATIONS
+        return scale.compute_relevances(cosines, words, needed)
 
     @shared_property
     def language(self) -> str | None:
