@@ -462,9 +462,19 @@ class PassageIndex(RowIndex):
     def is_alone(self) -> Mask:
         """Of each passage, whether nobody else speaks in its session: its messages stand each for itself."""
         spoken = np.flatnonzero(
-            self.mask_role(np.arange(len(self.role)), Role.USER, Role.ASSISTANT)
+            self.mask_role(
+                np.arange(len(self.role)),
+                Role.USER,
+                Role.ASSISTANT,
+            )
         )
-        voices = np.column_stack([self.session, self.role, self.speaker])[spoken]
+        voices = np.column_stack(
+            [
+                self.session,
+                self.role,
+                self.speaker,
+            ]
+        )[spoken]
         count = np.bincount(
             np.unique(voices, axis=0)[:, 0],
             minlength=int(self.session.max(initial=0)) + 1,

@@ -601,7 +601,13 @@ class View(Tables):
     def language(self) -> str | None:
         """The language of most passages that have one, by LANGUAGE_ROWS of them; None if none has most."""
         count = self.count(PASSAGES)
-        places = np.unique(np.linspace(0, max(count - 1, 0), LANGUAGE_ROWS, dtype=int))
+        spread = np.linspace(
+            0,
+            max(count - 1, 0),
+            LANGUAGE_ROWS,
+            dtype=int,
+        )
+        places = np.unique(spread)
         texts = self.take(PASSAGES, places[:count], ["text"])["text"].to_pylist()
         known = Counter(filter(None, map(find_text_language, texts)))
         (best, rows), *_ = known.most_common(1) or [(None, 0)]
@@ -617,14 +623,27 @@ class View(Tables):
         is_word = word.isalpha() and len(word) <= LONGEST
         if language in (None, ENGLISH) or not is_word:
             return []
-        own, folded = stem_in(word, language), fold_word(word)
+        own = stem_in(word, language)
+        folded = fold_word(word)
         wholes = list[str]()
         if len(own) >= PART:
             by_start, by_end = self._order_stems(language)
             wholes += _find_longer(by_start, own)
             wholes += [stem[::-1] for stem in _find_longer(by_end, own[::-1])]
-        parts = [folded[:cut] for cut in range(PART, len(folded) - REST + 1)]
-        parts += [own[cut:] for cut in range(REST, len(own) - PART + 1)]
+        parts = [
+            folded[:cut]
+            for cut in range(
+                PART,
+                len(folded) - REST + 1,
+            )
+        ]
+        parts += [
+            own[cut:]
+            for cut in range(
+                REST,
+                len(own) - PART + 1,
+            )
+        ]
         stems = self.stems_said(language)
         found = chain.from_iterable(stems.get(stem, ()) for stem in (*wholes, *parts))
         return list(dict.fromkeys(found))[:MAX_FORMS]
@@ -634,9 +653,11 @@ class View(Tables):
         stems = self.stems_said(language)
         with self._stems_lock:
             if language not in self._ordered_stems:
+                by_start = sorted(stems)
+                by_end = sorted(stem[::-1] for stem in stems)
                 self._ordered_stems[language] = (
-                    sorted(stems),
-                    sorted(stem[::-1] for stem in stems),
+                    by_start,
+                    by_end,
                 )
         return self._ordered_stems[language]
 

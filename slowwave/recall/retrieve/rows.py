@@ -641,13 +641,19 @@ def find_word(
     if JOINED.search(word):
         return _find_joined_word(passages, word)
     view = passages.view
-    forms = [word, *view.find_forms(word, language)]
+    forms = [
+        word,
+        *view.find_forms(word, language),
+    ]
     found = [_search_forms(passages, forms)]
     if compounds := view.find_compounds(word, language):
         positions, scores = _search_forms(passages, compounds)
         found.append((positions, scores * COMPOUND))
     positions, scores = zip(*found, strict=True)
-    return np.concatenate(positions), np.concatenate(scores)
+    return (
+        np.concatenate(positions),
+        np.concatenate(scores),
+    )
 
 
 def _search_forms(passages: MaskedRows, forms: Sequence[str]) -> tuple[Ints, Scores]:

@@ -154,7 +154,8 @@ def _find_days_of_months(lowered: str) -> Iterator[TimeName]:
         expressions = _get_expressions(language)
         for match in expressions.dates.finditer(lowered) if expressions.dates else ():
             if match["day"]:
-                yield _name_date(match, expressions.months[match["month"]])
+                month = expressions.months[match["month"]]
+                yield _name_date(match, month)
 
 
 def _find_of_others(lowered: str, language: str) -> Iterator[TimeName]:
