@@ -486,8 +486,8 @@ class Memory:
         view: View | None = None
         with suppress(NoRelease):
             view = self.get_view()
-        model = load_prompt_model()
         encoder = view.release.encoder if view else None
+        model = load_prompt_model(encoder=encoder)
         vector = (
             self._vectors.encode_texts(encoder, [prompt]).get(prompt)
             if encoder == model.encoder

@@ -1,12 +1,13 @@
 """Learns from labelled prompts what they ask for, and how well that holds for writers not seen.
 
-    python -m bench.fit.prompts [--model prompts|answers|persons|overviews|replies|objections] [--write] [--json]
+    python -m bench.fit.prompts [--model NAME] [--encoder NAME] [--write] [--json]
 
 A model tells which prompts ask about earlier sessions (*prompts*), which questions ask for what an assistant said or
 for what a person said (*answers*, *persons*; the writers are three topics of one writer), which ask for many messages
 at once, in order or summed up (*overviews*; likewise), which replies only acknowledge (*replies*; the writers are every
-other line of one writer; by letters alone), or which object to what they answer (*objections*: the first clauses of persons' messages next to an agent's in `statements_*.jsonl`, in which
-something is refused or corrected, and of `pairs_replies.jsonl`; by letters alone).
+other line of one writer; by letters alone), or which object to what they answer (*objections*: the first clauses of
+persons' messages next to an agent's in `statements_*.jsonl`, in which something is refused or corrected, and of
+`pairs_replies.jsonl`; by letters alone).
 
 Each writer is judged by a model of the others', and each language of theirs too. Columns: *prompts* of the writer,
 *AUC*, and the share over the model's threshold (`slowwave.recall.prompts`) of *questions*, the prompts that do so, and
@@ -41,6 +42,7 @@ from slowwave.recall.prompts import (
     Floats,
     PromptModel,
     hash_grams,
+    name_model_file,
     take_first_clause,
 )
 from slowwave.schemas.errors import UsageError
@@ -57,6 +59,8 @@ MODELS = {
 OBJECTING = {"refused", "correction"}
 """Kinds of statements in a message that objects."""
 ENCODER = "all-MiniLM-L6-v2"
+DEFAULT = "all-MiniLM-L6-v2"
+"""The encoder whose models have no encoder in their files' names."""
 STRENGTH = 4.0
 """Inverse of the penalty on weights."""
 LEARN = "learn"
@@ -72,16 +76,24 @@ class Prompt(NamedTuple):
     text: str
 
 
-def measure(*, model: str = "prompts", write: bool = False) -> Figures:
-    """Return a row a writer and a row a language; write the model."""
+def measure(
+    *, model: str = "prompts", encoder: str = DEFAULT, write: bool = False
+) -> Figures:
+    """Return a row a writer and a row a language; write the model.
+
+    Raises:
+        UsageError: no such model, or an encoder for which none ships.
+    """
     if model not in MODELS:
         raise UsageError(f"model is {model!r}; it is one of {', '.join(MODELS)}")
     labels, label, file, least = MODELS[model]
+    if encoder != DEFAULT and name_model_file(file, encoder) == file:
+        raise UsageError(f"no {model} model ships for the encoder {encoder!r}")
     prompts = read_prompts(LABELLED / labels, label) if labels else [*read_objections()]
     vectors = np.zeros((len(prompts), 0))
     if labels:
         texts = [one.text for one in prompts]
-        vectors = np.asarray(load_encoder(ENCODER).encode(texts), dtype=np.float64)
+        vectors = np.asarray(load_encoder(encoder).encode(texts), dtype=np.float64)
     asks = np.array([one.asks for one in prompts])
     with_vector, by_letters = np.zeros(len(prompts)), np.zeros(len(prompts))
     writers = np.array([one.writer for one in prompts])
@@ -90,7 +102,9 @@ def measure(*, model: str = "prompts", write: bool = False) -> Figures:
             np.flatnonzero(writers != writer),
             np.flatnonzero(writers == writer),
         )
-        fitted = fit_prompt_model([prompts[at] for at in others], vectors[others])
+        fitted = fit_prompt_model(
+            [prompts[at] for at in others], vectors[others], encoder
+        )
         with_vector[own] = [
             fitted.compute_probability(prompts[at].text, vectors[at]) for at in own
         ]
@@ -99,8 +113,10 @@ def measure(*, model: str = "prompts", write: bool = False) -> Figures:
         ]
     if write:
         learnt = [at for at, one in enumerate(prompts) if one.use == LEARN]
-        fitted = fit_prompt_model([prompts[at] for at in learnt], vectors[learnt])
-        save_model(fitted, file)
+        fitted = fit_prompt_model(
+            [prompts[at] for at in learnt], vectors[learnt], encoder
+        )
+        save_model(fitted, name_model_file(file, encoder))
     rows = [
         _measure_some(f"{name} {value}", mask, asks, with_vector, by_letters, least)
         for name, values in (
@@ -153,7 +169,9 @@ def _make_reply(labelled: Mapping[str, Any], text: str, asks: bool) -> Prompt:
     return Prompt(LEARN, labelled["writer"], labelled["language"], asks, first)
 
 
-def fit_prompt_model(prompts: Sequence[Prompt], vectors: Floats) -> PromptModel:
+def fit_prompt_model(
+    prompts: Sequence[Prompt], vectors: Floats, encoder: str
+) -> PromptModel:
     """Return a model of the prompts, each with and without its vector: a memory may have no encoder, or another."""
     from sklearn.linear_model import LogisticRegression
 
@@ -166,7 +184,7 @@ def fit_prompt_model(prompts: Sequence[Prompt], vectors: Floats) -> PromptModel:
     weights = fitted.coef_[0]
     size = vectors.shape[1]
     return PromptModel(
-        ENCODER, weights[:size], weights[size:], float(fitted.intercept_[0])
+        encoder, weights[:size], weights[size:], float(fitted.intercept_[0])
     )
 
 

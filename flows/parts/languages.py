@@ -11,7 +11,7 @@ from slowwave.schemas.errors import name_install
 from slowwave.schemas.tables import MESSAGES
 from slowwave.schemas.vocabulary import SPOKEN
 from slowwave.store.store import Store
-from slowwave.tasks.observe.reader import LEARNT_FROM
+from slowwave.tasks.observe.reader import LEARNT_FROM, UNNAMED
 from slowwave.text.languages import ENGLISH
 from slowwave.text.words import find_text_language
 
@@ -64,18 +64,24 @@ def describe_languages(shares: LanguageShares, encoder: str | None) -> str:
 
 
 def describe_unread(shares: LanguageShares) -> str:
-    """Return the languages in which rules and decisions are not read; an empty string if there are none."""
-    unread = {
-        language: share
-        for language, share in shares.items()
-        if language not in LEARNT_FROM
-    }
-    if not unread:
-        return ""
-    return (
-        f"{list_shares(unread)} of the messages: rules and decisions are not told apart there, "
-        "and questions are answered from what was said"
+    """Return the languages in which rules and decisions are not read, or rules not named; an empty string if there are
+    none.
+    """
+    unread, unnamed = (
+        {language: share for language, share in shares.items() if language in some}
+        for some in (shares.keys() - LEARNT_FROM, UNNAMED)
     )
+    parts = []
+    if unread:
+        parts.append(
+            f"{list_shares(unread)} of the messages: rules and decisions are not told apart there, "
+            "and questions are answered from what was said"
+        )
+    if unnamed:
+        parts.append(
+            f"{list_shares(unnamed)} of the messages: rules are kept there, but called facts"
+        )
+    return "; ".join(parts)
 
 
 def list_shares(shares: LanguageShares) -> str:

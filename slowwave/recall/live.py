@@ -32,7 +32,7 @@ from slowwave.recall.hits import (
     Successor,
     has_words,
 )
-from slowwave.recall.query import Query, Vector, is_of_session
+from slowwave.recall.query import Mask, Query, Vector, is_of_session
 from slowwave.recall.release.tables import LRUCache
 from slowwave.recall.release.view import View, normalise_name
 from slowwave.recall.retrieve.rows import build_path_variants
@@ -343,6 +343,15 @@ class QueryVectors:
             return None
 
 
+def _mask_read(encoded: Mapping[str, Vector], texts: Sequence[str]) -> Mask:
+    """Return which texts the encoder reads, if it reads the first; the first is left out."""
+    is_asked = bool(encoded[texts[0]].any())
+    return np.array(
+        [is_asked and bool(encoded[text].any()) for text in texts[1:]],
+        dtype=bool,
+    )
+
+
 def find_unreleased(
     view: View | None,
     space_dir: Path,
@@ -381,11 +390,9 @@ def find_unreleased(
             [encoded[text] @ encoded[query.text] for text in texts[1:]],
             dtype=np.float64,
         )
-        is_read = np.array(
-            [encoded[query.text].any() and encoded[text].any() for text in texts[1:]],
-            dtype=bool,
-        )
-        relevance = np.where(is_read, scale.compute_relevances(cosines, share), share)
+        is_read = _mask_read(encoded, texts)
+        on_scale = view.compute_relevances(scale, cosines, share, query.language)
+        relevance = np.where(is_read, on_scale, share)
     order = np.lexsort((-np.arange(len(hits)), -share, -relevance))
     return [
         replace(hits[n], score=float(share[n]), relevance=float(relevance[n]))

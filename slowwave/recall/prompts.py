@@ -14,7 +14,7 @@ up if one of these holds; what is relevant enough to be told is then the floor's
 
 - It is likely a question about earlier sessions, in any form ("why did we leave Redis?", "port for staging"). The
   regression was learnt from labelled prompts in six languages (`data/labelled/prompts.tsv`,
-  `python -m bench.fit.prompts`).
+  `python -m bench.fit.prompts`), once for each encoder that ships.
 - It may be a question, or work on something, and has a word that is rare in this memory and that a session came back
   to: such a word is what that session was about (Church, Empirical estimates of two words, 2000). A word is rare if few
   sessions hold it: at most the square root of their number, and at most half of them.
@@ -31,6 +31,7 @@ from importlib.resources import files
 import numpy as np
 import numpy.typing as npt
 
+from slowwave.engines.encoders.protocol import MULTILINGUAL
 from slowwave.recall.query import Ints, Query, build_query
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import (
@@ -96,14 +97,33 @@ class PromptModel:
         return 1 / (1 + math.exp(-logit))
 
 
+READ_IN_ANY_LANGUAGE = (MODEL_FILE, ANSWERS_FILE, PERSONS_FILE)
+"""Files of the models that were learnt from the vectors of the multilingual encoder too."""
+
+
 @cache
-def load_prompt_model(name: str = MODEL_FILE) -> PromptModel:
-    """Return a model that ships, by the name of its file."""
-    raw = files("slowwave.recall").joinpath(name).read_bytes()
+def load_prompt_model(
+    name: str = MODEL_FILE, encoder: str | None = None
+) -> PromptModel:
+    """Return a model that ships, by the name of its file.
+
+    Args:
+        name: the file of the default encoder.
+        encoder: the encoder of the release. If no model was learnt from its vectors, the default encoder's is returned,
+            which then judges by letters alone.
+    """
+    file = name_model_file(name, encoder or "")
+    raw = files("slowwave.recall").joinpath(file).read_bytes()
     with np.load(io.BytesIO(raw), allow_pickle=False) as kept:
         vector = kept["vector"].astype(np.float64)
         grams = kept["grams"].astype(np.float64)
         return PromptModel(str(kept["encoder"]), vector, grams, float(kept["bias"]))
+
+
+def name_model_file(name: str, encoder: str) -> str:
+    """Return the file of a model for an encoder: `prompts.multilingual.npz`, or the default encoder's `prompts.npz`."""
+    has_own = encoder == MULTILINGUAL and name in READ_IN_ANY_LANGUAGE
+    return name.replace(".npz", f".{encoder}.npz") if has_own else name
 
 
 def only_assents(reply: str) -> bool:

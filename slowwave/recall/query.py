@@ -200,11 +200,13 @@ class Query:
     """The transcripts' own ids of sessions that are left out: the one in which this is asked, and those below it."""
     everything: bool = False
     """Whether up to k hits are wanted, also of other matters."""
+    memory_language: str | None = None
+    """The language of most of the memory, in which a query is read that has none of its own: "Neue Reifen?"."""
 
     @cached_property
     def content_words(self) -> list[str]:
         """Its words that say something, in lower case."""
-        return extract_content_words(self.text)
+        return extract_content_words(self.text, self.memory_language)
 
     @cached_property
     def index_terms(self) -> list[str]:
@@ -214,7 +216,7 @@ class Query:
         words = [
             word for word in extract_distinct_words(self.text) if not is_left_out(word)
         ]
-        if self.language in (None, ENGLISH):
+        if not self.is_foreign:
             return words
         return [
             word for word in words if not is_stop_word(word, self.language)
@@ -222,8 +224,13 @@ class Query:
 
     @cached_property
     def language(self) -> str | None:
-        """The language of its text; None if nothing tells it."""
-        return find_text_language(self.text)
+        """The language of its text, or else of the memory; None if nothing tells it."""
+        return find_text_language(self.text) or self.memory_language
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it is in a language other than English."""
+        return self.language not in (None, ENGLISH)
 
     @cached_property
     def stems(self) -> frozenset[str]:

@@ -275,8 +275,9 @@ class Search:
 
     def _asks(self, plan: QueryPlan, name: str, least: float) -> bool:
         """Return True if a query likely asks for what the model of this name was learnt from."""
-        model = load_prompt_model(name)
-        is_known = self.view.release.encoder == model.encoder
+        encoder = self.view.release.encoder
+        model = load_prompt_model(name, encoder)
+        is_known = encoder == model.encoder
         vector = plan.full_vector if is_known else None
         return model.compute_probability(plan.query.text, vector) >= least
 
@@ -375,7 +376,12 @@ class Search:
         cosines = np.append(
             np.nan_to_num(candidates.cosine, nan=-1.0), candidates.nearest
         )
-        relevances = scale.compute_relevances(cosines, np.append(covered, 0.0))
+        relevances = self.view.compute_relevances(
+            scale,
+            cosines,
+            np.append(covered, 0.0),
+            plan.query.language,
+        )
         is_unread = np.isnan(candidates.cosine)
         relevance = np.where(is_unread, by_words, relevances[:-1])
         return relevance, float(relevances[-1])
@@ -491,6 +497,8 @@ def plan_query(view: View, query: Query) -> QueryPlan:
     kinds = tuple(kind for kind in able if view.count(POOLS[kind].table))
     if not kinds:
         return QueryPlan(query, kinds, query.text, False)
+    if query.language is None:
+        query = replace(query, memory_language=view.language)
     # names as memory spells them, and the text without them
     try:
         full_text = view.has_full_text(PASSAGES)

@@ -128,10 +128,13 @@ CLITIC = re.compile(r"(?<=\w)['’]\w\b")
 """English "'s" and "'t", which as single letters would be stop words of French."""
 
 
-def extract_content_words(text: str) -> list[str]:
-    """Return the lower-case words of a text without the stop words of its language, in order, each once."""
+def extract_content_words(text: str, fallback: str | None = None) -> list[str]:
+    """Return the lower-case words of a text without the stop words of its language, in order, each once.
+
+    `fallback` is the language of a text that has none.
+    """
     words = [word.replace("’", "'") for word in split_words(text, WORD)]
-    language = find_text_language(text)
+    language = find_text_language(text) or fallback
     if language in (None, ENGLISH):
         says = [
             word

@@ -29,6 +29,8 @@ LEARNT_FROM = frozenset(
     ("English", "German", "Spanish", "French", "Chinese", "Japanese")
 )
 """Languages of the labelled sentences."""
+UNNAMED = frozenset(("Chinese", "Japanese"))
+"""Languages of these in which a rule is kept as often as in the others, but not called one: it is a fact."""
 READER_FILE = "observe/reader.npz"
 KINDS = (
     "rule",

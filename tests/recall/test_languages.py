@@ -6,13 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.recall.languages import AwayEncoder
 from slowwave import Memory
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.languages import describe_languages, measure_languages
 from slowwave.flows.status import collect_status
+from slowwave.recall.prompts import load_prompt_model
 from slowwave.recall.query import build_query
+from slowwave.recall.release.view import Scale
 from slowwave.schemas.errors import EncoderNotFound
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CLAIMS
@@ -76,7 +79,49 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
 def test_a_question_in_any_script_finds_its_message_by_words(
     memory: Memory, query: str, said: int
 ) -> None:
-    assert memory.recall(query, 3, "message")[0].text == SAID[said]
+    by_words = Memory.open(memory.root, encoder=AwayEncoder("hash-384"))
+    assert by_words.recall(query, 3, "message")[0].text == SAID[said]
+
+
+GERMAN = (
+    "Am Auto sind noch die Sommerreifen, hinten mit wenig Profil.",
+    "Der Strom kommt ab Mai von den Stadtwerken.",
+    "Das Kundenportal wird nur noch dienstags ausgeliefert.",
+    "Lena hat eine Allergie gegen Erdnüsse.",
+    "Wir nehmen für den Dienst eine andere Datenbank.",
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("Neue Reifen?", 0),  # no stop word: read in the memory's language
+        ("Stromtarif?", 1),  # a part of the query's word was said
+        ("Wann wird das Portal ausgeliefert?", 2),
+        ("Welche Nüsse gehen bei Lena nicht?", 3),  # another form of the part
+    ],
+)
+def test_a_compound_is_found_by_its_parts(
+    tmp_path_factory: pytest.TempPathFactory, query: str, said: int
+) -> None:
+    folder = tmp_path_factory.getbasetemp() / "compounds"
+    if not folder.exists():
+        session(folder, "all", 2, [("user", text) for text in GERMAN])
+        run_night(
+            [folder], Settings(store=folder / "store", encoder="hash-384")
+        ).check_complete()
+    memory = Memory.open(folder / "store", encoder=AwayEncoder("hash-384"))
+    assert memory.get_view().language == "German"
+    assert memory.recall(query, 3, "message")[0].text == GERMAN[said]
+
+
+def test_english_words_are_no_parts_of_compounds(memory: Memory) -> None:
+    view = memory.get_view()
+    assert "requests" in view.vocabulary  # so that there is something to find
+    assert view.find_compounds("quests", "English") == []
+    assert view.find_compounds("straße", "German") == ["hauptstraße"]
+    assert view.find_compounds("gehen", "German") == []  # of the same length
+    assert view.find_compounds("straße" * 10_000, "German") == []  # takes no time
 
 
 def test_plain_letters_find_half_width_and_pointed_ones(memory: Memory) -> None:
@@ -175,6 +220,45 @@ def test_a_question_in_english_finds_what_was_said_in_other_languages(
     assert (
         "七年" in memory.recall("How long do we keep invoices?", 3, "message")[0].text
     )
+    # the hook: a question is told its answer, a command nothing
+    assert memory.is_asked("发票保存期限是多久？")
+    (told, *_) = memory.recall("发票保存期限是多久？", 3, "message", automatic=True)
+    assert "七年" in told.text
+    assert not memory.is_asked("跑一下测试")
+
+
+def test_what_a_prompt_asks_is_learnt_for_each_encoder_that_ships() -> None:
+    # 512 numbers in a vector of the multilingual encoder, 384 in one of the default's
+    assert len(load_prompt_model(encoder="multilingual").vector) == 512
+    other = load_prompt_model(encoder="../somebody/elses")
+    assert (other.encoder, len(other.vector)) == ("all-MiniLM-L6-v2", 384)
+
+
+def test_relevance_in_other_languages_needs_fewer_deviations(memory: Memory) -> None:
+    view = memory.get_view()
+    scale = Scale(median=0.2, deviation=0.08)
+    cosine, nothing = np.array([0.3]), np.zeros(1)  # 1.25 deviations above
+    # not with this encoder
+    assert view.compute_relevances(scale, cosine, nothing, "German") == pytest.approx(
+        [0.5]
+    )
+    assert scale.compute_relevances(cosine, nothing, 1.25) == pytest.approx([0.7])
+    assert scale.compute_relevances(cosine, nothing) == pytest.approx([0.5])
+
+
+def test_messages_stand_for_themselves_if_nobody_else_speaks(tmp_path: Path) -> None:
+    session(
+        tmp_path, "alone", 2, [("user", "We log in JSON."), ("user", "Tea is out.")]
+    )
+    session(tmp_path, "talk", 3, [("user", "Which port?"), ("assistant", "It is 81.")])
+    run_night(
+        [tmp_path], Settings(store=tmp_path / "store", encoder="hash-384")
+    ).check_complete()
+    passages = Memory.open(tmp_path / "store").get_view().passages
+    by_session = dict(
+        zip(passages.session.tolist(), passages.is_alone.tolist(), strict=True)
+    )
+    assert sorted(by_session.values()) == [False, True]
 
 
 @pytest.mark.skipif(

@@ -50,6 +50,11 @@ def test_stretches_counted_back_in_other_languages(
         ("3월 5일에 만났다", (None, 3, 5)),
         ("5 марта 2026 мы переехали", (2026, 3, 5)),
         ("十二月二十五日放假", (None, 12, 25)),
+        # too few stop words to tell the language
+        ("Wer kam am 5. Oktober?", (None, 10, 5)),
+        ("le 14 juillet", (None, 7, 14)),
+        ("21 de septiembre", (None, 9, 21)),
+        ("il 4 maggio", (None, 5, 4)),
     ],
 )
 def test_dates_in_other_languages(text: str, date: Date) -> None:
@@ -71,6 +76,7 @@ def test_dates_in_other_languages(text: str, date: Date) -> None:
         "前天线要换新的。",  # the front antenna: 前|天线
         "一月一次检查。",  # once a month
         "This takes over 1 week of work.",  # Dutch: "over 1 week", in a week
+        "We have 2 mars bars in the box.",  # French: 2 March
     ],
 )
 def test_what_names_no_time(text: str) -> None:

@@ -451,10 +451,34 @@ class PassageIndex(RowIndex):
     sessions: tuple[str, ...] = ()
     """Ids of the sessions, by number."""
 
-    def mask_role(self, positions: Ints, role: str) -> Mask:
-        """Return which of these positions somebody in a role said."""
-        numbers = [number for number, name in enumerate(self.roles) if name == role]
+    def mask_role(self, positions: Ints, *roles: str) -> Mask:
+        """Return which of these positions somebody in one of these roles said."""
+        numbers = [number for number, name in enumerate(self.roles) if name in roles]
         mask: Mask = np.isin(self.role[positions], numbers)
+        return mask
+
+    @cached_property
+    def is_alone(self) -> Mask:
+        """Of each passage, whether nobody else speaks in its session: its messages stand each for itself."""
+        spoken = np.flatnonzero(
+            self.mask_role(
+                np.arange(len(self.role)),
+                Role.USER,
+                Role.ASSISTANT,
+            )
+        )
+        voices = np.column_stack(
+            [
+                self.session,
+                self.role,
+                self.speaker,
+            ]
+        )[spoken]
+        count = np.bincount(
+            np.unique(voices, axis=0)[:, 0],
+            minlength=int(self.session.max(initial=0)) + 1,
+        )
+        mask: Mask = count[self.session] == 1
         return mask
 
     @cached_property

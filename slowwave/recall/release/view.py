@@ -7,12 +7,13 @@ pays for what it needs (at 100,000 passages about 0.2 s for their places and vec
 
 import json
 import re
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise, takewhile
 from os.path import basename
 from pathlib import Path
 from threading import Lock
@@ -25,6 +26,7 @@ from pydantic import TypeAdapter
 from rapidfuzz import process
 from rapidfuzz.distance import JaroWinkler, Prefix
 
+from slowwave.engines.encoders.protocol import MULTILINGUAL
 from slowwave.recall.hits import CONFIDENT, CodeCheck, Kind, Successor, has_words
 from slowwave.recall.query import Ints, Mask, is_of_session
 from slowwave.recall.release.tables import (
@@ -71,12 +73,15 @@ from slowwave.text.sentences import split_sentences
 from slowwave.text.spans import extract_spans
 from slowwave.text.times.days import format_day, localise
 from slowwave.text.times.relative_days import add_days
-from slowwave.text.words import JOINED, TERM, singular_words
+from slowwave.text.words import JOINED, TERM, find_text_language, singular_words
 
 Floats = npt.NDArray[np.float64]
 
 DEVIATIONS = 1.75
 """How far above the median the scale has the relevance `CONFIDENT`."""
+OTHER_DEVIATIONS = 1.25
+"""The same with the multilingual encoder, in another language than English: answers are less near there
+(`docs/decisions/021-languages.md`)."""
 WORDS = 2.0
 """Deviations that the words weigh, all of them heard."""
 UNCONFIRMED = 0.8
@@ -311,10 +316,14 @@ class Scale:
     median: float
     deviation: float
 
-    def compute_relevances(self, cosines: Floats, words: Floats) -> Floats:
-        """Return cosines, and shares of words heard, on the release's scale: 0 to 1."""
+    def compute_relevances(
+        self, cosines: Floats, words: Floats, needed: float = DEVIATIONS
+    ) -> Floats:
+        """Return cosines, and shares of words heard, on the release's scale: 0 to 1, and CONFIDENT at `needed`
+        deviations.
+        """
         deviations = (cosines - self.median) / self.deviation + WORDS * words
-        return np.clip(CONFIDENT * deviations / DEVIATIONS, 0.0, 1.0)
+        return np.clip(CONFIDENT * deviations / needed, 0.0, 1.0)
 
 
 LOOKUPS_AT_ONCE = 4
@@ -335,6 +344,13 @@ JOINED_RE2 = re.sub(r"\\[uU]0*([0-9a-f]+)", r"\\x{\1}", JOINED.pattern)
 """JOINED, as Arrow's expressions have it."""
 MAX_FORMS = 12
 """Forms of a word that are looked up."""
+PART = 4
+REST = 3
+"""Least letters of the part of a compound that is looked up, and of the rest of it."""
+LONGEST = 80
+"""Most letters of a word whose parts are looked up: "Rindfleischetikettierung…" has 63."""
+LANGUAGE_ROWS = 100
+"""Passages that tell the language of a memory."""
 ALIKE = 0.88
 """Similarity of two spellings of a word, at least ("Muhhamed" and "Muhammad": .883)."""
 CHECK_COLUMNS = (
@@ -369,6 +385,7 @@ class View(Tables):
         self.tag_matches: LRUCache[str, tuple[Mask, Mask]] = LRUCache(KEPT_PATHS)
         """By keyword or tag: the claims and the passages that have it."""
         self._stems: dict[str, dict[str, list[str]]] = {}
+        self._ordered_stems: dict[str, tuple[list[str], list[str]]] = {}
         self._stems_lock = Lock()
         self.lookups = ThreadPoolExecutor(
             LOOKUPS_AT_ONCE, thread_name_prefix="recall-words"
@@ -565,6 +582,92 @@ class View(Tables):
             forms += self.stems_said(language).get(stem_in(word, language), ())
         return [form for form in dict.fromkeys(forms) if form != word][:MAX_FORMS]
 
+    def compares_other(self, language: str | None) -> bool:
+        """Return True if the multilingual encoder compares a query in a language with the memory, and one of them is
+        not in English.
+        """
+        if self.release.encoder != MULTILINGUAL:
+            return False
+        languages = {language, self.language}
+        return not languages <= {ENGLISH, None}
+
+    def compute_relevances(
+        self,
+        scale: Scale,
+        cosines: Floats,
+        words: Floats,
+        language: str | None,
+    ) -> Floats:
+        """Return cosines to a query in a language, and shares of its words heard, on a scale: 0 to 1."""
+        needed = DEVIATIONS
+        if self.compares_other(language):
+            needed = OTHER_DEVIATIONS
+        return scale.compute_relevances(cosines, words, needed)
+
+    @shared_property
+    def language(self) -> str | None:
+        """The language of most passages that have one, by LANGUAGE_ROWS of them; None if none has most."""
+        count = self.count(PASSAGES)
+        spread = np.linspace(
+            0,
+            max(count - 1, 0),
+            LANGUAGE_ROWS,
+            dtype=int,
+        )
+        places = np.unique(spread)
+        texts = self.take(PASSAGES, places[:count], ["text"])["text"].to_pylist()
+        known = Counter(filter(None, map(find_text_language, texts)))
+        best = max(known, key=known.__getitem__, default="")
+        return best if 2 * known[best] > known.total() else None
+
+    def find_compounds(self, word: str, language: str | None) -> list[str]:
+        """Return words that were said and that have a lower-case word as their first or last part ("Sommerreifen" of
+        "Reifen"), or that are such a part of it ("Strom" of "Stromtarif"). None in English, which writes most compounds
+        apart.
+
+        The part has PART letters or more in its stem, and the rest has REST.
+        """
+        is_word = word.isalpha() and len(word) <= LONGEST
+        if language in (None, ENGLISH) or not is_word:
+            return []
+        own = stem_in(word, language)
+        folded = fold_word(word)
+        wholes = list[str]()
+        if len(own) >= PART:
+            by_start, by_end = self._order_stems(language)
+            wholes += _find_longer(by_start, own)
+            wholes += [stem[::-1] for stem in _find_longer(by_end, own[::-1])]
+        parts = [
+            folded[:cut]
+            for cut in range(
+                PART,
+                len(folded) - REST + 1,
+            )
+        ]
+        parts += [
+            own[cut:]
+            for cut in range(
+                REST,
+                len(own) - PART + 1,
+            )
+        ]
+        stems = self.stems_said(language)
+        found = chain.from_iterable(stems.get(stem, ()) for stem in (*wholes, *parts))
+        return list(dict.fromkeys(found))[:MAX_FORMS]
+
+    def _order_stems(self, language: str) -> tuple[list[str], list[str]]:
+        """Return the stems said in a language in order, and in the order of their last letters, these backwards."""
+        stems = self.stems_said(language)
+        with self._stems_lock:
+            if language not in self._ordered_stems:
+                by_start = sorted(stems)
+                by_end = sorted(stem[::-1] for stem in stems)
+                self._ordered_stems[language] = (
+                    by_start,
+                    by_end,
+                )
+        return self._ordered_stems[language]
+
     @shared_property
     def joined_texts(self) -> tuple[Ints, pa.Array]:
         """The passages, by position, that have letters of a script whose words are joined, and their texts."""
@@ -694,6 +797,16 @@ class View(Tables):
     def workspaces(self) -> set[str]:
         """The workspaces of passages and claims."""
         return {*self.passages.workspaces, *self.claims.workspaces}
+
+
+def _find_longer(words: Sequence[str], start: str) -> list[str]:
+    """Return the first of some sorted words that begin with `start` and have REST letters more, at most MAX_FORMS."""
+    begins = takewhile(
+        lambda word: word.startswith(start),
+        islice(words, bisect_left(words, start), None),
+    )
+    longer = (word for word in begins if len(word) >= len(start) + REST)
+    return list(islice(longer, MAX_FORMS))
 
 
 def normalise_name(name: str) -> str:

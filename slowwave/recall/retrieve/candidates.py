@@ -73,6 +73,9 @@ MESSAGE_WEIGHTS = {
 ANSWERED = 2.0
 """Factor by which the vector's weight grows with the share of candidates that an assistant said. Talk with an assistant
 has whole statements, which a vector tells apart; friends' short turns are understood by what is heard around them."""
+OTHER = 1.5
+"""Factor on the vector's weight with the multilingual encoder in another language than English, whose words have more
+forms than are looked up. There a session in which nobody else speaks counts as talk with an assistant."""
 CLAIM_WEIGHTS = {
     "lexical": 1.0,
     "vector": 1.0,
@@ -87,6 +90,9 @@ DATED = 2.0
 """Weight of a date against an equally rare word."""
 LONG = 40
 """Words from which a longer passage is no better: a short one is mostly phatic, a long one is not more to the point."""
+ALONE_FADE = 0.5
+"""What is left of a word one passage further on, for a query in another language than English, in a session in which
+nobody else speaks."""
 REACH = 6
 """Neighbours on either side whose words count for a passage."""
 SATURATED = 2.2
@@ -392,11 +398,12 @@ def score_words(
     content = _select_content_words(layout, query, of_time)
     count = len(layout.row_ids)
     total, content_total, best = (np.zeros(count) for _ in range(3))
+    fades = np.where(layout.is_alone & query.is_foreign, ALONE_FADE, fade)
     bound = 0.0
     for word, (positions, scores) in zip(
         words, _search_all_words(view, query), strict=True
     ):
-        reached = _spread_to_neighbours(layout, best, positions, scores, fade)
+        reached = _spread_to_neighbours(layout, best, positions, scores, fades)
         if word in layout.workspace_words:
             here = _raise_in_workspaces(layout, best, word)
             reached = np.concatenate([reached, here])
@@ -449,7 +456,7 @@ def _spread_to_neighbours(
     best: Scores,
     positions: Ints,
     scores: Scores,
-    fade: float,
+    fades: Scores,
 ) -> Ints:
     """Raise `best` to one word's scores at the positions that have it, and to the faded scores at their neighbours of
     the same session. Return the positions that were reached; one may occur more than once.
@@ -460,7 +467,8 @@ def _spread_to_neighbours(
         is_inside = (moved >= 0) & (moved < len(best))
         moved = np.where(is_inside, moved, positions)
         is_same = is_inside & (layout.session[moved] == layout.session[positions])
-        np.maximum.at(best, moved[is_same], scores[is_same] * fade ** abs(offset))
+        faded = scores * fades[positions] ** abs(offset)
+        np.maximum.at(best, moved[is_same], faded[is_same])
         touched.append(moved[is_same])
     return np.concatenate(touched)
 
@@ -571,7 +579,14 @@ def retrieve_messages(
                 rows.to_pylist(), positions, signals["own"], strict=True
             )
         ],
-        weigh_signals(signals, compute_message_weights(by_assistant)),
+        weigh_signals(
+            signals,
+            compute_message_weights(
+                by_assistant,
+                evidence.layout.is_alone[positions] & plan.query.is_foreign,
+                view.compares_other(plan.query.language),
+            ),
+        ),
         covered=np.zeros(len(positions))
         if evidence.share is None
         else evidence.share[positions],
@@ -580,10 +595,26 @@ def retrieve_messages(
     )
 
 
-def compute_message_weights(by_assistant: Mask) -> dict[str, float]:
-    """Return the weights of the signals of messages, given which candidates an assistant said."""
+def compute_message_weights(
+    by_assistant: Mask, is_alone: Mask, is_other: bool
+) -> dict[str, float]:
+    """Return the weights of the signals of messages.
+
+    Args:
+        by_assistant: which candidates an assistant said.
+        is_alone: which stand for themselves, each.
+        is_other: whether the multilingual encoder compares texts in another language than English.
+    """
     growth = 1 + ANSWERED * float(by_assistant.mean())
-    return {**MESSAGE_WEIGHTS, "vector": MESSAGE_WEIGHTS["vector"] * growth}
+    alone = float(is_alone.mean())
+    if is_other:
+        # about half of the talk with an assistant is the assistant's
+        growth = OTHER * max(growth, 1 + ANSWERED * alone / 2)
+    return {
+        **MESSAGE_WEIGHTS,
+        "vector": MESSAGE_WEIGHTS["vector"] * growth,
+        "length": MESSAGE_WEIGHTS["length"] * (1 - alone / 2),
+    }
 
 
 def compute_named_cosines(

@@ -537,6 +537,8 @@ LEAST_PAIRS = 0.5
 """Share of a word's pairs of letters from which a passage holds it."""
 SIMILAR = 0.3
 """Weight of a word that replaces another spelling."""
+COMPOUND = 0.5
+"""Weight of a word that shares a part with a word of the query."""
 SELDOM = 0.05
 """Share of a workspace's passages that name it up to which its name tells where, not what, is talked about."""
 SHORTEST = 3
@@ -633,12 +635,27 @@ class WordLookup:
 def find_word(
     passages: MaskedRows, word: str, language: str | None
 ) -> tuple[Ints, Scores]:
-    """Return positions and BM25 of the passages that hold a word, or another form of it in the language of a query."""
+    """Return positions and BM25 of the passages that hold a word, or another form of it in the language of a query; of
+    those that hold a compound with it, for COMPOUND of the worth.
+    """
     if JOINED.search(word):
         return _find_joined_word(passages, word)
-    rows = passages.search_text(
-        [word, *passages.view.find_forms(word, language)], ROWS_A_WORD
-    )
+    view = passages.view
+    forms = [
+        word,
+        *view.find_forms(word, language),
+    ]
+    positions, scores = _search_forms(passages, forms)
+    compounds = view.find_compounds(word, language)
+    if not compounds:
+        return positions, scores
+    more, worth = _search_forms(passages, compounds)
+    return np.concatenate([positions, more]), np.concatenate([scores, worth * COMPOUND])
+
+
+def _search_forms(passages: MaskedRows, forms: Sequence[str]) -> tuple[Ints, Scores]:
+    """Return positions and BM25 of the passages that hold one of some words."""
+    rows = passages.search_text(forms, ROWS_A_WORD)
     return passages.locate(rows), rows["_score"].to_numpy().astype(np.float64)
 
 

@@ -15,7 +15,13 @@ from functools import cache
 from importlib.resources import files
 from unicodedata import numeric
 
-from slowwave.text.languages import ENGLISH, LANGUAGES_OF, is_stop_word, stem_in
+from slowwave.text.languages import (
+    ENGLISH,
+    LANGUAGES_OF,
+    LEAST_WORDS,
+    is_stop_word,
+    stem_in,
+)
 from slowwave.text.words import JOINED, TERM, UNSPACED, find_text_language
 
 Names = Mapping[str, Sequence[str]]
@@ -50,6 +56,7 @@ LATIN = tuple(
     language for language, names in LISTS.items() if names["next week"][0][0] < "\u0250"
 )
 """The languages in Latin letters."""
+DIGIT = re.compile(r"\d")
 KANA = re.compile(r"(?<=[\u4e00-\u9fff])(?=[\u3041-\u309f])")
 """Where Chinese letters end before a particle or an ending of Japanese."""
 SPELT = re.compile(
@@ -118,6 +125,8 @@ def _find_times(text: str) -> Iterator[TimeName]:
     if len(text) <= SHORT and _get_marks().search(lowered):
         for other in LATIN:
             yield from _find_directed(lowered, other)
+    if len(text) <= SHORT and _may_be_latin(lowered, language):
+        yield from _find_days_of_months(lowered)
     if language in (None, ENGLISH) or language not in LISTS:
         return
     if JOINED.search(text):
@@ -129,6 +138,24 @@ def _find_times(text: str) -> Iterator[TimeName]:
     yield from _find_directed(lowered, language)
     if language in LATIN and len(text) <= SHORT:
         yield from _find_of_others(lowered, language)
+
+
+def _may_be_latin(lowered: str, language: str | None) -> bool:
+    """Return True if a text may be in a language in Latin letters other than English: "am" is a word of both."""
+    if language != ENGLISH:
+        return language is None or language in LATIN
+    said = sum(is_stop_word(word, ENGLISH) for word in TERM.findall(lowered))
+    return said < LEAST_WORDS
+
+
+def _find_days_of_months(lowered: str) -> Iterator[TimeName]:
+    """Yield the days of months in any language in Latin letters: "am 5. Oktober?" has one stop word."""
+    for language in LATIN if DIGIT.search(lowered) else ():
+        expressions = _get_expressions(language)
+        for match in expressions.dates.finditer(lowered) if expressions.dates else ():
+            if match["day"]:
+                month = expressions.months[match["month"]]
+                yield _name_date(match, month)
 
 
 def _find_of_others(lowered: str, language: str) -> Iterator[TimeName]:
