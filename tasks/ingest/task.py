@@ -39,6 +39,7 @@ from slowwave.tasks.ingest.parsing.records import (
 from slowwave.tasks.ingest.parsing.values import dump_json
 from slowwave.tasks.ingest.storable import Timeline, make_storable
 from slowwave.tasks.ingest.store_messages import (
+    EXCLUDED,
     IngestedTranscript,
     quarantine_lines,
     repair_sessions,
@@ -475,7 +476,10 @@ def _redact_session(session: Session) -> Session:
 
 
 def _note_skipped(got: IngestedTranscript, record: Skipped, *, redact: bool) -> None:
-    record.kind = redact_text(record.kind) if redact else record.kind
+    if redact:
+        told = (record.kind, record.words)
+        got.has_masked_names |= any(redact_text(words) != words for words in told)
+        record.kind = redact_text(record.kind)
     if record.words and not got.persons:
         got.unread.append(record)
     else:
@@ -579,7 +583,7 @@ def _prepare_message_row(
     """Return the row of a message; None if it is stored already, excluded or rejected. Update the counts in `got`."""
     session = got.get_session(message.session)
     if _is_excluded_workspace(session.workspace, exclude):
-        got.skipped["message of an excluded workspace"] += 1
+        got.skipped[EXCLUDED] += 1
         return None
     try:
         iid, mid = _identify(message, got, index, redact=redact)
@@ -630,7 +634,9 @@ def _identify(
     source = got.get_source(session)
     iid = stored.identity if stored else index.settle_identity(source, session, message)
     if redact:
+        before = message.list_names()
         got.redacted.update(redact_message(message, got.transcript.kept_words))
+        got.has_masked_names |= message.list_names() != before
     if stored:
         return iid, stored.message_id
     if not index.has_identity(iid):

@@ -93,6 +93,32 @@ def read_ids(store: Store) -> dict[str, list[dict[str, Any]]]:
     }
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"speaker": "My PIN is {pin}"},
+        {"workspace": "/home/ada/My PIN is {pin}"},
+        {"message_id": "My PIN is {pin}"},
+        {"session_id": "My PIN is {pin}"},
+        {"role": "My PIN is {pin}"},
+    ],
+)
+def test_a_file_with_a_masked_name_keeps_no_digest(
+    more: dict[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "chat.jsonl"
+    line = {"role": "user", "content": "When do we sail?"}
+    masked = {key: value.format(pin="4821") for key, value in more.items()}
+    path.write_text(f"{json.dumps(line)}\n{json.dumps({**line, **masked})}\n")
+    settings = Settings(
+        store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}
+    )
+    run_night([path], settings)
+    assert Store.open(settings.store).read(TABLES["files"])["digest"].to_pylist() == [
+        ""
+    ]
+
+
 @pytest.mark.parametrize("write", [write_generic, write_codex, write_openai, write_pi])
 def test_nothing_stored_tells_one_pin_from_another(write: Any, tmp_path: Path) -> None:
     ids = []
