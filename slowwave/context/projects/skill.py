@@ -195,7 +195,10 @@ def build_front_matter(name: str, project: str, lines: Sequence[PageLine]) -> st
         else "".join(kinds) or "what was settled"
     )
     shown = escape_line(project)
-    text = f"What earlier sessions settled about {shown}: {listed}. Use when working on {shown}, before changing its code."
+    text = (
+        f"What earlier sessions settled about {shown}: {listed}. "
+        f"Use when working on {shown}, before changing its code."
+    )
     return f"---\nname: {name}\ndescription: {json.dumps(text[:LONGEST_DESCRIPTION])}\n---\n"
 
 
