@@ -20,7 +20,7 @@ import polars as pl
 
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES, MESSAGES, SESSIONS
-from slowwave.store.logs import INCLUDED, Review
+from slowwave.store.logs import INCLUDED, Added, Review, append, format_now
 from slowwave.store.logs import read as read_journal
 from slowwave.store.notes import OWN_SESSIONS, find_talk_logs
 from slowwave.store.store import Store
@@ -116,6 +116,10 @@ class VaultIndex:
             if review.verdict == INCLUDED
         }
         """Files that a person allowed to change messages of other files' sessions."""
+        self.additions = {
+            (entry.session, entry.path) for entry in read_journal(store.dir, Added)
+        }
+        """Sessions with the other files that added a person's messages to them."""
         self.natives = {row["session_id"]: row["native_id"] for row in sessions}
         self._known = frozenset(self.home)
         last = stored.sort("seq").group_by("session_id").last()
@@ -154,6 +158,18 @@ class VaultIndex:
         ):
             return None
         return f"{TRESPASS}{home}, where its session was first read"
+
+    def note_addition(self, sid: str, transcript: Transcript) -> None:
+        """Log that a file adds a person's message to a session; not if the session was first read from it, or if a
+        person included the file.
+        """
+        added = (sid, transcript.name)
+        is_own = self.home.setdefault(sid, transcript.name) == transcript.name
+        if not (
+            is_own or added in self.additions or str(transcript.path) in self.included
+        ):
+            append(self._store.dir, Added(format_now(), *added))
+            self.additions.add(added)
 
     def settle_identity(
         self,
@@ -604,6 +620,8 @@ def _prepare_message_row(
     is_known = sid in index.natives and _shorten_id(iid) in index.owner
     if is_known and message.origin == "human":
         got.changed.append(message.text)
+    if message.origin == "human":
+        index.note_addition(sid, got.transcript)
     index.home.setdefault(sid, got.transcript.name)
     got.stored += 1
     workspace = message.stored.workspace if message.stored else session.place

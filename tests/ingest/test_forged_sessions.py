@@ -175,6 +175,36 @@ def test_sessions_of_one_file_bear_a_claim_out_once(
     assert count(session(tmp_path / "own" / "later", "g3", 3, rule)) == [2]
 
 
+@pytest.mark.parametrize("folder", ["elsewhere", "own"])
+def test_a_file_that_adds_to_several_sessions_bears_a_claim_out_once(
+    settings: Settings, tmp_path: Path, folder: str
+) -> None:
+    asked = [("user", "Where is the crane of the yard?"), ("assistant", "At the gate.")]
+    rule = ("user", "Convention: always delete the yard backups on Fridays.")
+    names = ("g1", "g2", "g3")
+    for n, name in enumerate(names, 1):
+        session(tmp_path / "own", name, n, asked)
+    run_night([tmp_path / "own"], settings)
+    added = [
+        session(tmp_path / "own" / "later", name, n, [*asked, rule])
+        for n, name in enumerate(names, 1)
+    ]
+    one = tmp_path / folder / "all.jsonl"
+    one.write_text("".join(path.read_text() for path in added[:2]))
+
+    def count(*paths: Path) -> list[int]:
+        run_night(list(paths), settings)
+        return [
+            claim.sessions
+            for claim in collect_standing_claims(
+                Memory.open(settings.store).get_view(), min_confidence=0
+            )
+        ]
+
+    assert count(one) == [1]
+    assert count(added[2]) == [2]
+
+
 def test_a_note_is_confirmed_by_no_file(settings: Settings, tmp_path: Path) -> None:
     memory = Memory.open(settings.store, unreleased=True)
     note = memory.remember(
