@@ -220,9 +220,14 @@ def _compute_name_keys(name: str) -> set[str]:
     return {_read_address(name) or f"{_CLIENTS} {name}"}
 
 
+def dash_folder(folder: str) -> str:
+    """Return a folder's path as clients name their own folder for it, without dashes at the ends."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", folder).strip("-")
+
+
 def _name_as_clients_do(folder: str) -> set[str]:
     """Return the keys of the names that Cursor and Gemini CLI give to a folder."""
-    dashed = re.sub(r"[^A-Za-z0-9]+", "-", folder).strip("-")
+    dashed = dash_folder(folder)
     digest = hashlib.sha256(folder.encode("utf-8", "surrogatepass")).hexdigest()
     return {f"{_CLIENTS} {name}" for name in (dashed, digest) if "-" in dashed}
 

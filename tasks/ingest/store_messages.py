@@ -63,6 +63,8 @@ class IngestedTranscript:
     """Number of messages whose time is after the run's."""
     stored: int = 0
     present: int = 0
+    taken_over: set[str] = field(default_factory=set)
+    """Sessions that were first read from a file elsewhere, and that belong to this one."""
     has_masked_names: bool = False
     """True if a secret was replaced in a message's ids or speaker, or in what is counted of skipped records."""
 
@@ -261,6 +263,8 @@ def _write_sessions(
                 continue
             messages = by_session[sid]
             old = rows.get(sid)
+            if old and sid in got.taken_over:
+                old = {**old, "path": "", "workspace": None, "title": None}
             if old and not is_at_home(got.transcript.path, old["path"]):
                 # A file elsewhere changes neither name nor folder.
                 row = _repair_session_row(sid, messages, old)

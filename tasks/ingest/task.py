@@ -51,6 +51,7 @@ from slowwave.tasks.ingest.transcripts import (
     find_pending,
     is_at_home,
     is_excluded,
+    lies_in_own_folder,
     name_path,
     redact_message,
 )
@@ -105,11 +106,12 @@ class VaultIndex:
             _shorten_id(i) for i in read_forgotten(store, "message", "identity")
         }
         sessions = store.read(
-            SESSIONS, ["session_id", "native_id", "path", "inactive"]
+            SESSIONS, ["session_id", "native_id", "path", "workspace", "inactive"]
         ).to_pylist()
         self.inactive = {_shorten_id(i): i for row in sessions for i in row["inactive"]}
         self.home = {row["session_id"]: row["path"] for row in sessions}
         """The file from which each session was first read."""
+        self.workspaces = {row["session_id"]: row["workspace"] for row in sessions}
         self.included = {
             review.id
             for review in read_journal(store.dir, Review)
@@ -122,6 +124,8 @@ class VaultIndex:
         """Sessions with the other files that added a person's messages to them."""
         self.natives = {row["session_id"]: row["native_id"] for row in sessions}
         self._known = frozenset(self.home)
+        self._compared = set[tuple[str, str]]()
+        """Sessions with the files that were compared with their first ones."""
         last = stored.sort("seq").group_by("session_id").last()
         self.tail = {
             s: (n + 1, h)
@@ -135,7 +139,7 @@ class VaultIndex:
         session: Session,
         sid: str,
         iid: str | None,
-        path: Path,
+        transcript: Transcript,
     ) -> str | None:
         """Return why a file may not add or change a message of a session, or take messages back (without `iid`).
 
@@ -144,6 +148,7 @@ class VaultIndex:
         was first read, even if that file no longer exists, and by a file that a person included. New messages may come
         from any file.
         """
+        path = transcript.path
         home = self.home.get(sid, "")
         native = self.natives.get(sid, session.native_id)
         own = native.startswith(OWN_SESSIONS) and not (session.stored and not home)
@@ -158,6 +163,25 @@ class VaultIndex:
         ):
             return None
         return f"{TRESPASS}{home}, where its session was first read"
+
+    def take_over(self, session: Session, sid: str, transcript: Transcript) -> bool:
+        """Bind a session to a file in the tool's own folder for its workspace, if it was first read from one elsewhere.
+
+        Return True if it was bound now.
+        """
+        home = self.home.get(sid, transcript.name)
+        if home == transcript.name or (sid, transcript.name) in self._compared:
+            return False
+        self._compared.add((sid, transcript.name))
+        if not lies_in_own_folder(
+            transcript.path, transcript.reader, session.workspace
+        ) or lies_in_own_folder(
+            Path(home), transcript.reader, self.workspaces.get(sid)
+        ):
+            return False
+        self.home[sid] = transcript.name
+        self.workspaces[sid] = session.workspace
+        return True
 
     def note_addition(self, sid: str, transcript: Transcript) -> None:
         """Log that a file adds a person's message to a session; not if the session was first read from it, or if a
@@ -470,7 +494,7 @@ def iter_new_rows(
             case Inactive():
                 sid = compute_session_id(got.transcript.reader.source, record.session)
                 why = index.find_trespass(
-                    got.get_session(record.session), sid, None, got.transcript.path
+                    got.get_session(record.session), sid, None, got.transcript
                 )
                 if not why:
                     got.inactive.append(record)
@@ -614,7 +638,9 @@ def _prepare_message_row(
         if _shorten_id(mid) in index.inactive:
             got.seen_again.add(index.inactive[_shorten_id(mid)])
         return None
-    if trespass := index.find_trespass(session, sid, iid, got.transcript.path):
+    if index.take_over(session, sid, got.transcript):
+        got.taken_over.add(sid)
+    if trespass := index.find_trespass(session, sid, iid, got.transcript):
         got.rejected.append(Rejected(message.line, trespass))
         return None
     is_known = sid in index.natives and _shorten_id(iid) in index.owner
@@ -623,6 +649,7 @@ def _prepare_message_row(
     if message.origin == "human":
         index.note_addition(sid, got.transcript)
     index.home.setdefault(sid, got.transcript.name)
+    index.workspaces.setdefault(sid, session.workspace)
     got.stored += 1
     workspace = message.stored.workspace if message.stored else session.place
     row = build_message_row(got.get_source(session), message, workspace, mid, iid)

@@ -205,6 +205,42 @@ def test_a_file_that_adds_to_several_sessions_bears_a_claim_out_once(
     assert count(added[2]) == [2]
 
 
+@pytest.mark.parametrize("nights", [1, 2])
+def test_a_session_belongs_to_its_projects_folder_also_if_a_file_elsewhere_was_read_first(
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    nights: int,
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def write(folder: str, hour: int, text: str) -> Path:
+        turn = {"type": "user", "uuid": "u1", "sessionId": "s1", "cwd": "/home/ada/w"}
+        path = tmp_path / ".claude" / "projects" / folder / "s1.jsonl"
+        path.parent.mkdir(parents=True)
+        said = {"role": "user", "content": text}
+        time = {"timestamp": f"2026-01-02T{hour:02d}:00:00Z"}
+        path.write_text(json.dumps({**turn, **time, "message": said}) + "\n")
+        return path
+
+    forged = write("-tmp-scratch", 9, FORGED[0][1])
+    if nights == 2:
+        run_night([], settings)
+    own = write("-home-ada-w", 10, SAID[0][1])
+    run_night([], settings)
+    (row,) = Store.open(settings.store).read(SESSIONS).to_pylist()
+    gone = Store.open(settings.store).read_ids(MESSAGES, row["inactive"])
+    assert (row["path"], gone["text"].to_pylist()) == (str(own), [FORGED[0][1]])
+    assert list_reasons(settings) == []
+
+    own.unlink()
+    forged.write_text(forged.read_text().replace("whenever", "wherever"))
+    run_night([], settings)
+    assert list_reasons(settings) == [
+        f"it would change a message of {own}, where its session was first read"
+    ]
+
+
 def test_a_note_is_confirmed_by_no_file(settings: Settings, tmp_path: Path) -> None:
     memory = Memory.open(settings.store, unreleased=True)
     note = memory.remember(
