@@ -112,16 +112,7 @@ class VaultIndex:
         self.home = {row["session_id"]: row["path"] for row in sessions}
         """The file from which each session was first read."""
         self.workspaces = {row["session_id"]: row["workspace"] for row in sessions}
-        self.included = {
-            review.id
-            for review in read_journal(store.dir, Review)
-            if review.verdict == INCLUDED
-        }
-        """Files that a person allowed to change messages of other files' sessions."""
-        self.additions = {
-            (entry.session, entry.path) for entry in read_journal(store.dir, Added)
-        }
-        """Sessions with the other files that added a person's messages to them."""
+        self._read_logs()
         self.natives = {row["session_id"]: row["native_id"] for row in sessions}
         self._known = frozenset(self.home)
         self._compared = set[tuple[str, str]]()
@@ -133,6 +124,20 @@ class VaultIndex:
                 last["session_id"], last["seq"], last["hash"], strict=True
             )
         }
+
+    def _read_logs(self) -> None:
+        """Read what persons said about files, and which files added to sessions of others."""
+        self.included = {
+            review.id
+            for review in read_journal(self._store.dir, Review)
+            if review.verdict == INCLUDED
+        }
+        """Files that a person allowed to change messages of other files' sessions."""
+        self.additions = {
+            (entry.session, entry.path)
+            for entry in read_journal(self._store.dir, Added)
+        }
+        """Sessions with the other files that added a person's messages to them."""
 
     def find_trespass(
         self,
@@ -164,34 +169,37 @@ class VaultIndex:
             return None
         return f"{TRESPASS}{home}, where its session was first read"
 
-    def take_over(self, session: Session, sid: str, transcript: Transcript) -> bool:
+    def take_over(self, session: Session, sid: str, transcript: Transcript) -> set[str]:
         """Bind a session to a file in the tool's own folder for its workspace, if it was first read from one elsewhere.
 
-        Return True if it was bound now.
+        Return the session's id if it was bound now, else nothing.
         """
         home = self.home.get(sid, transcript.name)
         if home == transcript.name or (sid, transcript.name) in self._compared:
-            return False
+            return set()
         self._compared.add((sid, transcript.name))
         if not lies_in_own_folder(
             transcript.path, transcript.reader, session.workspace
         ) or lies_in_own_folder(
             Path(home), transcript.reader, self.workspaces.get(sid)
         ):
-            return False
+            return set()
         self.home[sid] = transcript.name
         self.workspaces[sid] = session.workspace
-        return True
+        return {sid}
 
-    def note_addition(self, sid: str, transcript: Transcript) -> None:
-        """Log that a file adds a person's message to a session; not if the session was first read from it, or if a
-        person included the file.
+    def bind_session(
+        self, session: Session, sid: str, transcript: Transcript, *, by_person: bool
+    ) -> None:
+        """Bind a new session to its file. Log a file that adds a person's message to the session of
+        another file, unless a person included it.
         """
         added = (sid, transcript.name)
-        is_own = self.home.setdefault(sid, transcript.name) == transcript.name
-        if not (
-            is_own or added in self.additions or str(transcript.path) in self.included
-        ):
+        is_own = self.home.setdefault(*added) == transcript.name
+        self.workspaces.setdefault(sid, session.workspace)
+        if is_own or not by_person or str(transcript.path) in self.included:
+            return
+        if added not in self.additions:
             append(self._store.dir, Added(format_now(), *added))
             self.additions.add(added)
 
@@ -638,18 +646,16 @@ def _prepare_message_row(
         if _shorten_id(mid) in index.inactive:
             got.seen_again.add(index.inactive[_shorten_id(mid)])
         return None
-    if index.take_over(session, sid, got.transcript):
-        got.taken_over.add(sid)
+    got.taken_over |= index.take_over(session, sid, got.transcript)
     if trespass := index.find_trespass(session, sid, iid, got.transcript):
         got.rejected.append(Rejected(message.line, trespass))
         return None
     is_known = sid in index.natives and _shorten_id(iid) in index.owner
     if is_known and message.origin == "human":
         got.changed.append(message.text)
-    if message.origin == "human":
-        index.note_addition(sid, got.transcript)
-    index.home.setdefault(sid, got.transcript.name)
-    index.workspaces.setdefault(sid, session.workspace)
+    index.bind_session(
+        session, sid, got.transcript, by_person=message.origin == "human"
+    )
     got.stored += 1
     workspace = message.stored.workspace if message.stored else session.place
     row = build_message_row(got.get_source(session), message, workspace, mid, iid)
