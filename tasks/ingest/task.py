@@ -188,6 +188,10 @@ class VaultIndex:
         self.workspaces[sid] = session.workspace
         return {sid}
 
+    def is_known(self, sid: str, iid: str) -> bool:
+        """Return True if the store has the session and a message of this identity."""
+        return sid in self.natives and _shorten_id(iid) in self.owner
+
     def bind_session(
         self, session: Session, sid: str, transcript: Transcript, *, by_person: bool
     ) -> None:
@@ -650,12 +654,10 @@ def _prepare_message_row(
     if trespass := index.find_trespass(session, sid, iid, got.transcript):
         got.rejected.append(Rejected(message.line, trespass))
         return None
-    is_known = sid in index.natives and _shorten_id(iid) in index.owner
-    if is_known and message.origin == "human":
+    by_person = message.origin == "human"
+    if by_person and index.is_known(sid, iid):
         got.changed.append(message.text)
-    index.bind_session(
-        session, sid, got.transcript, by_person=message.origin == "human"
-    )
+    index.bind_session(session, sid, got.transcript, by_person=by_person)
     got.stored += 1
     workspace = message.stored.workspace if message.stored else session.place
     row = build_message_row(got.get_source(session), message, workspace, mid, iid)

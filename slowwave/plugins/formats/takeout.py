@@ -95,18 +95,19 @@ def _read_record(number: int, fields: Fields) -> Iterator[Record]:
     ts = coerce_time(fields.get("time"))
     for end, who, text in (("", HUMAN, prompt.strip()), ("/answer", MODEL, answer)):
         if text:
+            blocks = [Block("text", text)]
             message = Message(
-                session,
-                f"{native}{end}",
-                *who,
-                [Block("text", text)],
-                text,
-                ts=ts,
-                line=number,
+                session, f"{native}{end}", *who, blocks, text, ts=ts, line=number
             )
-            if former != native:
-                message.former = f"{session}/{former}{end}"
-            yield message
+            yield _add_former(message, former)
+
+
+def _add_former(message: Message, former: str) -> Message:
+    """Return a message with the identity that it had before ids were made of redacted words, if that differs."""
+    native, slash, end = message.native_id.partition("/")
+    if native != former:
+        message.former = f"{message.session}/{former}{slash}{end}"
+    return message
 
 
 class _Words(HTMLParser):
