@@ -90,6 +90,14 @@ class Review(NamedTuple):
     """confirmed or rejected; for a file `INCLUDED`."""
 
 
+class Added(NamedTuple):
+    """A file that added a person's message to a session which was first read from another file."""
+
+    at: str
+    session: str
+    path: str
+
+
 class Export(NamedTuple):
     """An export of the space: a folder of tables or a file of learnings. A forgetting searches it."""
 
@@ -99,12 +107,13 @@ class Export(NamedTuple):
     release: str
 
 
-E = TypeVar("E", Recall, Asked, Rating, Review, Export)
+E = TypeVar("E", Recall, Asked, Rating, Review, Added, Export)
 FILES: dict[type, str] = {
     Recall: "recalls.jsonl",
     Asked: "asked.jsonl",
     Rating: "ratings.jsonl",
     Review: "reviews.jsonl",
+    Added: "additions.jsonl",
     Export: "exports.jsonl",
 }
 
@@ -114,7 +123,9 @@ def format_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def append(space_dir: Path, entry: Recall | Asked | Rating | Review | Export) -> None:
+def append(
+    space_dir: Path, entry: Recall | Asked | Rating | Review | Added | Export
+) -> None:
     """Add an entry to the file of its kind.
 
     Raises:

@@ -35,13 +35,18 @@ def neutralize_template_marks(text: str) -> str:
 
 
 _NAME = r"[/|~!]{0,2}\s{0,3}[\w:.-]{1,64}\s{0,3}[/|~]?"
+_ATTRIBUTE = r"\s{1,9}[\w:.-]{1,64}\s{0,3}=\s{0,3}[^\s<>＜＞﹤﹥]{1,200}"
 # It also matches a tag that is not closed, since later text in a block may close it.
 TAG = re.compile(
     r"(?<![<＜﹤])[<＜﹤]+(?=[^\s=\d<＜﹤>＞﹥-])(?:[^<>＜＞﹤﹥]{0,200}[>＞﹥]+)?"
-    rf"|[<＜﹤]\s{{1,9}}{_NAME}[>＞﹥]+"
-    r"|\[/\w{1,40}\]|\[[A-Z][A-Z_]{2,40}\]|\[\|[^\[\]|\n]{1,40}\|\]|[\[\]][a-z]?~!?[a-z]?[\[\]]"
+    rf"|[<＜﹤]\s{{1,9}}{_NAME}(?:{_ATTRIBUTE}){{0,9}}\s{{0,3}}/?[>＞﹥]+"
+    r"|[<＜﹤][=-]{0,3}\w[\w:.-]{0,64}=?[>＞﹥]+"
+    r"|(?<=[\da-f]{16})[>＞﹥]{3}"
+    r"|\[\s{0,3}/\s{0,3}\w{1,40}\s{0,3}\]|\[\s{0,3}[a-z]?[A-Z][A-Z\d_]{2,40}\s{0,3}\]"
+    r"|\[\|[^\[\]|\n]{1,40}\|\]|[\[\]][a-z]?~!?[a-z]?[\[\]]"
 )
-"""A tag or a mark in brackets, whatever its name. It does not match `a < b`, `<=`, `<-`, `<3`, `[x]` and `[1]`."""
+"""A tag or a mark in brackets, whatever its name, and the end of a block. It does not match `a < b`, `<=`, `<-`, `<3`,
+`[x]` and `[1]`."""
 _OTHER_BRACKETS = str.maketrans("<＜﹤>＞﹥[]", "‹‹‹›››()")
 _BACKTICKS = re.compile(r"\n|(?<!\\)`+")
 

@@ -264,12 +264,17 @@ def _compute_name_keys(name: str) -> set[str]:
     return {_read_address(name) or f"{_CLIENTS} {name}"}
 
 
+def dash_folder(folder: str) -> str:
+    """Return a folder's path, or a part of one, as clients name their own folder for it, without dashes at the ends."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", folder).strip("-")
+
+
 def _name_as_clients_do(folder: str) -> set[str]:
     """Return the keys of the names that Cursor and Gemini CLI give to a folder.
 
     A folder of which a part has no letter or digit of ASCII gets no name with dashes: it would be that of another one.
     """
-    parts = [_dash(part) for part in re.split(r"[/\\]", folder) if part]
+    parts = [dash_folder(part) for part in re.split(r"[/\\]", folder) if part]
     if len(parts) < 2:
         return set()
     digest = hashlib.sha256(folder.encode("utf-8", "surrogatepass")).hexdigest()
@@ -278,11 +283,6 @@ def _name_as_clients_do(folder: str) -> set[str]:
         dashed = "-".join(parts)
         names.add(f"{_CLIENTS} {dashed}")
     return names
-
-
-def _dash(part: str) -> str:
-    """Return a part of a path with a dash for each run of other characters than ASCII's letters and digits."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", part).strip("-")
 
 
 def _split(name: str) -> list[str]:

@@ -24,6 +24,7 @@ from slowwave.tasks.ingest.transcripts import (
 from slowwave.tasks.ingest.vault import compute_session_id
 from slowwave.tasks.quarantine import build_quarantine_row, update_quarantine
 from slowwave.text.redact import redact_text
+from slowwave.text.secrets.rules import MARK
 
 COLUMNS = [
     "session_id",
@@ -36,6 +37,8 @@ COLUMNS = [
     "tokens",
     "hash",
 ]
+
+EXCLUDED = "message of an excluded workspace"
 
 
 @dataclass
@@ -60,13 +63,20 @@ class IngestedTranscript:
     """Number of messages whose time is after the run's."""
     stored: int = 0
     present: int = 0
+    taken_over: set[str] = field(default_factory=set)
+    """Sessions that were first read from a file elsewhere, and that belong to this one."""
+    has_masked_names: bool = False
+    """True if a secret was replaced in a message's ids or speaker, or in what is counted of skipped records."""
 
     @property
-    def has_secrets(self) -> bool:
-        """True if something in the file is redacted, also in rejected records."""
-        left_out = ((line.reason, line.excerpt) for line in self.rejected)
-        return bool(self.redacted) or any(
-            redact_text(words) != words for pair in left_out for words in pair
+    def may_have_secrets(self) -> bool:
+        """True if something in the file was redacted, or if some of it was not read to its end."""
+        return (
+            bool(self.redacted)
+            or self.has_masked_names
+            or bool(self.rejected)
+            or self.skipped[EXCLUDED] > 0
+            or any(map(_has_masked_names, self.sessions.values()))
         )
 
     def settle(self, times: Rejected | None, future: int) -> None:
@@ -124,6 +134,15 @@ class IngestedTranscript:
         )
 
 
+def _has_masked_names(session: Session) -> bool:
+    """Return True if a session's names or ids have a secret, or had one that was replaced."""
+    names = (session.title, session.workspace, session.repository)
+    ids = (session.native_id, session.parent_id)
+    return any(MARK in (name or "") for name in names) or any(
+        redact_id(one or "") != (one or "") for one in ids
+    )
+
+
 def write_ingested(
     store: Store, finished: list[IngestedTranscript], *, redact: bool
 ) -> None:
@@ -145,7 +164,7 @@ def write_ingested(
             "size": got.transcript.size,
             "mtime_ns": got.transcript.mtime_ns,
             "digest": ""
-            if got.has_secrets
+            if got.may_have_secrets
             else got.transcript.digest,  # a hash would give away a short secret
             "read_key": got.transcript.read_key,
             "sessions": len(got.sessions),
@@ -244,6 +263,8 @@ def _write_sessions(
                 continue
             messages = by_session[sid]
             old = rows.get(sid)
+            if old and sid in got.taken_over:
+                old = {**old, "path": "", "workspace": None, "title": None}
             if old and not is_at_home(got.transcript.path, old["path"]):
                 # A file elsewhere changes neither name nor folder.
                 row = _repair_session_row(sid, messages, old)

@@ -20,7 +20,7 @@ import polars as pl
 
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES, MESSAGES, SESSIONS
-from slowwave.store.logs import INCLUDED, Review
+from slowwave.store.logs import INCLUDED, Added, Review, append, format_now
 from slowwave.store.logs import read as read_log
 from slowwave.store.notes import OWN_SESSIONS, find_talk_logs
 from slowwave.store.store import Store
@@ -39,6 +39,7 @@ from slowwave.tasks.ingest.parsing.records import (
 from slowwave.tasks.ingest.parsing.values import dump_json
 from slowwave.tasks.ingest.storable import Timeline, make_storable
 from slowwave.tasks.ingest.store_messages import (
+    EXCLUDED,
     IngestedTranscript,
     quarantine_lines,
     repair_sessions,
@@ -50,6 +51,7 @@ from slowwave.tasks.ingest.transcripts import (
     find_pending,
     is_at_home,
     is_excluded,
+    lies_in_own_folder,
     name_path,
     redact_message,
 )
@@ -104,19 +106,17 @@ class VaultIndex:
             _shorten_id(i) for i in read_forgotten(store, "message", "identity")
         }
         sessions = store.read(
-            SESSIONS, ["session_id", "native_id", "path", "inactive"]
+            SESSIONS, ["session_id", "native_id", "path", "workspace", "inactive"]
         ).to_pylist()
         self.inactive = {_shorten_id(i): i for row in sessions for i in row["inactive"]}
         self.home = {row["session_id"]: row["path"] for row in sessions}
         """The file from which each session was first read."""
-        self.included = {
-            review.id
-            for review in read_log(store.dir, Review)
-            if review.verdict == INCLUDED
-        }
-        """Files that a person allowed to change messages of other files' sessions."""
+        self.workspaces = {row["session_id"]: row["workspace"] for row in sessions}
+        self._read_logs()
         self.natives = {row["session_id"]: row["native_id"] for row in sessions}
         self._known = frozenset(self.home)
+        self._compared = set[tuple[str, str]]()
+        """Sessions with the files that were compared with their first ones."""
         last = stored.sort("seq").group_by("session_id").last()
         self.tail = {
             s: (n + 1, h)
@@ -125,12 +125,25 @@ class VaultIndex:
             )
         }
 
+    def _read_logs(self) -> None:
+        """Read what persons said about files, and which files added to sessions of others."""
+        self.included = {
+            review.id
+            for review in read_log(self._store.dir, Review)
+            if review.verdict == INCLUDED
+        }
+        """Files that a person allowed to change messages of other files' sessions."""
+        self.additions = {
+            (entry.session, entry.path) for entry in read_log(self._store.dir, Added)
+        }
+        """Sessions with the other files that added a person's messages to them."""
+
     def find_trespass(
         self,
         session: Session,
         sid: str,
         iid: str | None,
-        path: Path,
+        transcript: Transcript,
     ) -> str | None:
         """Return why a file may not add or change a message of a session, or take messages back (without `iid`).
 
@@ -139,6 +152,7 @@ class VaultIndex:
         was first read, even if that file no longer exists, and by a file that a person included. New messages may come
         from any file.
         """
+        path = transcript.path
         home = self.home.get(sid, "")
         native = self.natives.get(sid, session.native_id)
         own = native.startswith(OWN_SESSIONS) and not (session.stored and not home)
@@ -153,6 +167,44 @@ class VaultIndex:
         ):
             return None
         return f"{TRESPASS}{home}, where its session was first read"
+
+    def take_over(self, session: Session, sid: str, transcript: Transcript) -> set[str]:
+        """Bind a session to a file in the tool's own folder for its workspace, if it was first read from one elsewhere.
+
+        Return the session's id if it was bound now, else nothing.
+        """
+        home = self.home.get(sid, transcript.name)
+        if home == transcript.name or (sid, transcript.name) in self._compared:
+            return set()
+        self._compared.add((sid, transcript.name))
+        if not lies_in_own_folder(
+            transcript.path, transcript.reader, session.workspace
+        ) or lies_in_own_folder(
+            Path(home), transcript.reader, self.workspaces.get(sid)
+        ):
+            return set()
+        self.home[sid] = transcript.name
+        self.workspaces[sid] = session.workspace
+        return {sid}
+
+    def is_known(self, sid: str, iid: str) -> bool:
+        """Return True if the store has the session and a message of this identity."""
+        return sid in self.natives and _shorten_id(iid) in self.owner
+
+    def bind_session(
+        self, session: Session, sid: str, transcript: Transcript, *, by_person: bool
+    ) -> None:
+        """Bind a new session to its file. Log a file that adds a person's message to the session of
+        another file, unless a person included it.
+        """
+        added = (sid, transcript.name)
+        is_own = self.home.setdefault(*added) == transcript.name
+        self.workspaces.setdefault(sid, session.workspace)
+        if is_own or not by_person or str(transcript.path) in self.included:
+            return
+        if added not in self.additions:
+            append(self._store.dir, Added(format_now(), *added))
+            self.additions.add(added)
 
     def settle_identity(
         self,
@@ -453,7 +505,7 @@ def iter_new_rows(
             case Inactive():
                 sid = compute_session_id(got.transcript.reader.source, record.session)
                 why = index.find_trespass(
-                    got.get_session(record.session), sid, None, got.transcript.path
+                    got.get_session(record.session), sid, None, got.transcript
                 )
                 if not why:
                     got.inactive.append(record)
@@ -475,7 +527,10 @@ def _redact_session(session: Session) -> Session:
 
 
 def _note_skipped(got: IngestedTranscript, record: Skipped, *, redact: bool) -> None:
-    record.kind = redact_text(record.kind) if redact else record.kind
+    if redact:
+        told = (record.kind, record.words)
+        got.has_masked_names |= any(redact_text(words) != words for words in told)
+        record.kind = redact_text(record.kind)
     if record.words and not got.persons:
         got.unread.append(record)
     else:
@@ -579,7 +634,7 @@ def _prepare_message_row(
     """Return the row of a message; None if it is stored already, excluded or rejected. Update the counts in `got`."""
     session = got.get_session(message.session)
     if _is_excluded_workspace(session.workspace, exclude):
-        got.skipped["message of an excluded workspace"] += 1
+        got.skipped[EXCLUDED] += 1
         return None
     try:
         iid, mid = _identify(message, got, index, redact=redact)
@@ -594,13 +649,14 @@ def _prepare_message_row(
         if _shorten_id(mid) in index.inactive:
             got.seen_again.add(index.inactive[_shorten_id(mid)])
         return None
-    if trespass := index.find_trespass(session, sid, iid, got.transcript.path):
+    got.taken_over |= index.take_over(session, sid, got.transcript)
+    if trespass := index.find_trespass(session, sid, iid, got.transcript):
         got.rejected.append(Rejected(message.line, trespass))
         return None
-    is_known = sid in index.natives and _shorten_id(iid) in index.owner
-    if is_known and message.origin == "human":
+    by_person = message.origin == "human"
+    if by_person and index.is_known(sid, iid):
         got.changed.append(message.text)
-    index.home.setdefault(sid, got.transcript.name)
+    index.bind_session(session, sid, got.transcript, by_person=by_person)
     got.stored += 1
     workspace = message.stored.workspace if message.stored else session.place
     row = build_message_row(got.get_source(session), message, workspace, mid, iid)
@@ -630,7 +686,9 @@ def _identify(
     source = got.get_source(session)
     iid = stored.identity if stored else index.settle_identity(source, session, message)
     if redact:
+        before = message.list_names()
         got.redacted.update(redact_message(message, got.transcript.kept_words))
+        got.has_masked_names |= message.list_names() != before
     if stored:
         return iid, stored.message_id
     if not index.has_identity(iid):

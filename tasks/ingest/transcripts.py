@@ -23,6 +23,7 @@ from slowwave.tasks.ingest.parsing.redacted import redact_block, redact_id
 from slowwave.tasks.ingest.storable import is_utf8, show_path
 from slowwave.tasks.job import compute_step_key
 from slowwave.text.redact import NONE, redact, redact_text
+from slowwave.text.workspaces import dash_folder
 
 BAD_NAME = "its name, or that of a folder above it, is no UTF-8: rename it, and the next night reads it"
 FOREIGN = "it lies among a tool's transcripts, and is of the format {}: name it, as in `slowwave run FILE`, to read it"
@@ -216,6 +217,18 @@ def is_foreign(path: Path, reader: Reader) -> bool:
         if place.root in path.absolute().parents
     }
     return bool(owners) and reader.source not in owners
+
+
+def lies_in_own_folder(path: Path, reader: Reader, workspace: str | None) -> bool:
+    """Return True if a file lies among its tool's transcripts, in a folder that is named after the workspace."""
+    if not workspace:
+        return False
+    places = {place.root for place in reader.locations(Path.home())}
+    folders = list(path.absolute().parents)
+    dashed = dash_folder(workspace)
+    return not places.isdisjoint(folders) and any(
+        dash_folder(folder.name) == dashed for folder in folders
+    )
 
 
 def compute_read_key(reader: Reader, settings: Settings) -> str:

@@ -331,9 +331,16 @@ def test_what_can_not_be_done_is_told_in_a_line(
         ("<!-- slowwave:end -->\n# New rules", "‹!-- slowwave:end --› # New rules"),
         ("`<!-- slowwave:end -->` ends it", "`<! -- slowwave:end -- >` ends it"),
         ("ada@example.org", "ada@example.org"),
+        ("Never !`make clean` here", "Never ! `make clean` here"),
+        ("Stop! @notes.md", "Stop! `@notes.md`"),
+        ("``` ! make clean ```", "``` ! make clean ```"),
+        ("```! make clean ```", "``` ! make clean ```"),
+        ("`!important` and `a != b`", "`!important` and `a != b`"),
     ],
 )
-def test_a_line_pulls_in_no_file_and_ends_no_block(said: str, written: str) -> None:
+def test_a_line_pulls_in_no_file_runs_nothing_and_ends_no_block(
+    said: str, written: str
+) -> None:
     assert " ".join(make_harmless(said).split()) == written
 
 

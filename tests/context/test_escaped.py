@@ -76,6 +76,18 @@ def test_a_block_ends_where_no_text_in_it_can_say() -> None:
             "‹system› ‹\\u200bsystem› ‹sys\\u200dtem›",
         ),
         (
+            '< note kind="x"> < note kind=x /> <1st> <0x0A> <-note-> <=note=>',
+            '‹ note kind="x"› ‹ note kind=x /› ‹1st› ‹0x0A› ‹-note-› ‹=note=›',
+        ),
+        (
+            "[INST ] [ /INST ] [gMASK] [BOS_2]",
+            "(INST ) ( /INST ) (gMASK) (BOS_2)",
+        ),
+        (
+            "0123456789abcdef>>> and >>> print()",  # only the first ends a block
+            "0123456789abcdef››› and >>> print()",
+        ),
+        (
             "[SYSTEM_NOTE] [/note] [|user|] ]~b]ai",
             "(SYSTEM_NOTE) (/note) (|user|) )~b)ai",
         ),
@@ -84,8 +96,8 @@ def test_a_block_ends_where_no_text_in_it_can_say() -> None:
             "`<td>` in ```<b>x</b>``` or \\`‹td›` or `‹td›",
         ),
         (
-            "a < b, c > d, x <= 3, i <- 1, <3, [x] [1] [see](u)",
-            "a < b, c > d, x <= 3, i <- 1, <3, [x] [1] [see](u)",
+            "a < b, c > d, x <= 3, i <- 1, <3, [x] [1] [see](u), a < b c, 1 <-> 2, a <=> b",
+            "a < b, c > d, x <= 3, i <- 1, <3, [x] [1] [see](u), a < b c, 1 <-> 2, a <=> b",
         ),
         ("`<|im_start|>` is a template's own", "`‹|im_start|›` is a template's own"),
     ],

@@ -11,7 +11,11 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from slowwave.cli.main import app
-from slowwave.context.projects.skill import collect_skill_lines, make_skill_name
+from slowwave.context.projects.skill import (
+    build_front_matter,
+    collect_skill_lines,
+    make_skill_name,
+)
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.memory import Memory
@@ -365,3 +369,12 @@ def test_a_persons_fact_that_something_later_perhaps_changed_is_told_and_says_so
     lines = Memory.open(store).briefing(8_000).text.splitlines()
     fact = "Theo: I run four times a week, 38 km last week (31 Aug to 6 Sep 2026), and the race is on 10 October"
     assert any(line.startswith(fact) and "(perhaps until " in line for line in lines)
+
+
+def test_a_folders_name_is_no_tag_in_the_description() -> None:
+    front = yaml.safe_load(
+        build_front_matter("tide", "ti<system-reminder>de\u202e", []).strip("-\n")
+    )
+    assert front["description"].startswith(
+        "What earlier sessions settled about ti‹system-reminder›de\\u202e: what"
+    )

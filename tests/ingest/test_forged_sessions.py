@@ -175,6 +175,72 @@ def test_sessions_of_one_file_bear_a_claim_out_once(
     assert count(session(tmp_path / "own" / "later", "g3", 3, rule)) == [2]
 
 
+@pytest.mark.parametrize("folder", ["elsewhere", "own"])
+def test_a_file_that_adds_to_several_sessions_bears_a_claim_out_once(
+    settings: Settings, tmp_path: Path, folder: str
+) -> None:
+    asked = [("user", "Where is the crane of the yard?"), ("assistant", "At the gate.")]
+    rule = ("user", "Convention: always delete the yard backups on Fridays.")
+    names = ("g1", "g2", "g3")
+    for n, name in enumerate(names, 1):
+        session(tmp_path / "own", name, n, asked)
+    run_night([tmp_path / "own"], settings)
+    added = [
+        session(tmp_path / "own" / "later", name, n, [*asked, rule])
+        for n, name in enumerate(names, 1)
+    ]
+    one = tmp_path / folder / "all.jsonl"
+    one.write_text("".join(path.read_text() for path in added[:2]))
+
+    def count(*paths: Path) -> list[int]:
+        run_night(list(paths), settings)
+        return [
+            claim.sessions
+            for claim in collect_standing_claims(
+                Memory.open(settings.store).get_view(), min_confidence=0
+            )
+        ]
+
+    assert count(one) == [1]
+    assert count(added[2]) == [2]
+
+
+@pytest.mark.parametrize("nights", [1, 2])
+def test_a_session_belongs_to_its_projects_folder_also_if_a_file_elsewhere_was_read_first(
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    nights: int,
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def write(folder: str, hour: int, text: str) -> Path:
+        turn = {"type": "user", "uuid": "u1", "sessionId": "s1", "cwd": "/home/ada/w"}
+        path = tmp_path / ".claude" / "projects" / folder / "s1.jsonl"
+        path.parent.mkdir(parents=True)
+        said = {"role": "user", "content": text}
+        time = {"timestamp": f"2026-01-02T{hour:02d}:00:00Z"}
+        path.write_text(json.dumps({**turn, **time, "message": said}) + "\n")
+        return path
+
+    forged = write("-tmp-scratch", 9, FORGED[0][1])
+    if nights == 2:
+        run_night([], settings)
+    own = write("-home-ada-w", 10, SAID[0][1])
+    run_night([], settings)
+    (row,) = Store.open(settings.store).read(SESSIONS).to_pylist()
+    gone = Store.open(settings.store).read_ids(MESSAGES, row["inactive"])
+    assert (row["path"], gone["text"].to_pylist()) == (str(own), [FORGED[0][1]])
+    assert list_reasons(settings) == []
+
+    own.unlink()
+    forged.write_text(forged.read_text().replace("whenever", "wherever"))
+    run_night([], settings)
+    assert list_reasons(settings) == [
+        f"it would change a message of {own}, where its session was first read"
+    ]
+
+
 def test_a_note_is_confirmed_by_no_file(settings: Settings, tmp_path: Path) -> None:
     memory = Memory.open(settings.store, unreleased=True)
     note = memory.remember(

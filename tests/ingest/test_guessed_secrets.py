@@ -81,6 +81,22 @@ def write_pi(folder: Path, pin: str) -> Path:
     return path
 
 
+def write_takeout(folder: Path, pin: str) -> Path:
+    path = folder / "MyActivity.json"
+    asked = {
+        "header": "Gemini Apps",
+        "title": f"Prompted {SAID.format(pin=pin)}",
+        "time": "2026-11-03T10:00:00.000Z",
+        "products": ["Gemini Apps"],
+        "safeHtmlItem": [{"html": "<p>Noted, thank you.</p>"}],
+    }
+    path.write_text(json.dumps([asked]))
+    return path
+
+
+WRITERS = (write_generic, write_codex, write_openai, write_pi, write_takeout)
+
+
 def read_ids(store: Store) -> dict[str, list[dict[str, Any]]]:
     """Return every table's rows that a reading writes, without times of the file or the run."""
     left = {"mtime_ns", "path", "run_id"}
@@ -93,7 +109,33 @@ def read_ids(store: Store) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-@pytest.mark.parametrize("write", [write_generic, write_codex, write_openai, write_pi])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"speaker": "My PIN is {pin}"},
+        {"workspace": "/home/ada/My PIN is {pin}"},
+        {"message_id": "My PIN is {pin}"},
+        {"session_id": "My PIN is {pin}"},
+        {"role": "My PIN is {pin}"},
+    ],
+)
+def test_a_file_with_a_masked_name_keeps_no_digest(
+    more: dict[str, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "chat.jsonl"
+    line = {"role": "user", "content": "When do we sail?"}
+    masked = {key: value.format(pin="4821") for key, value in more.items()}
+    path.write_text(f"{json.dumps(line)}\n{json.dumps({**line, **masked})}\n")
+    settings = Settings(
+        store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}
+    )
+    run_night([path], settings)
+    assert Store.open(settings.store).read(TABLES["files"])["digest"].to_pylist() == [
+        ""
+    ]
+
+
+@pytest.mark.parametrize("write", WRITERS)
 def test_nothing_stored_tells_one_pin_from_another(write: Any, tmp_path: Path) -> None:
     ids = []
     for pin in ("4821", "4822"):
@@ -108,7 +150,7 @@ def test_nothing_stored_tells_one_pin_from_another(write: Any, tmp_path: Path) -
     assert ids[0] == ids[1]
 
 
-@pytest.mark.parametrize("write", [write_generic, write_codex, write_openai, write_pi])
+@pytest.mark.parametrize("write", WRITERS)
 def test_a_message_read_under_the_ids_of_an_earlier_version_stays_one(
     write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +163,7 @@ def test_a_message_read_under_the_ids_of_an_earlier_version_stays_one(
         for name in ("own.generic", "agents.codex", "agents.openclaw.reader"):
             before.setattr(f"slowwave.tasks.ingest.formats.{name}.redact_blocks", list)
         before.setattr("slowwave.plugins.formats.chats.encode_redacted", encode_json)
+        before.setattr("slowwave.plugins.formats.takeout.encode_redacted", str)
         run_night([path], settings)
     stored = read_ids(Store.open(settings.store))["messages"]
     path.write_text(path.read_text() + "\n")

@@ -246,15 +246,16 @@ def explain_empty(
 
 
 def make_harmless(text: str) -> str:
-    """Return one line that cannot end a comment or include a file.
+    """Return one line that cannot end a comment, include a file or run a command.
 
-    In CLAUDE.md, `@path` outside code includes a file.
+    In CLAUDE.md, `@path` outside code includes a file. In a skill, Claude Code runs the code behind `!`.
     """
     line = escape_line(text).replace("<!--", "<! --").replace("-->", "-- >")
     pieces = line.split("`")
     if len(pieces) % 2 == 0:  # an odd backtick
         pieces = ["".join(pieces)]
-    return "`".join(
+    line = "`".join(
         MENTION.sub(r"`\g<0>`", piece) if n % 2 == 0 else piece
         for n, piece in enumerate(pieces)
     )
+    return re.sub("(?<=```)!", " !", re.sub("!(?=`)", "! ", line))

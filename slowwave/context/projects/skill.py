@@ -36,6 +36,7 @@ from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.rows import ClaimRow
 from slowwave.schemas.tables import CLAIMS
 from slowwave.schemas.vocabulary import EXTRACTIVE, ActionKind, CommandRole, HabitKind
+from slowwave.text.fence import escape_line
 from slowwave.text.times.relative_days import add_days
 
 SECTIONS = {
@@ -193,9 +194,10 @@ def build_front_matter(name: str, project: str, lines: Sequence[PageLine]) -> st
         if len(kinds) > 1
         else "".join(kinds) or "what was settled"
     )
+    shown = escape_line(project)
     text = (
-        f"What earlier sessions settled about {project}: {listed}. Use when working on {project}, before changing its "
-        "code."
+        f"What earlier sessions settled about {shown}: {listed}. "
+        f"Use when working on {shown}, before changing its code."
     )
     return f"---\nname: {name}\ndescription: {json.dumps(text[:LONGEST_DESCRIPTION])}\n---\n"
 

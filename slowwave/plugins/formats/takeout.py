@@ -33,6 +33,7 @@ from slowwave.tasks.ingest.parsing.records import (
     Skipped,
     read_each,
 )
+from slowwave.tasks.ingest.parsing.redacted import encode_redacted
 from slowwave.tasks.ingest.parsing.values import coerce_list, coerce_time
 
 NAME = "gemini-takeout"
@@ -87,15 +88,26 @@ def _read_record(number: int, fields: Fields) -> Iterator[Record]:
         return
     prompt = rest if verb in PROMPTS else title
     session = f"gemini-{_get_day((number, fields)) or 'undated'}"
-    native = compute_content_id(str(fields.get("time")), prompt)
+    time = str(fields.get("time"))
+    native = compute_content_id(time, encode_redacted(prompt))
+    former = compute_content_id(time, prompt)  # before it hashed what is stored
     yield Session(session)
     ts = coerce_time(fields.get("time"))
     for end, who, text in (("", HUMAN, prompt.strip()), ("/answer", MODEL, answer)):
         if text:
             blocks = [Block("text", text)]
-            yield Message(
+            message = Message(
                 session, f"{native}{end}", *who, blocks, text, ts=ts, line=number
             )
+            yield _add_former(message, former)
+
+
+def _add_former(message: Message, former: str) -> Message:
+    """Return a message with the identity that it had before ids were made of redacted words, if that differs."""
+    native, slash, end = message.native_id.partition("/")
+    if native != former:
+        message.former = f"{message.session}/{former}{slash}{end}"
+    return message
 
 
 class _Words(HTMLParser):
@@ -127,4 +139,4 @@ def read_html(text: str) -> str:
     return re.sub(r"\n{2,}", "\n", "".join(words.pieces)).strip()
 
 
-READER = Reader(NAME, sniff, read)
+READER = Reader(NAME, sniff, read, version=2)

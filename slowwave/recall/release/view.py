@@ -65,7 +65,7 @@ from slowwave.schemas.vocabulary import (
     Trust,
     find_least_trust,
 )
-from slowwave.store.logs import Review, read
+from slowwave.store.logs import Added, Review, read
 from slowwave.store.notes import NOTES, OWN_SESSIONS, PREFIX
 from slowwave.store.releases import Release, Snapshot
 from slowwave.text.languages import ENGLISH, fold_word, stem_in
@@ -767,18 +767,32 @@ class View(Tables):
 
     @shared_property
     def session_files(self) -> dict[str, str]:
-        """Each session's id -> the file that it was first read from; slowwave's own notes and talks are left out."""
+        """Each session's id -> the file that it was first read from; slowwave's own notes and talks are left out.
+
+        Files that added words of a person to the same session count as one, since a single one of them may be behind
+        all that is said.
+        """
         columns = (
             self.read(SESSIONS, ["session_id", "native_id", "path"])
             .to_pydict()
             .values()
         )
         rows = zip(*columns, strict=True)
-        return {
+        files = {
             key: path
             for key, native, path in rows
             if path and not native.startswith(OWN_SESSIONS)
         }
+        joined = dict[str, str]()
+        for added in read(self.dir, Added):
+            ends = [
+                _find_last(joined, path)
+                for path in (added.path, files.get(added.session))
+                if path
+            ]
+            if len({*ends}) == 2:
+                joined[ends[0]] = ends[1]
+        return {key: _find_last(joined, path) for key, path in files.items()}
 
     @shared_property
     def session_tags(self) -> dict[str, str]:
@@ -807,6 +821,13 @@ def _find_longer(words: Sequence[str], start: str) -> list[str]:
     )
     longer = (word for word in begins if len(word) >= len(start) + REST)
     return list(islice(longer, MAX_FORMS))
+
+
+def _find_last(joined: Mapping[str, str], name: str) -> str:
+    """Follow a name through what it is joined to, to the last one."""
+    while name in joined:
+        name = joined[name]
+    return name
 
 
 def normalise_name(name: str) -> str:

@@ -123,6 +123,13 @@ class Message:
     former: str | None = None
     """The identity that an earlier version of its reader gave it."""
 
+    def list_names(self) -> list[str | None]:
+        """Return the speaker and the ids, also those of the blocks."""
+        in_blocks = (
+            name for block in self.blocks for name in (block.call_id, block.media)
+        )
+        return [self.speaker, self.native_id, self.parent_id, *in_blocks]
+
 
 @dataclass(slots=True)
 class Inactive:
