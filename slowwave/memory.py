@@ -488,7 +488,7 @@ class Memory:
         encoder = view.release.encoder if view else None
         vector = (
             self._vectors.encode_texts(encoder, [prompt]).get(prompt)
-            if encoder == model.encoder
+            if model.reads_vectors_of(encoder)
             else None
         )
         probability = model.compute_probability(prompt, vector)

@@ -261,7 +261,7 @@ class Search:
             (ANSWERS_FILE, Whose.ASSISTANT),
         ):
             model = load_prompt_model(name)
-            is_known = self.view.release.encoder == model.encoder
+            is_known = model.reads_vectors_of(self.view.release.encoder)
             vector = plan.full_vector if is_known else None
             if model.compute_probability(plan.query.text, vector) >= ASKS_ANSWER:
                 return asked
