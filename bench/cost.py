@@ -94,8 +94,10 @@ def write_talks(folder: Path, messages: int) -> None:
     told = _tell(folder / "talk", pool, 0, messages)
     _tell(folder / "news", pool, told, max(messages // 100, 1))
     said = [row["content"] for session in pool for row in session]
-    short = [text for text in said if len(text) <= WIDEST][:SHORT]
-    asked = [text for text in short if text.endswith("?")][: ASKED + 1]
+    short = [text for text in said if len(text) <= WIDEST][: min(SHORT, messages)]
+    asked = [text for text in short if text.endswith("?")][
+        : min(ASKED, messages // 10) + 2
+    ]
     for name, texts in (
         ("short", short),
         ("texts", said[:ENCODED]),
@@ -107,7 +109,7 @@ def write_talks(folder: Path, messages: int) -> None:
         folder / "plain",
         [rows[at : at + 50] for at in range(0, len(rows), 50)],
         0,
-        SHORT,
+        len(rows),
     )
 
 
@@ -183,7 +185,9 @@ def measure_short_night(
         for name, code in codes.items()
     }
     if mem0 is None:
-        figures = {name: 1_000 * of["cpu"] / SHORT for name, of in found.items()}
+        figures = {
+            name: 1_000 * of["cpu"] / of["messages"] for name, of in found.items()
+        }
         yield _join("a night of short messages, ms each", figures, found)
         return
     call = [str(mem0), "-c", ADD, str(folder / "short.json")]
