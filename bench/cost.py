@@ -29,6 +29,8 @@ SHORT, WIDEST = 758, 120
 """Short messages of a night, and their letters at most."""
 ASKED = 30
 """Questions."""
+TIMES = 3
+"""Runs of each call."""
 ENCODED = 300
 """Messages that the encoder computes."""
 BARS = {
@@ -152,7 +154,9 @@ def measure_calls(folder: Path, encoder: str) -> Iterator[Row]:
         "recall, directly": "recall, cold, s",
     }
     (folder / "calls").mkdir()
-    for row in startup.measure(times=3, encoder=encoder, folder=folder / "calls").rows:
+    for row in startup.measure(
+        times=TIMES, encoder=encoder, folder=folder / "calls"
+    ).rows:
         if row["call"] in names:
             cost = row["CPU s"] + row["reader CPU s"]
             yield {
