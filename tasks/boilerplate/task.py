@@ -205,7 +205,9 @@ def _add_evidence(store: Store, repeats: Mapping[str, set[str]]) -> int:
 
 
 def _describe_held(
-    store: Store, sessions: Set[str], holders: Mapping[int, set[str]]
+    store: Store,
+    sessions: Set[str],
+    holders: Mapping[int, set[str]],
 ) -> dict[str, str]:
     """Return by session a hash of its spans that other sessions hold, and of these sessions; none without such."""
     known = {
@@ -222,7 +224,9 @@ def _describe_held(
 
 
 def _compute_repeat_keys(
-    store: Store, claims: pa.Table, held: Mapping[str, str]
+    store: Store,
+    claims: pa.Table,
+    held: Mapping[str, str],
 ) -> dict[str, str]:
     """Return by session the key of all that decides which evidence its claims gain, and of what they have."""
     rows = pl.DataFrame(claims.select(["session_id", "claim_id", "canonical_id"]))
@@ -255,7 +259,9 @@ def _find_other_holders(
 
 
 def _find_repeats(
-    store: Store, claims: list[dict[str, Any]], holders: Mapping[int, set[str]]
+    store: Store,
+    claims: list[dict[str, Any]],
+    holders: Mapping[int, set[str]],
 ) -> dict[str, set[str]]:
     """Return the canonical claims of some claims that other sessions repeat, with these sessions."""
     messages = store.read_ids(

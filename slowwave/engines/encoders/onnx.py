@@ -240,7 +240,9 @@ def read_json(path: Path) -> Any:
 
 
 def find_graph(
-    folder: Path, check: Callable[[bytes], None], bits: int = 32
+    folder: Path,
+    check: Callable[[bytes], None],
+    bits: int = 32,
 ) -> Path | bytes:
     """Return a model's graph in so many bits: its cached file, made if it does not exist; or the graph itself if it
     can't be cached.
