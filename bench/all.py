@@ -12,6 +12,7 @@ from bench.harness import ROOT, Figures, run
 
 COMMANDS = """
 nights.night data/samples
+cost
 nights.dedupe data/labelled/pairs.tsv
 recall.changes data/labelled/amend*.jsonl
 recall.changes data/labelled/newer_first.jsonl

@@ -591,7 +591,8 @@ class Settings(BaseSettings):
     models: ModelsSettings = ModelsSettings()
     encoder: str = Field(
         "all-MiniLM-L6-v2",
-        description="Sentence-transformers model: path, package or hub name; multilingual; or openai:MODEL@URL.",
+        description="Sentence-transformers model: path, package or hub name; with :8bit in 8 bits; multilingual; or "
+        "openai:MODEL@URL.",
     )
     embeddings: bool = Field(
         True, description="Make vectors; without them recall is full text alone."

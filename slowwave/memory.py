@@ -490,7 +490,7 @@ class Memory:
         model = load_prompt_model(encoder=encoder)
         vector = (
             self._vectors.encode_texts(encoder, [prompt]).get(prompt)
-            if encoder == model.encoder
+            if model.reads_vectors_of(encoder)
             else None
         )
         probability = model.compute_probability(prompt, vector)

@@ -26,6 +26,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
     return {
         "recall.abstention": [([told, "--stride", 1, *PLAIN], "have an answer")],
         "all": [([], "recall.locomo no")],
+        "cost": [(["--messages", 20, *PLAIN], "1% news, % of the first night")],
         "startup": [(["--times", 1, *PLAIN], "recall by the reader")],
         "recall.changes": [
             (

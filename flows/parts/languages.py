@@ -7,6 +7,7 @@ import numpy as np
 
 from slowwave.engines.encoders.load import PACKAGED
 from slowwave.engines.encoders.multilingual import READS
+from slowwave.engines.encoders.protocol import find_vector_space
 from slowwave.schemas.errors import name_install
 from slowwave.schemas.tables import MESSAGES
 from slowwave.schemas.vocabulary import SPOKEN
@@ -55,7 +56,7 @@ def describe_languages(shares: LanguageShares, encoder: str | None) -> str:
         for language, share in shares.items()
         if language != ENGLISH and language in READS
     }
-    if encoder not in PACKAGED or 2 * sum(others.values()) < 1:
+    if find_vector_space(encoder or "") not in PACKAGED or 2 * sum(others.values()) < 1:
         return ""
     return (
         f"{list_shares(others)} of the messages, and the encoder {encoder} reads English: "

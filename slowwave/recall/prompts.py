@@ -31,7 +31,7 @@ from importlib.resources import files
 import numpy as np
 import numpy.typing as npt
 
-from slowwave.engines.encoders.protocol import MULTILINGUAL
+from slowwave.engines.encoders.protocol import MULTILINGUAL, find_vector_space
 from slowwave.recall.query import Ints, Query, build_query
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import (
@@ -95,6 +95,10 @@ class PromptModel:
         if vector is not None:
             logit += float(self.vector @ np.asarray(vector, dtype=np.float64))
         return 1 / (1 + math.exp(-logit))
+
+    def reads_vectors_of(self, encoder: str | None) -> bool:
+        """Return True if the model was fitted to the vectors of an encoder, in 32 or in 8 bits."""
+        return encoder is not None and find_vector_space(encoder) == self.encoder
 
 
 READ_IN_ANY_LANGUAGE = (MODEL_FILE, ANSWERS_FILE, PERSONS_FILE)

@@ -277,7 +277,7 @@ class Search:
         """Return True if a query likely asks for what the model of this name was learnt from."""
         encoder = self.view.release.encoder
         model = load_prompt_model(name, encoder)
-        is_known = encoder == model.encoder
+        is_known = model.reads_vectors_of(encoder)
         vector = plan.full_vector if is_known else None
         return model.compute_probability(plan.query.text, vector) >= least
 

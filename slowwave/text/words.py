@@ -133,8 +133,12 @@ def extract_content_words(text: str, fallback: str | None = None) -> list[str]:
 
     `fallback` is the language of a text that has none.
     """
+    return _extract_words_in(text, find_text_language(text) or fallback)
+
+
+def _extract_words_in(text: str, language: str | None) -> list[str]:
+    """Return the content words of a text in a language."""
     words = [word.replace("’", "'") for word in split_words(text, WORD)]
-    language = find_text_language(text) or fallback
     if language in (None, ENGLISH):
         says = [
             word
@@ -238,9 +242,10 @@ def compute_word_shares(words: Sequence[str], texts: Sequence[str]) -> list[floa
 def singular_words(text: str) -> frozenset[str]:
     """Return the stems of a text's content words in its language; for English, only without plural endings."""
     language = find_text_language(text)
+    words = _extract_words_in(text, language)
     if language in (None, ENGLISH):
-        return frozenset(map(singularise, extract_content_words(text)))
-    return frozenset(stem_in(word, language) for word in extract_content_words(text))
+        return frozenset(map(singularise, words))
+    return frozenset(stem_in(word, language) for word in words)
 
 
 def count_noun(count: int, noun: str) -> str:

@@ -11,7 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.tables import BOILERPLATE, CLAIMS, LINES, MESSAGES, SESSIONS
+from slowwave.schemas.tables import (
+    BOILERPLATE,
+    CLAIMS,
+    LINES,
+    MARKS,
+    MESSAGES,
+    SESSIONS,
+)
 from slowwave.schemas.vocabulary import SPOKEN, Origin, Status
 from slowwave.store.logs import load_recalled_spans
 from slowwave.store.store import Store
@@ -33,6 +40,11 @@ from slowwave.text.spans import (
 )
 
 TEXT_COLUMNS = ["session_id", "message_id", "seq", "text"]
+REPEATS = "repeats"
+"""The name under which sessions are marked whose claims have the evidence of other sessions."""
+REPEATABLE = ["session_id", "claim_id", "canonical_id", "message_ids", "quote"]
+CURRENT = pc.field("status").isin([Status.ACTIVE, Status.DUPLICATE])
+"""Columns and condition of the claims that other sessions may repeat."""
 
 
 def find_boilerplate(job: Job) -> StepReport:
@@ -152,23 +164,87 @@ def _read_span_texts(job: Job, sessions: Mapping[int, str]) -> dict[int, str]:
 def add_repeating_sessions(job: Job) -> int:
     """Add sessions in which a person typed a masked copy as evidence of the claims made from the first copies.
 
-    Returns the number of claims that gained evidence.
+    A session that keeps copies is looked at again only if its claims, their evidence or the other holders of its spans
+    have changed. Returns the number of claims that gained evidence.
     """
+    store = job.store
     kept = {
         parse_span_id(r["span_id"]): r["kept"]
-        for r in job.store.read(BOILERPLATE).to_pylist()
+        for r in store.read(BOILERPLATE).to_pylist()
         if r["kept"]
     }
-    holders = _find_other_holders(job.store, kept)
     sessions = {session for sessions in kept.values() for session in sessions}
-    repeats = _find_repeats(job.store, sessions, holders)
-    stored = job.store.read_ids(CLAIMS, repeats, ["claim_id", "evidence_sessions"])
+    if not sessions:
+        return 0
+    holders = _find_other_holders(store, kept)
+    claims = store.read_ids(CLAIMS, sessions, REPEATABLE, "session_id", CURRENT)
+    held = _describe_held(store, sessions, holders)
+    marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == REPEATS)
+    done = {row["unit_id"]: row["input_key"] for row in marks.to_pylist()}
+    keys = _compute_repeat_keys(store, claims, held)
+    pending = sorted(name for name, key in keys.items() if done.get(name) != key)
+    if not pending:
+        return 0
+    here = claims.filter(pc.is_in(claims["session_id"], pa.array(pending)))
+    gained = _add_evidence(store, _find_repeats(store, here.to_pylist(), holders))
+    keys = _compute_repeat_keys(store, claims, held)
+    changed = [name for name, key in keys.items() if done.get(name) != key]
+    mark_done(store, REPEATS, [(name, keys[name], None) for name in changed])
+    return gained
+
+
+def _add_evidence(store: Store, repeats: Mapping[str, set[str]]) -> int:
+    """Add sessions to the evidence of claims; return the number of claims that gained some."""
+    stored = store.read_ids(CLAIMS, repeats, ["claim_id", "evidence_sessions"])
     rows = []
     for row in stored.to_pylist():
         evidence = {*row["evidence_sessions"], *repeats[row["claim_id"]]}
         if evidence != {*row["evidence_sessions"]}:
             rows.append({**row, "evidence_sessions": sorted(evidence)})
-    return job.store.update(CLAIMS, pa.Table.from_pylist(rows, schema=stored.schema))
+    return store.update(CLAIMS, pa.Table.from_pylist(rows, schema=stored.schema))
+
+
+def _describe_held(
+    store: Store,
+    sessions: Set[str],
+    holders: Mapping[int, set[str]],
+) -> dict[str, str]:
+    """Return by session a hash of its spans that other sessions hold, and of these sessions; none without such."""
+    known = {
+        number: compute_content_id(format_span_id(number), *sorted(of))
+        for number, of in holders.items()
+        if of
+    }
+    lines = store.read_ids(LINES, sessions, ["session_id", "hashes"], "session_id")
+    return {
+        row["session_id"]: compute_content_id(*sorted(known[n] for n in spans))
+        for row in lines.to_pylist()
+        if (spans := known.keys() & row["hashes"])
+    }
+
+
+def _compute_repeat_keys(
+    store: Store,
+    claims: pa.Table,
+    held: Mapping[str, str],
+) -> dict[str, str]:
+    """Return by session the key of all that decides which evidence its claims gain, and of what they have."""
+    rows = pl.DataFrame(claims.select(["session_id", "claim_id", "canonical_id"]))
+    rows = rows.filter(pl.col("session_id").is_in([*held])).with_columns(
+        canonical=pl.coalesce("canonical_id", "claim_id")
+    )
+    ids = rows["canonical"].unique().to_list()
+    found = store.read_ids(CLAIMS, ids, ["claim_id", "evidence_sessions"]).to_pylist()
+    evidence = {row["claim_id"]: sorted(row["evidence_sessions"]) for row in found}
+    parts: dict[str, list[str]] = {session: [] for session in held}
+    ordered = rows.select("session_id", "claim_id", "canonical").sort("claim_id")
+    for session, claim, canonical in ordered.iter_rows():
+        has = evidence.get(canonical, [])
+        parts[session].append(compute_content_id(claim, canonical, *has))
+    return {
+        session: compute_content_id(REPEATS, str(VERSION), held[session], *of)
+        for session, of in parts.items()
+    }
 
 
 def _find_other_holders(
@@ -183,14 +259,11 @@ def _find_other_holders(
 
 
 def _find_repeats(
-    store: Store, sessions: Set[str], holders: Mapping[int, set[str]]
+    store: Store,
+    claims: list[dict[str, Any]],
+    holders: Mapping[int, set[str]],
 ) -> dict[str, set[str]]:
-    """Return the canonical claims of some sessions that other sessions repeat, with these sessions."""
-    is_current = pc.field("status").isin([Status.ACTIVE, Status.DUPLICATE])
-    columns = ["claim_id", "canonical_id", "message_ids", "quote"]
-    claims = store.read_ids(
-        CLAIMS, sessions, columns, "session_id", is_current
-    ).to_pylist()
+    """Return the canonical claims of some claims that other sessions repeat, with these sessions."""
     messages = store.read_ids(
         MESSAGES, [claim["message_ids"][0] for claim in claims], ["message_id", "text"]
     )

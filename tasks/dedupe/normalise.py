@@ -110,8 +110,17 @@ class ClaimText:
     speaker: str | None
     first_person: bool
     question: bool
-    english: bool
-    """True if it is in English, the guards' language. If the language is unknown, ASCII text counts as English."""
+    text: str
+    """As it was."""
+
+    @property
+    def english(self) -> bool:
+        """True if it is in English, the guards' language. If the language is unknown, ASCII text counts as English.
+
+        Found when it is asked for: most claims that are compared never need it.
+        """
+        language = find_text_language(self.text)
+        return language == ENGLISH or (language is None and self.text.isascii())
 
 
 def fold_text(text: str) -> str:
@@ -124,7 +133,6 @@ def fold_text(text: str) -> str:
 @lru_cache(maxsize=30_000)
 def normalise_claim(text: str, speaker: str | None = None) -> ClaimText:
     """Return the claim of a sentence; `speaker` is the person who said it, for "I" and "my"."""
-    language = find_text_language(text)
     tokens = [
         _classify_token(m)
         for m in TOKEN.finditer(put_spaces(_normalise_text(text, PLAIN)))
@@ -151,7 +159,7 @@ def normalise_claim(text: str, speaker: str | None = None) -> ClaimText:
         speaker=speaker.casefold() if speaker else None,
         first_person=not FIRST_PERSON.isdisjoint(words),
         question=text.rstrip().endswith(("?", "？", "؟")),
-        english=language == ENGLISH or (language is None and text.isascii()),
+        text=text,
     )
 
 

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import cast
 
 import polars as pl
@@ -276,7 +277,9 @@ def _add_restated_claims(
     claims_of: ClaimsOf, passages: pl.DataFrame, claims: pl.DataFrame
 ) -> None:
     """Add each changed claim to the earlier passages of its workspace that state it in other words."""
-    idf = IdfTable.from_stems([[*singular_words(text)] for text in claims["summary"]])
+    # a claim is mostly a sentence of a passage, and passages are looked at for several claims
+    read = cache(singular_words)
+    idf = IdfTable.from_stems([[*read(text)] for text in claims["summary"]])
     text = pl.col("text").str.to_lowercase()
     for changed in _list_changed_claims(claims, idf):
         claim = changed.claim
@@ -290,7 +293,7 @@ def _add_restated_claims(
         likely = REWORDED * (claim["chain_likely"] or 0.0)
         for row in before.select("passage_id", "text").iter_rows(named=True):
             sentences = re.split(SENTENCE_END, row["text"])
-            if any(changed.is_stated(singular_words(one), idf) for one in sentences):
+            if any(changed.is_stated(read(one), idf) for one in sentences):
                 claims_of[row["passage_id"]].setdefault(
                     claim["claim_id"], claim | {"chain_likely": likely}
                 )

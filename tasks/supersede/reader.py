@@ -13,6 +13,7 @@ from importlib.resources import files
 import numpy as np
 import numpy.typing as npt
 
+from slowwave.engines.encoders.protocol import find_vector_space
 from slowwave.schemas.settings import Settings
 from slowwave.tasks.dedupe.candidates import Floats
 
@@ -83,4 +84,4 @@ def load_reader() -> PairReader:
 def find_reader(encoder: str) -> PairReader | None:
     """Return the model for vectors of an encoder (the setting); None if it was not fitted to them."""
     fitted_to = Settings.model_fields["encoder"].default
-    return load_reader() if encoder == fitted_to else None
+    return load_reader() if find_vector_space(encoder) == fitted_to else None

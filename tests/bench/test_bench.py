@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import bench.all
+import bench.cost
 import bench.fit.secrets
 import bench.house
 import bench.nights.tiny_models
@@ -83,6 +84,7 @@ def surroundings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What no word on the command line makes small."""
+    monkeypatch.setattr(bench.cost, "TIMES", 1)
     monkeypatch.setattr(bench.recall.scale, "SWAPS", 1)
     monkeypatch.setattr(bench.recall.scale, "PAUSE", 0.05)
     monkeypatch.setattr(bench.nights.tiny_models, "CACHE", folder / "models")

