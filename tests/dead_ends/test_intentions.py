@@ -184,6 +184,36 @@ def test_what_only_looks_like_the_moment_tells_nothing(
     assert [text for text in others if one.is_named(text)] == []
 
 
+@pytest.mark.parametrize(
+    ("said", "reminds", "is_known"),
+    [
+        (
+            "when Trudi visits ask her for the spare winch",
+            "Trudi is here today",
+            "Trudi brought the winch",
+        ),
+        (
+            "once quux 2.4 is in drop the dredger wrapper",
+            "move to quux 2.4",
+            "we have quux 2.4 since friday, and I deleted the dredger thing",
+        ),
+        (
+            "when the mooring upgrade comes the dredger alarm should go along",
+            "the mooring upgrade is today",
+            "the mooring upgrade is today, the dredger alarm went along",
+        ),
+    ],
+)
+def test_who_says_what_is_to_be_done_is_not_reminded(
+    said: str, reminds: str, is_known: str
+) -> None:
+    talk = ProjectTalk(0, frozenset(), {})
+    one = read_waits(intend(text=said), said, talk)
+    assert one.comes_up(reminds)
+    assert one.is_named(is_known)
+    assert not one.comes_up(is_known)
+
+
 def test_a_doubtful_plan_waits_only_for_what_is_exact() -> None:
     talk = ProjectTalk(0, frozenset(), {})
     plans = [

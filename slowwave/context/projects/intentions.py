@@ -167,6 +167,36 @@ class Intention(Shown):
         parts = find_foreign_parts(prompt)
         return not parts or self._is_named_in(cut_out(prompt, parts))
 
+    def comes_up(self, prompt: str) -> bool:
+        """Return True if a prompt names what it waits for, and no sentence that does says what is to be done then.
+
+        Who says both remembers it, or says that it is done.
+        """
+        return self.is_named(prompt) and not any(
+            self._is_named_in(one) and self._is_told_in(one)
+            for one in SENTENCE.split(prompt)
+        )
+
+    def _is_told_in(self, sentence: str) -> bool:
+        """Return True if a sentence has a word of it that tells something, from another part than that which the
+        sentence names most; of a topic that is one part most of its words.
+        """
+        said = set(map(stem, split_words(sentence)))
+        waits = {stem(name) for name, _ in self.versions} | set(map(stem, self.names))
+        parts = [extract_content_words(part) for part in PART.findall(self.text)]
+        parts.sort(key=lambda part: _weigh_stems(part, said))
+        others = parts[:-1] or parts
+        words = {
+            word
+            for part in others
+            for word in part
+            if weigh_word(word) >= LEAST and word.isalpha() and stem(word) not in waits
+        }
+        shared = _weigh_stems(words, said)
+        if self.topic and len(parts) == 1:
+            return 2 * shared > sum(map(weigh_word, words))
+        return shared >= LEAST
+
     def _is_named_in(self, text: str) -> bool:
         """Return True if a text names what it waits for: of a topic a sentence that has enough of it."""
         words = {word.casefold() for word in TERM.findall(text)}
