@@ -172,17 +172,19 @@ class Intention(Shown):
 
         Who says both remembers it, or says that it is done.
         """
-        return self.is_named(prompt) and not any(
-            self._is_named_in(one) and self._is_told_in(one)
-            for one in SENTENCE.split(prompt)
-        )
+        if not self.is_named(prompt):
+            return False
+        sentences = SENTENCE.split(prompt)
+        naming = filter(self._is_named_in, sentences)
+        return not any(map(self._is_told_in, naming))
 
     def _is_told_in(self, sentence: str) -> bool:
         """Return True if a sentence has a word of it that tells something, from another part than that which the
         sentence names most; of a topic that is one part most of its words.
         """
         said = set(map(stem, split_words(sentence)))
-        waits = {stem(name) for name, _ in self.versions} | set(map(stem, self.names))
+        waits = {stem(name) for name, _ in self.versions}
+        waits.update(map(stem, self.names))
         parts = [extract_content_words(part) for part in PART.findall(self.text)]
         parts.sort(key=lambda part: _weigh_stems(part, said))
         others = parts[:-1] or parts
