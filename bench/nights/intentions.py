@@ -156,7 +156,7 @@ def tell(session: Session, intentions: Sequence[Intention]) -> Iterator[Intentio
     earlier = [one for one in intentions if one.met is None]
     for move in session.moves:
         if move.kind is MoveKind.PERSON:
-            yield from (one for one in earlier if one.is_named(move.line))
+            yield from (one for one in earlier if one.comes_up(move.line))
         elif move.kind is not MoveKind.MODEL:
             paths = [move.path] if move.path else []
             text = f"{move.line}\n{move.text}"

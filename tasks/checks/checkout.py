@@ -43,6 +43,7 @@ CONFIG = f"""[core]
 \trepositoryformatversion = 1
 \tbare = true
 \tbigFileThreshold = {BIG_FILE}
+\tquotePath = false
 \tpackedGitWindowSize = 16m
 \tpackedGitLimit = 128m
 [diff]

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
@@ -446,27 +447,85 @@ def _find_removed(
     questions: Questions, git: Git, since: float
 ) -> dict[Reference, Verdict]:
     """Return the verdicts of the names, settings and ports that a commit took out of the code, the newest one's."""
-    patterns: dict[Reference, Matcher] = {}
+    waiting: dict[Reference, _Wanted] = {}
     by_key: dict[bytes, list[Reference]] = defaultdict(list)
     for one in questions.of(CheckKind.NAME, CheckKind.SETTING, CheckKind.PORT):
         missing = questions.list_missing(one) if one.kind is CheckKind.NAME else []
+        waiting[one] = _Wanted(one, missing)
         for key in _list_keys(one, missing):
             by_key[key].append(one)
-        patterns[one] = _build_pattern(one, missing).search
     verdicts: dict[Reference, Verdict] = {}
-    code = [".", *(f":(exclude,icase,glob)**/*{end}" for end in PROSE)]
-    log = git.log("-p", "-U0", since=since, paths=code) if patterns else ()
+    # an added file takes nothing out
+    log = git.log("-p", "-U0", "--diff-filter=a", since=since) if waiting else ()
     for commit, diff in log:
-        for hunk in _split_hunks(diff):
-            for at, line in enumerate(hunk.removed):
-                keys = by_key.keys() & set(line.translate(NOT_WORDS).split())
-                near = {one for key in keys for one in by_key[key]} - verdicts.keys()
-                for one in sorted(near):
-                    found = patterns[one]
-                    if found(line) and not any(map(found, hunk.added)):
-                        verdicts[one] = _build_removal(one, commit, hunk, at)
-        if len(verdicts) == len(patterns):
+        words = set(diff.translate(NOT_WORDS).split())
+        near: dict[bytes, list[Reference]] = {}
+        for key in by_key.keys() & words:
+            still = [one for one in by_key[key] if one in waiting]
+            near[key] = [one for one in still if waiting[one].may_be_among(words)]
+        if any(near.values()):
+            found = _read_removals(commit, diff, near, waiting)
+            verdicts.update(found)
+            for one in found:
+                del waiting[one]
+        if not waiting:
             break
+    return verdicts
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What of a reference a commit may have taken out."""
+
+    reference: Reference
+    missing: Sequence[str]
+    """Of a name its words that HEAD does not have."""
+
+    @cached_property
+    def find(self) -> Matcher:
+        """Finds it in a line."""
+        return _build_pattern(self.reference, self.missing).search
+
+    @cached_property
+    def spellings(self) -> list[set[bytes]]:
+        """Sets of words: a text that has the reference has all words of one of these sets."""
+        one = self.reference
+        is_port = one.kind is CheckKind.PORT
+        names = [] if is_port else self.missing or [_last_word(one.name)]
+        value = set(one.value.encode().translate(NOT_WORDS).split())
+        parts = [some for name in names for some in ({name}, {*name.split("_")} - {""})]
+        return [value | {word.encode() for word in some} for some in parts] or [value]
+
+    def may_be_among(self, words: set[bytes]) -> bool:
+        """Return False if a text of some words certainly does not have it."""
+        return any(one <= words for one in self.spellings)
+
+
+def _read_removals(
+    commit: Commit,
+    diff: bytes,
+    near: Mapping[bytes, Sequence[Reference]],
+    wanted: Mapping[Reference, _Wanted],
+) -> dict[Reference, Verdict]:
+    """Return the verdicts of what a commit took out.
+
+    Args:
+        commit: the commit.
+        diff: its changes.
+        near: what may be among them, by a word that its line has.
+        wanted: how each is found in a line.
+    """
+    verdicts: dict[Reference, Verdict] = {}
+    for hunk in _split_hunks(diff):
+        if hunk.path.lower().endswith(PROSE):
+            continue
+        for at, line in enumerate(hunk.removed):
+            keys = near.keys() & set(line.translate(NOT_WORDS).split())
+            here = {one for key in keys for one in near[key]} - verdicts.keys()
+            for one in sorted(here):
+                find = wanted[one].find
+                if find(line) and not any(map(find, hunk.added)):
+                    verdicts[one] = _build_removal(one, commit, hunk, at)
     return verdicts
 
 
@@ -529,8 +588,8 @@ def _split_hunks(diff: bytes) -> Iterator[_Hunk]:
             is_header = match is None
             hunk = _Hunk(hunk.path, int(match[1]) if match else 0, [], [])
         elif is_header and line.startswith(b"--- "):
-            path = line[4:].removeprefix(b"a/").decode("utf-8", "replace")
-            hunk = hunk._replace(path=path)
+            path = line[4:].rstrip(b"\t").strip(b'"').removeprefix(b"a/")
+            hunk = hunk._replace(path=path.decode("utf-8", "replace"))
         elif not is_header and line.startswith(b"-"):
             hunk.removed.append(line[1:])
         elif not is_header and line.startswith(b"+"):

@@ -58,7 +58,7 @@ from slowwave.tasks.observe.worth import (
     select_within_budget,
 )
 
-VERSION = 20
+VERSION = 21
 """Raised when the method changes: the sessions of claims made under an older version are pending again."""
 
 PERSONAL_THRIFT = 0.7
@@ -157,6 +157,13 @@ class ClaimCandidate:
         return self.row["seq"], self.scored.sentence.start
 
     @property
+    def confidence(self) -> float:
+        """Probability that it holds beyond its session; of a plan that it is one."""
+        if self.statement is not None and self.category == "plan":
+            return self.statement.reading.by_head["plan"]
+        return (self.standing or self.scored).probability
+
+    @property
     def is_told(self) -> bool:
         """Return True if it is a statement that may be told unasked."""
         return self.statement is not None and self.statement.told >= LIKELY
@@ -170,7 +177,7 @@ def observe(
     In: rows of MESSAGES, the active ones, of whole sessions, in any order. Out: a row for each claim, with the columns
     COLUMNS and GATE_COLUMNS. `quote` is a verbatim part of the first message in `message_ids`. If the claim answers a
     turn, that is the second message, and `detail` comes from it. `confidence` is the score as a probability; about code
-    it is the probability that the claim is worth showing without a query.
+    it is the probability that the claim is worth showing without a query, of a person's plan that it is one.
 
     In everyday talk the summaries have about `max_share` of the spoken words: more if the session lists facts, less if
     it is a log, and at least MIN_BUDGET. A session's claims depend on its own messages alone. Sessions of fewer than
@@ -463,7 +470,7 @@ def _build_claim_row(
         "quote": text.quote,
         "message_ids": text.message_ids,
         "speaker": row["speaker"],
-        "confidence": (claim.standing or claim.scored).probability,
+        "confidence": claim.confidence,
         "observed_at": row["ts"],
         "utc_offset": row["utc_offset"],
         "observer": EXTRACTIVE,

@@ -14,6 +14,7 @@ from slowwave.context.projects.intentions import (
     Intention,
     ProjectTalk,
     list_names,
+    read_line,
     read_waits,
     split_parts,
 )
@@ -140,6 +141,108 @@ def test_a_topic_is_met_by_a_file_of_its_name_and_a_frequent_word_by_nothing() -
     assert topic.is_about_file(["harbor/celery.py"])
     frequent = read_waits(intend(), said, ProjectTalk(0, frozenset({"celeri"}), {}))
     assert not frequent.is_named("celery is slow")
+
+
+@pytest.mark.parametrize(
+    ("said", "moments", "others"),
+    [
+        # a version of something else, a number in code, a share
+        (
+            "after 2.4 is out drop the old totals",
+            ["tag 2.4.0", 'version = "2.4"', "git tag -a v2.4.1", "harbor 2.4 is out"],
+            ["pip install quux==2.4", "timeout = 2.4", "sleep(2.4)", "it is 2.4% less"],
+        ),
+        (
+            "once quux 2.4 is in drop the wrapper",
+            ['"quux": "^2.4.1"', "move quux to 2.4"],
+            ["tag 2.4.0", "it took 2.4 seconds"],
+        ),
+        # a word with a capital that many say tells nobody's name
+        ("ask Ines about the Layout", ["Ines wrote"], ["the layout is off"]),
+        # what a topic's words are said of is one sentence, which the person typed
+        (
+            "when the green button is due, drop it",
+            ["is the button green?"],
+            [
+                "The grass is green. Press the button.",
+                "it failed:\n```\ngreen button\n```",
+            ],
+        ),
+        # in a language whose words were not counted one word is not rare
+        (
+            "sobald Trudi zurück ist, Kajüte und Steuerrad abgleichen",
+            ["Trudi hat die Kajüte gestrichen"],
+            ["die Kajüte ist nass"],
+        ),
+    ],
+)
+def test_what_only_looks_like_the_moment_tells_nothing(
+    said: str, moments: list[str], others: list[str]
+) -> None:
+    one = read_waits(intend(), said, ProjectTalk(0, frozenset(), {}))
+    assert [text for text in moments if not one.is_named(text)] == []
+    assert [text for text in others if one.is_named(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("said", "reminds", "is_known"),
+    [
+        (
+            "when Trudi visits ask her for the spare winch",
+            "Trudi is here today",
+            "Trudi brought the winch",
+        ),
+        (
+            "once quux 2.4 is in drop the dredger wrapper",
+            "move to quux 2.4",
+            "we have quux 2.4 since friday, and I deleted the dredger thing",
+        ),
+        (
+            "when the mooring upgrade comes the dredger alarm should go along",
+            "the mooring upgrade is today",
+            "the mooring upgrade is today, the dredger alarm went along",
+        ),
+    ],
+)
+def test_who_says_what_is_to_be_done_is_not_reminded(
+    said: str, reminds: str, is_known: str
+) -> None:
+    talk = ProjectTalk(0, frozenset(), {})
+    one = read_waits(intend(text=said), said, talk)
+    assert one.comes_up(reminds)
+    assert one.is_named(is_known)
+    assert not one.comes_up(is_known)
+
+
+def test_a_doubtful_plan_waits_only_for_what_is_exact() -> None:
+    talk = ProjectTalk(0, frozenset(), {})
+    plans = [
+        "did that friday for Ines",
+        "the tides go out on 2 June",
+        "tag 2.4",
+        "split tides.py",
+    ]
+    read = [read_waits(intend(), text, talk, is_sure=False) for text in plans]
+    # a weekday may be the last one, and a name is in many sentences
+    assert [one.is_waiting for one in read] == [False, True, True, True]
+
+
+def test_a_file_of_a_frequent_name_is_no_topic() -> None:
+    said = "when the search comes up again set the wait to 150"
+    one = read_waits(intend(), said, ProjectTalk(0, frozenset(), {}))
+    assert not one.is_about_file(["web/search.ts"])
+
+
+def test_a_reason_belongs_to_the_part_before_it() -> None:
+    talk = ProjectTalk(0, frozenset(), {})
+    said = "I turned the berth camera on this morning to see boats, that has to be off again by 2 june at noon"
+    [one] = read_line(intend(), said, talk)
+    assert (one.text, one.due) == (said, "2026-06-02")
+    both = "after 2.4 the old tide table page goes, when tides.py is touched next split the parser"
+    assert [part.waits_for for part in read_line(intend(), both, talk)] == [
+        ["2.4"],
+        ["tides.py"],
+    ]
 
 
 def test_parts_wait_for_themselves() -> None:

@@ -96,7 +96,7 @@ def find_waiting(
         one
         for one in memory.intentions(here)
         if one.met is None
-        and one.is_named(prompt)
+        and one.comes_up(prompt)
         and not is_of_session(one.session, own_sessions)
     ][:MOST_WAITING]
     if found:

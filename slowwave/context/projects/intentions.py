@@ -28,6 +28,7 @@ from slowwave.schemas.rows import MessageRow
 from slowwave.schemas.tables import CLAIMS, MESSAGES, SESSIONS
 from slowwave.schemas.vocabulary import Origin
 from slowwave.text.fence import escape_line
+from slowwave.text.foreign import cut_out, find_foreign_parts
 from slowwave.text.rarity import weigh_word
 from slowwave.text.times.coming_days import find_coming_day
 from slowwave.text.times.days import format_day
@@ -38,7 +39,8 @@ PLAN = "plan"
 OVERDUE = timedelta(days=14)
 """How long after its day an intention is told, at least."""
 VERSION = re.compile(
-    r"\bv?(?P<number>\d+(?:\.\d+)+)\b|\b(?P<name>[^\W\d_]\w+) (?P<whole>\d{1,3})\b(?!\.\d)"
+    r"(?:(?P<before>[^\W\d_]\w+) )?\bv?(?P<number>\d+(?:\.\d+)+)\b"
+    r"|\b(?P<name>[^\W\d_]\w+) (?P<whole>\d{1,3})\b(?!\.\d)"
 )
 MAJOR = re.compile(r"(?<![\w/.-])v(\d{1,3})\b(?!\.\d)")
 """A version by itself, as "v2" is."""
@@ -46,7 +48,13 @@ FILE = re.compile(
     r"(?<![\w/])[\w./-]*[^\W\d_]\w*\.[^\W\d_]\w{0,9}\b|(?<!\w)\.[^\W\d_][\w.-]+"
 )
 """A name with an ending: a file's, where an edited file has it."""
+BEFORE = re.compile(r"([^\W\d_][\w-]*)[\"'\s:=<>~^@]{1,6}v?$")
+"""The word before a version: `"django": "^` or `django==`."""
+DECIMAL = re.compile(r"[=:,(\[<>+*/-]\s*$")
+"""What stands before a number in code that is no version, if the number has one point and no quotation marks."""
 PART = re.compile(r"[^\n,;]+")
+SENTENCE = re.compile(r"(?<=[.!?。！？])\s|\n")
+"""What divides the sentences of a prompt."""
 LONGEST = 300
 """Characters of an intention: a longer text is a report."""
 FULL = 5
@@ -55,6 +63,9 @@ LEAST = 3.0
 """Rarity of a word that tells something of a topic, at least."""
 ENOUGH = 6.5
 """Rarity of the words together that a prompt shares with a topic, at least: one rare word, or two less so."""
+SURE = 0.4
+"""Probability of being a plan from which words may tell its moment, a weekday or a part of a month: a plan of less
+counts only where it names a date, a version or a file."""
 ANSWERED = 10.0
 """Rarity of the words together that a later statement shares with a plan, at least, to say what came of it."""
 OFTEN = 0.1
@@ -83,6 +94,8 @@ class Intention(Shown):
     """Names, in lower case."""
     topic: tuple[str, ...] = ()
     """Other words that it waits for, in lower case."""
+    least: float = ENOUGH
+    """Rarity of the words of its topic together that a sentence has, at least."""
     resumed: str | None = None
     """First day, in ISO format, from its day on for which a session of the project is known."""
     met: str | None = None
@@ -97,6 +110,11 @@ class Intention(Shown):
     def is_waiting(self) -> bool:
         """Return True if it waits for something: else no moment is known at which it is told."""
         return bool(self.due or self.files or self.versions or self.names or self.topic)
+
+    @property
+    def is_vague(self) -> bool:
+        """Return True if it names no day, version, file or name that it waits for."""
+        return not (self.due or self.files or self.versions or self.names)
 
     @property
     def waits_for(self) -> list[str]:
@@ -140,13 +158,58 @@ class Intention(Shown):
         return is_met or self.is_due(today)
 
     def is_named(self, prompt: str) -> bool:
-        """Return True if a prompt has a name, a file, a version or enough of the topic that it waits for."""
-        words = {word.casefold() for word in TERM.findall(prompt)}
-        if not words.isdisjoint(self.names) or self.has_version(prompt):
+        """Return True if a person typed a name, a file, a version or enough of the topic that it waits for.
+
+        What is pasted or quoted names much that nobody means.
+        """
+        if not self._is_named_in(prompt):
+            return False
+        parts = find_foreign_parts(prompt)
+        return not parts or self._is_named_in(cut_out(prompt, parts))
+
+    def comes_up(self, prompt: str) -> bool:
+        """Return True if a prompt names what it waits for, and no sentence that does says what is to be done then.
+
+        Who says both remembers it, or says that it is done.
+        """
+        if not self.is_named(prompt):
+            return False
+        sentences = SENTENCE.split(prompt)
+        naming = filter(self._is_named_in, sentences)
+        return not any(map(self._is_told_in, naming))
+
+    def _is_told_in(self, sentence: str) -> bool:
+        """Return True if a sentence has a word of it that tells something, from another part than that which the
+        sentence names most; of a topic that is one part most of its words.
+        """
+        said = set(map(stem, split_words(sentence)))
+        waits = {stem(name) for name, _ in self.versions}
+        waits.update(map(stem, self.names))
+        parts = [extract_content_words(part) for part in PART.findall(self.text)]
+        parts.sort(key=lambda part: _weigh_stems(part, said))
+        others = parts[:-1] or parts
+        words = {
+            word
+            for part in others
+            for word in part
+            if weigh_word(word) >= LEAST and word.isalpha() and stem(word) not in waits
+        }
+        shared = _weigh_stems(words, said)
+        if self.topic and len(parts) == 1:
+            return 2 * shared > sum(map(weigh_word, words))
+        return shared >= LEAST
+
+    def _is_named_in(self, text: str) -> bool:
+        """Return True if a text names what it waits for: of a topic a sentence that has enough of it."""
+        words = {word.casefold() for word in TERM.findall(text)}
+        if not words.isdisjoint(self.names) or self.has_version(text):
             return True
-        if self.is_about_file(FILE.findall(prompt)):
+        if self.is_about_file(FILE.findall(text)):
             return True
-        return _weigh_shared(self.topic, words) >= ENOUGH
+        if _weigh_shared(self.topic, words) < self.least:
+            return False
+        sentences = (TERM.findall(part.casefold()) for part in SENTENCE.split(text))
+        return any(_weigh_shared(self.topic, one) >= self.least for one in sentences)
 
     def is_about(self, question: str, today: date) -> bool:
         """Return True if a question names what it waits for, or has its rare words while it is open."""
@@ -161,14 +224,31 @@ class Intention(Shown):
         """Return True if a text has a version that it waits for: 2.4.1 is 2.4."""
         lower = text.casefold()
         return any(
-            re.search(
-                rf"(?<!\w){re.escape(name)}(?:[\W_]|version){{{'0' if name == 'v' else '1'},12}}v?{number}(?!\d)"
-                if name
-                else rf"(?<![\d.]){re.escape(number)}(?!\d)(?:\.\d+)*(?![\w.])",
+            self._has_number(name, number, lower)
+            if "." in number
+            else re.search(
+                rf"(?<!\w){re.escape(name)}(?:[\W_]|version){{{'0' if name == 'v' else '1'},12}}v?{number}(?!\d)",
                 lower,
             )
             for name, number in self.versions
         )
+
+    def _has_number(self, name: str, number: str, lower: str) -> bool:
+        """Return True if a text has a version of what is called so, without a name one of nothing else."""
+        found = re.finditer(
+            rf"(?<![\d.]){re.escape(number)}(?!\d)(?:\.\d+)*(?![\w.%])", lower
+        )
+        if name:
+            return name in lower and any(True for _ in found)
+        return any(self._is_own(lower[: one.start()], one[0]) for one in found)
+
+    def _is_own(self, before: str, number: str) -> bool:
+        """Return True if a number behind a text is a version, and the word before it names no other product."""
+        if number.count(".") == 1 and DECIMAL.search(before):
+            return False
+        match = BEFORE.search(before)
+        name = match[1] if match else ""
+        return weigh_word(name) < ENOUGH or name in (self.workspace or "").casefold()
 
     def is_about_file(self, paths: Collection[str]) -> bool:
         """Return True if it names one of some files, by the last part of its path, or one is named as its topic is."""
@@ -176,7 +256,8 @@ class Intention(Shown):
         if any(PurePosixPath(file).name.casefold() in names for file in self.files):
             return True
         stems = {stem(name.lstrip(".").partition(".")[0]) for name in names}
-        return any(stem(word) in stems for word in (*self.names, *self.topic))
+        words = (*self.names, *self.topic)
+        return any(_weigh_stems([word], stems) >= self.least for word in words)
 
 
 def _weigh_shared(words: Iterable[str], others: Iterable[str]) -> float:
@@ -353,8 +434,11 @@ def _make_intentions(
         due = find_coming_day(claim.text, whole.said_at) if whole.said_at else None
         found = [_set_due(whole, due, talk)]
     else:
-        parts = [read_waits(whole, part, talk) for part in split_parts(quote)]
-        found = [part for part in parts if part.is_waiting]
+        is_sure = claim.confidence >= SURE
+        lines = [
+            read_line(whole, line, talk, is_sure=is_sure) for line in quote.splitlines()
+        ]
+        found = [part for parts in lines for part in parts if part.is_waiting]
     if len(found) < 2:
         return [replace(one, text=claim.text) for one in (found or [whole])]
     return found
@@ -369,14 +453,42 @@ def _set_due(one: Intention, due: date | None, talk: ProjectTalk) -> Intention:
     return replace(one, due=due.isoformat(), resumed=resumed)
 
 
-def read_waits(one: Intention, part: str, talk: ProjectTalk) -> Intention:
+def read_line(
+    one: Intention, line: str, talk: ProjectTalk, *, is_sure: bool = True
+) -> list[Intention]:
+    """Return a line of a plan as an intention, or as several where its parts wait for different things.
+
+    A part that names no day, version, file or name belongs to the part before it, else to the one behind: it is mostly
+    a reason. Where no part does, the words of all parts tell the topic.
+    """
+    groups: list[list[str]] = [[]]
+    is_certain = False
+    for part in split_parts(line):
+        names_it = not read_waits(one, part, talk, is_sure=is_sure).is_vague
+        if names_it and is_certain:
+            groups.append([])
+        groups[-1].append(part)
+        is_certain = is_certain or names_it
+    parts = [",".join(group) for group in groups]
+    return [read_waits(one, part, talk, is_sure=is_sure) for part in parts]
+
+
+def read_waits(
+    one: Intention, part: str, talk: ProjectTalk, *, is_sure: bool = True
+) -> Intention:
     """Return a part of a plan with what it waits for: its day, else its versions, files, names, or else words that tell
     a topic.
 
     A file beside a day or a version is what is to be changed then: touching it earlier tells nothing.
+
+    Args:
+        one: the plan.
+        part: a part of its words.
+        talk: of the store.
+        is_sure: it is surely a plan: else weekdays, parts of months, names and topics tell nothing.
     """
     one = replace(one, text=" ".join(part.split()))
-    due = one.said_at and find_coming_day(part, one.said_at, of_plan=True)
+    due = one.said_at and find_coming_day(part, one.said_at, of_plan=is_sure)
     if due:
         return _set_due(one, due, talk)
     versions = list_versions(part)
@@ -385,18 +497,28 @@ def read_waits(one: Intention, part: str, talk: ProjectTalk) -> Intention:
     files = tuple(FILE.findall(part))
     if files:
         return replace(one, files=files)
-    names = list_names(part, talk.first)
-    names = tuple(name for name in names if stem(name) not in talk.often)
-    if names:
-        return replace(one, names=names)
-    topic = (
+    return read_words(one, part, talk) if is_sure else one
+
+
+def read_words(one: Intention, part: str, talk: ProjectTalk) -> Intention:
+    """Return a part of a plan with the names that it waits for, else with the words that tell a topic.
+
+    Where most words are in no conversation, as in a language that was not counted, no word is rare: two are needed.
+    """
+    said = [word for word in extract_content_words(part) if not word.isdigit()]
+    unseen = weigh_word("")
+    words = [
         word
-        for word in extract_content_words(part)
-        if stem(word) not in talk.often
-        and not word.isdigit()
-        and weigh_word(word) >= LEAST
-    )
-    return replace(one, topic=tuple(topic))
+        for word in said
+        if stem(word) not in talk.often and weigh_word(word) >= LEAST
+    ]
+    rare = {word for word in words if weigh_word(word) >= ENOUGH}
+    is_counted = 2 * sum(weigh_word(word) == unseen for word in said) <= len(said)
+    names = tuple(name for name in list_names(part, talk.first) if name in rare)
+    if names and is_counted:
+        return replace(one, names=names)
+    least = ENOUGH if is_counted else 2 * unseen
+    return replace(one, topic=tuple(words), least=least)
 
 
 def split_parts(text: str) -> list[str]:
@@ -417,11 +539,17 @@ def split_parts(text: str) -> list[str]:
 def list_versions(text: str) -> tuple[tuple[str, str], ...]:
     """Return the versions that a text names: `2.4` by itself, `node 22` with its name, else `v2`."""
     found = tuple(
-        ((match["name"] or "").casefold(), match["number"] or match["whole"])
+        (_find_name(match), match["number"] or match["whole"])
         for match in VERSION.finditer(text)
         if match["number"] or weigh_word(match["name"].casefold()) >= LEAST
     )
     return found or tuple(("v", number) for number in MAJOR.findall(text))
+
+
+def _find_name(version: re.Match[str]) -> str:
+    """Return the name before a version; empty for a word that persons often say."""
+    name = (version["name"] or version["before"] or "").casefold()
+    return name if version["name"] or weigh_word(name) >= ENOUGH else ""
 
 
 def list_names(text: str, first: int = 1) -> tuple[str, ...]:
