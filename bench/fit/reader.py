@@ -28,6 +28,7 @@ from slowwave.tasks.observe.reader import (
     KINDS,
     READER_FILE,
     SETTLING,
+    Reading,
     StatementReader,
     describe_statement,
     list_runs,
@@ -176,9 +177,16 @@ def judge(
     writer: str, reader: StatementReader, labelled: Sequence[LabelledSentence]
 ) -> list[Row]:
     """Return a row for each of HEADS: how well the reader tells it in a writer's sentences."""
+    readings = reader.read([one.sentence for one in labelled])
+    return judge_readings(writer, readings, labelled)
+
+
+def judge_readings(
+    writer: str, readings: Sequence[Reading], labelled: Sequence[LabelledSentence]
+) -> list[Row]:
+    """Return a row for each of HEADS: how well readings tell it of a writer's sentences."""
     from sklearn.metrics import average_precision_score
 
-    readings = reader.read([one.sentence for one in labelled])
     rows: list[Row] = []
     for at, head in enumerate(HEADS):
         is_so = np.array([one.heads[at] for one in labelled])

@@ -29,6 +29,7 @@ from slowwave.tasks.observe.coding import (
     extract_file_paths,
     is_coding,
 )
+from slowwave.tasks.observe.layers import LAYERS_FILE
 from slowwave.tasks.observe.reader import READER_FILE
 from slowwave.tasks.observe.statements import (
     LIKELY,
@@ -58,7 +59,7 @@ from slowwave.tasks.observe.worth import (
     select_within_budget,
 )
 
-VERSION = 21
+VERSION = 22
 """Raised when the method changes: the sessions of claims made under an older version are pending again."""
 
 PERSONAL_THRIFT = 0.7
@@ -170,7 +171,11 @@ class ClaimCandidate:
 
 
 def observe(
-    messages: pa.Table, settings: ObserveSettings, min_messages: int = 2
+    messages: pa.Table,
+    settings: ObserveSettings,
+    min_messages: int = 2,
+    *,
+    in_layers: bool = True,
 ) -> ObserveResult:
     """Return claims of the sessions in `messages`.
 
@@ -182,6 +187,7 @@ def observe(
     In everyday talk the summaries have about `max_share` of the spoken words: more if the session lists facts, less if
     it is a log, and at least MIN_BUDGET. A session's claims depend on its own messages alone. Sessions of fewer than
     `min_messages` spoken messages (masked ones count), and those without a claim, are in `skipped`.
+    With `in_layers`, what persons tell an agent is read by layers of the encoder that ships (`layers.py`).
     """
     sessions: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in messages.select(NEEDED).to_pylist():
@@ -197,7 +203,9 @@ def observe(
         coding = settings.pack == "coding" or (
             settings.pack != "personal" and is_coding(all_rows)
         )
-        claims = _build_claims(_add_speakers(spoken), coding, settings.max_share)
+        claims = _build_claims(
+            _add_speakers(spoken), coding, settings.max_share, in_layers=in_layers
+        )
         if not claims:
             skipped[session] = f"no claim in {len(spoken)} spoken messages"
         rows += claims
@@ -220,19 +228,18 @@ def compute_observe_key(settings: ObserveSettings) -> str:
     """Return a hash of what the claims depend on besides the messages: the version, the settings and the shipped
     models.
     """
-    learnt = map(digest_shipped, (WORTH_FILE, STANDING_FILE, READER_FILE))
+    learnt = map(digest_shipped, (WORTH_FILE, STANDING_FILE, READER_FILE, LAYERS_FILE))
     return compute_content_id(
         "observe", EXTRACTIVE, str(VERSION), *learnt, settings.model_dump_json()
     )
 
 
 def _build_claims(
-    spoken: list[dict[str, Any]], coding: bool, max_share: float
+    spoken: list[dict[str, Any]], coding: bool, max_share: float, *, in_layers: bool
 ) -> list[dict[str, Any]]:
     """Return rows of one session's claims."""
-    candidates = list(
-        _find_coding_candidates(spoken) if coding else _find_personal_candidates(spoken)
-    )
+    find = _find_coding_candidates if coding else _find_personal_candidates
+    candidates = list(find(spoken, in_layers))
     min_budget = _get_min_budget(spoken, coding)
     worth = sum(c.scored.probability * c.scored.words for c in candidates)
     budget = max(int(max_share / TYPICAL * worth), min_budget)
@@ -281,11 +288,14 @@ def _continues(claim: ClaimCandidate, following: ClaimCandidate) -> bool:
     return is_adjacent(claim.row["text"], claim.scored.sentence, after)
 
 
-def _find_personal_candidates(spoken: list[dict[str, Any]]) -> Iterator[ClaimCandidate]:
+def _find_personal_candidates(
+    spoken: list[dict[str, Any]], in_layers: bool
+) -> Iterator[ClaimCandidate]:
     """Yield the sentences of everyday talk that reach MIN_PERSONAL, and what a person tells an agent for good."""
     _, own = collect_speakers(spoken)
     units = list(extract_units(spoken))
-    statements = read_statements(units) if is_aided(spoken) else None
+    aided = is_aided(spoken)
+    statements = read_statements(units, in_layers=in_layers) if aided else None
     for unit in units:
         logit = score_personal(
             unit.text, unit.spoken.news, unit.spoken.crowd, own, unit.is_said
@@ -299,11 +309,13 @@ def _find_personal_candidates(spoken: list[dict[str, Any]]) -> Iterator[ClaimCan
             yield ClaimCandidate(unit, scored, category=None, pack="personal")
 
 
-def _find_coding_candidates(spoken: list[dict[str, Any]]) -> Iterator[ClaimCandidate]:
+def _find_coding_candidates(
+    spoken: list[dict[str, Any]], in_layers: bool
+) -> Iterator[ClaimCandidate]:
     """Yield sentences worth remembering, and persons' statements about themselves. Rejected proposals are left out."""
     refused = _find_refused_messages(spoken)
     units = list(extract_units(spoken))
-    statements = read_statements(units)
+    statements = read_statements(units, in_layers=in_layers)
     is_short = (
         sum(count_feature_words(row["text"]) for row in spoken) <= 2 * MIN_BUDGET_CODING
     )

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
 
-from slowwave.tasks.observe.reader import KINDS, SETTLING, Reading, load_reader
+from slowwave.tasks.observe.layers import read_sentences
+from slowwave.tasks.observe.reader import KINDS, SETTLING, Reading
 from slowwave.tasks.observe.units import (
     AnsweredTurn,
     Unit,
@@ -125,10 +126,17 @@ class Statement:
         return CATEGORIES[pack].get(kind, UNSURE[pack]) if is_sure else UNSURE[pack]
 
 
-def read_statements(units: Sequence[Unit]) -> dict[tuple[str, int], Statement]:
-    """Return what persons tell an agent, by `Unit.key`: the sentences that are kept."""
+def read_statements(
+    units: Sequence[Unit], *, in_layers: bool
+) -> dict[tuple[str, int], Statement]:
+    """Return what persons tell an agent, by `Unit.key`: the sentences that are kept.
+
+    Args:
+        units: the sentences of a session.
+        in_layers: whether `layers.LayeredReader` reads them.
+    """
     said = [unit for unit in units if unit.is_said]
-    read = load_reader().read([unit.spoken for unit in said])
+    read = read_sentences([unit.spoken for unit in said], in_layers=in_layers)
     readings = {unit.key: reading for unit, reading in zip(said, read, strict=True)}
     statements = {
         unit.key: Statement(unit, readings[unit.key], _find_reason(unit, readings))
@@ -137,21 +145,22 @@ def read_statements(units: Sequence[Unit]) -> dict[tuple[str, int], Statement]:
     }
     for unit in said:
         told = statements[unit.key].told if unit.key in statements else 0.0
-        clause = _find_clause(unit) if told < LIKELY else None
+        clause = _find_clause(unit, in_layers) if told < LIKELY else None
         if clause:
             statements[unit.key] = clause
     return statements
 
 
-def _find_clause(unit: Unit) -> Statement | None:
+def _find_clause(unit: Unit, in_layers: bool) -> Statement | None:
     """Return the clause of a question that says what holds, or None: "The limit is 2 GB, why does it not apply?"."""
     spoken = unit.spoken
     if not spoken.turn.is_question(spoken.at):
         return None
     clauses = [spoken.cut(*span) for span in _list_clauses(unit.sentence)]
+    readings = read_sentences(clauses, in_layers=in_layers)
     found = [
         Statement(replace(unit, spoken=clause), reading, None)
-        for clause, reading in zip(clauses, load_reader().read(clauses), strict=True)
+        for clause, reading in zip(clauses, readings, strict=True)
     ]
     best = max(found, key=lambda one: one.told, default=None)
     return best if best and best.told >= LIKELY else None

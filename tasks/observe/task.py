@@ -9,8 +9,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.engines.encoders.load import is_there
+from slowwave.engines.encoders.protocol import find_vector_space
 from slowwave.schemas.errors import EncoderFailed
-from slowwave.schemas.settings import ObserveSettings
+from slowwave.schemas.settings import ObserveSettings, Settings
 from slowwave.schemas.tables import CLAIMS, EXCLUSIONS, MESSAGES
 from slowwave.schemas.vocabulary import (
     MASKED,
@@ -48,6 +50,7 @@ from slowwave.tasks.observe.corrections import (
     read_corrections,
 )
 from slowwave.tasks.observe.exclusions import add_exclusions, remove_excluded_claims
+from slowwave.tasks.observe.layers import SHIPPED
 from slowwave.tasks.observe.observe import (
     COLUMNS,
     GATE_COLUMNS,
@@ -222,6 +225,7 @@ def compute_claims_key(job: Job, model: Model | None) -> str:
         3,
         TRUST_VERSION,
         compute_observe_key(job.settings.observe),
+        str(reads_in_layers(job.settings)),
         job.settings.keywords,
         encoder,
     )
@@ -384,10 +388,11 @@ def _extract_group_claims(
         return ExtractionResult([], {})
     if model is None:
         settings = job.settings.observe
-        do = partial(observe_shard, settings=settings)
+        in_layers = reads_in_layers(job.settings)
+        do = partial(observe_shard, settings=settings, in_layers=in_layers)
         step = ShardStep(
             name="observe",
-            settings=compute_observe_key(settings),
+            settings=f"{compute_observe_key(settings)} {in_layers}",
             schema=OBSERVED,
             do=do,
         )
@@ -502,9 +507,17 @@ def add_keywords(job: Job, table: pa.Table, report: StepReport) -> pa.Table:
     )
 
 
-def observe_shard(shard: pa.Table, *, settings: ObserveSettings) -> pa.Table:
+def reads_in_layers(settings: Settings) -> bool:
+    """Return True if persons' sentences are read by layers of the encoder: it is the one that ships, and is there."""
+    is_shipped = settings.embeddings and find_vector_space(settings.encoder) == SHIPPED
+    return is_shipped and is_there(SHIPPED)
+
+
+def observe_shard(
+    shard: pa.Table, *, settings: ObserveSettings, in_layers: bool
+) -> pa.Table:
     """Return a shard's claims, and for each session without claims a row with the reason."""
-    seen = observe(shard, settings)
+    seen = observe(shard, settings, in_layers=in_layers)
     none = [
         {"session_id": session, "skipped": why} for session, why in seen.skipped.items()
     ]

@@ -61,15 +61,9 @@ def build_bert_graph(config: dict[str, Any], weights: Path) -> bytes:
         "bert",
         [
             helper.make_tensor_value_info("ids", TensorProto.INT32, ["n", "length"]),
-            helper.make_tensor_value_info(
-                "share", TensorProto.FLOAT, ["n", 1, "length"]
-            ),
+            _describe("share", "n", 1, "length"),
         ],
-        [
-            helper.make_tensor_value_info(
-                "vectors", TensorProto.FLOAT, ["n", config["hidden_size"]]
-            )
-        ],
+        [_describe("vectors", "n", config["hidden_size"])],
         graph.kept,
     )
     versions = [helper.make_opsetid("", 17), helper.make_opsetid(FUSED, 1)]
@@ -111,6 +105,51 @@ def quantise_graph(graph: bytes) -> bytes:
             },
         )
         return made.read_bytes()
+
+
+def build_pooling_graph(
+    model: Any,
+    config: dict[str, Any],
+    tensors: dict[str, npt.NDArray[np.float32]],
+) -> bytes:
+    """Return a graph of `build_bert_graph` with other upper layers, which gives weighted sums of the tokens' states.
+
+    Inputs as there, but `share` has shape (n, sums, length). Output: `pooled`, float32, shape (n, sums, width).
+
+    Args:
+        model: the graph; it is changed.
+        config: the model's config.json.
+        tensors: the weights of the layers to replace, named as in a model.safetensors.
+    """
+    graph = model.graph
+    made = _Graph(tensors)
+    heads, eps = config["num_attention_heads"], float(config["layer_norm_eps"])
+    for at in sorted({".".join(name.split(".")[:3]) for name in tensors}):
+        made.add_layer("", at, heads, eps)
+    replaced = {constant.name: constant for constant in made.kept}
+    pooling = next(at for at, node in enumerate(graph.node) if node.input[0] == "share")
+    del graph.node[pooling + 1 :]
+    graph.node[pooling].output[0] = "pooled"
+    read = {name for node in graph.node for name in node.input}
+    constants = [one for one in graph.initializer if one.name in read]
+    ids = [one for one in graph.input if one.name == "ids"]
+    share = _describe("share", "n", "sums", "length")
+    _replace(graph.initializer, [replaced.get(one.name, one) for one in constants])
+    _replace(graph.input, [*ids, share])
+    _replace(graph.output, [_describe("pooled", "n", "sums", config["hidden_size"])])
+    changed: bytes = model.SerializeToString()
+    return changed
+
+
+def _describe(name: str, *shape: str | int) -> Any:
+    """Return a float32 input or output of a graph."""
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, list(shape))
+
+
+def _replace(values: Any, others: list[Any]) -> None:
+    """Replace the values of a repeated field."""
+    del values[:]
+    values.extend(others)
 
 
 class _Graph:

@@ -232,6 +232,11 @@ def _find_folder(name: str) -> Path | None:
     )
 
 
+def is_there(name: str) -> bool:
+    """Return True if a model is installed as a package, or is a folder."""
+    return _find_folder(name) is not None
+
+
 def suggest_package(name: str) -> str:
     """Return how to install a packaged model without torch, as the end of a note; "" if it is installed or unknown."""
     if name == MULTILINGUAL:

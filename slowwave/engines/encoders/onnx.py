@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from slowwave.engines.encoders.protocol import (
@@ -46,6 +47,8 @@ GRAPH_VERSION = 3
 """Raise this number if the same weights give another graph, or it is kept in another way."""
 MODULES = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
 """Chains of sentence-transformers modules that the graph can compute."""
+WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
+"""ONNX Runtime's option for the folder of a graph's constants."""
 
 
 class OnnxEncoder:
@@ -74,6 +77,7 @@ class OnnxEncoder:
         )
         # in 8 bits a batch would have one scale for all its texts
         self._batch_tokens = 1 if name.endswith(EIGHT_BITS) else BATCH_TOKENS
+        self._graph = graph
         self._session = open_session(graph if isinstance(graph, bytes) else str(graph))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
@@ -119,9 +123,45 @@ class OnnxEncoder:
                 report_encoded(done)
         return vectors
 
+    def locate_tokens(
+        self, texts: Sequence[str]
+    ) -> list[tuple[list[int], list[tuple[int, int]]]]:
+        """Return the tokens of each text, without those that begin and end it, and the first and last character of each."""
+        return [
+            (encoding.ids, encoding.offsets)
+            for encoding in self._tokenizer.encode_batch(
+                list(texts), add_special_tokens=False
+            )
+        ]
 
-def open_session(graph: bytes | str) -> "InferenceSession":
+    def open_pooling(
+        self,
+        tensors: dict[str, npt.NDArray[np.float32]],
+    ) -> "InferenceSession":
+        """Return a session of the encoder with other upper layers; see `build_pooling_graph`.
+
+        Args:
+            tensors: the weights of these layers, named as in a model.safetensors.
+        """
+        import onnx
+
+        from slowwave.engines.encoders.bert_graph import build_pooling_graph
+
+        if isinstance(self._graph, bytes):
+            model, folder = onnx.load_model_from_string(self._graph), ""
+        else:
+            model = onnx.load_model(self._graph, load_external_data=False)
+            folder = str(self._graph.parent)
+        config = read_json(self.folder / "config.json")
+        return open_session(build_pooling_graph(model, config, tensors), folder)
+
+
+def open_session(graph: bytes | str, folder: str = "") -> "InferenceSession":
     """Return an ONNX Runtime session for a graph, on one thread.
+
+    Args:
+        graph: the graph, or the path of its file.
+        folder: the folder of the constants that a graph of bytes keeps in a file of their own.
 
     Raises:
         ValueError: it is not a valid graph.
@@ -133,6 +173,8 @@ def open_session(graph: bytes | str) -> "InferenceSession":
     options = SessionOptions()
     # One thread for a batch: several would wait for each other on a busy machine.
     options.intra_op_num_threads = options.inter_op_num_threads = 1
+    if folder:
+        options.add_session_config_entry(WEIGHTS_FOLDER, folder)
     try:
         return InferenceSession(graph, options, providers=["CPUExecutionProvider"])
     except Exception as trouble:  # its errors, one a status, have no base of their own

@@ -1,0 +1,145 @@
+"""Learns to read what persons' sentences mean in one pass over the message, and how well that tells of writers unseen.
+
+    python -m bench.fit.layers [--without WRITER] [--labels data/labelled] [--write] [--json]
+
+The upper layers of the encoder that ships are learnt anew (`tasks/observe/layers.py`) from the sentences that
+`bench.fit.reader` reads. `--without` leaves out the sessions of a writer and judges them: the columns are those of
+`bench.fit.reader`. `--write` writes the layers that ship. Needs torch; takes about 6 minutes of CPU.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from bench.fit.reader import (
+    SEALED,
+    LabelledSentence,
+    judge_readings,
+    read_invented,
+    read_labelled,
+)
+from bench.fit.upper import LearntLayers, learn, load_shipped_encoder, pad_tokens
+from bench.harness import LABELLED, ROOT, Figures, Row, run
+from slowwave.engines.encoders.onnx import OnnxEncoder
+from slowwave.tasks.observe.layers import (
+    LAYERS_FILE,
+    LayeredReader,
+    ReadWindow,
+    list_windows,
+)
+from slowwave.tasks.observe.reader import HEADS, Reading
+
+EPOCHS, BATCH = 5, 12
+RATE, HEAD_RATE, SPREAD = 1e-4, 1e-3, 0.02
+"""Highest rates of learning, and the spread of the first weights of the heads."""
+UNKNOWN = -1.0
+"""In place of 0 or 1 where a label says nothing of a head."""
+NOTHING = Reading(dict.fromkeys(HEADS, 0.0))
+
+
+@dataclass(frozen=True)
+class WindowBatch:
+    """Windows that are learnt from together."""
+
+    states: Tensor
+    is_token: Tensor
+    spans: list[tuple[int, int, int]]
+    """The row, first and last token of each labelled sentence."""
+    heads: Tensor
+    """Shape (sentences, heads)."""
+
+
+def measure(
+    *, without: str = "", labels: Path = LABELLED, write: bool = False
+) -> Figures:
+    """Fit the layers; return a row a head of the sentences that were left out."""
+    paths = {
+        path.stem.removeprefix("statements_"): path
+        for path in sorted(labels.glob("statements_*.jsonl"))
+        if SEALED not in path.name
+    }
+    left_out = [paths.pop(without)] if without else []
+    labelled = [*read_labelled(list(paths.values())), *read_invented()]
+    encoder = load_shipped_encoder()
+    reader = fit_layers(labelled, encoder)
+    if write:
+        (ROOT / "tasks" / LAYERS_FILE).write_bytes(reader.to_bytes())
+    rows: list[Row] = []
+    for path in left_out:
+        mine = read_labelled([path])
+        found = reader.read(
+            reader.open(encoder), encoder, [one.sentence for one in mine]
+        )
+        readings = [reading or NOTHING for reading in found]
+        rows += judge_readings(without, readings, mine)
+    return Figures(rows)
+
+
+def fit_layers(
+    labelled: Sequence[LabelledSentence], encoder: OnnxEncoder
+) -> LayeredReader:
+    """Return layers that learnt from labelled sentences."""
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    model = LearntLayers(len(HEADS), SPREAD)
+    batches = list(_list_batches(labelled, encoder, model))
+
+    def compute_loss(batch: WindowBatch) -> Tensor:
+        states = model.read_upper(batch.states, batch.is_token)
+        pooled = torch.stack(
+            [
+                torch.cat([states[row, start:stop].mean(0), states[row, 0]])
+                for row, start, stop in batch.spans
+            ]
+        )
+        known = batch.heads != UNKNOWN
+        return torch.nn.functional.binary_cross_entropy_with_logits(
+            model.weigh(pooled)[known].float(), batch.heads[known]
+        )
+
+    learn(model, batches, compute_loss, epochs=EPOCHS, rate=RATE, head_rate=HEAD_RATE)
+    return LayeredReader({}, model.collect_tensors())
+
+
+def _list_batches(
+    labelled: Sequence[LabelledSentence], encoder: OnnxEncoder, model: LearntLayers
+) -> Iterator[WindowBatch]:
+    """Yield the labelled sentences' windows in batches of about one length."""
+    windows = sorted(
+        _list_labelled_windows(labelled, encoder), key=lambda one: len(one[0].ids)
+    )
+    for start in range(0, len(windows), BATCH):
+        some = windows[start : start + BATCH]
+        ids, is_token = pad_tokens([window.ids for window, _ in some])
+        spans, heads = [], []
+        for row, (window, by_index) in enumerate(some):
+            for index, one in by_index.items():
+                spans.append((row, *window.spans[index]))
+                heads.append([UNKNOWN if so is None else float(so) for so in one.heads])
+        yield WindowBatch(
+            model.read_lower(ids, is_token), is_token, spans, torch.tensor(heads)
+        )
+
+
+def _list_labelled_windows(
+    labelled: Sequence[LabelledSentence], encoder: OnnxEncoder
+) -> Iterator[tuple[ReadWindow, dict[int, LabelledSentence]]]:
+    """Yield each window with its labelled sentences by their index in the message."""
+    by_turn = defaultdict[int, list[LabelledSentence]](list)
+    for one in labelled:
+        by_turn[id(one.sentence.turn)].append(one)
+    for group in by_turn.values():
+        spoken = group[0].sentence
+        by_index = {one.sentence.at: one for one in group}
+        for window in list_windows(encoder, spoken.turn, spoken.last, {*by_index}):
+            read = {at: by_index[at] for at in window.spans if at in by_index}
+            if read:
+                yield window, read
+
+
+if __name__ == "__main__":
+    run(measure)

@@ -1,0 +1,201 @@
+"""Read what a person's sentences mean out of one pass over their message and the end of the turn before.
+
+`python -m bench.fit.layers` fits upper layers of the encoder that ships to the sentences that independent writers
+labelled (`data/labelled/statements_*.jsonl`): a head for each of `reader.HEADS`, over a sentence's tokens and the first
+token. A message is read in windows of sentences. What is read of a sentence depends on its message and on the turn
+before, to the last bit. With another encoder, or none, `reader.StatementReader` reads.
+See `docs/decisions/034-statements-in-one-pass.md`.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from slowwave.engines.encoders.load import load_query_encoder
+from slowwave.engines.encoders.onnx import OnnxEncoder
+from slowwave.engines.encoders.upper_layers import UpperLayers
+from slowwave.schemas.settings import Settings
+from slowwave.tasks.observe.reader import HEADS, Reading, load_reader
+from slowwave.tasks.observe.units import SpokenSentence, TurnSentences
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+SHIPPED: str = Settings.model_fields["encoder"].default
+"""The encoder whose layers these are."""
+LAYERS_FILE = "observe/layers.npz"
+WINDOW = 600
+"""Most characters of the sentences that are read together, unless one has more."""
+BEFORE = 240
+"""Characters of the turn before, from its end."""
+BEFORE_TOKENS = 56
+"""Most tokens of the turn before."""
+CLOSING = 3
+"""Most characters behind a window's last sentence that belong to it: a question mark, quotes."""
+FIRST, BETWEEN = 101, 102
+"""Tokens at the beginning, and after each part."""
+Share = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadWindow:
+    """The tokens of some sentences of a message, with those of the turn before."""
+
+    ids: list[int]
+    spans: dict[int, tuple[int, int]]
+    """The tokens of each sentence, by its index in the message. A sentence beyond the last token has none."""
+
+    def build_share(self) -> Share:
+        """Return the weights of the tokens, shape (1, 1 + sentences, tokens): of the first, and of each sentence."""
+        share = np.zeros((1, 1 + len(self.spans), len(self.ids)), dtype=np.float32)
+        share[0, 0, 0] = 1.0
+        for row, (start, stop) in enumerate(self.spans.values(), 1):
+            share[0, row, start:stop] = 1 / (stop - start)
+        return share
+
+
+class LayeredReader(UpperLayers):
+    """Fitted layers from a message to log-odds, one for each of HEADS for each sentence."""
+
+    def read(
+        self,
+        session: "InferenceSession",
+        encoder: OnnxEncoder,
+        sentences: Sequence[SpokenSentence],
+    ) -> list[Reading | None]:
+        """Return a reading of each sentence; None if it is beyond the last token of its window.
+
+        Args:
+            session: the encoder with these layers, as `open` returns it.
+            encoder: the encoder, for its tokens.
+            sentences: the sentences, of any messages.
+        """
+        readings: list[Reading | None] = [None] * len(sentences)
+        by_turn: dict[int, list[int]] = {}
+        for at, one in enumerate(sentences):
+            by_turn.setdefault(id(one.turn), []).append(at)
+        for places in by_turn.values():
+            asked = {sentences[at].at for at in places}
+            one = sentences[places[0]]
+            found = {
+                index: reading
+                for window in list_windows(encoder, one.turn, one.last, asked)
+                for index, reading in self._read_window(session, window)
+            }
+            for at in places:
+                readings[at] = found.get(sentences[at].at)
+        return readings
+
+    def _read_window(
+        self, session: "InferenceSession", window: ReadWindow
+    ) -> Iterator[tuple[int, Reading]]:
+        """Yield the index of each sentence of a window with its reading."""
+        ids = np.array([window.ids], dtype=np.int32)
+        inputs = {"ids": ids, "share": window.build_share()}
+        (pooled,) = session.run(["pooled"], inputs)
+        states = pooled[0].astype(np.float64)
+        first = np.broadcast_to(states[0], states[1:].shape)
+        odds = self.compute_odds(np.concatenate([states[1:], first], axis=1))
+        likely = 1 / (1 + np.exp(-odds.astype(np.float64)))
+        for index, row in zip(window.spans, likely.tolist(), strict=True):
+            yield index, Reading(dict(zip(HEADS, row, strict=True)))
+
+
+def list_windows(
+    encoder: OnnxEncoder,
+    turn: TurnSentences,
+    last: TurnSentences | None,
+    asked: set[int],
+) -> Iterator[ReadWindow]:
+    """Yield the windows of a message that hold one of the sentences asked for, by their indices."""
+    before: list[int] | None = None
+    for indices in split_sentences_by_length(turn):
+        if asked.isdisjoint(indices):
+            continue
+        if before is None:
+            ((before, _),) = encoder.locate_tokens(
+                [last.text[-BEFORE:] if last else ""]
+            )
+            before = before[-BEFORE_TOKENS:]
+        yield _build_window(encoder, turn, indices, before)
+
+
+def split_sentences_by_length(turn: TurnSentences) -> Iterator[list[int]]:
+    """Yield indices of successive sentences whose text has up to WINDOW characters, or of one that has more."""
+    indices: list[int] = []
+    for at, sentence in enumerate(turn.sentences):
+        if indices and sentence.end - turn.sentences[indices[0]].start > WINDOW:
+            yield indices
+            indices = []
+        indices.append(at)
+    if indices:
+        yield indices
+
+
+def _build_window(
+    encoder: OnnxEncoder,
+    turn: TurnSentences,
+    indices: Sequence[int],
+    before: Sequence[int],
+) -> ReadWindow:
+    """Return the window of successive sentences."""
+    start = turn.sentences[indices[0]].start
+    end = turn.sentences[indices[-1]].end
+    following = turn.sentences[indices[-1] + 1 : indices[-1] + 2]
+    stop = min([end + CLOSING, *(sentence.start for sentence in following)])
+    ((ids, places),) = encoder.locate_tokens([turn.text[start:stop]])
+    ahead = 2 + len(before)
+    spans = {}
+    for index in indices:
+        sentence = turn.sentences[index]
+        own = [
+            token
+            for token, (opens, closes) in enumerate(places)
+            if closes > sentence.start - start and opens < sentence.end - start
+        ]
+        if own:
+            spans[index] = (ahead + own[0], ahead + own[-1] + 1)
+    return ReadWindow([FIRST, *before, BETWEEN, *ids, BETWEEN], spans)
+
+
+@cache
+def load_layered_reader() -> LayeredReader:
+    """Return the layers that ship with the package."""
+    return LayeredReader.from_bytes(
+        files("slowwave.tasks").joinpath(LAYERS_FILE).read_bytes()
+    )
+
+
+@cache
+def _load_shipped() -> OnnxEncoder | None:
+    """Return the encoder that ships, or None if it does not run as a graph here."""
+    encoder = load_query_encoder(SHIPPED)
+    return encoder if isinstance(encoder, OnnxEncoder) else None
+
+
+@cache
+def _open_layers(encoder: OnnxEncoder) -> "InferenceSession":
+    """Return the session of the layers that ship, which is opened once per process."""
+    return load_layered_reader().open(encoder)
+
+
+def read_sentences(
+    sentences: Sequence[SpokenSentence], *, in_layers: bool
+) -> list[Reading]:
+    """Return a reading of each sentence: by the layers, or by the regression alone.
+
+    The regression reads what the layers can't.
+    """
+    found: list[Reading | None] = [None] * len(sentences)
+    encoder = _load_shipped() if in_layers else None
+    if encoder is not None:
+        found = load_layered_reader().read(_open_layers(encoder), encoder, sentences)
+    left = [at for at, reading in enumerate(found) if reading is None]
+    readings = load_reader().read([sentences[at] for at in left])
+    by_place = dict(zip(left, readings, strict=True))
+    return [reading or by_place[at] for at, reading in enumerate(found)]
