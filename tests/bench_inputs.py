@@ -105,6 +105,17 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
                 "told",
             )
         ],
+        "fit.layers": [
+            (
+                [
+                    some(folder, "statements_wren.jsonl", slice(8)),
+                    some(folder, "statements_koi.jsonl", slice(8)),
+                    "--without",
+                    "wren",
+                ],
+                "told",
+            )
+        ],
         "nights.scanners": [([rules(folder), "--lines", 20], "kinds")],
         "nights.trust": [(["--each", 1, *PLAIN], "unmarked")],
         "fit.prompts": [([], "writer c")],

@@ -1,10 +1,11 @@
 """Learns to read what persons' sentences mean in one pass over the message, and how well that tells of writers unseen.
 
-    python -m bench.fit.layers [--without WRITER] [--labels data/labelled] [--write] [--json]
+    python -m bench.fit.layers [FILE…] [--without WRITER] [--write] [--json]
 
 The upper layers of the encoder that ships are learnt anew (`tasks/observe/layers.py`) from the sentences that
-`bench.fit.reader` reads. `--without` leaves out the sessions of a writer and judges them: the columns are those of
-`bench.fit.reader`. `--write` writes the layers that ship. Needs torch; takes about 6 minutes of CPU.
+`bench.fit.reader` reads, by default of all writers. `--without` leaves out the sessions of a writer and judges them:
+the columns are those of `bench.fit.reader`. `--write` writes the layers that ship. Needs torch; takes about 5 minutes
+of CPU.
 """
 
 from collections import defaultdict
@@ -54,12 +55,12 @@ class WindowBatch:
 
 
 def measure(
-    *, without: str = "", labels: Path = LABELLED, write: bool = False
+    files: Sequence[Path] = (), *, without: str = "", write: bool = False
 ) -> Figures:
     """Fit the layers; return a row a head of the sentences that were left out."""
     paths = {
         path.stem.removeprefix("statements_"): path
-        for path in sorted(labels.glob("statements_*.jsonl"))
+        for path in files or sorted(LABELLED.glob("statements_*.jsonl"))
         if SEALED not in path.name
     }
     left_out = [paths.pop(without)] if without else []

@@ -13,6 +13,7 @@ import pytest
 
 import bench.all
 import bench.cost
+import bench.fit.layers
 import bench.fit.secrets
 import bench.house
 import bench.nights.tiny_models
@@ -88,6 +89,7 @@ def small(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench.recall.scale, "SWAPS", 1)
     monkeypatch.setattr(bench.recall.scale, "PAUSE", 0.05)
     monkeypatch.setattr(bench.nights.tiny_models, "CACHE", folder / "models")
+    monkeypatch.setattr(bench.fit.layers, "EPOCHS", 1)
     monkeypatch.setattr(bench.fit.secrets, "FILLS", 1)
     monkeypatch.setattr(bench.fit.secrets, "FOLDS", 2)
     monkeypatch.setattr(

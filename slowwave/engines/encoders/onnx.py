@@ -126,7 +126,7 @@ class OnnxEncoder:
     def locate_tokens(
         self, texts: Sequence[str]
     ) -> list[tuple[list[int], list[tuple[int, int]]]]:
-        """Return the tokens of each text, without those that begin and end it, and the first and last character of each."""
+        """Return the tokens of each text without those that begin and end it, and the characters of each token."""
         return [
             (encoding.ids, encoding.offsets)
             for encoding in self._tokenizer.encode_batch(

@@ -1,0 +1,111 @@
+"""The layers that read a person's sentences in one pass over the message."""
+
+import numpy as np
+import pytest
+
+from slowwave.engines.encoders.load import load_query_encoder
+from slowwave.schemas.settings import Settings
+from slowwave.schemas.vocabulary import Origin
+from slowwave.tasks.observe.layers import (
+    SHIPPED,
+    WINDOW,
+    list_windows,
+    load_layered_reader,
+    read_sentences,
+    split_sentences_by_length,
+)
+from slowwave.tasks.observe.task import reads_in_layers
+from slowwave.tasks.observe.units import list_sentences
+
+
+def spoken(*turns):
+    origins = {"user": Origin.HUMAN, "assistant": Origin.MODEL}
+    rows = [
+        {
+            "message_id": str(at),
+            "speaker": None,
+            "blocks": [],
+            "role": role,
+            "origin": origins[role],
+            "text": text,
+        }
+        for at, (role, text) in enumerate(turns)
+    ]
+    return [
+        one
+        for one in list_sentences(rows, least_said=1)
+        if one.turn.row["origin"] == Origin.HUMAN
+    ]
+
+
+def read(*turns):
+    said = spoken(*turns)
+    readings = read_sentences(said, in_layers=True)
+    return {one.text: reading for one, reading in zip(said, readings, strict=True)}
+
+
+TALK = (
+    (
+        "assistant",
+        "The parser reads the log into one frame. Shall I keep it in memory?",
+    ),
+    ("user", "never keep it in memory, the box has 2 GB. could you run the tests?"),
+)
+
+
+def test_a_rule_is_told_and_the_request_beside_it_is_not():
+    found = read(*TALK)
+    assert found["never keep it in memory, the box has 2 GB"].told > 0.5
+    assert found["could you run the tests?"].told < 0.5
+
+
+def test_what_is_read_does_not_depend_on_what_it_is_read_with():
+    one, other = spoken(*TALK)
+    beside = spoken(("assistant", "Hello."), ("user", "tabs, and no trailing blanks"))
+    together = read_sentences([one, *beside, other], in_layers=True)
+    assert read_sentences([other], in_layers=True) == [together[-1]]
+    assert read_sentences([one], in_layers=True) == [together[0]]
+
+
+def test_a_long_message_is_read_in_windows_of_whole_sentences():
+    text = " ".join(f"Sentence number {at} is about the pump." for at in range(60))
+    said = spoken(("assistant", "Ready."), ("user", text))
+    windows = list(split_sentences_by_length(said[0].turn))
+    assert [at for window in windows for at in window] == list(range(60))
+    lengths = [
+        said[0].turn.sentences[window[-1]].end - said[0].turn.sentences[window[0]].start
+        for window in windows
+    ]
+    assert len(windows) > 3
+    assert max(lengths) <= WINDOW
+    assert None not in read_sentences(said, in_layers=True)
+
+
+def test_a_window_marks_the_tokens_of_each_sentence():
+    encoder = load_query_encoder(SHIPPED)
+    (one, other) = spoken(("assistant", "Which?"), ("user", "use tabs. go home"))
+    (window,) = list_windows(encoder, one.turn, one.last, {one.at, other.at})
+    # [CLS] which ? [SEP] use tab ##s . go home [SEP]
+    assert len(window.ids) == 11
+    assert window.spans == {0: (4, 7), 1: (8, 10)}
+    np.testing.assert_allclose(window.build_share().sum(axis=2), 1.0)
+
+
+def test_the_layers_are_stored_in_8_bits_without_loss_of_what_is_read():
+    reader = load_layered_reader()
+    again = type(reader).from_bytes(reader.to_bytes())
+    for name, tensor in reader.tensors.items():
+        np.testing.assert_allclose(again.tensors[name], tensor, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "in_layers"),
+    [
+        ({}, True),
+        ({"encoder": f"{SHIPPED}:8bit"}, True),
+        ({"encoder": "hash-384"}, False),
+        ({"embeddings": False}, False),
+    ],
+)
+def test_layers_read_where_their_encoder_is_set(changes, in_layers):
+    assert reads_in_layers(Settings(**changes)) is in_layers
