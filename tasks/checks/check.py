@@ -98,7 +98,11 @@ def choose_verdicts(
     return chosen
 
 
-def is_news(text: Text, reference: Reference, verdict: Verdict) -> bool:
+def is_news(
+    text: Text,
+    reference: Reference,
+    verdict: Verdict,
+) -> bool:
     """Return True if the code changed after a text was said, and the text does not tell of the change."""
     if verdict.since is None:
         return False
@@ -108,7 +112,11 @@ def is_news(text: Text, reference: Reference, verdict: Verdict) -> bool:
     return not _tells(text.text, reference, verdict)
 
 
-def _tells(text: str, reference: Reference, verdict: Verdict) -> bool:
+def _tells(
+    text: str,
+    reference: Reference,
+    verdict: Verdict,
+) -> bool:
     """Return True if a text names what took a thing's place, and the thing did not have it before."""
     before = verdict.text or reference.name
     if reference.kind is CheckKind.FILE and verdict.instead:
@@ -128,7 +136,11 @@ def read_time(seconds: int) -> datetime | None:
         return None
 
 
-def _build_row(text: Text, one: Reference, verdict: Verdict) -> dict[str, object]:
+def _build_row(
+    text: Text,
+    one: Reference,
+    verdict: Verdict,
+) -> dict[str, object]:
     """Return a row of CHECKS but for the run's columns."""
     return {
         "check_id": compute_content_id(text.row_id, one.kind, one.name, one.value),

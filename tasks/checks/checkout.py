@@ -339,7 +339,9 @@ class Git:
 
     @contextmanager
     def _ask(
-        self, mode: str, names: Iterable[str]
+        self,
+        mode: str,
+        names: Iterable[str],
     ) -> Iterator[tuple[int, "GitOutput"]]:
         """Ask for objects by name, and yield their number and what git prints."""
         lines = [encode(name) for name in names]
@@ -420,7 +422,11 @@ def _limit_memory(pid: int) -> None:
 class GitOutput:
     """What a process prints, up to a bound and a deadline."""
 
-    def __init__(self, handle: int, deadline: Deadline) -> None:
+    def __init__(
+        self,
+        handle: int,
+        deadline: Deadline,
+    ) -> None:
         self._handle = handle
         self._deadline = deadline
         self._poll = select.poll()

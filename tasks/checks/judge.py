@@ -80,14 +80,20 @@ class Questions:
         """Return the words of a name that the code does not have."""
         return [word for word in _split_name(reference.name) if word not in self.there]
 
-    def answer(self, reference: Reference, verdict: Verdict) -> None:
+    def answer(
+        self,
+        reference: Reference,
+        verdict: Verdict,
+    ) -> None:
         """Set the verdict of one."""
         self.verdicts[reference] = verdict
         self.open.discard(reference)
 
 
 def judge_references(
-    git: Git, said: Mapping[Reference, float], exclude: Collection[str] = ()
+    git: Git,
+    said: Mapping[Reference, float],
+    exclude: Collection[str] = (),
 ) -> dict[Reference, Verdict]:
     """Return the verdicts of references; none of what the code never had, or what the deadline left open.
 
@@ -147,7 +153,11 @@ def _list_ends(path: str) -> Iterator[str]:
         yield path
 
 
-def _find_files(questions: Questions, entries: Sequence[Entry], root: str) -> None:
+def _find_files(
+    questions: Questions,
+    entries: Sequence[Entry],
+    root: str,
+) -> None:
     """Answer the paths that the tree has, whole or at their end; folders too."""
     paths = {entry.path for entry in entries}
     folders = {path.rpartition("/")[0] for path in paths}
@@ -178,7 +188,11 @@ def _read_manifests(git: Git, entries: Iterable[Entry]) -> dict[str, bytes]:
     return _read_files(git, "HEAD", paths[:MOST_MANIFESTS])
 
 
-def _read_files(git: Git, commit: str, paths: Sequence[str]) -> dict[str, bytes]:
+def _read_files(
+    git: Git,
+    commit: str,
+    paths: Sequence[str],
+) -> dict[str, bytes]:
     """Return files of a commit by path; of those that are too big or missing nothing."""
     names = [f"{commit}:{path}" for path in paths]
     small = [
@@ -209,7 +223,9 @@ def _holds(reference: Reference, facts: Facts) -> bool:
 
 
 def _compare_facts(
-    questions: Questions, facts: Facts, manifests: Mapping[str, bytes]
+    questions: Questions,
+    facts: Facts,
+    manifests: Mapping[str, bytes],
 ) -> list[Reference]:
     """Answer the dependencies and scripts that hold; return the others, which the history may know."""
     left = []
@@ -312,7 +328,11 @@ class _Scan:
                 pair = one, build_line_pattern(one).search
                 self.lines.setdefault(word, []).append(pair)
 
-    def read(self, path: str, content: bytes) -> None:
+    def read(
+        self,
+        path: str,
+        content: bytes,
+    ) -> None:
         """Note what a file has of it."""
         tokens = list_tokens(content)
         for token in self.words & tokens:
@@ -371,7 +391,11 @@ def _last_word(name: str) -> str:
     return (_split_name(name) or [name])[-1]
 
 
-def _find_deleted(questions: Questions, git: Git, since: float) -> None:
+def _find_deleted(
+    questions: Questions,
+    git: Git,
+    since: float,
+) -> None:
     """Answer the paths, and names of files, that a commit deleted."""
     root = str(git.checkout.root)
     wanted: dict[str, list[Reference]] = defaultdict(list)
@@ -444,7 +468,9 @@ def _follow_facts(
 
 
 def _find_removed(
-    questions: Questions, git: Git, since: float
+    questions: Questions,
+    git: Git,
+    since: float,
 ) -> dict[Reference, Verdict]:
     """Return the verdicts of the names, settings and ports that a commit took out of the code, the newest one's."""
     waiting: dict[Reference, _Wanted] = {}

@@ -645,9 +645,7 @@ def _prepare_message_row(
         return None
     sid = got.get_session_id(session)
     if _is_present(message, index, sid, iid, mid):
-        got.present += 1
-        if _shorten_id(mid) in index.inactive:
-            got.seen_again.add(index.inactive[_shorten_id(mid)])
+        _note_present(got, index, mid)
         return None
     got.taken_over |= index.take_over(session, sid, got.transcript)
     if trespass := index.find_trespass(session, sid, iid, got.transcript):
@@ -661,6 +659,13 @@ def _prepare_message_row(
     workspace = message.stored.workspace if message.stored else session.place
     row = build_message_row(got.get_source(session), message, workspace, mid, iid)
     return {**row, "session_id": sid}
+
+
+def _note_present(got: IngestedTranscript, index: VaultIndex, mid: str) -> None:
+    """Count a message that is stored already; note it if it is inactive."""
+    got.present += 1
+    if _shorten_id(mid) in index.inactive:
+        got.seen_again.add(index.inactive[_shorten_id(mid)])
 
 
 def _is_excluded_workspace(workspace: str | None, exclude: Sequence[str]) -> bool:

@@ -13,17 +13,20 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from slowwave.tasks.observe.units import SpokenSentence
 from slowwave.tasks.observe.worth import (
     FIGURE,
     NUMBERS,
     extract_feature_words,
     list_grams,
 )
+
+if TYPE_CHECKING:
+    from slowwave.tasks.observe.units import SpokenSentence
 
 LEARNT_FROM = frozenset(
     ("English", "German", "Spanish", "French", "Chinese", "Japanese")
@@ -98,7 +101,7 @@ def list_runs(text: str) -> set[str]:
     return {line[at : at + n] for n in RUNS for at in range(len(line) - n + 1)}
 
 
-def describe_statement(one: SpokenSentence) -> tuple[float, ...]:
+def describe_statement(one: "SpokenSentence") -> tuple[float, ...]:
     """Return the numbers of a sentence: those of `worth.NUMBERS` in USED, and how it stands to its message and to the
     turn before.
     """
@@ -135,11 +138,11 @@ class StatementReader:
     scales: Floats
     bias: Floats
 
-    def read(self, sentences: Sequence[SpokenSentence]) -> list[Reading]:
+    def read(self, sentences: Sequence["SpokenSentence"]) -> list[Reading]:
         """Return a reading of each sentence. It does not depend on the sentences that it is read with."""
         return [self._read_one(one) for one in sentences]
 
-    def _read_one(self, one: SpokenSentence) -> Reading:
+    def _read_one(self, one: "SpokenSentence") -> Reading:
         """Return the reading of a sentence."""
         said = one.read_as
         runs = list_runs(said)
@@ -156,7 +159,7 @@ class StatementReader:
         likely = 1 / (1 + np.exp(-logits))
         return Reading(dict(zip(HEADS, likely.tolist(), strict=True)))
 
-    def _standardise(self, one: SpokenSentence) -> Floats:
+    def _standardise(self, one: "SpokenSentence") -> Floats:
         """Return the numbers of a sentence as standard deviations from the mean, FARTHEST at most."""
         numbers = np.array(describe_statement(one), dtype=np.float64)
         z: Floats = np.clip((numbers - self.means) / self.scales, -FARTHEST, FARTHEST)

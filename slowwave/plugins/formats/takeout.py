@@ -69,10 +69,7 @@ def _read_record(number: int, fields: Fields) -> Iterator[Record]:
     """Yield prompt and answer of one activity."""
     title = get_text(fields, "title") or ""
     verb, _, rest = title.partition(" ")
-    answer = "\n\n".join(
-        read_html(get_text(item, "html") or "")
-        for item in get_objects(fields, "safeHtmlItem")
-    ).strip()
+    answer = _read_answer(fields)
     names = [fields.get("header"), *coerce_list(fields.get("products"))]
     if not any(OF_GEMINI.search(str(name)) for name in names):
         yield Skipped("activity of another product", number)
@@ -100,6 +97,13 @@ def _read_record(number: int, fields: Fields) -> Iterator[Record]:
                 session, f"{native}{end}", *who, blocks, text, ts=ts, line=number
             )
             yield _add_former(message, former)
+
+
+def _read_answer(fields: Fields) -> str:
+    """Return the text of an activity's answer."""
+    items = get_objects(fields, "safeHtmlItem")
+    texts = [read_html(get_text(item, "html") or "") for item in items]
+    return "\n\n".join(texts).strip()
 
 
 def _add_former(message: Message, former: str) -> Message:

@@ -54,7 +54,10 @@ QUARTER_MONTHS = 3
 
 
 def find_coming_day(
-    text: str, said_at: datetime, *, of_plan: bool = False
+    text: str,
+    said_at: datetime,
+    *,
+    of_plan: bool = False,
 ) -> date | None:
     """Return the earliest day that a text names and that is later than when it was said; None if it names none.
 
@@ -126,7 +129,11 @@ def _list_span_ends(text: str, said_on: date) -> Iterator[date]:
         yield _find_part(date(said_on.year, first, 1), months, match["part"])
 
 
-def _find_part(first: date, months: int, part: str) -> date:
+def _find_part(
+    first: date,
+    months: int,
+    part: str,
+) -> date:
     """Return the day on which a part of a span of months begins; of its end the last day."""
     past = first.month - 1 + months
     after = date(first.year + past // 12, past % 12 + 1, 1)

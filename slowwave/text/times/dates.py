@@ -258,7 +258,11 @@ def _resolve_day_word(day: datetime, word: str) -> Span:
     return start, start + timedelta(days=1)
 
 
-def _resolve_ago(day: datetime, number: str, unit: str) -> Span | None:
+def _resolve_ago(
+    day: datetime,
+    number: str,
+    unit: str,
+) -> Span | None:
     """Return the unit of time around the day that is `number` units ago; None as `_subtract_units`."""
     middle = _subtract_units(day, number, unit)
     half = UNIT_DAYS[unit] // 2
@@ -269,13 +273,21 @@ def _resolve_ago(day: datetime, number: str, unit: str) -> Span | None:
     )
 
 
-def _resolve_recent(day: datetime, number: str, unit: str) -> Span | None:
+def _resolve_recent(
+    day: datetime,
+    number: str,
+    unit: str,
+) -> Span | None:
     """Return the last `number` units up to the end of the day; None as `_subtract_units`."""
     start = _subtract_units(day, number, unit)
     return None if start is None else (start, day + timedelta(days=1))
 
 
-def _subtract_units(day: datetime, number: str, unit: str) -> datetime | None:
+def _subtract_units(
+    day: datetime,
+    number: str,
+    unit: str,
+) -> datetime | None:
     """Return the day `number` units before; None if the number is 0 or unknown, or the day too long ago."""
     days = UNIT_DAYS[unit] * (
         NUMBERS.get(number) or (int(number) if number.isdigit() else 0)
@@ -284,7 +296,11 @@ def _subtract_units(day: datetime, number: str, unit: str) -> datetime | None:
     return day - timedelta(days=days) if 0 < days < 40_000 else None
 
 
-def _resolve_day_of_week(day: datetime, which: str, weekday: str) -> Span | None:
+def _resolve_day_of_week(
+    day: datetime,
+    which: str,
+    weekday: str,
+) -> Span | None:
     """Return a day of the last week; none of the next one, which is not over."""
     if which != "last":
         return None
@@ -292,7 +308,11 @@ def _resolve_day_of_week(day: datetime, which: str, weekday: str) -> Span | None
     return start, start + timedelta(days=1)
 
 
-def _resolve_last(day: datetime, which: str, unit: str) -> Span:
+def _resolve_last(
+    day: datetime,
+    which: str,
+    unit: str,
+) -> Span:
     """Return the span before the one that `day` is in ("last month"), or that one so far ("this month").
 
     "last weekend" is the latest Saturday and Sunday that are over: on a weekend, those of the week before. A weekday
@@ -329,7 +349,11 @@ def _find_start(day: datetime, unit: str) -> datetime:
     return starts[unit]
 
 
-def _resolve_season(day: datetime, which: str, unit: str) -> Span:
+def _resolve_season(
+    day: datetime,
+    which: str,
+    unit: str,
+) -> Span:
     """Return the three months of the latest season of this name: for "this" one that began, else one that is over."""
     start = day.replace(month=SEASONS[unit], day=1)
     start = start if start <= day else start.replace(year=start.year - 1)

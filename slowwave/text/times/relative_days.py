@@ -163,7 +163,11 @@ def _note(match: re.Match[str], note: str) -> RelativeDay:
     return RelativeDay(match.start(), match.end(), note)
 
 
-def _format_count(match: re.Match[str], said_on: date, sign: int) -> str | None:
+def _format_count(
+    match: re.Match[str],
+    said_on: date,
+    sign: int,
+) -> str | None:
     """Return the day that is a number of units away in the direction of `sign`; None if it is 0 or over FARTHEST.
 
     Months, and weeks ago, are given as "about", since people round; of years only the year is given.
