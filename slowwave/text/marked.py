@@ -85,7 +85,9 @@ def read_as_it_is(path: Path) -> str:
     return path.read_bytes().decode("utf-8", "surrogateescape") if path.exists() else ""
 
 
-def write_whole(path: Path, text: str, like: Path | None = None) -> bool:
+def write_whole(
+    path: Path, text: str, like: Path | None = None, *, bounded: bool = False
+) -> bool:
     """Write a file in one step, and return True if its content changed. A link's target is written.
 
     An existing file keeps its permissions. Missing folders are made.
@@ -94,9 +96,10 @@ def write_whole(path: Path, text: str, like: Path | None = None) -> bool:
         path: the file.
         text: as `read_as_it_is` returns it.
         like: a file whose permissions a new file gets; default: by the umask.
+        bounded: whether a link outside of every checkout must stay in its folder.
 
     Raises:
-        UsageError: the path is in a checkout and links out of it, since others may have written the checkout.
+        UsageError: the path links out of its checkout or folder, which others may have written.
     """
     named = Path(os.path.normpath(path.absolute()))  # with its links
     checkouts = [
@@ -104,6 +107,8 @@ def write_whole(path: Path, text: str, like: Path | None = None) -> bool:
         for folder in named.parents
         if (folder / ".git").exists() and folder != Path.home()
     ]
+    if bounded and not checkouts:
+        checkouts = [named.parent]
     given = path
     path = path.resolve()
     if not all(path.is_relative_to(folder.resolve()) for folder in checkouts):

@@ -80,6 +80,22 @@ def test_a_mark_within_a_line_is_none() -> None:
     assert find_marked(f"I wrote `{MARKS[0]}` and {MARKS[1]}.\n") is None
 
 
+def test_a_bounded_file_is_not_written_through_a_link_out_of_its_folder(
+    tmp_path: Path,
+) -> None:
+    outside = tmp_path / "outside.md"
+    outside.write_text("x")
+    folder = tmp_path / "unpacked"
+    folder.mkdir()
+    (folder / "AGENTS.md").symlink_to(outside)
+    (folder / "CLAUDE.md").symlink_to("own.md")
+    with pytest.raises(UsageError, match="is a link out of the project"):
+        write_whole(folder / "AGENTS.md", "y", bounded=True)
+    assert outside.read_text() == "x"
+    assert write_whole(folder / "CLAUDE.md", "y", bounded=True)
+    assert (folder / "own.md").read_text() == "y"
+
+
 def test_a_file_is_written_whole_through_its_link_with_its_rights(
     tmp_path: Path,
 ) -> None:

@@ -225,7 +225,7 @@ def _write_skill(
         raise UsageError(
             f"{file} has no marks of slowwave's: --force adds the block below what stands there"
         )
-    changed = bool(before or count) and write_whole(file, text)
+    changed = bool(before or count) and write_whole(file, text, bounded=True)
     _print_line_count(file, count, changed)
     return changed
 
@@ -292,7 +292,7 @@ def _write_block(file: Path, block: str, opening: str = "") -> bool:
     if before and after in ("", opening) and not file.is_symlink():
         file.unlink()
         return True
-    return bool(block or before) and write_whole(file, after)
+    return bool(block or before) and write_whole(file, after, bounded=True)
 
 
 def _print_line_count(file: Path, count: int, changed: bool) -> None:
