@@ -148,10 +148,11 @@ def collect_standing_claims(
     )
     rows = view.read(CLAIMS, COLUMNS, condition).to_pylist()
     confidences = view.look_up_confidences([row["claim_id"] for row in rows])
+    borne_out = _bear_out_later(rows, confidences)
     rows = [
         row
         for row in rows
-        if confidences[row["claim_id"]] >= _find_least(row, min_confidence)
+        if borne_out[row["claim_id"]] >= _find_least(row, min_confidence)
         and len(row["summary"]) <= LONGEST
         and (perhaps_changed or not is_perhaps_changed(row))
         and row["claim_id"] not in view.chains.retractions
@@ -178,6 +179,29 @@ def collect_standing_claims(
     for claim in sorted(standing, key=_rank):
         first.setdefault(claim.text.casefold(), claim)
     return list(first.values())
+
+
+def _bear_out_later(
+    rows: Sequence[ClaimRow], confidences: Mapping[str, float]
+) -> dict[str, float]:
+    """Return the confidence by which each claim is told: of one that perhaps changed others, also by theirs.
+
+    Whether it changed them or repeats them in other words, what it says of the matter holds now. So each claim of
+    another session that it perhaps changed is a witness, as sure as it was, times the probability of the change (a
+    noisy-or, as of the sessions of one claim).
+    """
+    told = dict(confidences)
+    sessions = {row["claim_id"]: row["session_id"] for row in rows}
+    for row in rows:
+        later, likely = row["chain_id"], row["chain_likely"] or 0.0
+        is_typed = row["trust"] == Trust.TYPED
+        if later is None or not is_typed or not is_perhaps_changed(row):
+            continue
+        if later not in told or sessions[later] == row["session_id"]:
+            continue
+        before = confidences[row["claim_id"]] / (1.0 - likely)
+        told[later] = 1.0 - (1.0 - told[later]) * (1.0 - before * likely)
+    return told
 
 
 def _find_least(row: ClaimRow, min_confidence: float | None) -> float:

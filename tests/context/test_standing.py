@@ -1,0 +1,39 @@
+"""Which claims are told unasked."""
+
+import pytest
+
+from slowwave.context.projects.standing import _bear_out_later
+
+
+def row(key, session, chain=None, likely=None, trust="typed"):
+    return {
+        "claim_id": key,
+        "session_id": session,
+        "chain_id": chain,
+        "chain_at": None if chain is None else "2026-10-05T09:00:00Z",
+        "chain_likely": likely,
+        "trust": trust,
+    }
+
+
+def test_a_rule_said_again_in_other_words_bears_the_last_wording_out():
+    rows = [row("never push", "a", "only by PR", 0.5), row("only by PR", "b")]
+    told = _bear_out_later(rows, {"never push": 0.4, "only by PR": 0.3})
+    # The first was sure by .4 / (1 - .5) = .8, and is of the same matter by .5: 1 - .7 * (1 - .8 * .5).
+    assert told == {"never push": 0.4, "only by PR": pytest.approx(0.58)}
+
+
+@pytest.mark.parametrize(
+    "earlier",
+    [
+        row("never push", "b", "only by PR", 0.5),  # of the same session
+        row("never push", "a", "only by PR", 0.2),  # not linked
+        row("never push", "a", "only by PR", 0.5, trust="tool"),
+        row("never push", "a"),
+    ],
+)
+def test_what_is_no_witness_leaves_the_later_claim_as_sure_as_it_was(earlier):
+    told = _bear_out_later(
+        [earlier, row("only by PR", "b")], {"never push": 0.4, "only by PR": 0.3}
+    )
+    assert told["only by PR"] == 0.3
