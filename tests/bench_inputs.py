@@ -85,7 +85,8 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
             (["--files", 40, "--commits", 3, "--statements", 5], "CPU s")
         ],
         "nights.dead_ends": [([LABELLED / "ends"], "told before")],
-        "nights.intentions": [([LABELLED / "ends"], "tellings")],
+        "nights.newcomer": [([LABELLED / "newcomers" / "vesna", *PLAIN], "in three")],
+        "nights.intentions": [([LABELLED / "ends", *PLAIN], "tellings")],
         "nights.dedupe": [
             ([pairs, *PLAIN], "rules and vectors"),
             ([pairs, "--no-encoder", "--json"], "rules alone"),

@@ -1,6 +1,6 @@
 """Whether what persons mean to do later is told when it is due, and nothing else.
 
-    python -m bench.nights.intentions FOLDER [--projects invoice-api storefront-web]
+    python -m bench.nights.intentions FOLDER [--projects invoice-api storefront-web] [--encoder NAME]
 
 FOLDER is that of `bench.nights.dead_ends`; its `labels.json` has `intentions` (session, uuid, quote, condition, due).
 The sessions are taken in order of time, with a night before each that reads those before it. A session's first message
@@ -19,7 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from bench.harness import SCRATCH, Figures, run
+from bench.harness import ENCODER, SCRATCH, Figures, run
 from bench.nights.dead_ends import Session, read_folder, share
 from slowwave.context.projects.intentions import Intention, list_intentions
 from slowwave.flows.nightly import run_night
@@ -45,7 +45,11 @@ class Tellings:
 
 
 def measure(
-    folder: Path, scratch: Path = SCRATCH, *, projects: Sequence[str] = ()
+    folder: Path,
+    scratch: Path = SCRATCH,
+    *,
+    projects: Sequence[str] = (),
+    encoder: str = ENCODER,
 ) -> Figures:
     """Return by condition the intentions that are due, those that were told, and the tellings that are wrong."""
     labels = json.loads((folder / "labels.json").read_text(encoding="utf-8"))
@@ -59,7 +63,7 @@ def measure(
         one for one in labels["intentions"] if one["due"] and one["session"] in names
     ]
     count = Tellings()
-    for session, view in replay(folder, sessions, scratch):
+    for session, view in replay(folder, sessions, scratch, encoder):
         here = list_intentions(view, [session.row["workspace"]])
         judge(session, here, due, count)
         for n, label in enumerate(due):
@@ -90,12 +94,10 @@ def count_by_condition(due: Sequence[Row], told: set[int]) -> list[Row]:
 
 
 def replay(
-    folder: Path, sessions: Sequence[Session], scratch: Path
+    folder: Path, sessions: Sequence[Session], scratch: Path, encoder: str
 ) -> Iterator[tuple[Session, View]]:
     """Yield each session but the first, in order, with the release of a night that has read those before it."""
-    settings = Settings(
-        store=scratch / "night", encoder="hash-384", keywords={"top": 0}
-    )
+    settings = Settings(store=scratch / "night", encoder=encoder, keywords={"top": 0})
     read = scratch / "read"
     read.mkdir()
     for before, session in pairwise(sessions):

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from slowwave.context.packing import make_line, show_pieces
 from slowwave.context.projects.intentions import list_intentions
+from slowwave.context.projects.standing import SURE
 from slowwave.context.rendering import Line, LineSource
 from slowwave.recall.hits import (
     CONFIDENT,
@@ -339,7 +340,7 @@ def is_question(text: str) -> bool:
 
 
 def find_rules(view: View, ids: Sequence[str]) -> dict[str, str]:
-    """Return the category of the active rule or preference that each message states, by the message's id."""
+    """Return the category of the active rule or preference that each message surely states, by the message's id."""
     if not ids or not view.count(CLAIMS):
         return {}
     layout = view.passages
@@ -347,13 +348,19 @@ def find_rules(view: View, ids: Sequence[str]) -> dict[str, str]:
     is_given = pc.is_in(keys, value_set=pa.array(ids, keys.type)).to_numpy()
     positions = np.flatnonzero(is_given[layout.message])
     claims = view.claims.find_claims_at(positions)
-    rows = view.take(CLAIMS, claims, ["category", "status", "message_ids", TRUST])
-    return {
-        key: row["category"]
-        for row in rows.to_pylist()
+    columns = ["claim_id", "category", "status", "message_ids", TRUST]
+    rows = [
+        row
+        for row in view.take(CLAIMS, claims, columns).to_pylist()
         if row["category"] in RULES
         and row["status"] == Status.ACTIVE
         and row[TRUST] in (None, Trust.TYPED)
+    ]
+    confidences = view.look_up_confidences([row["claim_id"] for row in rows])
+    return {
+        key: row["category"]
+        for row in rows
+        if confidences[row["claim_id"]] >= SURE
         for key in row["message_ids"]
     }
 

@@ -8,6 +8,7 @@ See `docs/decisions/034-statements-in-one-pass.md`.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.engines.encoders.onnx import OnnxEncoder
 from slowwave.engines.encoders.upper_layers import UpperLayers
+from slowwave.schemas.errors import EncoderNotFound
 from slowwave.schemas.settings import Settings
 from slowwave.tasks.observe.reader import HEADS, Reading, load_reader
 from slowwave.tasks.observe.units import SpokenSentence, TurnSentences
@@ -172,10 +174,16 @@ def load_layered_reader() -> LayeredReader:
 
 
 @cache
-def _load_shipped() -> OnnxEncoder | None:
-    """Return the encoder that ships, or None if it does not run as a graph here."""
+def _load_shipped() -> OnnxEncoder:
+    """Return the encoder that ships, loaded once per process.
+
+    Raises:
+        EncoderNotFound: it does not run as a graph here; the next call tries again.
+    """
     encoder = load_query_encoder(SHIPPED)
-    return encoder if isinstance(encoder, OnnxEncoder) else None
+    if not isinstance(encoder, OnnxEncoder):
+        raise EncoderNotFound(SHIPPED, ["its graph: can't be opened here"])
+    return encoder
 
 
 @cache
@@ -192,9 +200,11 @@ def read_sentences(
     The regression reads what the layers can't.
     """
     found: list[Reading | None] = [None] * len(sentences)
-    encoder = _load_shipped() if in_layers else None
-    if encoder is not None:
-        found = load_layered_reader().read(_open_layers(encoder), encoder, sentences)
+    if in_layers:
+        with suppress(EncoderNotFound):
+            encoder = _load_shipped()
+            session = _open_layers(encoder)
+            found = load_layered_reader().read(session, encoder, sentences)
     left = [at for at, reading in enumerate(found) if reading is None]
     readings = load_reader().read([sentences[at] for at in left])
     by_place = dict(zip(left, readings, strict=True))

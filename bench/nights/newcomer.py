@@ -1,0 +1,122 @@
+"""What a stranger's first weeks become: what is told unasked of what holds, and what is found.
+
+    python -m bench.nights.newcomer data/labelled/newcomers/* [--encoder NAME] [--misses] [--json]
+
+FOLDERs hold sessions of Claude Code by one writer each, and `truth.json` of the same writer: statements that hold at
+the end (`standing`), those that do not (`gone`), and questions with a verbatim piece of the answer, each with its
+project. Columns, a row a writer: *rules* and decisions that hold; *told*, the share of them that a skill has; *lines*
+of the skills that state something; *hold* and *gone*, the shares of the lines that say what holds, and what no longer
+does; *questions*; *first* and *in three*, the shares whose answer `recall` finds there, asked in the project. A line
+says a statement if it has SAME of the words of its quote. Lines that say neither are commands, habits, and statements
+that the writer did not list.
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePath
+from typing import Any
+
+from bench.harness import ENCODER, SCRATCH, Figures, Row, run
+from slowwave.context.projects.skill import collect_skill_lines
+from slowwave.flows.nightly import run_night
+from slowwave.memory import Memory
+from slowwave.schemas.settings import Settings
+from slowwave.tasks.llm.fence import has_injection
+
+SAME = 0.6
+"""Share of the words of a quote that a line has to have."""
+WORD = re.compile(r"\w{2,}")
+SETTLING = ("rule", "decision")
+Statement = dict[str, Any]
+
+
+def measure(
+    folders: Sequence[Path],
+    scratch: Path = SCRATCH,
+    *,
+    encoder: str = ENCODER,
+    misses: bool = False,
+) -> Figures:
+    """Return a row a writer."""
+    rows, notes = [], []
+    for folder in folders:
+        row, missed = measure_writer(folder, scratch / folder.name, encoder)
+        rows.append(row)
+        notes += missed if misses else []
+    return Figures(rows, notes=notes)
+
+
+def measure_writer(folder: Path, scratch: Path, encoder: str) -> tuple[Row, list[str]]:
+    """Return the row of a writer, and the rules and decisions that no skill has."""
+    truth = json.loads((folder / "truth.json").read_text(encoding="utf-8"))
+    sessions = scratch / "sessions"
+    sessions.mkdir(parents=True)
+    for path in sorted(folder.glob("*.jsonl")):
+        shutil.copy2(path, sessions)
+    settings = Settings(store=scratch / "store", encoder=encoder)
+    run_night([sessions], settings)
+    memory = Memory.open(settings.store)
+    by_project = dict(_list_lines(memory))
+    standing = [*truth["standing"], *truth.get("standing_more", [])]
+    gone = [*truth["gone"], *truth.get("gone_more", [])]
+    settled = [one for one in standing if one["kind"] in SETTLING]
+    missed = [one for one in settled if not _is_told(one, by_project)]
+    lines = [(at, line) for at, some in by_project.items() for line in some]
+    holding = [line for at, line in lines if _says_one(line, at, standing)]
+    lost = [line for at, line in lines if _says_one(line, at, gone)]
+    lost = [line for line in lost if line not in holding]
+    places = [_find_place(memory, one) for one in truth["questions"]]
+    asked = [one for one in places if one is not None]
+    row: Row = {
+        "writer": folder.name,
+        "rules": len(settled),
+        "told": 1 - len(missed) / len(settled),
+        "lines": len(lines),
+        "hold": len(holding) / max(len(lines), 1),
+        "gone": len(lost) / max(len(lines), 1),
+        "questions": len(places),
+        "first": sum(place == 0 for place in asked) / len(places),
+        "in three": sum(place < 3 for place in asked) / len(places),
+    }
+    return row, [f"{folder.name}: {one['quote']}" for one in missed]
+
+
+def _list_lines(memory: Memory) -> Iterator[tuple[str, list[str]]]:
+    """Yield each project's name with the lines of its skill that state something."""
+    view = memory.get_view()
+    for workspace in sorted(view.workspaces):
+        found = collect_skill_lines(view, (workspace,), has_injection)
+        yield PurePath(workspace).name, [line.text for line in found if line.claim]
+
+
+def _is_told(one: Statement, by_project: dict[str, list[str]]) -> bool:
+    return any(_says(line, one) for line in by_project.get(one["project"], ()))
+
+
+def _says_one(line: str, project: str, statements: Sequence[Statement]) -> bool:
+    return any(_says(line, one) for one in statements if one["project"] == project)
+
+
+def _says(line: str, one: Statement) -> bool:
+    """Return True if a line has most words of a statement's quote."""
+    words = set(WORD.findall(one["quote"].casefold()))
+    return len(words & set(WORD.findall(line.casefold()))) >= SAME * len(words)
+
+
+def _find_place(memory: Memory, question: Statement) -> int | None:
+    """Return the place of the first hit that has the answer, or None."""
+    workspaces = memory.get_view().workspaces
+    places = [one for one in workspaces if PurePath(one).name == question["project"]]
+    hits = memory.recall(question["question"], workspace=places[0] if places else None)
+    answer = question["answer"].casefold()
+    for place, hit in enumerate(hits):
+        texts = [hit.text, *(source.quote for source in hit.sources)]
+        if any(answer in text.casefold() for text in texts):
+            return place
+    return None
+
+
+if __name__ == "__main__":
+    run(measure)
