@@ -102,6 +102,19 @@ def test_a_secret_in_the_evidence_is_redacted(tmp_path: Path) -> None:
     assert "a1B2" not in row["text"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["keep.py has it.", "`keep.py` has it.", "See cache.py:3.", "`rich` and rich==1"],
+)
+def test_each_thing_that_a_text_names_is_one_row(repository: Path, text: str) -> None:
+    one = Text("o1", None, "w", text, ("src/keep.py", "keep.py"), SAID)
+    with open_git(find_checkout(repository), 60) as git:
+        ids = check_texts(git, [one], SAID, "key")["check_id"].to_pylist()
+    # a store refuses rows of the same key, and with them the step
+    assert ids
+    assert len(ids) == len(set(ids))
+
+
 def test_names_are_found_by_form_in_any_language() -> None:
     named = {
         one.name for one in find_references("サーバーは `run_all` と src/ä/b.ts です")
