@@ -1,6 +1,8 @@
 """`slowwave status`, `inspect`, `config` and `check-claims`: a memory's state, ledgers, settings and code checks."""
 
 import os
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -238,8 +240,8 @@ def check_claims(settings: "Settings", as_json: bool = False) -> list[Row] | Non
     """Compare claims with the code that they are about, now.
 
     Looked at is HEAD of each checkout of git on this machine that claims and passages name as their folder; the night
-    does the same. Listed is what they name that the code had and does not have any more. Nothing of a checkout is run,
-    and none of its files is changed.
+    does the same. Listed is what they name that the code had and does not have any more, each with the file and line
+    that had it. Nothing of a checkout is run, and none of its files is changed.
     """
     from slowwave.flows.check_claims import run_claim_check
     from slowwave.flows.ledgers import list_failed_checks
@@ -251,9 +253,12 @@ def check_claims(settings: "Settings", as_json: bool = False) -> list[Row] | Non
     for step in report.steps:
         for line in (*step.notes, *step.failed):
             echo(escape_line(line))
-    for row in rows:
-        echo(f"{row['claim'][:12]}  {escape_line(row['text'])}")
-        echo(f"{' ' * 14}{escape_line(row['note'])}")
+    for claim, of_claim in groupby(rows, itemgetter("claim", "text")):
+        echo(f"{claim[0][:12]}  {escape_line(claim[1])}")
+        for row in of_claim:
+            place = ":".join(str(part) for part in (row["path"], row["line"]) if part)
+            note = escape_line(f"{row['note']} {place}")
+            echo(f"{' ' * 14}{note}".rstrip())
     echo(f"{count_noun(len(rows), 'name')} not in the code any more, or otherwise.")
     if report.failures:
         raise typer.Exit(INCOMPLETE)

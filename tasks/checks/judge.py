@@ -29,6 +29,8 @@ from slowwave.tasks.checks.references import Reference
 
 PROSE = (".md", ".mdx", ".rst", ".txt", ".adoc", ".org", ".html", ".svg", ".po")
 """Ends of files that talk about code: they name what is gone too."""
+BUILDS = ("CMakeLists.txt", "meson_options.txt")
+"""Files of code whose names end as prose does."""
 MOST_MANIFESTS = 40
 MOST_COMMITS = 40
 MOST_LINES = 300
@@ -41,8 +43,11 @@ NOT_WORDS = bytes(
 )
 """All bytes but those of names become spaces."""
 NOT_DASHED = NOT_WORDS[:45] + b"-" + NOT_WORDS[46:]
-PORT_KEY = re.compile(r"port|expose|listen|bind|addr|host|url", re.IGNORECASE)
-"""What a line that has a port's number calls it."""
+PORT_KEY = (
+    r"(?:(?<![A-Za-z])(?:port|Port|PORT)[sS]?(?![a-z])|(?<=[a-z0-9])Ports?(?![a-z])"
+    r"|(?i:expose|listen|bind|addr|host|url))"
+)
+"""What a line that has a port's number calls it: `port` as a word of a name, not as part of `export`."""
 HUNK = re.compile(rb"@@ -(\d+)")
 SPLIT = re.compile(r"\.|::|#")
 
@@ -131,9 +136,14 @@ def _is_code(entry: Entry, exclude: Collection[str]) -> bool:
     """Return True for a file of code or settings that is worth reading."""
     return (
         0 < entry.size <= BIG_FILE
-        and not entry.path.lower().endswith(PROSE)
+        and not _is_prose(entry.path)
         and not any(fnmatch(entry.path, glob) for glob in exclude)
     )
+
+
+def _is_prose(path: str) -> bool:
+    """Return True for a file that talks about code."""
+    return path.lower().endswith(PROSE) and not path.endswith(BUILDS)
 
 
 def clean_path(path: str, root: str) -> str:
@@ -240,7 +250,9 @@ def _compare_facts(
 
 def _cite_manifest(name: str, manifests: Mapping[str, bytes]) -> tuple[str, int, str]:
     """Return path, line and text of the first line of a manifest that has a name."""
-    pattern = re.compile(re.escape(name.lower()).replace(r"\-", "[-_.]").encode())
+    spelt = re.escape(name.lower()).replace(r"\-", "[-_.]")
+    # of `react` neither react-dom nor @types/react
+    pattern = re.compile(rf"(?<![\w/]){spelt}(?![a-z0-9-])".encode())
     for path, content in manifests.items():
         if match := pattern.search(content.lower()):
             return path, *_cite(content, match.start())
@@ -377,10 +389,11 @@ def build_line_pattern(reference: Reference) -> re.Pattern[bytes]:
     """Return a pattern of a line that gives a setting its value, or has a port's number beside what is called so."""
     value = re.escape(reference.value)
     if reference.kind is CheckKind.PORT:
-        before = rf"^.*(?:{PORT_KEY.pattern}|:).*(?<![\w.]){value}(?![\w.])"
-        after = rf"^.*(?<![\w.]){value}(?![\w.]).*(?:{PORT_KEY.pattern})"
-        pattern = rf"(?:{before}|{after})"
-        return re.compile(pattern.encode(), re.MULTILINE | re.IGNORECASE)
+        number = rf"(?<![\w.]){value}(?![\w.])"
+        # localhost:8080, and 8080:80 as containers publish a port
+        before = rf"^.*(?:{PORT_KEY}.*|:){number}"
+        after = rf"^.*{number}(?::\d|.*{PORT_KEY})"
+        return re.compile(rf"(?:{before}|{after})".encode(), re.MULTILINE)
     key = "[-_]".join(map(re.escape, re.split("[-_]", _last_word(reference.name))))
     typed = r"(?:\s*:\s*[\w\[\]., |\"']{1,60}?)?"
     pattern = rf"""(?<![\w]){key}["'\])]*{typed}\s*[:=,]\s*[\w.(]{{0,40}}?["'(]*(?<![\w.]){value}(?![\w]|\.\d)"""
@@ -452,16 +465,17 @@ def _follow_facts(
         paths = [
             path for path in _split_paths(names) if find_reader(path.rpartition("/")[2])
         ]
-        before = collect_facts(
-            _read_files(git, f"{commit.id}^", paths[:MOST_MANIFESTS])
-        )
+        manifests = _read_files(git, f"{commit.id}^", paths[:MOST_MANIFESTS])
+        before = collect_facts(manifests)
         for one in list(waiting):
             if not _holds(one, before):
                 continue
             now = facts.get(_name_fact(one))
             result = CheckResult.GONE if now is None else CheckResult.DIFFERS
             instead = " ".join(filter(None, [one.name, *sorted(now)])) if now else ""
-            questions.answer(one, Verdict(result, since=commit, instead=instead))
+            place = _cite_manifest(one.name, manifests)
+            verdict = Verdict(result, *place, since=commit, instead=instead)
+            questions.answer(one, verdict)
             waiting.remove(one)
         if not waiting:
             break
@@ -543,7 +557,7 @@ def _read_removals(
     """
     verdicts: dict[Reference, Verdict] = {}
     for hunk in _split_hunks(diff):
-        if hunk.path.lower().endswith(PROSE):
+        if _is_prose(hunk.path):
             continue
         for at, line in enumerate(hunk.removed):
             keys = near.keys() & set(line.translate(NOT_WORDS).split())

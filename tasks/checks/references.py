@@ -6,6 +6,7 @@ So the language does not matter. More is taken than a checkout knows; what it ne
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from slowwave.schemas.vocabulary import CheckKind
@@ -76,7 +77,7 @@ class Reference(NamedTuple):
 
 
 def find_references(text: str, files: Iterable[str] = ()) -> list[Reference]:
-    """Return what a text names, each once, in order.
+    """Return what a text names, each once, in order; what is certain is no guess as well.
 
     Args:
         text: a claim or a passage.
@@ -92,7 +93,9 @@ def find_references(text: str, files: Iterable[str] = ()) -> list[Reference]:
         found.update(dict.fromkeys(part))
     found.update(dict.fromkeys(_find_pins(plain.replace("`", " "))))
     found.update(dict.fromkeys(_pair_settings(plain, spans, list(found))))
-    return list(found)[:MOST]
+    certain = {one[:3] for one in found if not one.is_guess}
+    once = (one for one in found if not one.is_guess or one[:3] not in certain)
+    return list(islice(once, MOST))
 
 
 def _read_span(span: str) -> Iterator[Reference]:

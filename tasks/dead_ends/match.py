@@ -68,7 +68,7 @@ def measure_likeness(move: Move, row: DeadEndRow) -> float:
 
 def _compare_edit(move: Move, row: DeadEndRow) -> float:
     """Return how much of an edit that was left a move brings in again."""
-    brought = frozenset(row["words"])
+    brought = _leave_out_numbers(row["words"])
     is_manifest = (row["path"] or "").rpartition("/")[2] in READERS
     if move.kind is MoveKind.RUN and is_manifest:
         added = [
@@ -80,10 +80,16 @@ def _compare_edit(move: Move, row: DeadEndRow) -> float:
     share = weigh_share(brought, move.added)
     is_same_file = move.path == row["path"]
     if is_same_file:
-        is_part = len(move.added) > 1 and move.added <= brought
+        given = _leave_out_numbers(move.added)
+        is_part = len(given) > 1 and given <= brought
         return max(share, ALIKE) if is_part else share
     is_telling = len(brought) >= TELLING and share >= ELSEWHERE
     return share if is_telling else 0.0
+
+
+def _leave_out_numbers(names: Collection[str]) -> frozenset[str]:
+    """Return names without numbers, where there are others: with another number it is the same approach."""
+    return frozenset(name for name in names if not name.isdigit()) or frozenset(names)
 
 
 def _compare_options(words: Sequence[str], others: Sequence[str]) -> float:

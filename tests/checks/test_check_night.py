@@ -106,6 +106,7 @@ def test_the_command_lists_what_the_code_lost(project: Path, tmp_path: Path) -> 
     words = ["check-claims", "--store", str(settings.store)]
     shown = CliRunner().invoke(app, words)
     assert (shown.exit_code, NOTE in shown.output) == (0, True)
+    assert "(12 Nov 2026)) src/queue_store.py\n" in shown.output
     rows = json.loads(CliRunner().invoke(app, [*words, "--json"]).output)
     assert {row["name"] for row in rows} == {"src/queue_store.py"}
     # switched off, nothing is marked

@@ -71,6 +71,49 @@ def test_what_held_then_and_not_now_is_marked(
     assert ask(repository, text) == result
 
 
+@pytest.mark.parametrize(
+    ("path", "before", "after", "text", "result"),
+    [
+        ("compose.yml", '- "6390:6379"', '- "6391:6379"', "Redis is on 6390.", "6390"),
+        ("a.ts", "const httpPort = 8321", "const httpPort = 1", "It has 8321.", "8321"),
+        ("run.sh", "curl localhost:8321", "curl x", "It listens on 8321.", "8321"),
+        # no port: `export`, `supported`, and a key of another matter
+        (
+            "a.ts",
+            "export const LIMIT = 8000",
+            "export const LIMIT = 9",
+            "8000 of us",
+            "",
+        ),
+        ("a.yml", "supported: 8000", "supported: 9", "We have 8000 users.", ""),
+        ("a.json", '"limit": 8000', '"limit": 9', "We have 8000 users.", ""),
+        ("CMakeLists.txt", "option(FAST_HASH)", "", "Keep FAST_HASH on.", "FAST_HASH"),
+        ("notes.txt", "FAST_HASH", "", "Keep FAST_HASH on.", ""),
+    ],
+)
+def test_lines_that_have_a_port_or_a_name(
+    tmp_path: Path, path: str, before: str, after: str, text: str, result: str
+) -> None:
+    commit(tmp_path, {path: f"{before}\n", "keep": "1"})
+    commit(tmp_path, {path: f"{after}\n", "keep": "1"}, LATER)
+    assert list(ask(tmp_path, text)) == [result] * bool(result)
+
+
+def test_evidence_of_a_dependency_is_the_line_that_had_it(tmp_path: Path) -> None:
+    package = '{"dependencies": {\n"react-dom": "^18.2.0",\n"react": "^18.2.0"\n}}'
+    commit(tmp_path, {"web/package.json": package})
+    commit(tmp_path, {"web/package.json": package.replace("18.2", "19.0")}, LATER)
+    one = Text("o1", None, "w", "We stay on react 18.2.", (), SAID)
+    with open_git(find_checkout(tmp_path), 60) as git:
+        (row,) = check_texts(git, [one], SAID, "key").to_pylist()
+    assert (row["result"], row["path"], row["line"], row["text"]) == (
+        "differs",
+        "web/package.json",
+        3,
+        '"react": "^18.2.0"',
+    )
+
+
 def test_what_was_gone_when_it_was_said_is_left_alone(repository: Path) -> None:
     after = datetime(2026, 11, 13, tzinfo=UTC)
     assert ask(repository, "`warm_cache` and src/cache.py went.", after) == {}
@@ -100,6 +143,19 @@ def test_a_secret_in_the_evidence_is_redacted(tmp_path: Path) -> None:
         (row,) = check_texts(git, [one], SAID, "key").to_pylist()
     assert (row["result"], row["path"], row["line"]) == ("found", "s.py", 1)
     assert "a1B2" not in row["text"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["keep.py has it.", "`keep.py` has it.", "See cache.py:3.", "`rich` and rich==1"],
+)
+def test_each_thing_that_a_text_names_is_one_row(repository: Path, text: str) -> None:
+    one = Text("o1", None, "w", text, ("src/keep.py", "keep.py"), SAID)
+    with open_git(find_checkout(repository), 60) as git:
+        ids = check_texts(git, [one], SAID, "key")["check_id"].to_pylist()
+    # a store refuses rows of the same key, and with them the step
+    assert ids
+    assert len(ids) == len(set(ids))
 
 
 def test_names_are_found_by_form_in_any_language() -> None:

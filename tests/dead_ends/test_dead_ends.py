@@ -241,6 +241,12 @@ ROWS = [
     {"kind": "edit", "path": "conftest.py", "words": ["scope", "session"]},
     {"kind": "check", "path": None, "words": ["pytest", "-n", "auto"]},
     {"kind": "edit", "path": "pyproject.toml", "words": ["ujson", "5"]},
+    {
+        "kind": "edit",
+        "path": "vite.ts",
+        "words": ["treeshake", "smallest", "minChunkSize", "90000"],
+    },
+    {"kind": "edit", "path": "limit.ts", "words": ["90000"]},
 ]
 
 
@@ -261,6 +267,11 @@ ROWS = [
         (edit("ci.yml", "", "  - run: pnpm dedupe && pnpm build"), [0]),
         (run("pip install ujson"), [4]),
         (edit("other.py", "def db():", 'db(scope="session")'), []),
+        # with another number; a number alone is one
+        (edit("vite.ts", "{ }", "{ treeshake: true, minChunkSize: 500 }"), [5]),
+        (edit("vite.ts", "{ }", "{ port: 90000 }"), []),
+        (edit("limit.ts", "8000", "90000"), [6]),
+        (edit("limit.ts", "8000", "9000"), []),
     ],
 )
 def test_a_call_is_compared_with_what_failed(step: Step, repeated: list[int]) -> None:

@@ -301,6 +301,39 @@ def test_what_is_due_is_told_until_it_is_left_out(settings: Settings) -> None:
     assert Memory.open(settings.store).intentions(HERE) == [later]
 
 
+def test_a_plan_outlasts_one_of_another_matter_that_is_put_alike(
+    tmp_path: Path,
+) -> None:
+    said = [
+        "On 30 November 2026 we have to rotate the signing key.",
+        "On 29 November 2026 we have to check the payout export of the auditors.",
+        "We have to rotate the signing key on 5 December 2026.",
+    ]
+    listed = []
+    for number, text in enumerate(said):
+        rows = [
+            {
+                "session_id": f"s{number}",
+                "message_id": f"{number}-{minute}",
+                "role": role,
+                "content": content,
+                "ts": f"2026-{9 + number:02}-02T09:0{minute}:00Z",
+                "workspace": HERE,
+            }
+            for minute, (role, content) in enumerate(
+                [("user", text), ("assistant", "Noted."), ("user", "Run the tests.")]
+            )
+        ]
+        lines = "\n".join(map(json.dumps, rows))
+        (tmp_path / f"{number}.jsonl").write_text(lines, encoding="utf-8")
+        settings = Settings(store=tmp_path / "store", keywords={"top": 0})
+        run_night([tmp_path / f"{number}.jsonl"], settings)
+        listed.append([one.due for one in Memory.open(settings.store).intentions(HERE)])
+    # the second perhaps changes the first by its frame alone; the third names its matter
+    assert listed[1] == ["2026-11-29", "2026-11-30"], listed
+    assert "2026-11-30" not in listed[2]
+
+
 def test_a_prompt_that_names_nobody_is_told_nothing(settings: Settings) -> None:
     asked = {
         "event": "user-prompt",

@@ -291,9 +291,13 @@ def _read_intentions(view: View, places: tuple[str, ...]) -> list[Intention]:
     """Return the intentions of some workspaces; see `list_intentions`."""
     claims = [
         claim
-        for claim in collect_standing_claims(view, places, min_confidence=0.0)
+        for claim in collect_standing_claims(
+            view, places, min_confidence=0.0, perhaps_changed=True
+        )
         if claim.by_person and len(claim.text) <= LONGEST
     ]
+    standing = collect_standing_claims(view, places, min_confidence=0.0)
+    sure = {claim.id for claim in standing}
     said = [
         (claim, frozenset(map(stem, extract_content_words(claim.text))))
         for claim in claims
@@ -302,7 +306,10 @@ def _read_intentions(view: View, places: tuple[str, ...]) -> list[Intention]:
         claim
         for claim in claims
         if (claim.category == PLAN or _is_dated(claim))
-        and not any(_answers(later, stems, claim) for later, stems in said)
+        and not any(
+            _answers(later, stems, claim, is_sure=claim.id in sure)
+            for later, stems in said
+        )
     ]
     if not waiting:
         return []
@@ -342,13 +349,22 @@ def find_frequent(texts: Sequence[frozenset[str]]) -> frozenset[str]:
     return frozenset(word for word, count in counts.items() if count > most)
 
 
-def _answers(later: StandingClaim, stems: frozenset[str], plan: StandingClaim) -> bool:
-    """Return True if a later claim that is no plan has so many of a plan's rare words that it says what came of it."""
-    if later.category == PLAN or later.workspace != plan.workspace:
+def _answers(
+    later: StandingClaim, stems: frozenset[str], plan: StandingClaim, *, is_sure: bool
+) -> bool:
+    """Return True if a later claim that is no plan has so many of a plan's rare words that it says what came of it.
+
+    A plan that is perhaps changed is so by any later claim that has enough of its words: by others it was a guess.
+    """
+    if (later.category == PLAN and is_sure) or later.workspace != plan.workspace:
         return False
     if (later.source.at or EARLIEST) <= (plan.source.at or EARLIEST):
         return False
-    return _weigh_stems(extract_content_words(plan.text), stems) >= ANSWERED
+    words = extract_content_words(plan.text)
+    if is_sure:
+        return _weigh_stems(words, stems) >= ANSWERED
+    words = [word for word in words if not word.isdigit()]
+    return _weigh_stems(words, stems) >= ENOUGH
 
 
 def list_said(view: View, intentions: Sequence[Intention]) -> list[MessageRow]:

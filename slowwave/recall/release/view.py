@@ -59,6 +59,7 @@ from slowwave.schemas.vocabulary import (
     PERHAPS_CHANGED,
     RETRACTIONS,
     SHARED,
+    CheckKind,
     CheckResult,
     Origin,
     Status,
@@ -253,7 +254,8 @@ def format_later(successor: Successor, sure: bool, beside: str) -> str:
 
 def format_check(row: CheckRow, since: str) -> str:
     """Return what the code lost, or has otherwise, since which commit, and what stands in its place."""
-    what = " ".join(filter(None, (row["name"], row["value"])))
+    what = " ".join(dict.fromkeys(filter(None, (row["name"], row["value"]))))
+    what = f"port {what}" if row["kind"] == CheckKind.PORT else what
     is_gone = row["result"] == CheckResult.GONE
     state = "not in the code" if is_gone else "other in the code"
     day = f" ({format_day(row['since_at'])})" if row["since_at"] else ""
