@@ -39,6 +39,8 @@ UNSPACED = re.compile(
 JOINED = re.compile(rf"{UNSPACED.pattern}|[\uac00-\ud7a3\u1100-\u11ff]")
 """A letter of such a script, or a Korean one, since Korean words end in particles. Such words are compared by pairs of
 letters."""
+HIRAGANA = re.compile(r"[\u3041-\u309f\u30fc]+")
+"""A word in hiragana alone. Within a run of letters it is an ending or a particle."""
 LATIN = re.compile(r"[a-z]+")
 """Runs of lower-case letters, for finding English words."""
 
@@ -101,16 +103,24 @@ def split_words(text: str, pattern: re.Pattern[str] = TERM) -> list[str]:
     ]
 
 
-def put_spaces(text: str) -> str:
-    """Return a text with spaces added between the words of scripts that use none."""
+def put_spaces(text: str, *, endings: bool = True) -> str:
+    """Return a text with spaces added between the words of scripts that use none.
+
+    Without `endings`, a full stop replaces each ending and particle of Japanese: 遅かった is split into 遅, か and った.
+    """
     if text.isascii() or not UNSPACED.search(text):
         return text
-    return TERM.sub(
-        lambda run: (
-            " ".join(split_words(run[0])) if UNSPACED.search(run[0]) else run[0]
-        ),
-        text,
-    )
+    return TERM.sub(lambda run: _divide_run(run[0], endings), text)
+
+
+def _divide_run(run: str, endings: bool) -> str:
+    """Return a run of letters with spaces between its words, with or without the endings of Japanese."""
+    if not UNSPACED.search(run):
+        return run
+    words = split_words(run)
+    if not endings:
+        words[1:] = ["." if HIRAGANA.fullmatch(word) else word for word in words[1:]]
+    return " ".join(words)
 
 
 def find_text_language(text: str) -> str | None:

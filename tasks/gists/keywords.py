@@ -199,7 +199,7 @@ def split_word_runs(text: str) -> Iterator[list[str]]:
     run: list[str] = []
     language = find_text_language(text)
     is_english = language in (None, ENGLISH)
-    for token in [*TOKEN.findall(put_spaces(text).lower()), "."]:
+    for token in [*TOKEN.findall(put_spaces(text, endings=False).lower()), "."]:
         word, apostrophe, ending = token.replace("’", "'").partition("'")
         is_idle = word in STOP_WORDS if is_english else is_stop_word(word, language)
         if len(word) > 1 and not is_idle and (not apostrophe or ending == "s"):
