@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import Stemmer  # type: ignore[import-not-found]
 
-from slowwave.text.languages import ENGLISH, find_language, is_stop_word, stem_in
+from slowwave.text.languages import ENGLISH, find_language, find_stop_words, stem_in
 
 MARKS = (
     r"\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
@@ -106,7 +106,7 @@ def split_words(text: str, pattern: re.Pattern[str] = TERM) -> list[str]:
 def put_spaces(text: str, *, endings: bool = True) -> str:
     """Return a text with spaces added between the words of scripts that use none.
 
-    Without `endings`, a full stop replaces each ending and particle of Japanese: 遅かった is split into 遅, か and った.
+    Without `endings`, a full stop replaces each ending and particle of Japanese, such as the か and った of 遅かった.
     """
     if text.isascii() or not UNSPACED.search(text):
         return text
@@ -156,11 +156,11 @@ def _extract_words_in(text: str, language: str | None) -> list[str]:
             if word not in STOP and (len(word) > 1 or word.isdigit())
         ]
     else:
+        idle = find_stop_words(words, language)
         says = [
             word
             for word in words
-            if not is_stop_word(word, language)
-            and (len(word) > 1 or not word.isascii())
+            if word not in idle and (len(word) > 1 or not word.isascii())
         ]
     return list(dict.fromkeys(says))
 
