@@ -8,9 +8,10 @@ import re
 import tomllib
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from importlib.resources import files
+from typing import Any
 
 import Stemmer  # type: ignore[import-not-found]
 
@@ -51,6 +52,13 @@ LEAST_WORDS = 2
 """Least stop words for a language other than English in a text without accents."""
 LEAST_SHARE = 0.2
 """Share of the letters from which a script decides the language. It is low, since names and code have Latin letters."""
+ICU_STOP_WORDS: dict[str, Any] = {
+    "base_tokenizer": "icu",
+    "stem": False,
+    "remove_stop_words": True,
+    "max_token_length": None,
+}
+"""Settings of Lance's tokenizer that leaves out the stop words of ICU's list."""
 READ_WORDS = 60
 READ_LETTERS = 400
 """Words and letters at the start of a text that decide its language."""
@@ -122,11 +130,22 @@ def is_stop_word(word: str, language: str | None) -> bool:
     # ICU's list is of all languages at once, which the other scripts keep apart
     return not tokenize(
         word.encode("utf-8", "replace").decode("utf-8"),  # half a surrogate pair
-        base_tokenizer="icu",
-        stem=False,
-        remove_stop_words=True,
-        max_token_length=None,
+        **ICU_STOP_WORDS,
     )
+
+
+def find_stop_words(words: Iterable[str], language: str | None) -> set[str]:
+    """Return the lower-case words that are stop words of a language.
+
+    ICU is asked for all words at once, since each call takes a millisecond. A word that it returns is none.
+    """
+    asked = set(words)
+    if language not in STOP_WORDS and language is not None:
+        from lance import tokenize
+
+        lines = "\n".join(asked).encode("utf-8", "replace").decode("utf-8")
+        asked -= {token.text for token in tokenize(lines, **ICU_STOP_WORDS)}
+    return {word for word in asked if is_stop_word(word, language)}
 
 
 def fold_word(word: str) -> str:

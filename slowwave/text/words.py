@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import Stemmer  # type: ignore[import-not-found]
 
-from slowwave.text.languages import ENGLISH, find_language, is_stop_word, stem_in
+from slowwave.text.languages import ENGLISH, find_language, find_stop_words, stem_in
 
 MARKS = (
     r"\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
@@ -39,6 +39,8 @@ UNSPACED = re.compile(
 JOINED = re.compile(rf"{UNSPACED.pattern}|[\uac00-\ud7a3\u1100-\u11ff]")
 """A letter of such a script, or a Korean one, since Korean words end in particles. Such words are compared by pairs of
 letters."""
+HIRAGANA = re.compile(r"[\u3041-\u309f\u30fc]+")
+"""A word in hiragana alone. Within a run of letters it is an ending or a particle."""
 LATIN = re.compile(r"[a-z]+")
 """Runs of lower-case letters, for finding English words."""
 
@@ -101,16 +103,24 @@ def split_words(text: str, pattern: re.Pattern[str] = TERM) -> list[str]:
     ]
 
 
-def put_spaces(text: str) -> str:
-    """Return a text with spaces added between the words of scripts that use none."""
+def put_spaces(text: str, *, endings: bool = True) -> str:
+    """Return a text with spaces added between the words of scripts that use none.
+
+    Without `endings`, a full stop replaces each ending and particle of Japanese, such as the か and った of 遅かった.
+    """
     if text.isascii() or not UNSPACED.search(text):
         return text
-    return TERM.sub(
-        lambda run: (
-            " ".join(split_words(run[0])) if UNSPACED.search(run[0]) else run[0]
-        ),
-        text,
-    )
+    return TERM.sub(lambda run: _divide_run(run[0], endings), text)
+
+
+def _divide_run(run: str, endings: bool) -> str:
+    """Return a run of letters with spaces between its words, with or without the endings of Japanese."""
+    if not UNSPACED.search(run):
+        return run
+    words = split_words(run)
+    if not endings:
+        words[1:] = ["." if HIRAGANA.fullmatch(word) else word for word in words[1:]]
+    return " ".join(words)
 
 
 def find_text_language(text: str) -> str | None:
@@ -146,11 +156,11 @@ def _extract_words_in(text: str, language: str | None) -> list[str]:
             if word not in STOP and (len(word) > 1 or word.isdigit())
         ]
     else:
+        idle = find_stop_words(words, language)
         says = [
             word
             for word in words
-            if not is_stop_word(word, language)
-            and (len(word) > 1 or not word.isascii())
+            if word not in idle and (len(word) > 1 or not word.isascii())
         ]
     return list(dict.fromkeys(says))
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.tasks.gists.hidden_packages import hide_packages
-from slowwave.text.languages import ENGLISH, is_stop_word
+from slowwave.text.languages import ENGLISH, find_stop_words
 from slowwave.text.words import (
     ENGLISH_STOP,
     LETTER,
@@ -199,10 +199,12 @@ def split_word_runs(text: str) -> Iterator[list[str]]:
     run: list[str] = []
     language = find_text_language(text)
     is_english = language in (None, ENGLISH)
-    for token in [*TOKEN.findall(put_spaces(text).lower()), "."]:
-        word, apostrophe, ending = token.replace("’", "'").partition("'")
-        is_idle = word in STOP_WORDS if is_english else is_stop_word(word, language)
-        if len(word) > 1 and not is_idle and (not apostrophe or ending == "s"):
+    tokens = TOKEN.findall(put_spaces(text, endings=False).lower())
+    parts = [token.replace("’", "'").partition("'") for token in [*tokens, "."]]
+    words = {word for word, _, _ in parts}
+    idle = STOP_WORDS if is_english else find_stop_words(words, language)
+    for word, apostrophe, ending in parts:
+        if len(word) > 1 and word not in idle and (not apostrophe or ending == "s"):
             run.append(word)
         elif run:
             yield run

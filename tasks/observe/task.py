@@ -222,7 +222,7 @@ def compute_claims_key(job: Job, model: Model | None) -> str:
     encoder = describe_encoder(job.settings)
     key = compute_step_key(
         "observe",
-        3,
+        4,
         TRUST_VERSION,
         compute_observe_key(job.settings.observe),
         str(reads_in_layers(job.settings)),

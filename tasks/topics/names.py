@@ -158,7 +158,9 @@ def _list_terms(claims: pl.DataFrame) -> pl.DataFrame:
 
 def _list_words(texts: pl.Series) -> pl.Series:
     """Return the words of each text that say something in its language, in lower case, without short Latin ones."""
-    spaced = pl.Series(map(put_spaces, texts), dtype=pl.String)
+    spaced = pl.Series(
+        [put_spaces(text, endings=False) for text in texts], dtype=pl.String
+    )
     words = spaced.str.to_lowercase().str.extract_all(WORD)
     says = [
         [word for word in row if not _is_idle(word, language)]

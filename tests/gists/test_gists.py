@@ -59,6 +59,22 @@ def answer(request: Request) -> dict[str, Any]:
     return {"summary": summary, "keywords": ["backups"]}
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        # ICU splits 遅かった into 遅, か and った, of which only か is on its list of stop words
+        ("MySQLは遅かった。", ["mysql"]),
+        ("画像はS3に保存することになった。", ["画像", "s3", "保存"]),
+        ("設定しました", ["設定"]),
+        ("在庫を使わなくなった", ["在庫"]),
+        # alone, or at its start, it is a word
+        ("すし、おにぎりを注文", ["すし", "おにぎり", "注文"]),
+    ],
+)
+def test_an_ending_of_japanese_is_no_keyword(text: str, words: list[str]) -> None:
+    assert [word for run in split_word_runs(text) for word in run] == words
+
+
 def test_a_long_message_is_told_by_the_sentence_nearest_to_it(encoder: Encoder) -> None:
     (gist,) = build_gists([LONG], encoder.encode)
     assert (

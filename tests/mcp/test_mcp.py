@@ -106,6 +106,37 @@ def text_of(result: CallToolResult) -> str:
     )
 
 
+def test_half_a_surrogate_over_stdio_is_answered(store: Path) -> None:
+    hello = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "a client", "version": "1"},
+    }
+    call = {"name": "recall", "arguments": {"query": "tide gauge \ud83d", "k": 1}}
+    lines = [
+        {"id": 0, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {"id": 1, "method": "tools/call", "params": call},
+    ]
+    sent = "".join(json.dumps({"jsonrpc": "2.0"} | line) + "\n" for line in lines)
+    with subprocess.Popen(
+        COMMAND,
+        env=environment(store),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdin
+        assert server.stdout
+        server.stdin.write(sent)
+        server.stdin.flush()
+        answers = [json.loads(server.stdout.readline()) for _ in range(2)]
+        server.stdin.close()
+    # without the half that was cut, the words are found
+    assert [answer["id"] for answer in answers] == [0, 1]
+    assert answers[1]["result"]["structuredContent"]["hits"]
+
+
 def test_the_tools_over_stdio(store: Path) -> None:
     async def use() -> dict[str, Any]:
         program = StdioServerParameters(
@@ -281,7 +312,13 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     (
         "recall",
         {"query": "gauge", "speker": "Ann"},
-        "speker: Extra inputs are not permitted",
+        "speker: Extra inputs are not permitted (recall takes query, k, kinds, budget,",
+    ),
+    # the name that other tools have for it
+    (
+        "related",
+        {"wanted": "db.py", "k": 3},
+        "k: Extra inputs are not permitted (related takes wanted, depth, limit)",
     ),
     ("recall", {"k": 3}, "query: Field required"),
     ("recall", {"query": "gauge", "k": "many"}, "k: Input should be a valid integer"),

@@ -53,6 +53,9 @@ def test_stretches_counted_back_in_other_languages(
         # too few stop words to tell the language
         ("Wer kam am 5. Oktober?", (None, 10, 5)),
         ("le 14 juillet", (None, 7, 14)),
+        # one stop word or none, so of no known language
+        ("im Mai 2026", (2026, 5, None)),
+        ("août 2025", (2025, 8, None)),
         ("21 de septiembre", (None, 9, 21)),
         ("il 4 maggio", (None, 5, 4)),
     ],

@@ -3,7 +3,12 @@
 import pytest
 
 from slowwave.text.full_text import LONGEST_RUN, split_run
-from slowwave.text.languages import fold_word, is_stop_word, stem_in
+from slowwave.text.languages import (
+    find_stop_words,
+    fold_word,
+    is_stop_word,
+    stem_in,
+)
 from slowwave.text.words import (
     compute_word_shares,
     extract_content_words,
@@ -92,3 +97,14 @@ def test_a_text_without_a_space_is_split_in_parts(letter: str) -> None:
     assert find_text_language(text) in (None, "Chinese", "Thai", "Russian")
     if letter == "画":
         assert len(split_run(text)) >= len(text) / LONGEST_RUN
+
+
+def test_stop_words_found_together_are_those_found_one_by_one() -> None:
+    words = ["这", "日志", "我们", "する", "った", "क्योंकि", "لا", "ไว้", "\ud83d", ""]
+    together = {
+        name: find_stop_words(words, name) for name in ("Chinese", "Thai", None)
+    }
+    assert together == {
+        name: {word for word in words if is_stop_word(word, name)} for name in together
+    }
+    assert "我们" in together["Chinese"]  # we

@@ -323,6 +323,10 @@ def test_a_topic_without_keywords_is_named_in_the_words_of_its_language() -> Non
     said = ("发票我们保存七年。", "发票在云盘里。", "发票由财务开。")
     claims = {"a": [(text, "fact", None) for text in said]}
     assert name_topics(build_frame(claims))["a"][0] == "发票"  # invoice
+    said = ("検索は遅かった。", "検索も速くなった。", "検索が分かった。")
+    claims = {"a": [(text, "fact", None) for text in said]}
+    # 検索 is search; った is an ending, which ICU splits off 遅かった (was slow)
+    assert name_topics(build_frame(claims))["a"][0] == "検索"
 
 
 def test_names_are_keywords_that_several_claims_share_and_few_others_say() -> None:

@@ -63,7 +63,7 @@ def mcp(
     _require("the MCP server needs the package mcp", "mcp", "mcp")
     from importlib.metadata import version
 
-    from slowwave.mcp.server import make_server, serve_http
+    from slowwave.mcp.server import make_server, serve_http, serve_stdio
 
     if (ui or keys) and not http:
         raise UsageError(
@@ -89,7 +89,7 @@ def mcp(
             list(zip(servers, named.values(), strict=True)), LOOPBACK, port, pages
         )
     else:
-        servers[0].run("stdio")
+        serve_stdio(servers[0])
 
 
 def read_keys(file: Path) -> dict[str, str | None]:

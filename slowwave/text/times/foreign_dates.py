@@ -126,7 +126,7 @@ def _find_times(text: str) -> Iterator[TimeName]:
         for other in LATIN:
             yield from _find_directed(lowered, other)
     if len(text) <= SHORT and _may_be_latin(lowered, language):
-        yield from _find_days_of_months(lowered)
+        yield from _find_months_of_others(lowered)
     if language in (None, ENGLISH) or language not in LISTS:
         return
     if JOINED.search(text):
@@ -148,12 +148,14 @@ def _may_be_latin(lowered: str, language: str | None) -> bool:
     return said < LEAST_WORDS
 
 
-def _find_days_of_months(lowered: str) -> Iterator[TimeName]:
-    """Yield the days of months in any language in Latin letters: "am 5. Oktober?" has one stop word."""
+def _find_months_of_others(lowered: str) -> Iterator[TimeName]:
+    """Yield months with a day or a year in any language in Latin letters: "am 5. Oktober?" has one stop word, and
+    "im Mai 2026" too.
+    """
     for language in LATIN if DIGIT.search(lowered) else ():
         expressions = _get_expressions(language)
         for match in expressions.dates.finditer(lowered) if expressions.dates else ():
-            if match["day"]:
+            if match["day"] or match["year"]:
                 month = expressions.months[match["month"]]
                 yield _name_date(match, month)
 
