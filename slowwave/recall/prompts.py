@@ -36,6 +36,7 @@ from slowwave.recall.query import Ints, Query, build_query
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import (
     MAX_WORDS,
+    find_compounds,
     find_passages,
     find_word,
     mask_allowed_passages,
@@ -199,6 +200,8 @@ def _find_words(view: View, query: Query) -> Iterator[Ints]:
             else []
         )
         for word in known[:MAX_WORDS]:
-            yield find_word(passages, word, query.language)[0]
+            said, _ = find_word(passages, word, query.language)
+            joined, _ = find_compounds(passages, word, query.language)
+            yield np.concatenate([said, joined])
     except READ_TROUBLE:  # the answer reports it
         pass

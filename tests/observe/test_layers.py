@@ -1,9 +1,13 @@
 """The layers that read a person's sentences in one pass over the message."""
 
+import shutil
+
 import numpy as np
 import pytest
 
+from slowwave.engines.encoders.load import _find_folder as find_folder
 from slowwave.engines.encoders.load import load_query_encoder
+from slowwave.engines.encoders.onnx import open_onnx_encoder
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.observe.layers import (
@@ -89,6 +93,15 @@ def test_a_window_marks_the_tokens_of_each_sentence():
     assert len(window.ids) == 11
     assert window.spans == {0: (4, 7), 1: (8, 10)}
     np.testing.assert_allclose(window.build_share().sum(axis=2), 1.0)
+
+
+def test_the_layers_open_after_the_cache_was_emptied(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "first"))
+    encoder = open_onnx_encoder.__wrapped__(find_folder(SHIPPED), SHIPPED)
+    shutil.rmtree(tmp_path / "first")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "second"))
+    session = load_layered_reader().open(encoder)
+    assert [output.name for output in session.get_outputs()] == ["pooled"]
 
 
 def test_the_layers_are_stored_in_8_bits_without_loss_of_what_is_read():

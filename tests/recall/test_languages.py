@@ -79,8 +79,7 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
 def test_a_question_in_any_script_finds_its_message_by_words(
     memory: Memory, query: str, said: int
 ) -> None:
-    by_words = Memory.open(memory.root, encoder=AwayEncoder("hash-384"))
-    assert by_words.recall(query, 3, "message")[0].text == SAID[said]
+    assert memory.recall(query, 3, "message")[0].text == SAID[said]
 
 
 GERMAN = (

@@ -147,11 +147,17 @@ class OnnxEncoder:
 
         from slowwave.engines.encoders.bert_graph import build_pooling_graph
 
-        if isinstance(self._graph, bytes):
-            model, folder = onnx.load_model_from_string(self._graph), ""
+        graph = self._graph
+        if isinstance(graph, Path) and not graph.is_file():
+            # the cache was emptied since
+            graph = find_graph(
+                self.folder, partial(check_graph, self.folder, self.name)
+            )
+        if isinstance(graph, bytes):
+            model, folder = onnx.load_model_from_string(graph), ""
         else:
-            model = onnx.load_model(self._graph, load_external_data=False)
-            folder = str(self._graph.parent)
+            model = onnx.load_model(graph, load_external_data=False)
+            folder = str(graph.parent)
         config = read_json(self.folder / "config.json")
         return open_session(build_pooling_graph(model, config, tensors), folder)
 

@@ -620,6 +620,12 @@ class WordLookup:
         )
 
     def look_up_likely(self, word: str) -> tuple[Ints, Scores]:
+        """Look up a word, or if nobody said it the one that it is likely a spelling of; and compounds with it."""
+        positions, scores = self._look_up_spelling(word)
+        more, worth = find_compounds(self.passages, word, self.language)
+        return np.concatenate([positions, more]), np.concatenate([scores, worth])
+
+    def _look_up_spelling(self, word: str) -> tuple[Ints, Scores]:
         """Look up a word; if nobody said it, the one that it is likely a spelling of, for SIMILAR of the worth."""
         positions, scores = self.look_up(word)
         index = self.view.passages
@@ -635,22 +641,21 @@ class WordLookup:
 def find_word(
     passages: MaskedRows, word: str, language: str | None
 ) -> tuple[Ints, Scores]:
-    """Return positions and BM25 of the passages that hold a word, or another form of it in the language of a query; of
-    those that hold a compound with it, for COMPOUND of the worth.
-    """
+    """Return positions and BM25 of the passages that hold a word, or another form of it in the language of a query."""
     if JOINED.search(word):
         return _find_joined_word(passages, word)
-    view = passages.view
-    forms = [
-        word,
-        *view.find_forms(word, language),
-    ]
-    positions, scores = _search_forms(passages, forms)
-    compounds = view.find_compounds(word, language)
+    return _search_forms(passages, [word, *passages.view.find_forms(word, language)])
+
+
+def find_compounds(
+    passages: MaskedRows, word: str, language: str | None
+) -> tuple[Ints, Scores]:
+    """Return positions of the passages that hold a compound with a word, and COMPOUND of their BM25."""
+    compounds = passages.view.find_compounds(word, language)
     if not compounds:
-        return positions, scores
-    more, worth = _search_forms(passages, compounds)
-    return np.concatenate([positions, more]), np.concatenate([scores, worth * COMPOUND])
+        return np.zeros(0, dtype=np.int64), np.zeros(0)
+    positions, scores = _search_forms(passages, compounds)
+    return positions, scores * COMPOUND
 
 
 def _search_forms(passages: MaskedRows, forms: Sequence[str]) -> tuple[Ints, Scores]:
