@@ -210,7 +210,7 @@ def test_a_step_that_fails_stops_no_other(
 def test_what_fails_everywhere_ends_the_night(
     talk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise StoreUnwritable(tmp_path, "no room")
 
     monkeypatch.setattr("slowwave.tasks.observe.task.observe", full)
