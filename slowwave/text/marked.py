@@ -18,7 +18,11 @@ HASH_MARKS = ("# slowwave:begin", "# slowwave:end")
 """The marks in files whose comments begin with `#`, such as TOML."""
 
 
-def replace_marked(text: str, block: str, marks: tuple[str, str] = MARKS) -> str:
+def replace_marked(
+    text: str,
+    block: str,
+    marks: tuple[str, str] = MARKS,
+) -> str:
     """Return the text with the block between its marks. If the text has no marks, they are added at its end.
 
     Raises:
@@ -86,7 +90,11 @@ def read_as_it_is(path: Path) -> str:
 
 
 def write_whole(
-    path: Path, text: str, like: Path | None = None, *, bounded: bool = False
+    path: Path,
+    text: str,
+    like: Path | None = None,
+    *,
+    bounded: bool = False,
 ) -> bool:
     """Write a file in one step, and return True if its content changed. A link's target is written.
 

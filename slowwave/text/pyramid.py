@@ -68,7 +68,11 @@ class Group:
     stale: bool = False
     """True if the text was written for other members, or for other texts of the members."""
 
-    def compute_id(self, scope: str, scope_id: str) -> str:
+    def compute_id(
+        self,
+        scope: str,
+        scope_id: str,
+    ) -> str:
         """Return the group's id: a hash of its members, or the session's id for its master."""
         if not self.sealed:
             return compute_master_id(scope_id)
@@ -336,7 +340,9 @@ def _draft_new_groups(
 
 
 def _add_context(
-    drafts: Sequence[Draft], level: Sequence[Member], window: int
+    drafts: Sequence[Draft],
+    level: Sequence[Member],
+    window: int,
 ) -> list[Draft]:
     """Return the drafts, each with the `window` members right before it as context."""
     positions = {member.id: position for position, member in enumerate(level)}
@@ -350,7 +356,9 @@ def _add_context(
 
 
 def _replace_stale_groups(
-    groups: list[Group], drafts: Sequence[Draft], texts: Sequence[str | None]
+    groups: list[Group],
+    drafts: Sequence[Draft],
+    texts: Sequence[str | None],
 ) -> list[Group]:
     """Put the rewritten groups in their places and return them; a group without a text stays stale."""
     places = {group.seq: position for position, group in enumerate(groups)}
@@ -397,7 +405,11 @@ def _grow_master(
     return True
 
 
-def _has_master(pyramid: Pyramid, tops: Sequence[Member], shape: Shape) -> bool:
+def _has_master(
+    pyramid: Pyramid,
+    tops: Sequence[Member],
+    shape: Shape,
+) -> bool:
     """Return True if a pyramid of this shape has a summary over everything."""
     if not shape.small:
         return shape.master and bool(tops)
@@ -454,7 +466,11 @@ def make_member(group: Group, group_id: str) -> Member:
     return Member(group_id, group.text, group.first_at, group.last_at)
 
 
-def _make_members(groups: Iterable[Group], scope: str, scope_id: str) -> list[Member]:
+def _make_members(
+    groups: Iterable[Group],
+    scope: str,
+    scope_id: str,
+) -> list[Member]:
     return [make_member(group, group.compute_id(scope, scope_id)) for group in groups]
 
 

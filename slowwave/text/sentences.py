@@ -117,7 +117,11 @@ def _split_prose(prose: str) -> Iterator[str]:
         ticks = 0
 
 
-def _ends_in_date(prose: str, begin: int, at: int) -> bool:
+def _ends_in_date(
+    prose: str,
+    begin: int,
+    at: int,
+) -> bool:
     """Return True if the sentence from `begin` goes on behind offset `at`, since the dot there belongs to a day.
 
     It does behind a day and month before a small letter ("on 5.7. the"), and in German behind an ordinal number
@@ -135,7 +139,11 @@ def _ends_in_date(prose: str, begin: int, at: int) -> bool:
     return len(first) > len(number[0])
 
 
-def _ends_sentence(piece: str, prose: str, at: int) -> bool:
+def _ends_sentence(
+    piece: str,
+    prose: str,
+    at: int,
+) -> bool:
     """Return True if a piece that ends at offset `at` of the prose ends a sentence.
 
     It does not if it ends within a token, or with a dot that stands alone, as in "git add . && git commit" or

@@ -147,7 +147,9 @@ def mask_spans(text: str, hashes: Collection[int]) -> str:
 
 
 def find_repeating_sessions(
-    quote: str, text: str, holders: Mapping[int, Collection[str]]
+    quote: str,
+    text: str,
+    holders: Mapping[int, Collection[str]],
 ) -> set[str]:
     """Return the sessions that have all of a quote from the text.
 
@@ -172,7 +174,11 @@ def find_repeating_sessions(
     )
 
 
-def restore_quote(quote: str, masked_text: str, text: str) -> str:
+def restore_quote(
+    quote: str,
+    masked_text: str,
+    text: str,
+) -> str:
     """Return a quote of the masked text as it is in the original text, with the masked parts inside it."""
     if quote in text:
         return quote

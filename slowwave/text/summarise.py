@@ -34,7 +34,9 @@ class Utterance:
 
 
 def build_extractive_summary(
-    parts: Sequence[Utterance], max_words: int, context: Sequence[Utterance] = ()
+    parts: Sequence[Utterance],
+    max_words: int,
+    context: Sequence[Utterance] = (),
 ) -> str:
     """Return the most central sentences of the parts, at most `max_words` words, in order, each with its speaker.
 
@@ -71,7 +73,9 @@ def _extract_sentences(text: str) -> list[str]:
 
 
 def _select_central_sentences(
-    own: list[str], around: list[str], max_words: int
+    own: list[str],
+    around: list[str],
+    max_words: int,
 ) -> list[int]:
     """Return the indices of the chosen sentences, best first, until none fits into `max_words`.
 

@@ -123,7 +123,9 @@ def _find_changed(
 
 
 def _find_linked(
-    rows: Mapping[str, ClaimRow], links: Links, canonical: Mapping[str, str]
+    rows: Mapping[str, ClaimRow],
+    links: Links,
+    canonical: Mapping[str, str],
 ) -> dict[str, Since]:
     """Return linked claim -> when it was perhaps changed, and the probability.
 
@@ -274,7 +276,9 @@ class ChangedClaim:
 
 
 def _add_restated_claims(
-    claims_of: ClaimsOf, passages: pl.DataFrame, claims: pl.DataFrame
+    claims_of: ClaimsOf,
+    passages: pl.DataFrame,
+    claims: pl.DataFrame,
 ) -> None:
     """Add each changed claim to the earlier passages of its workspace that state it in other words."""
     # a claim is mostly a sentence of a passage, and passages are looked at for several claims

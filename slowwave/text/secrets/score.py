@@ -132,7 +132,11 @@ def iter_candidates(text: str) -> Iterator[tuple[int, int]]:
             yield start, start + len(word)
 
 
-def list_features(text: str, start: int, end: int) -> list[str]:
+def list_features(
+    text: str,
+    start: int,
+    end: int,
+) -> list[str]:
     """Return the features of a part of a text: its letters, the words around it, and the signs that set it off."""
     line = text.rfind("\n", 0, start) + 1
     left = _MARK.sub("", text[max(line, start - LEFT) : start])
@@ -270,7 +274,12 @@ def _list_grams(word: str) -> list[str]:
     return [whole[at : at + 4] for at in range(max(1, len(whole) - 3))]
 
 
-def _list_frames(left: str, right: str, *, begins: bool) -> Iterator[str]:
+def _list_frames(
+    left: str,
+    right: str,
+    *,
+    begins: bool,
+) -> Iterator[str]:
     """Yield features of the signs before and after a candidate, whatever the words are: `a: "` and `"$`.
 
     Args:
