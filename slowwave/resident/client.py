@@ -116,10 +116,8 @@ def connect(address: Address) -> tuple[socket.socket, str] | None:
         if not is_private(path, is_kind):
             raise Refused(f"{path} is not this user's alone")
         if path == address.socket:
-            connection = socket.socket(socket.AF_UNIX)
+            connection = _open_socket(str(path))
             token = ""
-            connection.settimeout(GREETING_SECONDS)
-            connection.connect(str(path))
         else:
             port, token = path.read_text(encoding="ascii").split()
             connection = socket.create_connection(
@@ -130,6 +128,18 @@ def connect(address: Address) -> tuple[socket.socket, str] | None:
     if not token and not is_own_user(connection):
         raise Refused(f"{path} is served by another user")
     return connection, token
+
+
+def _open_socket(path: str) -> socket.socket:
+    """Return a connection to a Unix socket; if there is none, nothing stays open."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.settimeout(GREETING_SECONDS)
+        connection.connect(path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def converse(
