@@ -103,7 +103,7 @@ def fit_layers(
         )
 
     learn(model, batches, compute_loss, epochs=EPOCHS, rate=RATE, head_rate=HEAD_RATE)
-    return LayeredReader({}, model.collect_tensors())
+    return LayeredReader(model.collect_tensors())
 
 
 def _list_batches(

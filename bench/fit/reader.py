@@ -95,11 +95,11 @@ def read_invented() -> list[LabelledSentence]:
         LabelledSentence("", one, (*(None for _ in KINDS), row["label"] == "keep"))
         for row in rows
         if row["speaker"] == "person"
-        for one in islice(list_sentences(_as_spoken([("user", row["text"])])), 1)
+        for one in islice(list_sentences(as_spoken([("user", row["text"])])), 1)
     ]
 
 
-def _as_spoken(turns: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+def as_spoken(turns: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     """Return roles and texts as messages of a session."""
     origins = {"user": Origin.HUMAN, "assistant": Origin.MODEL}
     return [
@@ -118,7 +118,7 @@ def _as_spoken(turns: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
 def _label_session(session: dict[str, Any]) -> Iterator[LabelledSentence]:
     """Yield the sentences of one session that a statement overlaps."""
     turns = session["turns"]
-    spoken = _as_spoken([(turn["role"], turn["text"]) for turn in turns])
+    spoken = as_spoken([(turn["role"], turn["text"]) for turn in turns])
     for one in list_sentences(spoken, least_said=1):
         statements = turns[int(one.turn.row["message_id"])].get("statements") or ()
         within = [told for told in statements if _overlaps(one, told["quote"])]

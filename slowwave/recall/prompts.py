@@ -36,7 +36,7 @@ from slowwave.recall.query import Ints, Query, build_query
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import (
     MAX_WORDS,
-    find_compounds,
+    find_in_compounds,
     find_passages,
     find_word,
     mask_allowed_passages,
@@ -201,7 +201,7 @@ def _find_words(view: View, query: Query) -> Iterator[Ints]:
         )
         for word in known[:MAX_WORDS]:
             said, _ = find_word(passages, word, query.language)
-            joined, _ = find_compounds(passages, word, query.language)
+            joined, _ = find_in_compounds(passages, word, query.language)
             yield np.concatenate([said, joined])
     except READ_TROUBLE:  # the answer reports it
         pass

@@ -105,15 +105,8 @@ class VaultIndex:
         self.forgotten = {
             _shorten_id(i) for i in read_forgotten(store, "message", "identity")
         }
-        sessions = store.read(
-            SESSIONS, ["session_id", "native_id", "path", "workspace", "inactive"]
-        ).to_pylist()
-        self.inactive = {_shorten_id(i): i for row in sessions for i in row["inactive"]}
-        self.home = {row["session_id"]: row["path"] for row in sessions}
-        """The file from which each session was first read."""
-        self.workspaces = {row["session_id"]: row["workspace"] for row in sessions}
+        self._read_sessions()
         self._read_logs()
-        self.natives = {row["session_id"]: row["native_id"] for row in sessions}
         self._known = frozenset(self.home)
         self._compared = set[tuple[str, str]]()
         """Sessions with the files that were compared with their first ones."""
@@ -124,6 +117,17 @@ class VaultIndex:
                 last["session_id"], last["seq"], last["hash"], strict=True
             )
         }
+
+    def _read_sessions(self) -> None:
+        """Read what is known of each session."""
+        sessions = self._store.read(
+            SESSIONS, ["session_id", "native_id", "path", "workspace", "inactive"]
+        ).to_pylist()
+        self.inactive = {_shorten_id(i): i for row in sessions for i in row["inactive"]}
+        self.home = {row["session_id"]: row["path"] for row in sessions}
+        """The file from which each session was first read."""
+        self.workspaces = {row["session_id"]: row["workspace"] for row in sessions}
+        self.natives = {row["session_id"]: row["native_id"] for row in sessions}
 
     def _read_logs(self) -> None:
         """Read what persons said about files, and which files added to sessions of others."""

@@ -115,16 +115,10 @@ def list_windows(
     asked: set[int],
 ) -> Iterator[ReadWindow]:
     """Yield the windows of a message that hold one of the sentences asked for, by their indices."""
-    before: list[int] | None = None
+    before, _ = encoder.locate_tokens(last.text[-BEFORE:] if last else "")
     for indices in split_sentences_by_length(turn):
-        if asked.isdisjoint(indices):
-            continue
-        if before is None:
-            ((before, _),) = encoder.locate_tokens(
-                [last.text[-BEFORE:] if last else ""]
-            )
-            before = before[-BEFORE_TOKENS:]
-        yield _build_window(encoder, turn, indices, before)
+        if not asked.isdisjoint(indices):
+            yield _build_window(encoder, turn, indices, before[-BEFORE_TOKENS:])
 
 
 def split_sentences_by_length(turn: TurnSentences) -> Iterator[list[int]]:
@@ -150,7 +144,7 @@ def _build_window(
     end = turn.sentences[indices[-1]].end
     following = turn.sentences[indices[-1] + 1 : indices[-1] + 2]
     stop = min([end + CLOSING, *(sentence.start for sentence in following)])
-    ((ids, places),) = encoder.locate_tokens([turn.text[start:stop]])
+    ids, places = encoder.locate_tokens(turn.text[start:stop])
     ahead = 2 + len(before)
     spans = {}
     for index in indices:

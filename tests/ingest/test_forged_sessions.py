@@ -112,6 +112,13 @@ def test_a_rollout_that_its_tool_moved_goes_on_changing_its_session(
     assert not is_at_home(archived, str(there))  # a copy
 
 
+def count_sessions(settings: Settings, *paths: Path) -> list[int]:
+    """Run a night over files; return how many sessions state each standing claim."""
+    run_night(list(paths), settings)
+    view = Memory.open(settings.store).get_view()
+    return [claim.sessions for claim in collect_standing_claims(view, min_confidence=0)]
+
+
 @pytest.mark.parametrize(("name", "read"), [("notes.jsonl", 0), ("s1.jsonl", 2)])
 def test_a_file_of_another_format_among_a_tools_transcripts_is_read_only_when_named(
     settings: Settings,
@@ -162,17 +169,10 @@ def test_sessions_of_one_file_bear_a_claim_out_once(
     one = tmp_path / "elsewhere" / "both.jsonl"
     one.write_text(first.read_text() + second.read_text())
 
-    def count(*paths: Path) -> list[int]:
-        run_night(list(paths), settings)
-        return [
-            claim.sessions
-            for claim in collect_standing_claims(
-                Memory.open(settings.store).get_view(), min_confidence=0
-            )
-        ]
-
-    assert count(one) == [1]
-    assert count(session(tmp_path / "own" / "later", "g3", 3, rule)) == [2]
+    assert count_sessions(settings, one) == [1]
+    assert count_sessions(
+        settings, session(tmp_path / "own" / "later", "g3", 3, rule)
+    ) == [2]
 
 
 @pytest.mark.parametrize("folder", ["elsewhere", "own"])
@@ -192,17 +192,8 @@ def test_a_file_that_adds_to_several_sessions_bears_a_claim_out_once(
     one = tmp_path / folder / "all.jsonl"
     one.write_text("".join(path.read_text() for path in added[:2]))
 
-    def count(*paths: Path) -> list[int]:
-        run_night(list(paths), settings)
-        return [
-            claim.sessions
-            for claim in collect_standing_claims(
-                Memory.open(settings.store).get_view(), min_confidence=0
-            )
-        ]
-
-    assert count(one) == [1]
-    assert count(added[2]) == [2]
+    assert count_sessions(settings, one) == [1]
+    assert count_sessions(settings, added[2]) == [2]
 
 
 @pytest.mark.parametrize("nights", [1, 2])

@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from slowwave.engines.encoders.load import _find_folder as find_folder
+from bench.fit.reader import as_spoken
 from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.engines.encoders.onnx import open_onnx_encoder
 from slowwave.schemas.settings import Settings
@@ -23,21 +23,9 @@ from slowwave.tasks.observe.units import list_sentences
 
 
 def spoken(*turns):
-    origins = {"user": Origin.HUMAN, "assistant": Origin.MODEL}
-    rows = [
-        {
-            "message_id": str(at),
-            "speaker": None,
-            "blocks": [],
-            "role": role,
-            "origin": origins[role],
-            "text": text,
-        }
-        for at, (role, text) in enumerate(turns)
-    ]
     return [
         one
-        for one in list_sentences(rows, least_said=1)
+        for one in list_sentences(as_spoken(turns), least_said=1)
         if one.turn.row["origin"] == Origin.HUMAN
     ]
 
@@ -97,7 +85,8 @@ def test_a_window_marks_the_tokens_of_each_sentence():
 
 def test_the_layers_open_after_the_cache_was_emptied(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "first"))
-    encoder = open_onnx_encoder.__wrapped__(find_folder(SHIPPED), SHIPPED)
+    folder = load_query_encoder(SHIPPED).folder
+    encoder = open_onnx_encoder.__wrapped__(folder, SHIPPED)
     shutil.rmtree(tmp_path / "first")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "second"))
     session = load_layered_reader().open(encoder)

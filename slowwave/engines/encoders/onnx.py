@@ -123,16 +123,10 @@ class OnnxEncoder:
                 report_encoded(done)
         return vectors
 
-    def locate_tokens(
-        self, texts: Sequence[str]
-    ) -> list[tuple[list[int], list[tuple[int, int]]]]:
-        """Return the tokens of each text without those that begin and end it, and the characters of each token."""
-        return [
-            (encoding.ids, encoding.offsets)
-            for encoding in self._tokenizer.encode_batch(
-                list(texts), add_special_tokens=False
-            )
-        ]
+    def locate_tokens(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """Return a text's tokens without those that begin and end it, and the first and last character of each."""
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        return encoding.ids, encoding.offsets
 
     def open_pooling(
         self,

@@ -5,7 +5,6 @@ The words and lower layers are the encoder's own, so they are neither shipped no
 """
 
 import io
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -30,8 +29,6 @@ Floats = npt.NDArray[np.float32]
 class UpperLayers:
     """Layers, and weights from the states that they give to log-odds."""
 
-    settings: dict[str, Any]
-    """What else belongs to the fit."""
     tensors: dict[str, Floats]
     """The layers' weights; `weights` and `offsets` from the pooled states to log-odds."""
 
@@ -39,17 +36,16 @@ class UpperLayers:
     def from_bytes(cls, content: bytes) -> Self:
         """Read saved layers."""
         with np.load(io.BytesIO(content)) as saved:
-            settings = json.loads(str(saved["settings"]))
             tensors = {
                 name: _widen(saved, name)
                 for name in saved.files
-                if name != "settings" and not name.endswith(SCALE)
+                if not name.endswith(SCALE)
             }
-        return cls(settings, tensors)
+        return cls(tensors)
 
     def to_bytes(self) -> bytes:
         """Return the layers as a compressed archive."""
-        stored: dict[str, Any] = {"settings": np.array(json.dumps(self.settings))}
+        stored: dict[str, Any] = {}
         for name, tensor in self.tensors.items():
             stored |= _narrow(name, tensor)
         saved = io.BytesIO()

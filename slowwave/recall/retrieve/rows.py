@@ -622,7 +622,7 @@ class WordLookup:
     def look_up_likely(self, word: str) -> tuple[Ints, Scores]:
         """Look up a word, or if nobody said it the one that it is likely a spelling of; and compounds with it."""
         positions, scores = self._look_up_spelling(word)
-        more, worth = find_compounds(self.passages, word, self.language)
+        more, worth = find_in_compounds(self.passages, word, self.language)
         return np.concatenate([positions, more]), np.concatenate([scores, worth])
 
     def _look_up_spelling(self, word: str) -> tuple[Ints, Scores]:
@@ -647,7 +647,7 @@ def find_word(
     return _search_forms(passages, [word, *passages.view.find_forms(word, language)])
 
 
-def find_compounds(
+def find_in_compounds(
     passages: MaskedRows, word: str, language: str | None
 ) -> tuple[Ints, Scores]:
     """Return positions of the passages that hold a compound with a word, and COMPOUND of their BM25."""
