@@ -1,16 +1,17 @@
 """The ledgers of a memory as data: what `slowwave inspect` and the pages list."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import orjson
 
 from slowwave.recall.release.view import View
 from slowwave.recall.views.usage import count_usage
 from slowwave.schemas.ids import SHORT_ID
-from slowwave.schemas.rows import MessageRow
+from slowwave.schemas.rows import ClaimRow, MergeRow, MessageRow, RunRow
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     BOILERPLATE,
@@ -39,8 +40,6 @@ from slowwave.text.fence import escape_line
 from slowwave.text.secrets.rules import MARK
 from slowwave.text.times.days import format_day
 
-Row = dict[str, Any]
-"""A row of any ledger, with the columns that its listing adds."""
 MASKED = re.compile(rf"{re.escape(MARK)}([a-z0-9-]+)\]")
 AROUND = 40
 """Characters shown on either side of a masked word."""
@@ -57,15 +56,69 @@ DECISIONS = {
 """What each kind of row in MERGES decides, as a table says it."""
 
 
+class ListedRun(RunRow, total=False):
+    """A run as its ledger lists it."""
+
+    seconds: float | None
+    tokens: int | None
+    why: str
+    """Why it did not end well; empty if it did."""
+
+
+ListedMerge = TypedDict(
+    "ListedMerge",
+    {
+        "merge_id": str,
+        "kind": LedgerKind,
+        "from_id": str,
+        "into_id": str,
+        "rule": str,
+        "scores": dict[str, float],
+        "reason": str | None,
+        "undone": bool,
+        "step_key": str,
+        # what the two claims say; None if a claim is not there any more
+        "from": str | None,
+        "into": str | None,
+        "state": str,
+        "decision": NotRequired[str],
+        "answer": NotRequired[str | None],
+        "by": NotRequired[str],
+        "likely": NotRequired[str],
+    },
+)
+"""A decision on two claims as its ledgers list it."""
+
+
+class Redaction(TypedDict):
+    """A masked word of a message."""
+
+    message_id: str
+    at: datetime | None
+    kind: str
+    where: str
+    """The text around it."""
+    path: str | None
+
+
+class SpaceSize(TypedDict):
+    """A space of a store, and what it takes on disk."""
+
+    space: str
+    bytes: int
+    release: str | None
+    encrypted: str | None
+
+
 class Listing(NamedTuple):
     """The rows of a ledger, and the columns that a table shows of them: a key of the rows for each heading."""
 
-    rows: list[Row]
+    rows: Sequence[Mapping[str, Any]]
     columns: dict[str, str]
     notes: Sequence[str] = ()
 
     @property
-    def table(self) -> list[Row]:
+    def table(self) -> list[dict[str, Any]]:
         """The rows with the table's columns alone, by heading. Ids are cut to SHORT_ID characters, except `run_id`."""
         short = [
             key
@@ -122,30 +175,9 @@ def list_runs(settings: Settings, everything: bool) -> Listing:
 
     The notes explain the newest MOST_EXPLAINED runs that did not end well.
     """
-    rows = sorted(
-        _open_store(settings).read(RUNS).to_pylist(),
-        key=lambda row: row["started_at"],
-        reverse=True,
-    )
-    for row in rows:
-        row["seconds"] = (
-            (row["ended_at"] - row["started_at"]).total_seconds()
-            if row["ended_at"]
-            else None
-        )
-        report = orjson.loads(row["report"])
-        counts = [
-            pair for step in report.get("steps", ()) for pair in step["counts"].items()
-        ]
-        row["tokens"] = (
-            sum(
-                n
-                for name, n in counts
-                if name.endswith((": prompt tokens", ": answer tokens"))
-            )
-            or None
-        )
-        row["why"] = _explain_end(row["status"], report)
+    runs: list[RunRow] = _open_store(settings).read(RUNS).to_pylist()
+    runs.sort(key=lambda run: run["started_at"], reverse=True)
+    rows = [_add_outcome(run) for run in runs]
     columns = {
         "run": "run_id",
         "kind": "kind",
@@ -160,13 +192,30 @@ def list_runs(settings: Settings, everything: bool) -> Listing:
     return Listing(rows, columns | {"status": "status"}, notes)
 
 
+def _add_outcome(run: RunRow) -> ListedRun:
+    report = orjson.loads(run["report"])
+    counts = [
+        pair for step in report.get("steps", ()) for pair in step["counts"].items()
+    ]
+    tokens = sum(
+        n for name, n in counts if name.endswith((": prompt tokens", ": answer tokens"))
+    )
+    ended = run["ended_at"]
+    return {
+        **run,
+        "seconds": (ended - run["started_at"]).total_seconds() if ended else None,
+        "tokens": tokens or None,
+        "why": _explain_end(run["status"], report),
+    }
+
+
 MOST_SHOWN = 200
 """Characters of a claim or message in `list_failed_checks`."""
 MOST_EXPLAINED = 5
 """Runs for which a table explains why they did not end well; `--json` explains all."""
 
 
-def _explain_end(status: str, report: Row) -> str:
+def _explain_end(status: str, report: dict[str, Any]) -> str:
     """Return why a run did not end well; empty if it did."""
     if status == RunStatus.FAILED:
         return "; ".join(report.get("notes", [])[-1:])
@@ -209,7 +258,7 @@ def _list_junk(settings: Settings, everything: bool) -> Listing:
     )
 
 
-def list_failed_checks(settings: Settings) -> list[Row]:
+def list_failed_checks(settings: Settings) -> list[dict[str, Any]]:
     """Return a row for each failed check of the live release: something that an active claim or passage names and that
     its checkout lacks. The rows are sorted by the id of the claim or message.
     """
@@ -269,7 +318,7 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
         if row["kind"] == LedgerKind.JUDGEMENT and row["rule"] != PairAnswer.UNANSWERED
     ]
     answers = {_get_pair(row): str(row["rule"]) for row in judged}
-    rows = list[Row]()
+    rows = list[ListedMerge]()
     notes = list[str]()
     for kind, what in (
         (LedgerKind.SUPERSESSION, "changed"),
@@ -295,23 +344,23 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
     return Listing(rows, columns, notes)
 
 
-def _get_pair(row: Row) -> frozenset[str]:
+def _get_pair(row: ListedMerge) -> frozenset[str]:
     return frozenset((row["from_id"], row["into_id"]))
 
 
-def _get_likely(row: Row) -> float:
+def _get_likely(row: ListedMerge) -> float:
     """Return the probability of a change; 1 if none is noted."""
-    return float(row["scores"].get("likely", 1.0))
+    return row["scores"].get("likely", 1.0)
 
 
-def _name_judge(row: Row) -> str:
+def _name_judge(row: ListedMerge) -> str:
     """Return who decided on a row of the ledger; `answer` is what a model said of its pair, or None."""
     if row["rule"] == CORRECTED:
         return "person"
     return f"model: {row['answer']}" if row["answer"] else "classifier"
 
 
-def _count_by_judge(rows: list[Row], what: str) -> list[str]:
+def _count_by_judge(rows: list[ListedMerge], what: str) -> list[str]:
     """Return a line for each judge that decided some of the rows. The classifier's says how many to expect wrong."""
     likely = [_get_likely(row) for row in rows if row["by"] == "classifier"]
     by_person = sum(row["by"] == "person" for row in rows)
@@ -329,39 +378,51 @@ def _count_by_judge(rows: list[Row], what: str) -> list[str]:
     return lines
 
 
-def _collect_merges(store: Store) -> list[Row]:
+def _collect_merges(store: Store) -> list[ListedMerge]:
     """Return rows of the ledger with what both claims say, and their `state`.
 
     A row that nobody took back has `lapsed` if its source no longer points to its target: the target was withdrawn,
     the source was said again, or it points to another claim now. A doubt is in force while both claims hold, a
     judgement while both exist.
     """
-    rows = store.read(MERGES).to_pylist()
+    rows: list[MergeRow] = store.read(MERGES).to_pylist()
     ids = [row[name] for row in rows for name in ("from_id", "into_id")]
     columns = ["claim_id", "summary", "canonical_id", "superseded_by", "status"]
-    claims = {
+    claims: dict[str, ClaimRow] = {
         claim["claim_id"]: claim
         for claim in store.read_ids(CLAIMS, ids, columns).to_pylist()
     }
+    listed = list[ListedMerge]()
     for row in rows:
         source = claims.get(row["from_id"], {})
         target = claims.get(row["into_id"], {})
-        row |= {
-            "scores": dict(row["scores"] or []),
-            "from": source.get("summary"),
-            "into": target.get("summary"),
-        }
-        # whether the decision is still in force
-        stands = row["into_id"] in (
-            source.get("canonical_id"),
-            source.get("superseded_by"),
+        state = "in force" if _is_in_force(row, source, target) else "lapsed"
+        listed.append(
+            {
+                "merge_id": row["merge_id"],
+                "kind": LedgerKind(row["kind"]),
+                "from_id": row["from_id"],
+                "into_id": row["into_id"],
+                "rule": row["rule"],
+                "scores": dict(row["scores"] or []),
+                "reason": row["reason"],
+                "undone": row["undone"],
+                "step_key": row["step_key"],
+                "from": source.get("summary"),
+                "into": target.get("summary"),
+                "state": "undone" if row["undone"] else state,
+            }
         )
-        if row["kind"] == LedgerKind.DOUBT:
-            stands = source.get("status") == target.get("status") == Status.ACTIVE
-        if row["kind"] == LedgerKind.JUDGEMENT:
-            stands = bool(source and target)
-        row["state"] = "undone" if row["undone"] else "in force" if stands else "lapsed"
-    return sorted(rows, key=lambda row: (row["kind"], row["rule"], row["merge_id"]))
+    return sorted(listed, key=lambda row: (row["kind"], row["rule"], row["merge_id"]))
+
+
+def _is_in_force(row: MergeRow, source: ClaimRow, target: ClaimRow) -> bool:
+    """Return True if a decision still holds, given its claims as they are now; empty ones are not there any more."""
+    if row["kind"] == LedgerKind.DOUBT:
+        return source.get("status") == target.get("status") == Status.ACTIVE
+    if row["kind"] == LedgerKind.JUDGEMENT:
+        return bool(source and target)
+    return row["into_id"] in (source.get("canonical_id"), source.get("superseded_by"))
 
 
 def _list_notes(settings: Settings, everything: bool) -> Listing:
@@ -428,7 +489,7 @@ def _list_redactions(settings: Settings, everything: bool) -> Listing:
             strict=True,
         )
     )
-    rows = []
+    rows = list[Redaction]()
     for message in store.read(MESSAGES, columns).to_pylist():
         path = paths.get(message["session_id"])
         rows += [
@@ -503,7 +564,7 @@ def _list_usage(settings: Settings, everything: bool) -> Listing:
 
 def measure_spaces(settings: Settings, everything: bool) -> Listing:
     """Return the store's spaces: size on disk, live release, and whether their disk is known to be encrypted."""
-    rows = []
+    rows = list[SpaceSize]()
     for name in sorted(list_spaces(settings.store)):
         folder = settings.store / name
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +17,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 import orjson
 import pyarrow.compute as pc
 
-from slowwave.flows.ledgers import Row, list_quarantine, list_runs, measure_spaces
+from slowwave.flows.ledgers import list_quarantine, list_runs, measure_spaces
 from slowwave.flows.parts.client_files import find_hooked_clients
 from slowwave.flows.parts.languages import (
     describe_languages,
@@ -64,13 +65,14 @@ def collect_status(settings: Settings) -> list[StatusLine]:
     coverage = measure_coverage(settings)
     night = find_schedule() or find_next_night()
     writing = measure_waiting(settings)
-    last = next(iter(list_runs(settings, False).rows), {})
+    run = next(iter(list_runs(settings, False).rows), None)
+    last = {name: value for name, value in (run or {}).items() if name != "report"}
     no_night = "none is planned: `slowwave schedule install`"
     return [
         StatusLine("memory", coverage["line"], coverage),
         *_list_unfinished(settings),
         _describe_quarantine(settings),
-        StatusLine("last run", _describe_run(last) if last else "none is noted", last),
+        StatusLine("last run", _describe_run(run) if run else "none is noted", last),
         StatusLine("next night", night or no_night, night),
         *_describe_store(settings),
         StatusLine("writer", writing["line"], writing),
@@ -171,12 +173,9 @@ def _list_unfinished(settings: Settings) -> list[StatusLine]:
     ]
 
 
-def _describe_run(run: Row) -> str:
-    """Return a run's time and status, with its output, or the last note if it failed or made nothing.
-
-    Removes `report` from the row.
-    """
-    report = orjson.loads(run.pop("report"))
+def _describe_run(run: Mapping[str, Any]) -> str:
+    """Return a run's time and status, with its output, or the last note if it failed or made nothing."""
+    report = orjson.loads(run["report"])
     names = {"read": "messages", "observe": "claims"}
     # a malformed report that a forgetting emptied has no steps
     steps = report.get("steps", [])

@@ -1,6 +1,7 @@
 """`slowwave status`, `inspect`, `config` and `check-claims`: a memory's state, ledgers, settings and code checks."""
 
 import os
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from slowwave.schemas.settings import Settings
 
 Row = dict[str, Any]
+Rows = Sequence[Mapping[str, Any]]
 
 
 @command
@@ -42,7 +44,7 @@ def inspect(
         ),
     ] = False,
     as_json: bool = False,
-) -> list[Row] | None:
+) -> Rows | None:
     """List releases, runs, changes, quarantine and more.
 
     The ledgers are releases, runs, quarantine, junk (recurring text that is masked), merges, changes, notes, excluded,
@@ -236,7 +238,7 @@ def _list_settings(
 
 
 @command
-def check_claims(settings: "Settings", as_json: bool = False) -> list[Row] | None:
+def check_claims(settings: "Settings", as_json: bool = False) -> Rows | None:
     """Compare claims with the code that they are about, now.
 
     Looked at is HEAD of each checkout of git on this machine that claims and passages name as their folder; the night
