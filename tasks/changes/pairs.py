@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.tasks.changes.features import IdfTable
 from slowwave.tasks.dedupe.candidates import (
     Floats,
     Pairs,
@@ -18,7 +19,6 @@ from slowwave.tasks.dedupe.candidates import (
 )
 from slowwave.tasks.dedupe.candidates import Rows as Places
 from slowwave.tasks.dedupe.normalise import ClaimTexts
-from slowwave.tasks.supersede.features import IdfTable
 from slowwave.text.words import FIRST_PERSON, LATIN
 
 NEAREST = 20

@@ -2,13 +2,13 @@
 
 1. Find candidate pairs by vector and by shared rare words, within one workspace and one speaker's talk of themselves.
 2. Compute the features of each pair and the probability that the later claim changes the earlier one
-   (`slowwave.tasks.supersede.model`).
+   (`slowwave.tasks.changes.model`).
 3. Retire the earlier claim if the probability is high. Link the two if a change is likely: both stay active, and the
    ledger names the later one. A claim that was repeated since holds again: it then retires the other, or is linked to
    it as the later one. The rule in the ledger says whether the later claim has another value or takes the earlier back.
 
 A retired claim stays retired until it is repeated or the newer one is withdrawn. `unsupersede` takes either decision
-back. If a language model judges pairs (`slowwave.tasks.supersede.judge`), its answer precedes the classifier's guess.
+back. If a language model judges pairs (`slowwave.tasks.changes.verdicts`), its answer precedes the classifier's guess.
 """
 
 from collections.abc import Iterable, Mapping, Set
@@ -31,16 +31,16 @@ from slowwave.schemas.vocabulary import (
     Status,
     is_foreign,
 )
-from slowwave.tasks.dedupe.pairs import Undone, select_row, set_columns
-from slowwave.tasks.shards import HERE, Executor
-from slowwave.tasks.supersede.claims import (
+from slowwave.tasks.changes.claims import (
     CandidateClaims,
     build_candidate_claims,
     find_affirmed_times,
 )
-from slowwave.tasks.supersede.evidence import Evidence
-from slowwave.tasks.supersede.features import IdfTable
-from slowwave.tasks.supersede.judge import (
+from slowwave.tasks.changes.evidence import Evidence
+from slowwave.tasks.changes.features import IdfTable
+from slowwave.tasks.changes.model import predict_changes
+from slowwave.tasks.changes.reader import PairReader
+from slowwave.tasks.changes.verdicts import (
     LEADING,
     Ids,
     Judge,
@@ -54,8 +54,8 @@ from slowwave.tasks.supersede.judge import (
     find_outcome,
     reopen_misjudged,
 )
-from slowwave.tasks.supersede.model import predict_changes
-from slowwave.tasks.supersede.reader import PairReader
+from slowwave.tasks.dedupe.pairs import Undone, select_row, set_columns
+from slowwave.tasks.shards import HERE, Executor
 
 __all__ = ["KINDS", "VERSION", "Superseded", "supersede", "unsupersede"]
 

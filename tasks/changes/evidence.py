@@ -11,6 +11,21 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.tasks.changes.claims import CandidateClaims
+from slowwave.tasks.changes.features import (
+    IdfTable,
+    Surroundings,
+    compute_pair_features,
+)
+from slowwave.tasks.changes.pairs import (
+    LEAST_LIKENESS,
+    LIKEST,
+    Scores,
+    compute_likeness,
+    find_candidate_pairs,
+    find_reply_pairs,
+)
+from slowwave.tasks.changes.reader import Odds, PairReader
 from slowwave.tasks.dedupe.candidates import (
     Floats,
     Pairs,
@@ -20,21 +35,6 @@ from slowwave.tasks.dedupe.candidates import (
 from slowwave.tasks.dedupe.candidates import Rows as Places
 from slowwave.tasks.dedupe.normalise import ClaimTexts, normalise_claim
 from slowwave.tasks.dedupe.pairs import stack_unit_vectors, tell_pairs
-from slowwave.tasks.supersede.candidates import (
-    LEAST_LIKENESS,
-    LIKEST,
-    Scores,
-    compute_likeness,
-    find_candidate_pairs,
-    find_reply_pairs,
-)
-from slowwave.tasks.supersede.claims import CandidateClaims
-from slowwave.tasks.supersede.features import (
-    IdfTable,
-    Surroundings,
-    compute_pair_features,
-)
-from slowwave.tasks.supersede.reader import Odds, PairReader
 
 ABOUT = 0.15
 """Another session counts as about as alike if its most similar claim is at most this much less similar than the best.

@@ -24,7 +24,7 @@ import pyarrow as pa
 from slowwave.schemas.rows import ClaimRow, MergeRow, PassageRow
 from slowwave.schemas.tables import CHAIN, NO_CHAIN, ChainRow
 from slowwave.schemas.vocabulary import LEADS, PERHAPS_CHANGED, Status
-from slowwave.tasks.supersede.features import IdfTable
+from slowwave.tasks.changes.features import IdfTable
 from slowwave.text.words import singular_words
 
 CHAINS = "chains/2"

@@ -17,7 +17,7 @@ from slowwave.engines.encoders.protocol import find_vector_space
 from slowwave.schemas.settings import Settings
 from slowwave.tasks.dedupe.candidates import Floats
 
-READER_FILE = "supersede/reader.npz"
+READER_FILE = "changes/reader.npz"
 PRODUCTS = 20.0
 """Factor on the products of two unit vectors' components, which are small."""
 SCALE = 3.0

@@ -14,10 +14,10 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MERGES
 from slowwave.schemas.vocabulary import LedgerKind
 from slowwave.store import Store
-from slowwave.tasks.supersede.reader import load_reader
-from slowwave.tasks.supersede.supersede import supersede
+from slowwave.tasks.changes.decide import supersede
+from slowwave.tasks.changes.reader import load_reader
+from tests.changes.test_decide import told
 from tests.command_line import typed
-from tests.supersede.test_supersede import told
 from tests.talk_files import session
 
 RULE = "In cove we write commit messages in French."

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.schemas.tables import CLAIMS, MERGES
 from slowwave.schemas.vocabulary import LEADS
-from slowwave.tasks.supersede.supersede import supersede, unsupersede
+from slowwave.tasks.changes.decide import supersede, unsupersede
 from tests.claim_rows import DAY, claim_row
 
 

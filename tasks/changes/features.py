@@ -19,9 +19,9 @@ import pyarrow as pa
 from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein
 
+from slowwave.tasks.changes.claims import CandidateClaims
 from slowwave.tasks.dedupe.candidates import Floats
 from slowwave.tasks.dedupe.normalise import ClaimText, ClaimTexts, normalise_claim
-from slowwave.tasks.supersede.claims import CandidateClaims
 from slowwave.text.words import (
     compute_smooth_idf,
     is_content_word,

@@ -29,6 +29,38 @@ from slowwave.schemas.vocabulary import (
     Status,
 )
 from slowwave.store.store import Store
+from slowwave.tasks.changes.chains import (
+    CHAIN_COLUMNS,
+    CHAINS,
+    LINKS,
+    SAID,
+    find_linked_claims,
+    read_likely,
+    spread_over_claims,
+    spread_over_passages,
+)
+from slowwave.tasks.changes.decide import (
+    ACTIVE,
+    PERHAPS,
+    VERSION,
+    Superseded,
+    supersede,
+)
+from slowwave.tasks.changes.evidence import READ
+from slowwave.tasks.changes.features import IdfTable
+from slowwave.tasks.changes.model import CHANGES_FILE, UNREAD_FILE
+from slowwave.tasks.changes.reader import READER_FILE, find_reader
+from slowwave.tasks.changes.verdicts import (
+    PROMPTS,
+    Answered,
+    Judge,
+    Pair,
+    PairAnswer,
+    build_questions,
+    parse_answers,
+    read_verdicts,
+)
+from slowwave.tasks.changes.verdicts import VERSION as VERDICTS_VERSION
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.dedupe.task import (
     CANONICAL,
@@ -53,37 +85,6 @@ from slowwave.tasks.llm.ask import (
 from slowwave.tasks.llm.library import index_questions, list_requests
 from slowwave.tasks.observe.corrections import pair_corrections
 from slowwave.tasks.pending import mark_done, read_claim_speakers
-from slowwave.tasks.supersede import judge
-from slowwave.tasks.supersede.chains import (
-    CHAIN_COLUMNS,
-    CHAINS,
-    LINKS,
-    SAID,
-    find_linked_claims,
-    read_likely,
-    spread_over_claims,
-    spread_over_passages,
-)
-from slowwave.tasks.supersede.evidence import READ
-from slowwave.tasks.supersede.features import IdfTable
-from slowwave.tasks.supersede.judge import (
-    Answered,
-    Judge,
-    Pair,
-    PairAnswer,
-    build_questions,
-    parse_answers,
-    read_verdicts,
-)
-from slowwave.tasks.supersede.model import CHANGES_FILE, UNREAD_FILE
-from slowwave.tasks.supersede.reader import READER_FILE, find_reader
-from slowwave.tasks.supersede.supersede import (
-    ACTIVE,
-    PERHAPS,
-    VERSION,
-    Superseded,
-    supersede,
-)
 from slowwave.tasks.vectors import describe_encoder
 
 STANDING = ["claim_id", "status", "superseded_by", "supersede_key"]
@@ -365,7 +366,11 @@ def name_speakers(store: Store, pairs: Sequence[Pair]) -> list[Pair]:
 def compute_judge_key(job: Job, model: Model) -> str:
     """Return the key of everything but the pair that a model's answer depends on."""
     return compute_model_key(
-        model, "judge", judge.VERSION, judge.PROMPTS, str(job.settings.supersede.trust)
+        model,
+        "judge",
+        VERDICTS_VERSION,
+        PROMPTS,
+        str(job.settings.supersede.trust),
     )
 
 

@@ -31,9 +31,9 @@ from slowwave.schemas.tables import (
     TABLES,
 )
 from slowwave.store import Store
-from slowwave.tasks.job import StepReport
-from slowwave.tasks.llm.library import Library
-from slowwave.tasks.supersede.judge import (
+from slowwave.tasks.changes.decide import Superseded, supersede
+from slowwave.tasks.changes.task import supersede_claims
+from slowwave.tasks.changes.verdicts import (
     Answered,
     ChangesAnswer,
     ClaimShown,
@@ -46,11 +46,9 @@ from slowwave.tasks.supersede.judge import (
     parse_answers,
     read_verdicts,
 )
-from slowwave.tasks.supersede.supersede import Superseded, supersede
-from slowwave.tasks.supersede.task import supersede_claims
-from tests.claim_rows import DAY
-from tests.command_line import typed
-from tests.supersede.test_supersede import (
+from slowwave.tasks.job import StepReport
+from slowwave.tasks.llm.library import Library
+from tests.changes.test_decide import (
     AGAIN,
     MOVED,
     SAME,
@@ -59,7 +57,9 @@ from tests.supersede.test_supersede import (
     told,
     told_by,
 )
-from tests.supersede.test_truth import FIRST, LATER
+from tests.changes.test_truth import FIRST, LATER
+from tests.claim_rows import DAY
+from tests.command_line import typed
 from tests.talk_files import session
 
 

@@ -19,21 +19,21 @@ import pyarrow as pa
 
 from slowwave.engines.encoders.onnx import open_session
 from slowwave.schemas.ids import compute_content_id
-from slowwave.tasks.dedupe.pairs import CHUNK_PAIRS, SHARD_PAIRS
-from slowwave.tasks.job import digest_shipped
-from slowwave.tasks.progress import track_items
-from slowwave.tasks.shards import HERE, Executor, ShardStep, spread
-from slowwave.tasks.supersede.candidates import Scores
-from slowwave.tasks.supersede.evidence import (
+from slowwave.tasks.changes.evidence import (
     READS,
     Evidence,
     build_matrix,
     compute_features,
 )
-from slowwave.tasks.supersede.features import IdfTable
+from slowwave.tasks.changes.features import IdfTable
+from slowwave.tasks.changes.pairs import Scores
+from slowwave.tasks.dedupe.pairs import CHUNK_PAIRS, SHARD_PAIRS
+from slowwave.tasks.job import digest_shipped
+from slowwave.tasks.progress import track_items
+from slowwave.tasks.shards import HERE, Executor, ShardStep, spread
 
-CHANGES_FILE = "supersede/changes.onnx"
-UNREAD_FILE = "supersede/changes_unread.onnx"
+CHANGES_FILE = "changes/changes.onnx"
+UNREAD_FILE = "changes/changes_unread.onnx"
 """The model for pairs that the reader has not read."""
 AS_OFTEN = ((0.0, 0.35, 0.5, 1.0), (0.0, 0.4, 0.5, 1.0))
 """Probabilities of the model of three classes, and those that are right as often as the earlier model's (024)."""

@@ -21,10 +21,10 @@ from pydantic import Field
 from slowwave.engines.llm.protocol import AnswerModel, Completion
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, LedgerKind
+from slowwave.tasks.changes.claims import CandidateClaims
 from slowwave.tasks.llm.fence import mask_injections
 from slowwave.tasks.llm.library import Library, Question, limit_answer
 from slowwave.tasks.llm.quotes import find_anchor, normalise_text
-from slowwave.tasks.supersede.claims import CandidateClaims
 from slowwave.text.fence import format_entry
 from slowwave.text.words import singular_words
 
