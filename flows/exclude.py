@@ -62,7 +62,7 @@ from slowwave.store.notes import (
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import CANDIDATE, Snapshot, is_dropped, pick_release
 from slowwave.store.store import Store
-from slowwave.tasks.changes.decide import KINDS, Superseded, unsupersede
+from slowwave.tasks.changes.outcome import KINDS, Superseded, unsupersede
 from slowwave.tasks.dedupe.dedupe import Deduped, unmerge
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.ingest.task import TRESPASS, read_transcripts

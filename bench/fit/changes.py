@@ -15,7 +15,7 @@ two sessions tell is left out), and drawn small, since in a new store nothing is
 
 Files after `--pairs` have a pair of statements a line (`earlier` and `later` with `who`, `date` and `text`), and its
 `kind`: replaced, retracted, restored, affirmed, narrowed, lookalike or unrelated. From them a linear model over the
-encoder's vectors learns the kind (`tasks/changes/reader.py`); what it says of a pair is a feature of the classifier.
+encoder's vectors learns the kind (`tasks/changes/model.py`); what it says of a pair is a feature of the classifier.
 The features of a labelled pair come from a reader that did not learn from that project. Each writer is judged by a
 reader and a classifier that learnt from the others.
 
@@ -54,10 +54,19 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CLAIMS
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Status
 from slowwave.store import Store
-from slowwave.tasks.changes.claims import build_candidate_claims, find_affirmed_times
-from slowwave.tasks.changes.evidence import READS, SAYS, Evidence, build_matrix
-from slowwave.tasks.changes.model import CHANGES_FILE, UNREAD_FILE
-from slowwave.tasks.changes.reader import READER_FILE, PairReader, combine_vectors
+from slowwave.tasks.changes.features import READS, SAYS, build_matrix
+from slowwave.tasks.changes.model import (
+    CHANGES_FILE,
+    READER_FILE,
+    UNREAD_FILE,
+    PairReader,
+    combine_vectors,
+)
+from slowwave.tasks.changes.pairs import (
+    Evidence,
+    build_candidate_claims,
+    find_affirmed_times,
+)
 from slowwave.tasks.changes.task import add_origins
 from slowwave.tasks.changes.verdicts import SUPERSEDED
 from slowwave.tasks.dedupe.candidates import Floats

@@ -1,6 +1,13 @@
-"""Select the claims to judge against each other: near by vector or by rare words, and in scope."""
+"""Select the pairs of claims to judge: near by vector, by rare words or in one frame, in scope, an earlier and a later.
 
+`CandidateClaims` are the claims that may change each other, and the decisions about them so far. `Evidence` has their
+pairs, the likest of each claim, with what a model needs to know of them.
+"""
+
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -8,10 +15,18 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.tasks.changes.features import IdfTable
+from slowwave.schemas.tables import CLAIMS, TRUST
+from slowwave.schemas.vocabulary import Status, is_foreign
+from slowwave.tasks.changes.features import (
+    READ,
+    IdfTable,
+    Surroundings,
+    compute_features,
+)
 from slowwave.tasks.dedupe.candidates import (
     Floats,
     Pairs,
+    compute_cosines,
     deduplicate_pairs,
     find_vector_pairs,
     find_word_pairs,
@@ -19,8 +34,20 @@ from slowwave.tasks.dedupe.candidates import (
 )
 from slowwave.tasks.dedupe.candidates import Rows as Places
 from slowwave.tasks.dedupe.normalise import ClaimTexts
+from slowwave.tasks.dedupe.pairs import stack_unit_vectors, tell_pairs
 from slowwave.text.words import FIRST_PERSON, LATIN
 
+ABOUT = 0.15
+"""Another session counts as about as alike if its most similar claim is at most this much less similar than the best.
+What comes up in many sessions is seldom a decision that a later claim changes."""
+COMPANY = (
+    "nearer before",
+    "nearer after",
+    "behind before",
+    "behind after",
+    "lead",
+    "sessions about as like",
+)
 NEAREST = 20
 """Nearest claims by vector to compare with. More than for duplicates, since changes are reworded more often."""
 LEAST_COSINE = 0.1
@@ -38,6 +65,119 @@ REPLIED = 2
 Scores = npt.NDArray[np.floating]
 Flags = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.integer]
+Odds = npt.NDArray[np.float32]
+ReadVectors = Callable[[Floats, Floats], Mapping[str, Odds]]
+"""Returns the features of pairs, by name, that a model reads from the vectors of their two claims."""
+
+
+@dataclass(frozen=True)
+class CandidateClaims:
+    """The claims that may change each other, and the decisions about them so far."""
+
+    table: pa.Table
+    """The active claims and those that another claim retired, in order of id."""
+    times: list[datetime]
+    """When each claim was first said."""
+    last: list[datetime]
+    """When each claim or a duplicate of it was last said."""
+    retired: dict[int, int]
+    """Row -> the row that retired it."""
+    reopened: frozenset[int]
+    """Retired rows whose successor no longer exists."""
+
+    @cached_property
+    def foreign(self) -> list[bool]:
+        """Whether neither the person nor the own agent made each claim."""
+        found: list[bool] = mask_foreign(self.table).to_pylist()
+        return found
+
+    def find_successor(self, row: int) -> int:
+        """Return the last row of the chain of retirements that begins at a row."""
+        seen = {row}
+        while row in self.retired and self.retired[row] not in seen:
+            row = self.retired[row]
+            seen.add(row)
+        return row
+
+
+def build_candidate_claims(
+    claims: pa.Table,
+    affirmed: Mapping[str, datetime],
+) -> CandidateClaims:
+    """Return the claims that are active or that another claim retired.
+
+    affirmed: claim_id -> when a duplicate last repeated the claim.
+    """
+    superseded = pc.equal(claims["status"], Status.SUPERSEDED)
+    retired_by_claim = pc.and_(superseded, pc.is_valid(claims["superseded_by"]))
+    ours = pc.or_(pc.equal(claims["status"], Status.ACTIVE), retired_by_claim)
+    table = CLAIMS.sort_rows(claims, pc.and_(ours, pc.is_valid(claims["observed_at"])))
+    ids = table["claim_id"].to_pylist()
+    times = table["observed_at"].to_pylist()
+    row_of = _index_rows(ids, claims)
+    retired: dict[int, int] = {}
+    reopened: set[int] = set()
+    for row, claim in enumerate(table.select(["superseded_by", "status"]).to_pylist()):
+        successor = claim["superseded_by"]
+        if claim["status"] != Status.SUPERSEDED or successor is None:
+            continue
+        if successor in row_of:
+            retired[row] = row_of[successor]
+        else:
+            reopened.add(row)
+    return CandidateClaims(
+        table=table,
+        times=times,
+        last=[
+            max(at, affirmed.get(oid, at)) for oid, at in zip(ids, times, strict=True)
+        ],
+        retired=retired,
+        reopened=frozenset(reopened),
+    )
+
+
+def mask_foreign(claims: pa.Table) -> pa.Array:
+    """Return a mask of the claims that neither the person nor the own agent made."""
+    found = map(is_foreign, claims[TRUST].to_pylist(), claims["observer"].to_pylist())
+    return pa.array(list(found), pa.bool_())
+
+
+def _index_rows(ids: list[str], claims: pa.Table) -> dict[str, int]:
+    """Return claim_id -> row; a duplicate has the row of the claim that it repeats."""
+    row_of = {oid: row for row, oid in enumerate(ids)}
+    duplicates = claims.select(["claim_id", "canonical_id"]).filter(
+        pc.equal(claims["status"], Status.DUPLICATE)
+    )
+    by_duplicate: dict[str, int] = {}
+    for duplicate in duplicates.to_pylist():
+        oid = duplicate["claim_id"]
+        canonical = duplicate["canonical_id"]
+        if canonical in row_of and oid not in row_of:
+            by_duplicate[oid] = row_of[canonical]
+    return row_of | by_duplicate
+
+
+def find_affirmed_times(claims: pa.Table) -> dict[str, datetime]:
+    """Return claim_id -> when a duplicate last repeated the claim.
+
+    claims: rows of CLAIMS with status, canonical_id and observed_at; only duplicates count.
+    """
+    repeats = pc.and_(
+        pc.equal(claims["status"], Status.DUPLICATE),
+        pc.is_valid(claims["observed_at"]),
+    )
+    last = (
+        claims.filter(repeats)
+        .group_by("canonical_id")
+        .aggregate([("observed_at", "max")])
+    )
+    return dict(
+        zip(
+            last["canonical_id"].to_pylist(),
+            last["observed_at_max"].to_pylist(),
+            strict=True,
+        )
+    )
 
 
 def find_candidate_pairs(
@@ -206,3 +346,280 @@ def compute_likeness(
     )
     shared = np.divide(common, lighter, out=np.zeros(len(pairs)), where=lighter > 0)
     return shared + np.where(np.isnan(cosines), shared, cosines)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Pairs of claims in order of time, as places in the order of the claims' ids."""
+
+    pairs: Pairs
+    """Shape (pairs, 2): the earlier claim, the later claim."""
+    likeness: Scores
+    """0 to 2: how much the two are about the same thing."""
+    apart: Flags
+    """Whether the two are from different sessions."""
+    describe: Callable[[slice], pa.Table]
+    """Returns one row for each pair of a slice: the input of `compute_features`, which another process may run."""
+    idf: IdfTable
+    """Weights of the claims' words."""
+
+    @cached_property
+    def features(self) -> list[dict[str, float]]:
+        """The features of each pair by name. For a big store use `describe`: all features do not fit into memory."""
+        return compute_features(self.describe(slice(None)), self.idf)
+
+    @classmethod
+    def from_candidates(
+        cls,
+        candidates: CandidateClaims,
+        among: Set[int] | None = None,
+        idf: IdfTable | None = None,
+        read: ReadVectors | None = None,
+    ) -> "Evidence":
+        """Return the pairs of claims to judge; with `among`, those with a row in it.
+
+        Without `idf`, words are weighted by the candidates alone. `read` reads the vectors of each pair.
+        """
+        ranker = PairRanker.from_candidates(candidates, idf)
+        rows = (
+            None
+            if among is None or len(among) == len(ranker.claims)
+            else np.array(sorted(among), dtype=np.int64)
+        )
+        chosen = ranker.choose_pairs(rows)
+        describe = partial(
+            _describe_pairs,
+            ranked=chosen,
+            table=candidates.table,
+            around=ranker.build_around(chosen),
+            reads=ranker.read_pairs(chosen.pairs, read),
+        )
+        return cls(chosen.pairs, chosen.likeness, chosen.apart, describe, ranker.idf)
+
+
+@dataclass(frozen=True)
+class RankedPairs:
+    """Pairs of claims in order of time; each field has one entry a pair."""
+
+    pairs: Pairs
+    cosines: Scores
+    """NaN without vectors."""
+    likeness: Scores
+    apart: Flags
+    company: Scores
+    """The columns COMPANY; shape (pairs, columns)."""
+    is_reply: Flags
+    """Whether a person said the later claim in reply to the earlier one of a model."""
+
+    def select(self, places: npt.NDArray[np.int64]) -> "RankedPairs":
+        """Return some of the pairs."""
+        return RankedPairs(
+            pairs=self.pairs[places],
+            cosines=self.cosines[places],
+            likeness=self.likeness[places],
+            apart=self.apart[places],
+            company=self.company[places],
+            is_reply=self.is_reply[places],
+        )
+
+    def describe(self, at: int, around: Surroundings) -> dict[str, float | None]:
+        """Return the features of a pair that need more than its two claims."""
+        cosine = None if np.isnan(self.cosines[at]) else float(self.cosines[at])
+        old, new = self.pairs[at].tolist()
+        known: dict[str, float | None] = {
+            "cosine": cosine,
+            "by a model": around.by_model[new],
+            "was by a model": around.by_model[old],
+            "later's words are older": around.compute_older_share(old, new),
+            "in reply": float(self.is_reply[at]),
+        }
+        if not self.apart[at]:
+            return known
+        company = dict(zip(COMPANY, self.company[at].tolist(), strict=True))
+        return {
+            **known,
+            **company,
+            **around.compute_features(old, new, vectors=cosine is not None),
+        }
+
+
+@dataclass(frozen=True)
+class PairRanker:
+    """The candidate claims, as needed to find pairs of them and to rank these."""
+
+    candidates: CandidateClaims
+    claims: ClaimTexts
+    vectors: Floats
+    has_vector: Flags
+    idf: IdfTable
+    sessions: npt.NDArray[np.str_]
+    """The session of each claim."""
+
+    @classmethod
+    def from_candidates(
+        cls,
+        candidates: CandidateClaims,
+        idf: IdfTable | None,
+    ) -> "PairRanker":
+        """Read the claims; without `idf` compute it from their words."""
+        claims = ClaimTexts(candidates.table)
+        vectors, has_vector = stack_unit_vectors(candidates.table)
+        return cls(
+            candidates=candidates,
+            claims=claims,
+            vectors=vectors,
+            has_vector=has_vector,
+            idf=idf or IdfTable.from_stems(claims.stems),
+            sessions=np.array(candidates.table["session_id"].to_pylist()),
+        )
+
+    def rank_pairs(self, among: Places | None) -> RankedPairs:
+        """Return the candidate pairs (with a row in `among`, if any) with their likeness and ranks."""
+        table = self.candidates.table
+        times = self.candidates.table["observed_at"].to_numpy()
+        near = find_candidate_pairs(
+            table, self.claims, self.vectors, self.has_vector, among
+        )
+        replies = find_reply_pairs(table, among)
+        near = deduplicate_pairs([near, replies])
+        pairs = np.where(
+            (times[near[:, 0]] <= times[near[:, 1]])[:, None], near, near[:, ::-1]
+        )
+        pairs = pairs[times[pairs[:, 0]] != times[pairs[:, 1]]]
+        old, new = pairs.T
+        cosines = compute_cosines(pairs, self.vectors, self.has_vector)
+        likeness = compute_likeness(pairs, cosines, self.claims, self.idf)
+        apart = self.sessions[old] != self.sessions[new]
+        everyday = np.asarray(pc.equal(table["pack"], "personal"), dtype=bool)
+        kind = apart + 2 * everyday[pairs].all(axis=1)
+        company = _rank_pairs(pairs, likeness, kind, self.sessions)
+        return RankedPairs(
+            pairs=pairs,
+            cosines=cosines,
+            likeness=likeness,
+            apart=apart,
+            company=company,
+            is_reply=_mask_pairs(pairs, replies),
+        )
+
+    def choose_pairs(self, rows: Places | None) -> RankedPairs:
+        """Return the pairs to judge (with a row in `rows`, if any): the likest of each claim, and replies."""
+        if rows is None:
+            ranked = self.rank_pairs(None)
+            judged: Flags = np.ones(len(ranked.pairs), dtype=bool)
+        else:
+            # A pair's rank depends on the other pairs of its two claims, so rank those of the nearest claims too.
+            first = self.rank_pairs(rows)
+            near = (first.company[:, [1, 0]] < 2 * LIKEST) & np.isin(first.pairs, rows)
+            reach = np.union1d(rows, first.pairs[near.any(axis=1) | first.is_reply])
+            ranked = self.rank_pairs(reach)
+            has_row = np.isin(ranked.pairs, rows).any(axis=1)
+            judged = np.asarray(has_row & np.isin(ranked.pairs, reach).all(axis=1))
+        judged &= ranked.is_reply | (
+            (ranked.company[:, :2].min(axis=1) < LIKEST)
+            & (ranked.likeness >= LEAST_LIKENESS)
+        )
+        return ranked.select(np.flatnonzero(judged))
+
+    def read_pairs(self, pairs: Pairs, read: ReadVectors | None) -> Mapping[str, Odds]:
+        """Return what a model reads of each pair by the name of the feature; nothing without a model."""
+        old, new = pairs.T
+        return read(self.vectors[old], self.vectors[new]) if read else {}
+
+    def build_around(self, ranked: RankedPairs) -> Surroundings:
+        """Return the surroundings of the claims in some pairs."""
+        sessions = np.unique(self.sessions[ranked.pairs]).tolist()
+        return Surroundings(
+            self.candidates.table, self.claims, self.vectors, self.idf, sessions
+        )
+
+
+def _describe_pairs(
+    part: slice,
+    *,
+    ranked: RankedPairs,
+    table: pa.Table,
+    around: Surroundings,
+    reads: Mapping[str, Odds],
+) -> pa.Table:
+    """Return one row for each pair of a slice, as `compute_features` reads it."""
+    known = pa.array(
+        [
+            ranked.describe(at, around)
+            | {name: _get_known(odds[at]) for name, odds in reads.items()}
+            for at in range(len(ranked.pairs))[part]
+        ]
+    )
+    return tell_pairs(table, ranked.pairs[part], READ, known=known)
+
+
+def _mask_pairs(pairs: Pairs, some: Pairs) -> Flags:
+    """Return a mask of the pairs that are among some pairs."""
+    coded, among = (each[:, 0] << 32 | each[:, 1] for each in (pairs, some))
+    return np.isin(coded, among)
+
+
+def _get_known(value: float) -> float | None:
+    """Return a number, None for NaN."""
+    return None if np.isnan(value) else float(value)
+
+
+def _rank_pairs(
+    pairs: Pairs,
+    likeness: Scores,
+    kind: npt.NDArray[np.int64],
+    sessions: npt.NDArray[np.str_],
+) -> Scores:
+    """Return the columns COMPANY: the rank of each pair among the other pairs of its two claims and of its kind.
+
+    The kind says whether the pair is from one session or two, and whether it is about everyday life.
+    """
+    _, session = np.unique(sessions, return_inverse=True)
+    frame = pl.DataFrame(
+        {
+            "old": pairs[:, 0],
+            "new": pairs[:, 1],
+            "kind": kind,
+            "alike": likeness.astype(np.float64),
+            "session": session[pairs[:, 0]],
+        }
+    )
+    ranked = frame.with_row_index("at")
+    ranked = _add_ranks(ranked, "new", "old", "before")
+    ranked = _add_ranks(ranked, "old", "new", "after")
+    ranked = ranked.join(_count_similar_sessions(frame), on=["new", "kind"], how="left")
+    ranked = ranked.sort("at").rename({"lead before": "lead"})
+    return ranked.select(pl.col(COMPANY).cast(pl.Float64)).to_numpy()
+
+
+def _add_ranks(
+    ranked: pl.DataFrame,
+    claim: str,
+    other: str,
+    side: str,
+) -> pl.DataFrame:
+    """Add the rank of each pair among those of `claim`, most alike first, and its distances from the best of them."""
+    group = [claim, "kind"]
+    alike = pl.col("alike")
+    first = alike.first().over(group)
+    second = alike.slice(1, 1).first().over(group)
+    rank = pl.int_range(pl.len()).over(group)
+    ranked = ranked.sort(*group, "alike", other, descending=[False, False, True, False])
+    return ranked.with_columns(
+        rank.clip(upper_bound=2 * LIKEST).alias(f"nearer {side}"),
+        (first - alike).alias(f"behind {side}"),
+        (alike - pl.when(rank > 0).then(first).otherwise(second.fill_null(0.0))).alias(
+            f"lead {side}"
+        ),
+    )
+
+
+def _count_similar_sessions(pairs: pl.DataFrame) -> pl.DataFrame:
+    """Return for each later claim and kind the number of sessions whose best pair is about as alike as the best."""
+    best = pairs.group_by("new", "kind", "session").agg(
+        pl.col("alike").max().clip(lower_bound=0.0)
+    )
+    close = pl.col("alike") > pl.col("alike").max() - ABOUT
+    return best.group_by("new", "kind").agg(
+        close.sum().clip(upper_bound=5).alias("sessions about as like")
+    )

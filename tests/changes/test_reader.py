@@ -3,13 +3,13 @@
 import numpy as np
 import pyarrow as pa
 
-from slowwave.tasks.changes.pairs import find_reply_pairs
-from slowwave.tasks.changes.reader import (
+from slowwave.tasks.changes.model import (
     PairReader,
     combine_vectors,
     find_reader,
     load_reader,
 )
+from slowwave.tasks.changes.pairs import find_reply_pairs
 from tests.changes.test_decide import encode, table
 from tests.claim_rows import claim_row
 
