@@ -29,6 +29,8 @@ from slowwave.tasks.changes.verdicts import (
 
 UNCONFIRMED = 0.5
 """Probability of a correction by an agent that no person has confirmed."""
+EVEN = 0.5
+"""Probability from which a change is likelier than none."""
 CHANGED = "changed"
 REAFFIRMED = "reaffirmed"
 PERHAPS = "perhaps"
@@ -115,8 +117,9 @@ def decide(
         *_select_applicable(claims, changed),
     ]
     changes = select_changes(found)
-    gone = {decision.earlier for decision in changes} | (claims.retired.keys() - freed)
-    return Decisions(changes, select_doubts(found, gone), freed)
+    left = {row: by for row, by in claims.retired.items() if row not in freed}
+    retired = left | {decision.earlier: decision.later for decision in changes}
+    return Decisions(changes, select_doubts(found, retired), freed)
 
 
 def _select_applicable(
@@ -288,13 +291,23 @@ def select_changes(changes: list[ChangeDecision]) -> list[ChangeDecision]:
 
 
 def select_doubts(
-    changes: list[ChangeDecision],
-    gone: Set[int],
+    decisions: list[ChangeDecision],
+    retired: Mapping[int, int],
 ) -> list[ChangeDecision]:
-    """Return at most one doubt for each earlier claim: the likeliest whose two claims are both not in `gone`."""
+    """Return at most one doubt for each earlier claim: the likeliest whose two claims both hold.
+
+    A claim says mostly what one thing has become. If it surely changed another claim, the classifier's doubts below .5
+    are left out: "The staging database is B now" changed "The staging database is A", and nothing of production.
+
+    Args:
+        decisions: changes and doubts.
+        retired: retired row -> the row that retired it.
+    """
     best: dict[int, ChangeDecision] = {}
-    doubts = [change for change in changes if change.is_doubt]
-    for change in sorted(doubts, key=lambda c: (-c.p, c.later)):
-        if gone.isdisjoint((change.earlier, change.later)):
-            best.setdefault(change.earlier, change)
+    spent = {*retired.values()}
+    doubts = [decision for decision in decisions if decision.is_doubt]
+    for doubt in sorted(doubts, key=lambda c: (-c.p, c.later)):
+        is_spent = doubt.later in spent and doubt.p < EVEN and doubt.key is None
+        if retired.keys().isdisjoint((doubt.earlier, doubt.later)) and not is_spent:
+            best.setdefault(doubt.earlier, doubt)
     return [best[row] for row in sorted(best)]

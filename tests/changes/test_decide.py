@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.schemas.tables import CLAIMS, MERGES
 from slowwave.schemas.vocabulary import LEADS
+from slowwave.tasks.changes.decide import PERHAPS, ChangeDecision, select_doubts
 from slowwave.tasks.changes.outcome import Known, supersede, unsupersede
 from tests.claim_rows import DAY, claim_row
 
@@ -330,3 +331,26 @@ def test_any_order_gives_the_same_and_a_second_run_nothing(
     changed = {row["claim_id"]: row for row in one.claims.to_pylist()}
     after = table(*(changed.get(str(row["claim_id"]), row) for row in rows.to_pylist()))
     assert supersede(after, Known("k")).claims.num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("p", "retired", "key", "linked"),
+    [
+        # Production gave way to nothing: the later claim is about staging, whose earlier value it surely replaced.
+        (0.45, {1: 2}, None, False),
+        # Likelier than not: one change can be told of two statements.
+        (0.6, {1: 2}, None, True),
+        # Nothing says what else the later claim changed.
+        (0.45, {}, None, True),
+        # A model has read the pair.
+        (0.45, {1: 2}, "model", True),
+    ],
+)
+def test_a_claim_that_surely_changed_another_is_hardly_a_change_of_a_third(
+    p: float,
+    retired: dict[int, int],
+    key: str | None,
+    linked: bool,
+) -> None:
+    doubt = ChangeDecision(0, 2, PERHAPS, DAY, p, "perhaps told anew", key=key)
+    assert select_doubts([doubt], retired) == [doubt] * linked
