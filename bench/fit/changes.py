@@ -330,7 +330,9 @@ def read_stated(path: Path, company: pa.Table) -> list[View]:
 
 def encode_pairs(path: Path, company: pa.Table) -> Writer:
     """Return a file of labelled pairs with the vectors of their statements, and their views."""
-    rows = [orjson.loads(line) for line in path.read_bytes().splitlines()]
+    said = map(orjson.loads, path.read_bytes().splitlines())
+    # a pair of two projects has a list of them
+    rows = [row | {"project": str(row["project"])} for row in said]
     texts = [row[name]["text"] for row in rows for name in ("earlier", "later")]
     vectors = load_encoder(Settings().encoder).encode(texts)
     views = [
