@@ -62,13 +62,13 @@ from slowwave.store.notes import (
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import CANDIDATE, Snapshot, is_dropped, pick_release
 from slowwave.store.store import Store
+from slowwave.tasks.changes.outcome import KINDS, Superseded, unsupersede
 from slowwave.tasks.dedupe.dedupe import Deduped, unmerge
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.ingest.task import TRESPASS, read_transcripts
 from slowwave.tasks.ingest.transcripts import redact_path
 from slowwave.tasks.observe.exclusions import CLAIM, MESSAGE
 from slowwave.tasks.publish.task import find_run_release, publish_release
-from slowwave.tasks.supersede.supersede import KINDS, Superseded, unsupersede
 from slowwave.text.words import count_noun
 
 ROWS = ("session", "message", "claim", "merge", "summary", "topic")

@@ -305,7 +305,7 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
 
     Each row says who decided: the classifier, a language model or a person. The notes say how many to expect wrong.
     """
-    from slowwave.tasks.supersede.judge import PairAnswer
+    from slowwave.tasks.changes.verdicts import PairAnswer
 
     ledger = [
         row

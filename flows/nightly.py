@@ -43,6 +43,7 @@ from slowwave.store.notes import find_talk_logs
 from slowwave.store.private import replace_file
 from slowwave.store.publishing import find_writer as find_released_writer
 from slowwave.tasks.boilerplate.task import find_boilerplate
+from slowwave.tasks.changes.task import supersede_claims
 from slowwave.tasks.checks.task import check_claims, read_heads
 from slowwave.tasks.dead_ends.task import find_dead_ends
 from slowwave.tasks.dedupe.task import dedupe_claims
@@ -64,7 +65,6 @@ from slowwave.tasks.passages.task import write_passages
 from slowwave.tasks.publish.task import find_run_release, publish_release
 from slowwave.tasks.relate.task import relate_claims
 from slowwave.tasks.summarize.task import roll_up
-from slowwave.tasks.supersede.task import supersede_claims
 from slowwave.tasks.topics.task import assign_topics
 from slowwave.tasks.vectors import is_encoder_away
 from slowwave.telemetry import open_span

@@ -30,6 +30,12 @@ from slowwave.schemas.tables import CLAIMS, FILES, GISTS, MESSAGES, RUNS
 from slowwave.schemas.vocabulary import Status, is_turn
 from slowwave.store.place import find_place
 from slowwave.tasks.boilerplate.task import Mask
+from slowwave.tasks.changes.task import (
+    compute_supersede_key,
+    find_claims_to_judge,
+    read_doubts,
+)
+from slowwave.tasks.changes.verdicts import PAIRS_AT_ONCE
 from slowwave.tasks.gists.task import compute_gists_key
 from slowwave.tasks.ingest.parsing.records import Limits
 from slowwave.tasks.ingest.store_messages import IngestedTranscript
@@ -56,12 +62,6 @@ from slowwave.tasks.pending import (
 from slowwave.tasks.summarize.task import (
     compute_summaries_key,
     find_sessions_to_summarise,
-)
-from slowwave.tasks.supersede.judge import PAIRS_AT_ONCE
-from slowwave.tasks.supersede.task import (
-    compute_supersede_key,
-    find_claims_to_judge,
-    read_doubts,
 )
 from slowwave.tasks.topics.task import compute_assign_key
 

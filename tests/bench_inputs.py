@@ -48,6 +48,13 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
                 '"block": 1.0',
             ),
         ],
+        # Two refused proposals, asked for in their own words and by a question: never without the refusal.
+        "recall.objections": [
+            (
+                [some(folder, "objections.jsonl", slice(2)), "--json", *PLAIN],
+                '"a block of 250 tokens",\n    "asked": 4,\n    "shown": 4,\n    "alone": 0',
+            )
+        ],
         "recall.evidence": [
             ([boat, "--json", *PLAIN], '"ranking": "all kinds"'),
             (

@@ -112,9 +112,9 @@ def test_the_wheel_holds_every_file_of_the_four_folders_and_slowwave_alone_on_to
     assert modules(wheel) == sorted(f"slowwave/{name}" for name in [*own, *inside])
     for data in (
         "schemas/py.typed",
-        "tasks/supersede/changes.onnx",
-        "tasks/supersede/changes_unread.onnx",
-        "tasks/supersede/reader.npz",
+        "tasks/changes/changes.onnx",
+        "tasks/changes/changes_unread.onnx",
+        "tasks/changes/reader.npz",
         "tasks/llm/prompts/extract.md",
     ):
         assert f"slowwave/{data}" in modules(wheel)

@@ -15,7 +15,7 @@ two sessions tell is left out), and drawn small, since in a new store nothing is
 
 Files after `--pairs` have a pair of statements a line (`earlier` and `later` with `who`, `date` and `text`), and its
 `kind`: replaced, retracted, restored, affirmed, narrowed, lookalike or unrelated. From them a linear model over the
-encoder's vectors learns the kind (`tasks/supersede/reader.py`); what it says of a pair is a feature of the classifier.
+encoder's vectors learns the kind (`tasks/changes/model.py`); what it says of a pair is a feature of the classifier.
 The features of a labelled pair come from a reader that did not learn from that project. Each writer is judged by a
 reader and a classifier that learnt from the others.
 
@@ -23,7 +23,7 @@ Those held are judged by a model from all. With `--authors`, each other source i
 authors, a fit each; a source is a file less the number at its name's end. Columns: *claims*; *cases*;
 then at each threshold, of claims without a case those called changed between sessions, some of them rightly, and cases
 of which every stale claim is; of a writer's pairs, by kind, those called a change from .4 and .94, and those called
-taken back. `--write` puts the models from all files into `tasks/supersede/`: the reader (`reader.npz`), the
+taken back. `--write` puts the models from all files into `tasks/changes/`: the reader (`reader.npz`), the
 classifier of the pairs that it read (`changes.onnx`), and that of other pairs (`changes_unread.onnx`).
 """
 
@@ -54,14 +54,23 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CLAIMS
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Status
 from slowwave.store import Store
+from slowwave.tasks.changes.features import READS, SAYS, build_matrix
+from slowwave.tasks.changes.model import (
+    CHANGES_FILE,
+    READER_FILE,
+    UNREAD_FILE,
+    PairReader,
+    combine_vectors,
+)
+from slowwave.tasks.changes.pairs import (
+    Evidence,
+    build_candidate_claims,
+    find_affirmed_times,
+)
+from slowwave.tasks.changes.task import add_origins
+from slowwave.tasks.changes.verdicts import SUPERSEDED
 from slowwave.tasks.dedupe.candidates import Floats
 from slowwave.tasks.dedupe.pairs import set_columns, stack_unit_vectors
-from slowwave.tasks.supersede.claims import build_candidate_claims, find_affirmed_times
-from slowwave.tasks.supersede.evidence import READS, SAYS, Evidence, build_matrix
-from slowwave.tasks.supersede.judge import SUPERSEDED
-from slowwave.tasks.supersede.model import CHANGES_FILE, UNREAD_FILE
-from slowwave.tasks.supersede.reader import READER_FILE, PairReader, combine_vectors
-from slowwave.tasks.supersede.task import add_origins
 
 WRITTEN, UNREAD = ROOT / "tasks" / CHANGES_FILE, ROOT / "tasks" / UNREAD_FILE
 THRESHOLDS = (PERHAPS_CHANGED, 0.5, 0.6, 0.7, SUPERSEDED, 0.9)
@@ -321,7 +330,9 @@ def read_stated(path: Path, company: pa.Table) -> list[View]:
 
 def encode_pairs(path: Path, company: pa.Table) -> Writer:
     """Return a file of labelled pairs with the vectors of their statements, and their views."""
-    rows = [orjson.loads(line) for line in path.read_bytes().splitlines()]
+    said = map(orjson.loads, path.read_bytes().splitlines())
+    # a pair of two projects has a list of them
+    rows = [row | {"project": str(row["project"])} for row in said]
     texts = [row[name]["text"] for row in rows for name in ("earlier", "later")]
     vectors = load_encoder(Settings().encoder).encode(texts)
     views = [

@@ -8,7 +8,7 @@ does not), each a string or a list of which any will do; or beside it (`X.querie
 `{workspace, query, current, stale}` with ids of messages). A line of `newer_first.jsonl` is a pair of statements, said
 in two sessions. Of a file without any only the claims are counted: where no session changes what another said, every
 one retired is wrong. With `--llm` a language model then judges the pairs of claims that the night's classifier found
-likely (`slowwave.tasks.supersede`), all of them, and nothing else.
+likely (`slowwave.tasks.changes`), all of them, and nothing else.
 
 Columns: *claims*; *retired*, by a claim of another session; *linked*, of which another session may have changed them;
 *asked*; *newer first*, questions of which the first of ten hits that tells either tells what holds; *top*, the very
@@ -37,8 +37,8 @@ from slowwave.flows.parts.run import open_run
 from slowwave.schemas.settings import Settings, SupersedeSettings
 from slowwave.schemas.tables import CLAIMS, MERGES
 from slowwave.schemas.vocabulary import LEADS, LedgerKind
+from slowwave.tasks.changes.task import supersede_claims
 from slowwave.tasks.publish.task import publish_release
-from slowwave.tasks.supersede.task import supersede_claims
 
 TOP = 10
 BUDGET = 500

@@ -52,7 +52,9 @@ def order_hits(view: View, hits: Sequence[Candidate], query: Query) -> list[Cand
 
 
 def order_by_change(
-    view: View, hits: Sequence[Candidate], query: Query
+    view: View,
+    hits: Sequence[Candidate],
+    query: Query,
 ) -> list[Candidate]:
     """Return rows in the order in which they are shown, marked with what changed them by the time asked about, and with
     the claims that hold in place of superseded ones.
@@ -237,7 +239,9 @@ def _stem_words(text: str) -> frozenset[str]:
 
 
 def _add_successors(
-    view: View, rows: Sequence[Candidate], query: Query
+    view: View,
+    rows: Sequence[Candidate],
+    query: Query,
 ) -> list[Candidate]:
     """Return marked rows, each that is superseded followed by the claim that holds in its place, where the query's
     conditions let that through and neither it nor its messages were found.

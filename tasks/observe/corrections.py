@@ -1,7 +1,7 @@
 """Corrections: a person's note that says what is right instead of a claim, by the claim's id.
 
 `slowwave correct` keeps the person's words as a note, whose tag names the corrected claim. The note makes exactly one
-claim, of the corrected claim's project and category, and that claim replaces the corrected one (`tasks/supersede`).
+claim, of the corrected claim's project and category, and that claim replaces the corrected one (`tasks/changes`).
 Nothing of this is guessed. An agent's correction only links the two claims until a person confirms the note. A claim
 that got another id since, for example from a newer version of the step, is found by its words.
 """

@@ -161,7 +161,7 @@ STEPS = {
     "habits": "slowwave.tasks.habits.task.find_patterns",
     "observe": "slowwave.tasks.observe.task.find_pending_sessions",
     "dedupe": "slowwave.tasks.dedupe.task.compute_step_key",
-    "supersede": "slowwave.tasks.supersede.task.compute_step_key",
+    "supersede": "slowwave.tasks.changes.task.compute_step_key",
     "relate": "slowwave.tasks.relate.task.read_claims",
     "assign": "slowwave.tasks.topics.task._collect_placed_rows",
     "rollup": "slowwave.tasks.summarize.task.find_pending_sessions",

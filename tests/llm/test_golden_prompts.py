@@ -18,6 +18,8 @@ from slowwave.engines.llm.protocol import Request
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.schemas.settings import ExtractSettings, ObserveSettings
 from slowwave.schemas.tables import MESSAGES
+from slowwave.tasks.changes import verdicts as change
+from slowwave.tasks.changes.verdicts import ClaimShown
 from slowwave.tasks.llm.library import SHIPPED, Library
 from slowwave.tasks.observe import by_model as consolidate
 from slowwave.tasks.observe.by_model import plan_requests
@@ -26,8 +28,6 @@ from slowwave.tasks.summarize.by_model import (
     build_gist_requests,
     build_summary_request,
 )
-from slowwave.tasks.supersede import judge as change
-from slowwave.tasks.supersede.judge import ClaimShown
 from slowwave.tasks.topics.by_model import Board, Topic, build_merge_request
 from slowwave.text.pyramid import MASTER, Draft, Member
 

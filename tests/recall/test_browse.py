@@ -15,7 +15,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import CLAIMS, MERGES, TOPICS
 from slowwave.store import Store
 from slowwave.store.publishing import publish
-from slowwave.tasks.supersede.task import write_chains
+from slowwave.tasks.changes.task import write_chains
 from tests.command_line import typed
 from tests.recall_store import START, add, claim_row
 

@@ -22,7 +22,7 @@ from slowwave.recall.retrieve.candidates import score_words, weigh_signals
 from slowwave.schemas.errors import NoRelease, StoreMissing, UsageError
 from slowwave.schemas.tables import CLAIMS
 from slowwave.store.publishing import publish
-from slowwave.tasks.supersede.task import write_chains
+from slowwave.tasks.changes.task import write_chains
 from slowwave.text.times.dates import extract_spans
 from tests.command_line import typed
 from tests.recall_store import START, TALK, build

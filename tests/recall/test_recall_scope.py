@@ -19,7 +19,7 @@ from slowwave.schemas.tables import CLAIMS, MESSAGES, PASSAGES, TOPICS
 from slowwave.store import Store
 from slowwave.store.publishing import publish
 from slowwave.store.upkeep import compact_store
-from slowwave.tasks.supersede.task import write_chains
+from slowwave.tasks.changes.task import write_chains
 from tests.recall_store import (
     START,
     add,

@@ -16,10 +16,10 @@ from slowwave.engines.llm.checks import check_completion
 from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.recall.query import MOST_TIMES, parse_times
 from slowwave.schemas.tables import CLAIMS
+from slowwave.tasks.changes.outcome import Known, supersede
 from slowwave.tasks.habits.calls import PATCH_FILE
 from slowwave.tasks.ingest.formats.agents.openclaw.content import parse_model_text
 from slowwave.tasks.llm.fence import find_injections
-from slowwave.tasks.supersede.supersede import supersede
 from slowwave.text.redact import redact
 from slowwave.text.sentences import split_sentences
 from slowwave.text.spans import extract_spans
@@ -121,7 +121,7 @@ def test_sixteen_times_the_claims_all_of_figures_is_about_sixteen_times_the_work
         return pa.Table.from_pylist(rows, schema=CLAIMS.schema)
 
     def judge(rows: pa.Table) -> object:
-        return supersede(rows, "k")
+        return supersede(rows, Known("k"))
 
     judge(tell(20))
     assert measure(judge, tell(25 * TIMES)) < MOST * measure(judge, tell(25))

@@ -1,5 +1,5 @@
 """What one release holds, each part read by the first query that needs it: where passages and claims stand, which
-claims changed one another (the chains that `tasks/supersede/chains.py` wrote), how sure each is, the relevance scale.
+claims changed one another (the chains that `tasks/changes/chains.py` wrote), how sure each is, the relevance scale.
 
 A `View` never changes: a new release is a new view, and queries that run on the old one end on it. The first query
 pays for what it needs (at 100,000 passages about 0.2 s for their places and vectors); later ones find it.

@@ -16,7 +16,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CLAIMS, MERGES
 from slowwave.store import Store
 from slowwave.store.manifest import compute_table_digest
-from slowwave.tasks.supersede.task import find_settled_doubts, read_scope
+from slowwave.tasks.changes.task import find_settled_doubts, read_scope
 from tests.claim_rows import claim_row
 from tests.command_line import typed
 from tests.talk_files import session

@@ -9,10 +9,13 @@ import pytest
 
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.schemas.tables import CLAIMS
+from slowwave.tasks.changes.features import (
+    IdfTable,
+    build_matrix,
+    compute_pair_features,
+)
+from slowwave.tasks.changes.pairs import Evidence, build_candidate_claims
 from slowwave.tasks.dedupe.normalise import normalise_claim
-from slowwave.tasks.supersede.claims import build_candidate_claims
-from slowwave.tasks.supersede.evidence import Evidence, build_matrix
-from slowwave.tasks.supersede.features import IdfTable, compute_pair_features
 from tests.claim_rows import DAY, claim_row
 
 

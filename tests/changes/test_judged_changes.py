@@ -31,9 +31,9 @@ from slowwave.schemas.tables import (
     TABLES,
 )
 from slowwave.store import Store
-from slowwave.tasks.job import StepReport
-from slowwave.tasks.llm.library import Library
-from slowwave.tasks.supersede.judge import (
+from slowwave.tasks.changes.outcome import Known, Superseded, supersede
+from slowwave.tasks.changes.task import supersede_claims
+from slowwave.tasks.changes.verdicts import (
     Answered,
     ChangesAnswer,
     ClaimShown,
@@ -46,11 +46,9 @@ from slowwave.tasks.supersede.judge import (
     parse_answers,
     read_verdicts,
 )
-from slowwave.tasks.supersede.supersede import Superseded, supersede
-from slowwave.tasks.supersede.task import supersede_claims
-from tests.claim_rows import DAY
-from tests.command_line import typed
-from tests.supersede.test_supersede import (
+from slowwave.tasks.job import StepReport
+from slowwave.tasks.llm.library import Library
+from tests.changes.test_decide import (
     AGAIN,
     MOVED,
     SAME,
@@ -59,7 +57,9 @@ from tests.supersede.test_supersede import (
     told,
     told_by,
 )
-from tests.supersede.test_truth import FIRST, LATER
+from tests.changes.test_truth import FIRST, LATER
+from tests.claim_rows import DAY
+from tests.command_line import typed
 from tests.talk_files import session
 
 
@@ -187,14 +187,18 @@ def test_what_the_classifier_would_retire_stays_linked_where_the_model_does_not_
     None
 ):
     rows = told(SAME, MOVED)
-    assert kinds(supersede(rows, "k")) == {"supersession": "changed"}
-    found = supersede(rows, "k", judge=judge_by({"o030": (PairAnswer.REFINES, "")}, []))
+    assert kinds(supersede(rows, Known("k"))) == {"supersession": "changed"}
+    found = supersede(
+        rows, Known("k", judge=judge_by({"o030": (PairAnswer.REFINES, "")}, []))
+    )
     assert kinds(found) == {"doubt": "perhaps", "judgement": "refines"}
     assert found.claims.num_rows == 0
     told_anew = supersede(
         rows,
-        "k",
-        judge=judge_by({"o030": (PairAnswer.CHANGES, "port 8200 from now on")}, []),
+        Known(
+            "k",
+            judge=judge_by({"o030": (PairAnswer.CHANGES, "port 8200 from now on")}, []),
+        ),
     )
     assert kinds(told_anew) == {"supersession": "changed", "judgement": "changes"}
     assert (
@@ -207,13 +211,15 @@ def test_what_was_retired_before_there_was_a_model_is_judged_too_and_may_stand_a
     None
 ):
     rows = told(SAME, MOVED)
-    retired = {row["claim_id"]: row for row in supersede(rows, "k").claims.to_pylist()}
+    retired = {
+        row["claim_id"]: row for row in supersede(rows, Known("k")).claims.to_pylist()
+    }
     after = table(*(retired.get(row["claim_id"], row) for row in rows.to_pylist()))
-    assert supersede(after, "k").claims.num_rows == 0
+    assert supersede(after, Known("k")).claims.num_rows == 0
     for said, status in ((PairAnswer.UNRELATED, ["active"]), (PairAnswer.CHANGES, [])):
-        found = supersede(after, "k", judge=judge_by({"o030": (said, "")}, []))
+        found = supersede(after, Known("k", judge=judge_by({"o030": (said, "")}, [])))
         assert found.claims["status"].to_pylist() == status
-    assert kinds(supersede(after, "k", judge=judge_by({}, []))) == {
+    assert kinds(supersede(after, Known("k", judge=judge_by({}, [])))) == {
         "doubt": "perhaps",
         "judgement": "unrelated",
     }
@@ -221,17 +227,17 @@ def test_what_was_retired_before_there_was_a_model_is_judged_too_and_may_stand_a
 
 def test_what_was_retired_counts_as_a_change_however_unlikely_it_is_by_now() -> None:
     rows = told(SAME, "We moved the API from port 7070 to port 8200")
-    assert kinds(supersede(rows, "k")) == {"doubt": "perhaps"}
-    assert kinds(supersede(rows, "k", judge=judge_by({}, []))) == {
+    assert kinds(supersede(rows, Known("k"))) == {"doubt": "perhaps"}
+    assert kinds(supersede(rows, Known("k", judge=judge_by({}, [])))) == {
         "judgement": "unrelated"
     }
     once = {("o000", "o030"): PairVerdict(PairAnswer.CHANGES, 0.6, "", "m")}
     retired = {
         row["claim_id"]: row
-        for row in supersede(rows, "k", verdicts=once).claims.to_pylist()
+        for row in supersede(rows, Known("k", verdicts=once)).claims.to_pylist()
     }
     after = table(*(retired.get(row["claim_id"], row) for row in rows.to_pylist()))
-    assert kinds(supersede(after, "k", judge=judge_by({}, []))) == {
+    assert kinds(supersede(after, Known("k", judge=judge_by({}, [])))) == {
         "doubt": "perhaps",
         "judgement": "unrelated",
     }
@@ -239,21 +245,24 @@ def test_what_was_retired_counts_as_a_change_however_unlikely_it_is_by_now() -> 
 
 def test_what_was_judged_stands_and_is_asked_again_of_another_model_alone() -> None:
     rows, asked = told(SAME, MOVED), list[Pair]()
-    first = supersede(rows, "k", judge=judge_by({}, asked))
+    first = supersede(rows, Known("k", judge=judge_by({}, asked)))
     verdicts = read_verdicts(first.merges)
     assert verdicts["o000", "o030"].answer is PairAnswer.UNRELATED
     count = len(asked)
-    assert kinds(supersede(rows, "k", verdicts=verdicts)) == {"doubt": "perhaps"}
-    again = supersede(rows, "k", verdicts=verdicts, judge=judge_by({}, asked))
+    assert kinds(supersede(rows, Known("k", verdicts=verdicts))) == {"doubt": "perhaps"}
+    again = supersede(rows, Known("k", verdicts=verdicts, judge=judge_by({}, asked)))
     assert (len(asked), kinds(again)) == (count, {"doubt": "perhaps"})
     other = judge_by({"o030": (PairAnswer.CHANGES, "")}, asked, key="another")
     assert (
-        kinds(supersede(rows, "k", verdicts=verdicts, judge=other))["supersession"]
+        kinds(supersede(rows, Known("k", verdicts=verdicts, judge=other)))[
+            "supersession"
+        ]
         == "changed"
     )
     assert len(asked) == 2 * count
     assert (
-        kinds(supersede(rows, "k", verdicts=verdicts, undone={("o000", "o030")})) == {}
+        kinds(supersede(rows, Known("k", verdicts=verdicts, undone={("o000", "o030")})))
+        == {}
     )
 
 
@@ -264,13 +273,17 @@ def test_another_model_judges_what_the_classifier_found_and_not_what_the_first_m
     once = {("o000", "o030"): PairVerdict(PairAnswer.CHANGES, 0.5, "", "m")}
     retired = {
         row["claim_id"]: row
-        for row in supersede(rows, "k", verdicts=once).claims.to_pylist()
+        for row in supersede(rows, Known("k", verdicts=once)).claims.to_pylist()
     }
     after = table(*(retired.get(row["claim_id"], row) for row in rows.to_pylist()))
-    assert supersede(after, "k", verdicts=once).claims.num_rows == 0
+    assert supersede(after, Known("k", verdicts=once)).claims.num_rows == 0
     agreed = judge_by({"o030": (PairAnswer.CHANGES, "")}, [], key="another")
-    assert supersede(after, "k", verdicts=once, judge=agreed).claims.num_rows == 0
-    found = supersede(after, "k", verdicts=once, judge=judge_by({}, [], key="another"))
+    assert (
+        supersede(after, Known("k", verdicts=once, judge=agreed)).claims.num_rows == 0
+    )
+    found = supersede(
+        after, Known("k", verdicts=once, judge=judge_by({}, [], key="another"))
+    )
     assert found.claims["status"].to_pylist() == ["active"]
     assert kinds(found) == {"judgement": "unrelated"}
 
@@ -280,8 +293,8 @@ def test_beyond_the_budget_and_without_an_answer_the_classifier_decides() -> Non
         told_by(claim(0, SAME), claim(30, MOVED), claim(31, AGAIN)),
         list[Pair](),
     )
-    alone = supersede(rows, "k")
-    everything = supersede(rows, "k", judge=judge_by({}, asked))
+    alone = supersede(rows, Known("k"))
+    everything = supersede(rows, Known("k", judge=judge_by({}, asked)))
     assert (everything.waiting, len(asked)) == (
         0,
         len(read_verdicts(everything.merges)),
@@ -293,11 +306,11 @@ def test_beyond_the_budget_and_without_an_answer_the_classifier_decides() -> Non
         )
     ]
     one = list[Pair]()
-    found = supersede(rows, "k", judge=judge_by({}, one, most=1))
+    found = supersede(rows, Known("k", judge=judge_by({}, one, most=1)))
     assert (len(one), found.waiting) == (1, len(asked) - 1)
     assert [v.likely for v in read_verdicts(found.merges).values()] == likely[:1]
     nobody = Judge("m", 100, lambda pairs: [None] * len(pairs))
-    found = supersede(rows, "k", judge=nobody)
+    found = supersede(rows, Known("k", judge=nobody))
     assert found.waiting == len(asked)
     assert found.claims.equals(alone.claims)
     assert found.merges.equals(alone.merges)

@@ -23,12 +23,48 @@ from slowwave.schemas.tables import (
 from slowwave.schemas.vocabulary import (
     CORRECTED,
     LEADS,
-    RETRACTIONS,
     LedgerKind,
     Origin,
     Status,
 )
 from slowwave.store.store import Store
+from slowwave.tasks.changes.chains import (
+    CHAIN_COLUMNS,
+    CHAINS,
+    LINKS,
+    SAID,
+    find_linked_claims,
+    read_likely,
+    spread_over_claims,
+    spread_over_passages,
+)
+from slowwave.tasks.changes.decide import PERHAPS
+from slowwave.tasks.changes.features import READ, IdfTable
+from slowwave.tasks.changes.model import (
+    CHANGES_FILE,
+    READER_FILE,
+    UNREAD_FILE,
+    find_reader,
+)
+from slowwave.tasks.changes.outcome import (
+    ACTIVE,
+    VERSION,
+    Known,
+    Superseded,
+    supersede,
+)
+from slowwave.tasks.changes.verdicts import (
+    PROMPTS,
+    Answered,
+    Ids,
+    Judge,
+    Pair,
+    PairAnswer,
+    build_questions,
+    parse_answers,
+    read_verdicts,
+)
+from slowwave.tasks.changes.verdicts import VERSION as VERDICTS_VERSION
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.dedupe.task import (
     CANONICAL,
@@ -53,37 +89,6 @@ from slowwave.tasks.llm.ask import (
 from slowwave.tasks.llm.library import index_questions, list_requests
 from slowwave.tasks.observe.corrections import pair_corrections
 from slowwave.tasks.pending import mark_done, read_claim_speakers
-from slowwave.tasks.supersede import judge
-from slowwave.tasks.supersede.chains import (
-    CHAIN_COLUMNS,
-    CHAINS,
-    LINKS,
-    SAID,
-    find_linked_claims,
-    read_likely,
-    spread_over_claims,
-    spread_over_passages,
-)
-from slowwave.tasks.supersede.evidence import READ
-from slowwave.tasks.supersede.features import IdfTable
-from slowwave.tasks.supersede.judge import (
-    Answered,
-    Judge,
-    Pair,
-    PairAnswer,
-    build_questions,
-    parse_answers,
-    read_verdicts,
-)
-from slowwave.tasks.supersede.model import CHANGES_FILE, UNREAD_FILE
-from slowwave.tasks.supersede.reader import READER_FILE, find_reader
-from slowwave.tasks.supersede.supersede import (
-    ACTIVE,
-    PERHAPS,
-    VERSION,
-    Superseded,
-    supersede,
-)
 from slowwave.tasks.vectors import describe_encoder
 
 STANDING = ["claim_id", "status", "superseded_by", "supersede_key"]
@@ -109,10 +114,8 @@ OPEN_DOUBT = (pc.field("kind") == LedgerKind.DOUBT) & ~pc.field("undone")
 """Ledger rows that link two active claims."""
 JUDGED = CANONICAL & pc.field("observed_at").is_valid()
 """The claims that may change each other."""
-Doubts = dict[tuple[str, str], float]
-"""Ids of the earlier and the later claim of a linked pair -> the probability of a change."""
-TAKEN_BACK = OPEN_DOUBT & pc.field("rule").isin(RETRACTIONS)
-"""Those of them whose later claim perhaps takes the earlier back."""
+Doubts = set[Ids]
+"""The earlier and the later claim of each linked pair."""
 
 
 def supersede_claims(job: Job) -> StepReport:
@@ -137,12 +140,12 @@ def _judge_claims(job: Job, report: StepReport) -> None:
     judged = fresh | _find_doubted_near(job.store, fresh, doubts)
     claims, elsewhere = read_scope(job.store, judged, [*doubts, *corrections])
     judging = make_judge(job, model, report) if model else None
-    outcome = _supersede(job, claims, judging, judged, doubts, corrections)
+    outcome = _supersede(job, claims, judging, judged, corrections)
     # Write the ledger first: if the night ends here, the next one judges the claims again.
     job.store.merge_changed(MERGES, outcome.merges)
-    job.store.delete_ids(
-        MERGES, find_settled_doubts(job.store, outcome.merges, elsewhere)
-    )
+    unjudged = {*claims["claim_id"].to_pylist()} - judged
+    others = elsewhere | (unjudged - {*outcome.claims["claim_id"].to_pylist()})
+    job.store.delete_ids(MERGES, find_settled_doubts(job.store, outcome.merges, others))
     job.store.update(CLAIMS, _collect_judged_rows(claims, outcome, fresh, key))
     report.rows_out = outcome.claims.num_rows
     _count_outcomes(outcome, report)
@@ -155,27 +158,24 @@ def _supersede(
     claims: pa.Table,
     judging: Judge | None,
     judged: set[str],
-    doubts: Doubts,
-    corrections: Mapping[tuple[str, str], bool],
+    corrections: Mapping[Ids, bool],
 ) -> Superseded:
     """Judge these claims; ledger rows that the classifier decides get its key, with or without a model."""
     verdicts = job.store.read(MERGES, where=pc.field("kind") == LedgerKind.JUDGEMENT)
     stems = job.store.read(CLAIMS, ["stems"], JUDGED)["stems"]
-    return supersede(
-        claims,
-        compute_supersede_key(job),
+    known = Known(
+        step_key=compute_supersede_key(job),
         undone=read_undone_pairs(job.store),
         verdicts=read_verdicts(verdicts),
         judge=judging,
         fresh=judged,
-        doubts=doubts,
-        taken_back=_read_taken_back(job.store),
         reader=find_reader(describe_encoder(job.settings)),
         idf=IdfTable.from_stems(stems),
         executor=job.executor,
         corrections=corrections,
         unheard=_find_unheard_repeats(job.store, corrections),
     )
+    return supersede(claims, known)
 
 
 def _collect_judged_rows(
@@ -268,7 +268,8 @@ def _merge_chains(
 
 
 def _compute_place_keys(
-    store: Store, where: pc.Expression | None = None
+    store: Store,
+    where: pc.Expression | None = None,
 ) -> dict[str | None, str]:
     """Return by workspace a hash of the chains of its claims and passages that match `where`."""
     hashes = []
@@ -284,10 +285,8 @@ def _compute_place_keys(
 
 def read_doubts(store: Store) -> Doubts:
     """Return the open doubts of the ledger."""
-    rows = store.read(MERGES, ["from_id", "into_id", "scores"], OPEN_DOUBT).to_pylist()
-    return {
-        (row["from_id"], row["into_id"]): dict(row["scores"])["likely"] for row in rows
-    }
+    rows = store.read(MERGES, ["from_id", "into_id"], OPEN_DOUBT).to_pylist()
+    return {(row["from_id"], row["into_id"]) for row in rows}
 
 
 def add_origins(store: Store, claims: pa.Table) -> pa.Table:
@@ -365,7 +364,11 @@ def name_speakers(store: Store, pairs: Sequence[Pair]) -> list[Pair]:
 def compute_judge_key(job: Job, model: Model) -> str:
     """Return the key of everything but the pair that a model's answer depends on."""
     return compute_model_key(
-        model, "judge", judge.VERSION, judge.PROMPTS, str(job.settings.supersede.trust)
+        model,
+        "judge",
+        VERDICTS_VERSION,
+        PROMPTS,
+        str(job.settings.supersede.trust),
     )
 
 
@@ -385,20 +388,22 @@ def compute_supersede_key(job: Job, model: Model | None = None) -> str:
     return compute_content_id(key, compute_judge_key(job, model))
 
 
-def find_settled_doubts(
-    store: Store, ledger: pa.Table, elsewhere: Set[str]
-) -> list[str]:
+def find_settled_doubts(store: Store, ledger: pa.Table, others: Set[str]) -> list[str]:
     """Return the ids of open doubts to delete: those that this ledger does not repeat.
 
-    Doubts about claims `elsewhere`, which were not judged, are kept.
+    Doubts about `others`, the claims that were not judged, are kept unless the ledger has another one.
     """
     rows = store.read(MERGES, ["merge_id", "from_id"], OPEN_DOUBT).to_pylist()
-    looked_at = {row["merge_id"] for row in rows if row["from_id"] not in elsewhere}
+    doubts = ledger.filter(pc.equal(ledger["kind"], LedgerKind.DOUBT))
+    kept = others - {*doubts["from_id"].to_pylist()}
+    looked_at = {row["merge_id"] for row in rows if row["from_id"] not in kept}
     return sorted(looked_at.difference(ledger["merge_id"].to_pylist()))
 
 
 def read_scope(
-    store: Store, fresh: set[str], linked: Iterable[tuple[str, str]]
+    store: Store,
+    fresh: set[str],
+    linked: Iterable[Ids],
 ) -> tuple[pa.Table, set[str]]:
     """Return the claims to compare with the fresh ones (columns COMPARED), and the ids of all other claims.
 
@@ -413,14 +418,11 @@ def read_scope(
         ids |= more
         away |= more
     here = here | pc.field("claim_id").isin(pa.array(sorted(away), pa.string()))
-    everywhere = {*named["claim_id"].to_pylist()}
     claims = add_origins(store, store.read(CLAIMS, COMPARED, here))
-    return add_vectors(store, claims, here), everywhere - ids
+    return add_vectors(store, claims, here), {*named["claim_id"].to_pylist()} - ids
 
 
-def _list_ties(
-    claims: pa.Table, linked: Iterable[tuple[str, str]]
-) -> list[tuple[str, str]]:
+def _list_ties(claims: pa.Table, linked: Iterable[Ids]) -> list[Ids]:
     """Return the pairs of claims in which one retired or repeats the other, and the linked pairs."""
     ties = [*linked]
     for name in ("superseded_by", "canonical_id"):
@@ -444,9 +446,7 @@ def _find_doubted_near(store: Store, fresh: set[str], doubts: Doubts) -> set[str
     return {end for pair in doubts if not ids.isdisjoint(pair) for end in pair}
 
 
-def _find_unwritten(
-    store: Store, corrections: Mapping[tuple[str, str], bool]
-) -> set[str]:
+def _find_unwritten(store: Store, corrections: Mapping[Ids, bool]) -> set[str]:
     """Return the claims of the corrections that the ledger lacks, or has as less certain."""
     ledger = store.read(
         MERGES,
@@ -462,9 +462,7 @@ def _find_unwritten(
     }
 
 
-def _find_unheard_repeats(
-    store: Store, corrections: Mapping[tuple[str, str], bool]
-) -> set[str]:
+def _find_unheard_repeats(store: Store, corrections: Mapping[Ids, bool]) -> set[str]:
     """Return the ids of the claims that repeat a corrected claim and quote no person.
 
     An agent that goes on saying what a person corrected does not make it hold again.
@@ -484,12 +482,6 @@ def _find_unheard_repeats(
         row["message_id"] for row in rows.to_pylist() if row["origin"] == Origin.HUMAN
     }
     return {claim for claim, message in quoted.items() if message not in said}
-
-
-def _read_taken_back(store: Store) -> set[tuple[str, str]]:
-    """Return the ids of the earlier and the later claim of pairs whose later perhaps takes the earlier back."""
-    rows = store.read(MERGES, ["from_id", "into_id"], TAKEN_BACK).to_pylist()
-    return {(row["from_id"], row["into_id"]) for row in rows}
 
 
 def _count_outcomes(outcome: Superseded, report: StepReport) -> None:

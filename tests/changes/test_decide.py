@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.schemas.tables import CLAIMS, MERGES
 from slowwave.schemas.vocabulary import LEADS
-from slowwave.tasks.supersede.supersede import supersede, unsupersede
+from slowwave.tasks.changes.decide import PERHAPS, ChangeDecision, select_doubts
+from slowwave.tasks.changes.outcome import Known, supersede, unsupersede
 from tests.claim_rows import DAY, claim_row
 
 
@@ -24,7 +25,7 @@ def table(*rows: dict[str, object]) -> pa.Table:
 
 def pairs(rows: pa.Table, kind: str, **values: object) -> dict[str, str]:
     """from -> into, of the ledger's rows of one kind."""
-    merges = supersede(rows, "k", **values).merges.to_pylist()
+    merges = supersede(rows, Known("k", **values)).merges.to_pylist()
     return {m["from_id"]: m["into_id"] for m in merges if m["kind"] == kind}
 
 
@@ -71,7 +72,7 @@ def judge(rows: pa.Table) -> str:
     """What is made of the two."""
     found = {
         m["from_id"]: (m["kind"], m["into_id"])
-        for m in supersede(rows, "k").merges.to_pylist()
+        for m in supersede(rows, Known("k")).merges.to_pylist()
     }
     kind, winner = found.get("o000", ("nothing", "o030"))
     assert winner == "o030"
@@ -226,9 +227,9 @@ def test_who_asks_denies_or_tells_of_something_else_retires_nothing(
 def test_unrelated_claims_change_nothing_and_are_not_linked(
     earlier: str, later: str
 ) -> None:
-    assert set(supersede(told(earlier, later), "k").merges["rule"].to_pylist()) <= {
-        LEADS
-    }
+    assert set(
+        supersede(told(earlier, later), Known("k")).merges["rule"].to_pylist()
+    ) <= {LEADS}
 
 
 def test_two_people_two_projects_and_unknown_times_stay_apart() -> None:
@@ -267,14 +268,14 @@ def test_two_sessions_of_one_moment_beside_a_third_with_a_claim_like_theirs() ->
     at = {"observed_at": DAY}
     same = claim(0, SAME, **at), claim(1, "The API listens on port 8200", **at)
     # Which of the two holds nobody knows.
-    assert supersede(told_by(*same), "k").merges.num_rows == 0
-    merges = supersede(told_by(*same, claim(30, AGAIN)), "k").merges
+    assert supersede(told_by(*same), Known("k")).merges.num_rows == 0
+    merges = supersede(told_by(*same, claim(30, AGAIN)), Known("k")).merges
     assert set(merges["into_id"].to_pylist()) <= {"o030"}
 
 
 def test_retired_row_points_to_its_successor_and_ends_when_that_begins() -> None:
     rows = table(claim_row(0, SAME), claim_row(1, MOVED))
-    found = supersede(rows, "k")
+    found = supersede(rows, Known("k"))
     ended = {
         "status": "superseded",
         "superseded_by": "o001",
@@ -287,7 +288,7 @@ def test_retired_row_points_to_its_successor_and_ends_when_that_begins() -> None
 
 def test_a_supersession_taken_back_is_not_made_again() -> None:
     rows = table(claim_row(0, SAME), claim_row(1, MOVED))
-    found = supersede(rows, "k")
+    found = supersede(rows, Known("k"))
     back = unsupersede(found.claims, found.merges, found.merges["merge_id"][0].as_py())
     assert back.claims.equals(rows.slice(0, 1))
     assert back.merges["undone"].to_pylist() == [True]
@@ -324,9 +325,32 @@ def test_any_order_gives_the_same_and_a_second_run_nothing(
 ) -> None:
     rows = table(*(claim_row(n, text) for n, text in enumerate(said)))
     mixed = rows.take(shuffle.sample(range(rows.num_rows), rows.num_rows))
-    one, two = supersede(rows, "k"), supersede(mixed, "k")
+    one, two = supersede(rows, Known("k")), supersede(mixed, Known("k"))
     assert one.claims.equals(two.claims)
     assert one.merges.equals(two.merges)
     changed = {row["claim_id"]: row for row in one.claims.to_pylist()}
     after = table(*(changed.get(str(row["claim_id"]), row) for row in rows.to_pylist()))
-    assert supersede(after, "k").claims.num_rows == 0
+    assert supersede(after, Known("k")).claims.num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("p", "retired", "key", "linked"),
+    [
+        # Production gave way to nothing: the later claim is about staging, whose earlier value it surely replaced.
+        (0.45, {1: 2}, None, False),
+        # Likelier than not: one change can be told of two statements.
+        (0.6, {1: 2}, None, True),
+        # Nothing says what else the later claim changed.
+        (0.45, {}, None, True),
+        # A model has read the pair.
+        (0.45, {1: 2}, "model", True),
+    ],
+)
+def test_a_claim_that_surely_changed_another_is_hardly_a_change_of_a_third(
+    p: float,
+    retired: dict[int, int],
+    key: str | None,
+    linked: bool,
+) -> None:
+    doubt = ChangeDecision(0, 2, PERHAPS, DAY, p, "perhaps told anew", key=key)
+    assert select_doubts([doubt], retired) == [doubt] * linked

@@ -10,7 +10,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CHAIN, CLAIMS, MARKS, MERGES, PASSAGES
 from slowwave.store import Store
-from slowwave.tasks.supersede.chains import (
+from slowwave.tasks.changes.chains import (
     CHAIN_COLUMNS,
     SAID,
     spread_over_claims,

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, cached_property
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -21,7 +22,6 @@ from rapidfuzz.distance import Levenshtein
 
 from slowwave.tasks.dedupe.candidates import Floats
 from slowwave.tasks.dedupe.normalise import ClaimText, ClaimTexts, normalise_claim
-from slowwave.tasks.supersede.claims import CandidateClaims
 from slowwave.text.words import (
     compute_smooth_idf,
     is_content_word,
@@ -40,6 +40,13 @@ ENOUGH = 4
 ARTICLES = frozenset(("a", "an", "the"))
 VALUES = ("figures", "names", "identifiers", "dates")
 """Fields of a claim that hold values, one kind of value each."""
+
+READS = "reads "
+"""Prefix of the features for the log-odds of `PairReader`, one for each kind of pair."""
+SAYS = "says "
+"""Prefix of the features for words and word pairs of the later claim; a model uses those it was fitted with."""
+READ = ("summary", "speaker", "category", "pack")
+"""Columns of a claim that its features are computed from."""
 
 Words = Sequence[str]
 
@@ -79,8 +86,64 @@ class IdfTable:
         return self.sum_idf(words & among) / whole if whole else 0.0
 
 
+def compute_features(pairs: pa.Table, idf: IdfTable) -> list[dict[str, float]]:
+    """Return the features of pairs described by `Evidence.describe`; a feature with an unknown value is left out."""
+    computed = []
+    for pair in pairs.to_pylist():
+        old = pair["left"]
+        new = pair["right"]
+        earlier, later = (
+            normalise_claim(claim["summary"], claim["speaker"]) for claim in (old, new)
+        )
+        named = old["speaker"] is not None and new["speaker"] is not None
+        features = compute_pair_features(earlier, later, idf) | {
+            "one speaker": old["speaker"] == new["speaker"],
+            "two speakers": named and old["speaker"] != new["speaker"],
+            "everyday": new["pack"] == "personal",
+        }
+        if old["category"] and new["category"]:
+            features |= {
+                "one category": old["category"] == new["category"],
+                "event": new["category"] == "event",
+                "was an event": old["category"] == "event",
+            }
+        features |= dict.fromkeys(
+            (SAYS + gram for gram in list_grams(later.words)), 1.0
+        )
+        computed.append(
+            features
+            | {
+                name: value
+                for name, value in pair["known"].items()
+                if value is not None
+            }
+        )
+    return computed
+
+
+def build_matrix(features: Sequence[dict[str, float]], names: Sequence[str]) -> Floats:
+    """Return features as a matrix of shape (pairs, names).
+
+    An unknown feature is NaN; a word that the later claim lacks is 0.
+    """
+    places = {name: at for at, name in enumerate(names)}
+    missing = [0.0 if name.startswith(SAYS) else np.nan for name in names]
+    matrix = np.full((len(features), len(names)), missing, np.float32)
+    for row, values in zip(matrix, features, strict=True):
+        for name in values.keys() & places.keys():
+            row[places[name]] = values[name]
+    return matrix
+
+
+def list_grams(words: Sequence[str]) -> set[str]:
+    """Return the words, and each two words in a row."""
+    return {*words, *(f"{a} {b}" for a, b in pairwise(words))}
+
+
 def compute_pair_features(
-    old: ClaimText, new: ClaimText, idf: IdfTable
+    old: ClaimText,
+    new: ClaimText,
+    idf: IdfTable,
 ) -> dict[str, float]:
     """Return the features of an earlier and a later claim, by name."""
     x, y = (
@@ -292,7 +355,7 @@ class Surroundings:
 
     def __init__(
         self,
-        candidates: CandidateClaims,
+        table: pa.Table,
         claims: ClaimTexts,
         vectors: Floats,
         idf: IdfTable,
@@ -301,7 +364,7 @@ class Surroundings:
         """Set up.
 
         Args:
-            candidates: the claims' rows.
+            table: the claims.
             claims: the normalised claims of the rows.
             vectors: unit vectors of the rows, zeros for a row without one; shape (rows, dim).
             idf: weights of their words.
@@ -310,18 +373,18 @@ class Surroundings:
         self.claims = claims
         self.vectors = vectors
         self.idf = idf
-        self.details = candidates.table["detail"]
+        self.details = table["detail"]
         self.by_model: list[float | None] = (
-            candidates.table["by_model"].cast(pa.float64()).to_pylist()
-            if "by_model" in candidates.table.schema.names
-            else [None] * candidates.table.num_rows
+            table["by_model"].cast(pa.float64()).to_pylist()
+            if "by_model" in table.schema.names
+            else [None] * table.num_rows
         )
         """Whether a model said each claim; None if that is unknown."""
-        self.workspaces: list[str | None] = candidates.table["workspace"].to_pylist()
-        self.times = candidates.times
-        rows = pl.DataFrame(
-            candidates.table.select(["session_id", "observed_at"])
-        ).rename({"session_id": "session"})
+        self.workspaces: list[str | None] = table["workspace"].to_pylist()
+        self.times: list[datetime] = table["observed_at"].to_pylist()
+        rows = pl.DataFrame(table.select(["session_id", "observed_at"])).rename(
+            {"session_id": "session"}
+        )
         rows = rows.with_row_index("row").filter(
             pl.col("session").is_in(list(sessions))
         )

@@ -3,15 +3,15 @@
 import numpy as np
 import pyarrow as pa
 
-from slowwave.tasks.supersede.candidates import find_reply_pairs
-from slowwave.tasks.supersede.reader import (
+from slowwave.tasks.changes.model import (
     PairReader,
     combine_vectors,
     find_reader,
     load_reader,
 )
+from slowwave.tasks.changes.pairs import find_reply_pairs
+from tests.changes.test_decide import encode, table
 from tests.claim_rows import claim_row
-from tests.supersede.test_supersede import encode, table
 
 
 def test_the_reader_that_ships_tells_a_retraction_from_a_reminder() -> None:

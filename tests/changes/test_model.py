@@ -16,19 +16,19 @@ from bench.fit.changes import (
 )
 from bench.recall.changes import Case
 from slowwave.schemas.tables import CLAIMS
-from slowwave.tasks.supersede.claims import build_candidate_claims
-from slowwave.tasks.supersede.evidence import SAYS, Evidence, build_matrix
-from slowwave.tasks.supersede.judge import PERHAPS_CHANGED, SUPERSEDED
-from slowwave.tasks.supersede.model import (
+from slowwave.tasks.changes.features import SAYS, build_matrix
+from slowwave.tasks.changes.model import (
     UNREAD_FILE,
     ChangeModel,
     load_change_model,
+    load_reader,
     predict_changes,
     predict_pairs,
 )
-from slowwave.tasks.supersede.reader import load_reader
+from slowwave.tasks.changes.pairs import Evidence, build_candidate_claims
+from slowwave.tasks.changes.verdicts import PERHAPS_CHANGED, SUPERSEDED
+from tests.changes.test_decide import AGAIN, COMPANY, MOVED, SAME, claim, told_by
 from tests.claim_rows import claim_row
-from tests.supersede.test_supersede import AGAIN, COMPANY, MOVED, SAME, claim, told_by
 
 
 def test_a_graph_says_what_scikit_learns_classifier_says_of_one_pair_and_of_many() -> (
@@ -64,7 +64,7 @@ def test_it_reads_features_that_are_computed() -> None:
         build_candidate_claims(
             rows.append_column("by_model", pa.array([False] * rows.num_rows)), {}
         ),
-        reader=load_reader(),
+        read=load_reader().describe,
     )
     computed = {name for found in known.features for name in found}
     assert {

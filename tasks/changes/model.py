@@ -2,14 +2,20 @@
 
 Of three classes the model gives the probability: nothing, another value, and taking back without a new value.
 
+A linear model, `PairReader`, reads from the vectors of the two sentences how the later relates to the earlier. Its
+log-odds are features of the trees. It was fitted to pairs that independent writers labelled, and reads the vectors of
+the encoder that ships; those of another encoder mean something else.
+
 `python -m bench.fit.changes` fits and evaluates them; see docs/decisions/004 and 024 for the results. Unknown features
 (the cosine without an encoder, ranks within one session) are passed as missing, so one model serves pairs of two
 sessions and pairs of one. Pairs that `PairReader` has not read, which have no vectors or those of another encoder, have
 a model of their own.
 """
 
+import io
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
 from typing import NamedTuple
@@ -18,22 +24,24 @@ import numpy as np
 import pyarrow as pa
 
 from slowwave.engines.encoders.onnx import open_session
+from slowwave.engines.encoders.protocol import find_vector_space
 from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.settings import Settings
+from slowwave.tasks.changes.features import (
+    READS,
+    IdfTable,
+    build_matrix,
+    compute_features,
+)
+from slowwave.tasks.changes.pairs import Evidence, Odds, Scores
+from slowwave.tasks.dedupe.candidates import Floats
 from slowwave.tasks.dedupe.pairs import CHUNK_PAIRS, SHARD_PAIRS
 from slowwave.tasks.job import digest_shipped
 from slowwave.tasks.progress import track_items
 from slowwave.tasks.shards import HERE, Executor, ShardStep, spread
-from slowwave.tasks.supersede.candidates import Scores
-from slowwave.tasks.supersede.evidence import (
-    READS,
-    Evidence,
-    build_matrix,
-    compute_features,
-)
-from slowwave.tasks.supersede.features import IdfTable
 
-CHANGES_FILE = "supersede/changes.onnx"
-UNREAD_FILE = "supersede/changes_unread.onnx"
+CHANGES_FILE = "changes/changes.onnx"
+UNREAD_FILE = "changes/changes_unread.onnx"
 """The model for pairs that the reader has not read."""
 AS_OFTEN = ((0.0, 0.35, 0.5, 1.0), (0.0, 0.4, 0.5, 1.0))
 """Probabilities of the model of three classes, and those that are right as often as the earlier model's (024)."""
@@ -47,6 +55,84 @@ SCORED = pa.schema(
         ("taken_back", pa.float32()),
     ]
 )
+READER_FILE = "changes/reader.npz"
+PRODUCTS = 20.0
+"""Factor on the products of two unit vectors' components, which are small."""
+SCALE = 3.0
+"""Factor on all inputs: a penalty on weights then weighs less."""
+DECIMALS = 4
+"""Decimals of log-odds."""
+
+
+@dataclass(frozen=True)
+class PairReader:
+    """A fitted linear model from two vectors to log-odds, one for each kind of pair."""
+
+    kinds: list[str]
+    weights: Odds
+    """Shape (3 × dimension, kinds)."""
+    offsets: Odds
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "PairReader":
+        """Read a saved model."""
+        with np.load(io.BytesIO(content)) as saved:
+            return cls(saved["kinds"].tolist(), saved["weights"], saved["offsets"])
+
+    def to_bytes(self) -> bytes:
+        """Return the model as a compressed archive."""
+        saved = io.BytesIO()
+        np.savez_compressed(
+            saved,
+            kinds=np.array(self.kinds),
+            weights=self.weights,
+            offsets=self.offsets,
+        )
+        return saved.getvalue()
+
+    def read(self, earlier: Floats, later: Floats) -> Odds:
+        """Return log-odds of shape (pairs, kinds); NaN for a pair in which a vector is zero.
+
+        They do not depend on the other pairs, as those of a matrix product do in their last bits.
+        """
+        inputs = combine_vectors(earlier, later).astype(np.float64)
+        sums = [(inputs * of_kind).sum(axis=1) for of_kind in self.weights.T]
+        odds = (np.stack(sums, axis=1) + self.offsets).round(DECIMALS)
+        unknown = ~(np.any(earlier, axis=1) & np.any(later, axis=1))
+        odds[unknown] = np.nan
+        return odds.astype(np.float32)
+
+    def describe(self, earlier: Floats, later: Floats) -> dict[str, Odds]:
+        """Return the log-odds of each pair by the name of the feature; none for vectors of another length."""
+        if earlier.shape[1] * 3 != len(self.weights):
+            return {}
+        return dict(
+            zip(
+                (READS + kind for kind in self.kinds),
+                self.read(earlier, later).T,
+                strict=True,
+            )
+        )
+
+
+def combine_vectors(earlier: Floats, later: Floats) -> Floats:
+    """Return the model's input for each pair: the later vector, the difference, and the products."""
+    parts = [later, later - earlier, PRODUCTS * earlier * later]
+    return np.asarray(SCALE * np.hstack(parts), dtype=np.float32)
+
+
+@cache
+def load_reader() -> PairReader:
+    """Return the model that ships with the package."""
+    return PairReader.from_bytes(
+        files("slowwave.tasks").joinpath(READER_FILE).read_bytes()
+    )
+
+
+def find_reader(encoder: str) -> PairReader | None:
+    """Return the model for vectors of an encoder (the setting); None if it was not fitted to them."""
+    fitted_to = Settings.model_fields["encoder"].default
+    return load_reader() if find_vector_space(encoder) == fitted_to else None
 
 
 class Guesses(NamedTuple):

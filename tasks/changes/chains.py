@@ -24,7 +24,7 @@ import pyarrow as pa
 from slowwave.schemas.rows import ClaimRow, MergeRow, PassageRow
 from slowwave.schemas.tables import CHAIN, NO_CHAIN, ChainRow
 from slowwave.schemas.vocabulary import LEADS, PERHAPS_CHANGED, Status
-from slowwave.tasks.supersede.features import IdfTable
+from slowwave.tasks.changes.features import IdfTable
 from slowwave.text.words import singular_words
 
 CHAINS = "chains/2"
@@ -112,7 +112,8 @@ def spread_over_claims(claims: pa.Table, links: Links) -> list[ClaimRow]:
 
 
 def _find_changed(
-    rows: Mapping[str, ClaimRow], later: Mapping[str, str]
+    rows: Mapping[str, ClaimRow],
+    later: Mapping[str, str],
 ) -> dict[str, Since]:
     """Return superseded claim -> when it was changed, with probability 1, if the claim that changed it is there."""
     return {
@@ -142,7 +143,8 @@ def _find_linked(
 
 
 def _find_last_times(
-    rows: Mapping[str, ClaimRow], canonical: Mapping[str, str]
+    rows: Mapping[str, ClaimRow],
+    canonical: Mapping[str, str],
 ) -> dict[str, datetime]:
     """Return claim -> when a duplicate last repeated it."""
     last: dict[str, datetime] = {}
@@ -320,7 +322,9 @@ def _list_changed_claims(claims: pl.DataFrame, idf: IdfTable) -> list[ChangedCla
 
 
 def _add_source_claims(
-    claims_of: ClaimsOf, claims: list[ClaimRow], passages: Mapping[str, PassageRow]
+    claims_of: ClaimsOf,
+    claims: list[ClaimRow],
+    passages: Mapping[str, PassageRow],
 ) -> None:
     """Add each claim to the passages of its messages: to those with its quote, or to all if none has it."""
     by_message = defaultdict[str, list[str]](list)
@@ -346,7 +350,9 @@ def _is_after_change(passage: PassageRow, claim: ClaimRow) -> bool:
 
 
 def _follow(
-    key: str, onward: Mapping[str, str | None], rows: Mapping[str, ClaimRow]
+    key: str,
+    onward: Mapping[str, str | None],
+    rows: Mapping[str, ClaimRow],
 ) -> str:
     """Return the last claim that `onward` leads to from a claim."""
     seen = {key}

@@ -14,10 +14,10 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MERGES
 from slowwave.schemas.vocabulary import LedgerKind
 from slowwave.store import Store
-from slowwave.tasks.supersede.reader import load_reader
-from slowwave.tasks.supersede.supersede import supersede
+from slowwave.tasks.changes.model import load_reader
+from slowwave.tasks.changes.outcome import Known, supersede
+from tests.changes.test_decide import told
 from tests.command_line import typed
-from tests.supersede.test_supersede import told
 from tests.talk_files import session
 
 RULE = "In cove we write commit messages in French."
@@ -74,7 +74,7 @@ def test_what_was_taken_back_is_marked_where_it_is_told(store: Path) -> None:
 def test_the_ledger_tells_what_is_taken_back_from_what_has_another_value(
     earlier: str, later: str, rules: list[str]
 ) -> None:
-    found = supersede(told(earlier, later), "k", reader=load_reader())
+    found = supersede(told(earlier, later), Known("k", reader=load_reader()))
     assert found.merges["rule"].to_pylist() == rules
 
 

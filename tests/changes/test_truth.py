@@ -15,7 +15,7 @@ from slowwave.recall.views.show import show
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CLAIMS, MERGES
 from slowwave.store import Store
-from slowwave.tasks.supersede.supersede import unsupersede
+from slowwave.tasks.changes.outcome import unsupersede
 from slowwave.text.fence import fence_block
 from tests.command_line import typed
 from tests.talk_files import session

@@ -21,10 +21,10 @@ from pydantic import Field
 from slowwave.engines.llm.protocol import AnswerModel, Completion
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, LedgerKind
+from slowwave.tasks.changes.pairs import CandidateClaims
 from slowwave.tasks.llm.fence import mask_injections
 from slowwave.tasks.llm.library import Library, Question, limit_answer
 from slowwave.tasks.llm.quotes import find_anchor, normalise_text
-from slowwave.tasks.supersede.claims import CandidateClaims
 from slowwave.text.fence import format_entry
 from slowwave.text.words import singular_words
 
@@ -214,7 +214,8 @@ def ask_judge(
 
 
 def reopen_misjudged(
-    claims: CandidateClaims, verdicts: Mapping[Rows, PairVerdict]
+    claims: CandidateClaims,
+    verdicts: Mapping[Rows, PairVerdict],
 ) -> CandidateClaims:
     """Return the claims without the retirements that a verdict contradicts."""
     standing = {
@@ -285,7 +286,8 @@ class ChangesAnswer(AnswerModel):
 
 
 def build_questions(
-    pairs: Sequence[Pair], library: Library
+    pairs: Sequence[Pair],
+    library: Library,
 ) -> list[Question[Sequence[Pair]]]:
     """Return the questions about pairs, the earlier claim first. The same pairs give the same requests."""
     questions: list[Question[Sequence[Pair]]] = []
@@ -308,7 +310,10 @@ def build_questions(
 
 
 def parse_answers(
-    question: Question[Sequence[Pair]], completion: Completion, *, trust: bool
+    question: Question[Sequence[Pair]],
+    completion: Completion,
+    *,
+    trust: bool,
 ) -> dict[Ids, Answered]:
     """Return a valid completion's answers about the pairs that it names, with the later claim's supporting words."""
     answers: dict[Ids, Answered] = {}

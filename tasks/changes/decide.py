@@ -1,0 +1,313 @@
+"""Decide what happens to the claims of each pair: no tables are read or made here, and no model is asked.
+
+The probability that the later claim changes the earlier one, and a language model's verdict if there is one, give an
+outcome (`slowwave.tasks.changes.verdicts`). A claim is retired if that is sure. If it is likely, the two are linked:
+both stay active, and the ledger names the later one. A claim that was repeated since holds again: it then retires the
+other, or is linked to it as the later one. The kind is the ledger's rule: it says whether the later claim has another
+value or takes the earlier back.
+"""
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import datetime
+
+from slowwave.schemas.vocabulary import (
+    CORRECTED,
+    LEADS,
+    PERHAPS_CHANGED,
+    PERHAPS_RETRACTED,
+    RETRACTED,
+)
+from slowwave.tasks.changes.pairs import CandidateClaims
+from slowwave.tasks.changes.verdicts import (
+    LEADING,
+    Outcome,
+    PairVerdict,
+    Rows,
+    find_outcome,
+)
+
+UNCONFIRMED = 0.5
+"""Probability of a correction by an agent that no person has confirmed."""
+EVEN = 0.5
+"""Probability from which a change is likelier than none."""
+CHANGED = "changed"
+REAFFIRMED = "reaffirmed"
+PERHAPS = "perhaps"
+"""Kinds: the later claim changes the earlier; the earlier was repeated; the later may change it."""
+DOUBTS = frozenset((PERHAPS, PERHAPS_RETRACTED, LEADS))
+"""Kinds that leave the earlier claim active."""
+REASONS = {
+    CHANGED: "told anew",
+    RETRACTED: "taken back",
+    PERHAPS: "perhaps told anew",
+    PERHAPS_RETRACTED: "perhaps taken back",
+    LEADS: "perhaps told anew",
+}
+RESTORING = {
+    CHANGED: REAFFIRMED,
+    RETRACTED: REAFFIRMED,
+    PERHAPS: PERHAPS,
+    PERHAPS_RETRACTED: PERHAPS,
+    LEADS: LEADS,
+}
+"""Kind of a pair -> the kind if the earlier claim was repeated after the later one."""
+AGAIN = "the earlier was said again"
+
+
+@dataclass(frozen=True)
+class ChangeDecision:
+    """What happens to one row: `later` retires `earlier` from a moment on, or is only linked to it."""
+
+    earlier: int
+    """The row that gives way; for a reaffirmation the row that had replaced the repeated one."""
+    later: int
+    kind: str
+    """The rule in the ledger."""
+    at: datetime
+    p: float
+    """Probability, 0 to 1."""
+    why: str
+    key: str | None = None
+    """The key under which a language model decided, or None if the classifier did."""
+
+    @property
+    def is_doubt(self) -> bool:
+        """Whether the earlier claim stays active."""
+        return self.kind in DOUBTS
+
+
+@dataclass(frozen=True)
+class ChangeGuesses:
+    """What the classifier finds of pairs."""
+
+    likely: Mapping[Rows, float]
+    """Probability of a change."""
+    taken_back: Set[Rows]
+    """Pairs whose later claim, if it changes the earlier, takes it back without a new value."""
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """The changes and doubts of one pass over the pairs."""
+
+    changes: list[ChangeDecision]
+    doubts: list[ChangeDecision]
+    freed: Set[int]
+    """Retired rows that nothing active retires any more."""
+
+
+def decide(
+    claims: CandidateClaims,
+    guesses: ChangeGuesses,
+    verdicts: Mapping[Rows, PairVerdict],
+    corrections: Mapping[Rows, bool],
+    undone: Set[frozenset[int]],
+) -> Decisions:
+    """Return the changes and doubts that follow from guesses, verdicts and corrections.
+
+    What others say does not change what the person or the own agent said, unless a person corrects it.
+    """
+    reaffirmed = _select_applicable(claims, find_reaffirmations(claims, undone))
+    freed = claims.reopened | {decision.later for decision in reaffirmed}
+    changed = find_changes(claims, guesses, verdicts, freed)
+    found = [
+        *find_corrections(claims, corrections),
+        *reaffirmed,
+        *_select_applicable(claims, changed),
+    ]
+    changes = select_changes(found)
+    left = {row: by for row, by in claims.retired.items() if row not in freed}
+    retired = left | {decision.earlier: decision.later for decision in changes}
+    return Decisions(changes, select_doubts(found, retired), freed)
+
+
+def _select_applicable(
+    claims: CandidateClaims,
+    decisions: Sequence[ChangeDecision],
+) -> list[ChangeDecision]:
+    """Return the decisions but those by which a foreign claim would change one that is not."""
+    return [
+        decision
+        for decision in decisions
+        if claims.foreign[decision.earlier] or not claims.foreign[decision.later]
+    ]
+
+
+def find_reaffirmations(
+    claims: CandidateClaims,
+    undone: Set[frozenset[int]],
+) -> list[ChangeDecision]:
+    """Return a change for each retired claim that was repeated since: it retires the claim that had replaced it."""
+    successors = {row: claims.find_successor(row) for row in claims.retired}
+    return [
+        ChangeDecision(
+            by,
+            row,
+            REAFFIRMED,
+            claims.last[row],
+            1.0,
+            AGAIN,
+        )
+        for row, by in successors.items()
+        if claims.last[row] > claims.last[by] and frozenset((row, by)) not in undone
+    ]
+
+
+def find_corrections(
+    claims: CandidateClaims,
+    corrections: Mapping[Rows, bool],
+) -> list[ChangeDecision]:
+    """Return the change of each correction: a retirement if it is certain, else a doubt.
+
+    If a person repeated the corrected claim since, that claim retires the correcting one, as with any change.
+    """
+    found = []
+    for (old, new), certain in corrections.items():
+        if claims.retired.get(old) == new or old == new:
+            continue
+        is_restored = claims.last[old] > max(claims.last[new], claims.times[old])
+        if is_restored and certain:
+            found.append(
+                ChangeDecision(
+                    new,
+                    old,
+                    REAFFIRMED,
+                    claims.last[old],
+                    1.0,
+                    AGAIN,
+                )
+            )
+        elif certain:
+            why = "a person corrected it"
+            found.append(
+                ChangeDecision(
+                    old,
+                    new,
+                    CORRECTED,
+                    claims.last[new],
+                    1.0,
+                    why,
+                )
+            )
+        elif not is_restored:
+            why = "an agent corrected it, unconfirmed"
+            found.append(
+                ChangeDecision(
+                    old,
+                    new,
+                    PERHAPS,
+                    claims.last[new],
+                    UNCONFIRMED,
+                    why,
+                )
+            )
+    return found
+
+
+def find_changes(
+    claims: CandidateClaims,
+    guesses: ChangeGuesses,
+    verdicts: Mapping[Rows, PairVerdict],
+    freed: Set[int],
+) -> list[ChangeDecision]:
+    """Return a change for every pair in which the later claim changes the earlier or may do so.
+
+    Args:
+        claims: the claims; those retired already are skipped.
+        guesses: what the classifier finds of the pairs.
+        verdicts: pair -> a model's verdict, which precedes the guess.
+        freed: retired rows that nothing active retires any more.
+    """
+    changes = []
+    sessions = claims.table["session_id"].to_pylist()
+    judged = {pair: verdict.likely for pair, verdict in verdicts.items()}
+    for pair, likely in {**guesses.likely, **judged}.items():
+        verdict = verdicts.get(pair)
+        outcome = verdict.outcome if verdict else find_outcome(likely)
+        least = PERHAPS_CHANGED if sessions[pair[0]] == sessions[pair[1]] else LEADING
+        if outcome is Outcome.NOTHING and (verdict or likely < least):
+            # What is said in one session mostly stands together.
+            continue
+        kind = _choose_kind(outcome, taken_back=pair in guesses.taken_back)
+        change = _build_decision(claims, pair, kind, likely, verdict)
+        if change.earlier not in claims.retired or change.earlier in freed:
+            changes.append(change)
+    return changes
+
+
+def _choose_kind(outcome: Outcome, *, taken_back: bool) -> str:
+    """Return the kind for an outcome."""
+    if outcome is Outcome.RETIRE:
+        return RETRACTED if taken_back else CHANGED
+    if outcome is Outcome.LINK:
+        return PERHAPS_RETRACTED if taken_back else PERHAPS
+    return LEADS
+
+
+def _build_decision(
+    claims: CandidateClaims,
+    pair: Rows,
+    kind: str,
+    p: float,
+    verdict: PairVerdict | None,
+) -> ChangeDecision:
+    """Return the decision on one pair. If the earlier claim was repeated last, it changes the later one."""
+    old, new = pair
+    if claims.last[old] > claims.last[new]:
+        earlier, later, kind = new, old, RESTORING[kind]
+        at, words = claims.last[old], AGAIN
+    else:
+        earlier, later, at, words = old, new, claims.times[new], REASONS[kind]
+    why = f"{words} {_explain_change(p, verdict)}"
+    return ChangeDecision(
+        earlier,
+        later,
+        kind,
+        at,
+        p,
+        why,
+        key=verdict.key if verdict else None,
+    )
+
+
+def _explain_change(likely: float, verdict: PairVerdict | None) -> str:
+    """Return the probability, and the model's answer and quote if it has judged the pair."""
+    if verdict is None:
+        return f"({likely:.0%})"
+    words = f": “{verdict.quote}”" if verdict.quote else ""
+    return f"({likely:.0%}; a model says {verdict.answer}{words})"
+
+
+def select_changes(changes: list[ChangeDecision]) -> list[ChangeDecision]:
+    """Return at most one change for each earlier claim: a correction, else the first in time, and the likeliest."""
+    first: dict[int, ChangeDecision] = {}
+    certain = [change for change in changes if not change.is_doubt]
+    for change in sorted(
+        certain, key=lambda c: (c.kind != CORRECTED, c.at, -c.p, c.later)
+    ):
+        first.setdefault(change.earlier, change)
+    return [first[row] for row in sorted(first)]
+
+
+def select_doubts(
+    decisions: list[ChangeDecision],
+    retired: Mapping[int, int],
+) -> list[ChangeDecision]:
+    """Return at most one doubt for each earlier claim: the likeliest whose two claims both hold.
+
+    A claim says mostly what one thing has become. If it surely changed another claim, the classifier's doubts below .5
+    are left out: "The staging database is B now" changed "The staging database is A", and nothing of production.
+
+    Args:
+        decisions: changes and doubts.
+        retired: retired row -> the row that retired it.
+    """
+    best: dict[int, ChangeDecision] = {}
+    spent = {*retired.values()}
+    doubts = [decision for decision in decisions if decision.is_doubt]
+    for doubt in sorted(doubts, key=lambda c: (-c.p, c.later)):
+        is_spent = doubt.later in spent and doubt.p < EVEN and doubt.key is None
+        if retired.keys().isdisjoint((doubt.earlier, doubt.later)) and not is_spent:
+            best.setdefault(doubt.earlier, doubt)
+    return [best[row] for row in sorted(best)]
