@@ -19,6 +19,7 @@ from slowwave.tasks.observe.units import (
     strip_emphasis,
 )
 from slowwave.tasks.observe.worth import extract_feature_words
+from slowwave.text.foreign import find_foreign_parts
 from slowwave.text.sentences import Sentence
 from slowwave.text.words import CLAUSE
 
@@ -205,7 +206,7 @@ def _find_reason(
 ) -> Sentence | None:
     """Return the sentence directly before or after one that settles something, if that gives a reason.
 
-    The items of a list give no reasons for each other.
+    The items of a list give no reasons for each other, nor does what another one wrote: the claim would be quoted.
     """
     if readings[unit.key].find_likeliest() not in SETTLED:
         return None
@@ -218,9 +219,17 @@ def _find_reason(
         if sentences[at].item or sentences[beside].item:
             continue
         first, second = sorted((at, beside))
-        if is_adjacent(unit.row["text"], sentences[first], sentences[second]):
+        text = unit.row["text"]
+        is_next = is_adjacent(text, sentences[first], sentences[second])
+        if is_next and not _is_foreign(text, sentences[beside]):
             return sentences[beside]
     return None
+
+
+def _is_foreign(text: str, sentence: Sentence) -> bool:
+    """Return True if the form of a message says that its writer did not type a sentence."""
+    parts = find_foreign_parts(text)
+    return any(start < sentence.end and sentence.start < end for start, end in parts)
 
 
 def is_kept(reading: Reading) -> bool:
