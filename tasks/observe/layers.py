@@ -214,6 +214,6 @@ def read_sentences(
         session = _open_layers(encoder)
         found = load_layered_reader().read(session, encoder, sentences)
     left = [at for at, reading in enumerate(found) if reading is None]
-    readings = load_reader().read([sentences[at] for at in left])
+    readings = load_reader().read([sentences[at] for at in left]) if left else []
     by_place = dict(zip(left, readings, strict=True))
     return [reading or by_place[at] for at, reading in enumerate(found)]
