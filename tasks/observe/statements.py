@@ -44,7 +44,7 @@ UNSAID = tuple(kind for kind in KINDS if kind not in (*SETTLING, "plan", "report
 """Kinds that state nothing that holds: such a sentence is less surely to be told."""
 SETTLED = ("rule", "decision", "correction", "refused")
 """Kinds that settle something, for which there may be a reason."""
-REASONS = ("fact", "report", "preference", "quoted")
+REASONS = ("fact", "report", "preference")
 """Kinds of a sentence that gives the reason for the one beside it."""
 CATEGORIES = {
     "coding": {
