@@ -173,6 +173,8 @@ WITHDRAWALS = (WITHDRAWN, MASKED)
 
 SPOKEN = (Origin.HUMAN, Origin.MODEL)
 """Origins of words that a person or a model said; tool traffic and synthetic turns have others."""
+SAID = "/said"
+"""Ending of the native id of a person's words that stand in a tool's result: with them the person refused its call."""
 TALKING = (Role.USER, Role.ASSISTANT, Role.AGENT)
 """Roles of those who take part in the conversation."""
 

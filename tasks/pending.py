@@ -96,6 +96,7 @@ TOKENS_AT_ONCE = 2_000_000
 """Tokens of the sessions that are read together."""
 JUDGED_BY = [
     "message_id",
+    "native_id",
     "session_id",
     "seq",
     "role",

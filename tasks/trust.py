@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slowwave.schemas.vocabulary import (
+    SAID,
     SHARED,
     Origin,
     Role,
@@ -28,7 +29,7 @@ from slowwave.text.foreign import LEAST_QUOTED, cut_out, find_foreign_parts
 from slowwave.text.sentences import split_sentences
 from slowwave.text.words import WORD, extract_content_words, split_words
 
-VERSION = "trust 1"
+VERSION = "trust 2"
 """Raised when the classes change: the steps that write them have it in their keys."""
 STRIDE = 24
 """Words of half a block. Blocks overlap by half, so that a sentence of that many words stands in one as a whole."""
@@ -110,10 +111,11 @@ def find_session_trust(
     found_words = (words for own in sentences.values() for _, _, words in own)
     given = GivenTexts(set(chain.from_iterable(found_words)))
     links = set(_list_web_calls(messages))
+    refusals = dict(_list_refusals(messages))
     last = dict[str | None, datetime]()
     found = dict[str, MessageTrust]()
     for row in messages:
-        _add_results(row, links, given)
+        _add_results(row, links, refusals.get(row["native_id"], ""), given)
         own = find_class(row, kind)
         parts = list(_find_given_parts(row, sentences[row["message_id"]], given))
         if row["origin"] == Origin.HUMAN:
@@ -134,6 +136,14 @@ def _list_web_calls(messages: Sequence[Row]) -> Iterator[str]:
         for block in row["blocks"]:
             if block["type"] == "tool_call" and URL in (block["text"] or ""):
                 yield block["call_id"]
+
+
+def _list_refusals(messages: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    """Yield the native id of each message whose result has a person's words, with these words."""
+    for row in messages:
+        native = row["native_id"] or ""
+        if row["origin"] == Origin.HUMAN and native.endswith(SAID):
+            yield native.removesuffix(SAID), row["text"]
 
 
 def _find_unsaid(row: Row) -> str:
@@ -158,14 +168,16 @@ def _find_unsaid(row: Row) -> str:
 def _add_results(
     row: Row,
     links: Collection[str],
+    refusal: str,
     given: "GivenTexts",
 ) -> None:
-    """Add the outputs of tools in a message to the given texts."""
+    """Add the outputs of tools in a message to the given texts, without the words with which a person refused."""
     for block in row["blocks"]:
         if block["type"] == "tool_result" and block["text"]:
             is_web = block["call_id"] is not None and block["call_id"] in links
             trust = Trust.OUTSIDE if is_web else Trust.TOOL
-            given.add(block["text"][:LONGEST_OUTPUT], trust)
+            output = block["text"].rstrip().removesuffix(refusal)
+            given.add(output[:LONGEST_OUTPUT], trust)
 
 
 def _count_seconds(

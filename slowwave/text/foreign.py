@@ -6,7 +6,7 @@ no text is lost.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 Bounds = tuple[int, int]
 
@@ -36,6 +36,8 @@ QUOTATIONS = re.compile(
 )
 HEADER = re.compile(r"[ \t*_]*[^\W\d_][\w -]{0,30}[*_]*[:：][*_]*[ \t]+\S")
 """A line with a name and a value, as in the header of a mail."""
+RULE = re.compile(r"^[ \t]*([-=_~*])\1{2,}[ \t]*$", re.M)
+"""A line of marks."""
 PARTING = re.compile(r"[ \t]*([-=_~])\1{3}")
 """The beginning of a line of marks: "-----Original Message-----"."""
 SALUTATION = re.compile(r"[ \t]*([^\n,，]+)[,，][ \t]*$")
@@ -55,9 +57,9 @@ def find_foreign_parts(
             time counts as not typed.
     """
     head = text[:LONGEST]
-    found = [match.span() for match in BLOCKS.finditer(head)]
-    found += _find_tagged(head)
-    found += [
+    blocks = [match.span() for match in BLOCKS.finditer(head)]
+    blocks += [*_find_ruled_off(head), *_find_tagged(head)]
+    found = blocks + [
         match.span()
         for match in QUOTATIONS.finditer(head)
         if _estimate_words(match[0]) >= LEAST_QUOTED
@@ -65,11 +67,17 @@ def find_foreign_parts(
     ends = [LONGEST]
     if seconds is not None and seconds > 0:
         ends.append(max(ALWAYS_TYPED, int(TYPED_A_SECOND * seconds)))
-    pasted = _find_pasted_end(head)
+    pasted = _find_pasted_end(cut_out(head, blocks), join_bounds(found))
     ends += [] if pasted is None else [pasted]
     if min(ends) < len(text):
         found.append((min(ends), len(text)))
     return join_bounds(found)
+
+
+def _find_ruled_off(text: str) -> list[Bounds]:
+    """Return the bounds of a text between two lines of marks; none if there is a third, which may be the text's."""
+    found = [match.span() for match in RULE.finditer(text)]
+    return [(found[0][0], found[1][1])] if len(found) == 2 else []
 
 
 def _find_tagged(text: str) -> list[Bounds]:
@@ -84,11 +92,20 @@ def _find_tagged(text: str) -> list[Bounds]:
     return found
 
 
-def _find_pasted_end(text: str) -> int | None:
+def _find_pasted_end(
+    text: str,
+    marked: Sequence[Bounds],
+) -> int | None:
     """Return the start of a part that reaches to the text's end: a mail, a letter, or long prose after a colon.
 
-    Return None if there is none.
+    Return None if there is none. A colon introduces the marked part that follows it, and what stands below that is the
+    writer's.
+
+    Args:
+        text: the message without its marked blocks.
+        marked: the bounds of all marked parts.
     """
+    ends = dict(marked)
     at = 0
     headers = 0
     headers_at = 0
@@ -102,9 +119,9 @@ def _find_pasted_end(text: str) -> int | None:
             return at
         if at and not last.strip() and _is_salutation(bare) and rest < len(text):
             return at
-        if INTRODUCED.search(bare) and _is_long_prose(
-            text[rest : rest + 8 * LEAST_PROSE]
-        ):
+        following = text[rest : rest + 8 * LEAST_PROSE]
+        is_introduced = INTRODUCED.search(bare) and _is_long_prose(following)
+        if is_introduced and not _is_marked_off(text, rest, ends):
             return rest
         is_header = HEADER.match(bare) is not None
         headers_at = headers_at if headers and is_header else at
@@ -112,6 +129,28 @@ def _find_pasted_end(text: str) -> int | None:
         at = rest
         last = bare
     return None
+
+
+def _is_marked_off(
+    text: str,
+    at: int,
+    ends: Mapping[int, int],
+) -> bool:
+    """Return True if a marked part that fills its lines comes next, perhaps after empty lines.
+
+    Args:
+        text: the message.
+        at: the start of a line.
+        ends: the ends of the marked parts, by start.
+    """
+    while at < len(text):
+        stop = text.find("\n", at) + 1 or len(text)
+        if at in ends:
+            return text[ends[at] :].partition("\n")[0].strip() == ""
+        if text[at:stop].strip():
+            return False
+        at = stop
+    return False
 
 
 def _is_salutation(line: str) -> bool:

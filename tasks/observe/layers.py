@@ -7,8 +7,8 @@ before, to the last bit. With another encoder, or none, `reader.StatementReader`
 See `docs/decisions/034-statements-in-one-pass.md`.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -28,6 +28,7 @@ from slowwave.tasks.observe.units import SpokenSentence, TurnSentences
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
+LOG = logging.getLogger(__name__)
 SHIPPED: str = Settings.model_fields["encoder"].default
 """The encoder whose layers these are."""
 LAYERS_FILE = "observe/layers.npz"
@@ -168,7 +169,7 @@ def load_layered_reader() -> LayeredReader:
 
 
 @cache
-def _load_shipped() -> OnnxEncoder:
+def load_shipped() -> OnnxEncoder:
     """Return the encoder that ships, loaded once per process.
 
     Raises:
@@ -186,20 +187,33 @@ def _open_layers(encoder: OnnxEncoder) -> "InferenceSession":
     return load_layered_reader().open(encoder)
 
 
+@cache
+def can_open_layers() -> bool:
+    """Return True if the layers can be opened here; else log why."""
+    try:
+        _open_layers(load_shipped())
+    except EncoderNotFound as error:
+        LOG.warning("persons' sentences are read by regression: %s", error)
+        return False
+    return True
+
+
 def read_sentences(
     sentences: Sequence[SpokenSentence], *, in_layers: bool
 ) -> list[Reading]:
     """Return a reading of each sentence: by the layers, or by the regression alone.
 
-    The regression reads what the layers can't.
+    The regression reads what the layers can't: a sentence beyond the last token of its window.
+
+    Raises:
+        EncoderNotFound: the layers can't be opened here.
     """
     found: list[Reading | None] = [None] * len(sentences)
-    if in_layers:
-        with suppress(EncoderNotFound):
-            encoder = _load_shipped()
-            session = _open_layers(encoder)
-            found = load_layered_reader().read(session, encoder, sentences)
+    if in_layers and sentences:
+        encoder = load_shipped()
+        session = _open_layers(encoder)
+        found = load_layered_reader().read(session, encoder, sentences)
     left = [at for at, reading in enumerate(found) if reading is None]
-    readings = load_reader().read([sentences[at] for at in left])
+    readings = load_reader().read([sentences[at] for at in left]) if left else []
     by_place = dict(zip(left, readings, strict=True))
     return [reading or by_place[at] for at, reading in enumerate(found)]

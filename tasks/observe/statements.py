@@ -7,17 +7,19 @@ is kept only for what holds in it. An answer is kept with the proposal that it a
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import fsum
+from math import fsum, prod
 
 from slowwave.tasks.observe.layers import read_sentences
 from slowwave.tasks.observe.reader import KINDS, SETTLING, Reading
 from slowwave.tasks.observe.units import (
     AnsweredTurn,
     Unit,
+    as_said,
     is_adjacent,
     strip_emphasis,
 )
 from slowwave.tasks.observe.worth import extract_feature_words
+from slowwave.text.foreign import find_foreign_parts
 from slowwave.text.sentences import Sentence
 from slowwave.text.words import CLAUSE
 
@@ -42,7 +44,7 @@ UNSAID = tuple(kind for kind in KINDS if kind not in (*SETTLING, "plan", "report
 """Kinds that state nothing that holds: such a sentence is less surely to be told."""
 SETTLED = ("rule", "decision", "correction", "refused")
 """Kinds that settle something, for which there may be a reason."""
-REASONS = ("fact", "report", "preference", "quoted")
+REASONS = ("fact", "report", "preference")
 """Kinds of a sentence that gives the reason for the one beside it."""
 CATEGORIES = {
     "coding": {
@@ -78,26 +80,36 @@ class Statement:
     reading: Reading
     reason: Sentence | None
     """The sentence beside it that gives the reason."""
+    proposed: float = 1.0
+    """Probability that the accepted proposal would hold beyond the session if the person had said it."""
 
     @property
     def told(self) -> float:
         """Probability that it may be told unasked: that it holds, and is neither asked, imagined nor quoted.
 
-        If a kind that settles something is likelier than each kind that states nothing, these count for nothing. A
-        reply of one content word without its proposal or its reason ("Yes, do that") says nothing by itself.
+        If it likelier settles something than it is of any one kind that states nothing, these kinds count for nothing.
+        A reply of one content word without its proposal or its reason ("Yes, do that") says nothing by itself, and one
+        that accepts a proposal holds no longer than that: "Shall I render it again?" is of the moment.
         """
         is_reply = self.unit.spoken.last is not None
         is_alone = self.proposal is None and self.reason is None
         if is_reply and is_alone and self._count_own_words() < FEW:
             return 0.0
         unsaid = max(self.reading.by_head[kind] for kind in UNSAID)
-        settles = max(self.reading.by_head[kind] for kind in SETTLING)
-        if settles > unsaid:
-            return self.reading.told
-        return self.reading.told * (1 - unsaid)
+        settles = 1 - prod(1 - self.reading.by_head[kind] for kind in SETTLING)
+        said = (
+            self.reading.told if settles > unsaid else self.reading.told * (1 - unsaid)
+        )
+        return min(said, self.proposed)
 
     def _count_own_words(self) -> int:
         return len(extract_feature_words(self.unit.summary))
+
+    @property
+    def accepted(self) -> AnsweredTurn | None:
+        """The proposal that it accepts without more than a word of its own."""
+        is_refusal = self.reading.find_likeliest(SETTLING) == "refused"
+        return None if is_refusal or self._count_own_words() >= FEW else self.proposal
 
     @property
     def proposal(self) -> AnsweredTurn | None:
@@ -143,12 +155,29 @@ def read_statements(
         for unit in said
         if is_kept(readings[unit.key])
     }
+    statements |= _weigh_accepted(statements, in_layers=in_layers)
     for unit in said:
         told = statements[unit.key].told if unit.key in statements else 0.0
         clause = _find_clause(unit, in_layers) if told < LIKELY else None
         if clause:
             statements[unit.key] = clause
     return statements
+
+
+def _weigh_accepted(
+    statements: Mapping[tuple[str, int], Statement], *, in_layers: bool
+) -> dict[tuple[str, int], Statement]:
+    """Return the statements that accept a proposal, each with the probability that the proposal holds."""
+    accepting = [
+        (key, as_said(one.unit.spoken, accepted.text))
+        for key, one in statements.items()
+        if (accepted := one.accepted)
+    ]
+    read = read_sentences([said for _, said in accepting], in_layers=in_layers)
+    return {
+        key: replace(statements[key], proposed=reading.told)
+        for (key, _), reading in zip(accepting, read, strict=True)
+    }
 
 
 def _find_clause(unit: Unit, in_layers: bool) -> Statement | None:
@@ -177,7 +206,7 @@ def _find_reason(
 ) -> Sentence | None:
     """Return the sentence directly before or after one that settles something, if that gives a reason.
 
-    The items of a list give no reasons for each other.
+    The items of a list give no reasons for each other, nor does what another one wrote: the claim would be quoted.
     """
     if readings[unit.key].find_likeliest() not in SETTLED:
         return None
@@ -190,9 +219,17 @@ def _find_reason(
         if sentences[at].item or sentences[beside].item:
             continue
         first, second = sorted((at, beside))
-        if is_adjacent(unit.row["text"], sentences[first], sentences[second]):
+        text = unit.row["text"]
+        is_next = is_adjacent(text, sentences[first], sentences[second])
+        if is_next and not _is_foreign(text, sentences[beside]):
             return sentences[beside]
     return None
+
+
+def _is_foreign(text: str, sentence: Sentence) -> bool:
+    """Return True if the form of a message says that its writer did not type a sentence."""
+    parts = find_foreign_parts(text)
+    return any(start < sentence.end and sentence.start < end for start, end in parts)
 
 
 def is_kept(reading: Reading) -> bool:

@@ -50,7 +50,7 @@ from slowwave.tasks.observe.corrections import (
     read_corrections,
 )
 from slowwave.tasks.observe.exclusions import add_exclusions, remove_excluded_claims
-from slowwave.tasks.observe.layers import SHIPPED
+from slowwave.tasks.observe.layers import SHIPPED, can_open_layers
 from slowwave.tasks.observe.observe import (
     COLUMNS,
     GATE_COLUMNS,
@@ -81,6 +81,9 @@ from slowwave.tasks.vectors import (
     load_shared_encoder,
 )
 
+LAYERS, REGRESSION = "layers", "regression"
+"""Readers of persons' sentences: `layers.py`, `reader.py`."""
+NOT_IN_LAYERS = "persons' words were read by regression, less surely: the encoder's graph can't be opened"
 OBSERVED = pa.schema(
     [*(field.with_nullable(True) for field in SCHEMA), pa.field("skipped", pa.string())]
 )
@@ -110,8 +113,10 @@ def observe_sessions(job: Job) -> StepReport:
     with report_step("observe") as report:
         model = get_model(job, "extract")
         mask = Mask(job)
-        key = compute_claims_key(job, model)
-        sessions = find_sessions_to_observe(job, model, mask)
+        sessions, reader = _find_readable_sessions(job, model, mask)
+        key = compute_claims_key(job, model, reader)
+        if reader != name_reader(job.settings):
+            report.notes.append(NOT_IN_LAYERS)
         corrections = {one.session for one in read_corrections(job.store)}
         sessions = sessions.filter(~pl.col("session_id").is_in(sorted(corrections)))
         _encode_earlier_claims(job, report)
@@ -131,11 +136,12 @@ def observe_sessions(job: Job) -> StepReport:
                         report,
                         mask,
                         model,
+                        reader,
                     )
 
                 failed |= do_apart(group["session_id"].to_list(), observe_some)
                 advance(group.height)
-        failed |= _observe_corrections(job, key, report, mask, model)
+        failed |= _observe_corrections(job, report, mask, model)
         note_failed_units(job, report, "session", failed)
         report.counts["echoes of recall left out"] = mask.echoes
     return report
@@ -143,7 +149,6 @@ def observe_sessions(job: Job) -> StepReport:
 
 def _observe_corrections(
     job: Job,
-    key: str,
     report: StepReport,
     mask: Mask,
     model: Model | None,
@@ -157,7 +162,8 @@ def _observe_corrections(
     failed: dict[str, Exception] = {}
     for _ in corrections:
         corrected = find_corrected_claims(job.store, corrections)
-        pending = find_sessions_to_observe(job, model, mask)
+        pending, reader = _find_readable_sessions(job, model, mask)
+        key = compute_claims_key(job, model, reader)
         pending = pending.filter(
             pl.col("session_id").is_in(sessions),
             ~pl.col("session_id").is_in(sorted(failed)),
@@ -169,9 +175,11 @@ def _observe_corrections(
             ids: Sequence[str],
             pending: pl.DataFrame = pending,
             corrected: Mapping[str, CorrectedRow] = corrected,
+            reader: str = reader,
+            key: str = key,
         ) -> None:
             group = pending.filter(pl.col("session_id").is_in(ids))
-            _observe_group(job, group, key, report, mask, model, corrected)
+            _observe_group(job, group, key, report, mask, model, reader, corrected)
             _delete_withdrawn(job, ids)
 
         failed |= do_apart(pending["session_id"].to_list(), observe_some)
@@ -206,26 +214,67 @@ def _encode_earlier_claims(job: Job, report: StepReport) -> None:
     job.store.merge(CLAIMS, pa.Table.from_pylist(rows, schema=CLAIMS.schema))
 
 
-def find_sessions_to_observe(job: Job, model: Model | None, mask: Mask) -> pl.DataFrame:
-    """Return the sessions whose claims are pending, as `find_pending_sessions` does."""
+def _find_readable_sessions(
+    job: Job,
+    model: Model | None,
+    mask: Mask,
+) -> tuple[pl.DataFrame, str]:
+    """Return the sessions whose claims are pending, and the reader of persons' sentences.
+
+    If the layers can't be opened, the regression reads what neither of the two has read.
+    """
+    sessions = find_sessions_to_observe(job, model, mask)
+    reader = name_reader(job.settings)
+    is_read = sessions.height > 0 and model is None and reader == LAYERS
+    if not is_read or can_open_layers():
+        return sessions, reader
+    others = find_sessions_to_observe(job, model, mask, REGRESSION)
+    left = sessions["session_id"].implode()
+    return others.filter(pl.col("session_id").is_in(left)), REGRESSION
+
+
+def find_sessions_to_observe(
+    job: Job,
+    model: Model | None,
+    mask: Mask,
+    reader: str = "",
+) -> pl.DataFrame:
+    """Return the sessions whose claims are pending, as `find_pending_sessions` does.
+
+    Args:
+        job: the job.
+        model: the model that makes claims, if any.
+        mask: the exclusions.
+        reader: see `compute_claims_key`.
+    """
     also = add_exclusions(mask.by_session, job.store.read(EXCLUSIONS))
     corrected = find_corrected_claims(job.store, read_corrections(job.store))
     for session, digest in describe_corrected(corrected).items():
         also[session] = f"{also.get(session, '')} {digest}"
     return find_pending_sessions(
-        job.store, "observe", compute_claims_key(job, model), also
+        job.store, "observe", compute_claims_key(job, model, reader), also
     )
 
 
-def compute_claims_key(job: Job, model: Model | None) -> str:
-    """Return a hash of a claim's inputs besides its session: of a model also the prompts, packs and its identity."""
+def compute_claims_key(
+    job: Job,
+    model: Model | None,
+    reader: str = "",
+) -> str:
+    """Return a hash of a claim's inputs besides its session: of a model also the prompts, packs and its identity.
+
+    Args:
+        job: the job.
+        model: the model that makes claims, if any.
+        reader: the reader of persons' sentences; by default the one that the settings name.
+    """
     encoder = describe_encoder(job.settings)
     key = compute_step_key(
         "observe",
         4,
         TRUST_VERSION,
         compute_observe_key(job.settings.observe),
-        str(reads_in_layers(job.settings)),
+        reader or name_reader(job.settings),
         job.settings.keywords,
         encoder,
     )
@@ -277,18 +326,19 @@ def _observe_group(
     report: StepReport,
     mask: Mask,
     model: Model | None,
+    reader: str,
     corrected: Mapping[str, CorrectedRow] = MappingProxyType({}),
 ) -> None:
     """Write the claims of some sessions, and mark the sessions as done.
 
-    `corrected` has the corrected claim of the sessions that are corrections.
+    `reader` reads persons' sentences. `corrected` has the corrected claim of the sessions that are corrections.
     """
     ids = group["session_id"].to_list()
     # 1. Extract claims. A session in `seen.pending` waits for the model.
     live, shared = _read_active_messages(job, group)
     shown = mask.mask_messages(live)
     told, _ = _split_by_session(shown, corrected)
-    seen = _extract_group_claims(job, told, model, report)
+    seen = _extract_group_claims(job, told, model, report, reader)
     own = restore_verbatim_quotes(build_claims_table(seen.claims), shown, live)
     claims = _join_claims(own, _build_given(live, shared, corrected), seen.pending)
     claims = _weigh_group_claims(job, claims, live, shared, ids)
@@ -382,17 +432,17 @@ def _extract_group_claims(
     shown: pa.Table,
     model: Model | None,
     report: StepReport,
+    reader: str,
 ) -> ExtractionResult:
     """Return the claims of each session, by the model or by rules. The model leaves the GPU afterwards."""
     if not shown.num_rows:
         return ExtractionResult([], {})
     if model is None:
         settings = job.settings.observe
-        in_layers = reads_in_layers(job.settings)
-        do = partial(observe_shard, settings=settings, in_layers=in_layers)
+        do = partial(observe_shard, settings=settings, in_layers=reader == LAYERS)
         step = ShardStep(
             name="observe",
-            settings=f"{compute_observe_key(settings)} {in_layers}",
+            settings=f"{compute_observe_key(settings)} {reader}",
             schema=OBSERVED,
             do=do,
         )
@@ -403,6 +453,8 @@ def _extract_group_claims(
             if row["skipped"] is not None
         }
         report.counts["sessions skipped"] += len(skipped)
+        sessions = len(shown["session_id"].unique())
+        report.counts[f"sessions read by {reader}"] += sessions
         return ExtractionResult(
             [row for row in rows if row["skipped"] is None], skipped
         )
@@ -507,10 +559,10 @@ def add_keywords(job: Job, table: pa.Table, report: StepReport) -> pa.Table:
     )
 
 
-def reads_in_layers(settings: Settings) -> bool:
-    """Return True if persons' sentences are read by layers of the encoder: it is the one that ships, and is there."""
+def name_reader(settings: Settings) -> str:
+    """Return the reader of persons' sentences: LAYERS if their encoder is set and is there, else REGRESSION."""
     is_shipped = settings.embeddings and find_vector_space(settings.encoder) == SHIPPED
-    return is_shipped and is_there(SHIPPED)
+    return LAYERS if is_shipped and is_there(SHIPPED) else REGRESSION
 
 
 def observe_shard(

@@ -26,6 +26,8 @@ MOST_IDLE = 40
 """Most characters that open or close a sentence idly."""
 PRONOUN = re.compile(r"(?:it|they|he|she|that|this|these|those)\b", re.I)
 QUESTION = re.compile(r"\?[\"'”’)*_!?]*(?:\s|$)")
+ASKING = " ?？"
+"""Letters that end a question."""
 EMPHASIS = re.compile(
     r"(?<![\w`/*])(\*{1,3}|__)(?=\S)([^*`\n]*(?:`[^`\n]*`[^*`\n]*)*)(?<=\S)\1(?![\w`/*])"
 )
@@ -297,6 +299,14 @@ def _is_heading_of_next(turn: TurnSentences, at: int) -> bool:
         count_feature_words(sentence.text) <= TERSE
         and ":" in turn.text[sentence.end - 1 : sentence.end + 1]
     )
+
+
+def as_said(answer: SpokenSentence, proposal: str) -> SpokenSentence:
+    """Return a proposal as a sentence of the person who accepts it: alone, and without its question mark."""
+    text = proposal.rstrip(ASKING)
+    whole = Sentence(0, len(text), text, item=False, position=0)
+    turn = TurnSentences({**answer.turn.row, "text": text}, [whole])
+    return replace(answer, turn=turn, last=None, at=0, text=text)
 
 
 def _find_answered_turn(answer: SpokenSentence) -> AnsweredTurn | None:

@@ -32,7 +32,7 @@ from slowwave.tasks.topics.cluster import (
 )
 from slowwave.tasks.vector_columns import build_vector_matrix
 
-VERSION = "assign/5"
+VERSION = "assign/6"
 PLACED = ["topic_id", "session_id", "pack", "workspace"]
 AT_ONCE = 2_000
 """New claims placed in one batch; the similarities of its bundles are held in memory."""

@@ -188,7 +188,33 @@ def _select_own_terms(claims: pl.DataFrame, terms: pl.DataFrame) -> pl.DataFrame
     own = terms.join(counts, on=["topic_id", "phrase"]).filter(
         ENOUGH, pl.col("len") >= OWN * pl.col("overall")
     )
-    return own.filter(pl.Series(map(_names_something, own["term"]), dtype=pl.Boolean))
+    own = own.filter(pl.Series(map(_names_something, own["term"]), dtype=pl.Boolean))
+    return own.filter(_find_telling_terms(own, claims, texts))
+
+
+def _find_telling_terms(
+    terms: pl.DataFrame, claims: pl.DataFrame, texts: pl.DataFrame
+) -> pl.Series:
+    """Return whether each term has a word that says something in the language of the topic's claims with the term.
+
+    Args:
+        terms: the columns topic_id, term and phrase.
+        claims: the column summary.
+        texts: the phrases of each claim, in order of the claims.
+    """
+    said = claims.select("topic_id", "summary").with_columns(phrase=texts["phrase"])
+    said = said.explode("phrase").group_by("topic_id", "phrase").agg("summary")
+    found = terms.join(
+        said,
+        on=["topic_id", "phrase"],
+        how="left",
+        maintain_order="left",
+    )
+    telling = []
+    for term, summaries in found.select("term", "summary").iter_rows():
+        language = find_text_language(" ".join(summaries))
+        telling.append(not all(_is_idle(word, language) for word in term.split()))
+    return pl.Series(telling, dtype=pl.Boolean)
 
 
 def _list_stems(texts: pl.Series) -> pl.Series:

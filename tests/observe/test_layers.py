@@ -1,5 +1,6 @@
 """The layers that read a person's sentences in one pass over the message."""
 
+import json
 import shutil
 
 import numpy as np
@@ -8,17 +9,26 @@ import pytest
 from bench.fit.reader import as_spoken
 from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.engines.encoders.onnx import open_onnx_encoder
+from slowwave.engines.encoders.protocol import without_new_graphs
+from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.observe.layers import (
     SHIPPED,
     WINDOW,
+    can_open_layers,
     list_windows,
     load_layered_reader,
+    load_shipped,
     read_sentences,
     split_sentences_by_length,
 )
-from slowwave.tasks.observe.task import reads_in_layers
+from slowwave.tasks.observe.task import (
+    LAYERS,
+    NOT_IN_LAYERS,
+    REGRESSION,
+    name_reader,
+)
 from slowwave.tasks.observe.units import list_sentences
 
 
@@ -101,13 +111,56 @@ def test_the_layers_are_stored_in_8_bits_without_loss_of_what_is_read():
 
 
 @pytest.mark.parametrize(
-    ("changes", "in_layers"),
+    ("changes", "reader"),
     [
-        ({}, True),
-        ({"encoder": f"{SHIPPED}:8bit"}, True),
-        ({"encoder": "hash-384"}, False),
-        ({"embeddings": False}, False),
+        ({}, LAYERS),
+        ({"encoder": f"{SHIPPED}:8bit"}, LAYERS),
+        ({"encoder": "hash-384"}, REGRESSION),
+        ({"embeddings": False}, REGRESSION),
     ],
 )
-def test_layers_read_where_their_encoder_is_set(changes, in_layers):
-    assert reads_in_layers(Settings(**changes)) is in_layers
+def test_layers_read_where_their_encoder_is_set(changes, reader):
+    assert name_reader(Settings(**changes)) == reader
+
+
+def test_a_night_says_which_reader_read_and_reads_again_in_layers(
+    tmp_path, monkeypatch
+):
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    turn = {"type": "user", "cwd": "/w", "version": "2.1.0"}
+
+    def write(session, *said):
+        records = [
+            turn
+            | {
+                "sessionId": session,
+                "uuid": f"{session}{at}",
+                "timestamp": f"2026-03-02T09:0{at}:00Z",
+                "message": {"role": "user", "content": text},
+            }
+            for at, text in enumerate(said)
+        ]
+        (folder / f"{session}.jsonl").write_text("\n".join(map(json.dumps, records)))
+
+    write("s", "we never indent with tabs here", "the upload limit is 500 MB")
+    settings = Settings(store=tmp_path / "store", gists="off")
+
+    def observe():
+        report = run_night([folder], settings)
+        (step,) = [step for step in report.steps if step.step == "observe"]
+        read = {key: n for key, n in step.counts.items() if "read by" in key}
+        return read, step.notes
+
+    for opened in (load_shipped, can_open_layers, open_onnx_encoder):
+        opened.cache_clear()
+    with monkeypatch.context() as patched, without_new_graphs():
+        patched.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+        assert not can_open_layers()
+    assert observe() == ({"sessions read by regression": 1}, [NOT_IN_LAYERS])
+    # the first session is not read again as long as it is so
+    write("t", "phone numbers are kept 90 days", "all amounts are in cents")
+    assert observe() == ({"sessions read by regression": 1}, [NOT_IN_LAYERS])
+    can_open_layers.cache_clear()
+    write("u", "the board shows UTC alone", "gaps are never filled")
+    assert observe() == ({"sessions read by layers": 3}, [])

@@ -100,3 +100,31 @@ def test_a_choice_of_two_is_kept_in_the_persons_words():
         (MODEL, "Added."),
     )
     assert any(summary.startswith("vitest then (") for summary in told)
+
+
+def test_a_proposal_that_is_accepted_holds_no_longer_than_it_says():
+    before = (
+        (
+            HUMAN,
+            "the voltas of the rheinberger come out wrong, second ending gets skipped",
+        ),
+        (MODEL, "Fixed: the second ending is played. Shall I render everything again?"),
+        (HUMAN, "yes"),
+        (MODEL, "Rendered 42 files."),
+    )
+    assert not any("render everything" in text for text in told_by(*before))
+
+
+def test_a_pasted_sentence_gives_no_reason():
+    claims = claims_of(
+        (HUMAN, "lets look at the typeface first"),
+        (MODEL, "Ready."),
+        (
+            HUMAN,
+            "rive wrote, mail:\n---\nOur captions need a lighter one, we would pay it. — Hélène\n---\n"
+            "so: light master yes, axis goes 300 to 700 then",
+        ),
+        (MODEL, "Noted."),
+    )
+    (claim,) = [one for one in claims if "axis goes" in one["summary"]]
+    assert claim["quote"] == "light master yes, axis goes 300 to 700 then"

@@ -48,6 +48,54 @@ def test_what_a_person_typed_is_left(text: str) -> None:
     assert find_foreign_parts(text) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Rive wrote, a mail:\n---\nDear Ada,\n\nshould we {RULE}? We would pay.\n---\nso: no",
+        f"Just in:\n> From: Yard\n> Subject: Disks\n> {RULE}\n> and call us before the week ends, please.\n\nso: no",
+        f'From the guestbook:\n\n"We {RULE}, and then we all wait for the next one to come."\n\nso: no, not here',
+        f'Bob on the phone:\n"We {RULE} and then we all go home and wait for the next one."\nso: no',
+        f"He sent:\n====\n{RULE} {'and so on ' * 9}\n====\nso: no",
+    ],
+)
+def test_what_stands_below_a_marked_part_is_typed(text: str) -> None:
+    left = cut_out(text, find_foreign_parts(text))
+    assert ("yard backups" in left, "so: no" in left) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'A mail:\n"No," said Bob. We should wait for the next one, I said. Then {RULE}, and write it down.',
+        f"A mail:\n---\nThe first part.\n---\nThe second part is a long one, for once, all in all.\n---\n{RULE}",
+    ],
+)
+def test_a_mark_within_a_pasted_text_does_not_end_it(text: str) -> None:
+    assert "yard backups" not in cut_out(text, find_foreign_parts(text))
+
+
+def test_the_words_with_which_a_call_was_refused_are_typed() -> None:
+    said = f"No. {RULE}, and on Mondays too."
+    result = {
+        "type": "tool_result",
+        "text": f"The call was refused: {RULE}. The user said:\n{said}",
+        "is_error": True,
+        "call_id": "c",
+    }
+    rows = [
+        message(1, "", role="tool", origin="tool", blocks=[result]),
+        message(2, said, native_id="1/said"),
+    ]
+    assert find_session_trust(rows)["s-2"].find_least_of("and on Mondays", said) == (
+        Trust.TYPED
+    )
+    # a person who repeats what a tool said has another record
+    rows[1]["native_id"] = "2"
+    assert find_session_trust(rows)["s-2"].find_least_of("and on Mondays", said) == (
+        Trust.TOOL
+    )
+
+
 def test_what_nobody_types_so_fast_is_pasted() -> None:
     text = f"Look. {'word ' * 400}{RULE}"  # 2,056 characters
     assert find_foreign_parts(text, 10) == [(1_000, len(text))]

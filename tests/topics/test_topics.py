@@ -348,6 +348,19 @@ def test_names_are_keywords_that_several_claims_share_and_few_others_say() -> No
     }
 
 
+def test_a_topic_is_not_named_by_a_stop_word_of_its_language() -> None:
+    said = (
+        "die Miete wird um zehn Prozent gemindert und die Frist bleibt",
+        "die Vermieterin bekommt die Briefe nur auf Papier, die Miete ist strittig",
+        "wir zahlen die Miete unter Vorbehalt und nicht mehr an die Verwaltung",
+    )
+    claims = {
+        "a": [(text, "context", None, ["die", "und", "miete"]) for text in said],
+        "b": [(f"Dogs bark at gate {n}", "fact", None, ["dogs"]) for n in range(3)],
+    }
+    assert name_topics(build_frame(claims))["a"][0] == "miete"
+
+
 def test_a_topic_is_not_named_by_days_figures_paths_or_hashes_nor_by_what_one_claim_says() -> (
     None
 ):

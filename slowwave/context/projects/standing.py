@@ -57,8 +57,10 @@ UNHEADED = ("context", "")
 """Categories without a heading of their own."""
 BORNE_OUT = 2
 """Number of sessions that count as much as a person's word."""
-PARTIES = frozenset((*TALKING, "you", "your", "yours", "yourself"))
-"""Words for the speakers and for the reader."""
+PARTIES = frozenset(TALKING)
+"""Names of the roles in a conversation: who writes of "the assistant" talks to a model, and not to an own agent."""
+READER = frozenset(("you", "your", "yours", "yourself"))
+"""Words for the reader."""
 CHAINS = ("|", "&", "$(", "<(")
 """Operators by which a shell chains commands."""
 Item = TypeVar("Item")
@@ -110,7 +112,7 @@ class StandingClaim:
     standing: str
     """The reason why it is a rule: "3 sessions", or "noted" if a person noted or confirmed it. Else empty."""
     may_instruct: bool
-    """Whether agents may obey it: a person said it, and it is a rule or addresses nobody."""
+    """Whether agents may obey it: a person said it, and it is a rule, is known to be typed, or addresses nobody."""
     observer: str
     source: LineSource
     code_note: str = ""
@@ -442,6 +444,9 @@ def _make_claim(
     )
     standing = f"{sessions} sessions" if sessions >= BORNE_OUT else noted
     kind: Speaker = "person" if first.typed else "model"
+    is_plain = names_no_role(text) and (
+        said[TRUST] == Trust.TYPED or addresses_nobody(text)
+    )
     source = LineSource(
         session=session,
         message=str(message["native_id"]),
@@ -461,7 +466,7 @@ def _make_claim(
         sessions=sessions,
         by_person=first.typed,
         standing=standing,
-        may_instruct=first.typed and bool(standing or addresses_nobody(text)),
+        may_instruct=first.typed and bool(standing or is_plain),
         observer=said["observer"],
         source=source,
     )
@@ -493,11 +498,19 @@ def _count_sessions(
 
 
 def addresses_nobody(text: str) -> bool:
-    """Return True if a text neither mentions speakers or reader, nor chains commands or hides characters."""
-    words = map(singularise, re.findall(r"\w+", text.casefold()))
+    """Return True if a text neither mentions roles or the reader, nor chains commands or hides characters."""
+    return READER.isdisjoint(_list_words(text)) and names_no_role(text)
+
+
+def names_no_role(text: str) -> bool:
+    """Return True if a text neither mentions roles, nor chains commands or hides characters."""
     line = " ".join(text.split())
     return (
-        PARTIES.isdisjoint(words)
+        PARTIES.isdisjoint(_list_words(text))
         and not any(mark in text for mark in CHAINS)
         and escape_line(line) == line
     )
+
+
+def _list_words(text: str) -> set[str]:
+    return set(map(singularise, re.findall(r"\w+", text.casefold())))

@@ -29,6 +29,7 @@ from pathlib import Path
 
 import orjson
 
+from slowwave.schemas.vocabulary import SAID
 from slowwave.tasks.ingest.parsing.lines import iter_json
 from slowwave.tasks.ingest.parsing.records import (
     AGENT,
@@ -623,7 +624,7 @@ class ClaudeTranscript:
         uuid = record.get("uuid")
         beside: Json = {
             **record,
-            "uuid": f"{uuid}/said" if uuid else f"line-{line}/said",
+            "uuid": f"{uuid or f'line-{line}'}{SAID}",
             "parentUuid": uuid,
             "type": "refusal",
         }
