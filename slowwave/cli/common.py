@@ -79,6 +79,8 @@ SHARED = {
     ],
 }
 """Options that are the same for all commands, by the parameter they set."""
+FLAGS = {"superseded": "--superseded", "everything": "--all"}
+"""Options of a query that are switched on, by the name that Python has for them."""
 OPENED = {"given": (), "settings": (), "memory": ("release",)}
 """Parameters that `command` fills from --store and --space, each with the options that it needs besides these."""
 
@@ -207,9 +209,9 @@ def _make_filter_option(name: str, about: str) -> object:
         return Annotated[
             list[str] | None, typer.Option("--file", help=about, rich_help_panel=panel)
         ]
-    if name == "superseded":
+    if name in FLAGS:
         return Annotated[
-            bool, typer.Option("--superseded", help=about, rich_help_panel=panel)
+            bool, typer.Option(FLAGS[name], help=about, rich_help_panel=panel)
         ]
     return Annotated[str | None, typer.Option(help=about, rich_help_panel=panel)]
 

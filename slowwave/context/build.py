@@ -74,7 +74,7 @@ from slowwave.recall.query import (
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import resolve_workspace
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.filters import MessageFilters
+from slowwave.schemas.filters import ContextOptions
 from slowwave.schemas.settings import ContextSettings, PyramidSettings, Settings
 from slowwave.schemas.vocabulary import Role, Status
 from slowwave.text.words import is_follow_up
@@ -139,9 +139,8 @@ class OpenMemory(Protocol):
         kinds: tuple[str, ...],
         *,
         automatic: bool,
-        everything: bool,
         own_sessions: Iterable[str] | str,
-        **filters: Unpack[MessageFilters],
+        **options: Unpack[ContextOptions],
     ) -> Hits:
         """Return the hits of a query."""
         ...
@@ -155,10 +154,9 @@ class _SearchOptions:
     """The running conversation."""
     automatic: bool
     """Whether no user asked."""
-    everything: bool
-    """Whether memories of other matters fill the budget."""
     own_sessions: Iterable[str] | str
-    filters: MessageFilters
+    asked: ContextOptions
+    """The caller's."""
 
 
 def build_context(
@@ -171,12 +169,11 @@ def build_context(
     tokenizer: Tokenizer | str | None = None,
     format: Format = "markdown",
     automatic: bool = False,
-    everything: bool = False,
     own_sessions: Iterable[str] | str = (),
-    **filters: Unpack[MessageFilters],
+    **asked: Unpack[ContextOptions],
 ) -> Context:
     """Return the block for a query; see `Memory.context`."""
-    refuse_unknown_filters(filters, MessageFilters)
+    refuse_unknown_filters(asked, ContextOptions)
     settings = memory.settings.context
     room = settings.budget if budget is None else budget
     count = resolve_tokenizer(tokenizer, settings.tokenizer)
@@ -188,9 +185,8 @@ def build_context(
         options = _SearchOptions(
             turns,
             automatic,
-            everything,
             own_sessions=read_once(own_sessions),
-            filters=filters,
+            asked=asked,
         )
         memories, hits = _search_memories(memory, query, options)
         if automatic:
@@ -296,7 +292,7 @@ def _search_other_sessions(
         *turns,
         *fold_turns([("", query)]),
     ]
-    widest = replace(options, everything=True)
+    widest = replace(options, asked={**options.asked, "everything": True})
     left_out: Sequence[ComparedTurn] = ()
     while turns:
         _, hits = _collect_memories(
@@ -346,20 +342,21 @@ def _collect_memories(
         left_out: turns of the running conversation. A message that equals one of them is left out.
     """
     settings = memory.settings.context
-    filters = options.filters
-    filters["files"] = read_once(filters.get("files"))
+    asked = options.asked
+    asked["files"] = read_once(asked.get("files"))
     plain_query = build_query(
-        query, settings.hits, ("message",), own_sessions=own_ids, **filters
+        query, settings.hits, ("message",), own_sessions=own_ids, **asked
     )
     # a long report has words of many matters: its sessions tell which count
     is_report = len(set(plain_query.content_words)) > DIRECT_WORDS
+    if is_report:
+        asked = {**asked, "everything": True}
     recall = partial(
         memory.recall,
         query,
         automatic=options.automatic,
-        everything=options.everything or is_report,
         own_sessions=own_ids,
-        **filters,
+        **asked,
     )
     hits = _leave_out_turns(recall(settings.hits, ("message",)), left_out)
     if memory._live.view is None:  # there is no release yet
