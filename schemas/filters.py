@@ -39,7 +39,7 @@ class Filters(MessageFilters, total=False):
 class Extent(TypedDict, total=False):
     """How far an answer goes."""
 
-    everything: Annotated[bool, "Also other matters: up to the most hits or tokens."]
+    everything: Annotated[bool, "Do not stop before other matters: fill the limit."]
 
 
 class ContextOptions(MessageFilters, Extent, total=False):
@@ -54,7 +54,7 @@ ABOUT = {
     "k": "Most hits to return.",
     "kinds": "claim, message, summary (the default), topic; or session alone.",
     "budget": "Most tokens of the answer.",
-    "web": "Search the web too, without personal data, where the settings allow it.",
+    "web": "Search the web too; personal data is removed from the query.",
 }
 """Descriptions of the other options, whose types and defaults the command line and the tools of agents set."""
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from rich.console import Console
@@ -18,7 +18,7 @@ from rich.text import Text
 
 from slowwave.cli.opening import build_overrides, load_settings, open_memory
 from slowwave.schemas.errors import SlowwaveError, name_install
-from slowwave.schemas.filters import spell_out_filters
+from slowwave.schemas.filters import Extent, spell_out_filters
 from slowwave.text.fence import escape_control, escape_line
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def _open(
 
 def _make_filter_option(name: str, about: str) -> object:
     """Return the annotation that makes a filter an option; `--file` takes one file and may be repeated."""
-    panel = "Filters"
+    panel = None if name in get_type_hints(Extent) else "Filters"
     if name == "files":
         about = f"{about} May be repeated."
         return Annotated[

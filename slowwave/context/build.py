@@ -36,8 +36,10 @@ from slowwave.context.packing import (
     arrange_by_time,
     arrange_lines,
     make_line,
+    names_project,
     pack_lines,
     select_outline,
+    tell_replies_once,
 )
 from slowwave.context.rendering import (
     FORMATS,
@@ -531,17 +533,15 @@ def _pack_messages(
     """Return the likeliest messages, whole. If the evidence is spread, add short lines of many sessions, in order of
     time.
     """
+    if overview:
+        lines = sorted(lines, key=lambda line: not names_project(query, line))
     outline_room = allot_outline(lines, room, overview=overview)
     whole = pack_lines(lines, query, room - TITLE - outline_room, measure)
     if not outline_room:
-        return arrange_lines(whole)
+        return arrange_lines(tell_replies_once(whole))
     left = room - measure.count_part("memories", arrange_lines(whole))
-    return arrange_by_time(
-        [
-            *whole,
-            *select_outline(lines, whole, query, left, measure),
-        ]
-    )
+    outline = select_outline(lines, whole, query, left, measure)
+    return arrange_by_time(tell_replies_once([*whole, *outline]))
 
 
 def make_web_lines(web: Iterable[object]) -> list[Line]:

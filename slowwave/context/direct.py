@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from slowwave.context.packing import make_line, show_pieces
+from slowwave.context.packing import REPLY, make_line, show_pieces
 from slowwave.context.projects.intentions import list_intentions
 from slowwave.context.projects.standing import SURE
 from slowwave.context.rendering import Line, LineSource
@@ -690,4 +690,4 @@ def _format_change(hit: Hit, beside: str) -> str:
 def _format_reply(hit: Hit) -> str:
     """Return a note of the user's reply to the assistant's message of a hit's turn."""
     reply = hit.shorten(QUOTE_CHARS).get_reply()
-    return f"(user{THEN}{_flatten(reply)})" if reply else ""
+    return f"{REPLY}{THEN}{_flatten(reply)})" if reply else ""
