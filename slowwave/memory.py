@@ -201,7 +201,10 @@ class Memory:
         """Return the view that answers now: the named release's, or else the view of the release that is live now."""
         return self._live.get_current_view()
 
-    def read_release(self, read: Callable[[View], R]) -> R:
+    def read_release(
+        self,
+        read: Callable[[View], R],
+    ) -> R:
         """Call `read` with the current view and return its result.
 
         If forgetting deletes the release's files meanwhile, `read` is called again with the next release.
@@ -456,7 +459,11 @@ class Memory:
             own_sessions=own_sessions,
         )
 
-    def is_asked(self, prompt: str, workspace: str | None = None) -> bool:
+    def is_asked(
+        self,
+        prompt: str,
+        workspace: str | None = None,
+    ) -> bool:
         """Return True if a prompt asks this memory something, rather than drives the session that it is typed in ("run
         the tests"): for hooks, which get every prompt (`slowwave.recall.prompts`).
 

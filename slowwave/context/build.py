@@ -222,7 +222,11 @@ def build_context(
     )
 
 
-def _leave_out_faint(lines: Sequence[Line], hits: Hits, budget: int) -> list[Line]:
+def _leave_out_faint(
+    lines: Sequence[Line],
+    hits: Hits,
+    budget: int,
+) -> list[Line]:
     """Return the lines that are told unasked: all if the block has an outline, which lists many sessions."""
     has_outline = allot_outline(lines, budget, overview=hits.overview)
     return [line for line in lines if has_outline or line.relevance >= FAINT]
@@ -240,7 +244,9 @@ def _explain_no_memories(memories: Sequence[Line], hits: Hits) -> str:
 
 
 def _search_memories(
-    memory: OpenMemory, query: str, options: _SearchOptions
+    memory: OpenMemory,
+    query: str,
+    options: _SearchOptions,
 ) -> tuple[list[Line], Hits]:
     """Return the memories for a query, and the hits that they come from.
 
@@ -269,7 +275,9 @@ def _search_memories(
 
 
 def _load_turn_encoder(
-    memory: OpenMemory, query: str, turns: Sequence[tuple[str, str]]
+    memory: OpenMemory,
+    query: str,
+    turns: Sequence[tuple[str, str]],
 ) -> Encoder | None:
     """Return an encoder for the query and the turns, or None without turns, a release or vectors."""
     view = memory._live.view
@@ -281,7 +289,9 @@ def _load_turn_encoder(
 
 
 def _search_other_sessions(
-    memory: OpenMemory, query: str, options: _SearchOptions
+    memory: OpenMemory,
+    query: str,
+    options: _SearchOptions,
 ) -> tuple[list[Line], Hits]:
     """Return the memories for a query and their hits, from sessions other than the running conversation.
 
@@ -344,7 +354,7 @@ def _collect_memories(
         left_out: turns of the running conversation. A message that equals one of them is left out.
     """
     settings = memory.settings.context
-    asked = options.asked
+    asked = options.asked.copy()
     asked["files"] = read_once(asked.get("files"))
     plain_query = build_query(
         query, settings.hits, ("message",), own_sessions=own_ids, **asked
@@ -352,7 +362,7 @@ def _collect_memories(
     # a long report has words of many matters: its sessions tell which count
     is_report = len(set(plain_query.content_words)) > DIRECT_WORDS
     if is_report:
-        asked = {**asked, "everything": True}
+        asked["everything"] = True
     recall = partial(
         memory.recall,
         query,
@@ -375,9 +385,18 @@ def _collect_memories(
     lines = [*intended, *find_tried_lines(view, plain_query), *messages]
     # a model's claims and topics come before the messages
     if lines and view.has_model_claims:
-        topics = rank_topics(recall(1, ("topic",)), plain_query)
-        lines = [*rank_claims(view, recall(MOST_CLAIMS, ("claim",))), *topics, *lines]
+        lines = [*_list_model_lines(view, plain_query, recall), *lines]
     return hide_projects(view, plain_query, lines), hits
+
+
+def _list_model_lines(
+    view: View,
+    query: Query,
+    recall: Callable[[int, tuple[str, ...]], Hits],
+) -> list[Line]:
+    """Return a model's claims that answer, and its summaries of topics."""
+    topics = rank_topics(recall(1, ("topic",)), query)
+    return [*rank_claims(view, recall(MOST_CLAIMS, ("claim",))), *topics]
 
 
 def _leave_out_turns(hits: Hits, turns: Sequence[ComparedTurn]) -> Hits:
@@ -473,7 +492,9 @@ def check_block(budget: int, format: str) -> None:
 
 
 def _fill_block(
-    packers: Mapping[Name, Packer], budget: int, measure: Measure
+    packers: Mapping[Name, Packer],
+    budget: int,
+    measure: Measure,
 ) -> Context:
     """Return the block: each part within its share, then each part, memories first, as large as the others allow."""
     # The others use what a part leaves.

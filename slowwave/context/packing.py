@@ -13,7 +13,7 @@ index.
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, pairwise, zip_longest
@@ -338,12 +338,8 @@ def select_outline(
     persons = _select_persons(lines, shown)
     named = [line for line in persons if names_project(query, line)]
     limit = _limit_lines(named or persons, budget)
-    by_session: dict[tuple[bool, str | None], list[Line]] = {}
-    for line in persons:
-        pieces = chosen.find_new_pieces(line)
-        if pieces is None:
-            continue
-        short = _shorten_for_outline(
+    short = [
+        _shorten_for_outline(
             line,
             pieces,
             query,
@@ -351,11 +347,11 @@ def select_outline(
             worth,
             measure,
         )
-        if short is not None:
-            key = (names_project(query, line), line.source.session)
-            by_session.setdefault(key, []).append(short)
+        for line in persons
+        if (pieces := chosen.find_new_pieces(line)) is not None
+    ]
     room = budget
-    for line in _take_turns(by_session, worth):
+    for line in _take_turns(filter(None, short), query, worth):
         heading = (
             0 if line.source.group in groups else measure.count_heading(line.source)
         )
@@ -368,21 +364,18 @@ def select_outline(
 
 
 def _take_turns(
-    by_session: Mapping[tuple[bool, str | None], Sequence[Line]],
+    lines: Iterable[Line],
+    query: str,
     worth: Mapping[str, float],
 ) -> Iterator[Line]:
-    """Yield the lines of sessions in turns: those of the projects that the query names, then the others.
-
-    Args:
-        by_session: lines, by whether the query names their project, and session.
-        worth: of words.
-    """
-    for is_named in (True, False):
-        ranked = [
-            _rank_by_news(own, worth)
-            for (named, _), own in by_session.items()
-            if named is is_named
-        ]
+    """Yield the lines of sessions in turns: those of the projects that the query names, then the others."""
+    named: dict[str | None, list[Line]] = {}
+    others: dict[str | None, list[Line]] = {}
+    for line in lines:
+        by_session = named if names_project(query, line) else others
+        by_session.setdefault(line.source.session, []).append(line)
+    for by_session in (named, others):
+        ranked = (_rank_by_news(own, worth) for own in by_session.values())
         yield from filter(None, chain.from_iterable(zip_longest(*ranked)))
 
 
