@@ -39,7 +39,7 @@ class Filters(MessageFilters, total=False):
 class Extent(TypedDict, total=False):
     """How far an answer goes."""
 
-    everything: Annotated[bool, "Do not stop before other matters: fill the limit."]
+    everything: Annotated[bool, "Also of other matters."]
 
 
 class ContextOptions(MessageFilters, Extent, total=False):
@@ -53,8 +53,8 @@ class RecallOptions(Filters, Extent, total=False):
 ABOUT = {
     "k": "Most hits to return.",
     "kinds": "claim, message, summary (the default), topic; or session alone.",
-    "budget": "Most tokens of the answer.",
-    "web": "Search the web too; personal data is removed from the query.",
+    "budget": "Most tokens.",
+    "web": "Search the web too, without personal data.",
 }
 """Descriptions of the other options, whose types and defaults the command line and the tools of agents set."""
 
