@@ -82,7 +82,7 @@ def draw_pages(store: Path, report: Path) -> None:
         ("claim", f"{address}/claim/{claim}", "light"),
         (
             "injected",
-            f"{address}/injected?q={quote_plus(QUESTION)}&budget={BUDGET}&automatic=1",
+            f"{address}/injected?q={quote_plus(QUESTION)}&budget={BUDGET}",
             "dark",
         ),
     )

@@ -1,4 +1,7 @@
-"""The filters of a query: one typed dict for Python, the command line and agents. Imports little, to load fast."""
+"""The options of `recall` and `context`: one typed dict for Python, the command line and agents, and one text for each.
+
+Imports little, to load fast.
+"""
 
 import inspect
 from collections.abc import Callable, Iterable
@@ -31,6 +34,29 @@ class Filters(MessageFilters, total=False):
     category: Annotated[str | None, "Only claims of this category."]
     tag: Annotated[str | None, "This keyword or tag."]
     min_confidence: Annotated[float | None, "At least so likely worth telling, 0 to 1."]
+
+
+class Extent(TypedDict, total=False):
+    """How far an answer goes."""
+
+    everything: Annotated[bool, "Also of other matters."]
+
+
+class ContextOptions(MessageFilters, Extent, total=False):
+    """The conditions and the extent of `Memory.context`."""
+
+
+class RecallOptions(Filters, Extent, total=False):
+    """The conditions and the extent of `Memory.recall`."""
+
+
+ABOUT = {
+    "k": "Most hits to return.",
+    "kinds": "claim, message, summary (the default), topic; or session alone.",
+    "budget": "Most tokens.",
+    "web": "Search the web too, without personal data.",
+}
+"""Descriptions of the other options, whose types and defaults the command line and the tools of agents set."""
 
 
 class ClaimFilters(TypedDict, total=False):

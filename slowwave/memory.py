@@ -49,7 +49,12 @@ from slowwave.schemas.errors import (
     StoreMissing,
     UsageError,
 )
-from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters
+from slowwave.schemas.filters import (
+    ClaimFilters,
+    ContextOptions,
+    MessageFilters,
+    RecallOptions,
+)
 from slowwave.schemas.places import find_working_copy
 from slowwave.schemas.settings import Settings
 from slowwave.store.crypt import check_encrypted
@@ -196,7 +201,10 @@ class Memory:
         """Return the view that answers now: the named release's, or else the view of the release that is live now."""
         return self._live.get_current_view()
 
-    def read_release(self, read: Callable[[View], R]) -> R:
+    def read_release(
+        self,
+        read: Callable[[View], R],
+    ) -> R:
         """Call `read` with the current view and return its result.
 
         If forgetting deletes the release's files meanwhile, `read` is called again with the next release.
@@ -230,10 +238,9 @@ class Memory:
         kinds: Iterable[str] | str = KINDS,
         *,
         automatic: bool = False,
-        everything: bool = False,
         now: datetime | None = None,
         own_sessions: Iterable[str] | str = (),
-        **filters: Unpack[Filters],
+        **options: Unpack[RecallOptions],
     ) -> Hits:
         """Return up to k hits that answer the query, the best first.
 
@@ -247,11 +254,11 @@ class Memory:
 
         Args:
             automatic: nobody asked: omit hits that are less relevant than the floor (`recall.automatic_floor`).
-            everything: return up to k hits, including those about other matters.
             now: the time from which "yesterday" in the query is counted; by default the clock's.
             own_sessions: the transcripts' ids of sessions to omit, such as the session in which this is asked.
-            filters: which rows may answer (`slowwave.schemas.filters.Filters`). Only claims have a category; summaries
-                have neither speaker nor files; a row without a time is in no time range.
+            options: which rows may answer, and with `everything` up to k hits, including those about other matters
+                (`slowwave.schemas.filters.RecallOptions`). Only claims have a category; summaries have neither speaker
+                nor files; a row without a time is in no time range.
 
         Raises:
             UsageError: the query has no words or is too long, k is below 1, a kind is unknown, a bound is not a date,
@@ -263,10 +270,9 @@ class Memory:
             k,
             kinds,
             automatic=automatic,
-            everything=everything,
             now=now,
             own_sessions=own_sessions,
-            **filters,
+            **options,
         )[0]
 
     def recall_many(
@@ -276,10 +282,9 @@ class Memory:
         kinds: Iterable[str] | str = KINDS,
         *,
         automatic: bool = False,
-        everything: bool = False,
         now: datetime | None = None,
         own_sessions: Iterable[str] | str = (),
-        **filters: Unpack[Filters],
+        **options: Unpack[RecallOptions],
     ) -> list[Hits]:
         """Return `recall` of each query, in order, from one release and with one call of the encoder.
 
@@ -291,20 +296,10 @@ class Memory:
             raise UsageError(
                 f"queries is {queries!r:.40}; it is a list of texts: `recall` takes one"
             )
-        kinds, filters["files"] = read_once(kinds), read_once(filters.get("files"))
+        kinds, options["files"] = read_once(kinds), read_once(options.get("files"))
         own = read_once(own_sessions)
         built = [
-            replace(
-                build_query(
-                    query,
-                    k,
-                    kinds,
-                    now=now,
-                    own_sessions=own,
-                    **filters,
-                ),
-                everything=everything,
-            )
+            build_query(query, k, kinds, now=now, own_sessions=own, **options)
             for query in queries
         ]
         return self._answer("recall", built, automatic)
@@ -344,9 +339,7 @@ class Memory:
         query: str,
         k: int,
         kinds: Sequence[str],
-        *,
-        everything: bool = False,
-        **filters: Unpack[Filters],
+        **options: Unpack[RecallOptions],
     ) -> Hits | SessionHits:
         """Return what `recall` does, or `sessions` where the kind asked for is `session`: for commands and agents.
 
@@ -360,22 +353,22 @@ class Memory:
                 f"there is no kind {unknown[0]!r}: {', '.join(get_args(Kind))}, or {SESSION} alone"
             )
         if SESSION not in kinds:
-            return self.recall(
-                query, k, kinds or KINDS, everything=everything, **filters
-            )
+            return self.recall(query, k, kinds or KINDS, **options)
         if set(kinds) != {SESSION}:
             raise UsageError(
                 "the kind session is asked for alone: sessions and hits don't compare"
             )
-        message_filters = MessageFilters.__annotations__.keys()
+        allowed = ContextOptions.__annotations__.keys()
         for name in (
             name
-            for name, value in filters.items()
-            if name not in message_filters and value is not None
+            for name, value in options.items()
+            if name not in allowed and value is not None
         ):
             raise UsageError(f"{name} is a property of claims; sessions have none")
         own = {
-            name: value for name, value in filters.items() if name in message_filters
+            name: value
+            for name, value in options.items()
+            if name in MessageFilters.__annotations__
         }
         return self.sessions(query, k, **cast(MessageFilters, own))
 
@@ -389,9 +382,8 @@ class Memory:
         tokenizer: "Tokenizer | str | None" = None,
         format: "Format" = "markdown",
         automatic: bool = False,
-        everything: bool = False,
         own_sessions: Iterable[str] | str = (),
-        **filters: Unpack[MessageFilters],
+        **options: Unpack[ContextOptions],
     ) -> "Context":
         """Return a prompt block of at most `budget` tokens: web results, memories, then the conversation.
 
@@ -407,10 +399,10 @@ class Memory:
             conversation: turns (role and content, as in chat APIs), the latest last. If a short query finds nothing
                 sure, it is asked again together with the last turn of the person. Memories come from other sessions.
             automatic: nobody asked: omit messages that are less relevant than the floor (`recall.automatic_floor`).
-            everything: fill the budget, also with messages about other matters.
             own_sessions: the transcripts' ids of sessions to omit, such as the session in which this is asked. The
                 conversation's own session is also recognised by its messages.
-            filters: the filters of `recall` without the category.
+            options: the options of `recall` that are not about claims; with `everything` the budget is filled, also
+                with messages about other matters.
 
         Raises:
             UsageError: `recall` refuses the query, the budget is below 0, the format or tokenizer is unknown, or a turn
@@ -428,9 +420,8 @@ class Memory:
             tokenizer=tokenizer,
             format=format,
             automatic=automatic,
-            everything=everything,
             own_sessions=own_sessions,
-            **filters,
+            **options,
         )
 
     acontext = make_async_twin(context)
@@ -468,7 +459,11 @@ class Memory:
             own_sessions=own_sessions,
         )
 
-    def is_asked(self, prompt: str, workspace: str | None = None) -> bool:
+    def is_asked(
+        self,
+        prompt: str,
+        workspace: str | None = None,
+    ) -> bool:
         """Return True if a prompt asks this memory something, rather than drives the session that it is typed in ("run
         the tests"): for hooks, which get every prompt (`slowwave.recall.prompts`).
 
@@ -889,9 +884,7 @@ def recall_spaces(
     query: str,
     k: int = 10,
     kinds: Iterable[str] = KINDS,
-    *,
-    everything: bool = False,
-    **filters: Unpack[Filters],
+    **options: Unpack[RecallOptions],
 ) -> Hits:
     """Return up to k hits of several spaces, each space's in its own order, merged by relevance on each release's own
     scale; `Hit.space` says whose each is. No other call reads two spaces.
@@ -900,10 +893,7 @@ def recall_spaces(
         UsageError: as `Memory.recall`.
     """
     kinds = read_once(kinds)
-    answers = [
-        memory.recall(query, k, kinds, everything=everything, **filters)
-        for memory in memories
-    ]
+    answers = [memory.recall(query, k, kinds, **options) for memory in memories]
     named = (
         [replace(hit, space=memory.space) for hit in hits]
         for memory, hits in zip(memories, answers, strict=True)

@@ -315,6 +315,12 @@ def load_messages(memory: Memory) -> dict[str, tuple[str, str]]:
     return {row["native_id"]: (names[row["session_id"]], row["text"]) for row in rows}
 
 
+def list_persons_messages(memory: Memory) -> frozenset[str]:
+    """Return the transcripts' ids of the messages that a person wrote."""
+    rows = memory.snapshot.read(MESSAGES, ["native_id", "role"]).to_pylist()
+    return frozenset(row["native_id"] for row in rows if row["role"] == "user")
+
+
 def build_store(root: Path, messages: pa.Table, encoder: Encoder | None) -> None:
     """Make a released store of messages and their passages alone, these with vectors, and
     calibrated, where there is an encoder."""

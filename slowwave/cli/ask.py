@@ -15,7 +15,7 @@ from slowwave.cli.common import (
     truncate_line,
 )
 from slowwave.cli.opening import find_project
-from slowwave.schemas.filters import Filters, MessageFilters
+from slowwave.schemas.filters import ABOUT, ContextOptions, RecallOptions
 from slowwave.schemas.ids import shorten_id
 from slowwave.schemas.places import name_last_part
 from slowwave.schemas.vocabulary import Role, Status, is_own
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SHOWN_CHARS = 300
 """Characters of a hit's text shown on a terminal."""
 Budget = Annotated[
-    int | None, typer.Option(help="Most tokens; default: from the settings.")
+    int | None, typer.Option(help=f"{ABOUT['budget']} Default: from the settings.")
 ]
 TokenizerOption = Annotated[
     str | None,
@@ -47,22 +47,17 @@ TokenizerOption = Annotated[
 def recall(
     memory: "Memory",
     query: Annotated[str, typer.Argument(help="What to look for, in plain words.")],
-    k: Annotated[
-        int, typer.Option("-k", "--k", "--limit", help="Most hits to print.")
-    ] = 10,
+    k: Annotated[int, typer.Option("-k", "--k", "--limit", help=ABOUT["k"])] = 10,
     kind: Annotated[
         list[str] | None,
         typer.Option(
             "--kind",
-            help="claim, message, summary, topic (may be repeated), or session.",
+            help=f"{ABOUT['kinds']} May be repeated.",
         ),
     ] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Print up to -k hits, also of other matters.")
-    ] = False,
     space: SpacesOption = None,
     as_json: bool = False,
-    **filters: Unpack[Filters],
+    **filters: Unpack[RecallOptions],
 ) -> dict[str, object] | None:
     """Print the memories that answer a query, with their sources.
 
@@ -74,13 +69,11 @@ def recall(
     # search one space or several
     if len(space or ()) > 1:
         hits: Hits | SessionHits = _recall_spaces(
-            memory, space or [], query, k, kind, filters, everything=everything
+            memory, space or [], query, k, kind, filters
         )
     else:
         memory.refuse_unknown_workspace(filters.get("workspace"))
-        hits = memory.recall_kinds(
-            query, k, kind or (), everything=everything, **filters
-        )
+        hits = memory.recall_kinds(query, k, kind or (), **filters)
         note_hits(memory.root / memory.space, hits)
     print_warnings(hits.warnings)
     if as_json:
@@ -113,9 +106,7 @@ def _recall_spaces(
     query: str,
     k: int,
     kind: list[str] | None,
-    filters: Filters,
-    *,
-    everything: bool,
+    options: RecallOptions,
 ) -> "Hits":
     """Return the hits of several spaces, and log each hit in its own space.
 
@@ -139,9 +130,7 @@ def _recall_spaces(
             if name != first.space
         ),
     ]
-    hits = recall_spaces(
-        memories, query, k, kind or KINDS, everything=everything, **filters
-    )
+    hits = recall_spaces(memories, query, k, kind or KINDS, **options)
     for memory in memories:
         note_hits(
             memory.root / memory.space,
@@ -282,18 +271,10 @@ def context(
             help="For a hook: print nothing unless something is relevant.",
         ),
     ] = False,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Fill the budget, also with other matters.")
-    ] = False,
-    web: Annotated[
-        bool,
-        typer.Option(
-            "--web", help="Search the web too; personal data is removed from the query."
-        ),
-    ] = False,
+    web: Annotated[bool, typer.Option("--web", help=ABOUT["web"])] = False,
     tokenizer: TokenizerOption = None,
     as_json: bool = False,
-    **filters: Unpack[MessageFilters],
+    **filters: Unpack[ContextOptions],
 ) -> None:
     """Print a block for a prompt: what past sessions say on a query.
 
@@ -320,7 +301,6 @@ def context(
         tokenizer=tokenizer,
         format="json" if as_json else "markdown",
         automatic=automatic,
-        everything=everything,
         **filters,
     )
     print_warnings(results.answer.warnings if results else ())

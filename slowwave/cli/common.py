@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from rich.console import Console
@@ -18,7 +18,7 @@ from rich.text import Text
 
 from slowwave.cli.opening import build_overrides, load_settings, open_memory
 from slowwave.schemas.errors import SlowwaveError, name_install
-from slowwave.schemas.filters import spell_out_filters
+from slowwave.schemas.filters import Extent, spell_out_filters
 from slowwave.text.fence import escape_control, escape_line
 
 if TYPE_CHECKING:
@@ -79,6 +79,8 @@ SHARED = {
     ],
 }
 """Options that are the same for all commands, by the parameter they set."""
+FLAGS = {"superseded": "--superseded", "everything": "--all"}
+"""Options of a query that are switched on, by the name that Python has for them."""
 OPENED = {"given": (), "settings": (), "memory": ("release",)}
 """Parameters that `command` fills from --store and --space, each with the options that it needs besides these."""
 
@@ -201,15 +203,15 @@ def _open(
 
 def _make_filter_option(name: str, about: str) -> object:
     """Return the annotation that makes a filter an option; `--file` takes one file and may be repeated."""
-    panel = "Filters"
+    panel = None if name in get_type_hints(Extent) else "Filters"
     if name == "files":
         about = f"{about} May be repeated."
         return Annotated[
             list[str] | None, typer.Option("--file", help=about, rich_help_panel=panel)
         ]
-    if name == "superseded":
+    if name in FLAGS:
         return Annotated[
-            bool, typer.Option("--superseded", help=about, rich_help_panel=panel)
+            bool, typer.Option(FLAGS[name], help=about, rich_help_panel=panel)
         ]
     return Annotated[str | None, typer.Option(help=about, rich_help_panel=panel)]
 

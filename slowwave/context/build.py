@@ -36,8 +36,10 @@ from slowwave.context.packing import (
     arrange_by_time,
     arrange_lines,
     make_line,
+    names_project,
     pack_lines,
     select_outline,
+    tell_replies_once,
 )
 from slowwave.context.rendering import (
     FORMATS,
@@ -74,7 +76,7 @@ from slowwave.recall.query import (
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import resolve_workspace
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.filters import MessageFilters
+from slowwave.schemas.filters import ContextOptions
 from slowwave.schemas.settings import ContextSettings, PyramidSettings, Settings
 from slowwave.schemas.vocabulary import Role, Status
 from slowwave.text.words import is_follow_up
@@ -139,9 +141,8 @@ class OpenMemory(Protocol):
         kinds: tuple[str, ...],
         *,
         automatic: bool,
-        everything: bool,
         own_sessions: Iterable[str] | str,
-        **filters: Unpack[MessageFilters],
+        **options: Unpack[ContextOptions],
     ) -> Hits:
         """Return the hits of a query."""
         ...
@@ -155,10 +156,9 @@ class _SearchOptions:
     """The running conversation."""
     automatic: bool
     """Whether no user asked."""
-    everything: bool
-    """Whether memories of other matters fill the budget."""
     own_sessions: Iterable[str] | str
-    filters: MessageFilters
+    asked: ContextOptions
+    """The caller's."""
 
 
 def build_context(
@@ -171,12 +171,11 @@ def build_context(
     tokenizer: Tokenizer | str | None = None,
     format: Format = "markdown",
     automatic: bool = False,
-    everything: bool = False,
     own_sessions: Iterable[str] | str = (),
-    **filters: Unpack[MessageFilters],
+    **asked: Unpack[ContextOptions],
 ) -> Context:
     """Return the block for a query; see `Memory.context`."""
-    refuse_unknown_filters(filters, MessageFilters)
+    refuse_unknown_filters(asked, ContextOptions)
     settings = memory.settings.context
     room = settings.budget if budget is None else budget
     count = resolve_tokenizer(tokenizer, settings.tokenizer)
@@ -188,9 +187,8 @@ def build_context(
         options = _SearchOptions(
             turns,
             automatic,
-            everything,
             own_sessions=read_once(own_sessions),
-            filters=filters,
+            asked=asked,
         )
         memories, hits = _search_memories(memory, query, options)
         if automatic:
@@ -224,7 +222,11 @@ def build_context(
     )
 
 
-def _leave_out_faint(lines: Sequence[Line], hits: Hits, budget: int) -> list[Line]:
+def _leave_out_faint(
+    lines: Sequence[Line],
+    hits: Hits,
+    budget: int,
+) -> list[Line]:
     """Return the lines that are told unasked: all if the block has an outline, which lists many sessions."""
     has_outline = allot_outline(lines, budget, overview=hits.overview)
     return [line for line in lines if has_outline or line.relevance >= FAINT]
@@ -242,7 +244,9 @@ def _explain_no_memories(memories: Sequence[Line], hits: Hits) -> str:
 
 
 def _search_memories(
-    memory: OpenMemory, query: str, options: _SearchOptions
+    memory: OpenMemory,
+    query: str,
+    options: _SearchOptions,
 ) -> tuple[list[Line], Hits]:
     """Return the memories for a query, and the hits that they come from.
 
@@ -271,7 +275,9 @@ def _search_memories(
 
 
 def _load_turn_encoder(
-    memory: OpenMemory, query: str, turns: Sequence[tuple[str, str]]
+    memory: OpenMemory,
+    query: str,
+    turns: Sequence[tuple[str, str]],
 ) -> Encoder | None:
     """Return an encoder for the query and the turns, or None without turns, a release or vectors."""
     view = memory._live.view
@@ -283,7 +289,9 @@ def _load_turn_encoder(
 
 
 def _search_other_sessions(
-    memory: OpenMemory, query: str, options: _SearchOptions
+    memory: OpenMemory,
+    query: str,
+    options: _SearchOptions,
 ) -> tuple[list[Line], Hits]:
     """Return the memories for a query and their hits, from sessions other than the running conversation.
 
@@ -296,7 +304,7 @@ def _search_other_sessions(
         *turns,
         *fold_turns([("", query)]),
     ]
-    widest = replace(options, everything=True)
+    widest = replace(options, asked={**options.asked, "everything": True})
     left_out: Sequence[ComparedTurn] = ()
     while turns:
         _, hits = _collect_memories(
@@ -346,20 +354,21 @@ def _collect_memories(
         left_out: turns of the running conversation. A message that equals one of them is left out.
     """
     settings = memory.settings.context
-    filters = options.filters
-    filters["files"] = read_once(filters.get("files"))
+    asked = options.asked.copy()
+    asked["files"] = read_once(asked.get("files"))
     plain_query = build_query(
-        query, settings.hits, ("message",), own_sessions=own_ids, **filters
+        query, settings.hits, ("message",), own_sessions=own_ids, **asked
     )
     # a long report has words of many matters: its sessions tell which count
     is_report = len(set(plain_query.content_words)) > DIRECT_WORDS
+    if is_report:
+        asked["everything"] = True
     recall = partial(
         memory.recall,
         query,
         automatic=options.automatic,
-        everything=options.everything or is_report,
         own_sessions=own_ids,
-        **filters,
+        **asked,
     )
     hits = _leave_out_turns(recall(settings.hits, ("message",)), left_out)
     if memory._live.view is None:  # there is no release yet
@@ -376,9 +385,18 @@ def _collect_memories(
     lines = [*intended, *find_tried_lines(view, plain_query), *messages]
     # a model's claims and topics come before the messages
     if lines and view.has_model_claims:
-        topics = rank_topics(recall(1, ("topic",)), plain_query)
-        lines = [*rank_claims(view, recall(MOST_CLAIMS, ("claim",))), *topics, *lines]
+        lines = [*_list_model_lines(view, plain_query, recall), *lines]
     return hide_projects(view, plain_query, lines), hits
+
+
+def _list_model_lines(
+    view: View,
+    query: Query,
+    recall: Callable[[int, tuple[str, ...]], Hits],
+) -> list[Line]:
+    """Return a model's claims that answer, and its summaries of topics."""
+    topics = rank_topics(recall(1, ("topic",)), query)
+    return [*rank_claims(view, recall(MOST_CLAIMS, ("claim",))), *topics]
 
 
 def _leave_out_turns(hits: Hits, turns: Sequence[ComparedTurn]) -> Hits:
@@ -474,7 +492,9 @@ def check_block(budget: int, format: str) -> None:
 
 
 def _fill_block(
-    packers: Mapping[Name, Packer], budget: int, measure: Measure
+    packers: Mapping[Name, Packer],
+    budget: int,
+    measure: Measure,
 ) -> Context:
     """Return the block: each part within its share, then each part, memories first, as large as the others allow."""
     # The others use what a part leaves.
@@ -534,17 +554,15 @@ def _pack_messages(
     """Return the likeliest messages, whole. If the evidence is spread, add short lines of many sessions, in order of
     time.
     """
+    if overview:
+        lines = sorted(lines, key=lambda line: not names_project(query, line))
     outline_room = allot_outline(lines, room, overview=overview)
     whole = pack_lines(lines, query, room - TITLE - outline_room, measure)
     if not outline_room:
-        return arrange_lines(whole)
+        return arrange_lines(tell_replies_once(whole))
     left = room - measure.count_part("memories", arrange_lines(whole))
-    return arrange_by_time(
-        [
-            *whole,
-            *select_outline(lines, whole, query, left, measure),
-        ]
-    )
+    outline = select_outline(lines, whole, query, left, measure)
+    return arrange_by_time(tell_replies_once([*whole, *outline]))
 
 
 def make_web_lines(web: Iterable[object]) -> list[Line]:

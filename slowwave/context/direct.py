@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from slowwave.context.packing import make_line, show_pieces
+from slowwave.context.packing import REPLY, make_line, show_pieces
 from slowwave.context.projects.intentions import list_intentions
 from slowwave.context.projects.standing import SURE
 from slowwave.context.rendering import Line, LineSource
@@ -104,7 +104,11 @@ class ReplyRow(MessageRow, ChainRow, total=False):
     """A message with the chain of its passage."""
 
 
-def rank_messages(view: View, query: Query, hits: Sequence[Hit]) -> list[Line]:
+def rank_messages(
+    view: View,
+    query: Query,
+    hits: Sequence[Hit],
+) -> list[Line]:
     """Return the messages that may answer, the likeliest first, given hits in the order of their rank."""
     named = _find_named_speaker(view, query)
     likelihoods = {hit.id: float(1 + rank) ** -FADES for rank, hit in enumerate(hits)}
@@ -220,7 +224,11 @@ def _rank_others(
     return lines
 
 
-def _format_changes_of(view: View, query: Query, ids: Set[str]) -> dict[str, str]:
+def _format_changes_of(
+    view: View,
+    query: Query,
+    ids: Set[str],
+) -> dict[str, str]:
     """Return for each message with claims that a later one changed, or perhaps did, a note of the later claim.
 
     Of several such claims the one counts that shares most words with the query.
@@ -241,7 +249,10 @@ def _format_changes_of(view: View, query: Query, ids: Set[str]) -> dict[str, str
 
 
 def _format_chain(
-    view: View, row: ChainRow, as_of: datetime | None, beside: str
+    view: View,
+    row: ChainRow,
+    as_of: datetime | None,
+    beside: str,
 ) -> str:
     """Return a note of the claim that had by then changed a row, or perhaps did; nothing if none had."""
     later = None
@@ -275,7 +286,9 @@ def read_others(view: View, ids: Sequence[str]) -> dict[str, MessageRow]:
 
 
 def _mark_current(
-    view: View, hits: Sequence[Hit], lines: dict[str, Line]
+    view: View,
+    hits: Sequence[Hit],
+    lines: dict[str, Line],
 ) -> dict[str, Line]:
     """Return the lines; one whose claim replaced a hit, and that nothing changed, is marked as current."""
     claims = [
@@ -293,7 +306,9 @@ def _mark_current(
 
 
 def _mark_rules(
-    view: View, hits: Sequence[Hit], lines: dict[str, Line]
+    view: View,
+    hits: Sequence[Hit],
+    lines: dict[str, Line],
 ) -> dict[str, Line]:
     """Return the lines; a person's that states a rule or preference, and is surely about the query, is marked so."""
     sure = [hit.id for hit in hits if (hit.relevance or 0.0) >= CONFIDENT]
@@ -306,7 +321,11 @@ def _mark_rules(
     }
 
 
-def find_acknowledgements(view: View, query: Query, hits: Sequence[Hit]) -> Set[str]:
+def find_acknowledgements(
+    view: View,
+    query: Query,
+    hits: Sequence[Hit],
+) -> Set[str]:
     """Return the ids of messages that only acknowledge the one before them in their session: they have few content
     words, no figure and no word of the query, and the one before asks nothing.
     """
@@ -417,14 +436,22 @@ def _find_named_speaker(view: View, query: Query) -> str | None:
     return names.pop() if len(names) == 1 else None
 
 
-def _weigh_speaker(row: MessageRow, named: str | None, likelihood: float) -> float:
+def _weigh_speaker(
+    row: MessageRow,
+    named: str | None,
+    likelihood: float,
+) -> float:
     """Return a message's likelihood, lowered if the query names another speaker."""
     return likelihood * (
         OTHERS if named is not None and row["speaker"] != named else 1.0
     )
 
 
-def _join_known_texts(view: View, query: Query, hits: Sequence[Hit]) -> str:
+def _join_known_texts(
+    view: View,
+    query: Query,
+    hits: Sequence[Hit],
+) -> str:
     """Return the texts of the hits, and of later claims from the running sessions, a line each."""
     own = set(view.find_session_ids(query.own_sessions))
     later = {
@@ -441,7 +468,11 @@ def _join_known_texts(view: View, query: Query, hits: Sequence[Hit]) -> str:
     return "\n".join(map(_flatten, (*(hit.text for hit in hits), *own_texts)))
 
 
-def _is_replaced(view: View, hit: Hit, found: Set[str]) -> bool:
+def _is_replaced(
+    view: View,
+    hit: Hit,
+    found: Set[str],
+) -> bool:
     """Return True if a later claim replaced the hit, and a message of that claim is among those found."""
     if not hit.superseded_by:
         return False
@@ -513,7 +544,11 @@ def make_hit_line(hit: Hit, relevance: float = 1.0) -> Line:
     return make_line(hit.text, source, relevance, score=hit.score, later=later)
 
 
-def hide_projects(view: View, query: Query, lines: Sequence[Line]) -> list[Line]:
+def hide_projects(
+    view: View,
+    query: Query,
+    lines: Sequence[Line],
+) -> list[Line]:
     """Return the lines; without their projects' names if the query names a workspace, or the store has one alone."""
     if not query.places and len(view.workspaces) > 1:
         return list(lines)
@@ -614,7 +649,11 @@ def put_narration_last(view: View, hits: Hits) -> Hits:
     return hits.keep(ordered, None, hits.relevance)
 
 
-def read_replies(view: View, query: Query, ids: Sequence[str]) -> dict[str, ReplyRow]:
+def read_replies(
+    view: View,
+    query: Query,
+    ids: Sequence[str],
+) -> dict[str, ReplyRow]:
     """Return the reply to each message: the next passage of its session, if another speaker says it and the query's
     filters allow it. A reply is a row with the columns `SHOWN`, and the text and chain of its passage.
     """
@@ -634,7 +673,9 @@ def read_replies(view: View, query: Query, ids: Sequence[str]) -> dict[str, Repl
 
 
 def _find_answered_passages(
-    view: View, query: Query, ids: Sequence[str]
+    view: View,
+    query: Query,
+    ids: Sequence[str],
 ) -> NDArray[np.intp]:
     """Return the place of each message's last passage, if the next passage is a reply to it."""
     layout = view.passages
@@ -690,4 +731,4 @@ def _format_change(hit: Hit, beside: str) -> str:
 def _format_reply(hit: Hit) -> str:
     """Return a note of the user's reply to the assistant's message of a hit's turn."""
     reply = hit.shorten(QUOTE_CHARS).get_reply()
-    return f"(user{THEN}{_flatten(reply)})" if reply else ""
+    return f"{REPLY}{THEN}{_flatten(reply)})" if reply else ""

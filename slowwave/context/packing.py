@@ -13,7 +13,7 @@ index.
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, pairwise, zip_longest
@@ -49,6 +49,8 @@ ASKED = 3.0
 """What a word of the query is worth more than another word as rare, in an outline."""
 AGAIN = 0.3
 """Factor on a word's worth each time that the session's lines before said it."""
+REPLY = "(user"
+"""Begins the note of a person's reply."""
 LINES = 4
 """Least number of lines that an outline must have room for."""
 
@@ -334,13 +336,10 @@ def select_outline(
         chosen.add(line)
     groups = {line.source.group for line in shown}
     persons = _select_persons(lines, shown)
-    limit = _limit_lines(persons, budget)
-    by_session: dict[str | None, list[Line]] = {}
-    for line in persons:
-        pieces = chosen.find_new_pieces(line)
-        if pieces is None:
-            continue
-        short = _shorten_for_outline(
+    named = [line for line in persons if names_project(query, line)]
+    limit = _limit_lines(named or persons, budget)
+    short = [
+        _shorten_for_outline(
             line,
             pieces,
             query,
@@ -348,11 +347,11 @@ def select_outline(
             worth,
             measure,
         )
-        if short is not None:
-            by_session.setdefault(line.source.session, []).append(short)
-    ranked = (_rank_by_news(own, worth) for own in by_session.values())
+        for line in persons
+        if (pieces := chosen.find_new_pieces(line)) is not None
+    ]
     room = budget
-    for line in filter(None, chain.from_iterable(zip_longest(*ranked))):
+    for line in _take_turns(filter(None, short), query, worth):
         heading = (
             0 if line.source.group in groups else measure.count_heading(line.source)
         )
@@ -362,6 +361,54 @@ def select_outline(
             room -= cost
             groups.add(line.source.group)
     return chosen.lines[len(shown) :]
+
+
+def _take_turns(
+    lines: Iterable[Line],
+    query: str,
+    worth: Mapping[str, float],
+) -> Iterator[Line]:
+    """Yield the lines of sessions in turns: those of the projects that the query names, then the others."""
+    named: dict[str | None, list[Line]] = {}
+    others: dict[str | None, list[Line]] = {}
+    for line in lines:
+        by_session = named if names_project(query, line) else others
+        by_session.setdefault(line.source.session, []).append(line)
+    for by_session in (named, others):
+        ranked = (_rank_by_news(own, worth) for own in by_session.values())
+        yield from filter(None, chain.from_iterable(zip_longest(*ranked)))
+
+
+def names_project(query: str, line: Line) -> bool:
+    """Return True if a query names the project of a line, in a block that may hold several."""
+    project = line.source.project
+    if not project:
+        return False
+    name = re.escape(project.casefold())
+    return bool(re.search(rf"(?<!\w){name}(?!\w)", query.casefold()))
+
+
+def tell_replies_once(lines: Sequence[Line]) -> list[Line]:
+    """Return the lines without the words of a note that are a line of their own, or the beginning of one."""
+    starts = [" ".join(line.pieces) for line in lines]
+    return [
+        _shorten_note(line)
+        if (note := _read_note(line)) and any(one.startswith(note) for one in starts)
+        else line
+        for line in lines
+    ]
+
+
+def _read_note(line: Line) -> str:
+    """Return the words of a line's note; empty if it has none."""
+    return line.later.partition(THEN)[2].removesuffix(")").rstrip(f" {OMITTED}")
+
+
+def _shorten_note(line: Line) -> Line:
+    """Return a line whose note has no words: the date of a change, and nothing of a reply."""
+    note, _, _ = line.later.partition(THEN)
+    is_reply = note == REPLY
+    return show_pieces(replace(line, later="" if is_reply else f"{note})"), line.pieces)
 
 
 def _select_persons(lines: Sequence[Line], shown: Sequence[Line]) -> list[Line]:

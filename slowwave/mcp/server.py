@@ -67,9 +67,10 @@ from slowwave.schemas.errors import (
     format_error,
 )
 from slowwave.schemas.filters import (
+    ABOUT,
     ClaimFilters,
-    Filters,
-    MessageFilters,
+    ContextOptions,
+    RecallOptions,
     spell_out_filters,
 )
 from slowwave.schemas.plugins import load_plugin
@@ -105,9 +106,10 @@ ARGUMENTS: dict[str, object] = {
     "files": list[str] | str | None,
     "min_confidence": float | None,
     "superseded": bool | None,
+    "everything": bool | None,
 }
 """Types of the filters that are not strings."""
-Some = TypeVar("Some", MessageFilters, Filters, ClaimFilters)
+Some = TypeVar("Some", ContextOptions, RecallOptions, ClaimFilters)
 
 
 def make_filter_argument(name: str, about: str) -> object:
@@ -120,7 +122,7 @@ def make_known_argument(name: str, about: str) -> object:
 
     An agent reads all tools at once, so one description is enough.
     """
-    is_filter = name in get_type_hints(Filters)
+    is_filter = name in get_type_hints(RecallOptions)
     return (
         ARGUMENTS.get(name, str | None)
         if is_filter
@@ -187,21 +189,16 @@ class Tools:
     def recall(
         self,
         query: str,
-        k: Annotated[
-            int, Field(ge=1, le=MAX_K, description="Most hits to return.")
-        ] = 10,
+        k: Annotated[int, Field(ge=1, le=MAX_K, description=ABOUT["k"])] = 10,
         kinds: Annotated[
             list[str] | None,
-            Field(
-                description="claim, message, summary (the default), topic; or session alone."
-            ),
+            Field(description=ABOUT["kinds"]),
         ] = None,
         budget: Annotated[
             int,
-            Field(ge=0, le=MAX_BUDGET, description="Most tokens of the answer."),
+            Field(ge=0, le=MAX_BUDGET, description=ABOUT["budget"]),
         ] = RECALL_BUDGET,
-        everything: bool = False,
-        **filters: Unpack[Filters],
+        **filters: Unpack[RecallOptions],
     ) -> Annotated[CallToolResult, RecallResult]:
         """Search the memory of earlier sessions in plain words: claims, messages and summaries that answer a query,
         each with a short id for `show`. It stops where the next hit is of another matter; with `everything` it returns
@@ -212,9 +209,7 @@ class Tools:
         with convert_to_tool_errors():
             memory = self.open_memory()
             memory.refuse_unknown_workspace(filters.get("workspace"))
-            hits = memory.recall_kinds(
-                query, k, kinds or (), everything=everything, **drop_empty(filters)
-            )
+            hits = memory.recall_kinds(query, k, kinds or (), **drop_empty(filters))
             release = memory.release.name if memory.has_release else None
             result = fit_hits(hits, release, budget, self.settings.context.tokenizer)
         note_hits(self.space_dir, hits, len(result.structured_content["hits"]))
@@ -225,14 +220,10 @@ class Tools:
         self,
         query: str,
         budget: Annotated[
-            int, Field(ge=0, le=MAX_BUDGET, description="Most tokens of the block.")
+            int, Field(ge=0, le=MAX_BUDGET, description=ABOUT["budget"])
         ] = 1_000,
-        everything: bool = False,
-        web: Annotated[
-            bool,
-            Field(description="Search the web too, where the person allows it."),
-        ] = False,
-        **filters: Unpack[MessageFilters],
+        web: Annotated[bool, Field(description=ABOUT["web"])] = False,
+        **filters: Unpack[ContextOptions],
     ) -> str:
         """Return a block of what earlier sessions say about a query, packed into a budget of tokens, each line
         sourced. It stops where recall does; with `everything` it fills the budget. Its filters are `recall`'s.
@@ -246,7 +237,6 @@ class Tools:
                 query,
                 room,
                 web=results or (),
-                everything=everything,
                 **drop_empty(filters),
             )
             return self._render_block(block, results.answer.cause if results else "")

@@ -6,9 +6,10 @@ Two cases, told apart by the candidates alone:
   recall, one hears CLEAR of the query's words, and each scores at least MARGIN more than every other row. The answer is
   these rows and, of the first LATER rows, those that a later session said: one of them may hold now, in words that the
   query lacks.
-- No clear answer: the evidence is spread, or nothing is sure. Then only rows are left out that score MARGIN less than
-  the best row and hear less than HEARS of the query's words that some row hears. If nothing is sure and hardly a word
-  is heard anywhere (KNOWN), the query has other words than the memory: nothing is left out.
+- No clear answer: the evidence is spread, or nothing is sure. Then rows are left out that score MARGIN less than the
+  best row and hear less than HEARS of the query's words that some row hears, and rows after the first NEAR that are not
+  surely about the query. If nothing is sure and hardly a word is heard anywhere (KNOWN), the query has other words than
+  the memory: nothing is left out for its words.
 
 Scores are sums of standardised signals, so MARGIN is about one standard deviation of a signal. It was measured on talk
 between friends, on talk with an assistant and on single statements (`docs/decisions/025-where-recall-stops.md`).
@@ -28,6 +29,8 @@ MARGIN = 1.0
 """Difference between the scores of two rows of one kind from which they are of different matters."""
 CLEAR = 0.4
 """Share of the query's words that some row of a clear answer hears."""
+NEAR = 20
+"""Number of first rows after which a row has to be surely about the query, unless it names a time."""
 KNOWN = 0.2
 """Share of the query's words that some row hears if the memory has the query's words at all."""
 LATER = 5
@@ -61,6 +64,8 @@ def find_matter(
         for rows in lists.values():
             if hears and (timed or _knows_query(rows)):
                 rows = _leave_out_unheard(rows)
+            if not timed:
+                rows = _leave_out_far(rows)
             kept.update(row.id for row in rows)
         return kept
     found = {key for row in answer for key in row.ids}
@@ -114,6 +119,12 @@ def _knows_query(rows: Sequence[Candidate]) -> bool:
     return any(
         row.relevance >= CONFIDENT or row.covered >= KNOWN for row in rows[:ABOUT]
     )
+
+
+def _leave_out_far(rows: Sequence[Candidate]) -> list[Candidate]:
+    """Return the first NEAR rows, and of the others those that are surely about the query."""
+    far = (row for row in rows[NEAR:] if row.relevance >= CONFIDENT)
+    return [*rows[:NEAR], *far]
 
 
 def _leave_out_unheard(rows: Sequence[Candidate]) -> list[Candidate]:

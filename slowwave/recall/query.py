@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from slowwave.recall.hits import Kind
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.filters import Files, Filters, When
+from slowwave.schemas.filters import Files, Filters, RecallOptions, When
 from slowwave.text.full_text import is_left_out
 from slowwave.text.languages import ENGLISH, is_stop_word
 from slowwave.text.times.dates import (
@@ -302,7 +302,7 @@ def build_query(
     *,
     now: datetime | None = None,
     own_sessions: Iterable[str] | str = (),
-    **filters: Unpack[Filters],
+    **filters: Unpack[RecallOptions],
 ) -> Query:
     """Return the query, its text cleaned of control characters, its bounds in UTC.
 
@@ -311,7 +311,7 @@ def build_query(
             speaker, a file that is no path, a date that is none, or bounds the wrong way round.
         TypeError: a filter that there is not.
     """
-    refuse_unknown_filters(filters, Filters)
+    refuse_unknown_filters(filters, RecallOptions)
     if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
         raise UsageError(f"k is {k!r}; it is the number of hits wanted, at least 1")
     then = parse_bound(filters.get("as_of"), "as_of", time.max)
@@ -330,6 +330,7 @@ def build_query(
         files=files,
         min_confidence=parse_share(filters.get("min_confidence"), "min_confidence"),
         own_sessions=parse_sessions(own_sessions),
+        everything=bool(filters.get("everything")),
         places=()
         if (workspace := names["workspace"]) is None
         else (workspace,),  # `resolve_workspace` adds its other names

@@ -49,7 +49,7 @@ def show_injected(
     workspace: Annotated[str, "The project, by its folder or name."] = "",
     budget: Annotated[int, "Tokens at most; by default the hook's or settings'."] = 0,
     asked: Annotated[
-        str, "Anything, as an agent asks by itself: the nearest is always told."
+        str, "Anything: as an agent asks, not a hook; the nearest is always told."
     ] = "",
     release: Annotated[str, "A release (r3) to set beside the live one."] = "",
     setting: Annotated[str, "A setting of the block beside it: context.hits=20."] = "",
@@ -192,7 +192,9 @@ def _build_answer(
 
 
 def _build_briefing(
-    memory: Memory, workspace: str, room: int
+    memory: Memory,
+    workspace: str,
+    room: int,
 ) -> tuple[Context, list[Data], list[Data]]:
     """Return the briefing as `Memory.briefing` packs it, its lines with their ranks by kind, and the other lines."""
     kinds = collect_briefing_kinds(
@@ -234,7 +236,11 @@ def _build_briefing(
     return block, lines, missed
 
 
-def _explain_lines(block: Context, hits: Hits, memory: Memory) -> list[Data]:
+def _explain_lines(
+    block: Context,
+    hits: Hits,
+    memory: Memory,
+) -> list[Data]:
     """Return the lines of a block, each with its source, its tokens and, if recall found it, its trace.
 
     The lines of a question's block come best first; those of a briefing stay in their order.
@@ -301,7 +307,9 @@ def compare(
 
 
 def _describe_differences(
-    at: Explorer, differences: Sequence[Difference], releases: Sequence[Snapshot]
+    at: Explorer,
+    differences: Sequence[Difference],
+    releases: Sequence[Snapshot],
 ) -> list[Data]:
     """Return the differences with the day and the speaker of each claim, from the first release that has it."""
     ids = [one.claim_id for one in differences]

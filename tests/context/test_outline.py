@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 
 from slowwave import Memory
-from slowwave.context.packing import make_line, select_outline
+from slowwave.context.packing import (
+    arrange_by_time,
+    make_line,
+    select_outline,
+    tell_replies_once,
+)
 from slowwave.context.rendering import Line, LineSource, Measure, Speaker
 from slowwave.context.tokens import load_tokenizer
 from slowwave.engines.encoders.protocol import HashEncoder
@@ -142,6 +147,48 @@ def test_an_outline_keeps_the_sentence_with_figures_and_names() -> None:
         text for text in list_outline([long, *others], [], 200) if "Haldis" in text
     ]
     assert line == f"… {telling} …"
+
+
+def test_the_project_that_a_question_names_is_told_first() -> None:
+    lines = [
+        make_line(
+            f"In {place} we chose {word}.",
+            LineSource(f"{place}{n}", f"{n}", n, by="person", project=place),
+        )
+        for n, word in enumerate(("cedar", "slate", "linen"))
+        for place in ("barn", "tide")
+    ]
+    chosen = select_outline(lines, [], "What was chosen in Tide?", 90, MEASURE)
+    # three lines of 12 tokens and their headings fill the room
+    assert [line.source.project for line in chosen[:3]] == ["tide"] * 3
+    anywhere = select_outline(lines, [], "What was chosen?", 90, MEASURE)
+    assert [line.source.project for line in anywhere[:2]] == ["barn", "tide"]
+
+
+def test_a_reply_is_told_once() -> None:
+    asks = make_line(
+        "Shall I take it out?",
+        LineSource("s", "a", 1, by="model"),
+        later="(user, then: yes, and tell Ada that the check …)",
+    )
+    changed = make_line(
+        "The limit is 4.",
+        LineSource("s", "c", 0, by="person"),
+        later="(until 2 Oct 2026, then: The limit is 6.)",
+    )
+    reply = make_line(
+        "yes, and tell Ada that the check is back", LineSource("s", "b", 2, by="person")
+    )
+    later = make_line("The limit is 6. Thanks!", LineSource("s", "d", 3, by="person"))
+    alone = tell_replies_once([asks, changed])
+    assert alone == [asks, changed]
+    told = arrange_by_time(tell_replies_once([reply, asks, later, changed]))
+    assert [line.text for line in told] == [
+        "The limit is 4. (until 2 Oct 2026)",
+        "Shall I take it out?",
+        "yes, and tell Ada that the check is back",
+        "The limit is 6. Thanks!",
+    ]
 
 
 def test_a_heading_names_the_project_unless_it_was_asked_for(tmp_path: Path) -> None:

@@ -57,6 +57,14 @@ def test_without_an_index_of_full_text_nothing_is_left_out_for_its_words() -> No
     assert find_matter(unheard, frozenset(), 0.9, hears=False) == {"m0", "m1"}
 
 
+def test_after_twenty_rows_only_what_is_sure_is_left_unless_a_time_is_named() -> None:
+    spread = rows(*[(5.0, 0.5, 0.5)] * 21, (5.0, 0.8, 0.5))
+    matter = find_matter([spread], frozenset(), 0.9)
+    assert {row.id for row in spread} - matter == {"m20"}
+    timed = find_matter([spread], frozenset(), 0.9, timed=True)
+    assert len(timed) == 22
+
+
 def test_a_message_that_asks_the_same_is_no_answer() -> None:
     asked = rows((7.0, 1.0, 1.0), (4.0, 0.6, 0.5), (3.5, 0.5, 0.5))
     assert find_clear_answer(asked, {"m0"}, 0.9) == []

@@ -659,7 +659,7 @@ def test_what_would_be_injected_is_what_an_agent_gets_and_says_why(
     quiet = site.explorer.memory.context(asked["q"], 800, automatic=True)
     assert (hook["budget"], hook["tokens"]) == (800, quiet.tokens)
     assert hook["lines"] or hook["reason"]
-    asked["asked"] = "yes"  # as an agent asks by itself
+    asked["asked"] = "yes"  # as an agent asks
     (block,) = site.get(f"/injected.json?{urlencode(asked)}").json()["blocks"]
     told = site.explorer.memory.context(asked["q"], 300)
     assert block["text"] == fence_block(told.text)
