@@ -21,6 +21,7 @@ from slowwave.recall.hits import Kind
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import Files, Filters, When
 from slowwave.text.full_text import is_left_out
+from slowwave.text.idle_words import UNKNOWN_MEMORY, MemoryWords
 from slowwave.text.languages import ENGLISH, is_stop_word
 from slowwave.text.times.dates import (
     Date,
@@ -35,7 +36,7 @@ from slowwave.text.words import (
     TERM,
     extract_content_words,
     extract_distinct_words,
-    find_text_language,
+    extract_words_in,
     singular_words,
 )
 from slowwave.text.workspaces import anchor_workspace
@@ -200,13 +201,15 @@ class Query:
     """The transcripts' own ids of sessions that are left out: the one in which this is asked, and those below it."""
     everything: bool = False
     """Whether up to k hits are wanted, also of other matters."""
-    memory_language: str | None = None
-    """The language of most of the memory, in which a query is read that has none of its own: "Neue Reifen?"."""
+    memory: MemoryWords = UNKNOWN_MEMORY
+    """The languages of the memory, and its words that carry nothing. A query that has no language of its own is read in
+    that of most of the memory: "Neue Reifen?"."""
 
     @cached_property
     def content_words(self) -> list[str]:
         """Its words that say something, in lower case."""
-        return extract_content_words(self.text, self.memory_language)
+        words = extract_words_in(self.text, self.language)
+        return [word for word in words if word not in self.idle_words]
 
     @cached_property
     def index_terms(self) -> list[str]:
@@ -218,14 +221,18 @@ class Query:
         ]
         if not self.is_foreign:
             return words
-        return [
-            word for word in words if not is_stop_word(word, self.language)
-        ] or words
+        said = [word for word in words if not is_stop_word(word, self.language)]
+        return [word for word in said if word not in self.idle_words] or said or words
 
     @cached_property
     def language(self) -> str | None:
         """The language of its text, or else of the memory; None if nothing tells it."""
-        return find_text_language(self.text) or self.memory_language
+        return self.memory.find_language(self.text)
+
+    @property
+    def idle_words(self) -> frozenset[str]:
+        """The words of its language that stand in so many texts of the memory that they carry nothing."""
+        return self.memory.idle.get(self.language or "", frozenset())
 
     @property
     def is_foreign(self) -> bool:
