@@ -17,12 +17,13 @@ from typing import TypeVar, Unpack, cast, get_args, get_type_hints
 import numpy as np
 import numpy.typing as npt
 
-from slowwave.recall.hits import Kind
+from slowwave.recall.hits import LEANING_WORDS, Kind
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import Files, Filters, When
 from slowwave.text.full_text import is_left_out
 from slowwave.text.idle_words import UNKNOWN_MEMORY, MemoryWords
 from slowwave.text.languages import ENGLISH, is_stop_word
+from slowwave.text.sentences import split_sentences
 from slowwave.text.times.dates import (
     Date,
     DateMentions,
@@ -37,6 +38,7 @@ from slowwave.text.words import (
     extract_content_words,
     extract_distinct_words,
     extract_words_in,
+    put_spaces,
     singular_words,
 )
 from slowwave.text.workspaces import anchor_workspace
@@ -258,6 +260,33 @@ class Query:
     def is_narrowed(self) -> bool:
         """Whether it is limited to a speaker, to files or to a tag."""
         return self.speaker is not None or self.tag is not None or bool(self.files)
+
+
+def says_little(text: str, query: Query, most: int = LEANING_WORDS) -> bool:
+    """Return True if a text has at most `most` content words, no figure and no word of the query, such as "Ok, noted".
+
+    The endings of Japanese are no words.
+    """
+    return (
+        not any(character.isdigit() for character in text)
+        and len(extract_content_words(put_spaces(text, endings=False))) <= most
+        and query.stems.isdisjoint(singular_words(text))
+    )
+
+
+def is_question(text: str) -> bool:
+    """Return True if a text ends in a question mark of any script."""
+    last = text.rstrip()[-1:]
+    return unicodedata.name(last or " ", "").endswith("QUESTION MARK")
+
+
+def only_asks(text: str) -> bool:
+    """Return True if a text ends in a question, and no sentence of it states something in more than a few words."""
+    return is_question(text) and not any(
+        len(extract_content_words(sentence.text)) > LEANING_WORDS
+        for sentence in split_sentences(text)
+        if not is_question(text[: sentence.end + 1])
+    )
 
 
 @dataclass(frozen=True)

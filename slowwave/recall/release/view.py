@@ -589,10 +589,11 @@ class View(Tables):
         """Return True if the multilingual encoder compares a query in a language with the memory, and one of them is
         not in English.
         """
-        if self.release.encoder != MULTILINGUAL:
-            return False
-        languages = {language, self.language}
-        return not languages <= {ENGLISH, None}
+        return self.release.encoder == MULTILINGUAL and self.is_other(language)
+
+    def is_other(self, language: str | None) -> bool:
+        """Return True if the language of a query, or of the memory, is another one than English."""
+        return not {language, self.language} <= {ENGLISH, None}
 
     def compute_relevances(
         self,
