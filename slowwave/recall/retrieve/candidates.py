@@ -573,18 +573,6 @@ def retrieve_messages(
     }
     # how near they are, with and without the names in the query
     cosine, nearest = compute_named_cosines(plan, evidence, positions, cosine)
-    weights = compute_message_weights(
-        by_assistant,
-        evidence.layout.is_alone[positions] & plan.query.is_foreign,
-        view.compares_other(plan.query.language),
-    )
-    contributions = {**weigh_signals(signals, weights)}
-    if view.is_other(plan.query.language):
-        score: Scores = np.sum(list(contributions.values()), axis=0)
-        texts = rows["text"].to_pylist()
-        contributions["acknowledges"] = lower_acknowledgements(
-            view, plan.query, positions, texts, score
-        )
     return Candidates(
         pool,
         [
@@ -593,13 +581,38 @@ def retrieve_messages(
                 rows.to_pylist(), positions, signals["own"], strict=True
             )
         ],
-        contributions,
+        weigh_messages(view, plan.query, positions, rows["text"], signals),
         covered=np.zeros(len(positions))
         if evidence.share is None
         else evidence.share[positions],
         cosine=None if evidence.near.vector is None else cosine,
         nearest=nearest,
     )
+
+
+def weigh_messages(
+    view: View,
+    query: Query,
+    positions: Ints,
+    texts: pa.ChunkedArray,
+    signals: Mapping[str, Scores],
+) -> dict[str, Scores]:
+    """Return each signal's share of each passage's score, and in another language than English what takes
+    acknowledgements down.
+    """
+    layout = view.passages
+    weights = compute_message_weights(
+        layout.mask_role(positions, Role.ASSISTANT),
+        layout.is_alone[positions] & query.is_foreign,
+        view.compares_other(query.language),
+    )
+    contributions = weigh_signals(signals, weights)
+    if view.is_other(query.language):
+        scores: Scores = np.sum(list(contributions.values()), axis=0)
+        contributions["acknowledges"] = lower_acknowledgements(
+            view, query, positions, texts.to_pylist(), scores
+        )
+    return contributions
 
 
 def lower_acknowledgements(
