@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from slowwave import Memory
 from slowwave.engines.encoders.protocol import HashEncoder
@@ -39,8 +40,8 @@ def encode_until_killed(folder: Path, batches: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return written
 
-    Store.append = count  # type: ignore[method-assign]
-    task.BATCH = BATCH  # type: ignore[misc]
+    pytest.MonkeyPatch().setattr(Store, "append", count)
+    task.BATCH = BATCH
     run_night([folder / "talk"], Settings(store=folder / "store", encoder="hash-768"))
 
 
